@@ -20,7 +20,7 @@ use clap::{Args, Parser, Subcommand};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use taskbridge_sdk::Registry;
 
-use crate::app::{self, App, Origin, counted};
+use crate::app::{self, App, Origin, pluralize};
 use crate::clock::{Clock as _, System};
 use crate::config::locate::Environment;
 use crate::config::{self, AuthMode, Config, Sources};
@@ -56,7 +56,7 @@ enum Command {
     /// anything, and print what to fix. Exits with 1 if something will not work.
     Doctor(doctor::Options),
     /// Print the tools that backends offer, as config to paste.
-    Discover(doctor::Discovering),
+    Discover(doctor::DiscoverOptions),
     /// Print the JSON Schema of config files.
     Schema,
     /// Generate API keys.
@@ -102,14 +102,14 @@ struct File {
 }
 
 /// The role in which an adapter runs this program as a helper of its jobs.
-const HELPER: &str = "adapter-helper";
+const HELPER_ROLE: &str = "adapter-helper";
 
 /// Limit on open files that the process requests. The usual 1,024 is less than the number of clients that may
 /// wait.
-const MOST_FILES: u64 = 32_768;
+const MAX_OPEN_FILES: u64 = 32_768;
 
 /// How long running threads may delay the exit of the process.
-const LINGER: Duration = Duration::from_millis(200);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Runs the program with these adapters: parses the command line and executes the command.
 pub fn main_with(registry: Registry) -> ExitCode {
@@ -118,12 +118,12 @@ pub fn main_with(registry: Registry) -> ExitCode {
     // environment. A seccomp filter may deny the call; the server then works without this protection.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     // Before any thread exists: a helper may have to stay single-threaded.
-    if arguments.get(1).is_some_and(|role| role == HELPER) {
-        return help(&registry, &arguments[2..]);
+    if arguments.get(1).is_some_and(|role| role == HELPER_ROLE) {
+        return run_helper(&registry, &arguments[2..]);
     }
-    crate::isolation::log_quietly();
+    crate::isolation::install_panic_hook();
     let cli = Cli::parse_from(arguments);
-    let done = match cli.command {
+    let result = match cli.command {
         None => serve(&registry, cli.serve),
         Some(Command::Serve(options)) => serve(&registry, options),
         Some(Command::Check { file, no_secrets }) => check(&registry, &file, no_secrets),
@@ -158,38 +158,38 @@ pub fn main_with(registry: Registry) -> ExitCode {
             Ok(())
         }
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            complain(&message);
+            print_error(&message);
             ExitCode::FAILURE
         }
     }
 }
 
-fn help(registry: &Registry, arguments: &[OsString]) -> ExitCode {
+fn run_helper(registry: &Registry, arguments: &[OsString]) -> ExitCode {
     let kind = arguments.first().and_then(|kind| kind.to_str()).unwrap_or_default();
     match registry.get(kind).and_then(|adapter| adapter.helper) {
         Some(helper) => helper(&arguments[1..]),
         None => {
-            complain(&format!("taskbridge: no adapter of kind `{kind}` has a helper"));
+            print_error(&format!("taskbridge: no adapter of kind `{kind}` has a helper"));
             ExitCode::FAILURE
         }
     }
 }
 
 /// Finds the config file.
-fn find(file: &File, environment: &Environment) -> Result<PathBuf, String> {
+fn find_config(file: &File, environment: &Environment) -> Result<PathBuf, String> {
     let found = environment.find_config(file.config.as_deref(), Path::new(""));
     found.map_err(|text| format!("taskbridge: {text}"))
 }
 
 /// Finds and reads the config. Errors are returned as they are, one per line.
 fn load(registry: &Registry, file: &File, environment: &Environment) -> Result<(Config, Sources), String> {
-    let file = find(file, environment)?;
-    let reading = config::read(&file, registry, environment.state_home.as_deref());
-    let config = reading.config.map_err(|problems| problems.to_string())?;
-    Ok((config, reading.sources))
+    let file = find_config(file, environment)?;
+    let config_load = config::read(&file, registry, environment.state_home.as_deref());
+    let config = config_load.config.map_err(|problems| problems.to_string())?;
+    Ok((config, config_load.sources))
 }
 
 fn check(registry: &Registry, file: &File, no_secrets: bool) -> Result<(), String> {
@@ -197,27 +197,27 @@ fn check(registry: &Registry, file: &File, no_secrets: bool) -> Result<(), Strin
     let config = match no_secrets {
         false => load(registry, file, &environment)?.0,
         true => {
-            let file = find(file, &environment)?;
-            let read = config::check_without_secrets(&file, registry, environment.state_home.as_deref());
-            read.map_err(|problems| problems.to_string())?
+            let file = find_config(file, &environment)?;
+            let result = config::check_without_secrets(&file, registry, environment.state_home.as_deref());
+            result.map_err(|problems| problems.to_string())?
         }
     };
-    let beside = [(config.resources.count(), "resource"), (config.prompts.count(), "prompt")];
-    let beside =
-        beside.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {}", counted(n, what)));
-    let beside: String = beside.collect();
+    let extras = [(config.resources.count(), "resource"), (config.prompts.count(), "prompt")];
+    let extras =
+        extras.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {}", pluralize(n, what)));
+    let extras: String = extras.collect();
     print(&format!(
         "{}: all right{}: {} on {}{}\n",
         config.file.display(),
         if no_secrets { ", secrets apart" } else { "" },
-        counted(config.tools.len(), "tool"),
-        counted(config.backends.len(), "backend"),
-        beside,
+        pluralize(config.tools.len(), "tool"),
+        pluralize(config.backends.len(), "backend"),
+        extras,
     ));
     // Without secrets it is unknown whether connections use TLS.
     let warnings = if no_secrets { Vec::new() } else { config.warnings(System.now()) };
     for warning in warnings {
-        complain(&format!("warning: {warning}"));
+        print_error(&format!("warning: {warning}"));
     }
     Ok(())
 }
@@ -234,7 +234,7 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
             config.file.display()
         ));
     }
-    let mut exporter = telemetry::begin(&config.log, environment.log.as_deref(), config.telemetry.as_ref())
+    let mut exporter = telemetry::init(&config.log, environment.log.as_deref(), config.telemetry.as_ref())
         .map_err(|text| format!("taskbridge: {text}"))?;
     let program = std::env::current_exe()
         .map_err(|error| format!("taskbridge: this program's own file cannot be found: {error}"))?;
@@ -243,11 +243,11 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
         Origin { file, sources, registry: registry.clone(), program, state_home, strict: options.strict };
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| format!("taskbridge: no threads can be started: {error}"))?;
-    let served = runtime.block_on(async {
+    let result = runtime.block_on(async {
         let stop = Shutdown::default();
         let signals = shutdown::listen(stop.clone()).map_err(|error| error.to_string())?;
         let hangups = Hangups::listen(&stop).map_err(|error| error.to_string())?;
-        shutdown::outlive_file_limits().map_err(|error| error.to_string())?;
+        shutdown::ignore_file_size_signal().map_err(|error| error.to_string())?;
         let serving = async {
             if options.stdio {
                 over_stdio(config, origin, hangups, &stop).await
@@ -261,20 +261,20 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
                 None => std::future::pending().await,
             }
         };
-        let served = tokio::select! {
-            served = serving => served,
+        let result = tokio::select! {
+            result = serving => result,
             never = exporting => match never {},
-            () = stop.at_once.cancelled() => Ok(()),
+            () = stop.immediate.cancelled() => Ok(()),
             () = async { signals.await; std::future::pending().await } => Ok(()),
         };
         if let Some(exporter) = &mut exporter {
             exporter.finish().await;
         }
-        served
+        result
     });
     // A read of standard input blocks its thread, and nothing can interrupt it.
-    runtime.shutdown_timeout(LINGER);
-    served.map_err(|text| format!("taskbridge: {text}"))
+    runtime.shutdown_timeout(EXIT_TIMEOUT);
+    result.map_err(|text| format!("taskbridge: {text}"))
 }
 
 async fn over_http(config: Config, origin: Origin, hangups: Hangups, stop: &Shutdown) -> Result<(), String> {
@@ -282,63 +282,69 @@ async fn over_http(config: Config, origin: Origin, hangups: Hangups, stop: &Shut
     // Binds the address first, so that a second server started by mistake changes nothing.
     let listener = app::listen(&config).await.map_err(|error| error.to_string())?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let numbers = app::listen_for_metrics(&config).await.map_err(|error| error.to_string())?;
-    let welcome = welcome(&config, address, numbers.as_ref().and_then(|numbers| numbers.local_addr().ok()));
+    let metrics_listener = app::listen_for_metrics(&config).await.map_err(|error| error.to_string())?;
+    let welcome =
+        welcome(&config, address, metrics_listener.as_ref().and_then(|socket| socket.local_addr().ok()));
     config.warnings(System.now()).iter().for_each(|warning| tracing::warn!("{warning}"));
     // If the audit log uses standard output, nothing else may write there.
-    let greet = if config.audit.stdout { complain } else { print };
-    let app = build(config, origin, hangups).await?.showing_metrics(numbers);
+    let greet = if config.audit.stdout { print_error } else { print };
+    let app = build(config, origin, hangups).await?.with_metrics_listener(metrics_listener);
     greet(&welcome);
-    app.serve_http(listener, stop.begin.clone()).await.map_err(|error| error.to_string())
+    app.serve_http(listener, stop.graceful.clone()).await.map_err(|error| error.to_string())
 }
 
 async fn over_stdio(config: Config, origin: Origin, hangups: Hangups, stop: &Shutdown) -> Result<(), String> {
     // A client may start one server for each of its windows, and only the first can bind the address.
-    let numbers = app::listen_for_metrics(&config).await.unwrap_or_else(|error| {
+    let metrics_listener = app::listen_for_metrics(&config).await.unwrap_or_else(|error| {
         tracing::warn!(%error, "the numbers of this process cannot be read");
         None
     });
-    let app = build(config, origin, hangups).await?.showing_metrics(numbers);
+    let app = build(config, origin, hangups).await?.with_metrics_listener(metrics_listener);
     if io::stdin().is_terminal() {
-        complain(
+        print_error(
             "taskbridge: --stdio speaks MCP with the client that starts it, and waits for its messages here; Ctrl-C ends it. To try \
              tools by hand, run `taskbridge` without --stdio, and `taskbridge call` in another terminal",
         );
     }
     let input = tokio::io::BufReader::new(tokio::io::stdin());
-    app.serve_stdio(input, tokio::io::stdout(), stop.begin.clone()).await.map_err(|error| error.to_string())
+    app.serve_stdio(input, tokio::io::stdout(), stop.graceful.clone())
+        .await
+        .map_err(|error| error.to_string())
 }
 
 async fn build(config: Config, origin: Origin, hangups: Hangups) -> Result<App, String> {
-    let built = App::build(config, &origin.registry, origin.program.clone(), origin.strict).await;
-    Ok(built.map_err(|error| error.to_string())?.reloading(origin, hangups))
+    let result = App::build(config, &origin.registry, origin.program.clone(), origin.strict).await;
+    Ok(result.map_err(|error| error.to_string())?.with_reload(origin, hangups))
 }
 
 /// Raises the soft limit on open files, up to the hard limit. Without it the server supports fewer concurrent
 /// clients.
 fn allow_many_connections() {
     let limit = getrlimit(Resource::Nofile);
-    let most = limit.maximum.map_or(MOST_FILES, |hard| hard.min(MOST_FILES));
-    if limit.current.is_some_and(|soft| soft < most)
-        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit })
+    let soft_limit = limit.maximum.map_or(MAX_OPEN_FILES, |hard| hard.min(MAX_OPEN_FILES));
+    if limit.current.is_some_and(|soft| soft < soft_limit)
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(soft_limit), ..limit })
     {
         tracing::warn!(%error, "the limit on open files cannot be raised");
     }
 }
 
 /// Formats how to connect.
-fn welcome(config: &Config, address: SocketAddr, numbers: Option<SocketAddr>) -> String {
+fn welcome(config: &Config, address: SocketAddr, metrics_address: Option<SocketAddr>) -> String {
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{address}/mcp");
-    let asked: Vec<&str> = config
+    let discovery_backends: Vec<&str> = config
         .backends
         .iter()
         .filter(|(_, backend)| backend.discover.is_some())
         .map(|(name, _)| &**name)
         .collect();
-    let offered =
-        if asked.is_empty() { String::new() } else { format!(" and those of {}", asked.join(", ")) };
-    let tools = format!("{}{offered}", counted(config.tools.len(), "tool"));
+    let discovery_note = if discovery_backends.is_empty() {
+        String::new()
+    } else {
+        format!(" and those of {}", discovery_backends.join(", "))
+    };
+    let tools = format!("{}{discovery_note}", pluralize(config.tools.len(), "tool"));
     let (header, headers) = match config.auth.mode {
         AuthMode::None => (String::new(), String::new()),
         AuthMode::Certificates => ("     --cert YOUR.pem --key YOUR.key \\\n".to_owned(), String::new()),
@@ -356,7 +362,7 @@ fn welcome(config: &Config, address: SocketAddr, numbers: Option<SocketAddr>) ->
     format!(
         "taskbridge {version}: {tools} at {url}\n\
          config {config}, tasks in {store}\n\
-         {numbers}\
+         {metrics_address}\
          \n\
          An MCP client connects with:\n\
          \n  {{ \"mcpServers\": {{ \"taskbridge\": {{ \"type\": \"http\", \"url\": \"{url}\"{headers} }} }} }}\n\
@@ -366,7 +372,8 @@ fn welcome(config: &Config, address: SocketAddr, numbers: Option<SocketAddr>) ->
          \n",
         version = env!("CARGO_PKG_VERSION"),
         config = config.file.display(),
-        numbers = numbers.map(|at| format!("metrics at http://{at}/metrics\n")).unwrap_or_default(),
+        metrics_address =
+            metrics_address.map(|at| format!("metrics at http://{at}/metrics\n")).unwrap_or_default(),
         store = config.store.database,
     )
 }
@@ -377,7 +384,7 @@ fn print(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-fn complain(text: &str) {
+fn print_error(text: &str) {
     let mut out = io::stderr().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }

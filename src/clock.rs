@@ -19,7 +19,7 @@ pub trait Clock: Send + Sync {
     }
 
     /// Returns the current time for deleting expired data; `None` if the clock has jumped recently.
-    fn settled(&self) -> Option<Timestamp> {
+    fn stable_now(&self) -> Option<Timestamp> {
         Some(self.now())
     }
 }
@@ -30,7 +30,7 @@ pub trait Uptime: Send + Sync {
     fn uptime(&self) -> Duration;
 
     /// Returns the id of the boot from which the time counts.
-    fn boot(&self) -> String;
+    fn boot_id(&self) -> String;
 }
 
 /// A source of cryptographically secure random bytes.
@@ -79,12 +79,12 @@ impl Clock for System {
 
 impl Uptime for System {
     fn uptime(&self) -> Duration {
-        let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        Duration::try_from(up).unwrap_or_default()
+        let boot_time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Duration::try_from(boot_time).unwrap_or_default()
     }
 
     /// Empty if the system provides no boot id.
-    fn boot(&self) -> String {
+    fn boot_id(&self) -> String {
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         id.trim().to_owned()
     }
@@ -92,15 +92,15 @@ impl Uptime for System {
 
 /// The machine's clock, except that [`Clock::settled`] is that of the wrapped clock: it is `None` after a
 /// jump.
-pub struct Guarded(pub Arc<dyn Clock>);
+pub struct MachineClock(pub Arc<dyn Clock>);
 
-impl Clock for Guarded {
+impl Clock for MachineClock {
     fn now(&self) -> Timestamp {
         System.now()
     }
 
-    fn settled(&self) -> Option<Timestamp> {
-        self.0.settled()
+    fn stable_now(&self) -> Option<Timestamp> {
+        self.0.stable_now()
     }
 }
 

@@ -23,8 +23,8 @@ impl<T> Current<T> {
 
     /// Replaces the value.
     pub fn replace(&self, value: T) {
-        let before = std::mem::replace(&mut *self.0.write(), Arc::new(value));
+        let previous = std::mem::replace(&mut *self.0.write(), Arc::new(value));
         // Drops the previous value outside the lock.
-        drop(before);
+        drop(previous);
     }
 }

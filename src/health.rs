@@ -26,25 +26,25 @@ use crate::tasks::store::Store;
 use crate::tasks::task::{Owner, TaskId};
 
 /// Timeout of a store check.
-const STORE_PATIENCE: Duration = Duration::from_secs(2);
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long the result of a store check is cached.
-const SEEN_FOR: Duration = Duration::from_secs(1);
+const CHECK_TTL: Duration = Duration::from_secs(1);
 
 /// The key that is written to test whether writes succeed.
 const PROBE: &str = "write_probe";
 
 /// The state of the health endpoints.
 #[derive(Clone)]
-pub struct Health(Arc<Parts>);
+pub struct Health(Arc<HealthState>);
 
-struct Parts {
+struct HealthState {
     store: Arc<dyn Store>,
     engines: Engines,
     stopping: CancellationToken,
     /// Time of the last store check, and its failure. Concurrent requests wait for the same check, because
     /// everyone may send any number of them.
-    seen: Mutex<Option<(Instant, Option<&'static str>)>>,
+    last_check: Mutex<Option<(Instant, Option<&'static str>)>>,
 }
 
 /// Returns the routes `/healthz` and `/readyz`.
@@ -69,35 +69,35 @@ fn is_from_here(request: &Request) -> bool {
     let headers = request.headers();
     let peer = request.extensions().get::<Peer>().and_then(|peer| peer.address);
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let passed_on = ["x-forwarded-for", "forwarded", "via"].iter().any(|name| headers.contains_key(*name));
-    peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) && is_ours(host) && !passed_on
+    let is_forwarded = ["x-forwarded-for", "forwarded", "via"].iter().any(|name| headers.contains_key(*name));
+    peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) && is_ours(host) && !is_forwarded
 }
 
 impl Health {
     /// Creates the endpoints for these parts. `stopping` is cancelled when the server starts to stop.
     pub fn new(store: Arc<dyn Store>, engines: Engines, stopping: CancellationToken) -> Self {
-        Self(Arc::new(Parts { store, engines, stopping, seen: Mutex::default() }))
+        Self(Arc::new(HealthState { store, engines, stopping, last_check: Mutex::default() }))
     }
 
     /// Returns why the store cannot be used, in fixed words. `None` if it works. The result is cached for
     /// `SEEN_FOR`.
     async fn store_failure(&self) -> Option<&'static str> {
-        let mut seen = self.0.seen.lock().await;
-        if let Some((at, failure)) = *seen
-            && at.elapsed() < SEEN_FOR
+        let mut last_check = self.0.last_check.lock().await;
+        if let Some((at, failure)) = *last_check
+            && at.elapsed() < CHECK_TTL
         {
             return failure;
         }
         let failure = self.check_store().await;
-        *seen = Some((Instant::now(), failure));
+        *last_check = Some((Instant::now(), failure));
         failure
     }
 
     async fn check_store(&self) -> Option<&'static str> {
         // Reads like a client's task poll, through the same connections. No task has this id.
-        let (nothing, nobody) = (TaskId::from_wire(""), Owner::new(""));
-        let look = self.0.store.get(&nothing, Some((&nobody).into()));
-        if !matches!(tokio::time::timeout(STORE_PATIENCE, look).await, Ok(Ok(_))) {
+        let (missing_id, no_owner) = (TaskId::from_wire(""), Owner::new(""));
+        let lookup = self.0.store.get(&missing_id, Some((&no_owner).into()));
+        if !matches!(tokio::time::timeout(STORE_TIMEOUT, lookup).await, Ok(Ok(_))) {
             return Some("reads fail");
         }
         let failure = self.0.store.write_failure()?;
@@ -105,17 +105,17 @@ impl Health {
         // again. Its result counts for the next check. On a nearly full disk, small writes may succeed while
         // larger ones fail.
         let probe = self.0.store.set_fact(PROBE, "");
-        let _ = tokio::time::timeout(STORE_PATIENCE, probe).await;
+        let _ = tokio::time::timeout(STORE_TIMEOUT, probe).await;
         Some(failure)
     }
 
     /// Returns whether the server is ready, and the report. Only callers on this machine see backend names.
-    async fn report(&self, names: bool) -> (bool, Value) {
+    async fn report(&self, with_names: bool) -> (bool, Value) {
         let failure = self.store_failure().await;
         let store_works = failure.is_none();
         let conditions = self.0.engines.conditions();
         let degraded = conditions.iter().any(|(_, condition)| {
-            matches!(condition, Condition::Fails { .. } | Condition::Unconnected { .. })
+            matches!(condition, Condition::Failing { .. } | Condition::Unconnected { .. })
         });
         let stopping = self.0.stopping.is_cancelled();
         let status = match (stopping, store_works, degraded) {
@@ -126,24 +126,25 @@ impl Health {
         };
         let now = Instant::now();
         let mut store = json!({"status": if store_works { "up" } else { "down" }});
-        if let Some(failure) = failure.filter(|_| names) {
+        if let Some(failure) = failure.filter(|_| with_names) {
             store["reason"] = failure.into();
         }
         let mut report = json!({"status": status, "store": store});
-        if names {
-            let shown = conditions.into_iter().map(|(name, condition)| (name, shown(condition, now)));
-            report["backends"] = shown.collect::<Map<String, Value>>().into();
+        if with_names {
+            let backends =
+                conditions.into_iter().map(|(name, condition)| (name, condition_json(condition, now)));
+            report["backends"] = backends.collect::<Map<String, Value>>().into();
         }
         (store_works && !stopping, report)
     }
 }
 
-fn shown(condition: Condition, now: Instant) -> Value {
+fn condition_json(condition: Condition, now: Instant) -> Value {
     let seconds = |since| now.saturating_duration_since(since).as_secs();
     match condition {
         Condition::Unknown => json!({"status": "unknown"}),
-        Condition::Answers => json!({"status": "up"}),
-        Condition::Fails { since } => json!({"status": "down", "seconds": seconds(since)}),
+        Condition::Available => json!({"status": "up"}),
+        Condition::Failing { since } => json!({"status": "down", "seconds": seconds(since)}),
         Condition::Unconnected { since } => json!({"status": "unconnected", "seconds": seconds(since)}),
     }
 }

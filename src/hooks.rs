@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use parking_lot::Mutex;
-use taskbridge_sdk::{Backend, Delivery, Told};
+use taskbridge_sdk::{Backend, Delivery, HookEvent};
 use tokio::time::Instant;
 
 use crate::auth::Peer;
@@ -27,9 +27,9 @@ const MAX_JOBS: usize = 100;
 /// Rate limit of authenticated deliveries per backend: the burst, and the interval at which one more is
 /// allowed.
 const BURST: u32 = 100;
-const ROOM_EVERY: Duration = Duration::from_millis(20);
+const REFILL_INTERVAL: Duration = Duration::from_millis(20);
 /// Number of delivery ids that are remembered per backend.
-const REMEMBERED: usize = 1024;
+const MAX_IDS: usize = 1024;
 
 /// The state of the hook endpoint.
 #[derive(Clone)]
@@ -37,14 +37,14 @@ pub struct Hooks {
     bridge: Arc<Bridge>,
     nudge: Arc<ReconcilerSignals>,
     /// Limits the bodies that are read before a delivery is authenticated.
-    coming: UnauthenticatedBudget,
-    taken: Arc<Mutex<HashMap<String, RecentDeliveries>>>,
+    body_budget: UnauthenticatedBudget,
+    recent_deliveries: Arc<Mutex<HashMap<String, RecentDeliveries>>>,
 }
 
 /// The recent deliveries of one backend.
 struct RecentDeliveries {
     /// Deliveries that the rate limit still allows at `counted_at`.
-    room: u32,
+    budget: u32,
     counted_at: Instant,
     ids: VecDeque<String>,
 }
@@ -52,74 +52,84 @@ struct RecentDeliveries {
 impl Hooks {
     /// Accepts deliveries for the backends of the bridge, and passes hints to the loops through `nudge`.
     pub fn new(bridge: Arc<Bridge>, nudge: Arc<ReconcilerSignals>) -> Self {
-        Self { bridge, nudge, coming: UnauthenticatedBudget::default(), taken: Arc::default() }
+        Self {
+            bridge,
+            nudge,
+            body_budget: UnauthenticatedBudget::default(),
+            recent_deliveries: Arc::default(),
+        }
     }
 }
 
 /// Returns the route `POST /hooks/{backend}`.
 pub fn routes(hooks: Hooks) -> Router {
-    Router::new().route("/hooks/{backend}", post(take)).with_state(hooks)
+    Router::new().route("/hooks/{backend}", post(receive)).with_state(hooks)
 }
 
-async fn take(State(hooks): State<Hooks>, Path(name): Path<String>, request: Request) -> Response {
+async fn receive(State(hooks): State<Hooks>, Path(name): Path<String>, request: Request) -> Response {
     let backend = hooks.bridge.backend(&name).filter(|backend| backend.hooks().is_some());
     // Checked first, so that no body is read for a backend without a hook.
     let Some(backend) = backend else { return StatusCode::NOT_FOUND.into_response() };
     let (head, body) = request.into_parts();
-    match hooks.coming.read(head.extensions.get::<Peer>(), body, MAX_BODY).await {
-        Ok(body) => delivered(&hooks, name, &*backend, &head.headers, &body).into_response(),
-        Err(refused) => *refused,
+    match hooks.body_budget.read(head.extensions.get::<Peer>(), body, MAX_BODY).await {
+        Ok(body) => accept(&hooks, name, &*backend, &head.headers, &body).into_response(),
+        Err(response) => *response,
     }
 }
 
-fn delivered(
+fn accept(
     hooks: &Hooks,
     name: String,
     backend: &dyn Backend,
     headers: &HeaderMap,
     body: &[u8],
 ) -> StatusCode {
-    let Some(told) = read(backend, headers, body) else {
+    let Some(hint) = read(backend, headers, body) else {
         tracing::debug!(backend = name, "a delivery that nothing proves was turned away");
         return StatusCode::UNAUTHORIZED;
     };
-    if !hooks.taken.lock().entry(name.clone()).or_insert_with(RecentDeliveries::none).has_room(Instant::now())
+    if !hooks
+        .recent_deliveries
+        .lock()
+        .entry(name.clone())
+        .or_insert_with(RecentDeliveries::new)
+        .try_acquire(Instant::now())
     {
         return StatusCode::TOO_MANY_REQUESTS;
     }
-    let again = told.id.is_some_and(|id| {
-        !hooks.taken.lock().entry(name.clone()).or_insert_with(RecentDeliveries::none).is_new(id)
+    let is_duplicate = hint.id.is_some_and(|id| {
+        !hooks.recent_deliveries.lock().entry(name.clone()).or_insert_with(RecentDeliveries::new).is_new(id)
     });
-    if !again {
-        for handle in told.jobs.into_iter().take(MAX_JOBS) {
-            hooks.nudge.looks.put(PollRequest::Told(name.clone(), handle));
+    if !is_duplicate {
+        for handle in hint.jobs.into_iter().take(MAX_JOBS) {
+            hooks.nudge.polls.put(PollRequest::LocalHint(name.clone(), handle));
         }
     }
     StatusCode::ACCEPTED
 }
 
-fn read(backend: &dyn Backend, headers: &HeaderMap, body: &[u8]) -> Option<Told> {
+fn read(backend: &dyn Backend, headers: &HeaderMap, body: &[u8]) -> Option<HookEvent> {
     let headers: Vec<(&str, &str)> =
         headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
     backend.hooks()?.read(&Delivery { headers: &headers, body })
 }
 
 impl RecentDeliveries {
-    fn none() -> Self {
-        Self { room: BURST, counted_at: Instant::now(), ids: VecDeque::new() }
+    fn new() -> Self {
+        Self { budget: BURST, counted_at: Instant::now(), ids: VecDeque::new() }
     }
 
     /// Takes one permit of the rate limit, if there is one.
-    fn has_room(&mut self, now: Instant) -> bool {
-        let more = now.saturating_duration_since(self.counted_at).as_millis() / ROOM_EVERY.as_millis();
-        let more = u32::try_from(more).unwrap_or(BURST).min(BURST);
-        if more > 0 {
-            self.room = self.room.saturating_add(more).min(BURST);
+    fn try_acquire(&mut self, now: Instant) -> bool {
+        let refill = now.saturating_duration_since(self.counted_at).as_millis() / REFILL_INTERVAL.as_millis();
+        let refill = u32::try_from(refill).unwrap_or(BURST).min(BURST);
+        if refill > 0 {
+            self.budget = self.budget.saturating_add(refill).min(BURST);
             self.counted_at = now;
         }
-        let has = self.room > 0;
-        self.room = self.room.saturating_sub(1);
-        has
+        let is_allowed = self.budget > 0;
+        self.budget = self.budget.saturating_sub(1);
+        is_allowed
     }
 
     /// Records the id. Returns false if it is among the last `REMEMBERED` ids.
@@ -127,7 +137,7 @@ impl RecentDeliveries {
         if self.ids.contains(&id) {
             return false;
         }
-        if self.ids.len() == REMEMBERED {
+        if self.ids.len() == MAX_IDS {
             self.ids.pop_front();
         }
         self.ids.push_back(id);
@@ -142,25 +152,26 @@ mod tests {
     /// A burst of requests is accepted, and after it one per `ROOM_EVERY`.
     #[tokio::test(start_paused = true)]
     async fn hook_rate_allows_burst_then_drip() {
-        let mut taken = RecentDeliveries::none();
-        let many =
-            |taken: &mut RecentDeliveries| (0..1000).filter(|_| taken.has_room(Instant::now())).count();
-        assert_eq!(many(&mut taken), BURST as usize);
-        tokio::time::advance(ROOM_EVERY * 3).await;
-        assert_eq!(many(&mut taken), 3);
+        let mut deliveries = RecentDeliveries::new();
+        let count_accepted = |deliveries: &mut RecentDeliveries| {
+            (0..1000).filter(|_| deliveries.try_acquire(Instant::now())).count()
+        };
+        assert_eq!(count_accepted(&mut deliveries), BURST as usize);
+        tokio::time::advance(REFILL_INTERVAL * 3).await;
+        assert_eq!(count_accepted(&mut deliveries), 3);
         tokio::time::advance(Duration::from_secs(3600)).await;
-        assert_eq!(many(&mut taken), BURST as usize);
+        assert_eq!(count_accepted(&mut deliveries), BURST as usize);
     }
 
     /// A repeated id is a duplicate until `REMEMBERED` newer ids push it out.
     #[tokio::test]
     async fn hook_id_is_remembered_for_duplicates() {
-        let mut taken = RecentDeliveries::none();
-        assert!(taken.is_new("a".to_owned()) && !taken.is_new("a".to_owned()));
-        for n in 0..REMEMBERED {
-            assert!(taken.is_new(n.to_string()));
+        let mut deliveries = RecentDeliveries::new();
+        assert!(deliveries.is_new("a".to_owned()) && !deliveries.is_new("a".to_owned()));
+        for n in 0..MAX_IDS {
+            assert!(deliveries.is_new(n.to_string()));
         }
-        assert!(taken.is_new("a".to_owned()), "it was forgotten");
-        assert_eq!(taken.ids.len(), REMEMBERED);
+        assert!(deliveries.is_new("a".to_owned()), "it was forgotten");
+        assert_eq!(deliveries.ids.len(), MAX_IDS);
     }
 }

@@ -16,9 +16,9 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Answer, ArtifactData, Artifacts, Backend, Budget, Checkup, Delivery, DiscoveredTool, Discovery, Error,
-    ErrorKind, Finding, GroupKey, Hooks, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation,
-    OnBehalfOf, Questions, Result, Started, Subject, Taken, Told, ToolTarget, Wakeups,
+    Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Budget, Checkup, Delivery, DiscoveredTool,
+    Discovery, Error, ErrorKind, Finding, GroupKey, HookEvent, Hooks, JobHandle, JobSpec, LogRequest,
+    LogText, Logs, Observation, OnBehalfOf, Questions, Result, Started, Subject, ToolTarget, Wakeups,
 };
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -27,9 +27,9 @@ use tracing::Span;
 
 use crate::metrics::Metrics;
 use crate::tasks::reconciler::Crash;
-use panics::{Panic, guarded};
+use panics::{Panic, catch_panic};
 
-pub use panics::log_quietly;
+pub use panics::install_panic_hook;
 
 /// Maximum number of concurrent calls of one backend, including abandoned calls whose thread is blocked.
 const MAX_CALLS: usize = 256;
@@ -37,10 +37,10 @@ const MAX_CALLS: usize = 256;
 /// own.
 const MAX_THREADS: usize = 2 * MAX_CALLS;
 /// Minimum interval between two log entries about crashes of one operation. Crashes in between are counted.
-const LOG_EVERY: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// Backoff before a stream of hints is opened again that crashed or got no permit: doubles from the first
 /// delay to the last.
-const HINTS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+const HINT_BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// The threads of one backend.
 pub struct Isolation {
@@ -91,7 +91,7 @@ impl Isolation {
     ) -> Result<Arc<dyn Backend>> {
         match self.run("connect", self.permit()?, connecting).await {
             Ok(inner) => Ok(Arc::new(Isolated { inner: inner?, isolation: self })),
-            Err(crash) => Err(self.error(ErrorKind::Unavailable, crash)),
+            Err(crash) => Err(self.crash_error(ErrorKind::Unavailable, crash)),
         }
     }
 
@@ -117,19 +117,19 @@ impl Isolation {
         work: impl Future<Output = T> + Send + 'static,
     ) -> std::result::Result<T, Crash> {
         let runtime = self.runtime.as_ref().ok_or(Crash)?.handle().clone();
-        let (given_up, span) = (CancellationToken::new(), Span::current());
-        let _until_dropped = given_up.clone().drop_guard();
+        let (cancel, span) = (CancellationToken::new(), Span::current());
+        let _until_dropped = cancel.clone().drop_guard();
         let threads = runtime.clone();
         let done = threads.spawn_blocking(move || {
             let _permit = permit;
             let _entered = span.entered();
-            guarded(|| {
+            catch_panic(|| {
                 runtime.block_on(async {
                     // In this order, so that nothing is sent for a caller that went away before the thread
                     // started.
                     tokio::select! {
                         biased;
-                        () = given_up.cancelled() => None,
+                        () = cancel.cancelled() => None,
                         answer = work => Some(answer),
                     }
                 })
@@ -137,30 +137,30 @@ impl Isolation {
         });
         match done.await {
             Ok(Ok(Some(answer))) => Ok(answer),
-            Ok(Err(panic)) => Err(self.crashed(operation, &panic)),
+            Ok(Err(panic)) => Err(self.record_crash(operation, &panic)),
             // Only during the shutdown of the threads, when no caller waits.
             Ok(Ok(None)) | Err(_) => Err(Crash),
         }
     }
 
     /// Calls a method of the adapter that is not async, on the current thread.
-    fn now<T>(&self, operation: &'static str, work: impl FnOnce() -> T) -> Option<T> {
-        guarded(work).map_err(|panic| self.crashed(operation, &panic)).ok()
+    fn call_sync<T>(&self, operation: &'static str, work: impl FnOnce() -> T) -> Option<T> {
+        catch_panic(work).map_err(|panic| self.record_crash(operation, &panic)).ok()
     }
 
-    fn crashed(&self, operation: &'static str, panic: &Panic) -> Crash {
+    fn record_crash(&self, operation: &'static str, panic: &Panic) -> Crash {
         if let Some(metrics) = &self.metrics {
-            metrics.crashed(&self.backend);
+            metrics.record_crash(&self.backend);
         }
         let mut logged = self.logged.lock();
         let now = Instant::now();
-        if let Some((at, since)) = logged.get_mut(operation)
-            && now.duration_since(*at) < LOG_EVERY
+        if let Some((at, count)) = logged.get_mut(operation)
+            && now.duration_since(*at) < LOG_INTERVAL
         {
-            *since += 1;
+            *count += 1;
             return Crash;
         }
-        let unlogged = logged.insert(operation, (now, 0)).map_or(0, |(_, since)| since);
+        let unlogged = logged.insert(operation, (now, 0)).map_or(0, |(_, count)| count);
         drop(logged);
         tracing::error!(
             backend = self.backend,
@@ -173,7 +173,7 @@ impl Isolation {
         Crash
     }
 
-    fn error(&self, kind: ErrorKind, crash: Crash) -> Error {
+    fn crash_error(&self, kind: ErrorKind, crash: Crash) -> Error {
         let message = format!(
             "the adapter of backend `{}` crashed, which is a bug of the adapter: see the server's log",
             self.backend
@@ -196,19 +196,19 @@ impl Isolated {
     async fn call<T: Send + 'static>(
         &self,
         operation: &'static str,
-        crashed: ErrorKind,
+        crash_kind: ErrorKind,
         make: impl FnOnce(Arc<dyn Backend>) -> BoxFuture<'static, Result<T>> + Send + 'static,
     ) -> Result<T> {
         let (inner, permit) = (Arc::clone(&self.inner), self.isolation.permit()?);
         match self.isolation.run(operation, permit, async move { make(inner).await }).await {
             Ok(answer) => answer,
-            Err(crash) => Err(self.isolation.error(crashed, crash)),
+            Err(crash) => Err(self.isolation.crash_error(crash_kind, crash)),
         }
     }
 
     /// Returns true if the backend supports an operation.
-    fn has(&self, operation: &'static str, ability: impl FnOnce(&dyn Backend) -> bool) -> bool {
-        self.isolation.now(operation, || ability(&*self.inner)).unwrap_or_default()
+    fn supports(&self, operation: &'static str, capability: impl FnOnce(&dyn Backend) -> bool) -> bool {
+        self.isolation.call_sync(operation, || capability(&*self.inner)).unwrap_or_default()
     }
 }
 
@@ -216,8 +216,8 @@ impl Isolated {
 impl Backend for Isolated {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
         let job = job.clone();
-        let crashed = if job.may_exist { ErrorKind::Unavailable } else { ErrorKind::Uncertain };
-        self.call("start", crashed, |inner| Box::pin(async move { inner.start(&job).await })).await
+        let crash_kind = if job.may_exist { ErrorKind::Unavailable } else { ErrorKind::Uncertain };
+        self.call("start", crash_kind, |inner| Box::pin(async move { inner.start(&job).await })).await
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
@@ -238,10 +238,10 @@ impl Backend for Isolated {
         self.call("cancel", ErrorKind::Unavailable, cancel).await
     }
 
-    async fn cancel_for(&self, handle: &JobHandle, whom: Option<&OnBehalfOf>) -> Result<()> {
-        let (handle, whom) = (handle.clone(), whom.cloned());
+    async fn cancel_for(&self, handle: &JobHandle, on_behalf_of: Option<&OnBehalfOf>) -> Result<()> {
+        let (handle, on_behalf_of) = (handle.clone(), on_behalf_of.cloned());
         let cancel = |inner: Arc<dyn Backend>| {
-            Box::pin(async move { inner.cancel_for(&handle, whom.as_ref()).await }) as _
+            Box::pin(async move { inner.cancel_for(&handle, on_behalf_of.as_ref()).await }) as _
         };
         self.call("cancel", ErrorKind::Unavailable, cancel).await
     }
@@ -253,64 +253,64 @@ impl Backend for Isolated {
     }
 
     fn start_lag(&self) -> Duration {
-        self.isolation.now("start_lag", || self.inner.start_lag()).unwrap_or_default()
+        self.isolation.call_sync("start_lag", || self.inner.start_lag()).unwrap_or_default()
     }
 
     fn group(&self, handle: &JobHandle) -> GroupKey {
-        self.isolation.now("group", || self.inner.group(handle)).unwrap_or_else(|| GroupKey::new(""))
+        self.isolation.call_sync("group", || self.inner.group(handle)).unwrap_or_else(|| GroupKey::new(""))
     }
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         let (inner, group, count, jobs) = (Arc::clone(&self.inner), group.clone(), jobs.len(), jobs.to_vec());
         let permit = match self.isolation.permit() {
             Ok(permit) => permit,
-            Err(full) => {
-                return (0..count).map(|_| Err(Error::unavailable(full.to_string()))).collect();
+            Err(error) => {
+                return (0..count).map(|_| Err(Error::unavailable(error.to_string()))).collect();
             }
         };
         let work = async move { inner.observe_all(&group, &jobs).await };
         match self.isolation.run("observe_all", permit, work).await {
             Ok(answers) => answers,
             Err(crash) => {
-                (0..count).map(|_| Err(self.isolation.error(ErrorKind::Unavailable, crash))).collect()
+                (0..count).map(|_| Err(self.isolation.crash_error(ErrorKind::Unavailable, crash))).collect()
             }
         }
     }
 
     fn questions(&self) -> Option<&dyn Questions> {
-        self.has("questions", |inner| inner.questions().is_some()).then_some(self)
+        self.supports("questions", |inner| inner.questions().is_some()).then_some(self)
     }
 
     fn logs(&self) -> Option<&dyn Logs> {
-        self.has("logs", |inner| inner.logs().is_some()).then_some(self)
+        self.supports("logs", |inner| inner.logs().is_some()).then_some(self)
     }
 
     fn artifacts(&self) -> Option<&dyn Artifacts> {
-        self.has("artifacts", |inner| inner.artifacts().is_some()).then_some(self)
+        self.supports("artifacts", |inner| inner.artifacts().is_some()).then_some(self)
     }
 
     fn wakeups(&self) -> Option<&dyn Wakeups> {
-        self.has("wakeups", |inner| inner.wakeups().is_some()).then_some(self)
+        self.supports("wakeups", |inner| inner.wakeups().is_some()).then_some(self)
     }
 
     fn discovery(&self) -> Option<&dyn Discovery> {
-        self.has("discovery", |inner| inner.discovery().is_some()).then_some(self)
+        self.supports("discovery", |inner| inner.discovery().is_some()).then_some(self)
     }
 
     fn checkup(&self) -> Option<&dyn Checkup> {
-        self.has("checkup", |inner| inner.checkup().is_some()).then_some(self)
+        self.supports("checkup", |inner| inner.checkup().is_some()).then_some(self)
     }
 
     fn hooks(&self) -> Option<&dyn Hooks> {
-        self.has("hooks", |inner| inner.hooks().is_some()).then_some(self)
+        self.supports("hooks", |inner| inner.hooks().is_some()).then_some(self)
     }
 
     fn identity(&self) -> Option<String> {
-        self.isolation.now("identity", || self.inner.identity()).flatten()
+        self.isolation.call_sync("identity", || self.inner.identity()).flatten()
     }
 
     fn budgets(&self) -> Vec<Budget> {
-        self.isolation.now("budgets", || self.inner.budgets()).unwrap_or_default()
+        self.isolation.call_sync("budgets", || self.inner.budgets()).unwrap_or_default()
     }
 }
 
@@ -318,7 +318,7 @@ impl Backend for Isolated {
 /// neutral value.
 #[async_trait]
 impl Questions for Isolated {
-    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
         self.answer_for(handle, question, answer, None).await
     }
 
@@ -328,21 +328,21 @@ impl Questions for Isolated {
         question: &str,
         answer: &Answer,
         by: Option<&OnBehalfOf>,
-    ) -> Result<Taken> {
+    ) -> Result<AnswerOutcome> {
         let (handle, question, answer, by) =
             (handle.clone(), question.to_owned(), answer.clone(), by.cloned());
-        let hand_over = |inner: Arc<dyn Backend>| {
+        let send = |inner: Arc<dyn Backend>| {
             Box::pin(async move {
-                let Some(questions) = inner.questions() else { return Ok(Taken::TooLate) };
+                let Some(questions) = inner.questions() else { return Ok(AnswerOutcome::TooLate) };
                 questions.answer_for(&handle, &question, &answer, by.as_ref()).await
             }) as _
         };
-        self.call("answer", ErrorKind::Unavailable, hand_over).await
+        self.call("answer", ErrorKind::Unavailable, send).await
     }
 
     fn list_lag(&self) -> Duration {
         let lag = || self.inner.questions().map(Questions::list_lag);
-        self.isolation.now("list_lag", lag).flatten().unwrap_or_default()
+        self.isolation.call_sync("list_lag", lag).flatten().unwrap_or_default()
     }
 }
 
@@ -377,7 +377,7 @@ impl Artifacts for Isolated {
 #[async_trait]
 impl Wakeups for Isolated {
     async fn next(&self) -> JobHandle {
-        let (mut delay, longest) = HINTS_AGAIN;
+        let (mut delay, longest) = HINT_BACKOFF;
         loop {
             let inner = Arc::clone(&self.inner);
             let hint = async move {
@@ -422,23 +422,23 @@ impl Checkup for Isolated {
                 None => Vec::new(),
             }
         };
-        let checked = match self.isolation.permit() {
+        let findings = match self.isolation.permit() {
             Ok(permit) => {
-                let checked = self.isolation.run("check_up", permit, check_up).await;
-                checked.map_err(|crash| self.isolation.error(ErrorKind::Unavailable, crash))
+                let result = self.isolation.run("check_up", permit, check_up).await;
+                result.map_err(|crash| self.isolation.crash_error(ErrorKind::Unavailable, crash))
             }
-            Err(full) => Err(full),
+            Err(error) => Err(error),
         };
-        checked.unwrap_or_else(|error| {
+        findings.unwrap_or_else(|error| {
             vec![Finding::fault("adapter", error.to_string(), "report it to whoever makes the adapter")]
         })
     }
 }
 
 impl Hooks for Isolated {
-    fn read(&self, delivery: &Delivery<'_>) -> Option<Told> {
+    fn read(&self, delivery: &Delivery<'_>) -> Option<HookEvent> {
         let read = || self.inner.hooks().and_then(|hooks| hooks.read(delivery));
-        self.isolation.now("hooks", read).flatten()
+        self.isolation.call_sync("hooks", read).flatten()
     }
 }
 

@@ -64,23 +64,23 @@ mod tests {
 
     #[tokio::test]
     async fn heavy_work_has_few_idle_threads() {
-        static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
+        static RUNNING: AtomicUsize = AtomicUsize::new(0);
         let policy = || thread_schedule_policy().unwrap();
-        let here = (thread::current().id(), policy());
-        let works = (0..50).map(|n| {
+        let test_thread = (thread::current().id(), policy());
+        let tasks = (0..50).map(|n| {
             offload(n % 2 == 0, move || {
-                let now = AT_ONCE.fetch_add(1, Ordering::SeqCst) + 1;
+                let running = RUNNING.fetch_add(1, Ordering::SeqCst) + 1;
                 thread::yield_now();
-                AT_ONCE.fetch_sub(1, Ordering::SeqCst);
-                (n, now, thread::current().id(), policy())
+                RUNNING.fetch_sub(1, Ordering::SeqCst);
+                (n, running, thread::current().id(), policy())
             })
         });
-        for (n, at_once, thread, policy) in join_all(works).await {
-            assert!(at_once <= max_threads() + 1, "{at_once}");
-            assert_eq!(thread == here.0, n % 2 == 0, "{n}");
-            assert_eq!(policy, if n % 2 == 0 { here.1 } else { POLICY }, "{n}");
+        for (n, running, thread, policy) in join_all(tasks).await {
+            assert!(running <= max_threads() + 1, "{running}");
+            assert_eq!(thread == test_thread.0, n % 2 == 0, "{n}");
+            assert_eq!(policy, if n % 2 == 0 { test_thread.1 } else { POLICY }, "{n}");
         }
-        assert_eq!(policy(), here.1, "other threads keep their policy");
+        assert_eq!(policy(), test_thread.1, "other threads keep their policy");
     }
 
     #[tokio::test]

@@ -12,43 +12,44 @@ use axum::routing::get;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use crate::config::Page;
+use crate::config::MetricsPage;
 use crate::mcp::origin::OriginPolicy;
 use crate::metrics::{CONTENT_TYPE, Scraper};
 
 /// The state of the metrics endpoint.
-struct Open {
+struct MetricsState {
     scraper: Scraper,
-    doors: OriginPolicy,
+    origin_policy: OriginPolicy,
     token: Option<[u8; 32]>,
 }
 
 /// Returns the route `/metrics`, for a server whose listener is `bound` to this address.
-pub fn routes(scraper: Scraper, bound: IpAddr, page: &Page) -> Router {
-    let doors = OriginPolicy::new(bound, [], []).expect("there is no origin that could be none");
-    let open = Open { scraper, doors, token: page.token };
-    Router::new().route("/metrics", get(read)).with_state(Arc::new(open))
+pub fn routes(scraper: Scraper, listen_ip: IpAddr, page: &MetricsPage) -> Router {
+    let origin_policy = OriginPolicy::new(listen_ip, [], []).expect("there is no origin that could be none");
+    let state = MetricsState { scraper, origin_policy, token: page.token };
+    Router::new().route("/metrics", get(read)).with_state(Arc::new(state))
 }
 
-async fn read(State(open): State<Arc<Open>>, headers: HeaderMap) -> Response {
+async fn read(State(state): State<Arc<MetricsState>>, headers: HeaderMap) -> Response {
     let text =
         |name| headers.get(name).map(|value: &axum::http::HeaderValue| value.to_str().unwrap_or_default());
     // Prometheus sends neither header. A browser sends the first with the page's origin, and the second with
     // its relation to this site.
-    let is_of_a_page = headers.contains_key(header::ORIGIN)
+    let is_from_web_page = headers.contains_key(header::ORIGIN)
         || text("sec-fetch-site").is_some_and(|site| !matches!(site, "none" | "same-origin"));
-    if is_of_a_page || !open.doors.answers_to(text("host").unwrap_or_default()) {
+    if is_from_web_page || !state.origin_policy.allows_host(text("host").unwrap_or_default()) {
         return (StatusCode::FORBIDDEN, "not for web pages, and only by this machine's own names\n")
             .into_response();
     }
-    if let Some(token) = &open.token {
-        let shown = text("authorization").and_then(|shown| shown.strip_prefix("Bearer ")).unwrap_or_default();
-        let shown: [u8; 32] = Sha256::digest(shown.trim()).into();
-        if !bool::from(shown.ct_eq(token)) {
+    if let Some(token) = &state.token {
+        let presented =
+            text("authorization").and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+        let digest: [u8; 32] = Sha256::digest(presented.trim()).into();
+        if !bool::from(digest.ct_eq(token)) {
             let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
             return (StatusCode::UNAUTHORIZED, challenge, "show the token of [metrics]\n").into_response();
         }
     }
     let headers = [(header::CONTENT_TYPE, CONTENT_TYPE), (header::CACHE_CONTROL, "no-store")];
-    (headers, open.scraper.text().await).into_response()
+    (headers, state.scraper.text().await).into_response()
 }

@@ -88,7 +88,7 @@ struct Ciphers {
     /// Open only.
     others: Vec<XChaCha20Poly1305>,
     /// How often the keys were replaced.
-    turn: u64,
+    rotations: u64,
 }
 
 /// Seals with one key, and opens with that and others. Cheap to clone: clones share the keys, also after a
@@ -96,7 +96,7 @@ struct Ciphers {
 #[derive(Clone)]
 pub struct Seal {
     ciphers: Arc<Current<Ciphers>>,
-    own: Zeroizing<[u8; 32]>,
+    own_key: Zeroizing<[u8; 32]>,
     digest_key: Zeroizing<[u8; 32]>,
     entropy: Arc<dyn Entropy>,
 }
@@ -109,32 +109,34 @@ impl std::fmt::Debug for Seal {
 
 impl Seal {
     /// Creates a seal with the store's own key.
-    pub fn new(own: &[u8; 32], entropy: Arc<dyn Entropy>) -> Self {
+    pub fn new(own_key: &[u8; 32], entropy: Arc<dyn Entropy>) -> Self {
         // Digests in rows are compared for as long as the rows exist, so they never use a key that can be
         // replaced.
-        let digest_key = Sha256::new().chain_update(b"taskbridge digest").chain_update(own).finalize().into();
-        let only = Ciphers { first: XChaCha20Poly1305::new(own.into()), others: Vec::new(), turn: 0 };
-        let (own, digest_key) = (Zeroizing::new(*own), Zeroizing::new(digest_key));
-        Self { ciphers: Arc::new(Current::new(only)), own, digest_key, entropy }
+        let digest_key =
+            Sha256::new().chain_update(b"taskbridge digest").chain_update(own_key).finalize().into();
+        let ciphers =
+            Ciphers { first: XChaCha20Poly1305::new(own_key.into()), others: Vec::new(), rotations: 0 };
+        let (own_key, digest_key) = (Zeroizing::new(*own_key), Zeroizing::new(digest_key));
+        Self { ciphers: Arc::new(Current::new(ciphers)), own_key, digest_key, entropy }
     }
 
     /// Replaces the keys for all clones: the first seals, each opens. If the list is empty, the store's own
     /// key is used.
     pub fn replace(&self, keys: &[Key]) {
         let cipher = |key: &Key| match key {
-            Key::Own => XChaCha20Poly1305::new((&*self.own).into()),
+            Key::Own => XChaCha20Poly1305::new((&*self.own_key).into()),
             Key::Given(bytes) => XChaCha20Poly1305::new((&**bytes).into()),
         };
         let (first, others) = keys.split_first().unwrap_or((&Key::Own, &[]));
-        let turn = self.turn() + 1;
+        let rotations = self.rotations() + 1;
         let others = others.iter().map(cipher).collect();
-        self.ciphers.replace(Ciphers { first: cipher(first), others, turn });
+        self.ciphers.replace(Ciphers { first: cipher(first), others, rotations });
     }
 
     /// Returns how often the keys were replaced: a value that was opened before a replacement may no longer
     /// open.
-    pub fn turn(&self) -> u64 {
-        self.ciphers.get().turn
+    pub fn rotations(&self) -> u64 {
+        self.ciphers.get().rotations
     }
 
     /// Computes a digest that requires the store's own key: 64 hexadecimal digits. Equal parts give an
@@ -156,31 +158,31 @@ impl Seal {
 
     /// Seals a value: visible ASCII only, about a third longer than its JSON plus 54 characters.
     pub fn seal<T: Serialize>(&self, purpose: Purpose, value: &T) -> String {
-        let plain =
+        let plaintext =
             serde_json::to_vec(value).expect("sealed types have string keys and no failing serializers");
         let nonce: [u8; NONCE_BYTES] = clock::random(&*self.entropy);
-        let payload = Payload { msg: &plain, aad: purpose.label() };
+        let payload = Payload { msg: &plaintext, aad: purpose.label() };
         let ciphers = self.ciphers.get();
-        let sealed = ciphers
+        let ciphertext = ciphers
             .first
             .encrypt(&XNonce::from(nonce), payload)
             .expect("the cipher refuses only messages of 256 GiB and more");
         let mut bytes = nonce.to_vec();
-        bytes.extend_from_slice(&sealed);
+        bytes.extend_from_slice(&ciphertext);
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
     /// Opens a value that was sealed for this purpose with one of the keys; `None` for anything else.
     pub fn open<T: DeserializeOwned>(&self, purpose: Purpose, text: &str) -> Option<T> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-        let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES)?;
+        let (nonce, ciphertext) = bytes.split_at_checked(NONCE_BYTES)?;
         let nonce: [u8; NONCE_BYTES] = nonce.try_into().ok()?;
         let (nonce, ciphers) = (XNonce::from(nonce), self.ciphers.get());
         let open = |cipher: &XChaCha20Poly1305| {
-            cipher.decrypt(&nonce, Payload { msg: sealed, aad: purpose.label() }).ok()
+            cipher.decrypt(&nonce, Payload { msg: ciphertext, aad: purpose.label() }).ok()
         };
-        let plain = std::iter::once(&ciphers.first).chain(&ciphers.others).find_map(open)?;
-        serde_json::from_slice(&plain).ok()
+        let plaintext = std::iter::once(&ciphers.first).chain(&ciphers.others).find_map(open)?;
+        serde_json::from_slice(&plaintext).ok()
     }
 }
 
@@ -232,7 +234,7 @@ mod tests {
         let by_own = sealed(&seal);
         clone.replace(&[old.clone(), Key::Own]);
         let by_old = sealed(&seal);
-        assert!(opens(&seal, &by_old) && opens(&seal, &by_own) && seal.turn() == 1);
+        assert!(opens(&seal, &by_old) && opens(&seal, &by_own) && seal.rotations() == 1);
         clone.replace(&[old.clone(), new.clone()]);
         assert!(opens(&seal, &by_old) && !opens(&seal, &by_own));
         clone.replace(&[new.clone(), old]);

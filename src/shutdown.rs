@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shutdown {
     /// Graceful: stop accepting, end streams, finish work in progress.
-    pub(crate) begin: CancellationToken,
+    pub(crate) graceful: CancellationToken,
     /// Immediate: exit now; the next process resumes the work in progress.
-    pub(crate) at_once: CancellationToken,
+    pub(crate) immediate: CancellationToken,
 }
 
 /// Listens for signals until both stages of `stop` are triggered.
@@ -24,11 +24,11 @@ pub(crate) fn listen(stop: Shutdown) -> std::io::Result<impl Future<Output = ()>
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
-        next(&mut terminate, &mut interrupt).await;
+        next_signal(&mut terminate, &mut interrupt).await;
         tracing::info!("stopping; a second signal leaves at once");
-        stop.begin.cancel();
-        next(&mut terminate, &mut interrupt).await;
-        stop.at_once.cancel();
+        stop.graceful.cancel();
+        next_signal(&mut terminate, &mut interrupt).await;
+        stop.immediate.cancel();
     })
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn listen(stop: Shutdown) -> std::io::Result<impl Future<Output = ()>
 ///
 /// # Errors
 /// If the signal handler cannot be installed.
-pub(crate) fn outlive_file_limits() -> std::io::Result<()> {
+pub(crate) fn ignore_file_size_signal() -> std::io::Result<()> {
     // The handler stays installed; its stream is not needed.
     signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
@@ -56,7 +56,7 @@ impl Hangups {
     /// If the signal handler cannot be installed.
     pub(crate) fn listen(stop: &Shutdown) -> std::io::Result<Self> {
         let signal = signal(SignalKind::hangup())?;
-        Ok(Self { signal, at_terminal: is_at_terminal(), stop: stop.begin.clone() })
+        Ok(Self { signal, at_terminal: is_at_terminal(), stop: stop.graceful.clone() })
     }
 
     /// Waits until the config must be read again.
@@ -76,7 +76,7 @@ fn is_at_terminal() -> bool {
     std::io::stdin().is_terminal() || std::io::stdout().is_terminal() || std::io::stderr().is_terminal()
 }
 
-async fn next(terminate: &mut Signal, interrupt: &mut Signal) {
+async fn next_signal(terminate: &mut Signal, interrupt: &mut Signal) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

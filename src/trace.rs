@@ -50,25 +50,27 @@ impl TraceContext {
 }
 
 /// Returns the context of the current span.
-pub fn here() -> Option<TraceContext> {
+pub fn current() -> Option<TraceContext> {
     of(&Span::current())
 }
 
 /// Returns the context of a span.
 pub fn of(span: &Span) -> Option<TraceContext> {
-    let place = span.with_subscriber(|(id, dispatch)| {
+    let context = span.with_subscriber(|(id, dispatch)| {
         let spans = dispatch.downcast_ref::<Registry>()?;
         let span = spans.span(id)?;
         span.extensions().get::<TraceContext>().copied()
     });
-    place.flatten()
+    context.flatten()
 }
 
 /// Returns the trace context to pass on: the current span as the parent, or else the received context.
-pub fn carry(came: Option<Trace>) -> Option<Trace> {
-    match here() {
-        Some(place) => Some(Trace { parent: place.to_string(), state: came.and_then(|trace| trace.state) }),
-        None => came,
+pub fn propagate(received: Option<Trace>) -> Option<Trace> {
+    match current() {
+        Some(context) => {
+            Some(Trace { parent: context.to_string(), state: received.and_then(|trace| trace.state) })
+        }
+        None => received,
     }
 }
 
@@ -80,11 +82,11 @@ mod tests {
     #[test]
     fn trace_parent_round_trips() {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
-        let place = TraceContext::parse(parent).unwrap();
-        assert_eq!((place.to_string().as_str(), place.sampled), (parent, true));
-        assert_eq!(place.trace_id(), "0af7651916cd43dd8448eb211c80319c");
+        let context = TraceContext::parse(parent).unwrap();
+        assert_eq!((context.to_string().as_str(), context.sampled), (parent, true));
+        assert_eq!(context.trace_id(), "0af7651916cd43dd8448eb211c80319c");
         assert!(!TraceContext::parse(&parent.replace("-01", "-02")).unwrap().sampled);
         assert_eq!(TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"), None);
-        assert_eq!(carry(None), None, "without spans a trace is as it came");
+        assert_eq!(propagate(None), None, "without spans a trace is as it came");
     }
 }

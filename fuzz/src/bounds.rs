@@ -17,23 +17,23 @@ pub fn target(_: &Endpoint, bytes: &[u8]) {
         Message::Notification { params, .. } => params,
         Message::Response { outcome, .. } => outcome.unwrap_or_default(),
     };
-    let (depth, elements) = measured(&value);
+    let (depth, elements) = measure(&value);
     assert!(depth < BOUNDS.depth, "{depth} levels within a message");
     assert!(elements < BOUNDS.elements, "{elements} parts within a message");
     // The checked value is the parsed one: after serialization and another parse it is the same size.
-    let again: Value = serde_json::from_str(&value.to_string()).expect("it was read before");
-    assert_eq!(measured(&again), (depth, elements));
+    let reparsed: Value = serde_json::from_str(&value.to_string()).expect("it was read before");
+    assert_eq!(measure(&reparsed), (depth, elements));
 }
 
-fn measured(value: &Value) -> (usize, usize) {
-    let of_all = |values: &mut dyn Iterator<Item = &Value>, count: usize| {
+fn measure(value: &Value) -> (usize, usize) {
+    let measure_all = |values: &mut dyn Iterator<Item = &Value>, count: usize| {
         values
-            .map(measured)
+            .map(measure)
             .fold((1, count), |(depth, elements), (inner, more)| (depth.max(inner + 1), elements + more))
     };
     match value {
-        Value::Array(items) => of_all(&mut items.iter(), items.len()),
-        Value::Object(members) => of_all(&mut members.values(), members.len()),
+        Value::Array(items) => measure_all(&mut items.iter(), items.len()),
+        Value::Object(members) => measure_all(&mut members.values(), members.len()),
         _ => (0, 0),
     }
 }

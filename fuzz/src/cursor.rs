@@ -22,11 +22,11 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
     let session = endpoint.session();
     let (list, in_both) = draw.one_of(&LISTS);
     let page = |list: &str, params: Value| match in_both {
-        true => endpoint.ask(list, params),
+        true => endpoint.send_modern(list, params),
         false => {
-            let mut answer =
-                endpoint.in_session(&session, &request(list, params)).expect("it is there").json();
-            answer.get("error").cloned().map_or_else(|| Ok(answer["result"].take()), Err)
+            let mut response =
+                endpoint.send_in_session(&session, &request(list, params)).expect("it is there").json();
+            response.get("error").cloned().map_or_else(|| Ok(response["result"].take()), Err)
         }
     };
     let first = page(list, json!({})).expect("the first page");
@@ -35,35 +35,35 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
         0 => {
             let cursor = String::from_utf8_lossy(draw.rest()).into_owned();
             if cursor != real {
-                refused(page(list, json!({ "cursor": cursor })));
+                assert_refused(page(list, json!({ "cursor": cursor })));
             }
         }
         1 => {
-            let cursor = draw.garbled(&real);
+            let cursor = draw.mutate_text(&real);
             match cursor == real {
                 true => drop(page(list, json!({ "cursor": cursor })).expect("the second page")),
-                false => refused(page(list, json!({ "cursor": cursor }))),
+                false => assert_refused(page(list, json!({ "cursor": cursor }))),
             }
         }
         2 => {
             let (other, is_shared) = draw.one_of(&LISTS);
             if other != list && is_shared == in_both {
-                refused(page(other, json!({ "cursor": real })));
+                assert_refused(page(other, json!({ "cursor": real })));
             }
         }
         _ => {
-            let mut inside: Value = endpoint.seal.open(Purpose::Cursor, &real).expect("it is ours");
-            let at = &mut inside["at"];
+            let mut payload: Value = endpoint.seal.open(Purpose::Cursor, &real).expect("it is ours");
+            let at = &mut payload["at"];
             match draw.below(4) {
                 0 => *at = json!({"Companions": draw.json()}),
                 1 => *at = json!({"Own": draw.json()}),
                 2 => *at = json!({"Task": [draw.json(), draw.word()]}),
-                _ => draw.bend(at),
+                _ => draw.mutate(at),
             }
             if draw.once_in(4) {
-                draw.bend(&mut inside);
+                draw.mutate(&mut payload);
             }
-            let cursor = endpoint.seal.seal(Purpose::Cursor, &inside);
+            let cursor = endpoint.seal.seal(Purpose::Cursor, &payload);
             // Its validity depends on the mutation. The request must only be answered.
             let _ = page(list, json!({ "cursor": cursor }));
         }
@@ -71,8 +71,8 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
 }
 
 /// Asserts that a page was refused because of its cursor.
-fn refused(answer: Result<Value, Value>) {
-    let error = answer.expect_err("it was tampered with");
+fn assert_refused(result: Result<Value, Value>) {
+    let error = result.expect_err("it was tampered with");
     assert_eq!(error["code"], -32602, "{error}");
-    assert!(error["message"].as_str().is_some_and(|said| said.contains("cursor")), "{error}");
+    assert!(error["message"].as_str().is_some_and(|message| message.contains("cursor")), "{error}");
 }

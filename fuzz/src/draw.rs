@@ -113,8 +113,8 @@ impl<'a> Draw<'a> {
     }
 
     /// Returns one of these values.
-    pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
+    pub(crate) fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.below(values.len())]
     }
 
     /// Returns any text.
@@ -131,8 +131,8 @@ impl<'a> Draw<'a> {
     }
 
     /// Returns up to this number of bytes.
-    pub(crate) fn bytes(&mut self, most: usize) -> Vec<u8> {
-        let length = self.below(most + 1).min(self.0.len());
+    pub(crate) fn bytes(&mut self, max: usize) -> Vec<u8> {
+        let length = self.below(max + 1).min(self.0.len());
         self.0.bytes(length).unwrap_or_default().to_vec()
     }
 
@@ -169,7 +169,7 @@ impl<'a> Draw<'a> {
     }
 
     /// Mutates a value at a random place: another value, one member more or less, or another name.
-    pub(crate) fn bend(&mut self, value: &mut Value) {
+    pub(crate) fn mutate(&mut self, value: &mut Value) {
         match value {
             Value::Object(members) if !members.is_empty() && !self.once_in(8) => {
                 let names: Vec<String> = members.keys().cloned().collect();
@@ -182,7 +182,7 @@ impl<'a> Draw<'a> {
                     }
                     2 => drop(members.insert(self.word(), self.json())),
                     3 => drop(members.insert(name.clone(), self.json())),
-                    _ => self.bend(&mut members[name]),
+                    _ => self.mutate(&mut members[name]),
                 }
             }
             Value::Array(items) if !items.is_empty() && !self.once_in(4) => {
@@ -190,7 +190,7 @@ impl<'a> Draw<'a> {
                 match self.below(4) {
                     0 => drop(items.remove(at)),
                     1 => items.insert(at, self.json()),
-                    _ => self.bend(&mut items[at]),
+                    _ => self.mutate(&mut items[at]),
                 }
             }
             other => *other = self.json(),
@@ -198,31 +198,31 @@ impl<'a> Draw<'a> {
     }
 
     /// Mutates bytes: some are changed, removed, duplicated or inserted.
-    pub(crate) fn garble(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let mut garbled = bytes.to_vec();
+    pub(crate) fn mutate_bytes(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut mutated = bytes.to_vec();
         for _ in 0..=self.below(4) {
-            let at = self.below(garbled.len() + 1);
-            let until = (at + self.below(16)).min(garbled.len());
+            let at = self.below(mutated.len() + 1);
+            let end = (at + self.below(16)).min(mutated.len());
             match self.below(5) {
-                0 if at < garbled.len() => garbled[at] ^= 1 << self.below(8),
-                1 if at < garbled.len() => garbled[at] = self.0.arbitrary().unwrap_or_default(),
-                2 => drop(garbled.drain(at..until)),
+                0 if at < mutated.len() => mutated[at] ^= 1 << self.below(8),
+                1 if at < mutated.len() => mutated[at] = self.0.arbitrary().unwrap_or_default(),
+                2 => drop(mutated.drain(at..end)),
                 3 => {
-                    let again = garbled[at..until].to_vec();
-                    garbled.splice(at..at, again);
+                    let copy = mutated[at..end].to_vec();
+                    mutated.splice(at..at, copy);
                 }
                 _ => {
                     let new = self.bytes(16);
-                    garbled.splice(at..at, new);
+                    mutated.splice(at..at, new);
                 }
             }
         }
-        garbled
+        mutated
     }
 
     /// Mutates a text and drops all invisible characters.
-    pub(crate) fn garbled(&mut self, text: &str) -> String {
-        let garbled = self.garble(text.as_bytes());
-        garbled.into_iter().filter(u8::is_ascii_graphic).map(char::from).collect()
+    pub(crate) fn mutate_text(&mut self, text: &str) -> String {
+        let mutated = self.mutate_bytes(text.as_bytes());
+        mutated.into_iter().filter(u8::is_ascii_graphic).map(char::from).collect()
     }
 }

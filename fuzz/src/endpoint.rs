@@ -102,20 +102,20 @@ const KEY: (&str, &str) =
 /// Maximum size of a request body.
 const MAX_BODY: usize = 64 * 1024;
 /// Maximum length of a response beyond the request's length with escapes.
-const MOST_ADDED: usize = 64 * 1024;
+const MAX_ADDED: usize = 64 * 1024;
 /// Maximum number of bytes to read from a stream.
-const MOST_STREAMED: usize = 256 * 1024;
+const MAX_STREAMED: usize = 256 * 1024;
 
 /// Number of polls for a response. Nothing here waits for another thread, so a response that is not ready by
 /// then waits for a job or an event.
-const LOOKS: usize = 64;
+const MAX_POLLS: usize = 64;
 
 /// Known tasks, for requests that refer to them.
-pub(crate) struct Known {
+pub(crate) struct KnownTasks {
     /// A task that has not ended.
-    pub(crate) live: String,
+    pub(crate) running_task: String,
     /// A cancelled task.
-    pub(crate) ended: String,
+    pub(crate) ended_task: String,
 }
 
 /// The endpoint.
@@ -125,21 +125,21 @@ pub struct Endpoint {
     /// The seal that the endpoint uses.
     pub(crate) seal: Seal,
     /// Known tasks.
-    pub(crate) known: Known,
+    pub(crate) known_tasks: KnownTasks,
     _dir: TempDir,
 }
 
 /// The response to a request, as far as it arrived.
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     body: Vec<u8>,
 }
 
 /// A stopped clock.
-struct Still;
+struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(1_800_000_000_000)
     }
@@ -147,9 +147,9 @@ impl Clock for Still {
 
 /// Numbers that depend only on how many were drawn before.
 #[derive(Default)]
-struct Count(AtomicU64);
+struct CountingEntropy(AtomicU64);
 
-impl Entropy for Count {
+impl Entropy for CountingEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             let mixed = self.0.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -169,25 +169,25 @@ impl Endpoint {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let entropy: Arc<dyn Entropy> = Arc::new(Count::default());
+        let entropy: Arc<dyn Entropy> = Arc::new(CountingEntropy::default());
         let seal = Seal::new(&[7; 32], Arc::clone(&entropy));
         let bridge = Arc::new(bridge(dir.path(), &seal, &entropy));
         let auth = Authenticator::ApiKeys(ApiKeys::new([Key::new(KEY.1, Identity::named("ann"))]).unwrap());
         let origins = ["https://app.example".to_owned()];
-        let doors = OriginPolicy::new(IpAddr::V4(Ipv4Addr::LOCALHOST), origins, []).unwrap();
-        let entrance = Arc::new(AccessControl::new(AccessRules {
+        let origin_policy = OriginPolicy::new(IpAddr::V4(Ipv4Addr::LOCALHOST), origins, []).unwrap();
+        let access_control = Arc::new(AccessControl::new(AccessRules {
             auth,
-            doors,
+            origin_policy,
             limits: ConnectionLimits::default(),
             tls: None,
             proxies: Proxies::default(),
         }));
-        let (router, _) = http::router(bridge, entrance, CancellationToken::new());
-        let known = Known { live: String::new(), ended: String::new() };
-        let mut endpoint = Self { runtime, router, seal, known, _dir: dir };
-        let (live, ended) = (endpoint.task(), endpoint.task());
-        endpoint.ask("tasks/cancel", json!({"taskId": ended})).expect("it is cancelled");
-        endpoint.known = Known { live, ended };
+        let (router, _) = http::router(bridge, access_control, CancellationToken::new());
+        let known_tasks = KnownTasks { running_task: String::new(), ended_task: String::new() };
+        let mut endpoint = Self { runtime, router, seal, known_tasks, _dir: dir };
+        let (running_task, ended_task) = (endpoint.task(), endpoint.task());
+        endpoint.send_modern("tasks/cancel", json!({"taskId": ended_task})).expect("it is cancelled");
+        endpoint.known_tasks = KnownTasks { running_task, ended_task };
         endpoint
     }
 
@@ -195,8 +195,8 @@ impl Endpoint {
     fn task(&self) -> String {
         let session = self.session();
         let params = json!({"name": "run", "arguments": {}, "task": {}});
-        let answer = self.in_session(&session, &request("tools/call", params)).unwrap().json();
-        answer["result"]["task"]["taskId"].as_str().unwrap().to_owned()
+        let response = self.send_in_session(&session, &request("tools/call", params)).unwrap().json();
+        response["result"]["task"]["taskId"].as_str().unwrap().to_owned()
     }
 
     /// Opens a session, and returns its id.
@@ -206,97 +206,97 @@ impl Endpoint {
             "capabilities": {"elicitation": {"form": {}}},
             "clientInfo": {"name": "fuzz", "version": "1"},
         });
-        let answer = self.post(&[], request("initialize", params).to_string()).unwrap();
-        answer.headers["mcp-session-id"].to_str().unwrap().to_owned()
+        let response = self.post(&[], request("initialize", params).to_string()).unwrap();
+        response.headers["mcp-session-id"].to_str().unwrap().to_owned()
     }
 
     /// Sends a message in a session.
-    pub(crate) fn in_session(&self, session: &str, message: &Value) -> Option<Answer> {
+    pub(crate) fn send_in_session(&self, session: &str, message: &Value) -> Option<HttpResponse> {
         let version = ("mcp-protocol-version", b"2025-11-25".as_slice());
         self.post(&[version, ("mcp-session-id", session.as_bytes())], message.to_string())
     }
 
     /// Sends a valid request of 2026-07-28, and returns its result or its error.
-    pub(crate) fn ask(&self, method: &str, params: Value) -> Result<Value, Value> {
+    pub(crate) fn send_modern(&self, method: &str, params: Value) -> Result<Value, Value> {
         let message = modern(method, params);
-        let headers = repeated(&message);
+        let headers = repeated_headers(&message);
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_slice())).collect();
-        let mut answer = self.post(&headers, message.to_string()).expect("it waits for nothing").json();
-        match answer.get("error") {
+        let mut response = self.post(&headers, message.to_string()).expect("it waits for nothing").json();
+        match response.get("error") {
             Some(error) => Err(error.clone()),
-            None => Ok(answer["result"].take()),
+            None => Ok(response["result"].take()),
         }
     }
 
     /// Sends a POST with the headers of every client and with these, which must be valid.
-    pub(crate) fn post(&self, headers: &[(&str, &[u8])], body: impl Into<Vec<u8>>) -> Option<Answer> {
-        let post = self.prepared("POST").header(header::CONTENT_TYPE, "application/json");
+    pub(crate) fn post(&self, headers: &[(&str, &[u8])], body: impl Into<Vec<u8>>) -> Option<HttpResponse> {
+        let post = self.request_builder("POST").header(header::CONTENT_TYPE, "application/json");
         let post = post.header(header::ACCEPT, "application/json, text/event-stream");
         let post = headers.iter().fold(post, |post, (name, value)| post.header(*name, *value));
         self.send(post, body.into())
     }
 
     /// Returns a request of the only caller.
-    pub(crate) fn prepared(&self, method: &str) -> axum::http::request::Builder {
+    pub(crate) fn request_builder(&self, method: &str) -> axum::http::request::Builder {
         let request = Request::builder().method(method).uri("/mcp").header(header::HOST, "127.0.0.1:8080");
         request.header(header::AUTHORIZATION, format!("Bearer {}", KEY.0))
     }
 
     /// Sends a request, and checks the invariants of its response. Returns `None` if the response has to
     /// wait.
-    pub(crate) fn send(&self, request: axum::http::request::Builder, body: Vec<u8>) -> Option<Answer> {
+    pub(crate) fn send(&self, request: axum::http::request::Builder, body: Vec<u8>) -> Option<HttpResponse> {
         // Headers can be echoed, too: the id of an event is in that of each event after it.
         let headers = request.headers_ref().into_iter().flatten();
         let head: usize = headers.map(|(name, value)| name.as_str().len() + value.len()).sum();
-        let (sent, most) = (body.clone(), MOST_ADDED + 8 * (body.len() + head));
+        let (sent, max_bytes) = (body.clone(), MAX_ADDED + 8 * (body.len() + head));
         let request = request.body(Body::from(body)).ok()?;
-        let answer = self.runtime.block_on(answer(self.router.clone(), request, most))?;
-        answer.check(&sent);
-        Some(answer)
+        let response = self.runtime.block_on(read_response(self.router.clone(), request, max_bytes))?;
+        response.check(&sent);
+        Some(response)
     }
 }
 
 /// Sends a request, and reads the response until no more bytes arrive.
-async fn answer(router: Router, request: Request<Body>, most: usize) -> Option<Answer> {
-    let mut asking = std::pin::pin!(router.oneshot(request));
-    let response = ready(&mut asking).await?.unwrap_or_else(|never| match never {});
+async fn read_response(router: Router, request: Request<Body>, max_bytes: usize) -> Option<HttpResponse> {
+    let mut response_future = std::pin::pin!(router.oneshot(request));
+    let response = poll_ready(&mut response_future).await?.unwrap_or_else(|never| match never {});
     let (head, body) = response.into_parts();
-    let is_stream = head.headers.get(header::CONTENT_TYPE).is_some_and(|found| found == "text/event-stream");
+    let is_stream = head.headers.get(header::CONTENT_TYPE).is_some_and(|value| value == "text/event-stream");
     let mut chunks = body.into_data_stream();
     let mut body = Vec::new();
-    while let Some(Some(chunk)) = ready(&mut chunks.next()).await {
+    while let Some(Some(chunk)) = poll_ready(&mut chunks.next()).await {
         let chunk = chunk.expect("no answer breaks off");
         body.extend_from_slice(&chunk);
         // A stream has events of any number of tasks, and each event is a response of its own.
-        let answer = if is_stream { chunk.len() } else { body.len() };
-        assert!(answer <= most, "an answer of more than {most} bytes");
-        if body.len() > MOST_STREAMED {
+        let length = if is_stream { chunk.len() } else { body.len() };
+        assert!(length <= max_bytes, "an answer of more than {max_bytes} bytes");
+        if body.len() > MAX_STREAMED {
             break;
         }
     }
-    Some(Answer { status: head.status.as_u16(), headers: head.headers, body })
+    Some(HttpResponse { status: head.status.as_u16(), headers: head.headers, body })
 }
 
 /// Returns the future's output if it is ready without waiting.
-async fn ready<T>(mut work: impl Future<Output = T> + Unpin) -> Option<T> {
-    for _ in 0..LOOKS {
-        if let std::task::Poll::Ready(done) = poll!(&mut work) {
-            return Some(done);
+async fn poll_ready<T>(mut work: impl Future<Output = T> + Unpin) -> Option<T> {
+    for _ in 0..MAX_POLLS {
+        if let std::task::Poll::Ready(output) = poll!(&mut work) {
+            return Some(output);
         }
         tokio::task::yield_now().await;
     }
     None
 }
 
-impl Answer {
+impl HttpResponse {
     /// Parses the JSON of a response.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
     }
 
-    fn is(&self, kind: &str) -> bool {
-        self.headers.get(header::CONTENT_TYPE).is_some_and(|found| found == kind)
+    fn has_content_type(&self, kind: &str) -> bool {
+        self.headers.get(header::CONTENT_TYPE).is_some_and(|value| value == kind)
     }
 
     fn check(&self, sent: &[u8]) {
@@ -306,11 +306,16 @@ impl Answer {
         if self.body.is_empty() {
             return assert!(self.status < 400, "status {} and no reason", self.status);
         }
-        if self.is("text/event-stream") {
+        if self.has_content_type("text/event-stream") {
             let events = text.lines().filter_map(|line| line.strip_prefix("data: "));
             return events.for_each(|data| check_message(&serde_json::from_str(data).expect(data), sent));
         }
-        assert!(self.is("application/json"), "status {} with {:?}: {text}", self.status, self.headers);
+        assert!(
+            self.has_content_type("application/json"),
+            "status {} with {:?}: {text}",
+            self.status,
+            self.headers
+        );
         check_message(&self.json(), sent);
     }
 }
@@ -351,7 +356,7 @@ pub(crate) fn modern(method: &str, mut params: Value) -> Value {
 }
 
 /// Returns the headers that repeat fields of a 2026-07-28 request.
-pub(crate) fn repeated(message: &Value) -> Vec<(&'static str, Vec<u8>)> {
+pub(crate) fn repeated_headers(message: &Value) -> Vec<(&'static str, Vec<u8>)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let params = &message["params"];
     let method = text(&message["method"]);
@@ -362,7 +367,7 @@ pub(crate) fn repeated(message: &Value) -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("mcp-method", method.clone().into_bytes()),
     ];
-    let mut encoded = |name: &'static str, value: &Value| match value {
+    let mut push_encoded = |name: &'static str, value: &Value| match value {
         Value::Null => {}
         Value::String(text) => {
             headers.push((name, format!("=?base64?{}?=", STANDARD.encode(text)).into_bytes()));
@@ -370,15 +375,15 @@ pub(crate) fn repeated(message: &Value) -> Vec<(&'static str, Vec<u8>)> {
         other => headers.push((name, other.to_string().into_bytes())),
     };
     match method.as_str() {
-        "tools/call" | "prompts/get" => encoded("mcp-name", &params["name"]),
-        "resources/read" => encoded("mcp-name", &params["uri"]),
-        "tasks/get" | "tasks/update" | "tasks/cancel" => encoded("mcp-name", &params["taskId"]),
+        "tools/call" | "prompts/get" => push_encoded("mcp-name", &params["name"]),
+        "resources/read" => push_encoded("mcp-name", &params["uri"]),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => push_encoded("mcp-name", &params["taskId"]),
         _ => {}
     }
     if params["name"] == "routed" {
-        encoded("mcp-param-region", &params["arguments"]["region"]);
-        encoded("mcp-param-count", &params["arguments"]["count"]);
-        encoded("mcp-param-dry", &params["arguments"]["dry"]);
+        push_encoded("mcp-param-region", &params["arguments"]["region"]);
+        push_encoded("mcp-param-count", &params["arguments"]["count"]);
+        push_encoded("mcp-param-dry", &params["arguments"]["dry"]);
     }
     headers.retain(|(_, value)| axum::http::HeaderValue::from_bytes(value).is_ok());
     headers
@@ -386,30 +391,31 @@ pub(crate) fn repeated(message: &Value) -> Vec<(&'static str, Vec<u8>)> {
 
 /// Creates a bridge over a database in this folder.
 fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
-    let clock: Arc<dyn Clock> = Arc::new(Still);
+    let clock: Arc<dyn Clock> = Arc::new(FixedClock);
     let store = SqliteStore::open(&dir.join("tasks.db"), Arc::clone(&clock), Mode::Inline).unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
     let config = config::parse(Path::new("fuzz.toml"), dir, CONFIG, &adapters::all(), Some(dir)).unwrap();
-    let catalog =
-        Catalog::new(config.tools, config.limits, seal.clone()).with(config.resources, config.prompts);
+    let catalog = Catalog::new(config.tools, config.slot_limits, seal.clone())
+        .with_content(config.resources, config.prompts);
     let catalog = Arc::new(Current::new(catalog));
-    let ledger = TaskWriter {
+    let writer = TaskWriter {
         store: Arc::clone(&store),
         watch: ChangeNotifier::default(),
         clock: Arc::clone(&clock),
-        receivers: Arc::new(taskbridge::tasks::notices::Nobody),
+        receivers: Arc::new(taskbridge::tasks::notices::NoReceivers),
         tools: Arc::clone(&catalog) as _,
         nudge: Arc::new(ReconcilerSignals::default()),
-        scribe: HistoryRecorder { replica: Holder("fuzz".to_owned()), keeps: true },
+        history_recorder: HistoryRecorder { replica: Holder("fuzz".to_owned()), enabled: true },
         meter: Arc::new(taskbridge::tasks::meter::Unmetered),
-        audit: Arc::new(taskbridge::tasks::audit::InTheLog),
+        audit: Arc::new(taskbridge::tasks::audit::LogOnlyAudit),
     };
     let outbox = Outbox {
-        fresh: mpsc::channel(1).0,
-        afterwards: mpsc::unbounded_channel().0,
+        committed_starts: mpsc::channel(1).0,
+        deferred_writes: mpsc::unbounded_channel().0,
         engines: Engines::default(),
     };
-    let pace = PollIntervals { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
+    let poll_intervals =
+        PollIntervals { shortest: Duration::from_millis(50), longest: Duration::from_secs(30) };
     let holder = Holder("fuzz".to_owned());
     // A call returns a handle at once, and lists have pages.
     let settings = Settings {
@@ -426,15 +432,16 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         limits: taskbridge::mcp::limits::Limits::default(),
         max_calls_per_minute: u32::MAX,
     };
-    let service = Service::new(ledger, Arc::clone(entropy), holder, Duration::from_secs(30), pace, outbox);
+    let service =
+        Service::new(writer, Arc::clone(entropy), holder, Duration::from_secs(30), poll_intervals, outbox);
     let replica = "fuzz".to_owned();
-    let means = AuditDependencies {
+    let dependencies = AuditDependencies {
         seal: seal.clone(),
         clock: Arc::clone(&clock),
         entropy: Arc::clone(entropy),
         replica,
     };
-    let audit = Arc::new(Auditor::off(means));
+    let audit = Arc::new(Auditor::off(dependencies));
     Bridge {
         service,
         offers: Offers::new(catalog, settings),
@@ -443,9 +450,9 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         store,
         clock,
         entropy: Arc::clone(entropy),
-        initializing: UninitializedSessions::default(),
-        speakers: StreamElection::default(),
-        readings: taskbridge::mcp::ArtifactReadLimit::default(),
+        uninitialized_sessions: UninitializedSessions::default(),
+        stream_election: StreamElection::default(),
+        artifact_reads: taskbridge::mcp::ArtifactReadLimit::default(),
         metrics: Arc::default(),
         audit,
     }

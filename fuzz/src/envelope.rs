@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::draw::Draw;
-use super::endpoint::{Endpoint, modern, repeated, request};
+use super::endpoint::{Endpoint, modern, repeated_headers, request};
 
 /// Every supported method, and some unsupported ones.
 const METHODS: [&str; 26] = [
@@ -37,13 +37,13 @@ const METHODS: [&str; 26] = [
 ];
 
 /// The kind of an input that is sent unchanged. A seed can select it as text: the byte is an ASCII digit.
-const AS_IT_IS: usize = 0;
+const UNCHANGED: usize = 0;
 
 /// Sends messages.
 pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
     let mut draw = Draw::of(bytes);
     let kind = draw.below(4);
-    if kind == AS_IT_IS {
+    if kind == UNCHANGED {
         let text = draw.rest();
         let sent = serde_json::from_slice(text).unwrap_or_default();
         return send(endpoint, &sent, text.to_vec());
@@ -57,10 +57,10 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
         }
     };
     for _ in 0..draw.below(4) {
-        draw.bend(&mut message);
+        draw.mutate(&mut message);
     }
     let text = message.to_string().into_bytes();
-    let text = if kind == 3 { draw.garble(&text) } else { text };
+    let text = if kind == 3 { draw.mutate_bytes(&text) } else { text };
     send(endpoint, &message, text);
 }
 
@@ -68,7 +68,7 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
 fn send(endpoint: &Endpoint, message: &Value, text: Vec<u8>) {
     let session = endpoint.session();
     endpoint.post(&[("mcp-session-id", session.as_bytes())], text.clone());
-    let headers = repeated(message);
+    let headers = repeated_headers(message);
     let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_slice())).collect();
     endpoint.post(&headers, text);
 }
@@ -85,8 +85,9 @@ fn response(draw: &mut Draw<'_>) -> Value {
 
 /// Returns valid parameters of a method.
 fn params(endpoint: &Endpoint, draw: &mut Draw<'_>, method: &str) -> Value {
-    let known = [endpoint.known.live.as_str(), endpoint.known.ended.as_str(), "none"];
-    let task = draw.one_of(&known);
+    let task_ids =
+        [endpoint.known_tasks.running_task.as_str(), endpoint.known_tasks.ended_task.as_str(), "none"];
+    let task = draw.one_of(&task_ids);
     let uris = ["runbook://deploy", "service://api/data", "region://x", "taskbridge://tasks/none/log"];
     match method {
         "tools/call" => {

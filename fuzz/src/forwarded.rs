@@ -22,13 +22,13 @@ pub fn target(_: &Endpoint, bytes: &[u8]) {
             headers.append("x-forwarded-for", value);
         }
     }
-    let alone = peer.to_canonical();
-    assert_eq!(Proxies::default().origin(peer, &headers), alone);
-    let ours =
+    let canonical_peer = peer.to_canonical();
+    assert_eq!(Proxies::default().origin(peer, &headers), canonical_peer);
+    let proxies =
         Proxies::new(["10.0.0.0/8", "fd00::/8"].map(|network| network.parse().expect("these are networks")));
-    let origin = ours.origin(peer, &headers);
-    let is_ours = matches!(alone, IpAddr::V4(address) if address.octets()[0] == 10)
-        || alone == IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1]);
-    assert!(is_ours || origin == alone, "a stranger is believed");
+    let origin = proxies.origin(peer, &headers);
+    let is_proxy = matches!(canonical_peer, IpAddr::V4(address) if address.octets()[0] == 10)
+        || canonical_peer == IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1]);
+    assert!(is_proxy || origin == canonical_peer, "a stranger is believed");
     assert_eq!(origin, origin.to_canonical());
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use taskbridge::seal::Purpose;
 
 use super::draw::Draw;
-use super::endpoint::{Endpoint, modern, repeated, request};
+use super::endpoint::{Endpoint, modern, repeated_headers, request};
 
 /// The headers that the endpoint reads, and some that proxies read.
 const NAMES: [&str; 20] = [
@@ -64,18 +64,18 @@ const VALUES: [&str; 24] = [
 pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
     let mut draw = Draw::of(bytes);
     let session = endpoint.session();
-    let (method, mut headers, body) = whole(endpoint, &mut draw, &session);
+    let (method, mut headers, body) = valid_request(endpoint, &mut draw, &session);
     for _ in 0..draw.below(6) {
         change(&mut draw, &mut headers);
     }
-    let mut request = endpoint.prepared(method);
-    if let Some(all) = request.headers_mut() {
+    let mut request = endpoint.request_builder(method);
+    if let Some(request_headers) = request.headers_mut() {
         // The request's own headers stay unless they are replaced.
-        all.extend(headers.clone());
+        request_headers.extend(headers.clone());
         for name in headers.keys() {
-            all.remove(name);
+            request_headers.remove(name);
             for value in headers.get_all(name) {
-                all.append(name, value.clone());
+                request_headers.append(name, value.clone());
             }
         }
     }
@@ -83,7 +83,11 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
 }
 
 /// Returns a valid request.
-fn whole(endpoint: &Endpoint, draw: &mut Draw<'_>, session: &str) -> (&'static str, HeaderMap, Vec<u8>) {
+fn valid_request(
+    endpoint: &Endpoint,
+    draw: &mut Draw<'_>,
+    session: &str,
+) -> (&'static str, HeaderMap, Vec<u8>) {
     let mut pairs: Vec<(&str, Vec<u8>)> = vec![
         ("accept", b"application/json, text/event-stream".to_vec()),
         ("content-type", b"application/json".to_vec()),
@@ -97,12 +101,12 @@ fn whole(endpoint: &Endpoint, draw: &mut Draw<'_>, session: &str) -> (&'static s
         1 => {
             let arguments = json!({"region": "eu", "count": 42, "dry": true});
             let call = modern("tools/call", json!({"name": "routed", "arguments": arguments}));
-            pairs.extend(repeated(&call));
+            pairs.extend(repeated_headers(&call));
             ("POST", call.to_string())
         }
         2 => {
-            let get = modern("tasks/get", json!({"taskId": endpoint.known.live}));
-            pairs.extend(repeated(&get));
+            let get = modern("tasks/get", json!({"taskId": endpoint.known_tasks.running_task}));
+            pairs.extend(repeated_headers(&get));
             ("POST", get.to_string())
         }
         3 => {
@@ -110,7 +114,10 @@ fn whole(endpoint: &Endpoint, draw: &mut Draw<'_>, session: &str) -> (&'static s
             ("GET", String::new())
         }
         4 => {
-            pairs.extend([in_session, ("last-event-id", event(endpoint, draw, session).into_bytes())]);
+            pairs.extend([
+                in_session,
+                ("last-event-id", sealed_event_id(endpoint, draw, session).into_bytes()),
+            ]);
             ("GET", String::new())
         }
         5 => {
@@ -130,15 +137,15 @@ fn whole(endpoint: &Endpoint, draw: &mut Draw<'_>, session: &str) -> (&'static s
 }
 
 /// Returns an event id as this server, or one of another version with the same key, seals it.
-fn event(endpoint: &Endpoint, draw: &mut Draw<'_>, session: &str) -> String {
+fn sealed_event_id(endpoint: &Endpoint, draw: &mut Draw<'_>, session: &str) -> String {
     let session: Value = endpoint.seal.open(Purpose::Session, session).expect("it is ours");
-    let wait = json!({"id": 1, "task": endpoint.known.live, "began": 0, "until": 0, "progress_token": null});
+    let wait = json!({"id": 1, "task": endpoint.known_tasks.running_task, "began": 0, "until": 0, "progress_token": null});
     let resume = if draw.once_in(2) { json!({"listen": {"lists": null}}) } else { json!({"wait": wait}) };
-    let mut place = json!({"s": session["n"], "t": "stream", "n": 1, "r": resume, "l": false});
+    let mut payload = json!({"s": session["n"], "t": "stream", "n": 1, "r": resume, "l": false});
     for _ in 0..draw.below(3) {
-        draw.bend(&mut place);
+        draw.mutate(&mut payload);
     }
-    endpoint.seal.seal(Purpose::Event, &place)
+    endpoint.seal.seal(Purpose::Event, &payload)
 }
 
 /// Changes one header.
@@ -150,7 +157,7 @@ fn change(draw: &mut Draw<'_>, headers: &mut HeaderMap) {
     let Ok(name) = name else { return };
     let value = match draw.below(4) {
         0 => draw.bytes(64),
-        1 => headers.get(&name).map(|value| draw.garble(value.as_bytes())).unwrap_or_default(),
+        1 => headers.get(&name).map(|value| draw.mutate_bytes(value.as_bytes())).unwrap_or_default(),
         _ => draw.one_of(&VALUES).as_bytes().to_vec(),
     };
     // HTTP cannot carry such a value.

@@ -8,36 +8,36 @@ use taskbridge::clock::{Clock as _, System};
 
 use super::draw::Draw;
 use super::endpoint::Endpoint;
-use super::token::{AUDIENCE, ISSUER, bent, is_for_us, reading};
+use super::token::{AUDIENCE, ISSUER, check_audience, claim_rules, mutated};
 
 /// Maximum number of keys in one document.
-const MOST_KEYS: usize = 100;
+const MAX_KEYS: usize = 100;
 
 /// Parses responses.
 pub fn target(_: &Endpoint, bytes: &[u8]) {
     let mut draw = Draw::of(bytes);
     match draw.below(3) {
-        0 => keys(draw.rest()),
+        0 => check_keys(draw.rest()),
         1 => {
             let mut document = document();
             for _ in 0..draw.below(4) {
-                draw.bend(&mut document);
+                draw.mutate(&mut document);
             }
-            keys(document.to_string().as_bytes());
+            check_keys(document.to_string().as_bytes());
         }
         _ => {
-            let word = json!({
+            let introspection = json!({
                 "active": true, "iss": ISSUER, "aud": AUDIENCE, "sub": "ann", "client_id": "c",
                 "exp": 4_000_000_000_u64, "scope": "run",
             });
-            word_on(&bent(&mut draw, word), draw.once_in(2));
+            check_introspection(&mutated(&mut draw, introspection), draw.once_in(2));
         }
     }
 }
 
-fn keys(document: &[u8]) {
+fn check_keys(document: &[u8]) {
     if let Ok(keys) = KeySet::parse(document) {
-        assert!((1..=MOST_KEYS).contains(&keys.len()), "{} keys", keys.len());
+        assert!((1..=MAX_KEYS).contains(&keys.len()), "{} keys", keys.len());
         let listed: Value = serde_json::from_slice(document).unwrap();
         let usable = |key: &&Value| ["RSA", "EC", "OKP"].iter().any(|kind| key["kty"] == *kind);
         assert!(keys.len() <= listed["keys"].as_array().unwrap().iter().filter(usable).count(), "{listed}");
@@ -55,18 +55,19 @@ fn document() -> Value {
     ]})
 }
 
-fn word_on(word: &Value, for_us: bool) {
-    let Some(said) = word.as_object() else { return };
-    let Ok(bearer) = reading().of_word(said.clone(), System.now(), for_us) else { return };
-    assert_eq!(said["active"], true);
-    assert!(said.get("iss").is_none_or(|issuer| issuer == ISSUER), "{word}");
-    match said.get("aud") {
-        Some(audience) => is_for_us(audience),
-        None => assert!(for_us, "{word}"),
+fn check_introspection(introspection: &Value, for_us: bool) {
+    let Some(claims) = introspection.as_object() else { return };
+    let Ok(bearer) = claim_rules().read_introspection(claims.clone(), System.now(), for_us) else { return };
+    assert_eq!(claims["active"], true);
+    assert!(claims.get("iss").is_none_or(|issuer| issuer == ISSUER), "{introspection}");
+    match claims.get("aud") {
+        Some(audience) => check_audience(audience),
+        None => assert!(for_us, "{introspection}"),
     }
-    assert!(!said.contains_key("cnf"), "{word}");
+    assert!(!claims.contains_key("cnf"), "{introspection}");
     let owner: Value = serde_json::from_str(bearer.owner.as_str()).unwrap();
-    let named = said.get("sub").and_then(Value::as_str).filter(|sub| !sub.is_empty()).map(|sub| json!(sub));
-    let whose = named.unwrap_or_else(|| json!({"client_id": said["client_id"].as_str().unwrap()}));
-    assert_eq!(owner, json!([ISSUER, whose]), "{word}");
+    let subject =
+        claims.get("sub").and_then(Value::as_str).filter(|sub| !sub.is_empty()).map(|sub| json!(sub));
+    let identity = subject.unwrap_or_else(|| json!({"client_id": claims["client_id"].as_str().unwrap()}));
+    assert_eq!(owner, json!([ISSUER, identity]), "{introspection}");
 }

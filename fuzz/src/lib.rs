@@ -40,16 +40,16 @@ pub const TARGETS: [(&str, Target); 10] = [
 ];
 
 /// The endpoint is recreated after this number of runs, because created tasks stay on the disk.
-const RUNS: usize = 20_000;
+const MAX_RUNS: usize = 20_000;
 
 /// Runs a target once, with the endpoint of this thread.
 pub fn run(target: Target, bytes: &[u8]) {
     thread_local! {
         static ENDPOINT: RefCell<Option<(Endpoint, usize)>> = const { RefCell::new(None) };
     }
-    ENDPOINT.with_borrow_mut(|kept| {
-        kept.take_if(|(_, runs)| *runs == RUNS);
-        let (endpoint, runs) = kept.get_or_insert_with(|| (Endpoint::new(), 0));
+    ENDPOINT.with_borrow_mut(|cached| {
+        cached.take_if(|(_, runs)| *runs == MAX_RUNS);
+        let (endpoint, runs) = cached.get_or_insert_with(|| (Endpoint::new(), 0));
         *runs += 1;
         target(endpoint, bytes);
     });

@@ -19,47 +19,47 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
                 params[name] = value.clone();
             }
         }
-        endpoint.ask("tools/call", params)
+        endpoint.send_modern("tools/call", params)
     };
-    let asked = call(&Value::Null, &Value::Null).expect("it asks");
-    let real = asked["requestState"].as_str().expect("it asks").to_owned();
+    let response = call(&Value::Null, &Value::Null).expect("it asks");
+    let real = response["requestState"].as_str().expect("it asks").to_owned();
     let mut responses = json!({"confirm": {"action": "accept", "content": {}}});
-    for (key, _) in asked["inputRequests"].as_object().into_iter().flatten() {
+    for (key, _) in response["inputRequests"].as_object().into_iter().flatten() {
         responses[key] = json!({"action": "accept", "content": {"env": "staging"}});
     }
     match draw.below(4) {
         0 => {
             let state = String::from_utf8_lossy(draw.rest()).into_owned();
             if state != real {
-                refused(call(&json!(state), &responses));
+                assert_refused(call(&json!(state), &responses));
             }
         }
         1 => {
-            let state = draw.garbled(&real);
+            let state = draw.mutate_text(&real);
             if state != real {
-                refused(call(&json!(state), &responses));
+                assert_refused(call(&json!(state), &responses));
             }
         }
         2 => {
             for _ in 0..=draw.below(3) {
-                draw.bend(&mut responses);
+                draw.mutate(&mut responses);
             }
-            let again = [(); 2].map(|()| call(&json!(real), &responses));
-            if let [Ok(first), Ok(second)] = &again
+            let results = [(); 2].map(|()| call(&json!(real), &responses));
+            if let [Ok(first), Ok(second)] = &results
                 && first["resultType"] == "task"
             {
                 assert_eq!(first["taskId"], second["taskId"], "a state that comes twice makes one task");
             }
         }
         _ => {
-            let mut inside: Value = endpoint.seal.open(Purpose::State, &real).expect("it is ours");
+            let mut payload: Value = endpoint.seal.open(Purpose::State, &real).expect("it is ours");
             if draw.once_in(2) {
-                inside["at"] = json!({"during": endpoint.known.live});
+                payload["at"] = json!({"during": endpoint.known_tasks.running_task});
             }
             for _ in 0..=draw.below(3) {
-                draw.bend(&mut inside);
+                draw.mutate(&mut payload);
             }
-            let state = endpoint.seal.seal(Purpose::State, &inside);
+            let state = endpoint.seal.seal(Purpose::State, &payload);
             // Its validity depends on the mutation. The request must only be answered.
             let _ = call(&json!(state), &responses);
         }
@@ -67,8 +67,8 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
 }
 
 /// Asserts that a call was refused because of its state.
-fn refused(answer: Result<Value, Value>) {
-    let error = answer.expect_err("it was tampered with");
+fn assert_refused(result: Result<Value, Value>) {
+    let error = result.expect_err("it was tampered with");
     assert_eq!(error["code"], -32602, "{error}");
-    assert!(error["message"].as_str().is_some_and(|said| said.contains("requestState")), "{error}");
+    assert!(error["message"].as_str().is_some_and(|message| message.contains("requestState")), "{error}");
 }

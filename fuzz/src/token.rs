@@ -13,9 +13,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use taskbridge::auth::oauth::{
-    Algorithm, Claim, ClaimRules, IssuerNetwork, OAuth, Resource, Source, TrustedIssuer,
+    Algorithm, Claim, ClaimRules, IssuerNetwork, KeySource, OAuth, Resource, TrustedIssuer,
 };
-use taskbridge::auth::{ApiKeys, Authenticator, Peer, Presented, Principal};
+use taskbridge::auth::{ApiKeys, Authenticator, Peer, Principal, RequestCredentials};
 use taskbridge::clock::{Clock as _, System};
 use tokio::runtime::Runtime;
 
@@ -29,31 +29,31 @@ pub(crate) const LEEWAY: Duration = Duration::from_secs(30);
 /// Sends headers.
 pub fn target(_: &Endpoint, bytes: &[u8]) {
     thread_local! {
-        static SHOWN: OnceCell<Shown> = const { OnceCell::new() };
+        static SERVER: OnceCell<TestServer> = const { OnceCell::new() };
     }
-    SHOWN.with(|shown| {
-        let shown = shown.get_or_init(Shown::new);
+    SERVER.with(|server| {
+        let server = server.get_or_init(TestServer::new);
         let mut draw = Draw::of(bytes);
         match draw.below(5) {
-            0 => shown.refuses(draw.rest()),
-            1 => shown.refuses(&bearer(draw.rest())),
+            0 => server.assert_refused(draw.rest()),
+            1 => server.assert_refused(&bearer(draw.rest())),
             2 => {
-                let (head, claims) = (bent(&mut draw, head()), bent(&mut draw, claims()));
-                shown.refuses(&bearer(&token(&head, &claims, |_| draw.rest().to_vec())));
+                let (head, claims) = (mutated(&mut draw, head()), mutated(&mut draw, claims()));
+                server.assert_refused(&bearer(&token(&head, &claims, |_| draw.rest().to_vec())));
             }
             3 => {
-                let right = shown.signed(&head(), &claims());
-                let changed = draw.garble(&right);
-                if changed.trim_ascii() != right {
-                    shown.refuses(&bearer(&changed));
+                let valid_token = server.sign(&head(), &claims());
+                let changed = draw.mutate_bytes(&valid_token);
+                if changed.trim_ascii() != valid_token {
+                    server.assert_refused(&bearer(&changed));
                 }
             }
             _ => {
-                let (head, claims) = (bent(&mut draw, head()), bent(&mut draw, claims()));
-                let header = bearer(&shown.signed(&head, &claims));
-                if let Some(principal) = shown.lets_in(&header) {
-                    assert!(names_an_algorithm(&head), "let in by {head}");
-                    is_meant(&claims);
+                let (head, claims) = (mutated(&mut draw, head()), mutated(&mut draw, claims()));
+                let header = bearer(&server.sign(&head, &claims));
+                if let Some(principal) = server.authenticate(&header) {
+                    assert!(is_valid_head(&head), "let in by {head}");
+                    check_claims(&claims);
                     let owner = json!([ISSUER, claims["sub"].as_str().unwrap()]).to_string();
                     assert_eq!(principal.owner.as_str(), owner, "{claims}");
                 }
@@ -63,35 +63,35 @@ pub fn target(_: &Endpoint, bytes: &[u8]) {
 }
 
 /// A server that trusts the issuer, and the issuer's key.
-struct Shown {
+struct TestServer {
     runtime: Runtime,
     authenticator: Authenticator,
     key: Ed25519KeyPair,
 }
 
-impl Shown {
+impl TestServer {
     fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let key = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
         let x = URL_SAFE_NO_PAD.encode(key.public_key().as_ref());
         let keys = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k", "x": x}]});
-        let shown = Self { runtime, authenticator: authenticator(&published(keys.to_string())), key };
+        let server = Self { runtime, authenticator: authenticator(&serve_document(keys.to_string())), key };
         // Otherwise everything below could be refused for another reason.
-        assert!(shown.lets_in(&bearer(&shown.signed(&head(), &claims()))).is_some());
-        shown
+        assert!(server.authenticate(&bearer(&server.sign(&head(), &claims()))).is_some());
+        server
     }
 
-    fn lets_in(&self, header: &[u8]) -> Option<Principal> {
+    fn authenticate(&self, header: &[u8]) -> Option<Principal> {
         let peer = Peer::default();
-        let presented = Presented { authorization: Some(header), peer: &peer };
+        let presented = RequestCredentials { authorization: Some(header), peer: &peer };
         self.runtime.block_on(self.authenticator.authenticate(&presented)).ok()
     }
 
-    fn refuses(&self, header: &[u8]) {
-        assert!(self.lets_in(header).is_none(), "let in by {}", header.escape_ascii());
+    fn assert_refused(&self, header: &[u8]) {
+        assert!(self.authenticate(header).is_none(), "let in by {}", header.escape_ascii());
     }
 
-    fn signed(&self, head: &Value, claims: &Value) -> Vec<u8> {
+    fn sign(&self, head: &Value, claims: &Value) -> Vec<u8> {
         token(head, claims, |text| self.key.sign(text).as_ref().to_vec())
     }
 }
@@ -101,8 +101,8 @@ fn bearer(token: &[u8]) -> Vec<u8> {
 }
 
 fn token(head: &Value, claims: &Value, signature: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
-    let coded = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
-    let text = format!("{}.{}", coded(head), coded(claims));
+    let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
+    let text = format!("{}.{}", encode(head), encode(claims));
     let signature = signature(text.as_bytes());
     format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)).into_bytes()
 }
@@ -120,7 +120,7 @@ fn claims() -> Value {
 }
 
 /// Returns a mutated value; sometimes the mutation changes a relevant member.
-pub(crate) fn bent(draw: &mut Draw<'_>, mut value: Value) -> Value {
+pub(crate) fn mutated(draw: &mut Draw<'_>, mut value: Value) -> Value {
     const NAMES: [&str; 14] = [
         "alg", "typ", "crit", "iss", "aud", "sub", "exp", "nbf", "iat", "nonce", "at_hash", "cnf", "active",
         "jwk",
@@ -128,7 +128,7 @@ pub(crate) fn bent(draw: &mut Draw<'_>, mut value: Value) -> Value {
     const VALUES: [&str; 6] = ["none", "HS256", "RS256", "JWT", ISSUER, AUDIENCE];
     for _ in 0..draw.below(3) {
         match draw.below(3) {
-            0 => draw.bend(&mut value),
+            0 => draw.mutate(&mut value),
             1 => value[draw.one_of(&NAMES)] = draw.json(),
             _ => value[draw.one_of(&NAMES)] = json!(draw.one_of(&VALUES)),
         }
@@ -140,7 +140,7 @@ pub(crate) fn bent(draw: &mut Draw<'_>, mut value: Value) -> Value {
 }
 
 /// Reports whether a head has the algorithm of the issuer's key, and not the type of another token.
-fn names_an_algorithm(head: &Value) -> bool {
+fn is_valid_head(head: &Value) -> bool {
     let typ = head["typ"].as_str().map(str::to_ascii_lowercase);
     ["EdDSA", "Ed25519"].contains(&head["alg"].as_str().unwrap_or_default())
         && head["crit"].is_null()
@@ -148,25 +148,28 @@ fn names_an_algorithm(head: &Value) -> bool {
 }
 
 /// Checks the claims of an accepted token.
-fn is_meant(claims: &Value) {
+fn check_claims(claims: &Value) {
     let now = System.now().as_millis() as f64 / 1000.0;
-    let moment = |name: &str| claims.get(name).map(|moment| moment.as_f64().unwrap());
+    let claim_time = |name: &str| claims.get(name).map(|claim_time| claim_time.as_f64().unwrap());
     let has = |name: &str| claims.get(name).is_some();
     assert_eq!(claims["iss"], ISSUER);
-    is_for_us(&claims["aud"]);
-    assert!(moment("exp").unwrap() > now - 60.0, "{claims}");
-    assert!([moment("nbf"), moment("iat")].into_iter().flatten().all(|from| from < now + 60.0), "{claims}");
+    check_audience(&claims["aud"]);
+    assert!(claim_time("exp").unwrap() > now - 60.0, "{claims}");
+    assert!(
+        [claim_time("nbf"), claim_time("iat")].into_iter().flatten().all(|from| from < now + 60.0),
+        "{claims}"
+    );
     assert!(!["nonce", "at_hash", "c_hash", "cnf"].into_iter().any(has), "{claims}");
     assert!(!claims["sub"].as_str().unwrap().is_empty());
 }
 
 /// Asserts that an audience is this server, or contains it.
-pub(crate) fn is_for_us(audience: &Value) {
+pub(crate) fn check_audience(audience: &Value) {
     let listed = audience.as_array().is_some_and(|all| all.iter().any(|one| one == AUDIENCE));
     assert!(audience == AUDIENCE || listed, "{audience}");
 }
 
-pub(crate) fn reading() -> ClaimRules {
+pub(crate) fn claim_rules() -> ClaimRules {
     ClaimRules {
         issuer: ISSUER.to_owned(),
         audiences: vec![AUDIENCE.to_owned()],
@@ -180,17 +183,17 @@ pub(crate) fn reading() -> ClaimRules {
 
 fn authenticator(keys: &str) -> Authenticator {
     let resource = Resource::new(AUDIENCE, None, Vec::new()).unwrap();
-    let source = Source {
+    let source = KeySource {
         issuer: ISSUER.to_owned(),
         url: ISSUER.parse().unwrap(),
-        keys: Some(keys.parse().unwrap()),
-        way: IssuerNetwork::default(),
+        keys_url: Some(keys.parse().unwrap()),
+        network: IssuerNetwork::default(),
     };
     let trusted = TrustedIssuer {
-        source,
+        key_source: source,
         algorithms: Algorithm::all(),
         require_at_jwt: false,
-        reading: reading(),
+        claim_rules: claim_rules(),
         introspection: None,
     };
     let oauth = OAuth::new(resource, Vec::new(), [trusted], System::clock()).unwrap();
@@ -199,15 +202,15 @@ fn authenticator(keys: &str) -> Authenticator {
 
 /// Serves a document at an address on this machine until the process ends, and returns the address.
 #[expect(clippy::disallowed_methods, reason = "it answers while the target waits")]
-fn published(document: String) -> String {
+fn serve_document(document: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/keys", listener.local_addr().unwrap());
     std::thread::spawn(move || {
-        for mut asked in listener.incoming().flatten() {
-            let _ = asked.read(&mut [0; 4096]);
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
             let length = document.len();
             let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
-            let _ = asked.write_all(format!("{head}{document}").as_bytes());
+            let _ = stream.write_all(format!("{head}{document}").as_bytes());
         }
     });
     address

@@ -53,7 +53,7 @@ pub struct Rules {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rule {
     /// Callers that match these conditions.
-    pub who: Option<Who>,
+    pub conditions: Option<CallerConditions>,
     /// The owner of the task.
     pub owner: bool,
     /// Excludes the owner of the task, even if another condition matches: the operation takes two people. It
@@ -63,7 +63,7 @@ pub struct Rule {
 
 /// Conditions on a caller. All kinds of condition that are set must match; without any, every caller matches.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Who {
+pub struct CallerConditions {
     /// The caller has all of these scopes.
     pub scopes: BTreeSet<String>,
     /// The caller is in one of these groups.
@@ -80,26 +80,31 @@ pub struct Who {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The caller may do it.
-    May,
+    Allowed,
     /// The caller could do it with these additional scopes.
-    Lacks(BTreeSet<String>),
+    MissingScopes(BTreeSet<String>),
     /// The caller owns the task, and the rule requires a different person.
-    Own,
+    OwnerExcluded,
     /// No condition of the rule matches the caller.
-    MayNot,
+    Denied,
 }
 
 impl Default for Rules {
     /// Every admitted caller may call; everything else is reserved for the task's owner.
     fn default() -> Self {
-        let owners = Rule { owner: true, ..Rule::default() };
-        Self { call: Rule::everybody(), see: owners.clone(), cancel: owners.clone(), answer: owners }
+        let owner_only = Rule { owner: true, ..Rule::default() };
+        Self {
+            call: Rule::any_caller(),
+            see: owner_only.clone(),
+            cancel: owner_only.clone(),
+            answer: owner_only,
+        }
     }
 }
 
 impl Rules {
     /// Returns the rule of a verb.
-    pub fn of(&self, verb: Verb) -> &Rule {
+    pub fn rule(&self, verb: Verb) -> &Rule {
         match verb {
             Verb::Call => &self.call,
             Verb::See => &self.see,
@@ -120,64 +125,65 @@ impl Rules {
 
     /// Returns true if anybody but its owner may read a task or act on it.
     pub fn are_shared(&self) -> bool {
-        [&self.see, &self.cancel, &self.answer].into_iter().any(|rule| rule.who.is_some())
+        [&self.see, &self.cancel, &self.answer].into_iter().any(|rule| rule.conditions.is_some())
     }
 }
 
 impl Rule {
     /// Returns a rule that matches every admitted caller.
-    pub fn everybody() -> Self {
-        Self { who: Some(Who::default()), ..Self::default() }
+    pub fn any_caller() -> Self {
+        Self { conditions: Some(CallerConditions::default()), ..Self::default() }
     }
 }
 
 /// Returns whether a caller may act on a tool, or on one of its tasks: the one that belongs to `owner`, if
 /// given.
-pub fn may(rules: &Rules, verb: Verb, principal: &Principal, owner: Option<&Owner>) -> Verdict {
+pub fn evaluate(rules: &Rules, verb: Verb, principal: &Principal, owner: Option<&Owner>) -> Verdict {
     let is_own = owner == Some(&principal.owner);
-    let rule = rules.of(verb);
+    let rule = rules.rule(verb);
     if verb == Verb::See {
         // A caller who may cancel or answer must be able to read the task.
-        let more = || [Verb::Cancel, Verb::Answer].map(|verb| may(rules, verb, principal, owner));
-        if is_own || more().contains(&Verdict::May) {
-            return Verdict::May;
+        let implied = || [Verb::Cancel, Verb::Answer].map(|verb| evaluate(rules, verb, principal, owner));
+        if is_own || implied().contains(&Verdict::Allowed) {
+            return Verdict::Allowed;
         }
     }
     if rule.not_caller && is_own {
-        return Verdict::Own;
+        return Verdict::OwnerExcluded;
     }
     if rule.owner && is_own {
-        return Verdict::May;
+        return Verdict::Allowed;
     }
-    match &rule.who {
-        Some(who) => who.judge(principal),
-        None => Verdict::MayNot,
+    match &rule.conditions {
+        Some(conditions) => conditions.evaluate(principal),
+        None => Verdict::Denied,
     }
 }
 
-impl Who {
-    fn judge(&self, principal: &Principal) -> Verdict {
-        let them = &principal.who;
-        let in_group = self.groups.is_empty() || !self.groups.is_disjoint(&them.groups);
+impl CallerConditions {
+    fn evaluate(&self, principal: &Principal) -> Verdict {
+        let identity = &principal.identity;
+        let in_group = self.groups.is_empty() || !self.groups.is_disjoint(&identity.groups);
         let by_name = self.principals.is_empty() || self.principals.contains(principal.owner.as_str());
-        let by_claims = self.claims.iter().all(|(name, values)| claims(&them.claims, name, values));
+        let by_claims =
+            self.claims.iter().all(|(name, values)| claim_matches(&identity.claims, name, values));
         if !(in_group && by_name && by_claims) {
-            return Verdict::MayNot;
+            return Verdict::Denied;
         }
-        let lacking: BTreeSet<String> = self.scopes.difference(&them.scopes).cloned().collect();
-        if lacking.is_empty() { Verdict::May } else { Verdict::Lacks(lacking) }
+        let missing: BTreeSet<String> = self.scopes.difference(&identity.scopes).cloned().collect();
+        if missing.is_empty() { Verdict::Allowed } else { Verdict::MissingScopes(missing) }
     }
 }
 
 /// Returns true if a claim equals one of these values, or is a list that contains one.
-fn claims(all: &Map<String, Value>, name: &str, values: &[Value]) -> bool {
-    let led_to = || {
+fn claim_matches(caller_claims: &Map<String, Value>, name: &str, values: &[Value]) -> bool {
+    let nested = || {
         let (first, rest) = name.split_once('.')?;
-        rest.split('.').try_fold(all.get(first)?, |at, step| at.get(step))
+        rest.split('.').try_fold(caller_claims.get(first)?, |at, step| at.get(step))
     };
-    match all.get(name).or_else(led_to) {
-        Some(Value::Array(held)) => held.iter().any(|held| values.contains(held)),
-        Some(claimed) => values.contains(claimed),
+    match caller_claims.get(name).or_else(nested) {
+        Some(Value::Array(items)) => items.iter().any(|held| values.contains(held)),
+        Some(claim) => values.contains(claim),
         None => false,
     }
 }

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use taskbridge_sdk::Registry;
 
-use super::connect::{Backends, Connector, connect, discovered, handles};
+use super::connect::{Backends, Connector, connect, discovery_backends, handles};
 use super::connection_retries::ConnectionRetries;
 use super::discovery::Discoveries;
 use super::offered::ClientFacingConfig;
 use super::reload::CurrentConfig;
 use super::{App, AppError, unconnected};
 use crate::audit::{AuditDependencies, Auditor};
-use crate::clock::{self, Clock, Entropy, Guarded, System};
+use crate::clock::{self, Clock, Entropy, MachineClock, System};
 use crate::config::{Config, Database};
 use crate::current::Current;
 use crate::mcp::http::AccessControl;
@@ -23,7 +23,7 @@ use crate::mcp::offers::Offers;
 use crate::mcp::stream_election::StreamElection;
 use crate::mcp::uninitialized_sessions::UninitializedSessions;
 use crate::mcp::{ArtifactReadLimit, Bridge};
-use crate::metrics::{Accounts, Metrics, Scraper};
+use crate::metrics::{AuditCounters, Metrics, Scraper};
 use crate::notify::{Http, Notifier, Receivers};
 use crate::seal::Seal;
 use crate::store::postgres::{PostgresStore, StoreClock};
@@ -43,7 +43,7 @@ use crate::tasks::watch::ChangeNotifier;
 const TICK: Duration = Duration::from_secs(1);
 /// Maximum number of concurrent actions on rows, not counting those that have a call permit. They wait for a
 /// permit of their backend.
-const MAX_ACTS: usize = 512;
+const MAX_ACTIONS: usize = 512;
 
 impl App {
     /// Opens the store, connects the backends and wires everything. Waits a few seconds for the first
@@ -61,113 +61,127 @@ impl App {
     ) -> Result<Self, AppError> {
         let entropy = System::entropy();
         let holder = replica(&*entropy);
-        let (store, lines) = open_store(&config, &holder).await?;
+        let (store, audit_lines) = open_store(&config, &holder).await?;
         let time = StoreTime::of(Arc::clone(&store) as _, System::uptime()).await?;
         time.compare().await?;
         let clock: Arc<dyn Clock> = time.clone();
         let metrics = Arc::new(Metrics::default());
         // Without a metrics page, the store and the tasks are not measured. Backends are measured for spans
         // as well.
-        let counts = config.metrics.is_some().then_some(&metrics);
-        let measures = (config.metrics.is_some() || config.telemetry.is_some()).then_some(&metrics);
-        let store = counts.map_or(Arc::clone(&store), |metrics| metrics.store(store, Arc::clone(&clock)));
+        let task_metrics = config.metrics.is_some().then_some(&metrics);
+        let backend_metrics = (config.metrics.is_some() || config.telemetry.is_some()).then_some(&metrics);
+        let store =
+            task_metrics.map_or(Arc::clone(&store), |metrics| metrics.store(store, Arc::clone(&clock)));
         let key = store.seal_key(clock::random(&*entropy)).await?;
         let seal = Seal::new(&key, Arc::clone(&entropy));
         seal.replace(&config.seal);
-        let connector = Connector::of(&config, registry, &program, measures);
+        let connector = Connector::of(&config, registry, &program, backend_metrics);
         let (backends, failed) = connect(&config, &connector, &Backends::new()).await?;
         if !failed.is_empty() && (strict || backends.is_empty()) {
             return Err(unconnected(&failed, strict));
         }
-        let mut waiting = ConnectionRetries::default();
-        waiting.turn_to(failed, &connector);
+        let mut connection_retries = ConnectionRetries::default();
+        connection_retries.replace(failed, &connector);
 
         let mut discoveries = Discoveries::default();
-        discoveries.remember(&*store, &config.tool_rules).await;
-        discoveries.set_backends(discovered(&config.tool_rules, &backends)).await;
+        discoveries.load(&*store, &config.tool_rules).await;
+        discoveries.set_backends(discovery_backends(&config.tool_rules, &backends)).await;
         discoveries.save(&*store, &config.tool_rules).await;
         let (drain_for, stop_within) = (config.server.drain_for, config.server.stop_within);
-        let (reconciling, notify) = (config.reconciler.clone(), config.notify.clone());
+        let (reconciler_config, notify) = (config.reconciler.clone(), config.notify.clone());
         let (history, audit) = (config.store.history, config.audit.clone());
-        let in_force = CurrentConfig::of(&config, backends, measures.cloned());
-        in_force.engines.set_unconnected(waiting.unconnected());
+        let current_config = CurrentConfig::of(&config, backends, backend_metrics.cloned());
+        current_config.engines.set_unconnected(connection_retries.unconnected());
         let page = config.metrics.clone();
-        let ClientFacingConfig { own, settings, rules } = ClientFacingConfig::of(config, seal.clone())?;
-        let catalog = Arc::new(Current::new(discoveries.beside(&own, registry)));
+        let ClientFacingConfig { configured_catalog, settings, rules } =
+            ClientFacingConfig::of(config, seal.clone())?;
+        let catalog = Arc::new(Current::new(discoveries.build_catalog(&configured_catalog, registry)));
         tracing::info!(
             replica = holder.0,
             "this process names itself so in leases and in the history of tasks"
         );
-        let means = AuditDependencies {
+        let dependencies = AuditDependencies {
             seal: seal.clone(),
-            clock: Arc::new(Guarded(Arc::clone(&clock))),
+            clock: Arc::new(MachineClock(Arc::clone(&clock))),
             entropy: Arc::clone(&entropy),
             replica: holder.0.clone(),
         };
-        let (audit, writer) = Auditor::new(&audit, means, lines);
+        let (audit, audit_writer) = Auditor::new(&audit, dependencies, audit_lines);
         let audit = Arc::new(audit);
-        let told = Arc::clone(&audit);
-        metrics.accounts_by(move || Accounts {
-            events: told.counts().map(|(kind, count)| (kind.name(), count)).collect(),
-            failures: told.failures(),
+        let auditor = Arc::clone(&audit);
+        metrics.set_audit_counters(move || AuditCounters {
+            events: auditor.counts().map(|(kind, count)| (kind.name(), count)).collect(),
+            failures: auditor.failures(),
         });
         let receivers = Receivers::new(notify);
-        let ledger = TaskWriter {
+        let task_writer = TaskWriter {
             store: Arc::clone(&store),
             watch: ChangeNotifier::default(),
             clock: Arc::clone(&clock),
             tools: Arc::clone(&catalog) as _,
             receivers: Arc::new(receivers.clone()),
             nudge: Arc::new(ReconcilerSignals::default()),
-            scribe: HistoryRecorder { replica: holder.clone(), keeps: !history.is_zero() },
-            meter: counts
+            history_recorder: HistoryRecorder { replica: holder.clone(), enabled: !history.is_zero() },
+            meter: task_metrics
                 .map_or_else(|| Arc::new(Unmetered) as Arc<dyn Meter>, |metrics| Arc::clone(metrics) as _),
             audit: Arc::clone(&audit) as _,
         };
         let scraper = page.map(|page| {
-            let (store, clock, engines) = (Arc::clone(&store), Arc::clone(&clock), in_force.engines.clone());
+            let (store, clock, engines) =
+                (Arc::clone(&store), Arc::clone(&clock), current_config.engines.clone());
             (Scraper::new(Arc::clone(&metrics), store, clock, engines), page)
         });
-        let (lease, nudge) = (reconciling.lease, Arc::clone(&ledger.nudge));
-        let pace = PollIntervals { quickest: reconciling.quickest_look, slowest: reconciling.slowest_look };
-        let loops = Settings { lease, tick: TICK, pace, max_acts: MAX_ACTS, history };
-        let engines = in_force.engines.clone();
-        let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), loops).keeping(time);
-        let notifier = Notifier::new(ledger.clone(), receivers.clone(), holder.clone(), Http);
-        let service = Service::new(ledger, Arc::clone(&entropy), holder, lease, pace, reconciler.outbox());
+        let (lease, nudge) = (reconciler_config.lease, Arc::clone(&task_writer.nudge));
+        let poll_intervals = PollIntervals {
+            shortest: reconciler_config.quickest_look,
+            longest: reconciler_config.slowest_look,
+        };
+        let loop_settings = Settings { lease, tick: TICK, poll_intervals, max_actions: MAX_ACTIONS, history };
+        let engines = current_config.engines.clone();
+        let reconciler =
+            Reconciler::new(task_writer.clone(), engines, holder.clone(), loop_settings).with_time(time);
+        let notifier = Notifier::new(task_writer.clone(), receivers.clone(), holder.clone(), Http);
+        let service = Service::new(
+            task_writer,
+            Arc::clone(&entropy),
+            holder,
+            lease,
+            poll_intervals,
+            reconciler.outbox(),
+        );
         let bridge = Bridge {
             service,
             offers: Offers::new(catalog, settings),
-            backends: Current::new(handles(&in_force.backends)),
+            backends: Current::new(handles(&current_config.backends)),
             seal,
             store,
             clock,
             entropy,
-            initializing: UninitializedSessions::default(),
-            speakers: StreamElection::default(),
-            readings: ArtifactReadLimit::default(),
+            uninitialized_sessions: UninitializedSessions::default(),
+            stream_election: StreamElection::default(),
+            artifact_reads: ArtifactReadLimit::default(),
             metrics,
             audit,
         };
-        let reloading = Box::pin(std::future::pending());
-        let (bridge, entrance) = (Arc::new(bridge), Arc::new(AccessControl::new(rules)));
+        let reload_loop = Box::pin(std::future::pending());
+        let (bridge, access_control) = (Arc::new(bridge), Arc::new(AccessControl::new(rules)));
         Ok(Self {
             bridge,
-            entrance,
+            access_control,
             reconciler,
             notifier,
             receivers,
             nudge,
             drain_for,
             stop_within,
-            in_force,
-            own,
+            current_config,
+            configured_catalog,
             discoveries,
-            waiting,
+            connection_retries,
             scraper,
-            numbers: None,
-            reloading,
-            writer,
+            metrics_listener: None,
+            reload_loop,
+            audit_writer,
         })
     }
 }
@@ -192,9 +206,9 @@ async fn open_store(
             store.lock_holder(holder).await;
             Ok((Arc::clone(&store) as _, store))
         }
-        Database::Postgres(place) => {
+        Database::Postgres(connection) => {
             make_folder(&config.store.backends_dir)?;
-            let store = Arc::new(PostgresStore::open(place.clone(), StoreClock::Database).await?);
+            let store = Arc::new(PostgresStore::open(connection.clone(), StoreClock::Database).await?);
             Ok((Arc::clone(&store) as _, store))
         }
     }

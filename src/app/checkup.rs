@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use taskbridge_sdk::{Backend, DiscoveredTool, Error, ErrorKind, Finding, Registry, ToolTarget, Verdict};
 
-use super::connect::{Connector, is_elsewhere};
+use super::connect::{Connector, is_on_other_host};
 use crate::auth::oauth::{self, TrustedIssuer};
 use crate::catalog::{Catalog, Definition};
 use crate::clock::{self, Clock as _, System};
@@ -19,21 +19,21 @@ use crate::notify::Http;
 use crate::seal::Seal;
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
-use crate::store::survey::{Survey, Unfinished};
+use crate::store::survey::{Survey, UnfinishedRows};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::Job;
 use crate::tasks::tools::ToolCatalog as _;
 
 /// Timeout of one backend for its check-up or its discovery.
-const PATIENCE: Duration = Duration::from_secs(300);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(300);
 /// Longest tool name that all model APIs accept.
-const LONG_NAME: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 /// Number of rows that are read at a time.
 const PAGE: usize = 500;
 /// Number of PostgreSQL connections.
 const CONNECTIONS: usize = 2;
 /// Clock difference that causes a warning. It is harmless, because everything uses the store's clock.
-const CLOCKS: Duration = Duration::from_secs(120);
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(120);
 
 /// One check and the part that it belongs to.
 #[derive(Clone, Debug, Serialize)]
@@ -46,21 +46,21 @@ pub struct CheckResult {
 }
 
 /// Checks everything that a server with this config needs.
-pub async fn look_over(config: &Config, registry: &Registry, program: &Path) -> Vec<CheckResult> {
+pub async fn run_checks(config: &Config, registry: &Registry, program: &Path) -> Vec<CheckResult> {
     let mut all = Vec::new();
-    let mut add = |of: &str, found: Vec<Finding>| {
-        all.extend(found.into_iter().map(|finding| CheckResult { of: of.to_owned(), finding }));
+    let mut add = |of: &str, findings: Vec<Finding>| {
+        all.extend(findings.into_iter().map(|finding| CheckResult { of: of.to_owned(), finding }));
     };
-    add("config", of_config(config));
-    let (found, unfinished) = of_store(config).await;
-    add("store", found);
-    add("store", unfinished.iter().filter_map(|tasks| without_backend(config, tasks)).collect());
-    for issuer in config.auth.tokens.iter().flat_map(|tokens| &tokens.issuers) {
-        add(&format!("issuer {}", issuer.reading.issuer), of_issuer(issuer).await);
+    add("config", check_config(config));
+    let (findings, unfinished) = check_store(config).await;
+    add("store", findings);
+    add("store", unfinished.iter().filter_map(|tasks| missing_backend_warning(config, tasks)).collect());
+    for issuer in config.auth.oauth.iter().flat_map(|tokens| &tokens.issuers) {
+        add(&format!("issuer {}", issuer.claim_rules.issuer), check_issuer(issuer).await);
     }
     for receiver in &config.notify {
-        let what = receiver.place();
-        let found = match Http.knock(receiver).await {
+        let what = receiver.origin();
+        let finding = match Http.probe(receiver).await {
             Ok(status) => Finding::ok(what, format!("somebody answers there (HEAD: {status})")),
             Err(why) => Finding::fault(
                 what,
@@ -68,28 +68,32 @@ pub async fn look_over(config: &Config, registry: &Registry, program: &Path) -> 
                 "start the receiver, or mend `url`, `proxy` or `ca_file` in [[notify]]",
             ),
         };
-        add("notify", vec![found]);
+        add("notify", vec![finding]);
     }
     for (name, backend) in &config.backends {
-        let own: Vec<&Unfinished> = unfinished.iter().filter(|tasks| tasks.backend == *name).collect();
-        add(&format!("backend {name}"), of_backend(config, registry, program, name, backend, &own).await);
+        let unfinished_here: Vec<&UnfinishedRows> =
+            unfinished.iter().filter(|tasks| tasks.backend == *name).collect();
+        add(
+            &format!("backend {name}"),
+            check_backend(config, registry, program, name, backend, &unfinished_here).await,
+        );
     }
     all
 }
 
 /// Checks whether this server could verify tokens of an issuer.
-async fn of_issuer(issuer: &TrustedIssuer) -> Vec<Finding> {
-    let look = match oauth::check_issuer(issuer.clone()).await {
-        Ok(look) => look,
+async fn check_issuer(issuer: &TrustedIssuer) -> Vec<Finding> {
+    let check = match oauth::check_issuer(issuer.clone()).await {
+        Ok(check) => check,
         Err(why) => return vec![Finding::fault("way", why, "mend `ca_file` or `proxy` in [[auth.issuers]]")],
     };
-    let keys = match look.keys {
-        Ok(n) => Finding::ok("keys", format!("tokens can be checked by {}", counted(n, "key"))),
+    let keys = match check.keys {
+        Ok(n) => Finding::ok("keys", format!("tokens can be checked by {}", pluralize(n, "key"))),
         Err(why) => {
             Finding::fault("keys", why, "mend `issuer`, `jwks_uri`, `ca_file` or `proxy` in [[auth.issuers]]")
         }
     };
-    let introspection = look.introspection.map(|asked| match asked {
+    let introspection = check.introspection.map(|result| match result {
         Ok(()) => Finding::ok("introspection", "it can be asked about tokens"),
         Err(why) => Finding::fault(
             "introspection",
@@ -112,7 +116,7 @@ pub enum DiscoveryFailure {
 ///
 /// # Errors
 /// See [`DiscoveryFailure`].
-pub async fn offers(
+pub async fn discover_tools(
     config: &Config,
     registry: &Registry,
     program: &Path,
@@ -121,7 +125,7 @@ pub async fn offers(
 ) -> Result<Vec<DiscoveredTool>, DiscoveryFailure> {
     let connector = Connector::of(config, registry, program, None);
     let connected = connector.connect(name, backend).await.map_err(DiscoveryFailure::Failed)?;
-    let mut tools = asked(&*connected).await.map_err(|error| match error.kind() {
+    let mut tools = discover(&*connected).await.map_err(|error| match error.kind() {
         ErrorKind::Config => DiscoveryFailure::Unable(error),
         _ => DiscoveryFailure::Failed(error),
     })?;
@@ -129,42 +133,46 @@ pub async fn offers(
     Ok(tools)
 }
 
-async fn asked(backend: &dyn Backend) -> Result<Vec<DiscoveredTool>, Error> {
+async fn discover(backend: &dyn Backend) -> Result<Vec<DiscoveredTool>, Error> {
     let discovery = backend.discovery();
     let discovery =
         discovery.ok_or_else(|| Error::config("this kind of backend cannot say what it offers"))?;
-    let late = |_| Error::unavailable(format!("it did not say within {} seconds", PATIENCE.as_secs()));
-    tokio::time::timeout(PATIENCE, discovery.discover()).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
+    let timeout_error =
+        |_| Error::unavailable(format!("it did not say within {} seconds", CHECK_TIMEOUT.as_secs()));
+    tokio::time::timeout(CHECK_TIMEOUT, discovery.discover())
+        .await
+        .unwrap_or_else(|elapsed| Err(timeout_error(elapsed)))
 }
 
 /// Formats a count with its noun: "1 tool", "2 tools".
-pub fn counted(n: usize, what: &str) -> String {
+pub fn pluralize(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-fn of_config(config: &Config) -> Vec<Finding> {
-    let (tools, backends) = (counted(config.tools.len(), "tool"), counted(config.backends.len(), "backend"));
+fn check_config(config: &Config) -> Vec<Finding> {
+    let (tools, backends) =
+        (pluralize(config.tools.len(), "tool"), pluralize(config.backends.len(), "backend"));
     let says = format!("{}: {tools} on {backends}", config.file.display());
-    let mut found = vec![Finding::ok("file", says)];
+    let mut findings = vec![Finding::ok("file", says)];
     for Definition { name, description, .. } in &config.tools {
         let what = format!("tool `{name}`");
         if description.is_none() {
             let fix = format!("set `description` in [tools.{name}]: what it does and when to use it");
-            found.push(Finding::warning(&*what, "it has no description, by which models choose it", fix));
+            findings.push(Finding::warning(&*what, "it has no description, by which models choose it", fix));
         }
-        if name.len() > LONG_NAME {
+        if name.len() > MAX_NAME_LENGTH {
             let says = format!(
-                "its name has {} characters, and some clients refuse more than {LONG_NAME}",
+                "its name has {} characters, and some clients refuse more than {MAX_NAME_LENGTH}",
                 name.len()
             );
-            found.push(Finding::warning(what, says, "give it a shorter name"));
+            findings.push(Finding::warning(what, says, "give it a shorter name"));
         }
     }
-    found
+    findings
 }
 
 /// Returns a warning about unfinished tasks whose backend is missing in this config.
-fn without_backend(config: &Config, tasks: &Unfinished) -> Option<Finding> {
+fn missing_backend_warning(config: &Config, tasks: &UnfinishedRows) -> Option<Finding> {
     let name = &tasks.backend;
     if config.backends.contains_key(name) {
         return None;
@@ -172,7 +180,7 @@ fn without_backend(config: &Config, tasks: &Unfinished) -> Option<Finding> {
     let engine = tasks.identity.as_ref().map(|identity| format!(" ({identity})")).unwrap_or_default();
     let says = format!(
         "{} of the backend `{name}`{engine}, which is not in this config, so that no server with this config goes on with them",
-        several(tasks)
+        count_text(tasks)
     );
     let fix = format!(
         "start a server with the config that has [backends.{name}], or give each up by `taskbridge tasks abandon ID`: \
@@ -183,11 +191,11 @@ fn without_backend(config: &Config, tasks: &Unfinished) -> Option<Finding> {
 
 /// Returns a warning about unfinished tasks of a backend that were recorded under an identity other than that
 /// of the connected engine.
-fn of_another_engine(name: &str, connected: &str, tasks: &Unfinished) -> Option<Finding> {
+fn other_engine_warning(name: &str, connected: &str, tasks: &UnfinishedRows) -> Option<Finding> {
     let identity = tasks.identity.as_deref().filter(|identity| *identity != connected)?;
     let says = format!(
         "{} of {identity}, and this config connects `{name}` to {connected}: its servers leave them alone",
-        several(tasks)
+        count_text(tasks)
     );
     let fix = format!(
         "start a server with the config that connects `{name}` to {identity}; to have both in one config, give this backend another \
@@ -197,7 +205,7 @@ fn of_another_engine(name: &str, connected: &str, tasks: &Unfinished) -> Option<
 }
 
 /// Formats the number of tasks, with examples.
-fn several(tasks: &Unfinished) -> String {
+fn count_text(tasks: &UnfinishedRows) -> String {
     let count = usize::try_from(tasks.count).unwrap_or_default();
     let [first, last] = &tasks.ids;
     match count {
@@ -207,32 +215,35 @@ fn several(tasks: &Unfinished) -> String {
     }
 }
 
-async fn of_store(config: &Config) -> (Vec<Finding>, Vec<Unfinished>) {
-    let place = config.store.database.to_string();
+async fn check_store(config: &Config) -> (Vec<Finding>, Vec<UnfinishedRows>) {
+    let location = config.store.database.to_string();
     let store: Result<Arc<dyn Survey>, StoreError> = match &config.store.database {
         Database::Sqlite(path) if !path.exists() => {
             return (
-                vec![Finding::ok("database", format!("{place}: the first server makes it"))],
+                vec![Finding::ok("database", format!("{location}: the first server makes it"))],
                 Vec::new(),
             );
         }
         Database::Sqlite(path) => SqliteStore::open_existing(path, System::clock(), Mode::Threaded)
             .map(|store| Arc::new(store) as Arc<dyn Survey>),
-        Database::Postgres(place) => {
-            let place = place.clone().migrated_by_hand().with_connections(CONNECTIONS);
-            let opened = PostgresStore::open(place, StoreClock::Database).await;
-            opened.map(|store| Arc::new(store) as Arc<dyn Survey>)
+        Database::Postgres(connection) => {
+            let connection = connection.clone().without_migration().with_connections(CONNECTIONS);
+            let result = PostgresStore::open(connection, StoreClock::Database).await;
+            result.map(|store| Arc::new(store) as Arc<dyn Survey>)
         }
     };
-    let looked = async {
+    let check = async {
         let store = store?;
-        let clock = Finding::clock("the store's", store.now().await?, System.now(), CLOCKS);
+        let clock = Finding::clock("the store's", store.now().await?, System.now(), MAX_CLOCK_DIFFERENCE);
         // A wrong clock of this machine is only a warning, because tasks use the store's clock.
         let clock = Finding { verdict: clock.verdict.min(Verdict::Warning), ..clock };
-        let database = Finding::ok("database", format!("{place}: its schema is the one of this version"));
-        Ok((vec![database, clock, sealed(config, &*store).await?], store.unfinished().await?))
+        let database = Finding::ok("database", format!("{location}: its schema is the one of this version"));
+        Ok((
+            vec![database, clock, check_sealed_arguments(config, &*store).await?],
+            store.count_unfinished().await?,
+        ))
     };
-    looked.await.unwrap_or_else(|error: StoreError| {
+    check.await.unwrap_or_else(|error: StoreError| {
         let fix = match &config.store.database {
             // Other errors of a file include the fix in their own text.
             Database::Sqlite(_) if matches!(error, StoreError::Broken(_)) => "do what the error says",
@@ -246,7 +257,7 @@ async fn of_store(config: &Config) -> (Vec<Finding>, Vec<Unfinished>) {
 }
 
 /// Checks whether the sealed arguments that are still needed can be opened.
-async fn sealed(config: &Config, store: &dyn Survey) -> Result<Finding, StoreError> {
+async fn check_sealed_arguments(config: &Config, store: &dyn Survey) -> Result<Finding, StoreError> {
     let (mut total, mut lost, mut after) = (0usize, 0usize, String::new());
     let mut catalog: Option<Catalog> = None;
     loop {
@@ -278,29 +289,29 @@ async fn sealed(config: &Config, store: &dyn Survey) -> Result<Finding, StoreErr
         0 if total == 0 => Finding::ok(what, format!("no task waits with some; {keys} would open them")),
         0 => {
             let wait = if total == 1 { "waits" } else { "wait" };
-            Finding::ok(what, format!("{} {wait} with some, and {keys} open them", counted(total, "task")))
+            Finding::ok(what, format!("{} {wait} with some, and {keys} open them", pluralize(total, "task")))
         }
         _ => Finding::fault(
             what,
             format!(
                 "{lost} of {} cannot start: {keys} do not open what they were called with",
-                counted(total, "task")
+                pluralize(total, "task")
             ),
             "put the key that was in force when they were called back into [seal] keys, behind the first",
         ),
     })
 }
 
-async fn of_backend(
+async fn check_backend(
     config: &Config,
     registry: &Registry,
     program: &Path,
     name: &str,
     backend: &config::Backend,
-    unfinished: &[&Unfinished],
+    unfinished: &[&UnfinishedRows],
 ) -> Vec<Finding> {
     let here = config::locate::this_machine();
-    if is_elsewhere(config, backend, &here) {
+    if is_on_other_host(config, backend, &here) {
         let host = backend.host.as_deref().unwrap_or_default();
         return vec![Finding::ok("place", format!("its jobs run on `{host}`: run the doctor there, too"))];
     }
@@ -314,30 +325,30 @@ async fn of_backend(
             return vec![Finding::fault("connection", error.to_string(), fix)];
         }
     };
-    let mut found = vec![Finding::ok("connection", format!("a backend of kind \"{}\"", backend.kind))];
+    let mut findings = vec![Finding::ok("connection", format!("a backend of kind \"{}\"", backend.kind))];
     if let Some(connected) = connected.identity() {
-        found.extend(unfinished.iter().filter_map(|tasks| of_another_engine(name, &connected, tasks)));
+        findings.extend(unfinished.iter().filter_map(|tasks| other_engine_warning(name, &connected, tasks)));
     }
     if backend.discover.is_some() {
-        found.push(discovered(config, registry, name, &*connected).await);
+        findings.push(check_discovery(config, registry, name, &*connected).await);
     }
-    let Some(checkup) = connected.checkup() else { return found };
-    let own = config.tools.iter().filter(|tool| tool.backend == name);
+    let Some(checkup) = connected.checkup() else { return findings };
+    let configured = config.tools.iter().filter(|tool| tool.backend == name);
     let tools: Vec<ToolTarget> =
-        own.map(|tool| ToolTarget { tool: tool.name.clone(), target: tool.target.clone() }).collect();
-    match tokio::time::timeout(PATIENCE, checkup.check_up(&tools)).await {
-        Ok(more) => found.extend(more),
+        configured.map(|tool| ToolTarget { tool: tool.name.clone(), target: tool.target.clone() }).collect();
+    match tokio::time::timeout(CHECK_TIMEOUT, checkup.check_up(&tools)).await {
+        Ok(more) => findings.extend(more),
         Err(_) => {
-            let says = format!("it did not end within {} seconds", PATIENCE.as_secs());
-            found.push(Finding::fault("check-up", says, "see whether the engine answers at all"));
+            let says = format!("it did not end within {} seconds", CHECK_TIMEOUT.as_secs());
+            findings.push(Finding::fault("check-up", says, "see whether the engine answers at all"));
         }
     }
-    found
+    findings
 }
 
-async fn discovered(config: &Config, registry: &Registry, name: &str, backend: &dyn Backend) -> Finding {
+async fn check_discovery(config: &Config, registry: &Registry, name: &str, backend: &dyn Backend) -> Finding {
     let what = "discovery";
-    let tools = match asked(backend).await {
+    let tools = match discover(backend).await {
         Ok(tools) => tools,
         Err(error) => {
             return Finding::fault(
@@ -347,14 +358,14 @@ async fn discovered(config: &Config, registry: &Registry, name: &str, backend: &
             );
         }
     };
-    let wrong = tools.iter().filter_map(|tool| config.tool_rules.read(registry, name, tool).err());
-    let wrong: Vec<String> = wrong.map(|problems| problems.to_string()).collect();
-    match wrong.len() {
-        0 => Finding::ok(what, format!("it offers {}", counted(tools.len(), "tool"))),
+    let invalid = tools.iter().filter_map(|tool| config.tool_rules.read(registry, name, tool).err());
+    let invalid: Vec<String> = invalid.map(|problems| problems.to_string()).collect();
+    match invalid.len() {
+        0 => Finding::ok(what, format!("it offers {}", pluralize(tools.len(), "tool"))),
         n => Finding::warning(
             what,
-            format!("it offers {}, of which {n} cannot be one here", counted(tools.len(), "tool")),
-            format!("mend in the engine, or write them out in the config:\n{}", wrong.join("\n")),
+            format!("it offers {}, of which {n} cannot be one here", pluralize(tools.len(), "tool")),
+            format!("mend in the engine, or write them out in the config:\n{}", invalid.join("\n")),
         ),
     }
 }

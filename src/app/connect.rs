@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use taskbridge_sdk::{Backend, Connect, Error, ErrorKind, Registry};
+use taskbridge_sdk::{Backend, ConnectContext, Error, ErrorKind, Registry};
 
 use super::AppError;
 use crate::config::{self, Config, Database, ToolRules};
@@ -15,14 +15,14 @@ use crate::isolation::Isolation;
 use crate::metrics::Metrics;
 
 /// Connect timeout of one backend.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connected backend.
 #[derive(Clone)]
 pub(super) struct ConnectedBackend {
     pub(super) backend: Arc<dyn Backend>,
     /// The settings of the connection.
-    with: config::Backend,
+    settings: config::Backend,
 }
 
 /// Connected backends by name.
@@ -31,9 +31,9 @@ pub(super) type Backends = BTreeMap<String, ConnectedBackend>;
 /// A backend whose connection attempt failed.
 pub(super) struct FailedConnection {
     pub(super) name: String,
-    pub(super) wanted: config::Backend,
+    pub(super) settings: config::Backend,
     /// File and line.
-    pub(super) place: String,
+    pub(super) location: String,
     pub(super) error: Error,
 }
 
@@ -43,14 +43,14 @@ pub(super) fn handles(all: &Backends) -> BTreeMap<String, Arc<dyn Backend>> {
 }
 
 /// Returns the connected backends whose tools are discovered, with their discovery settings.
-pub(super) fn discovered(
+pub(super) fn discovery_backends(
     rules: &ToolRules,
     all: &Backends,
 ) -> Vec<(String, Arc<dyn Backend>, config::Discover)> {
-    let wanted = rules.discovered().filter_map(|(name, discover)| {
+    let backends = rules.discovered().filter_map(|(name, discover)| {
         Some((name.to_owned(), Arc::clone(&all.get(name)?.backend), discover.clone()))
     });
-    wanted.collect()
+    backends.collect()
 }
 
 /// The inputs for connecting a backend, except for the backend's own fields. Cheap to clone.
@@ -91,28 +91,29 @@ impl Connector {
     pub(super) async fn connect(
         &self,
         name: &str,
-        wanted: &config::Backend,
+        settings: &config::Backend,
     ) -> taskbridge_sdk::Result<Arc<dyn Backend>> {
-        if let Some(host) = &wanted.host {
-            on_this_machine(host)?;
+        if let Some(host) = &settings.host {
+            check_local_host(host)?;
         }
-        let adapter = self.registry.get(&wanted.kind);
+        let adapter = self.registry.get(&settings.kind);
         let adapter =
-            adapter.ok_or_else(|| Error::config(format!("no adapter of kind `{}`", wanted.kind)))?;
-        let context = Connect {
+            adapter.ok_or_else(|| Error::config(format!("no adapter of kind `{}`", settings.kind)))?;
+        let context = ConnectContext {
             name: name.to_owned(),
             config_dir: self.config_dir.clone(),
             state_dir: self.backends_dir.join(name),
             program: self.program.clone(),
-            call_limit: self.call_limit,
+            call_timeout: self.call_limit,
         };
-        let connecting = (adapter.connect)(wanted.fields.clone(), context);
+        let connecting = (adapter.connect)(settings.fields.clone(), context);
         let connecting = Isolation::new(name, self.metrics.as_ref())?.connect(connecting);
-        match tokio::time::timeout(PATIENCE, connecting).await {
+        match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(connected) => connected,
-            Err(_) => {
-                Err(Error::unavailable(format!("it did not connect within {} seconds", PATIENCE.as_secs())))
-            }
+            Err(_) => Err(Error::unavailable(format!(
+                "it did not connect within {} seconds",
+                CONNECT_TIMEOUT.as_secs()
+            ))),
         }
     }
 
@@ -125,15 +126,15 @@ impl Connector {
         &self,
         backends: &mut Backends,
         name: &str,
-        wanted: &config::Backend,
+        settings: &config::Backend,
         backend: Arc<dyn Backend>,
     ) -> Result<(), String> {
-        let before = backends.get(name).and_then(|known| known.backend.identity());
-        if let (Some(was), Some(is)) = (before, backend.identity())
-            && was != is
+        let previous = backends.get(name).and_then(|known| known.backend.identity());
+        if let (Some(old), Some(new)) = (previous, backend.identity())
+            && old != new
         {
             return Err(format!(
-                "it is connected to {was}, and would be to {is}: there may be tasks on it; give the new backend another name, or \
+                "it is connected to {old}, and would be to {new}: there may be tasks on it; give the new backend another name, or \
                  start the server again"
             ));
         }
@@ -141,7 +142,7 @@ impl Connector {
             Some(metrics) => metrics.backend(name, backend),
             None => backend,
         };
-        backends.insert(name.to_owned(), ConnectedBackend { backend, with: wanted.clone() });
+        backends.insert(name.to_owned(), ConnectedBackend { backend, settings: settings.clone() });
         Ok(())
     }
 }
@@ -157,53 +158,55 @@ impl Connector {
 pub(super) async fn connect(
     config: &Config,
     connector: &Connector,
-    known: &Backends,
+    previous: &Backends,
 ) -> Result<(Backends, Vec<FailedConnection>), AppError> {
-    let (mut backends, mut failed, mut wanted_now) = (known.clone(), Vec::new(), Vec::new());
+    let (mut backends, mut failed, mut to_connect) = (previous.clone(), Vec::new(), Vec::new());
     let here = config::locate::this_machine();
-    for (name, wanted) in &config.backends {
-        if is_elsewhere(config, wanted, &here) {
-            let host = wanted.host.as_deref().unwrap_or_default();
+    for (name, settings) in &config.backends {
+        if is_on_other_host(config, settings, &here) {
+            let host = settings.host.as_deref().unwrap_or_default();
             tracing::info!(
                 "backend `{name}`: its jobs run on `{host}` and this is `{here}`, so they are left to servers there"
             );
             backends.remove(name);
             continue;
         }
-        match known.get(name) {
-            Some(ConnectedBackend { with, .. })
-                if with.kind == wanted.kind && with.fields == wanted.fields && with.host == wanted.host => {}
-            Some(known) if known.with.kind != wanted.kind => {
+        match previous.get(name) {
+            Some(ConnectedBackend { settings: current, .. })
+                if current.kind == settings.kind
+                    && current.fields == settings.fields
+                    && current.host == settings.host => {}
+            Some(connected) if connected.settings.kind != settings.kind => {
                 return Err(AppError::Config(format!(
                     "{}: backends.{name}.kind: it was `{}` when the server started, and there may be tasks on it: give \
                      the new backend another name, or start the server again",
-                    place(config, wanted),
-                    known.with.kind
+                    config_location(config, settings),
+                    connected.settings.kind
                 )));
             }
-            _ => wanted_now.push((name, wanted)),
+            _ => to_connect.push((name, settings)),
         }
     }
-    let connecting = wanted_now.iter().map(|(name, wanted)| connector.connect(name, wanted));
-    let answers = join_all(connecting).await;
-    for ((name, wanted), answer) in wanted_now.into_iter().zip(answers) {
-        let (place, name) = (place(config, wanted), name.clone());
-        match answer {
+    let connecting = to_connect.iter().map(|(name, settings)| connector.connect(name, settings));
+    let results = join_all(connecting).await;
+    for ((name, settings), result) in to_connect.into_iter().zip(results) {
+        let (location, name) = (config_location(config, settings), name.clone());
+        match result {
             Ok(backend) => {
-                let put = connector.put(&mut backends, &name, wanted, backend);
-                put.map_err(|why| AppError::Config(format!("{place}: backends.{name}: {why}")))?;
+                let added = connector.put(&mut backends, &name, settings, backend);
+                added.map_err(|why| AppError::Config(format!("{location}: backends.{name}: {why}")))?;
             }
             Err(source) if source.kind() == ErrorKind::Config => {
-                return Err(AppError::Backend { place, name, source });
+                return Err(AppError::Backend { place: location, name, source });
             }
-            Err(error) => failed.push(FailedConnection { name, wanted: wanted.clone(), place, error }),
+            Err(error) => failed.push(FailedConnection { name, settings: settings.clone(), location, error }),
         }
     }
     Ok((backends, failed))
 }
 
 /// Returns where a backend is defined, as file and line.
-fn place(config: &Config, backend: &config::Backend) -> String {
+fn config_location(config: &Config, backend: &config::Backend) -> String {
     match backend.line {
         Some(line) => format!("{}:{line}", config.file.display()),
         None => config.file.display().to_string(),
@@ -212,13 +215,13 @@ fn place(config: &Config, backend: &config::Backend) -> String {
 
 /// Returns true if the jobs of a backend belong to servers on another machine. Only in a PostgreSQL store,
 /// which servers on several machines can share, is that possible.
-pub(super) fn is_elsewhere(config: &Config, wanted: &config::Backend, here: &str) -> bool {
+pub(super) fn is_on_other_host(config: &Config, settings: &config::Backend, here: &str) -> bool {
     let shared = matches!(config.store.database, Database::Postgres(_));
-    shared && wanted.host.as_ref().is_some_and(|host| host != here)
+    shared && settings.host.as_ref().is_some_and(|host| host != here)
 }
 
 /// Fails if the jobs run on another machine, because from here they would look lost.
-fn on_this_machine(host: &str) -> taskbridge_sdk::Result<()> {
+fn check_local_host(host: &str) -> taskbridge_sdk::Result<()> {
     let here = config::locate::this_machine();
     match here == host {
         true => Ok(()),

@@ -14,9 +14,9 @@ use crate::config;
 use crate::tasks::reconciler::Unconnected;
 
 /// Backoff after the first failure. It doubles after each further one.
-const FIRST: Duration = Duration::from_secs(1);
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
 /// Longest backoff.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// The backends that are not connected, each with its next attempt.
 #[derive(Default)]
@@ -25,9 +25,9 @@ pub(super) struct ConnectionRetries(BTreeMap<String, Attempt>);
 /// The next attempt to connect one backend.
 struct Attempt {
     connector: Connector,
-    wanted: config::Backend,
+    settings: config::Backend,
     /// File and line.
-    place: String,
+    location: String,
     /// Why the last attempt failed.
     reason: String,
     /// When the first attempt failed.
@@ -50,28 +50,28 @@ impl RetriedBackend {
     /// See [`Connector::put`].
     pub(super) fn put(&self, backends: &mut Backends) -> std::result::Result<(), String> {
         let Self { name, backend, attempt } = self;
-        attempt.connector.put(backends, name, &attempt.wanted, Arc::clone(backend))
+        attempt.connector.put(backends, name, &attempt.settings, Arc::clone(backend))
     }
 }
 
 impl ConnectionRetries {
     /// Retries exactly these backends from now on. A backend that already failed before keeps the time of its
     /// first failure.
-    pub(super) fn turn_to(&mut self, failed: Vec<FailedConnection>, connector: &Connector) {
+    pub(super) fn replace(&mut self, failed: Vec<FailedConnection>, connector: &Connector) {
         let before = std::mem::take(&mut self.0);
-        for FailedConnection { name, wanted, place, error } in failed {
+        for FailedConnection { name, settings, location, error } in failed {
             tracing::error!(
-                "{place}: backends.{name}: {error}; the server goes on without it, and tries again with backoff"
+                "{location}: backends.{name}: {error}; the server goes on without it, and tries again with backoff"
             );
-            let known = before.get(&name);
+            let previous = before.get(&name);
             let attempt = Attempt {
-                connecting: attempt(connector, &name, &wanted, FIRST),
+                connecting: attempt(connector, &name, &settings, MIN_BACKOFF),
                 connector: connector.clone(),
                 reason: error.to_string(),
-                since: known.map_or_else(Instant::now, |known| known.since),
+                since: previous.map_or_else(Instant::now, |earlier| earlier.since),
                 failures: 0,
-                place,
-                wanted,
+                location,
+                settings,
             };
             self.0.insert(name, attempt);
         }
@@ -91,24 +91,24 @@ impl ConnectionRetries {
                 Some(RetriedBackend { name, backend, attempt })
             }
             Err(error) => {
-                self.0.get_mut(&name)?.failed(&name, error.to_string());
+                self.0.get_mut(&name)?.schedule_retry(&name, error.to_string());
                 None
             }
         }
     }
 
     /// Attempts all of them immediately, and resets their backoff.
-    pub(super) fn hurry(&mut self) {
+    pub(super) fn retry_now(&mut self) {
         for (name, one) in &mut self.0 {
             one.failures = 0;
-            one.connecting = attempt(&one.connector, name, &one.wanted, Duration::ZERO);
+            one.connecting = attempt(&one.connector, name, &one.settings, Duration::ZERO);
         }
     }
 
     /// Schedules a retry for a backend that connected but cannot be applied.
-    pub(super) fn refused(&mut self, newly: RetriedBackend, why: String) {
-        let RetriedBackend { name, mut attempt, .. } = newly;
-        attempt.failed(&name, why);
+    pub(super) fn retry_later(&mut self, retried: RetriedBackend, reason: String) {
+        let RetriedBackend { name, mut attempt, .. } = retried;
+        attempt.schedule_retry(&name, reason);
         self.0.insert(name, attempt);
     }
 
@@ -123,12 +123,15 @@ impl ConnectionRetries {
 
 impl Attempt {
     /// Schedules a retry with backoff, and logs the reason if it changed.
-    fn failed(&mut self, name: &str, reason: String) {
+    fn schedule_retry(&mut self, name: &str, reason: String) {
         self.failures = self.failures.saturating_add(1);
-        let wait = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
-        self.connecting = attempt(&self.connector, name, &self.wanted, wait);
+        let wait = MIN_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(MAX_BACKOFF);
+        self.connecting = attempt(&self.connector, name, &self.settings, wait);
         if reason != self.reason {
-            tracing::error!("{}: backends.{name}: {reason}; the server tries again with backoff", self.place);
+            tracing::error!(
+                "{}: backends.{name}: {reason}; the server tries again with backoff",
+                self.location
+            );
             self.reason = reason;
         }
     }
@@ -138,13 +141,13 @@ impl Attempt {
 fn attempt(
     connector: &Connector,
     name: &str,
-    wanted: &config::Backend,
-    after: Duration,
+    settings: &config::Backend,
+    delay: Duration,
 ) -> BoxFuture<'static, Result<Arc<dyn Backend>>> {
-    let (connector, name, wanted, when) =
-        (connector.clone(), name.to_owned(), wanted.clone(), Instant::now() + after);
+    let (connector, name, settings, start_at) =
+        (connector.clone(), name.to_owned(), settings.clone(), Instant::now() + delay);
     Box::pin(async move {
-        tokio::time::sleep_until(when).await;
-        connector.connect(&name, &wanted).await
+        tokio::time::sleep_until(start_at).await;
+        connector.connect(&name, &settings).await
     })
 }

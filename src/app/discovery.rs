@@ -23,26 +23,26 @@ use crate::config::{Discover, ToolRules};
 use crate::tasks::store::Store;
 
 /// Timeout of one discovery. A backend may have to read many pages slowly.
-const PATIENCE: Duration = Duration::from_secs(300);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long the first discovery of new backends may delay the caller, so that their tools are offered from
 /// the start. Slower backends are added later.
-const FIRST_ANSWERS: Duration = Duration::from_secs(5);
+const FIRST_RESULT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Backoff after the first failed discovery. It doubles after each further one, up to the configured
 /// interval. A longer `Limited` delay of the engine is respected.
-const SOON: Duration = Duration::from_secs(5);
+const MIN_BACKOFF: Duration = Duration::from_secs(5);
 /// Largest discovery result that is kept in the store, in bytes.
-const MOST_KEPT: usize = 4 << 20;
+const MAX_STORED_BYTES: usize = 4 << 20;
 /// Maximum number of names in one log line.
-const MOST_NAMES: usize = 20;
+const MAX_LISTED_NAMES: usize = 20;
 
 /// The tools that backends offer.
 #[derive(Default)]
 pub(super) struct Discoveries {
     sources: BTreeMap<String, Source>,
     /// Problems of tools that are already logged.
-    told: BTreeSet<String>,
+    logged_problems: BTreeSet<String>,
     /// Tools that were read from the store, for backends that are not polled yet.
-    remembered: BTreeMap<String, Tools>,
+    stored: BTreeMap<String, Tools>,
 }
 
 /// Tools by the names that the backend uses for them.
@@ -59,7 +59,7 @@ struct StoredDiscovery {
 /// The discovery state of one backend.
 struct Source {
     backend: Arc<dyn Backend>,
-    how: Discover,
+    settings: Discover,
     /// The tools of its last result, by name.
     tools: Tools,
     /// True if the store may have an older result.
@@ -69,49 +69,51 @@ struct Source {
     /// True after the first result or failure.
     has_answered: bool,
     /// The next discovery, including the delay before it.
-    asking: BoxFuture<'static, Result<Vec<DiscoveredTool>>>,
+    pending: BoxFuture<'static, Result<Vec<DiscoveredTool>>>,
 }
 
 impl Discoveries {
     /// Polls exactly these backends from now on, and waits up to `FIRST_ANSWERS` for the first result of new
     /// ones. The tools of a backend whose connection is the same are kept. A new connection starts with the
     /// tools that [`Self::remember`] read.
-    pub(super) async fn set_backends(&mut self, wanted: Vec<(String, Arc<dyn Backend>, Discover)>) {
+    pub(super) async fn set_backends(&mut self, backends: Vec<(String, Arc<dyn Backend>, Discover)>) {
         let mut before = std::mem::take(&mut self.sources);
-        for (name, backend, how) in wanted {
+        for (name, backend, settings) in backends {
             let source = match before.remove(&name) {
-                Some(source) if Arc::ptr_eq(&source.backend, &backend) && source.how == how => source,
-                Some(source) if Arc::ptr_eq(&source.backend, &backend) => {
-                    Source { asking: ask(backend, Duration::ZERO), how, ..source }
+                Some(source) if Arc::ptr_eq(&source.backend, &backend) && source.settings == settings => {
+                    source
                 }
-                _ => Source::new(backend, how, self.remembered.remove(&name).unwrap_or_default()),
+                Some(source) if Arc::ptr_eq(&source.backend, &backend) => {
+                    Source { pending: discover_after(backend, Duration::ZERO), settings, ..source }
+                }
+                _ => Source::new(backend, settings, self.stored.remove(&name).unwrap_or_default()),
             };
             self.sources.insert(name, source);
         }
-        let all_have = async {
+        let first_results = async {
             while self.sources.values().any(|source| !source.has_answered) {
-                self.hear().await;
+                self.next_result().await;
             }
         };
         // `changed` receives the results of slower backends.
-        drop(tokio::time::timeout(FIRST_ANSWERS, all_have).await);
+        drop(tokio::time::timeout(FIRST_RESULT_TIMEOUT, first_results).await);
     }
 
     /// Reads from the store the last results of backends that are not polled yet.
-    pub(super) async fn remember(&mut self, store: &dyn Store, rules: &ToolRules) {
+    pub(super) async fn load(&mut self, store: &dyn Store, rules: &ToolRules) {
         for (name, _) in rules.discovered() {
-            if self.sources.contains_key(name) || self.remembered.contains_key(name) {
+            if self.sources.contains_key(name) || self.stored.contains_key(name) {
                 continue;
             }
-            let kept = match store.fact(&fact(name)).await {
+            let stored = match store.fact(&fact_name(name)).await {
                 Ok(text) => text.and_then(|text| serde_json::from_str::<StoredDiscovery>(&text).ok()),
                 Err(error) => {
                     tracing::warn!(%error, "what backend `{name}` offered last cannot be read");
                     None
                 }
             };
-            if let Some(kept) = kept.filter(|kept| rules.kind(name) == Some(kept.kind.as_str())) {
-                self.remembered.insert(name.to_owned(), by_name(kept.tools));
+            if let Some(stored) = stored.filter(|stored| rules.kind(name) == Some(stored.kind.as_str())) {
+                self.stored.insert(name.to_owned(), by_name(stored.tools));
             }
         }
     }
@@ -122,13 +124,15 @@ impl Discoveries {
         for (name, source) in self.sources.iter_mut().filter(|(_, source)| source.unsaved) {
             source.unsaved = false;
             let Some(kind) = rules.kind(name) else { continue };
-            let kept =
+            let stored =
                 StoredDiscovery { kind: kind.to_owned(), tools: source.tools.values().cloned().collect() };
             // A result that is too large is not kept; each server discovers it again.
-            let Some(text) = serde_json::to_string(&kept).ok().filter(|text| text.len() <= MOST_KEPT) else {
+            let Some(text) =
+                serde_json::to_string(&stored).ok().filter(|text| text.len() <= MAX_STORED_BYTES)
+            else {
                 continue;
             };
-            if let Err(error) = store.set_fact(&fact(name), &text).await {
+            if let Err(error) = store.set_fact(&fact_name(name), &text).await {
                 tracing::warn!(%error, "what backend `{name}` offers cannot be kept");
             }
         }
@@ -136,27 +140,32 @@ impl Discoveries {
 
     /// Waits until a backend offers different tools. Cancel safe.
     pub(super) async fn changed(&mut self) {
-        while !self.hear().await {}
+        while !self.next_result().await {}
     }
 
     /// Builds a catalog of the tools of the config and those of backends. If a name occurs twice, the
     /// config's tool wins over a backend's, and the first backend by name wins over another.
-    pub(super) fn beside(&mut self, own: &ConfiguredCatalog, registry: &Registry) -> Catalog {
-        let ConfiguredCatalog { catalog, tool_rules: rules } = own;
+    pub(super) fn build_catalog(
+        &mut self,
+        configured_catalog: &ConfiguredCatalog,
+        registry: &Registry,
+    ) -> Catalog {
+        let ConfiguredCatalog { catalog, tool_rules: rules } = configured_catalog;
         let (mut definitions, mut limits) = (Vec::new(), BTreeMap::new());
-        let (mut taken, mut problems) = (BTreeMap::new(), BTreeSet::new());
-        let asked = self.sources.iter().map(|(name, source)| (name, &source.tools));
-        let not_asked = self.remembered.iter().filter(|(name, _)| {
-            !self.sources.contains_key(*name) && rules.discovered().any(|(wanted, _)| wanted == name.as_str())
+        let (mut offered_by, mut problems) = (BTreeMap::new(), BTreeSet::new());
+        let polled = self.sources.iter().map(|(name, source)| (name, &source.tools));
+        let unpolled = self.stored.iter().filter(|(name, _)| {
+            !self.sources.contains_key(*name)
+                && rules.discovered().any(|(discovered, _)| discovered == name.as_str())
         });
-        let all: BTreeMap<&String, &Tools> = not_asked.chain(asked).collect();
+        let all: BTreeMap<&String, &Tools> = unpolled.chain(polled).collect();
         for (backend, tools) in all {
             for tool in tools.values() {
                 let name = rules.name(backend, tool);
                 if catalog.get(&name).is_some() {
                     continue;
                 }
-                if let Some(other) = taken.get(&name) {
+                if let Some(other) = offered_by.get(&name) {
                     problems.insert(format!(
                         "tool `{name}` of backend `{backend}` is left out: backend `{other}` offers one of this name; set \
                          `prefix` in [backends.{backend}.discover]"
@@ -165,7 +174,7 @@ impl Discoveries {
                 }
                 match rules.read(registry, backend, tool) {
                     Ok((definition, slots)) => {
-                        taken.insert(name.clone(), backend);
+                        offered_by.insert(name.clone(), backend);
                         limits.insert(format!("tool:{name}"), None);
                         limits.extend(slots.into_iter().map(|(slot, limit)| (slot, Some(limit))));
                         definitions.push(definition);
@@ -176,22 +185,22 @@ impl Discoveries {
                 }
             }
         }
-        for problem in problems.difference(&self.told) {
+        for problem in problems.difference(&self.logged_problems) {
             tracing::warn!("{problem}");
         }
-        self.told = problems;
-        catalog.and(definitions, limits)
+        self.logged_problems = problems;
+        catalog.with_tools(definitions, limits)
     }
 
     /// Waits for the next result. Returns true if it differs from the previous one.
-    async fn hear(&mut self) -> bool {
+    async fn next_result(&mut self) -> bool {
         if self.sources.is_empty() {
             return std::future::pending().await;
         }
-        let asked = self.sources.values_mut().map(|source| &mut source.asking);
-        let (answer, index, _) = select_all(asked).await;
+        let pending = self.sources.values_mut().map(|source| &mut source.pending);
+        let (result, index, _) = select_all(pending).await;
         match self.sources.iter_mut().nth(index) {
-            Some((name, source)) => source.take(name, answer),
+            Some((name, source)) => source.apply(name, result),
             None => false,
         }
     }
@@ -199,23 +208,23 @@ impl Discoveries {
 
 impl Source {
     /// Creates a source that previously offered these tools.
-    fn new(backend: Arc<dyn Backend>, how: Discover, tools: Tools) -> Self {
-        let asking = ask(Arc::clone(&backend), Duration::ZERO);
-        Self { backend, how, tools, unsaved: false, failures: 0, has_answered: false, asking }
+    fn new(backend: Arc<dyn Backend>, settings: Discover, tools: Tools) -> Self {
+        let pending = discover_after(Arc::clone(&backend), Duration::ZERO);
+        Self { backend, settings, tools, unsaved: false, failures: 0, has_answered: false, pending }
     }
 
     /// Records a result and schedules the next discovery. Returns true if the offered tools changed.
-    fn take(&mut self, name: &str, answer: Result<Vec<DiscoveredTool>>) -> bool {
+    fn apply(&mut self, name: &str, result: Result<Vec<DiscoveredTool>>) -> bool {
         self.has_answered = true;
-        let tools = match answer {
+        let tools = match result {
             Ok(tools) => tools,
             Err(error) => {
                 let wait = self.wait_after(&error);
-                self.asking = ask(Arc::clone(&self.backend), wait);
+                self.pending = discover_after(Arc::clone(&self.backend), wait);
                 if self.failures == 1 {
-                    let kept = self.tools.len();
+                    let count = self.tools.len();
                     tracing::warn!(
-                        "backend `{name}` cannot say what it offers: {error}; the tools that it offered stay ({kept}), and it is \
+                        "backend `{name}` cannot say what it offers: {error}; the tools that it offered stay ({count}), and it is \
                          asked again"
                     );
                 }
@@ -225,7 +234,7 @@ impl Source {
         if std::mem::take(&mut self.failures) > 0 {
             tracing::info!("backend `{name}` says again what it offers");
         }
-        self.asking = ask(Arc::clone(&self.backend), self.how.every);
+        self.pending = discover_after(Arc::clone(&self.backend), self.settings.every);
         let before = std::mem::replace(&mut self.tools, by_name(tools));
         let differences = differences(&before, &self.tools);
         self.unsaved |= !differences.is_empty();
@@ -236,7 +245,7 @@ impl Source {
     }
 
     fn wait_after(&mut self, error: &Error) -> Duration {
-        let doubled = SOON.saturating_mul(1 << self.failures.min(16)).min(self.how.every);
+        let doubled = MIN_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(self.settings.every);
         self.failures = self.failures.saturating_add(1);
         match error.kind() {
             ErrorKind::Limited { after: Some(after) } => doubled.max(after),
@@ -246,7 +255,7 @@ impl Source {
 }
 
 /// Returns the key under which the store keeps the last result of a backend.
-fn fact(backend: &str) -> String {
+fn fact_name(backend: &str) -> String {
     format!("discovery:{backend}")
 }
 
@@ -255,17 +264,20 @@ fn by_name(tools: Vec<DiscoveredTool>) -> Tools {
 }
 
 /// Runs the discovery of a backend after a delay.
-fn ask(backend: Arc<dyn Backend>, after: Duration) -> BoxFuture<'static, Result<Vec<DiscoveredTool>>> {
-    let when = Instant::now() + after;
+fn discover_after(
+    backend: Arc<dyn Backend>,
+    delay: Duration,
+) -> BoxFuture<'static, Result<Vec<DiscoveredTool>>> {
+    let start_at = Instant::now() + delay;
     Box::pin(async move {
-        tokio::time::sleep_until(when).await;
+        tokio::time::sleep_until(start_at).await;
         let Some(discovery) = backend.discovery() else {
             return Err(Error::config("it offers no discovery: remove `discover`"));
         };
-        match tokio::time::timeout(PATIENCE, discovery.discover()).await {
-            Ok(said) => said,
+        match tokio::time::timeout(DISCOVERY_TIMEOUT, discovery.discover()).await {
+            Ok(tools) => tools,
             Err(_) => {
-                let message = format!("it did not say within {} seconds", PATIENCE.as_secs());
+                let message = format!("it did not say within {} seconds", DISCOVERY_TIMEOUT.as_secs());
                 Err(Error::unavailable(message))
             }
         }
@@ -274,8 +286,8 @@ fn ask(backend: Arc<dyn Backend>, after: Duration) -> BoxFuture<'static, Result<
 
 /// "added: a, b; changed: c"
 fn differences(before: &BTreeMap<String, DiscoveredTool>, now: &BTreeMap<String, DiscoveredTool>) -> String {
-    let names = |wanted: &dyn Fn(&str) -> bool, of: &BTreeMap<String, DiscoveredTool>| -> Vec<String> {
-        of.keys().filter(|name| wanted(name)).cloned().collect()
+    let names = |filter: &dyn Fn(&str) -> bool, tools: &BTreeMap<String, DiscoveredTool>| -> Vec<String> {
+        tools.keys().filter(|name| filter(name)).cloned().collect()
     };
     let groups = [
         ("added", names(&|name| !before.contains_key(name), now)),
@@ -283,13 +295,13 @@ fn differences(before: &BTreeMap<String, DiscoveredTool>, now: &BTreeMap<String,
         ("changed", names(&|name| before.get(name).is_some_and(|tool| now.get(name) != Some(tool)), now)),
     ];
     let groups = groups.into_iter().filter(|(_, names)| !names.is_empty());
-    groups.map(|(word, names)| format!("{word}: {}", listed(&names))).collect::<Vec<_>>().join("; ")
+    groups.map(|(word, names)| format!("{word}: {}", join_names(&names))).collect::<Vec<_>>().join("; ")
 }
 
-fn listed(names: &[String]) -> String {
-    match names.len().checked_sub(MOST_NAMES) {
+fn join_names(names: &[String]) -> String {
+    match names.len().checked_sub(MAX_LISTED_NAMES) {
         None | Some(0) => names.join(", "),
-        Some(more) => format!("{} and {more} more", names[..MOST_NAMES].join(", ")),
+        Some(more) => format!("{} and {more} more", names[..MAX_LISTED_NAMES].join(", ")),
     }
 }
 
@@ -303,7 +315,7 @@ mod tests {
         DiscoveredTool { name: name.to_owned(), ..DiscoveredTool::default() }
     }
 
-    fn how(every: u64) -> Discover {
+    fn settings(every: u64) -> Discover {
         Discover { every: Duration::from_secs(every), ..Discover::default() }
     }
 
@@ -313,25 +325,25 @@ mod tests {
         let engine = SimEngine::new(Mode::Keyed);
         engine.offer(vec![tool("a")]);
         engine.set_outage(true);
-        let (mut all, begin) = (Discoveries::default(), Instant::now());
-        all.set_backends(vec![("sim".to_owned(), engine.backend(), how(3600))]).await;
-        assert!(begin.elapsed() < SOON, "nobody waits for one that has refused");
-        let mut asked = Vec::new();
+        let (mut all, started) = (Discoveries::default(), Instant::now());
+        all.set_backends(vec![("sim".to_owned(), engine.backend(), settings(3600))]).await;
+        assert!(started.elapsed() < MIN_BACKOFF, "nobody waits for one that has refused");
+        let mut polled_at = Vec::new();
         for _ in 0..4 {
-            assert!(!all.hear().await);
-            asked.push(begin.elapsed().as_secs());
+            assert!(!all.next_result().await);
+            polled_at.push(started.elapsed().as_secs());
         }
-        assert_eq!(asked, [5, 15, 35, 75]);
+        assert_eq!(polled_at, [5, 15, 35, 75]);
         engine.set_outage(false);
         all.changed().await;
-        assert_eq!(begin.elapsed().as_secs(), 155);
+        assert_eq!(started.elapsed().as_secs(), 155);
         assert_eq!(all.sources["sim"].tools.keys().collect::<Vec<_>>(), ["a"]);
 
         // A backend whose discovery fails keeps its tools.
         engine.inject(Operation::Discover, Fault::Limited(Duration::from_secs(100)));
         engine.offer(vec![tool("b")]);
         let since = Instant::now();
-        assert!(!all.hear().await);
+        assert!(!all.next_result().await);
         assert_eq!((since.elapsed().as_secs(), all.sources["sim"].tools.len()), (3600, 1));
         all.changed().await;
         assert_eq!(since.elapsed().as_secs(), 3700, "as the engine asked");
@@ -344,11 +356,11 @@ mod tests {
         let engine = SimEngine::new(Mode::Keyed);
         engine.offer(vec![tool("a")]);
         engine.inject(Operation::Discover, Fault::Slow(Duration::from_secs(60)));
-        let (mut all, begin) = (Discoveries::default(), Instant::now());
-        all.set_backends(vec![("sim".to_owned(), engine.backend(), how(300))]).await;
-        assert_eq!(begin.elapsed(), FIRST_ANSWERS);
+        let (mut all, started) = (Discoveries::default(), Instant::now());
+        all.set_backends(vec![("sim".to_owned(), engine.backend(), settings(300))]).await;
+        assert_eq!(started.elapsed(), FIRST_RESULT_TIMEOUT);
         all.changed().await;
-        assert_eq!(begin.elapsed().as_secs(), 60);
+        assert_eq!(started.elapsed().as_secs(), 60);
     }
 
     /// A changed period or backend is polled at once; an unchanged one keeps its schedule.
@@ -357,20 +369,20 @@ mod tests {
         let engine = SimEngine::new(Mode::Keyed);
         engine.offer(vec![tool("a")]);
         let (mut all, backend) = (Discoveries::default(), engine.backend());
-        let wanted =
-            |every: u64| vec![("sim".to_owned(), Arc::clone(&backend) as Arc<dyn Backend>, how(every))];
-        all.set_backends(wanted(300)).await;
+        let backends =
+            |every: u64| vec![("sim".to_owned(), Arc::clone(&backend) as Arc<dyn Backend>, settings(every))];
+        all.set_backends(backends(300)).await;
         tokio::time::sleep(Duration::from_secs(200)).await;
         engine.offer(vec![tool("b")]);
-        all.set_backends(wanted(300)).await;
-        let begin = Instant::now();
+        all.set_backends(backends(300)).await;
+        let started = Instant::now();
         all.changed().await;
-        assert_eq!(begin.elapsed().as_secs(), 100);
+        assert_eq!(started.elapsed().as_secs(), 100);
         engine.offer(Vec::new());
-        let begin = Instant::now();
-        all.set_backends(wanted(600)).await;
+        let started = Instant::now();
+        all.set_backends(backends(600)).await;
         all.changed().await;
-        assert!(begin.elapsed() < SOON);
+        assert!(started.elapsed() < MIN_BACKOFF);
         all.set_backends(Vec::new()).await;
         assert!(all.sources.is_empty());
     }

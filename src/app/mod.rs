@@ -26,7 +26,7 @@ use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
 
 use crate::audit::Writer;
-use crate::config::{Page, Problems};
+use crate::config::{MetricsPage, Problems};
 use crate::mcp::Bridge;
 use crate::mcp::http::AccessControl;
 use crate::metrics::Scraper;
@@ -35,32 +35,32 @@ use crate::tasks::reconciler::Reconciler;
 use crate::tasks::store::StoreError;
 use crate::tasks::task_writer::ReconcilerSignals;
 
-pub use checkup::{CheckResult, DiscoveryFailure, counted, look_over, offers};
+pub use checkup::{CheckResult, DiscoveryFailure, discover_tools, pluralize, run_checks};
 pub use reload::Origin;
 pub use serve::{listen, listen_for_metrics};
 
 /// A server that is ready to serve.
 pub struct App {
     bridge: Arc<Bridge>,
-    entrance: Arc<AccessControl>,
+    access_control: Arc<AccessControl>,
     reconciler: Reconciler,
     notifier: Notifier<Http>,
     receivers: Receivers,
     nudge: Arc<ReconcilerSignals>,
     drain_for: Duration,
     stop_within: Duration,
-    in_force: reload::CurrentConfig,
-    own: offered::ConfiguredCatalog,
+    current_config: reload::CurrentConfig,
+    configured_catalog: offered::ConfiguredCatalog,
     discoveries: discovery::Discoveries,
-    waiting: connection_retries::ConnectionRetries,
+    connection_retries: connection_retries::ConnectionRetries,
     /// Renders the metrics, if the config has a metrics page.
-    scraper: Option<(Scraper, Page)>,
+    scraper: Option<(Scraper, MetricsPage)>,
     /// Listener and routes of the metrics page.
-    numbers: Option<(TcpListener, Router)>,
+    metrics_listener: Option<(TcpListener, Router)>,
     /// Applies changed configs, discovered tools and retried connections; never ends.
-    reloading: BoxFuture<'static, Infallible>,
+    reload_loop: BoxFuture<'static, Infallible>,
     /// Writes the audit log, if it is enabled.
-    writer: Option<Writer>,
+    audit_writer: Option<Writer>,
 }
 
 /// Why the server cannot start or continue.
@@ -78,7 +78,7 @@ pub enum AppError {
     #[error(
         "metrics.listen: cannot listen on {address}: {source}. Choose another in [metrics], or remove it"
     )]
-    Numbers {
+    MetricsListen {
         /// The address.
         address: SocketAddr,
         /// The cause.
@@ -126,8 +126,8 @@ pub enum AppError {
 fn unconnected(failed: &[connect::FailedConnection], strict: bool) -> AppError {
     let mut lines: Vec<String> = failed
         .iter()
-        .map(|connect::FailedConnection { place, name, error, .. }| {
-            format!("{place}: backends.{name}: {error}")
+        .map(|connect::FailedConnection { location, name, error, .. }| {
+            format!("{location}: backends.{name}: {error}")
         })
         .collect();
     lines.push(match strict {

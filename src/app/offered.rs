@@ -8,7 +8,7 @@ use crate::auth::oauth::OAuth;
 use crate::auth::{ApiKeys, Authenticator, Certificates, Identity, Key};
 use crate::catalog::Catalog;
 use crate::clock::System;
-use crate::config::{AuthMode, Authentication, Config, Tokens, ToolRules};
+use crate::config::{AuthMode, Authentication, Config, OauthSettings, ToolRules};
 use crate::mcp;
 use crate::mcp::http::{AccessRules, Proxies};
 use crate::mcp::origin::OriginPolicy;
@@ -16,7 +16,7 @@ use crate::seal::Seal;
 
 /// The client-facing part of a config.
 pub(super) struct ClientFacingConfig {
-    pub(super) own: ConfiguredCatalog,
+    pub(super) configured_catalog: ConfiguredCatalog,
     pub(super) settings: mcp::Settings,
     pub(super) rules: AccessRules,
 }
@@ -32,26 +32,27 @@ impl ClientFacingConfig {
     /// Builds the client-facing part of this config.
     pub(super) fn of(config: Config, seal: Seal) -> Result<Self, AppError> {
         let (settings, rules) = (protocol_settings(&config), rules(&config)?);
-        let Config { tools, tool_rules, limits, resources, prompts, access, .. } = config;
-        let catalog = Catalog::new(tools, limits, seal).with(resources, prompts);
-        let catalog = catalog.ruled_by(access);
-        let own = ConfiguredCatalog { catalog: Arc::new(catalog), tool_rules };
-        Ok(Self { own, settings, rules })
+        let Config { tools, tool_rules, slot_limits: limits, resources, prompts, access, .. } = config;
+        let catalog = Catalog::new(tools, limits, seal).with_content(resources, prompts);
+        let catalog = catalog.with_removed_tool_rules(access);
+        let configured_catalog = ConfiguredCatalog { catalog: Arc::new(catalog), tool_rules };
+        Ok(Self { configured_catalog, settings, rules })
     }
 }
 
 fn rules(config: &Config) -> Result<AccessRules, AppError> {
     let server = &config.server;
     let (origins, hosts) = (server.allowed_origins.clone(), server.allowed_hosts.clone());
-    let doors = OriginPolicy::new(server.listen.ip(), origins, hosts).map_err(AppError::Config)?;
+    let origin_policy = OriginPolicy::new(server.listen.ip(), origins, hosts).map_err(AppError::Config)?;
     let proxies = Proxies::new(server.trusted_proxies.iter().map(|network| network.0));
     let limits = config.bounds.of_connections();
-    Ok(AccessRules { auth: authenticator(config)?, doors, limits, tls: config.tls.clone(), proxies })
+    Ok(AccessRules { auth: authenticator(config)?, origin_policy, limits, tls: config.tls.clone(), proxies })
 }
 
 fn authenticator(config: &Config) -> Result<Authenticator, AppError> {
     let auth = &config.auth;
-    let rules = || Certificates::new(auth.certificates.iter().map(|rule| (rule.says(), rule.identity())));
+    let rules =
+        || Certificates::new(auth.certificates.iter().map(|rule| (rule.conditions(), rule.identity())));
     match auth.mode {
         AuthMode::Certificates => Ok(Authenticator::Certificates(rules(), None)),
         _ if auth.certificates.is_empty() => by_header(auth),
@@ -61,10 +62,10 @@ fn authenticator(config: &Config) -> Result<Authenticator, AppError> {
 
 /// Builds the authenticator that reads the request headers.
 fn by_header(auth: &Authentication) -> Result<Authenticator, AppError> {
-    match (auth.mode, &auth.tokens) {
+    match (auth.mode, &auth.oauth) {
         (AuthMode::None, _) => Ok(Authenticator::None { single_user: auth.single_user }),
         (AuthMode::ApiKeys, _) => keys(auth).map(Authenticator::ApiKeys),
-        (AuthMode::Oauth, Some(Tokens { resource, required, issuers })) => {
+        (AuthMode::Oauth, Some(OauthSettings { resource, required_scopes: required, issuers })) => {
             let oauth = OAuth::new(resource.clone(), required.clone(), issuers.clone(), System::clock());
             let oauth = oauth.map_err(|why| AppError::Config(format!("auth.issuers: {why}")))?;
             Ok(Authenticator::OAuth(Box::new(oauth), keys(auth)?))
@@ -79,8 +80,8 @@ fn by_header(auth: &Authentication) -> Result<Authenticator, AppError> {
 fn keys(auth: &Authentication) -> Result<ApiKeys, AppError> {
     let keys = ApiKeys::new(auth.keys.iter().map(|key| {
         let (groups, scopes) = (key.groups.clone(), key.scopes.clone());
-        let who = Identity { groups, scopes, ..Identity::named(&key.principal) };
-        Key::new(&data_encoding::HEXLOWER.encode(&key.sha256), who).until(key.expires)
+        let identity = Identity { groups, scopes, ..Identity::named(&key.principal) };
+        Key::new(&data_encoding::HEXLOWER.encode(&key.sha256), identity).with_expiry(key.expires)
     }));
     keys.map_err(|error| AppError::Config(error.to_string()))
 }

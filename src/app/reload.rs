@@ -18,14 +18,14 @@ use taskbridge_sdk::Registry;
 
 use serde_json::{Value, json};
 
-use super::connect::{Backends, Connector, connect, discovered, handles};
+use super::connect::{Backends, Connector, connect, discovery_backends, handles};
 use super::connection_retries::{ConnectionRetries, RetriedBackend};
 use super::discovery::Discoveries;
 use super::offered::{ClientFacingConfig, ConfiguredCatalog};
 use super::{App, AppError, unconnected};
 use crate::audit::record::Kind;
 use crate::clock::{Clock as _, System};
-use crate::config::{self, Config, ConfigLoad, Differences, Parts, Sources, StorePlace};
+use crate::config::{self, Config, ConfigLoad, Differences, Parts, Sources, StoreSettings};
 use crate::mcp::Bridge;
 use crate::mcp::http::AccessControl;
 use crate::metrics::Metrics;
@@ -34,7 +34,7 @@ use crate::shutdown::Hangups;
 use crate::tasks::reconciler::Engines;
 
 /// Poll interval of the config files.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long changed files must stay unchanged before they are read, because a write may still be in progress.
 const SETTLE: Duration = Duration::from_millis(200);
 
@@ -65,7 +65,7 @@ pub(super) struct CurrentConfig {
     /// The config at the start. Some of its settings apply until the server ends.
     at_start: Parts,
     listen: SocketAddr,
-    store: StorePlace,
+    store: StoreSettings,
     max_calls: usize,
     /// Measures the calls to backends, if metrics or telemetry are enabled.
     metrics: Option<Arc<Metrics>>,
@@ -74,24 +74,24 @@ pub(super) struct CurrentConfig {
 /// The loop that reloads the config, and applies discovered tools and retried connections.
 struct Reloader {
     origin: Origin,
-    in_force: CurrentConfig,
-    own: ConfiguredCatalog,
+    current_config: CurrentConfig,
+    configured_catalog: ConfiguredCatalog,
     discoveries: Discoveries,
     /// Backends that could not be connected.
-    waiting: ConnectionRetries,
+    connection_retries: ConnectionRetries,
     bridge: Arc<Bridge>,
-    entrance: Arc<AccessControl>,
+    access_control: Arc<AccessControl>,
     receivers: Receivers,
 }
 
 /// The effect of a config that was applied.
 struct ReloadEffect {
     /// Changes that apply immediately.
-    at_once: Differences,
+    immediate: Differences,
     /// Changes that apply after a restart.
     at_start: Differences,
     /// Backends that this reload removed from the config.
-    left: Vec<String>,
+    removed: Vec<String>,
 }
 
 impl CurrentConfig {
@@ -114,20 +114,30 @@ impl CurrentConfig {
 impl App {
     /// Enables config reloads, connection retries and discovery while the server runs.
     #[must_use]
-    pub(crate) fn reloading(mut self, origin: Origin, hangups: Hangups) -> Self {
+    pub(crate) fn with_reload(mut self, origin: Origin, hangups: Hangups) -> Self {
         let reloader = Reloader::of(&mut self, origin);
-        Self { reloading: Box::pin(reloader.run(hangups)), ..self }
+        Self { reload_loop: Box::pin(reloader.run(hangups)), ..self }
     }
 }
 
 impl Reloader {
     fn of(app: &mut App, origin: Origin) -> Self {
         // From now on only the reloader polls for discovered tools.
-        let (own, discoveries) = (app.own.clone(), std::mem::take(&mut app.discoveries));
-        let waiting = std::mem::take(&mut app.waiting);
-        let (bridge, entrance) = (Arc::clone(&app.bridge), Arc::clone(&app.entrance));
-        let (in_force, receivers) = (app.in_force.clone(), app.receivers.clone());
-        Self { origin, in_force, own, discoveries, waiting, bridge, entrance, receivers }
+        let (configured_catalog, discoveries) =
+            (app.configured_catalog.clone(), std::mem::take(&mut app.discoveries));
+        let connection_retries = std::mem::take(&mut app.connection_retries);
+        let (bridge, access_control) = (Arc::clone(&app.bridge), Arc::clone(&app.access_control));
+        let (current_config, receivers) = (app.current_config.clone(), app.receivers.clone());
+        Self {
+            origin,
+            current_config,
+            configured_catalog,
+            discoveries,
+            connection_retries,
+            bridge,
+            access_control,
+            receivers,
+        }
     }
 
     async fn run(mut self, mut hangups: Hangups) -> Infallible {
@@ -137,18 +147,18 @@ impl Reloader {
                 () = hangups.next() => {
                     tracing::info!("SIGHUP: the config is read again");
                     settling = None;
-                    self.read_again().await;
-                    self.waiting.hurry();
+                    self.reload().await;
+                    self.connection_retries.retry_now();
                 }
-                () = self.discoveries.changed() => self.offer().await,
-                newly = self.waiting.next() => self.attempted(newly).await,
-                () = tokio::time::sleep(if settling.is_some() { SETTLE } else { LOOK_EVERY }) => {
+                () = self.discoveries.changed() => self.apply_catalog().await,
+                newly = self.connection_retries.next() => self.apply_connection(newly).await,
+                () = tokio::time::sleep(if settling.is_some() { SETTLE } else { POLL_INTERVAL }) => {
                     let known = self.origin.sources.clone();
-                    let now = blocking(move || known.now()).await;
+                    let now = run_blocking(move || known.now()).await;
                     let settled = settling.as_ref() == Some(&now);
                     settling = (now != self.origin.sources && !settled).then_some(now);
                     if settled {
-                        self.read_again().await;
+                        self.reload().await;
                     }
                 }
             }
@@ -156,60 +166,65 @@ impl Reloader {
     }
 
     /// Applies the tools that backends offer now, and stores them for the next start.
-    async fn offer(&mut self) {
-        let catalog = self.discoveries.beside(&self.own, &self.origin.registry);
+    async fn apply_catalog(&mut self) {
+        let catalog = self.discoveries.build_catalog(&self.configured_catalog, &self.origin.registry);
         self.bridge.offers.replace_catalog(catalog);
-        self.discoveries.save(&*self.bridge.store, &self.own.tool_rules).await;
+        self.discoveries.save(&*self.bridge.store, &self.configured_catalog.tool_rules).await;
     }
 
     /// Applies the result of a connection attempt after an earlier failure.
-    async fn attempted(&mut self, newly: Option<RetriedBackend>) {
-        let Some(newly) = newly else {
-            self.in_force.engines.set_unconnected(self.waiting.unconnected());
+    async fn apply_connection(&mut self, retried: Option<RetriedBackend>) {
+        let Some(retried) = retried else {
+            self.current_config.engines.set_unconnected(self.connection_retries.unconnected());
             return;
         };
-        let mut backends = self.in_force.backends.clone();
-        if let Err(why) = newly.put(&mut backends) {
-            self.waiting.refused(newly, why);
-            self.in_force.engines.set_unconnected(self.waiting.unconnected());
+        let mut backends = self.current_config.backends.clone();
+        if let Err(why) = retried.put(&mut backends) {
+            self.connection_retries.retry_later(retried, why);
+            self.current_config.engines.set_unconnected(self.connection_retries.unconnected());
             return;
         }
-        tracing::info!("backend `{}` is connected now", newly.name);
+        tracing::info!("backend `{}` is connected now", retried.name);
         self.use_backends(backends);
-        self.discoveries.set_backends(discovered(&self.own.tool_rules, &self.in_force.backends)).await;
-        self.offer().await;
+        self.discoveries
+            .set_backends(discovery_backends(
+                &self.configured_catalog.tool_rules,
+                &self.current_config.backends,
+            ))
+            .await;
+        self.apply_catalog().await;
     }
 
     /// Uses these backends for calls from now on.
     fn use_backends(&mut self, backends: Backends) {
-        self.in_force.engines.replace(handles(&backends), self.in_force.max_calls);
-        self.in_force.engines.set_unconnected(self.waiting.unconnected());
+        self.current_config.engines.replace(handles(&backends), self.current_config.max_calls);
+        self.current_config.engines.set_unconnected(self.connection_retries.unconnected());
         self.bridge.backends.replace(handles(&backends));
-        self.in_force.backends = backends;
+        self.current_config.backends = backends;
     }
 
-    async fn read_again(&mut self) {
+    async fn reload(&mut self) {
         let Origin { file, registry, state_home, .. } = &self.origin;
         let (file, registry, state_home) = (file.clone(), registry.clone(), state_home.clone());
         let ConfigLoad { config, sources } =
-            blocking(move || config::read(&file, &registry, state_home.as_deref())).await;
+            run_blocking(move || config::read(&file, &registry, state_home.as_deref())).await;
         // Valid or not, the config is not read again before its files change or SIGHUP arrives.
         self.origin.sources = sources;
-        let applied = match config {
+        let result = match config {
             Ok(config) => self.apply(config).await,
             Err(problems) => Err(problems.into()),
         };
-        match applied {
-            Ok(applied) => {
-                applied.tell();
+        match result {
+            Ok(effect) => {
+                effect.log();
                 let detail = json!({
-                    "changed": applied.at_once.to_string(),
-                    "at_start": applied.at_start.to_string(),
+                    "changed": effect.immediate.to_string(),
+                    "at_start": effect.at_start.to_string(),
                 });
-                self.bridge.audit.server(Kind::ConfigReloaded, "ok", detail);
+                self.bridge.audit.server_event(Kind::ConfigReloaded, "ok", detail);
             }
             Err(error) => {
-                self.bridge.audit.server(Kind::ConfigReloaded, "refused", Value::Null);
+                self.bridge.audit.server_event(Kind::ConfigReloaded, "refused", Value::Null);
                 tracing::error!("config refused, the one before stays in force:");
                 error.to_string().lines().for_each(|line| tracing::error!("{line}"));
             }
@@ -218,14 +233,14 @@ impl Reloader {
 
     /// Applies a config, or changes nothing.
     async fn apply(&mut self, mut config: Config) -> Result<ReloadEffect, AppError> {
-        let CurrentConfig { parts, at_start, listen, store, .. } = &self.in_force;
-        let applied = ReloadEffect {
-            at_once: parts.differences(&config.parts).at_once(),
-            at_start: at_start.differences(&config.parts).at_start(),
-            left: Vec::new(),
+        let CurrentConfig { parts, at_start, listen, store, .. } = &self.current_config;
+        let effect = ReloadEffect {
+            immediate: parts.differences(&config.parts).immediate(),
+            at_start: at_start.differences(&config.parts).after_restart(),
+            removed: Vec::new(),
         };
         if *parts == config.parts {
-            return Ok(applied);
+            return Ok(effect);
         }
         // An empty config could start a server, but it would also admit everyone who can reach the server.
         if config.parts.is_empty() {
@@ -244,49 +259,49 @@ impl Reloader {
         config.store = store.clone();
         let warnings = config.warnings(System.now());
         let Origin { registry, program, strict, .. } = &self.origin;
-        let CurrentConfig { backends, metrics, .. } = &self.in_force;
+        let CurrentConfig { backends, metrics, .. } = &self.current_config;
         let connector = Connector::of(&config, registry, program, metrics.as_ref());
         let (backends, failed) = connect(&config, &connector, backends).await?;
         if *strict && !failed.is_empty() {
             return Err(unconnected(&failed, true));
         }
-        let left: Vec<String> = backends
+        let removed: Vec<String> = backends
             .keys()
             .filter(|name| !config.backends.contains_key(*name) && parts.has("backends", name))
             .cloned()
             .collect();
         let (parts, keys, notify) = (config.parts.clone(), config.seal.clone(), config.notify.clone());
-        let wanted = discovered(&config.tool_rules, &backends);
-        let ClientFacingConfig { own, settings, rules } =
+        let to_discover = discovery_backends(&config.tool_rules, &backends);
+        let ClientFacingConfig { configured_catalog, settings, rules } =
             ClientFacingConfig::of(config, self.bridge.seal.clone())?;
 
-        self.discoveries.remember(&*self.bridge.store, &own.tool_rules).await;
+        self.discoveries.load(&*self.bridge.store, &configured_catalog.tool_rules).await;
 
         // Nothing below can fail. Callers that lose access are shut out first. A tool is offered only after
         // its backend is in use.
-        self.entrance.replace(rules);
-        self.waiting.turn_to(failed, &connector);
-        self.discoveries.set_backends(wanted).await;
-        let catalog = self.discoveries.beside(&own, &self.origin.registry);
+        self.access_control.replace(rules);
+        self.connection_retries.replace(failed, &connector);
+        self.discoveries.set_backends(to_discover).await;
+        let catalog = self.discoveries.build_catalog(&configured_catalog, &self.origin.registry);
         self.bridge.seal.replace(&keys);
         self.use_backends(backends);
         self.bridge.offers.replace(catalog, settings);
         self.receivers.replace(notify);
-        self.own = own;
-        self.in_force.parts = parts;
-        self.discoveries.save(&*self.bridge.store, &self.own.tool_rules).await;
+        self.configured_catalog = configured_catalog;
+        self.current_config.parts = parts;
+        self.discoveries.save(&*self.bridge.store, &self.configured_catalog.tool_rules).await;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        Ok(ReloadEffect { left, ..applied })
+        Ok(ReloadEffect { removed, ..effect })
     }
 }
 
 impl ReloadEffect {
-    fn tell(&self) {
-        match self.at_once.is_empty() {
+    fn log(&self) {
+        match self.immediate.is_empty() {
             true => tracing::info!("config read again: nothing to apply"),
-            false => tracing::info!("config applied: {}", self.at_once),
+            false => tracing::info!("config applied: {}", self.immediate),
         }
-        for name in &self.left {
+        for name in &self.removed {
             tracing::info!(
                 "backend `{name}` is not in the config any more: it stays connected for the tasks that it has, until the \
                  server ends"
@@ -299,10 +314,10 @@ impl ReloadEffect {
 }
 
 /// Runs work that may wait for a disk on a thread for blocking calls.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     // The work is never cancelled, so it can only fail by a panic, which is resumed here.
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
+        Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             // The runtime is shutting down.
@@ -343,9 +358,9 @@ mod tests {
         let refused = refused.err().unwrap().to_string();
         assert!(refused.contains("until then other machines can reach 0.0.0.0:1"), "{refused}");
         let with_keys = parse(&format!("{keys}[server]\nlisten = \"127.0.0.1:1\"\npage_size = 7\n"));
-        let applied = reloader.apply(with_keys).await.ok().unwrap();
-        assert_eq!(applied.at_start.to_string(), "[server] listen");
-        assert_eq!(applied.at_once.to_string(), "[server] page_size");
+        let effect = reloader.apply(with_keys).await.ok().unwrap();
+        assert_eq!(effect.at_start.to_string(), "[server] listen");
+        assert_eq!(effect.immediate.to_string(), "[server] page_size");
         assert_eq!(app.bridge.settings().page_size, 7);
     }
 }

@@ -13,19 +13,19 @@ use super::record::Kind;
 /// The length of a counting window.
 pub const WINDOW: Duration = Duration::from_secs(60);
 /// The minimum interval between sweeps of all counters: a sweep takes a while, and all callers wait for it.
-const SWEEP: Duration = Duration::from_secs(1);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// The alert threshold: the number of events of a subject within a window.
-pub const SUSPICIOUS: u32 = 20;
+pub const ALERT_THRESHOLD: u32 = 20;
 /// The maximum lines per pattern, subject and window, except for reads and reports of client tasks.
-pub const WRITTEN: u32 = 100;
+pub const MAX_LINES: u32 = 100;
 /// The maximum lines per subject and window for [`Pattern::Reads`] and [`Pattern::Words`].
-const AGAIN: u32 = 10;
+const MAX_REPEATED_LINES: u32 = 10;
 /// The maximum number of subjects of a pattern. Beyond it, new ones share one counter, or are not counted and
 /// all their lines are written (see `has_rest`).
-const MOST: usize = 4_096;
+const MAX_SUBJECTS: usize = 4_096;
 
 /// The subject of the shared counter.
-const REST: &str = "all others";
+const SHARED_SUBJECT: &str = "all others";
 
 /// A pattern of events that are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,7 +43,7 @@ pub enum Pattern {
     Reads,
     /// Reports of a client on a task that it created for a question. The subject is the caller and the
     /// question.
-    Words,
+    ClientTaskReports,
 }
 
 impl Pattern {
@@ -55,7 +55,7 @@ impl Pattern {
             Pattern::Excess => "many requests beyond a limit",
             Pattern::Denials => "many denied calls",
             Pattern::Reads => "many reads of one and the same",
-            Pattern::Words => "many words on one task of a client's",
+            Pattern::ClientTaskReports => "many words on one task of a client's",
         }
     }
 
@@ -67,23 +67,23 @@ impl Pattern {
             Kind::LimitExceeded => Some(Pattern::Excess),
             Kind::CallDenied => Some(Pattern::Denials),
             Kind::ResultRead | Kind::LogRead | Kind::ArtifactRead => Some(Pattern::Reads),
-            Kind::ClientTask => Some(Pattern::Words),
+            Kind::ClientTask => Some(Pattern::ClientTaskReports),
             _ => None,
         }
     }
 
     /// Returns the maximum lines per subject and window.
-    const fn written(self) -> u32 {
+    const fn max_lines(self) -> u32 {
         match self {
-            Pattern::Reads | Pattern::Words => AGAIN,
-            Pattern::Lookups | Pattern::Authentications | Pattern::Excess | Pattern::Denials => WRITTEN,
+            Pattern::Reads | Pattern::ClientTaskReports => MAX_REPEATED_LINES,
+            Pattern::Lookups | Pattern::Authentications | Pattern::Excess | Pattern::Denials => MAX_LINES,
         }
     }
 
     /// Returns true if the subjects beyond the maximum number share one counter. A caller who reads much
     /// data, or gets many questions, is not suspicious: all of these lines are written.
-    const fn has_rest(self) -> bool {
-        !matches!(self, Pattern::Reads | Pattern::Words)
+    const fn shares_overflow(self) -> bool {
+        !matches!(self, Pattern::Reads | Pattern::ClientTaskReports)
     }
 }
 
@@ -91,9 +91,9 @@ impl Pattern {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertDecision {
     /// Whether its line is written.
-    pub writes: bool,
+    pub is_written: bool,
     /// Whether this event reaches the alert threshold.
-    pub is_first: bool,
+    pub is_alert: bool,
 }
 
 /// A window that is over, and in which some lines were suppressed.
@@ -109,12 +109,12 @@ pub struct SuppressedWindow {
 
 /// The event counters per pattern and subject.
 #[derive(Debug, Default)]
-pub struct Suspects {
+pub struct AbuseCounters {
     counts: HashMap<Pattern, HashMap<String, (Timestamp, u32)>>,
-    swept: Option<Timestamp>,
+    last_sweep: Option<Timestamp>,
 }
 
-impl Suspects {
+impl AbuseCounters {
     /// Counts one event. Also returns windows that are over and in which lines were suppressed: that of this
     /// subject, and those of a sweep if one is due.
     pub fn count(
@@ -123,54 +123,57 @@ impl Suspects {
         subject: &str,
         now: Timestamp,
     ) -> (AlertDecision, Vec<SuppressedWindow>) {
-        let mut over = Vec::new();
-        let known = self.counts.get(&pattern).and_then(|subjects| subjects.get(subject));
-        let is_known = known.is_some_and(|(since, _)| lasts(*since, now));
-        if !is_known && self.swept.is_none_or(|swept| now.since(swept) >= SWEEP) {
-            over = self.over(now);
+        let mut suppressed = Vec::new();
+        let counter = self.counts.get(&pattern).and_then(|subjects| subjects.get(subject));
+        let is_known = counter.is_some_and(|(since, _)| is_active(*since, now));
+        if !is_known && self.last_sweep.is_none_or(|last_sweep| now.since(last_sweep) >= SWEEP_INTERVAL) {
+            suppressed = self.sweep(now);
         }
         let subjects = self.counts.entry(pattern).or_default();
-        let is_full = !subjects.contains_key(subject) && subjects.len() >= MOST;
-        if is_full && !pattern.has_rest() {
-            return (AlertDecision { writes: true, is_first: false }, over);
+        let is_full = !subjects.contains_key(subject) && subjects.len() >= MAX_SUBJECTS;
+        if is_full && !pattern.shares_overflow() {
+            return (AlertDecision { is_written: true, is_alert: false }, suppressed);
         }
-        let subject = if is_full { REST } else { subject };
+        let subject = if is_full { SHARED_SUBJECT } else { subject };
         let (since, count) = subjects.entry(subject.to_owned()).or_insert((now, 0));
         // This window ends on time, independently of the sweeps.
-        if !lasts(*since, now) {
+        if !is_active(*since, now) {
             let before = std::mem::take(count);
             *since = now;
-            if before > pattern.written() {
-                over.push(SuppressedWindow { pattern, subject: subject.to_owned(), count: before });
+            if before > pattern.max_lines() {
+                suppressed.push(SuppressedWindow { pattern, subject: subject.to_owned(), count: before });
             }
         }
         *count = count.saturating_add(1);
-        (AlertDecision { writes: *count <= pattern.written(), is_first: *count == SUSPICIOUS }, over)
+        (
+            AlertDecision { is_written: *count <= pattern.max_lines(), is_alert: *count == ALERT_THRESHOLD },
+            suppressed,
+        )
     }
 
     /// Deletes the windows that are over. Returns those with suppressed lines.
-    pub fn over(&mut self, now: Timestamp) -> Vec<SuppressedWindow> {
-        self.swept = Some(now);
-        let mut over = Vec::new();
+    pub fn sweep(&mut self, now: Timestamp) -> Vec<SuppressedWindow> {
+        self.last_sweep = Some(now);
+        let mut suppressed = Vec::new();
         for (pattern, subjects) in &mut self.counts {
             subjects.retain(|subject, (since, count)| {
-                let lasts = lasts(*since, now);
-                if !lasts && *count > pattern.written() {
-                    over.push(SuppressedWindow {
+                let is_current = is_active(*since, now);
+                if !is_current && *count > pattern.max_lines() {
+                    suppressed.push(SuppressedWindow {
                         pattern: *pattern,
                         subject: subject.clone(),
                         count: *count,
                     });
                 }
-                lasts
+                is_current
             });
         }
-        over
+        suppressed
     }
 }
 
 /// Returns true if a window that began at `since` is not over.
-fn lasts(since: Timestamp, now: Timestamp) -> bool {
+fn is_active(since: Timestamp, now: Timestamp) -> bool {
     now.since(since) < WINDOW
 }
 
@@ -185,31 +188,31 @@ mod tests {
     /// At most `WRITTEN` events of a subject are logged per window; the end of the window reports the count.
     #[test]
     fn alert_is_raised_once_per_window() {
-        let mut suspects = Suspects::default();
-        let judged: Vec<AlertDecision> =
-            (0..200).map(|_| suspects.count(Pattern::Lookups, "ann", at(0)).0).collect();
-        assert_eq!(judged.iter().filter(|judged| judged.is_first).count(), 1);
-        assert_eq!(judged.iter().filter(|judged| judged.writes).count(), WRITTEN as usize);
-        let (bob, over) = suspects.count(Pattern::Lookups, "bob", at(59));
-        assert_eq!((bob, over), (AlertDecision { writes: true, is_first: false }, Vec::new()));
-        let (ann, over) = suspects.count(Pattern::Lookups, "ann", at(60));
-        assert!(ann.writes && !ann.is_first, "another window");
+        let mut counters = AbuseCounters::default();
+        let decisions: Vec<AlertDecision> =
+            (0..200).map(|_| counters.count(Pattern::Lookups, "ann", at(0)).0).collect();
+        assert_eq!(decisions.iter().filter(|decision| decision.is_alert).count(), 1);
+        assert_eq!(decisions.iter().filter(|decision| decision.is_written).count(), MAX_LINES as usize);
+        let (bob, suppressed) = counters.count(Pattern::Lookups, "bob", at(59));
+        assert_eq!((bob, suppressed), (AlertDecision { is_written: true, is_alert: false }, Vec::new()));
+        let (ann, suppressed) = counters.count(Pattern::Lookups, "ann", at(60));
+        assert!(ann.is_written && !ann.is_alert, "another window");
         assert_eq!(
-            over,
+            suppressed,
             [SuppressedWindow { pattern: Pattern::Lookups, subject: "ann".to_owned(), count: 200 }]
         );
-        assert_eq!(suspects.over(at(1000)), []);
-        assert!(suspects.counts[&Pattern::Lookups].is_empty(), "what is past is forgotten");
+        assert_eq!(counters.sweep(at(1000)), []);
+        assert!(counters.counts[&Pattern::Lookups].is_empty(), "what is past is forgotten");
     }
 
     /// Any event triggers the check of all windows, and each window ends at its own time.
     #[test]
     fn alert_windows_are_checked_every_second() {
-        let mut suspects = Suspects::default();
+        let mut counters = AbuseCounters::default();
         let ends = |count| SuppressedWindow { pattern: Pattern::Lookups, subject: "ann".to_owned(), count };
         let mut again = |subject: &str, millis: u64, times: u32| {
             let now = Timestamp::from_millis(0) + Duration::from_millis(millis);
-            (0..times).flat_map(|_| suspects.count(Pattern::Lookups, subject, now).1).collect::<Vec<_>>()
+            (0..times).flat_map(|_| counters.count(Pattern::Lookups, subject, now).1).collect::<Vec<_>>()
         };
         assert_eq!(again("ann", 0, 200), []);
         assert_eq!(again("new", 59_500, 1), []);
@@ -223,17 +226,18 @@ mod tests {
     /// Reads of different artifacts are all logged; repeats of one are only counted after the first few.
     #[test]
     fn repeated_reads_are_summarized() {
-        let mut suspects = Suspects::default();
-        let things = 2 * MOST;
+        let mut counters = AbuseCounters::default();
+        let things = 2 * MAX_SUBJECTS;
         let written = (0..things)
-            .filter(|n| suspects.count(Pattern::Reads, &format!("ann {n}"), at(0)).0.writes)
+            .filter(|n| counters.count(Pattern::Reads, &format!("ann {n}"), at(0)).0.is_written)
             .count();
         assert_eq!(written, things);
-        let again = (0..1_000).filter(|_| suspects.count(Pattern::Reads, "ann 1", at(1)).0.writes).count();
-        assert_eq!(again, AGAIN as usize - 1, "one was before");
-        let over = suspects.over(at(60));
+        let again =
+            (0..1_000).filter(|_| counters.count(Pattern::Reads, "ann 1", at(1)).0.is_written).count();
+        assert_eq!(again, MAX_REPEATED_LINES as usize - 1, "one was before");
+        let suppressed = counters.sweep(at(60));
         assert_eq!(
-            over,
+            suppressed,
             [SuppressedWindow { pattern: Pattern::Reads, subject: "ann 1".to_owned(), count: 1_001 }]
         );
     }
@@ -241,13 +245,13 @@ mod tests {
     /// Subjects beyond the limit of a table share one entry, and one full table does not affect another.
     #[test]
     fn alert_memory_is_bounded() {
-        let mut suspects = Suspects::default();
-        let firsts = (0..3 * MOST)
-            .filter(|n| suspects.count(Pattern::Authentications, &n.to_string(), at(0)).0.is_first)
+        let mut counters = AbuseCounters::default();
+        let firsts = (0..3 * MAX_SUBJECTS)
+            .filter(|n| counters.count(Pattern::Authentications, &n.to_string(), at(0)).0.is_alert)
             .count();
-        assert_eq!(suspects.counts[&Pattern::Authentications].len(), MOST + 1);
+        assert_eq!(counters.counts[&Pattern::Authentications].len(), MAX_SUBJECTS + 1);
         assert_eq!(firsts, 1, "all that have no room of their own are one");
-        let (ann, _) = suspects.count(Pattern::Lookups, "ann", at(0));
-        assert!(ann.writes, "who fills one table hides nothing of another");
+        let (ann, _) = counters.count(Pattern::Lookups, "ann", at(0));
+        assert!(ann.is_written, "who fills one table hides nothing of another");
     }
 }

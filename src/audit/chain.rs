@@ -10,12 +10,12 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 /// The previous hash in the first line of a chain.
-pub const NOTHING: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+pub const ZERO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The text before the hash at the end of a line.
-const BEFORE: &str = ",\"hash\":\"";
+const HASH_PREFIX: &str = ",\"hash\":\"";
 /// The text after it.
-const AFTER: &str = "\"}";
+const HASH_SUFFIX: &str = "\"}";
 
 /// The key of the hashes. Its debug output does not reveal it.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub struct Head {
 impl Head {
     /// Creates the head of an empty chain.
     pub fn new(chain: String) -> Self {
-        Self { chain, seq: 0, hash: NOTHING.to_owned() }
+        Self { chain, seq: 0, hash: ZERO_HASH.to_owned() }
     }
 
     /// Turns a JSON object with at least one field into the next line, and advances the head.
@@ -74,9 +74,9 @@ impl Head {
         let fields = object.strip_suffix('}').unwrap_or(object);
         let (chain, seq, prev) = (&self.chain, self.seq + 1, &self.hash);
         // A chain id is hexadecimal, so it needs no escaping.
-        let open = format!("{fields},\"chain\":\"{chain}\",\"seq\":{seq},\"prev\":\"{prev}\"");
-        let hash = key.hash(format!("{open}}}").as_bytes());
-        let line = format!("{open}{BEFORE}{hash}{AFTER}");
+        let body = format!("{fields},\"chain\":\"{chain}\",\"seq\":{seq},\"prev\":\"{prev}\"");
+        let hash = key.hash(format!("{body}}}").as_bytes());
+        let line = format!("{body}{HASH_PREFIX}{hash}{HASH_SUFFIX}");
         (self.seq, self.hash) = (seq, hash);
         line
     }
@@ -86,7 +86,7 @@ impl Head {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Its chain, number and hash, as the line states them.
-    pub at: Head,
+    pub head: Head,
     /// The hash of the line before, as the line states it.
     pub prev: String,
     /// The kind of event.
@@ -96,7 +96,7 @@ pub struct Line {
     /// The fields that are specific to the kind.
     pub detail: serde_json::Value,
     /// True if its hash is correct for this key.
-    pub is_whole: bool,
+    pub is_intact: bool,
 }
 
 /// The fields that are needed here. A duplicate field makes the line unreadable.
@@ -112,14 +112,14 @@ struct Fields {
 }
 
 /// Parses a line without its line break. Returns `None` if it is not a line of an audit log.
-pub fn read(key: &Key, line: &str) -> Option<Line> {
-    let (open, hash) = line.strip_suffix(AFTER)?.rsplit_once(BEFORE)?;
-    let object = format!("{open}}}");
+pub fn parse(key: &Key, line: &str) -> Option<Line> {
+    let (body, hash) = line.strip_suffix(HASH_SUFFIX)?.rsplit_once(HASH_PREFIX)?;
+    let object = format!("{body}}}");
     let Fields { time, event, detail, chain, seq, prev } = serde_json::from_str(&object).ok()?;
     let is_hash =
-        |text: &str| text.len() == NOTHING.len() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let is_whole = is_hash(hash) && is_hash(&prev) && key.hash(object.as_bytes()) == hash;
-    Some(Line { at: Head { chain, seq, hash: hash.to_owned() }, prev, event, time, detail, is_whole })
+        |text: &str| text.len() == ZERO_HASH.len() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_intact = is_hash(hash) && is_hash(&prev) && key.hash(object.as_bytes()) == hash;
+    Some(Line { head: Head { chain, seq, hash: hash.to_owned() }, prev, event, time, detail, is_intact })
 }
 
 #[cfg(test)]
@@ -132,10 +132,10 @@ mod tests {
         let mut head = Head::new("c0".to_owned());
         let line = head.link(&Key::default(), r#"{"version":1,"time":"t","event":"e"}"#);
         let without =
-            format!(r#"{{"version":1,"time":"t","event":"e","chain":"c0","seq":1,"prev":"{NOTHING}"}}"#);
+            format!(r#"{{"version":1,"time":"t","event":"e","chain":"c0","seq":1,"prev":"{ZERO_HASH}"}}"#);
         assert_eq!(head.hash, digest(without.as_bytes()));
-        let read = read(&Key::default(), &line).unwrap();
-        assert_eq!((read.at, read.prev.as_str(), read.is_whole), (head, NOTHING, true));
+        let parsed = parse(&Key::default(), &line).unwrap();
+        assert_eq!((parsed.head, parsed.prev.as_str(), parsed.is_intact), (head, ZERO_HASH, true));
     }
 
     /// A line that was written with a key is not valid without it or with another one.
@@ -143,9 +143,9 @@ mod tests {
     fn audit_hash_requires_its_key() {
         let (key, other) = (Key::of("a long and random secret"), Key::of("another"));
         let line = Head::new("c".to_owned()).link(&key, r#"{"time":"t","event":"e"}"#);
-        assert!(read(&key, &line).unwrap().is_whole);
-        assert!(!read(&other, &line).unwrap().is_whole);
-        assert!(!read(&Key::default(), &line).unwrap().is_whole);
+        assert!(parse(&key, &line).unwrap().is_intact);
+        assert!(!parse(&other, &line).unwrap().is_intact);
+        assert!(!parse(&Key::default(), &line).unwrap().is_intact);
         assert_eq!(format!("{key:?} {:?}", Key::default()), "Key(hidden) Key(none)");
     }
 
@@ -154,9 +154,9 @@ mod tests {
     fn truncated_audit_line_is_invalid() {
         let line = Head::new("c".to_owned()).link(&Key::default(), r#"{"time":"t","event":"e"}"#);
         for end in 0..line.len() {
-            assert_eq!(read(&Key::default(), &line[..end]), None, "cut after {end}");
+            assert_eq!(parse(&Key::default(), &line[..end]), None, "cut after {end}");
         }
         let twice = line.replace("\"time\":\"t\"", "\"time\":\"t\",\"time\":\"u\"");
-        assert_eq!(read(&Key::default(), &twice), None);
+        assert_eq!(parse(&Key::default(), &twice), None);
     }
 }

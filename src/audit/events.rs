@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::Auditor;
-use super::record::{AuditEntry, Engine, Kind, TaskName, capped, trace_id};
+use super::record::{AuditEntry, Engine, Kind, TaskName, sanitize, trace_id};
 use crate::tasks::audit::{AuditEvent, Part};
 use crate::tasks::store::ClientTaskRecord;
 use crate::tasks::task::{Job, Outcome, Task, TaskId};
@@ -15,17 +15,17 @@ const ARGUMENTS: &str = "audit arguments";
 
 impl Auditor {
     /// Records an event. Returns false if its line was suppressed because of its rate.
-    pub(super) fn told(&self, event: &AuditEvent<'_>) -> bool {
+    pub(super) fn write_event(&self, event: &AuditEvent<'_>) -> bool {
         match *event {
             AuditEvent::Created(task) => {
-                let mut entry = self.about(Kind::TaskCreated, "ok", task);
+                let mut entry = self.task_entry(Kind::TaskCreated, "ok", task);
                 if let Job::Pending { spec, .. } | Job::Starting { spec, .. } = &task.job {
-                    entry.arguments = Some(self.arguments(&spec.arguments));
+                    entry.arguments = Some(self.arguments_digest(&spec.arguments));
                 }
                 self.write_limited(Kind::TaskCreated, entry, "")
             }
             AuditEvent::Started(task) => {
-                self.write_limited(Kind::TaskStarted, self.about(Kind::TaskStarted, "ok", task), "")
+                self.write_limited(Kind::TaskStarted, self.task_entry(Kind::TaskStarted, "ok", task), "")
             }
             AuditEvent::Ended(task) => {
                 let outcome = match task.outcome() {
@@ -34,71 +34,72 @@ impl Auditor {
                     Some(Outcome::Cancelled) => "cancelled",
                     Some(Outcome::Broken) => "broken",
                 };
-                self.write_limited(Kind::TaskEnded, self.about(Kind::TaskEnded, outcome, task), "")
+                self.write_limited(Kind::TaskEnded, self.task_entry(Kind::TaskEnded, outcome, task), "")
             }
-            AuditEvent::CancelAsked(task) => {
-                self.write_limited(Kind::TaskCancelled, self.about(Kind::TaskCancelled, "ok", task), "")
+            AuditEvent::CancelRequested(task) => {
+                self.write_limited(Kind::TaskCancelled, self.task_entry(Kind::TaskCancelled, "ok", task), "")
             }
             AuditEvent::Answered { task, question } => {
-                let mut entry = self.about(Kind::QuestionAnswered, "ok", task);
-                entry.detail = json!({"question": capped(question)});
+                let mut entry = self.task_entry(Kind::QuestionAnswered, "ok", task);
+                entry.detail = json!({"question": sanitize(question)});
                 self.write_limited(Kind::QuestionAnswered, entry, "")
             }
             AuditEvent::Read { task, part } => {
                 let (kind, detail) = match part {
                     Part::Result => (Kind::ResultRead, Value::Null),
                     Part::Log => (Kind::LogRead, Value::Null),
-                    Part::Artifact(name) => (Kind::ArtifactRead, json!({"name": capped(name)})),
+                    Part::Artifact(name) => (Kind::ArtifactRead, json!({"name": sanitize(name)})),
                 };
-                let mut entry = self.about(kind, "ok", task);
-                let what = format!("{} {part:?}", self.named(&task.id).digest);
+                let mut entry = self.task_entry(kind, "ok", task);
+                let what = format!("{} {part:?}", self.task_name(&task.id).digest);
                 entry.detail = detail;
-                self.tell_of_asker(kind, entry, &what)
+                self.write_limited_by_caller(kind, entry, &what)
             }
             AuditEvent::NotFound { id, .. } => {
                 let mut entry = self.entry(Kind::LookupFailed, "not_found");
-                entry.task = Some(self.named(id));
-                self.tell_of_asker(Kind::LookupFailed, entry, "")
+                entry.task = Some(self.task_name(id));
+                self.write_limited_by_caller(Kind::LookupFailed, entry, "")
             }
-            AuditEvent::Denied { task, deed, why } => {
-                let mut entry = self.about(Kind::CallDenied, "denied", task);
-                entry.detail = json!({"verb": deed, "why": capped(why)});
-                self.tell_of_asker(Kind::CallDenied, entry, "")
+            AuditEvent::Denied { task, operation, why } => {
+                let mut entry = self.task_entry(Kind::CallDenied, "denied", task);
+                entry.detail = json!({"verb": operation, "why": sanitize(why)});
+                self.write_limited_by_caller(Kind::CallDenied, entry, "")
             }
-            AuditEvent::ClientTask { held: ClientTaskRecord { of, stage, .. }, .. } => {
+            AuditEvent::ClientTask { record: ClientTaskRecord { of: message, stage, .. }, .. } => {
                 let mut entry = self.entry(Kind::ClientTask, "ok");
-                entry.task = Some(self.named(&of.task));
-                let what = format!("{} {}", self.named(&of.task).digest, capped(&of.key));
-                entry.detail = json!({"question": capped(&of.key), "stage": capped(&format!("{stage:?}"))});
-                self.tell_of_asker(Kind::ClientTask, entry, &what)
+                entry.task = Some(self.task_name(&message.task));
+                let what = format!("{} {}", self.task_name(&message.task).digest, sanitize(&message.key));
+                entry.detail =
+                    json!({"question": sanitize(&message.key), "stage": sanitize(&format!("{stage:?}"))});
+                self.write_limited_by_caller(Kind::ClientTask, entry, &what)
             }
         }
     }
 
-    pub(super) fn named(&self, id: &TaskId) -> TaskName {
+    pub(super) fn task_name(&self, id: &TaskId) -> TaskName {
         let beginning = format!("{id:?}");
         TaskName {
-            id: capped(beginning.trim_end_matches('.')),
-            digest: self.means.seal.digest(&[TASK, id.as_str()]),
+            id: sanitize(beginning.trim_end_matches('.')),
+            digest: self.dependencies.seal.digest(&[TASK, id.as_str()]),
             owner: None,
         }
     }
 
-    pub(super) fn task_of(&self, task: &Task) -> TaskName {
-        TaskName { owner: Some(capped(task.owner.as_str())), ..self.named(&task.id) }
+    pub(super) fn task_name_with_owner(&self, task: &Task) -> TaskName {
+        TaskName { owner: Some(sanitize(task.owner.as_str())), ..self.task_name(&task.id) }
     }
 
-    pub(super) fn arguments(&self, arguments: &Value) -> String {
-        self.means.seal.digest(&[ARGUMENTS, &arguments.to_string()])
+    pub(super) fn arguments_digest(&self, arguments: &Value) -> String {
+        self.dependencies.seal.digest(&[ARGUMENTS, &arguments.to_string()])
     }
 
     /// Creates an entry about a task.
-    fn about(&self, kind: Kind, outcome: &'static str, task: &Task) -> AuditEntry {
+    fn task_entry(&self, kind: Kind, outcome: &'static str, task: &Task) -> AuditEntry {
         let mut entry = self.entry(kind, outcome);
-        entry.task = Some(self.task_of(task));
-        entry.tool = Some(capped(&task.tool));
-        let handle = task.handle().map(|handle| capped(handle.as_str()));
-        entry.engine = Some(Engine { backend: capped(&task.backend), handle });
+        entry.task = Some(self.task_name_with_owner(task));
+        entry.tool = Some(sanitize(&task.tool));
+        let handle = task.handle().map(|handle| sanitize(handle.as_str()));
+        entry.engine = Some(Engine { backend: sanitize(&task.backend), handle });
         if let Some(trace) = &task.origin.trace {
             entry.request.get_or_insert_default().trace.get_or_insert_with(|| trace_id(&trace.parent));
         }

@@ -32,7 +32,7 @@ pub struct LogFileConfig {
     /// The number of rotated files to keep.
     pub keep_files: usize,
     /// Whether lines are synced to disk before their write is confirmed.
-    pub syncs: bool,
+    pub sync_writes: bool,
 }
 
 /// The dependencies for lines of the log itself.
@@ -50,7 +50,7 @@ pub struct LogContext {
 
 impl LogContext {
     /// Returns a line of the log itself.
-    pub(super) fn own(&self, kind: Kind, detail: Value) -> String {
+    pub(super) fn own_line(&self, kind: Kind, detail: Value) -> String {
         let mut entry = AuditEntry::new(self.clock.now().to_string(), &self.replica, kind, "ok");
         entry.detail = detail;
         entry.object()
@@ -60,28 +60,33 @@ impl LogContext {
     /// the hash does not match our key, or if there is no line and this process wrote none. `ours` is the
     /// head that this process wrote last. If the line is missing or has a lower number, the log was
     /// truncated, and the chain continues from `ours` so that this shows.
-    pub(super) fn goes_on(&self, last: Option<&str>, ours: Option<&Head>, own: &mut Vec<String>) -> Head {
-        let last = last.map(|last| chain::read(&self.key, last));
-        let cut = |at: &Head| ours.filter(|ours| ours.chain == at.chain && ours.seq > at.seq);
+    pub(super) fn continue_chain(
+        &self,
+        last: Option<&str>,
+        last_head: Option<&Head>,
+        own_lines: &mut Vec<String>,
+    ) -> Head {
+        let last = last.map(|last| chain::parse(&self.key, last));
+        let newer_head = |at: &Head| last_head.filter(|head| head.chain == at.chain && head.seq > at.seq);
         match last {
-            Some(Some(line)) if line.is_whole => cut(&line.at).cloned().unwrap_or(line.at),
-            None if ours.is_some() => ours.cloned().unwrap_or_else(|| self.fresh()),
+            Some(Some(line)) if line.is_intact => newer_head(&line.head).cloned().unwrap_or(line.head),
+            None if last_head.is_some() => last_head.cloned().unwrap_or_else(|| self.new_chain()),
             last => {
-                let after = last
-                    .flatten()
-                    .map(|line| json!({"chain": line.at.chain, "seq": line.at.seq, "hash": line.at.hash}));
+                let after = last.flatten().map(
+                    |line| json!({"chain": line.head.chain, "seq": line.head.seq, "hash": line.head.hash}),
+                );
                 let detail = match after {
                     Some(after) => json!({"after": after}),
                     None => json!({}),
                 };
-                own.push(self.own(Kind::LogBegan, detail));
-                self.fresh()
+                own_lines.push(self.own_line(Kind::LogBegan, detail));
+                self.new_chain()
             }
         }
     }
 
     /// Returns the head of a new chain.
-    pub(super) fn fresh(&self) -> Head {
+    pub(super) fn new_chain(&self) -> Head {
         Head::new(data_encoding::HEXLOWER.encode(&clock::random::<8>(&*self.entropy)))
     }
 }
@@ -95,23 +100,23 @@ struct FileState {
     length: u64,
     head: Head,
     /// When its first line was written.
-    first: Option<Timestamp>,
+    first_line_at: Option<Timestamp>,
 }
 
 /// The log as a file.
 pub struct FileLog {
-    place: LogFileConfig,
-    tools: LogContext,
-    left: Option<FileState>,
+    config: LogFileConfig,
+    context: LogContext,
+    state: Option<FileState>,
     /// The head that this process wrote last. If the file ends earlier, it was truncated, and that must
     /// show.
-    ours: Option<Head>,
+    last_head: Option<Head>,
 }
 
 impl FileLog {
     /// Creates the log without opening the file.
-    pub fn new(place: LogFileConfig, tools: LogContext) -> Self {
-        Self { place, tools, left: None, ours: None }
+    pub fn new(config: LogFileConfig, context: LogContext) -> Self {
+        Self { config, context, state: None, last_head: None }
     }
 
     /// Appends lines: all of them or, after a failure, none, as far as the file can be truncated.
@@ -120,123 +125,128 @@ impl FileLog {
     /// If it cannot be written.
     pub fn append(&mut self, objects: &[String]) -> io::Result<()> {
         // A pipe or a device is written without a lock, and never rotated.
-        let is_file = match std::fs::metadata(&self.place.path) {
+        let is_file = match std::fs::metadata(&self.config.path) {
             Ok(metadata) => metadata.is_file(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
             Err(error) => return Err(error),
         };
         let _lock = if is_file { Some(self.lock()?) } else { None };
-        let done = self.append_locked(objects, is_file);
-        if done.is_err() {
+        let result = self.append_locked(objects, is_file);
+        if result.is_err() {
             // The state of the file is unknown now, so the next call reads it again.
-            self.left = None;
+            self.state = None;
         }
-        done
+        result
     }
 
     fn append_locked(&mut self, objects: &[String], is_file: bool) -> io::Result<()> {
-        let (mut left, mut own) = self.open(is_file)?;
+        let (mut state, mut own_lines) = self.open(is_file)?;
         // All lines of a file use one key, so that `verify` can be given that key. The line about a torn end
         // of this file is written into it, and then it is rotated the next time.
-        let (is_torn, is_of_another) = (own.len() > 1, left.head.seq == 0 && left.length > 0);
-        if is_file && !is_torn && (is_of_another || self.is_over(&left)) {
-            let (next, rotated) = self.put_aside(left)?;
-            left = next;
-            own.extend(rotated);
+        let (is_torn, is_of_another) = (own_lines.len() > 1, state.head.seq == 0 && state.length > 0);
+        if is_file && !is_torn && (is_of_another || self.needs_rotation(&state)) {
+            let (next, rotated) = self.rotate(state)?;
+            state = next;
+            own_lines.extend(rotated);
         }
-        let mut head = left.head.clone();
+        let mut head = state.head.clone();
         let mut text = Vec::new();
-        for object in own.iter().chain(objects) {
+        for object in own_lines.iter().chain(objects) {
             // An empty object completes a torn line with a line break; a `log.torn` line about it follows.
             if object.is_empty() {
                 text.push(b'\n');
                 continue;
             }
-            text.extend_from_slice(head.link(&self.tools.key, object).as_bytes());
+            text.extend_from_slice(head.link(&self.context.key, object).as_bytes());
             text.push(b'\n');
         }
-        let written = left.file.write_all(&text).and_then(|()| match self.place.syncs && is_file {
-            true => left.file.sync_data(),
+        let written = state.file.write_all(&text).and_then(|()| match self.config.sync_writes && is_file {
+            true => state.file.sync_data(),
             false => Ok(()),
         });
         if let Err(error) = written {
             // A partial write would be repeated by the retry. If the truncation fails, the line is later
             // detected as torn.
-            let _ = left.file.set_len(left.length);
+            let _ = state.file.set_len(state.length);
             return Err(error);
         }
-        let first = left.first.or_else(|| Some(self.tools.clock.now()));
-        let length = left.length + text.len() as u64;
-        self.ours = Some(head.clone());
-        self.left = Some(FileState { head, length, first, ..left });
+        let first_line_at = state.first_line_at.or_else(|| Some(self.context.clock.now()));
+        let length = state.length + text.len() as u64;
+        self.last_head = Some(head.clone());
+        self.state = Some(FileState { head, length, first_line_at, ..state });
         Ok(())
     }
 
     /// Acquires the lock that excludes all other writers of this log.
     fn lock(&self) -> io::Result<File> {
-        let file = private()
+        let file = private_options()
             .create(true)
             .truncate(false)
             .write(true)
-            .open(rotation::beside(&self.place.path, "lock"))?;
+            .open(rotation::sibling(&self.config.path, "lock"))?;
         flock(&file, FlockOperation::LockExclusive)?;
         Ok(file)
     }
 
-    fn is_over(&self, left: &FileState) -> bool {
-        let Some(since) = left.first else { return false };
-        left.length >= self.place.max_bytes || self.tools.clock.now().since(since) >= self.place.max_age
+    fn needs_rotation(&self, state: &FileState) -> bool {
+        let Some(since) = state.first_line_at else { return false };
+        state.length >= self.config.max_bytes || self.context.clock.now().since(since) >= self.config.max_age
     }
 
     /// Opens the file, and returns its state with the lines that must be written first.
     fn open(&mut self, is_file: bool) -> io::Result<(FileState, Vec<String>)> {
-        if let Some(left) = self.left.take()
-            && left.is_file == is_file
-            && (!is_file || is_as_left(&self.place.path, &left))
+        if let Some(state) = self.state.take()
+            && state.is_file == is_file
+            && (!is_file || is_unchanged(&self.config.path, &state))
         {
-            return Ok((left, Vec::new()));
+            return Ok((state, Vec::new()));
         }
-        let mut file = private().read(is_file).append(true).create(is_file).open(&self.place.path)?;
+        let mut file =
+            private_options().read(is_file).append(true).create(is_file).open(&self.config.path)?;
         let metadata = file.metadata()?;
         let (inode, length) = (metadata.ino(), metadata.len());
-        let left = |file, head, first| FileState { file, is_file, inode, length, head, first };
+        let new_state =
+            |file, head, first_line_at| FileState { file, is_file, inode, length, head, first_line_at };
         if !is_file {
-            let head = self.tools.fresh();
-            return Ok((left(file, head, None), vec![self.tools.own(Kind::LogBegan, json!({}))]));
+            let head = self.context.new_chain();
+            return Ok((new_state(file, head, None), vec![self.context.own_line(Kind::LogBegan, json!({}))]));
         }
-        let mut own = Vec::new();
+        let mut own_lines = Vec::new();
         let tail = tail(&mut file, length)?;
         if let Some(torn) = &tail.torn {
             let detail = json!({"sha256": chain::digest(torn), "bytes": torn.len()});
-            own.extend([String::new(), self.tools.own(Kind::LogTorn, detail)]);
+            own_lines.extend([String::new(), self.context.own_line(Kind::LogTorn, detail)]);
         }
-        let before = match tail.last {
+        let last_line = match tail.last {
             Some(last) => Some(last),
-            None => self.newest_aside()?,
+            None => self.last_rotated_line()?,
         };
-        let head = self.tools.goes_on(before.as_deref(), self.ours.as_ref(), &mut own);
-        let first = match first_line(&mut file, length)? {
-            Some(line) => chain::read(&self.tools.key, &line)
-                .map(|line| moment(&line.time).unwrap_or_else(|| self.tools.clock.now())),
+        let head = self.context.continue_chain(last_line.as_deref(), self.last_head.as_ref(), &mut own_lines);
+        let first_line_at = match first_line(&mut file, length)? {
+            Some(line) => chain::parse(&self.context.key, &line)
+                .map(|line| parse_time(&line.time).unwrap_or_else(|| self.context.clock.now())),
             None => None,
         };
-        Ok((left(file, head, first), own))
+        Ok((new_state(file, head, first_line_at), own_lines))
     }
 
     /// Rotates the file and creates a new one.
-    fn put_aside(&self, left: FileState) -> io::Result<(FileState, Vec<String>)> {
-        let name = rotation::put(&self.place.path)?;
-        let file = private().read(true).append(true).create(true).open(&self.place.path)?;
+    fn rotate(&self, state: FileState) -> io::Result<(FileState, Vec<String>)> {
+        let name = rotation::rotate(&self.config.path)?;
+        let file = private_options().read(true).append(true).create(true).open(&self.config.path)?;
         let inode = file.metadata()?.ino();
-        let own = vec![self.tools.own(Kind::LogRotated, json!({"before": name}))];
-        let meant = self.place.max_age * u32::try_from(self.place.keep_files).unwrap_or(u32::MAX);
-        rotation::keep(&self.place.path, self.place.keep_files, meant / 2)?;
-        Ok((FileState { file, is_file: true, inode, length: 0, head: left.head, first: None }, own))
+        let own_lines = vec![self.context.own_line(Kind::LogRotated, json!({"before": name}))];
+        let expected_age = self.config.max_age * u32::try_from(self.config.keep_files).unwrap_or(u32::MAX);
+        rotation::delete_oldest(&self.config.path, self.config.keep_files, expected_age / 2)?;
+        Ok((
+            FileState { file, is_file: true, inode, length: 0, head: state.head, first_line_at: None },
+            own_lines,
+        ))
     }
 
     /// Returns the last line of the newest rotated file.
-    fn newest_aside(&self) -> io::Result<Option<String>> {
-        let Some(newest) = rotation::all(&self.place.path)?.pop() else { return Ok(None) };
+    fn last_rotated_line(&self) -> io::Result<Option<String>> {
+        let Some(newest) = rotation::rotated_files(&self.config.path)?.pop() else { return Ok(None) };
         let mut file = File::open(newest)?;
         let length = file.metadata()?.len();
         Ok(tail(&mut file, length)?.last)
@@ -244,18 +254,18 @@ impl FileLog {
 }
 
 /// Returns options that create files with access for their owner only.
-fn private() -> OpenOptions {
+fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);
     options
 }
 
-fn is_as_left(path: &Path, left: &FileState) -> bool {
-    std::fs::metadata(path).is_ok_and(|now| now.ino() == left.inode && now.len() == left.length)
+fn is_unchanged(path: &Path, state: &FileState) -> bool {
+    std::fs::metadata(path).is_ok_and(|now| now.ino() == state.inode && now.len() == state.length)
 }
 
 /// Parses the time of a line.
-fn moment(time: &str) -> Option<Timestamp> {
+fn parse_time(time: &str) -> Option<Timestamp> {
     let time: jiff::Timestamp = time.parse().ok()?;
     Some(Timestamp::from_millis(time.as_millisecond()))
 }
@@ -268,7 +278,7 @@ mod tests {
     use super::*;
     use crate::clock::System;
 
-    fn tools() -> LogContext {
+    fn context() -> LogContext {
         LogContext {
             key: Key::default(),
             clock: System::clock(),
@@ -277,23 +287,23 @@ mod tests {
         }
     }
 
-    fn place(folder: &Path) -> LogFileConfig {
+    fn config(folder: &Path) -> LogFileConfig {
         LogFileConfig {
             path: folder.join("audit.jsonl"),
             max_bytes: 1 << 20,
             max_age: Duration::from_secs(3600),
             keep_files: 3,
-            syncs: false,
+            sync_writes: false,
         }
     }
 
     fn objects(n: usize) -> Vec<String> {
-        (0..n).map(|_| tools().own(Kind::TaskCreated, Value::Null)).collect()
+        (0..n).map(|_| context().own_line(Kind::TaskCreated, Value::Null)).collect()
     }
 
-    fn verify(place: &LogFileConfig) -> Report {
-        let mut files = rotation::all(&place.path).unwrap();
-        files.push(place.path.clone());
+    fn verify(config: &LogFileConfig) -> Report {
+        let mut files = rotation::rotated_files(&config.path).unwrap();
+        files.push(config.path.clone());
         let mut verifier = Verifier::new(Key::default(), []);
         for file in files {
             for (n, line) in std::fs::read(&file).unwrap().split_inclusive(|byte| *byte == b'\n').enumerate()
@@ -308,18 +318,19 @@ mod tests {
     #[test]
     fn audit_chain_spans_files_and_writers() {
         let folder = tempfile::tempdir().unwrap();
-        let place = LogFileConfig { max_bytes: 1_000, ..place(folder.path()) };
-        let (mut one, mut two) = (FileLog::new(place.clone(), tools()), FileLog::new(place.clone(), tools()));
+        let log_config = LogFileConfig { max_bytes: 1_000, ..config(folder.path()) };
+        let (mut one, mut two) =
+            (FileLog::new(log_config.clone(), context()), FileLog::new(log_config.clone(), context()));
         for _ in 0..10 {
             one.append(&objects(1)).unwrap();
             two.append(&objects(2)).unwrap();
-            FileLog::new(place.clone(), tools()).append(&objects(1)).unwrap();
+            FileLog::new(log_config.clone(), context()).append(&objects(1)).unwrap();
         }
-        let report = verify(&place);
+        let report = verify(&log_config);
         assert_eq!((report.broken.as_slice(), report.heads.len()), ([].as_slice(), 1), "{report:?}");
-        assert_eq!(rotation::all(&place.path).unwrap().len(), 3, "older files are deleted");
+        assert_eq!(rotation::rotated_files(&log_config.path).unwrap().len(), 3, "older files are deleted");
         assert!(matches!(report.notes[0].what, FindingKind::BeginsAt(n) if n > 1));
-        let mode = std::fs::metadata(&place.path).unwrap().permissions().mode();
+        let mode = std::fs::metadata(&log_config.path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 
@@ -327,29 +338,29 @@ mod tests {
     #[test]
     fn audit_tampering_during_writes_is_found() {
         let folder = tempfile::tempdir().unwrap();
-        let place = place(folder.path());
-        let mut log = FileLog::new(place.clone(), tools());
+        let log_config = config(folder.path());
+        let mut log = FileLog::new(log_config.clone(), context());
         log.append(&objects(4)).unwrap();
-        let text = std::fs::read_to_string(&place.path).unwrap();
+        let text = std::fs::read_to_string(&log_config.path).unwrap();
         let cut: String = text.split_inclusive('\n').take(3).collect();
-        std::fs::write(&place.path, cut).unwrap();
+        std::fs::write(&log_config.path, cut).unwrap();
         log.append(&objects(1)).unwrap();
-        assert_eq!(verify(&place).broken[0].what, FindingKind::Removed { from: 4, to: 5 });
-        std::fs::remove_file(&place.path).unwrap();
+        assert_eq!(verify(&log_config).broken[0].what, FindingKind::Removed { from: 4, to: 5 });
+        std::fs::remove_file(&log_config.path).unwrap();
         log.append(&objects(1)).unwrap();
-        assert_eq!(verify(&place).notes[0].what, FindingKind::BeginsAt(7));
+        assert_eq!(verify(&log_config).notes[0].what, FindingKind::BeginsAt(7));
     }
 
     /// A line that a crash cut off is reported as torn, and not as a change.
     #[test]
     fn torn_audit_line_is_gap() {
         let folder = tempfile::tempdir().unwrap();
-        let place = place(folder.path());
-        FileLog::new(place.clone(), tools()).append(&objects(3)).unwrap();
-        let whole = std::fs::read(&place.path).unwrap();
-        std::fs::write(&place.path, &whole[..whole.len() - 40]).unwrap();
-        FileLog::new(place.clone(), tools()).append(&objects(2)).unwrap();
-        let report = verify(&place);
+        let log_config = config(folder.path());
+        FileLog::new(log_config.clone(), context()).append(&objects(3)).unwrap();
+        let whole = std::fs::read(&log_config.path).unwrap();
+        std::fs::write(&log_config.path, &whole[..whole.len() - 40]).unwrap();
+        FileLog::new(log_config.clone(), context()).append(&objects(2)).unwrap();
+        let report = verify(&log_config);
         assert_eq!(report.broken, []);
         assert_eq!(report.notes.iter().map(|note| &note.what).collect::<Vec<_>>(), [&FindingKind::Torn]);
         assert_eq!(report.heads.values().next().unwrap().seq, 6, "began, two, torn, two");
@@ -359,16 +370,18 @@ mod tests {
     #[test]
     fn audit_log_of_another_key_restarts() {
         let folder = tempfile::tempdir().unwrap();
-        let place = place(folder.path());
-        FileLog::new(place.clone(), tools()).append(&objects(1)).unwrap();
-        let keyed = LogContext { key: Key::of("secret"), ..tools() };
-        FileLog::new(place.clone(), keyed).append(&objects(1)).unwrap();
-        let text = std::fs::read_to_string(&place.path).unwrap();
+        let log_config = config(folder.path());
+        FileLog::new(log_config.clone(), context()).append(&objects(1)).unwrap();
+        let keyed = LogContext { key: Key::of("secret"), ..context() };
+        FileLog::new(log_config.clone(), keyed).append(&objects(1)).unwrap();
+        let text = std::fs::read_to_string(&log_config.path).unwrap();
         let began = text.lines().next().unwrap();
         assert!(began.contains("log.began") && began.contains("\"after\":{"), "{began}");
         // The earlier lines are a valid log by themselves, and stay. Their file is not taken for the oldest,
         // although their numbers are higher.
-        let [before] = &rotation::all(&place.path).unwrap()[..] else { panic!("one file of each key") };
+        let [before] = &rotation::rotated_files(&log_config.path).unwrap()[..] else {
+            panic!("one file of each key")
+        };
         let mut verifier = Verifier::new(Key::default(), []);
         for line in std::fs::read_to_string(before).unwrap().lines() {
             verifier.line(line.to_owned(), line.as_bytes());
@@ -379,8 +392,8 @@ mod tests {
     /// A failed first write leaves no lock file behind.
     #[test]
     fn append_to_full_disk_is_error() {
-        let place = LogFileConfig { path: "/dev/full".into(), ..place(Path::new("/dev")) };
-        let mut log = FileLog::new(place, tools());
+        let log_config = LogFileConfig { path: "/dev/full".into(), ..config(Path::new("/dev")) };
+        let mut log = FileLog::new(log_config, context());
         assert!(log.append(&objects(1)).is_err());
         assert!(!Path::new("/dev/full.lock").exists());
     }

@@ -30,14 +30,14 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use file::{FileLog, LogContext, LogFileConfig};
 pub use request_context::RequestContext;
-pub use rotation::all as put_aside;
+pub use rotation::rotated_files as put_aside;
 pub use stored::StoreLog;
 pub use writer::Writer;
 
-use self::abuse_detection::{AlertDecision, Pattern, SuppressedWindow, Suspects};
-use self::record::{AuditEntry, Kind, RequestOrigin, capped};
-use self::writer::{MOST_WAITING, Shared, Sinks, WriterMessage};
-use crate::auth::of_one_user;
+use self::abuse_detection::{AbuseCounters, AlertDecision, Pattern, SuppressedWindow};
+use self::record::{AuditEntry, Kind, RequestOrigin, sanitize};
+use self::writer::{MAX_PENDING, Sinks, WriterCounters, WriterMessage};
+use crate::auth::client_limit_key;
 use crate::clock::{Clock, Entropy};
 use crate::seal::Seal;
 use crate::tasks::audit::{self as core, Audit, AuditEvent, AuditLineStore, AuditedOperation};
@@ -56,7 +56,7 @@ pub struct Settings {
     /// The key of the hash chain.
     pub key: chain::Key,
     /// Whether operations are refused that cannot be recorded.
-    pub refuses: bool,
+    pub refuse_on_failure: bool,
 }
 
 impl Settings {
@@ -81,24 +81,24 @@ pub struct AuditDependencies {
 
 /// The receiver of audit events.
 pub struct Auditor {
-    means: AuditDependencies,
-    refuses: bool,
+    dependencies: AuditDependencies,
+    refuse_on_failure: bool,
     queue: Option<mpsc::UnboundedSender<WriterMessage>>,
-    shared: Arc<Shared>,
+    writer_counters: Arc<WriterCounters>,
     counts: [AtomicU64; Kind::ALL.len()],
-    suspects: Mutex<Suspects>,
+    abuse_counters: Mutex<AbuseCounters>,
 }
 
 impl Auditor {
     /// Creates an auditor that writes no lines: it counts events, and the server log still has them.
-    pub fn off(means: AuditDependencies) -> Self {
+    pub fn off(dependencies: AuditDependencies) -> Self {
         Self {
-            means,
-            refuses: false,
+            dependencies,
+            refuse_on_failure: false,
             queue: None,
-            shared: Arc::default(),
+            writer_counters: Arc::default(),
             counts: std::array::from_fn(|_| AtomicU64::new(0)),
-            suspects: Mutex::default(),
+            abuse_counters: Mutex::default(),
         }
     }
 
@@ -106,20 +106,24 @@ impl Auditor {
     /// for a log that is kept there.
     pub fn new(
         settings: &Settings,
-        means: AuditDependencies,
+        dependencies: AuditDependencies,
         lines: Arc<dyn AuditLineStore>,
     ) -> (Self, Option<Writer>) {
         if !settings.is_on() {
-            return (Self::off(means), None);
+            return (Self::off(dependencies), None);
         }
         let (sender, receiver) = mpsc::unbounded_channel();
-        let AuditDependencies { clock, entropy, replica, .. } = means.clone();
-        let tools = LogContext { key: settings.key.clone(), clock, entropy, replica };
-        let file = settings.file.clone().map(|place| FileLog::new(place, tools.clone()));
-        let auditor = Self { refuses: settings.refuses, queue: Some(sender), ..Self::off(means) };
-        let store = settings.store.map(|keep| StoreLog::new(lines, keep, tools.clone()));
+        let AuditDependencies { clock, entropy, replica, .. } = dependencies.clone();
+        let context = LogContext { key: settings.key.clone(), clock, entropy, replica };
+        let file = settings.file.clone().map(|config| FileLog::new(config, context.clone()));
+        let auditor = Self {
+            refuse_on_failure: settings.refuse_on_failure,
+            queue: Some(sender),
+            ..Self::off(dependencies)
+        };
+        let store = settings.store.map(|retention| StoreLog::new(lines, retention, context.clone()));
         let sinks = Sinks { file, store, stdout: settings.stdout };
-        let writer = Writer::new(receiver, sinks, tools, Arc::clone(&auditor.shared));
+        let writer = Writer::new(receiver, sinks, context, Arc::clone(&auditor.writer_counters));
         (auditor, Some(writer))
     }
 
@@ -130,7 +134,7 @@ impl Auditor {
 
     /// Returns the number of failed writes to a sink.
     pub fn failures(&self) -> u64 {
-        self.shared.failures.load(Ordering::Relaxed)
+        self.writer_counters.failures.load(Ordering::Relaxed)
     }
 
     /// With `on_failure = "refuse"`, waits before a response until the audit lines of its request are
@@ -138,12 +142,12 @@ impl Auditor {
     ///
     /// # Errors
     /// If a line cannot be written.
-    pub async fn answers(&self, asking: &RequestContext) -> Result<(), StoreError> {
-        if asking.take_lost() && self.refuses {
-            return Err(cannot());
+    pub async fn flush_request(&self, request_context: &RequestContext) -> Result<(), StoreError> {
+        if request_context.take_lost() && self.refuse_on_failure {
+            return Err(unavailable_error());
         }
-        match self.refuses && asking.take_told() {
-            true => self.settled().await,
+        match self.refuse_on_failure && request_context.take_recorded() {
+            true => self.flush().await,
             false => Ok(()),
         }
     }
@@ -153,9 +157,9 @@ impl Auditor {
     ///
     /// # Errors
     /// If a line cannot be written.
-    pub async fn hands_over(&self) -> Result<(), StoreError> {
-        match RequestContext::here() {
-            Some(asking) => self.answers(&asking).await,
+    pub async fn flush_current_request(&self) -> Result<(), StoreError> {
+        match RequestContext::current() {
+            Some(request_context) => self.flush_request(&request_context).await,
             None => Ok(()),
         }
     }
@@ -164,27 +168,27 @@ impl Auditor {
     pub fn auth_failed(&self, address: Option<IpAddr>, why: &str) {
         let mut entry = self.entry(Kind::AuthFailed, "denied");
         entry.from = Some(RequestOrigin { by: "http", address: address.map(|address| address.to_string()) });
-        entry.detail = json!({"why": capped(why)});
+        entry.detail = json!({"why": sanitize(why)});
         self.write_limited(Kind::AuthFailed, entry, &subject(None, address));
     }
 
     /// Records a call that the caller may not make.
-    pub fn denied(&self, tool: Option<&str>, why: &str) {
+    pub fn call_denied(&self, tool: Option<&str>, why: &str) {
         let mut entry = self.entry(Kind::CallDenied, "denied");
-        entry.tool = tool.map(capped);
-        entry.detail = json!({"verb": "call", "why": capped(why)});
-        self.tell_of_asker(Kind::CallDenied, entry, "");
+        entry.tool = tool.map(sanitize);
+        entry.detail = json!({"verb": "call", "why": sanitize(why)});
+        self.write_limited_by_caller(Kind::CallDenied, entry, "");
     }
 
     /// Records a request beyond a limit.
-    pub fn exceeded(&self, limit: &str) {
+    pub fn limit_exceeded(&self, limit: &str) {
         let mut entry = self.entry(Kind::LimitExceeded, "refused");
-        entry.detail = json!({"limit": capped(limit)});
-        self.tell_of_asker(Kind::LimitExceeded, entry, "");
+        entry.detail = json!({"limit": sanitize(limit)});
+        self.write_limited_by_caller(Kind::LimitExceeded, entry, "");
     }
 
     /// Records an action of the server itself.
-    pub fn server(&self, kind: Kind, outcome: &'static str, detail: Value) {
+    pub fn server_event(&self, kind: Kind, outcome: &'static str, detail: Value) {
         let mut entry = self.entry(kind, outcome);
         entry.detail = detail;
         self.write_limited(kind, entry, "");
@@ -194,46 +198,49 @@ impl Auditor {
     ///
     /// # Errors
     /// If the config requires the record and it cannot be written.
-    pub async fn operated(&self, command: &str, task: &Task) -> Result<(), StoreError> {
+    pub async fn operator_acted(&self, command: &str, task: &Task) -> Result<(), StoreError> {
         let mut entry = self.entry(Kind::OperatorActed, "ok");
-        entry.task = Some(self.task_of(task));
+        entry.task = Some(self.task_name_with_owner(task));
         entry.detail = json!({"command": command});
         self.write_limited(Kind::OperatorActed, entry, "");
-        if self.refuses { self.settled().await } else { Ok(()) }
+        if self.refuse_on_failure { self.flush().await } else { Ok(()) }
     }
 
     /// Waits until all lines that were queued so far are written to every sink.
     ///
     /// # Errors
     /// If a line cannot be written.
-    pub async fn settled(&self) -> Result<(), StoreError> {
+    pub async fn flush(&self) -> Result<(), StoreError> {
         let Some(queue) = &self.queue else { return Ok(()) };
-        let (told, hears) = oneshot::channel();
-        let is_written = queue.send(WriterMessage::Barrier(told)).is_ok() && hears.await.unwrap_or(false);
-        if is_written { Ok(()) } else { Err(cannot()) }
+        let (reply, written) = oneshot::channel();
+        let is_written = queue.send(WriterMessage::Barrier(reply)).is_ok() && written.await.unwrap_or(false);
+        if is_written { Ok(()) } else { Err(unavailable_error()) }
     }
 
     /// Creates an entry without a caller.
-    fn unasked(&self, kind: Kind, outcome: &'static str) -> AuditEntry {
-        AuditEntry::new(self.means.clock.now().to_string(), &self.means.replica, kind, outcome)
+    fn entry_without_caller(&self, kind: Kind, outcome: &'static str) -> AuditEntry {
+        AuditEntry::new(self.dependencies.clock.now().to_string(), &self.dependencies.replica, kind, outcome)
     }
 
     fn entry(&self, kind: Kind, outcome: &'static str) -> AuditEntry {
-        let mut entry = self.unasked(kind, outcome);
-        if let Some(asking) = RequestContext::here() {
-            entry.who = asking.who();
-            entry.from = Some(asking.from());
-            entry.request = asking.request(&self.means.seal);
+        let mut entry = self.entry_without_caller(kind, outcome);
+        if let Some(request_context) = RequestContext::current() {
+            entry.who = request_context.caller();
+            entry.from = Some(request_context.origin());
+            entry.request = request_context.request(&self.dependencies.seal);
         }
         entry
     }
 
     /// Records an event of the current caller that may repeat often. Returns false if its line was
     /// suppressed because of its rate.
-    fn tell_of_asker(&self, kind: Kind, entry: AuditEntry, what: &str) -> bool {
-        let asking = RequestContext::here();
-        let owner = asking.as_ref().and_then(|asking| asking.principal.as_ref()).filter(|by| by.identified);
-        let address = asking.as_ref().and_then(|asking| asking.address());
+    fn write_limited_by_caller(&self, kind: Kind, entry: AuditEntry, what: &str) -> bool {
+        let request_context = RequestContext::current();
+        let owner = request_context
+            .as_ref()
+            .and_then(|context| context.principal.as_ref())
+            .filter(|by| by.identified);
+        let address = request_context.as_ref().and_then(|context| context.address());
         let subject = subject(owner.map(|by| &by.owner), address);
         self.write_limited(kind, entry, format!("{subject} {what}").trim_end())
     }
@@ -246,29 +253,29 @@ impl Auditor {
             self.write(entry);
             return true;
         };
-        let (AlertDecision { writes, is_first }, over) =
-            self.suspects.lock().count(pattern, subject, self.means.clock.now());
-        for SuppressedWindow { pattern, subject, count } in over {
+        let (AlertDecision { is_written, is_alert }, suppressed) =
+            self.abuse_counters.lock().count(pattern, subject, self.dependencies.clock.now());
+        for SuppressedWindow { pattern, subject, count } in suppressed {
             // The current caller is not involved in the window of another subject.
-            let entry = self.unasked(Kind::Suspicion, "over");
-            self.hand(self.suspicious(entry, pattern, &subject, count));
+            let entry = self.entry_without_caller(Kind::Suspicion, "over");
+            self.enqueue(self.alert_entry(entry, pattern, &subject, count));
         }
-        if is_first {
+        if is_alert {
             tracing::warn!(target: "audit", subject, "{}", pattern.name());
             let entry = self.entry(Kind::Suspicion, "suspicious");
-            self.write(self.suspicious(entry, pattern, subject, abuse_detection::SUSPICIOUS));
+            self.write(self.alert_entry(entry, pattern, subject, abuse_detection::ALERT_THRESHOLD));
         }
-        if writes {
+        if is_written {
             self.write(entry);
         }
-        writes
+        is_written
     }
 
-    fn suspicious(&self, mut entry: AuditEntry, pattern: Pattern, subject: &str, count: u32) -> AuditEntry {
+    fn alert_entry(&self, mut entry: AuditEntry, pattern: Pattern, subject: &str, count: u32) -> AuditEntry {
         self.count(Kind::Suspicion);
         entry.detail = json!({
             "pattern": pattern.name(),
-            "subject": capped(subject),
+            "subject": sanitize(subject),
             "count": count,
             "seconds": abuse_detection::WINDOW.as_secs(),
         });
@@ -287,25 +294,25 @@ impl Auditor {
         if self.queue.is_none() {
             return;
         }
-        let has_room = self.hand(entry);
-        if let Some(asking) = RequestContext::here() {
-            asking.mark_recorded();
-            if !has_room {
-                asking.mark_lost();
+        let is_queued = self.enqueue(entry);
+        if let Some(request_context) = RequestContext::current() {
+            request_context.mark_recorded();
+            if !is_queued {
+                request_context.mark_lost();
             }
         }
     }
 
     /// Queues a line for the writer. Returns false if it is lost.
-    fn hand(&self, entry: AuditEntry) -> bool {
+    fn enqueue(&self, entry: AuditEntry) -> bool {
         let Some(queue) = &self.queue else { return true };
         // The queue is bounded: lines beyond it are counted as lost, and a line of the log reports their
         // number.
-        let is_lost = self.shared.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING
+        let is_lost = self.writer_counters.queued.fetch_add(1, Ordering::Relaxed) >= MAX_PENDING
             || queue.send(WriterMessage::Line(entry.object())).is_err();
         if is_lost {
-            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+            self.writer_counters.queued.fetch_sub(1, Ordering::Relaxed);
+            self.writer_counters.lost.fetch_add(1, Ordering::Relaxed);
         }
         !is_lost
     }
@@ -313,42 +320,42 @@ impl Auditor {
 
 #[async_trait]
 impl Audit for Auditor {
-    fn note(&self, event: AuditEvent<'_>) {
-        let is_told = self.told(&event);
+    fn record(&self, event: AuditEvent<'_>) {
+        let is_recorded = self.write_event(&event);
         // The rate limit of lines applies to the server log as well.
-        if is_told {
+        if is_recorded {
             core::log(event);
         }
     }
 
-    async fn announce(&self, wish: AuditedOperation<'_>) -> Result<(), StoreError> {
-        if !self.refuses {
+    async fn announce(&self, operation: AuditedOperation<'_>) -> Result<(), StoreError> {
+        if !self.refuse_on_failure {
             return Ok(());
         }
         let mut entry = self.entry(Kind::CallReceived, "ok");
-        let verb = match wish {
+        let verb = match operation {
             AuditedOperation::Call { tool, arguments } => {
-                entry.tool = Some(capped(tool));
-                entry.arguments = Some(self.arguments(arguments));
+                entry.tool = Some(sanitize(tool));
+                entry.arguments = Some(self.arguments_digest(arguments));
                 "call"
             }
             AuditedOperation::Cancel(id) => {
-                entry.task = Some(self.named(id));
+                entry.task = Some(self.task_name(id));
                 "cancel"
             }
             AuditedOperation::Answer(id) => {
-                entry.task = Some(self.named(id));
+                entry.task = Some(self.task_name(id));
                 "answer"
             }
         };
         entry.detail = json!({"verb": verb});
         self.write_limited(Kind::CallReceived, entry, "");
-        self.settled().await
+        self.flush().await
     }
 }
 
 /// Returns the error for an operation that is refused.
-fn cannot() -> StoreError {
+fn unavailable_error() -> StoreError {
     let why = "the audit log cannot be written, and nothing may be done untold ([audit] on_failure)";
     StoreError::Unavailable(why.to_owned())
 }
@@ -357,7 +364,7 @@ fn cannot() -> StoreError {
 fn subject(owner: Option<&Owner>, address: Option<IpAddr>) -> String {
     match (owner, address) {
         (Some(owner), _) => format!("owner {}", owner.as_str()),
-        (None, Some(address)) => format!("address {}", of_one_user(address)),
+        (None, Some(address)) => format!("address {}", client_limit_key(address)),
         (None, None) => "this machine".to_owned(),
     }
 }

@@ -11,10 +11,10 @@ use serde_json::Value;
 pub const VERSION: u32 = 1;
 
 /// The maximum number of characters of a field that an external party can choose.
-const LONGEST: usize = 200;
+const MAX_CHARS: usize = 200;
 
 /// The mark at the end of a truncated text.
-const CUT: char = '…';
+const TRUNCATION_MARK: char = '…';
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])* $kind:ident => $name:literal,)*) => {
@@ -228,23 +228,23 @@ impl AuditEntry {
 
 /// Truncates a text that an external party may have chosen. Replaces characters that can mislead a reader:
 /// control characters, and those that change the direction of text.
-pub fn capped(text: &str) -> String {
+pub fn sanitize(text: &str) -> String {
     let plain = |c: char| match c {
         c if c.is_control() => '\u{fffd}',
         '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         c => c,
     };
-    let mut capped: String = text.chars().take(LONGEST).map(plain).collect();
-    if text.chars().nth(LONGEST).is_some() {
-        capped.push(CUT);
+    let mut sanitized: String = text.chars().take(MAX_CHARS).map(plain).collect();
+    if text.chars().nth(MAX_CHARS).is_some() {
+        sanitized.push(TRUNCATION_MARK);
     }
-    capped
+    sanitized
 }
 
 /// Returns the trace id of a `traceparent`. The span ids of a call differ, but the trace id is the same in
 /// all of them.
 pub fn trace_id(parent: &str) -> String {
-    capped(parent.split('-').nth(1).unwrap_or(parent))
+    sanitize(parent.split('-').nth(1).unwrap_or(parent))
 }
 
 #[cfg(test)]
@@ -255,9 +255,9 @@ mod tests {
     #[test]
     fn audit_text_is_escaped_and_capped() {
         let text = format!("a\n{{\"event\":\"task.created\"}}\r\u{1b}[2J\u{202e}{}", "x".repeat(1_000_000));
-        let capped = capped(&text);
-        assert!(capped.starts_with("a\u{fffd}{\"event\":\"task.created\"}\u{fffd}\u{fffd}[2J\u{fffd}xx"));
-        assert_eq!((capped.chars().count(), capped.ends_with(CUT)), (LONGEST + 1, true));
+        let sanitized = sanitize(&text);
+        assert!(sanitized.starts_with("a\u{fffd}{\"event\":\"task.created\"}\u{fffd}\u{fffd}[2J\u{fffd}xx"));
+        assert_eq!((sanitized.chars().count(), sanitized.ends_with(TRUNCATION_MARK)), (MAX_CHARS + 1, true));
         let mut entry = AuditEntry::new("t".to_owned(), "r", Kind::TaskCreated, "ok");
         entry.tool = Some(text);
         assert!(!entry.object().contains(['\n', '\r', '\u{1b}']), "also what was not cut stays in one line");

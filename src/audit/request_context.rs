@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::futures::TaskLocalFuture;
 
-use super::record::{AuditCaller, Request, RequestOrigin, capped, trace_id};
+use super::record::{AuditCaller, Request, RequestOrigin, sanitize, trace_id};
 use crate::auth::Principal;
 use crate::seal::Seal;
 
 tokio::task_local! {
-    static ASKING: Arc<RequestContext>;
+    static CURRENT: Arc<RequestContext>;
 }
 
 /// The domain of session digests in lines.
@@ -35,7 +35,7 @@ pub struct RequestContext {
     /// Its trace, as a `traceparent`.
     pub trace: Option<String>,
     /// Set once an audit line was recorded for it.
-    told: AtomicBool,
+    recorded: AtomicBool,
     /// Set once an audit line for it was lost because the queue was full.
     lost: AtomicBool,
 }
@@ -52,22 +52,22 @@ impl RequestContext {
     }
 
     /// Runs a future in the context of this request.
-    pub fn within<F: Future>(self: &Arc<Self>, work: F) -> TaskLocalFuture<Arc<Self>, F> {
-        ASKING.scope(Arc::clone(self), work)
+    pub fn scope<F: Future>(self: &Arc<Self>, work: F) -> TaskLocalFuture<Arc<Self>, F> {
+        CURRENT.scope(Arc::clone(self), work)
     }
 
     /// Runs a closure in the context of this request.
-    pub fn while_doing<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
-        ASKING.sync_scope(Arc::clone(self), work)
+    pub fn sync_scope<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
+        CURRENT.sync_scope(Arc::clone(self), work)
     }
 
     /// Returns the current context; `None` for work that the process does by itself.
-    pub(super) fn here() -> Option<Arc<Self>> {
-        ASKING.try_with(Arc::clone).ok()
+    pub(super) fn current() -> Option<Arc<Self>> {
+        CURRENT.try_with(Arc::clone).ok()
     }
 
     pub(super) fn mark_recorded(&self) {
-        self.told.store(true, Ordering::Relaxed);
+        self.recorded.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn mark_lost(&self) {
@@ -80,28 +80,28 @@ impl RequestContext {
     }
 
     /// Returns true if a line for it was recorded since the last call.
-    pub(super) fn take_told(&self) -> bool {
-        self.told.swap(false, Ordering::Relaxed)
+    pub(super) fn take_recorded(&self) -> bool {
+        self.recorded.swap(false, Ordering::Relaxed)
     }
 
-    pub(super) fn who(&self) -> Option<AuditCaller> {
+    pub(super) fn caller(&self) -> Option<AuditCaller> {
         if let Some(name) = &self.operator {
-            return Some(AuditCaller { name: capped(name), ..AuditCaller::default() });
+            return Some(AuditCaller { name: sanitize(name), ..AuditCaller::default() });
         }
-        let Principal { owner, identified, who, .. } = self.principal.as_ref()?;
-        let text = |text: &Option<String>| text.as_deref().map(capped);
+        let Principal { owner, identified, identity: who, .. } = self.principal.as_ref()?;
+        let text = |text: &Option<String>| text.as_deref().map(sanitize);
         Some(AuditCaller {
-            name: capped(&who.name),
-            owner: Some(capped(owner.as_str())),
+            name: sanitize(&who.name),
+            owner: Some(sanitize(owner.as_str())),
             identified: Some(*identified),
             issuer: text(&who.issuer),
             subject: text(&who.subject),
-            client: text(&who.client),
+            client: text(&who.client_id),
             tenant: text(&who.tenant),
         })
     }
 
-    pub(super) fn from(&self) -> RequestOrigin {
+    pub(super) fn origin(&self) -> RequestOrigin {
         let by = match (&self.operator, self.address()) {
             (Some(_), _) => "terminal",
             (None, Some(_)) => "http",
@@ -111,13 +111,13 @@ impl RequestContext {
     }
 
     pub(super) fn address(&self) -> Option<IpAddr> {
-        self.principal.as_ref()?.from
+        self.principal.as_ref()?.client_address
     }
 
     pub(super) fn request(&self, seal: &Seal) -> Option<Request> {
         let request = Request {
-            method: self.method.as_deref().map(capped),
-            id: self.id.as_deref().map(capped),
+            method: self.method.as_deref().map(sanitize),
+            id: self.id.as_deref().map(sanitize),
             session: self.session.as_deref().map(|nonce| seal.digest(&[SESSION, nonce])),
             trace: self.trace.as_deref().map(trace_id),
         };

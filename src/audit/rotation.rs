@@ -12,7 +12,7 @@ const DIGITS: usize = 20;
 ///
 /// # Errors
 /// If its folder cannot be read.
-pub fn all(path: &Path) -> io::Result<Vec<PathBuf>> {
+pub fn rotated_files(path: &Path) -> io::Result<Vec<PathBuf>> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -30,11 +30,11 @@ pub fn all(path: &Path) -> io::Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// If it cannot be renamed.
-pub(super) fn put(path: &Path) -> io::Result<String> {
-    let last = all(path)?.last().and_then(|file| number(path, file)).unwrap_or(0);
-    let aside = beside(path, &format!("{:0DIGITS$}", last.saturating_add(1)));
-    std::fs::rename(path, &aside)?;
-    Ok(aside.file_name().unwrap_or_default().to_string_lossy().into_owned())
+pub(super) fn rotate(path: &Path) -> io::Result<String> {
+    let last = rotated_files(path)?.last().and_then(|file| number(path, file)).unwrap_or(0);
+    let rotated = sibling(path, &format!("{:0DIGITS$}", last.saturating_add(1)));
+    std::fs::rename(path, &rotated)?;
+    Ok(rotated.file_name().unwrap_or_default().to_string_lossy().into_owned())
 }
 
 /// Deletes the oldest files, so that `most` remain. It warns in the server log about a deleted file that was
@@ -42,12 +42,12 @@ pub(super) fn put(path: &Path) -> io::Result<String> {
 ///
 /// # Errors
 /// If a file cannot be deleted.
-pub(super) fn keep(path: &Path, most: usize, meant: Duration) -> io::Result<()> {
-    let files = all(path)?;
-    let old = files.len().saturating_sub(most);
+pub(super) fn delete_oldest(path: &Path, keep_files: usize, expected_age: Duration) -> io::Result<()> {
+    let files = rotated_files(path)?;
+    let old = files.len().saturating_sub(keep_files);
     for file in files.iter().take(old) {
         let age = std::fs::metadata(file)?.modified()?.elapsed().unwrap_or_default();
-        if age < meant {
+        if age < expected_age {
             tracing::warn!(
                 file = %file.display(),
                 hours = age.as_secs() / 3600,
@@ -60,17 +60,17 @@ pub(super) fn keep(path: &Path, most: usize, meant: Duration) -> io::Result<()> 
 }
 
 /// Returns the path of a file next to the log.
-pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
+pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
-    name.push(end);
+    name.push(suffix);
     PathBuf::from(name)
 }
 
 /// Returns the number of a rotated file of this log.
 fn number(log: &Path, file: &Path) -> Option<u64> {
-    let begins = format!("{}.", log.file_name()?.to_str()?);
-    let digits = file.file_name()?.to_str()?.strip_prefix(&begins)?;
+    let prefix = format!("{}.", log.file_name()?.to_str()?);
+    let digits = file.file_name()?.to_str()?.strip_prefix(&prefix)?;
     (digits.len() == DIGITS).then(|| digits.parse().ok()).flatten()
 }
 
@@ -88,10 +88,10 @@ mod tests {
         std::fs::write(folder.path().join("audit.jsonl.lock"), "").unwrap();
         for n in 701..=703 {
             std::fs::write(&log, n.to_string()).unwrap();
-            assert_eq!(put(&log).unwrap(), name(n));
+            assert_eq!(rotate(&log).unwrap(), name(n));
         }
-        keep(&log, 2, Duration::ZERO).unwrap();
-        let left: Vec<PathBuf> = all(&log).unwrap();
+        delete_oldest(&log, 2, Duration::ZERO).unwrap();
+        let left: Vec<PathBuf> = rotated_files(&log).unwrap();
         assert_eq!(left, [folder.path().join(name(702)), folder.path().join(name(703))], "the newest stay");
         assert_eq!(std::fs::read_to_string(&left[1]).unwrap(), "703");
     }

@@ -12,29 +12,29 @@ use super::file::LogContext;
 use crate::tasks::audit::AuditLineStore;
 
 /// The maximum number of lost races in a row before it counts as a failure.
-const QUICKER: usize = 50;
+const MAX_LOST_RACES: usize = 50;
 /// The interval between deletions of old lines.
-const FORGET_EVERY: Duration = Duration::from_secs(600);
+const DELETE_INTERVAL: Duration = Duration::from_secs(600);
 /// The maximum number of lines per deletion.
-const FORGOTTEN: usize = 10_000;
+const DELETE_BATCH: usize = 10_000;
 
 /// The log in the store.
 pub struct StoreLog {
     lines: Arc<dyn AuditLineStore>,
-    keep: Duration,
-    tools: LogContext,
+    retention: Duration,
+    context: LogContext,
     /// The number of the last line and the head of the chain, after the last write of this process.
-    left: Option<(u64, Head)>,
+    position: Option<(u64, Head)>,
     /// The head that this process wrote last. If the store ends earlier, it was truncated, and that must
     /// show.
-    ours: Option<Head>,
-    forgot: Option<Timestamp>,
+    last_head: Option<Head>,
+    last_deletion: Option<Timestamp>,
 }
 
 impl StoreLog {
     /// Creates the log with the retention `keep`.
-    pub fn new(lines: Arc<dyn AuditLineStore>, keep: Duration, tools: LogContext) -> Self {
-        Self { lines, keep, tools, left: None, ours: None, forgot: None }
+    pub fn new(lines: Arc<dyn AuditLineStore>, retention: Duration, context: LogContext) -> Self {
+        Self { lines, retention, context, position: None, last_head: None, last_deletion: None }
     }
 
     /// Appends lines: all of them or none. After `QUICKER` lost races, that is an error.
@@ -42,21 +42,21 @@ impl StoreLog {
     /// # Errors
     /// If they cannot be written.
     pub async fn append(&mut self, objects: &[String]) -> io::Result<()> {
-        for _ in 0..QUICKER {
-            let (n, mut head, own) = match self.left.take() {
+        for _ in 0..MAX_LOST_RACES {
+            let (n, mut head, own_lines) = match self.position.take() {
                 Some((n, head)) => (n, head, Vec::new()),
-                None => self.end().await?,
+                None => self.read_end().await?,
             };
             let lines: Vec<String> =
-                own.iter().chain(objects).map(|object| head.link(&self.tools.key, object)).collect();
+                own_lines.iter().chain(objects).map(|object| head.link(&self.context.key, object)).collect();
             let (first, count) = (n + 1, lines.len() as u64);
-            let mine = lines.first().cloned();
+            let first_line = lines.first().cloned();
             // The outcome of the write may be unknown, so a failure is checked by reading the lines back.
             let written = self.lines.add_lines(first, lines).await.map_err(io::Error::other)?;
-            if written || self.is_there(first, mine.as_ref()).await? {
-                self.ours = Some(head.clone());
-                self.left = Some((n + count, head));
-                self.forget().await;
+            if written || self.is_stored(first, first_line.as_ref()).await? {
+                self.last_head = Some(head.clone());
+                self.position = Some((n + count, head));
+                self.delete_old_lines().await;
                 return Ok(());
             }
         }
@@ -65,28 +65,28 @@ impl StoreLog {
 
     /// Returns the number of the last line and the head of the chain, with the log's own lines that must be
     /// written first.
-    async fn end(&self) -> io::Result<(u64, Head, Vec<String>)> {
+    async fn read_end(&self) -> io::Result<(u64, Head, Vec<String>)> {
         let last = self.lines.last_line().await.map_err(io::Error::other)?;
-        let mut own = Vec::new();
+        let mut own_lines = Vec::new();
         let line = last.as_ref().map(|(_, line)| line.as_str());
-        let head = self.tools.goes_on(line, self.ours.as_ref(), &mut own);
-        Ok((last.map_or(0, |(n, _)| n), head, own))
+        let head = self.context.continue_chain(line, self.last_head.as_ref(), &mut own_lines);
+        Ok((last.map_or(0, |(n, _)| n), head, own_lines))
     }
 
-    async fn is_there(&self, n: u64, line: Option<&String>) -> io::Result<bool> {
+    async fn is_stored(&self, n: u64, line: Option<&String>) -> io::Result<bool> {
         let found = self.lines.lines_after(n - 1, 1).await.map_err(io::Error::other)?;
         Ok(found.first().map(|(_, line)| line) == line)
     }
 
     /// Deletes old lines, at most every [`FORGET_EVERY`]. A failure is only logged: the lines of the append
     /// are written already.
-    async fn forget(&mut self) {
-        let Some(now) = self.tools.clock.settled() else { return };
-        if self.forgot.is_some_and(|forgot| now.since(forgot) < FORGET_EVERY) {
+    async fn delete_old_lines(&mut self) {
+        let Some(now) = self.context.clock.stable_now() else { return };
+        if self.last_deletion.is_some_and(|last_deletion| now.since(last_deletion) < DELETE_INTERVAL) {
             return;
         }
-        self.forgot = Some(now);
-        if let Err(error) = self.lines.forget_lines(now - self.keep, FORGOTTEN).await {
+        self.last_deletion = Some(now);
+        if let Err(error) = self.lines.delete_lines(now - self.retention, DELETE_BATCH).await {
             tracing::warn!(%error, "old lines of the audit log could not be deleted");
         }
     }
@@ -120,11 +120,11 @@ mod tests {
         }
 
         async fn add_lines(&self, first: u64, lines: Vec<String>) -> Result<bool, StoreError> {
-            let mut kept = self.lines.lock();
-            if first != kept.len() as u64 + 1 {
+            let mut stored = self.lines.lock();
+            if first != stored.len() as u64 + 1 {
                 return Ok(false);
             }
-            kept.extend(lines);
+            stored.extend(lines);
             let mut lost = self.lost_answers.lock();
             let is_lost = *lost > 0;
             *lost = lost.saturating_sub(1);
@@ -138,19 +138,19 @@ mod tests {
             Ok(after.take(limit).collect())
         }
 
-        async fn forget_lines(&self, _: Timestamp, _: usize) -> Result<usize, StoreError> {
+        async fn delete_lines(&self, _: Timestamp, _: usize) -> Result<usize, StoreError> {
             Ok(0)
         }
     }
 
     fn log(table: &Arc<Table>, replica: &str) -> StoreLog {
-        let tools = LogContext {
+        let context = LogContext {
             key: Key::default(),
             clock: System::clock(),
             entropy: System::entropy(),
             replica: replica.to_owned(),
         };
-        StoreLog::new(Arc::clone(table) as _, Duration::from_secs(60), tools)
+        StoreLog::new(Arc::clone(table) as _, Duration::from_secs(60), context)
     }
 
     fn verify(table: &Table) -> Report {
@@ -166,13 +166,13 @@ mod tests {
         let table = Arc::new(Table::default());
         let (mut one, mut two) = (log(&table, "one"), log(&table, "two"));
         for _ in 0..5 {
-            let object = |log: &StoreLog| vec![log.tools.own(Kind::TaskCreated, Value::Null)];
+            let object = |log: &StoreLog| vec![log.context.own_line(Kind::TaskCreated, Value::Null)];
             let (first, second) = (object(&one), object(&two));
             one.append(&first).await.unwrap();
             two.append(&second).await.unwrap();
         }
         *table.lost_answers.lock() = 1;
-        let object = vec![one.tools.own(Kind::TaskEnded, Value::Null)];
+        let object = vec![one.context.own_line(Kind::TaskEnded, Value::Null)];
         one.append(&object).await.unwrap();
         let report = verify(&table);
         assert_eq!((report.broken.as_slice(), report.heads.len(), report.lines), ([].as_slice(), 1, 12));

@@ -10,25 +10,26 @@ use crate::tasks::task::TaskId;
 /// Returns an auditor, a receiver of its lines, and its clock.
 fn auditor() -> (Auditor, mpsc::UnboundedReceiver<WriterMessage>, Arc<ManualClock>) {
     let clock = ManualClock::at(taskbridge_sdk::Timestamp::from_millis(0));
-    let means = AuditDependencies {
+    let dependencies = AuditDependencies {
         seal: Seal::new(&[7; 32], System::entropy()),
         clock: Arc::clone(&clock) as _,
         entropy: System::entropy(),
         replica: "here".to_owned(),
     };
     let (queue, lines) = mpsc::unbounded_channel();
-    (Auditor { queue: Some(queue), ..Auditor::off(means) }, lines, clock)
+    (Auditor { queue: Some(queue), ..Auditor::off(dependencies) }, lines, clock)
 }
 
 /// Returns the request context of a caller with this name.
 fn request(name: &str) -> Arc<RequestContext> {
     let who = Arc::new(Identity::named(name));
-    let them = Principal { owner: Owner::new(name), identified: true, who, ..Principal::anybody() };
-    Arc::new(RequestContext::of(&them))
+    let principal =
+        Principal { owner: Owner::new(name), identified: true, identity: who, ..Principal::anonymous() };
+    Arc::new(RequestContext::of(&principal))
 }
 
 /// Returns the lines since the last call.
-fn handed(lines: &mut mpsc::UnboundedReceiver<WriterMessage>) -> Vec<Value> {
+fn take_lines(lines: &mut mpsc::UnboundedReceiver<WriterMessage>) -> Vec<Value> {
     let mut handed = Vec::new();
     while let Ok(WriterMessage::Line(line)) = lines.try_recv() {
         handed.push(serde_json::from_str(&line).unwrap());
@@ -41,17 +42,17 @@ fn handed(lines: &mut mpsc::UnboundedReceiver<WriterMessage>) -> Vec<Value> {
 fn alert_summary_names_no_other_caller() {
     let (auditor, mut lines, clock) = auditor();
     let (owner, id) = (Owner::new("mallory"), TaskId::from_wire("guessed"));
-    request("mallory").while_doing(|| {
-        (0..1_000).for_each(|_| auditor.note(AuditEvent::NotFound { owner: &owner, id: &id }));
+    request("mallory").sync_scope(|| {
+        (0..1_000).for_each(|_| auditor.record(AuditEvent::NotFound { owner: &owner, id: &id }));
     });
-    handed(&mut lines);
+    take_lines(&mut lines);
     clock.advance(Duration::from_secs(61));
     let ann = request("ann");
     // The line about her own event does not matter here.
-    ann.while_doing(|| {
+    ann.sync_scope(|| {
         auditor.write_limited(Kind::LookupFailed, auditor.entry(Kind::LookupFailed, "not_found"), "ann")
     });
-    let lines = handed(&mut lines);
+    let lines = take_lines(&mut lines);
     let [over, own] = &lines[..] else { panic!("{lines:?}") };
     assert_eq!((&over["outcome"], &over["detail"]["subject"]), (&json!("over"), &json!("owner mallory")));
     assert_eq!(over["detail"]["count"], 1_000);
@@ -66,22 +67,25 @@ fn alert_summary_names_no_other_caller() {
 fn client_task_events_are_rate_limited() {
     let (auditor, mut lines, clock) = auditor();
     let owner = Owner::new("ann");
-    let held = |key: &str, stage| ClientTaskRecord {
+    let client_task = |key: &str, stage| ClientTaskRecord {
         of: QuestionMessage { task: TaskId::from_wire("task"), key: key.to_owned(), n: 1 },
         id: TaskId::from_wire("theirs"),
         since: clock.now(),
         stage,
         every: Duration::from_secs(1),
     };
-    request("ann").while_doing(|| {
+    request("ann").sync_scope(|| {
         for _ in 0..500 {
             for stage in [ClientTaskStatus::Working, ClientTaskStatus::InputRequired] {
-                auditor.note(AuditEvent::ClientTask { owner: &owner, held: &held("one", stage) });
+                auditor.record(AuditEvent::ClientTask { owner: &owner, record: &client_task("one", stage) });
             }
         }
-        auditor.note(AuditEvent::ClientTask { owner: &owner, held: &held("two", ClientTaskStatus::Working) });
+        auditor.record(AuditEvent::ClientTask {
+            owner: &owner,
+            record: &client_task("two", ClientTaskStatus::Working),
+        });
     });
-    let lines = handed(&mut lines);
-    let of = |event: &str| lines.iter().filter(|line| line["event"] == event).count();
-    assert_eq!((of("client.task"), of("suspicion")), (10 + 1, 1));
+    let lines = take_lines(&mut lines);
+    let count_of = |event: &str| lines.iter().filter(|line| line["event"] == event).count();
+    assert_eq!((count_of("client.task"), count_of("suspicion")), (10 + 1, 1));
 }

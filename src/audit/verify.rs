@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::chain::{self, Head, Key, NOTHING};
+use super::chain::{self, Head, Key, ZERO_HASH};
 use super::record::Kind;
 
 /// The maximum number of findings in each of the two lists. More would not help if a whole file is nonsense.
-const MOST: usize = 1_000;
+const MAX_FINDINGS: usize = 1_000;
 
 /// The result of a verification.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The file name and line number.
-    pub place: String,
+    pub location: String,
     /// The kind of finding.
     pub what: FindingKind,
 }
@@ -98,62 +98,62 @@ pub struct Verifier {
     report: Report,
     anchors: BTreeSet<String>,
     /// A line that could not be parsed. It counts as torn if the next line confirms that.
-    unread: Option<(String, String)>,
+    unparsed: Option<(String, String)>,
 }
 
 impl Verifier {
     /// Creates a verifier with this key. `anchors` are hashes that were kept elsewhere; the log must contain
     /// each.
     pub fn new(key: Key, anchors: impl IntoIterator<Item = String>) -> Self {
-        Self { key, report: Report::default(), anchors: anchors.into_iter().collect(), unread: None }
+        Self { key, report: Report::default(), anchors: anchors.into_iter().collect(), unparsed: None }
     }
 
     /// Checks the next line, without its line break.
-    pub fn line(&mut self, place: String, text: &[u8]) {
-        let read = std::str::from_utf8(text).ok().and_then(|text| chain::read(&self.key, text));
-        let torn = self.unread.take();
-        let Some(line) = read else {
-            self.was_unreadable(torn);
-            self.unread = Some((place, chain::digest(text)));
+    pub fn line(&mut self, location: String, text: &[u8]) {
+        let parsed = std::str::from_utf8(text).ok().and_then(|text| chain::parse(&self.key, text));
+        let torn = self.unparsed.take();
+        let Some(line) = parsed else {
+            self.report_unreadable(torn);
+            self.unparsed = Some((location, chain::digest(text)));
             return;
         };
-        if let Some((torn_place, digest)) = torn {
-            let says_so =
-                line.is_whole && line.event == Kind::LogTorn.name() && line.detail["sha256"] == digest;
-            match says_so {
-                true => self.note(torn_place, FindingKind::Torn),
-                false => self.finds(torn_place, FindingKind::Unreadable),
+        if let Some((torn_location, digest)) = torn {
+            let is_confirmed =
+                line.is_intact && line.event == Kind::LogTorn.name() && line.detail["sha256"] == digest;
+            match is_confirmed {
+                true => self.add_note(torn_location, FindingKind::Torn),
+                false => self.add_broken(torn_location, FindingKind::Unreadable),
             }
         }
         self.report.lines += 1;
-        if !line.is_whole {
-            self.finds(place.clone(), FindingKind::Changed);
+        if !line.is_intact {
+            self.add_broken(location.clone(), FindingKind::Changed);
         }
-        self.follows(&place, &line);
+        self.check_link(&location, &line);
         if line.event == Kind::LogLost.name()
             && let Some(lost) = line.detail["lines"].as_u64()
         {
-            self.note(place, FindingKind::Lost(lost));
+            self.add_note(location, FindingKind::Lost(lost));
         }
-        self.anchors.remove(&line.at.hash);
-        let head = self.report.heads.get(&line.at.chain);
+        self.anchors.remove(&line.head.hash);
+        let head = self.report.heads.get(&line.head.chain);
         // A line that was moved back must not become the reference for the following ones.
-        if head.is_none_or(|head| head.seq < line.at.seq) {
-            self.report.heads.insert(line.at.chain.clone(), line.at);
+        if head.is_none_or(|head| head.seq < line.head.seq) {
+            self.report.heads.insert(line.head.chain.clone(), line.head);
         }
     }
 
     /// Checks a line against the one before it in its chain.
-    fn follows(&mut self, place: &str, line: &chain::Line) {
-        let at = &line.at;
+    fn check_link(&mut self, location: &str, line: &chain::Line) {
+        let at = &line.head;
         let Some(head) = self.report.heads.get(&at.chain) else {
             if !self.report.heads.is_empty() {
-                self.note(place.to_owned(), FindingKind::Begins(at.chain.clone()));
+                self.add_note(location.to_owned(), FindingKind::Begins(at.chain.clone()));
             }
             match at.seq {
-                1 if line.prev == NOTHING => {}
-                1 => self.finds(place.to_owned(), FindingKind::Replaced(1)),
-                seq => self.note(place.to_owned(), FindingKind::BeginsAt(seq)),
+                1 if line.prev == ZERO_HASH => {}
+                1 => self.add_broken(location.to_owned(), FindingKind::Replaced(1)),
+                seq => self.add_note(location.to_owned(), FindingKind::BeginsAt(seq)),
             }
             return;
         };
@@ -164,39 +164,39 @@ impl Verifier {
             seq if line.prev != head.hash => FindingKind::Replaced(seq),
             _ => return,
         };
-        self.finds(place.to_owned(), what);
+        self.add_broken(location.to_owned(), what);
     }
 
     /// Returns the report. `is_open` means that the last line has no line break: its writer may have been
     /// interrupted.
     pub fn finish(mut self, is_open: bool) -> Report {
-        if let Some((place, _)) = self.unread.take() {
+        if let Some((location, _)) = self.unparsed.take() {
             match is_open {
-                true => self.note(place, FindingKind::Torn),
-                false => self.finds(place, FindingKind::Unreadable),
+                true => self.add_note(location, FindingKind::Torn),
+                false => self.add_broken(location, FindingKind::Unreadable),
             }
         }
         for hash in std::mem::take(&mut self.anchors) {
-            self.finds("the log".to_owned(), FindingKind::NoAnchor(hash));
+            self.add_broken("the log".to_owned(), FindingKind::NoAnchor(hash));
         }
         self.report
     }
 
-    fn was_unreadable(&mut self, unread: Option<(String, String)>) {
-        if let Some((place, _)) = unread {
-            self.finds(place, FindingKind::Unreadable);
+    fn report_unreadable(&mut self, unparsed: Option<(String, String)>) {
+        if let Some((location, _)) = unparsed {
+            self.add_broken(location, FindingKind::Unreadable);
         }
     }
 
-    fn finds(&mut self, place: String, what: FindingKind) {
-        if self.report.broken.len() < MOST {
-            self.report.broken.push(Finding { place, what });
+    fn add_broken(&mut self, location: String, what: FindingKind) {
+        if self.report.broken.len() < MAX_FINDINGS {
+            self.report.broken.push(Finding { location, what });
         }
     }
 
-    fn note(&mut self, place: String, what: FindingKind) {
-        if self.report.notes.len() < MOST {
-            self.report.notes.push(Finding { place, what });
+    fn add_note(&mut self, location: String, what: FindingKind) {
+        if self.report.notes.len() < MAX_FINDINGS {
+            self.report.notes.push(Finding { location, what });
         }
     }
 }
@@ -256,14 +256,14 @@ mod tests {
         let mut head = Head::new("c".to_owned());
         let first = head.link(&key, r#"{"time":"t","event":"task.created"}"#);
         let torn = r#"{"version":1,"time":"2026"#.to_owned();
-        let says =
+        let torn_record =
             |digest: &str| format!(r#"{{"time":"t","event":"log.torn","detail":{{"sha256":"{digest}"}}}}"#);
-        let told = head.clone().link(&key, &says(&chain::digest(torn.as_bytes())));
-        let report = verify(&key, [&first, &torn, &told], None);
+        let recorded = head.clone().link(&key, &torn_record(&chain::digest(torn.as_bytes())));
+        let report = verify(&key, [&first, &torn, &recorded], None);
         assert_eq!((report.broken.as_slice(), &report.notes[0].what), ([].as_slice(), &FindingKind::Torn));
-        let other = head.link(&key, &says(&chain::digest(b"another")));
+        let other = head.link(&key, &torn_record(&chain::digest(b"another")));
         for lines in
-            [vec![&first, &torn, &other], vec![&first, &torn, &first], vec![&first, &torn, &torn, &told]]
+            [vec![&first, &torn, &other], vec![&first, &torn, &first], vec![&first, &torn, &torn, &recorded]]
         {
             assert_eq!(verify(&key, lines, None).broken[0].what, FindingKind::Unreadable);
         }
@@ -320,7 +320,7 @@ mod tests {
             // without the key.
             let mut head = Head::new("c".to_owned());
             if let Some(before) = at.checked_sub(1) {
-                head = chain::read(&key, &lines[before]).unwrap().at;
+                head = chain::parse(&key, &lines[before]).unwrap().head;
             }
             for line in &mut lines[at..] {
                 *line = head.link(&Key::default(), r#"{"version":1,"time":"t","event":"task.ended"}"#);

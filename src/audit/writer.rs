@@ -20,9 +20,9 @@ use super::stored::StoreLog;
 /// The maximum number of lines per batch.
 const BATCH: usize = 256;
 /// The maximum number of lines that wait in the queue, and for each failing sink.
-pub(super) const MOST_WAITING: usize = 10_000;
+pub(super) const MAX_PENDING: usize = 10_000;
 /// The retry interval.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A message to the writer.
 pub(super) enum WriterMessage {
@@ -34,9 +34,9 @@ pub(super) enum WriterMessage {
 
 /// The counters that the writer and the auditor share.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct WriterCounters {
     /// Lines in the queue.
-    pub(super) waiting: AtomicUsize,
+    pub(super) queued: AtomicUsize,
     /// Lines that were dropped because the queue was full.
     pub(super) lost: AtomicU64,
     /// The number of failed writes to a sink.
@@ -66,38 +66,38 @@ struct SinkBuffer {
     sink: Sink,
     unwritten: VecDeque<String>,
     lost: u64,
-    fails: bool,
+    is_failing: bool,
 }
 
 /// The writer.
 pub struct Writer {
-    inbox: mpsc::UnboundedReceiver<WriterMessage>,
-    lanes: Vec<SinkBuffer>,
-    tools: LogContext,
-    shared: Arc<Shared>,
+    messages: mpsc::UnboundedReceiver<WriterMessage>,
+    buffers: Vec<SinkBuffer>,
+    context: LogContext,
+    counters: Arc<WriterCounters>,
 }
 
 impl Writer {
     pub(super) fn new(
-        inbox: mpsc::UnboundedReceiver<WriterMessage>,
+        messages: mpsc::UnboundedReceiver<WriterMessage>,
         Sinks { file, store, stdout }: Sinks,
-        tools: LogContext,
-        shared: Arc<Shared>,
+        context: LogContext,
+        counters: Arc<WriterCounters>,
     ) -> Self {
-        let mut lanes = Vec::new();
-        let mut lane = |name, sink| {
-            lanes.push(SinkBuffer { name, sink, unwritten: VecDeque::new(), lost: 0, fails: false });
+        let mut buffers = Vec::new();
+        let mut add_buffer = |name, sink| {
+            buffers.push(SinkBuffer { name, sink, unwritten: VecDeque::new(), lost: 0, is_failing: false });
         };
         if let Some(file) = file {
-            lane("the file", Sink::File(Some(Box::new(file))));
+            add_buffer("the file", Sink::File(Some(Box::new(file))));
         }
         if let Some(store) = store {
-            lane("the store", Sink::Store(Box::new(store)));
+            add_buffer("the store", Sink::Store(Box::new(store)));
         }
         if stdout {
-            lane("standard output", Sink::Stdout(Box::new((tools.fresh(), false))));
+            add_buffer("standard output", Sink::Stdout(Box::new((context.new_chain(), false))));
         }
-        Self { inbox, lanes, tools, shared }
+        Self { messages, buffers, context, counters }
     }
 
     /// Writes until `stop` is cancelled, then writes the rest of the queue and returns. It also returns once
@@ -105,26 +105,26 @@ impl Writer {
     pub async fn run(mut self, stop: CancellationToken) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
-            let fails = self.lanes.iter().any(|lane| lane.fails);
+            let is_failing = self.buffers.iter().any(|buffer| buffer.is_failing);
             tokio::select! {
                 biased;
-                received = self.inbox.recv_many(&mut batch, BATCH) => if received == 0 { return },
+                received = self.messages.recv_many(&mut batch, BATCH) => if received == 0 { return },
                 () = stop.cancelled() => break,
-                () = tokio::time::sleep(AGAIN), if fails => {}
+                () = tokio::time::sleep(RETRY_INTERVAL), if is_failing => {}
             }
             self.write(&mut batch).await;
         }
-        while let Ok(handed) = self.inbox.try_recv() {
-            batch.push(handed);
+        while let Ok(message) = self.messages.try_recv() {
+            batch.push(message);
         }
         self.write(&mut batch).await;
-        for lane in self.lanes.iter().filter(|lane| lane.fails) {
-            let lines = lane.unwritten.len();
+        for buffer in self.buffers.iter().filter(|buffer| buffer.is_failing) {
+            let lines = buffer.unwritten.len();
             tracing::error!(
                 lines,
-                lost = lane.lost,
+                lost = buffer.lost,
                 "the server ends, and lines of the audit log could not be written to {}",
-                lane.name
+                buffer.name
             );
         }
     }
@@ -132,93 +132,93 @@ impl Writer {
     /// Writes a batch, and replies to its flush requests.
     async fn write(&mut self, batch: &mut Vec<WriterMessage>) {
         let (mut lines, mut barriers) = (Vec::new(), Vec::new());
-        for handed in batch.drain(..) {
-            match handed {
+        for message in batch.drain(..) {
+            match message {
                 WriterMessage::Line(line) => lines.push(line),
-                WriterMessage::Barrier(told) => barriers.push(told),
+                WriterMessage::Barrier(reply) => barriers.push(reply),
             }
         }
-        let lost = self.shared.lost.swap(0, Ordering::Relaxed);
+        let lost = self.counters.lost.swap(0, Ordering::Relaxed);
         let count = lines.len();
         // A flush also fails if any line was dropped, even one of another caller.
         let mut is_written = lost == 0;
-        for lane in &mut self.lanes {
-            lane.lost += lost;
+        for buffer in &mut self.buffers {
+            buffer.lost += lost;
             for line in &lines {
-                match lane.unwritten.len() < MOST_WAITING {
-                    true => lane.unwritten.push_back(line.clone()),
+                match buffer.unwritten.len() < MAX_PENDING {
+                    true => buffer.unwritten.push_back(line.clone()),
                     false => {
-                        lane.lost += 1;
+                        buffer.lost += 1;
                         is_written = false;
                     }
                 }
             }
-            match lane.flush(&self.tools).await {
-                Ok(()) => lane.works_again(),
+            match buffer.flush(&self.context).await {
+                Ok(()) => buffer.record_success(),
                 Err(error) => {
                     is_written = false;
-                    self.shared.failures.fetch_add(1, Ordering::Relaxed);
-                    lane.does_not_work(&error);
+                    self.counters.failures.fetch_add(1, Ordering::Relaxed);
+                    buffer.record_failure(&error);
                 }
             }
         }
-        self.shared.waiting.fetch_sub(count, Ordering::Relaxed);
-        for told in barriers {
+        self.counters.queued.fetch_sub(count, Ordering::Relaxed);
+        for reply in barriers {
             // The receiver may have been dropped.
-            let _ = told.send(is_written);
+            let _ = reply.send(is_written);
         }
     }
 }
 
 impl SinkBuffer {
     /// Writes all buffered lines, or keeps them on failure.
-    async fn flush(&mut self, tools: &LogContext) -> io::Result<()> {
+    async fn flush(&mut self, context: &LogContext) -> io::Result<()> {
         if self.unwritten.is_empty() && self.lost == 0 {
             return Ok(());
         }
         let mut objects: Vec<String> = self.unwritten.iter().cloned().collect();
         if self.lost > 0 {
-            objects.push(tools.own(Kind::LogLost, json!({"lines": self.lost})));
+            objects.push(context.own_line(Kind::LogLost, json!({"lines": self.lost})));
         }
-        self.sink.append(objects, tools).await?;
+        self.sink.append(objects, context).await?;
         self.unwritten.clear();
         self.lost = 0;
         Ok(())
     }
 
-    fn does_not_work(&mut self, error: &io::Error) {
-        if !std::mem::replace(&mut self.fails, true) {
+    fn record_failure(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.is_failing, true) {
             tracing::error!(%error, "the audit log cannot be written to {}; trying again every second", self.name);
         }
     }
 
-    fn works_again(&mut self) {
-        if std::mem::take(&mut self.fails) {
+    fn record_success(&mut self) {
+        if std::mem::take(&mut self.is_failing) {
             tracing::info!("the audit log is written to {} again", self.name);
         }
     }
 }
 
 impl Sink {
-    async fn append(&mut self, objects: Vec<String>, tools: &LogContext) -> io::Result<()> {
+    async fn append(&mut self, objects: Vec<String>, context: &LogContext) -> io::Result<()> {
         match self {
             Sink::File(file) => {
                 let mut log = file.take().ok_or_else(|| io::Error::other("it broke before"))?;
-                let (log, done) = blocking(move || {
-                    let done = log.append(&objects);
-                    (log, done)
+                let (log, result) = blocking(move || {
+                    let result = log.append(&objects);
+                    (log, result)
                 })
                 .await?;
                 *file = Some(log);
-                done
+                result
             }
             Sink::Store(log) => log.append(&objects).await,
             Sink::Stdout(state) => {
-                let (mut head, begun) = (state.0.clone(), state.1);
+                let (mut head, has_begun) = (state.0.clone(), state.1);
                 let mut text = String::new();
-                let began = (!begun).then(|| tools.own(Kind::LogBegan, json!({})));
-                for object in began.iter().chain(&objects) {
-                    text.push_str(&head.link(&tools.key, object));
+                let begin_line = (!has_begun).then(|| context.own_line(Kind::LogBegan, json!({})));
+                for object in begin_line.iter().chain(&objects) {
+                    text.push_str(&head.link(&context.key, object));
                     text.push('\n');
                 }
                 blocking(move || {

@@ -29,7 +29,7 @@ pub struct Certificate {
     /// SHA-256 of the whole certificate.
     pub sha256: [u8; 32],
     /// End of the validity, in seconds since 1970.
-    pub good_until: u64,
+    pub not_after: u64,
     /// The certificate and its intermediates as the client sent them (DER), so that other authorities can
     /// verify them later.
     pub chain: Vec<Vec<u8>>,
@@ -55,47 +55,47 @@ impl Certificate {
     ///
     /// # Errors
     /// If the first element is not a certificate.
-    pub fn read<'a>(chain: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, x509_cert::der::Error> {
+    pub fn parse<'a>(chain: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, x509_cert::der::Error> {
         let chain: Vec<Vec<u8>> = chain.into_iter().map(<[u8]>::to_vec).collect();
         let der = chain.first().map(Vec::as_slice).unwrap_or_default();
-        let read = x509_cert::Certificate::from_der(der)?.tbs_certificate;
-        let names = read.get::<SubjectAltName>()?.map_or(Vec::new(), |(_, SubjectAltName(names))| names);
+        let parsed = x509_cert::Certificate::from_der(der)?.tbs_certificate;
+        let names = parsed.get::<SubjectAltName>()?.map_or(Vec::new(), |(_, SubjectAltName(names))| names);
         Ok(Self {
-            subject: read.subject.to_string(),
-            common_name: common_name(&read.subject),
-            issuer: read.issuer.to_string(),
-            names: names.iter().filter_map(name).collect(),
+            subject: parsed.subject.to_string(),
+            common_name: common_name(&parsed.subject),
+            issuer: parsed.issuer.to_string(),
+            names: names.iter().filter_map(alternative_name).collect(),
             sha256: Sha256::digest(der).into(),
-            good_until: read.validity.not_after.to_unix_duration().as_secs(),
+            not_after: parsed.validity.not_after.to_unix_duration().as_secs(),
             authorities: None,
             chain,
         })
     }
 
     /// Returns the end of the validity.
-    pub(super) fn until(&self) -> Timestamp {
-        Timestamp::from_millis(i64::try_from(self.good_until).unwrap_or(i64::MAX).saturating_mul(1000))
+    pub(super) fn expires_at(&self) -> Timestamp {
+        Timestamp::from_millis(i64::try_from(self.not_after).unwrap_or(i64::MAX).saturating_mul(1000))
     }
 }
 
 /// Returns the common name, if there is exactly one.
 fn common_name(subject: &Distinguished) -> Option<String> {
     let parts = subject.0.iter().flat_map(|part| part.0.iter());
-    let mut named = parts.filter(|part| part.oid == COMMON_NAME);
-    let (Some(one), None) = (named.next(), named.next()) else { return None };
-    let is_text = matches!(one.value.tag(), Tag::Utf8String | Tag::PrintableString | Tag::Ia5String);
-    is_text.then(|| String::from_utf8(one.value.value().to_vec()).ok()).flatten()
+    let mut common_names = parts.filter(|part| part.oid == COMMON_NAME);
+    let (Some(attribute), None) = (common_names.next(), common_names.next()) else { return None };
+    let is_text = matches!(attribute.value.tag(), Tag::Utf8String | Tag::PrintableString | Tag::Ia5String);
+    is_text.then(|| String::from_utf8(attribute.value.value().to_vec()).ok()).flatten()
 }
 
-fn name(name: &GeneralName) -> Option<Name> {
+fn alternative_name(name: &GeneralName) -> Option<Name> {
     match name {
         GeneralName::DnsName(name) => Some(Name::Dns(name.to_string())),
         GeneralName::Rfc822Name(name) => Some(Name::Email(name.to_string())),
         GeneralName::UniformResourceIdentifier(name) => Some(Name::Uri(name.to_string())),
         GeneralName::IpAddress(bytes) => {
             let bytes = bytes.as_bytes();
-            let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
-            four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok().map(Name::Ip)
+            let ipv4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+            ipv4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok().map(Name::Ip)
         }
         _ => None,
     }

@@ -14,7 +14,7 @@ use crate::tasks::task::Owner;
 
 /// Issuer name for principals that a certificate identifies. No token issuer can have it, because it is not a
 /// URL.
-const VOUCHER: &str = "certificate";
+const CERTIFICATE_ISSUER: &str = "certificate";
 
 /// Conditions on a certificate. All that are set must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,24 +35,27 @@ pub struct CertificateConditions {
 
 impl CertificateConditions {
     /// Returns true if a condition identifies the subject, not only the issuer.
-    pub fn names_somebody(&self) -> bool {
+    pub fn identifies_subject(&self) -> bool {
         let Self { common_name, dns, uri, email, sha256, issuer: _ } = self;
         [common_name, dns, uri, email].into_iter().any(Option::is_some) || sha256.is_some()
     }
 
-    fn fits(&self, shown: &Certificate) -> bool {
+    fn matches(&self, certificate: &Certificate) -> bool {
         let Self { common_name, dns, uri, email, sha256, issuer } = self;
         // DNS names are case-insensitive (RFC 4343).
-        let is_dns = |wanted: &String| {
-            shown.names.iter().any(|name| matches!(name, Name::Dns(dns) if dns.eq_ignore_ascii_case(wanted)))
+        let is_dns = |expected: &String| {
+            certificate
+                .names
+                .iter()
+                .any(|name| matches!(name, Name::Dns(dns) if dns.eq_ignore_ascii_case(expected)))
         };
-        self.names_somebody()
-            && common_name.as_ref().is_none_or(|name| shown.common_name.as_ref() == Some(name))
+        self.identifies_subject()
+            && common_name.as_ref().is_none_or(|name| certificate.common_name.as_ref() == Some(name))
             && dns.as_ref().is_none_or(is_dns)
-            && uri.as_ref().is_none_or(|uri| shown.names.contains(&Name::Uri(uri.clone())))
-            && email.as_ref().is_none_or(|email| shown.names.contains(&Name::Email(email.clone())))
-            && sha256.is_none_or(|digest| shown.sha256 == digest)
-            && issuer.as_ref().is_none_or(|issuer| shown.issuer == *issuer)
+            && uri.as_ref().is_none_or(|uri| certificate.names.contains(&Name::Uri(uri.clone())))
+            && email.as_ref().is_none_or(|email| certificate.names.contains(&Name::Email(email.clone())))
+            && sha256.is_none_or(|digest| certificate.sha256 == digest)
+            && issuer.as_ref().is_none_or(|issuer| certificate.issuer == *issuer)
     }
 }
 
@@ -65,20 +68,21 @@ pub struct Certificates {
 
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.rules.iter().map(|(_, who)| &who.name)).finish()
+        f.debug_list().entries(self.rules.iter().map(|(_, identity)| &identity.name)).finish()
     }
 }
 
 impl Certificates {
     /// Creates the map from these rules.
     pub fn new(rules: impl IntoIterator<Item = (CertificateConditions, Identity)>) -> Self {
-        let rules = rules.into_iter().map(|(says, who)| (says, Arc::new(who))).collect();
+        let rules =
+            rules.into_iter().map(|(conditions, identity)| (conditions, Arc::new(identity))).collect();
         Self { rules, clock: System::clock() }
     }
 
     /// Returns the identity of this principal of the config.
     pub fn identity(principal: &str, groups: BTreeSet<String>, scopes: BTreeSet<String>) -> Identity {
-        let (issuer, subject) = (Some(VOUCHER.to_owned()), Some(principal.to_owned()));
+        let (issuer, subject) = (Some(CERTIFICATE_ISSUER.to_owned()), Some(principal.to_owned()));
         Identity { issuer, subject, groups, scopes, ..Identity::named(principal) }
     }
 
@@ -86,7 +90,7 @@ impl Certificates {
     /// have the same name. It contains the name in the config, not a field of the certificate: certificates
     /// are renewed, and tasks stay.
     pub fn owner(principal: &str) -> Owner {
-        Owner::new(json!([VOUCHER, principal]).to_string())
+        Owner::new(json!([CERTIFICATE_ISSUER, principal]).to_string())
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -94,25 +98,29 @@ impl Certificates {
     }
 
     /// Returns the principal of a certificate that is valid now.
-    pub(super) fn principal(&self, shown: &Arc<Certificate>) -> Result<Principal, Unauthorized> {
-        let principal = self.known(shown).ok_or(Unauthorized::UnknownCertificate)?;
+    pub(super) fn principal(&self, certificate: &Arc<Certificate>) -> Result<Principal, Unauthorized> {
+        let principal = self.find_principal(certificate).ok_or(Unauthorized::UnknownCertificate)?;
         // A connection can outlive the certificate.
-        if shown.until() <= self.now() { Err(Unauthorized::CertificateOver) } else { Ok(principal) }
+        if certificate.expires_at() <= self.now() {
+            Err(Unauthorized::CertificateExpired)
+        } else {
+            Ok(principal)
+        }
     }
 
     /// Returns the principal of a certificate, even if it has expired.
-    pub(super) fn known(&self, shown: &Arc<Certificate>) -> Option<Principal> {
-        let (_, who) = self.rules.iter().find(|(says, _)| says.fits(shown))?;
-        let pass = CallerCredential {
-            by: CredentialKind::Certificate(Arc::clone(shown)),
-            until: Some(shown.until()),
+    pub(super) fn find_principal(&self, certificate: &Arc<Certificate>) -> Option<Principal> {
+        let (_, identity) = self.rules.iter().find(|(conditions, _)| conditions.matches(certificate))?;
+        let credential = CallerCredential {
+            kind: CredentialKind::Certificate(Arc::clone(certificate)),
+            expires_at: Some(certificate.expires_at()),
         };
         Some(Principal {
-            owner: Self::owner(&who.name),
+            owner: Self::owner(&identity.name),
             identified: true,
-            pass,
-            who: Arc::clone(who),
-            from: None,
+            credential,
+            identity: Arc::clone(identity),
+            client_address: None,
         })
     }
 }
@@ -121,7 +129,7 @@ impl Certificates {
 mod tests {
     use super::*;
     use crate::auth::{ApiKeys, Key};
-    use crate::auth::{Authenticator, Peer, Presented};
+    use crate::auth::{Authenticator, Peer, RequestCredentials};
 
     fn nightly() -> Certificate {
         Certificate {
@@ -134,17 +142,17 @@ mod tests {
                 Name::Email("nightly@example".to_owned()),
             ],
             sha256: [7; 32],
-            good_until: u64::try_from(System.now().as_millis() / 1000).unwrap() + 3600,
+            not_after: u64::try_from(System.now().as_millis() / 1000).unwrap() + 3600,
             chain: Vec::new(),
             authorities: None,
         }
     }
 
-    fn rules(says: CertificateConditions) -> Certificates {
-        Certificates::new([(says, Certificates::identity("night", BTreeSet::new(), BTreeSet::new()))])
+    fn rules(conditions: CertificateConditions) -> Certificates {
+        Certificates::new([(conditions, Certificates::identity("night", BTreeSet::new(), BTreeSet::new()))])
     }
 
-    fn says(change: impl FnOnce(&mut CertificateConditions)) -> CertificateConditions {
+    fn conditions(change: impl FnOnce(&mut CertificateConditions)) -> CertificateConditions {
         let mut says = CertificateConditions::default();
         change(&mut says);
         says
@@ -154,28 +162,37 @@ mod tests {
     #[test]
     fn certificate_maps_to_configured_principal() {
         let text = |text: &str| Some(text.to_owned());
-        for (says, fits) in [
-            (says(|says| says.common_name = text("nightly")), true),
-            (says(|says| says.dns = text("BUILD.example")), true),
-            (says(|says| says.uri = text("spiffe://example/nightly")), true),
-            (says(|says| says.email = text("nightly@example")), true),
-            (says(|says| says.sha256 = Some([7; 32])), true),
-            (says(|says| (says.common_name, says.issuer) = (text("nightly"), text("CN=authority"))), true),
-            (says(|says| (says.dns, says.email) = (text("build.example"), text("nightly@example"))), true),
-            (says(|_| ()), false),
-            (says(|says| says.issuer = text("CN=authority")), false),
-            (says(|says| says.common_name = text("Nightly")), false),
-            (says(|says| says.common_name = text("CN=nightly,O=Example")), false),
-            (says(|says| says.dns = text("example")), false),
-            (says(|says| says.dns = text("spiffe://example/nightly")), false),
-            (says(|says| says.uri = text("spiffe://example/nightly/")), false),
-            (says(|says| says.uri = text("build.example")), false),
-            (says(|says| says.sha256 = Some([8; 32])), false),
-            (says(|says| (says.common_name, says.issuer) = (text("nightly"), text("CN=other"))), false),
-            (says(|says| (says.dns, says.email) = (text("build.example"), text("other@example"))), false),
+        for (says, expected) in [
+            (conditions(|says| says.common_name = text("nightly")), true),
+            (conditions(|says| says.dns = text("BUILD.example")), true),
+            (conditions(|says| says.uri = text("spiffe://example/nightly")), true),
+            (conditions(|says| says.email = text("nightly@example")), true),
+            (conditions(|says| says.sha256 = Some([7; 32])), true),
+            (
+                conditions(|says| (says.common_name, says.issuer) = (text("nightly"), text("CN=authority"))),
+                true,
+            ),
+            (
+                conditions(|says| (says.dns, says.email) = (text("build.example"), text("nightly@example"))),
+                true,
+            ),
+            (conditions(|_| ()), false),
+            (conditions(|says| says.issuer = text("CN=authority")), false),
+            (conditions(|says| says.common_name = text("Nightly")), false),
+            (conditions(|says| says.common_name = text("CN=nightly,O=Example")), false),
+            (conditions(|says| says.dns = text("example")), false),
+            (conditions(|says| says.dns = text("spiffe://example/nightly")), false),
+            (conditions(|says| says.uri = text("spiffe://example/nightly/")), false),
+            (conditions(|says| says.uri = text("build.example")), false),
+            (conditions(|says| says.sha256 = Some([8; 32])), false),
+            (conditions(|says| (says.common_name, says.issuer) = (text("nightly"), text("CN=other"))), false),
+            (
+                conditions(|says| (says.dns, says.email) = (text("build.example"), text("other@example"))),
+                false,
+            ),
         ] {
             let principal = rules(says.clone()).principal(&Arc::new(nightly()));
-            assert_eq!(principal.is_ok(), fits, "{says:?}");
+            assert_eq!(principal.is_ok(), expected, "{says:?}");
             if let Ok(principal) = principal {
                 assert_eq!(principal.owner.as_str(), r#"["certificate","night"]"#);
                 assert!(principal.identified);
@@ -186,29 +203,29 @@ mod tests {
     /// A principal is not recognized again after its certificate maps to another rule.
     #[test]
     fn first_matching_certificate_rule_applies() {
-        let named = says(|says| says.common_name = Some("nightly".to_owned()));
-        let of = |name: &str| {
-            let who = Certificates::identity(name, ["release".to_owned()].into(), BTreeSet::new());
-            (named.clone(), who)
+        let by_common_name = conditions(|says| says.common_name = Some("nightly".to_owned()));
+        let rule = |name: &str| {
+            let identity = Certificates::identity(name, ["release".to_owned()].into(), BTreeSet::new());
+            (by_common_name.clone(), identity)
         };
         let auth = |rules: Certificates| Authenticator::Certificates(rules, None);
-        let (one, two) = (Certificates::new([of("one"), of("two")]), Certificates::new([of("two")]));
+        let (one, two) = (Certificates::new([rule("one"), rule("two")]), Certificates::new([rule("two")]));
         let principal = one.principal(&Arc::new(nightly())).unwrap();
-        assert_eq!(principal.who.name, "one");
+        assert_eq!(principal.identity.name, "one");
         assert!(auth(one).still_admits(&principal));
         assert!(!auth(two).still_admits(&principal), "the certificate is another's now");
-        let elsewhere = says(|says| says.dns = Some("other.example".to_owned()));
-        let who = Certificates::identity("one", ["release".to_owned()].into(), BTreeSet::new());
-        assert!(!auth(Certificates::new([(elsewhere, who)])).still_admits(&principal));
+        let other_conditions = conditions(|says| says.dns = Some("other.example".to_owned()));
+        let identity = Certificates::identity("one", ["release".to_owned()].into(), BTreeSet::new());
+        assert!(!auth(Certificates::new([(other_conditions, identity)])).still_admits(&principal));
     }
 
     /// A certificate that expires on an open connection is not accepted on it any more.
     #[test]
     fn expired_certificate_ends_kept_connection() {
-        let over = Arc::new(Certificate { good_until: 1, ..nightly() });
-        let rules = rules(says(|says| says.sha256 = Some([7; 32])));
-        assert_eq!(rules.principal(&over).unwrap_err(), Unauthorized::CertificateOver);
-        let principal = rules.known(&over).unwrap();
+        let expired = Arc::new(Certificate { not_after: 1, ..nightly() });
+        let rules = rules(conditions(|says| says.sha256 = Some([7; 32])));
+        assert_eq!(rules.principal(&expired).unwrap_err(), Unauthorized::CertificateExpired);
+        let principal = rules.find_principal(&expired).unwrap();
         let auth = Authenticator::Certificates(rules, None);
         assert!(auth.time_left(&principal, std::time::Duration::ZERO).unwrap().is_zero());
     }
@@ -222,26 +239,28 @@ mod tests {
             let keys = ApiKeys::new([Key::new(&key, Identity::named("night"))]).unwrap();
             Some(Box::new(Authenticator::ApiKeys(keys)))
         };
-        let named = || rules(says(|says| says.common_name = Some("nightly".to_owned())));
-        let (alone, beside) =
-            (Authenticator::Certificates(named(), None), Authenticator::Certificates(named(), keys()));
-        let stranger = Certificate { common_name: None, ..nightly() };
+        let by_common_name = || rules(conditions(|says| says.common_name = Some("nightly".to_owned())));
+        let (without_keys, with_keys) = (
+            Authenticator::Certificates(by_common_name(), None),
+            Authenticator::Certificates(by_common_name(), keys()),
+        );
+        let unknown_certificate = Certificate { common_name: None, ..nightly() };
         let (by_certificate, by_key) = (Ok(r#"["certificate","night"]"#), Ok("night"));
-        for (auth, shown, header, expected) in [
-            (&alone, Some(nightly()), None, by_certificate.clone()),
-            (&alone, Some(nightly()), Some("Bearer x"), by_certificate.clone()),
-            (&alone, Some(stranger.clone()), None, Err(Unauthorized::UnknownCertificate)),
-            (&alone, None, Some("Bearer a"), Err(Unauthorized::NoCertificate)),
-            (&beside, Some(nightly()), None, by_certificate),
-            (&beside, Some(nightly()), Some("Bearer a"), by_key.clone()),
-            (&beside, Some(nightly()), Some("Bearer x"), Err(Unauthorized::Unknown)),
-            (&beside, Some(stranger.clone()), Some("Bearer a"), by_key),
-            (&beside, Some(stranger), None, Err(Unauthorized::Missing)),
-            (&beside, None, None, Err(Unauthorized::Missing)),
+        for (auth, certificate, header, expected) in [
+            (&without_keys, Some(nightly()), None, by_certificate.clone()),
+            (&without_keys, Some(nightly()), Some("Bearer x"), by_certificate.clone()),
+            (&without_keys, Some(unknown_certificate.clone()), None, Err(Unauthorized::UnknownCertificate)),
+            (&without_keys, None, Some("Bearer a"), Err(Unauthorized::NoCertificate)),
+            (&with_keys, Some(nightly()), None, by_certificate),
+            (&with_keys, Some(nightly()), Some("Bearer a"), by_key.clone()),
+            (&with_keys, Some(nightly()), Some("Bearer x"), Err(Unauthorized::UnknownKey)),
+            (&with_keys, Some(unknown_certificate.clone()), Some("Bearer a"), by_key),
+            (&with_keys, Some(unknown_certificate), None, Err(Unauthorized::Missing)),
+            (&with_keys, None, None, Err(Unauthorized::Missing)),
         ] {
-            let peer = Peer { address: None, certificate: shown.map(Arc::new) };
-            let presented = Presented { authorization: header.map(str::as_bytes), peer: &peer };
-            let principal = futures_util::FutureExt::now_or_never(auth.authenticate(&presented)).unwrap();
+            let peer = Peer { address: None, certificate: certificate.map(Arc::new) };
+            let credentials = RequestCredentials { authorization: header.map(str::as_bytes), peer: &peer };
+            let principal = futures_util::FutureExt::now_or_never(auth.authenticate(&credentials)).unwrap();
             let owner = principal.as_ref().map(|principal| principal.owner.as_str());
             assert_eq!(owner, expected.as_ref().map(|owner| *owner), "{auth:?} {header:?}");
         }

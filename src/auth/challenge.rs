@@ -7,21 +7,21 @@ use super::{Authenticator, Unauthorized};
 
 impl Authenticator {
     /// Returns the challenge for a caller that was rejected.
-    pub fn challenge(&self, why: &Unauthorized) -> String {
-        let (error, description) = match why {
+    pub fn challenge(&self, reason: &Unauthorized) -> String {
+        let (error, description) = match reason {
             Unauthorized::Missing
             | Unauthorized::NoCertificate
             | Unauthorized::UnknownCertificate
-            | Unauthorized::CertificateOver
+            | Unauthorized::CertificateExpired
             | Unauthorized::Unavailable => (None, None),
-            Unauthorized::Form => (Some("invalid_request"), None),
-            Unauthorized::Unknown | Unauthorized::Over => (Some("invalid_token"), None),
+            Unauthorized::Malformed => (Some("invalid_request"), None),
+            Unauthorized::UnknownKey | Unauthorized::KeyExpired => (Some("invalid_token"), None),
             Unauthorized::Token(flaw) => (Some("invalid_token"), Some(flaw.to_string())),
-            Unauthorized::Scope(_) => (Some("insufficient_scope"), None),
+            Unauthorized::InsufficientScope(_) => (Some("insufficient_scope"), None),
         };
-        let scopes = match (why, self.oauth()) {
-            (Unauthorized::Scope(needed), _) => needed.as_slice(),
-            (_, Some(oauth)) => oauth.required(),
+        let scopes = match (reason, self.oauth()) {
+            (Unauthorized::InsufficientScope(needed), _) => needed.as_slice(),
+            (_, Some(oauth)) => oauth.required_scopes(),
             (_, None) => &[],
         };
         self.render(error, scopes, description.as_deref())
@@ -30,7 +30,7 @@ impl Authenticator {
     /// Returns the scopes that a token needs for an operation that requires `needed`. They include the scopes
     /// that this server requires of every token, so that a token with exactly these scopes is sufficient.
     pub fn scopes_for(&self, needed: &[String]) -> Vec<String> {
-        let required = self.oauth().map(OAuth::required).unwrap_or_default();
+        let required = self.oauth().map(OAuth::required_scopes).unwrap_or_default();
         let others = required.iter().filter(|scope| !needed.contains(scope));
         needed.iter().chain(others).cloned().collect()
     }
@@ -62,24 +62,24 @@ impl Authenticator {
             ("scope", scopes.as_deref()),
             ("resource_metadata", metadata.as_deref()),
         ];
-        let said =
-            parameters.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", quoted(value?))));
-        let said: Vec<String> = said.collect();
-        if said.is_empty() { "Bearer".to_owned() } else { format!("Bearer {}", said.join(", ")) }
+        let rendered =
+            parameters.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", quote(value?))));
+        let rendered: Vec<String> = rendered.collect();
+        if rendered.is_empty() { "Bearer".to_owned() } else { format!("Bearer {}", rendered.join(", ")) }
     }
 }
 
 /// Returns a quoted string of HTTP. Characters that it cannot contain are dropped.
-fn quoted(text: &str) -> String {
-    let plain = text.chars().filter(|c| matches!(c, ' '..='~') && !matches!(c, '"' | '\\'));
-    format!("\"{}\"", plain.collect::<String>())
+fn quote(text: &str) -> String {
+    let allowed = text.chars().filter(|c| matches!(c, ' '..='~') && !matches!(c, '"' | '\\'));
+    format!("\"{}\"", allowed.collect::<String>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::auth::ApiKeys;
-    use crate::auth::oauth::Flaw;
+    use crate::auth::oauth::TokenError;
     use crate::clock::System;
 
     #[test]
@@ -87,28 +87,32 @@ mod tests {
         let resource = Resource::new("https://b.example/mcp", None, Vec::new()).unwrap();
         let oauth = OAuth::new(resource, vec!["run".to_owned()], [], System::clock()).unwrap();
         let oauth = Authenticator::OAuth(Box::new(oauth), ApiKeys::default());
-        let at = "resource_metadata=\"https://b.example/.well-known/oauth-protected-resource/mcp\"";
+        let metadata_parameter =
+            "resource_metadata=\"https://b.example/.well-known/oauth-protected-resource/mcp\"";
         let needed = vec!["run".to_owned(), "de\"ploy".to_owned()];
-        for (why, challenge) in [
-            (Unauthorized::Missing, format!("Bearer scope=\"run\", {at}")),
-            (Unauthorized::Form, format!("Bearer error=\"invalid_request\", scope=\"run\", {at}")),
+        for (reason, challenge) in [
+            (Unauthorized::Missing, format!("Bearer scope=\"run\", {metadata_parameter}")),
             (
-                Unauthorized::Token(Flaw::Expired),
+                Unauthorized::Malformed,
+                format!("Bearer error=\"invalid_request\", scope=\"run\", {metadata_parameter}"),
+            ),
+            (
+                Unauthorized::Token(TokenError::Expired),
                 format!(
-                    "Bearer error=\"invalid_token\", error_description=\"the token has expired\", scope=\"run\", {at}"
+                    "Bearer error=\"invalid_token\", error_description=\"the token has expired\", scope=\"run\", {metadata_parameter}"
                 ),
             ),
             (
-                Unauthorized::Scope(needed.clone()),
-                format!("Bearer error=\"insufficient_scope\", scope=\"run deploy\", {at}"),
+                Unauthorized::InsufficientScope(needed.clone()),
+                format!("Bearer error=\"insufficient_scope\", scope=\"run deploy\", {metadata_parameter}"),
             ),
         ] {
-            assert_eq!(oauth.challenge(&why), challenge);
+            assert_eq!(oauth.challenge(&reason), challenge);
         }
         assert_eq!(oauth.scopes_for(&needed), needed);
         assert_eq!(oauth.scopes_for(&["deploy".to_owned()]), ["deploy", "run"]);
         let keys = Authenticator::ApiKeys(ApiKeys::default());
         assert_eq!(keys.challenge(&Unauthorized::Missing), "Bearer");
-        assert_eq!(keys.challenge(&Unauthorized::Unknown), "Bearer error=\"invalid_token\"");
+        assert_eq!(keys.challenge(&Unauthorized::UnknownKey), "Bearer error=\"invalid_token\"");
     }
 }

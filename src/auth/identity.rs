@@ -20,7 +20,7 @@ pub struct Identity {
     /// The subject: the `sub` of the token, or the `principal` of the config for a client certificate.
     pub subject: Option<String>,
     /// The `client_id` of a client that acts for itself; then there is no subject.
-    pub client: Option<String>,
+    pub client_id: Option<String>,
     /// The tenant, where an issuer serves several organisations.
     pub tenant: Option<String>,
     /// The granted scopes (RFC 6749, section 3.3).
@@ -50,7 +50,7 @@ pub struct Peer {
 
 /// The credentials of a request.
 #[derive(Clone, Copy)]
-pub struct Presented<'a> {
+pub struct RequestCredentials<'a> {
     /// The `Authorization` header.
     pub authorization: Option<&'a [u8]>,
     /// The connection of the request.

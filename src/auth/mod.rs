@@ -14,10 +14,10 @@ use std::time::Duration;
 
 pub use certificate::{Certificate, Name};
 pub use certificates::{CertificateConditions, Certificates};
-pub use identity::{Identity, Peer, Presented};
-pub use keys::{ApiKeys, BadKey, Key, make as make_key};
-pub use network::of_one_user;
-use oauth::{Flaw, OAuth, Signed};
+pub use identity::{Identity, Peer, RequestCredentials};
+pub use keys::{ApiKeys, InvalidKey, Key, generate as make_key};
+pub use network::client_limit_key;
+use oauth::{OAuth, TokenError, TokenSignature};
 use taskbridge_sdk::Timestamp;
 
 use crate::tasks::task::Owner;
@@ -34,18 +34,18 @@ pub struct Principal {
     /// caller list its own tasks.
     pub identified: bool,
     /// The credential that authenticated the caller.
-    pub pass: CallerCredential,
+    pub credential: CallerCredential,
     /// The caller's identity, in more detail than the owner.
-    pub who: Arc<Identity>,
+    pub identity: Arc<Identity>,
     /// Client address of the request, if it came over a network.
-    pub from: Option<IpAddr>,
+    pub client_address: Option<IpAddr>,
 }
 
 /// The credential that authenticated a caller, and its expiry.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct CallerCredential {
-    by: CredentialKind,
-    until: Option<Timestamp>,
+    kind: CredentialKind,
+    expires_at: Option<Timestamp>,
 }
 
 /// The kind of credential.
@@ -53,51 +53,52 @@ pub struct CallerCredential {
 enum CredentialKind {
     /// No authentication was required.
     #[default]
-    Nothing,
+    Unauthenticated,
     /// An API key, as the digest in the config.
     Key([u8; 32]),
     /// A token with this signature data.
-    Token(Arc<Signed>),
+    SignedToken(Arc<TokenSignature>),
     /// A token that its issuer confirmed by introspection.
-    Word,
+    IntrospectedToken,
     /// A client certificate.
     Certificate(Arc<Certificate>),
 }
 
 impl std::fmt::Debug for CallerCredential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.by == CredentialKind::Nothing { "Pass(none)" } else { "Pass(hidden)" })
+        f.write_str(if self.kind == CredentialKind::Unauthenticated { "Pass(none)" } else { "Pass(hidden)" })
     }
 }
 
 impl Principal {
     /// Returns the single user of a server that serves one user only (`single_user`, or stdio).
     pub fn single_user() -> Self {
-        Self { identified: true, ..Self::anybody() }
+        Self { identified: true, ..Self::anonymous() }
     }
 
     /// Returns the anonymous principal. All anonymous callers share one owner, so access to a task only
     /// requires its id.
-    pub fn anybody() -> Self {
-        let (pass, who) = Default::default();
-        Self { owner: Owner::new(EVERYONE), identified: false, pass, who, from: None }
+    pub fn anonymous() -> Self {
+        let (credential, identity) = Default::default();
+        Self { owner: Owner::new(EVERYONE), identified: false, credential, identity, client_address: None }
     }
 
     /// Returns the client certificate that authenticated the caller, if it was one.
     pub fn certificate(&self) -> Option<&Certificate> {
-        match &self.pass.by {
-            CredentialKind::Certificate(shown) => Some(shown),
-            CredentialKind::Nothing
+        match &self.credential.kind {
+            CredentialKind::Certificate(certificate) => Some(certificate),
+            CredentialKind::Unauthenticated
             | CredentialKind::Key(_)
-            | CredentialKind::Token(_)
-            | CredentialKind::Word => None,
+            | CredentialKind::SignedToken(_)
+            | CredentialKind::IntrospectedToken => None,
         }
     }
 
     /// Returns true if both are the same caller with the same credential. The client address does not matter.
     fn is_same(&self, other: &Principal) -> bool {
-        let Self { owner, identified, pass, who, from: _ } = self;
-        (owner, identified, pass, who) == (&other.owner, &other.identified, &other.pass, &other.who)
+        let Self { owner, identified, credential, identity, client_address: _ } = self;
+        (owner, identified, credential, identity)
+            == (&other.owner, &other.identified, &other.credential, &other.identity)
     }
 }
 
@@ -129,19 +130,19 @@ pub enum Unauthorized {
     Missing,
     /// The header is malformed, or there are several.
     #[error("there must be one Authorization header, of the form: Bearer <API key or access token>")]
-    Form,
+    Malformed,
     /// No such API key.
     #[error("the API key is not known to this server")]
-    Unknown,
+    UnknownKey,
     /// The API key has expired.
     #[error("the API key has expired")]
-    Over,
+    KeyExpired,
     /// The token is invalid, or not valid for this server.
     #[error(transparent)]
-    Token(#[from] Flaw),
+    Token(#[from] TokenError),
     /// The token is valid but lacks scopes: these are required.
     #[error("the access token must grant the scopes {}", .0.join(", "))]
-    Scope(Vec<String>),
+    InsufficientScope(Vec<String>),
     /// A client certificate is required, and none was presented.
     #[error(
         "this server lets in by client certificate (mTLS), and there is none here that counts: connect with one"
@@ -154,7 +155,7 @@ pub enum Unauthorized {
     UnknownCertificate,
     /// The client certificate has expired since the handshake.
     #[error("the client certificate has expired since the connection began: connect again with another")]
-    CertificateOver,
+    CertificateExpired,
     /// The token cannot be verified now, because its issuer is unavailable.
     #[error("the access token cannot be checked now: its issuer does not answer; try again")]
     Unavailable,
@@ -165,59 +166,68 @@ impl Authenticator {
     ///
     /// # Errors
     /// See [`Unauthorized`]. Never fails with [`Authenticator::None`], which checks nothing.
-    pub async fn authenticate(&self, presented: &Presented<'_>) -> Result<Principal, Unauthorized> {
-        let from = presented.peer.address.map(|address| address.ip());
-        let shown = || bearer(presented.authorization.ok_or(Unauthorized::Missing)?);
+    pub async fn authenticate(
+        &self,
+        credentials: &RequestCredentials<'_>,
+    ) -> Result<Principal, Unauthorized> {
+        let client_address = credentials.peer.address.map(|address| address.ip());
+        let bearer_token = || parse_bearer(credentials.authorization.ok_or(Unauthorized::Missing)?);
         let principal = match self {
-            Authenticator::None { single_user } => Self::unnamed(*single_user),
-            Authenticator::ApiKeys(keys) => keys.principal(shown()?)?,
-            Authenticator::OAuth(oauth, keys) => match keys.principal(shown()?) {
+            Authenticator::None { single_user } => Self::default_principal(*single_user),
+            Authenticator::ApiKeys(keys) => keys.principal(bearer_token()?)?,
+            Authenticator::OAuth(oauth, keys) => match keys.principal(bearer_token()?) {
                 // A generated API key must never be sent to an issuer.
-                Err(Unauthorized::Unknown) if !keys::looks_like_one(shown()?) => {
-                    oauth.principal(shown()?, from).await?
+                Err(Unauthorized::UnknownKey) if !keys::is_generated_key(bearer_token()?) => {
+                    oauth.principal(bearer_token()?, client_address).await?
                 }
-                known => known?,
+                result => result?,
             },
-            Authenticator::Certificates(certificates, otherwise) => {
-                match (&presented.peer.certificate, presented.authorization, otherwise) {
+            Authenticator::Certificates(certificates, other_method) => {
+                match (&credentials.peer.certificate, credentials.authorization, other_method) {
                     // An explicit key or token takes precedence over the certificate.
-                    (_, Some(_), Some(otherwise)) => Box::pin(otherwise.authenticate(presented)).await?,
-                    (Some(shown), None, Some(_)) => match certificates.principal(shown) {
+                    (_, Some(_), Some(other_method)) => {
+                        Box::pin(other_method.authenticate(credentials)).await?
+                    }
+                    (Some(certificate), None, Some(_)) => match certificates.principal(certificate) {
                         Err(Unauthorized::UnknownCertificate) => return Err(Unauthorized::Missing),
-                        known => known?,
+                        result => result?,
                     },
                     (None, None, Some(_)) => return Err(Unauthorized::Missing),
-                    (Some(shown), _, None) => certificates.principal(shown)?,
+                    (Some(certificate), _, None) => certificates.principal(certificate)?,
                     (None, _, None) => return Err(Unauthorized::NoCertificate),
                 }
             }
         };
-        Ok(Principal { from, ..principal })
+        Ok(Principal { client_address, ..principal })
     }
 
-    fn unnamed(single_user: bool) -> Principal {
-        if single_user { Principal::single_user() } else { Principal::anybody() }
+    fn default_principal(single_user: bool) -> Principal {
+        if single_user { Principal::single_user() } else { Principal::anonymous() }
     }
 
     /// Returns true if these rules would admit an authenticated caller again, with the same identity. It
     /// ignores expiry, which [`Authenticator::time_left`] returns.
     pub fn still_admits(&self, principal: &Principal) -> bool {
-        let by_key =
-            |keys: &ApiKeys, digest| keys.known(digest).is_some_and(|known| known.is_same(principal));
-        match (self, &principal.pass.by) {
-            (Authenticator::None { single_user }, _) => Self::unnamed(*single_user).is_same(principal),
+        let by_key = |keys: &ApiKeys, digest| {
+            keys.find_principal(digest).is_some_and(|current| current.is_same(principal))
+        };
+        match (self, &principal.credential.kind) {
+            (Authenticator::None { single_user }, _) => {
+                Self::default_principal(*single_user).is_same(principal)
+            }
             (Authenticator::ApiKeys(keys) | Authenticator::OAuth(_, keys), CredentialKind::Key(digest)) => {
                 by_key(keys, *digest)
             }
-            (Authenticator::OAuth(oauth, _), CredentialKind::Token(_) | CredentialKind::Word) => {
-                oauth.still_admits(principal)
-            }
+            (
+                Authenticator::OAuth(oauth, _),
+                CredentialKind::SignedToken(_) | CredentialKind::IntrospectedToken,
+            ) => oauth.still_admits(principal),
             (Authenticator::ApiKeys(_) | Authenticator::OAuth(..), _) => false,
-            (Authenticator::Certificates(certificates, _), CredentialKind::Certificate(shown)) => {
-                certificates.known(shown).is_some_and(|known| known.is_same(principal))
+            (Authenticator::Certificates(certificates, _), CredentialKind::Certificate(certificate)) => {
+                certificates.find_principal(certificate).is_some_and(|current| current.is_same(principal))
             }
-            (Authenticator::Certificates(_, otherwise), _) => {
-                otherwise.as_ref().is_some_and(|otherwise| otherwise.still_admits(principal))
+            (Authenticator::Certificates(_, other_method), _) => {
+                other_method.as_ref().is_some_and(|other_method| other_method.still_admits(principal))
             }
         }
     }
@@ -231,7 +241,7 @@ impl Authenticator {
             Authenticator::OAuth(oauth, _) => oauth.now(),
             Authenticator::Certificates(certificates, _) => certificates.now(),
         };
-        principal.pass.until.map(|until| (until + grace).since(now))
+        principal.credential.expires_at.map(|expires_at| (expires_at + grace).since(now))
     }
 
     /// Takes over cached data of issuers whose connection settings are unchanged, so that new rules need not
@@ -246,11 +256,16 @@ impl Authenticator {
 }
 
 /// Returns the credential of a `Bearer` header. Several headers arrive joined by commas.
-fn bearer(header: &[u8]) -> Result<&[u8], Unauthorized> {
-    let (scheme, credential) = header.split_at_checked("Bearer ".len()).ok_or(Unauthorized::Form)?;
+fn parse_bearer(header: &[u8]) -> Result<&[u8], Unauthorized> {
+    let (scheme, credential) = header.split_at_checked("Bearer ".len()).ok_or(Unauthorized::Malformed)?;
     let credential = credential.trim_ascii();
-    let is_one = !credential.is_empty() && !credential.iter().any(|byte| matches!(byte, b',' | b' ' | b'\t'));
-    if scheme.eq_ignore_ascii_case(b"Bearer ") && is_one { Ok(credential) } else { Err(Unauthorized::Form) }
+    let is_single =
+        !credential.is_empty() && !credential.iter().any(|byte| matches!(byte, b',' | b' ' | b'\t'));
+    if scheme.eq_ignore_ascii_case(b"Bearer ") && is_single {
+        Ok(credential)
+    } else {
+        Err(Unauthorized::Malformed)
+    }
 }
 
 #[cfg(test)]
@@ -258,20 +273,23 @@ mod tests {
     use super::*;
 
     /// Authenticates a request with this `Authorization` header.
-    pub(super) fn shown(auth: &Authenticator, header: Option<&str>) -> Result<Principal, Unauthorized> {
+    pub(super) fn authenticate(
+        auth: &Authenticator,
+        header: Option<&str>,
+    ) -> Result<Principal, Unauthorized> {
         let peer = Peer { address: Some(([192, 0, 2, 7], 1234).into()), certificate: None };
-        let presented = Presented { authorization: header.map(str::as_bytes), peer: &peer };
-        futures_util::FutureExt::now_or_never(auth.authenticate(&presented))
+        let credentials = RequestCredentials { authorization: header.map(str::as_bytes), peer: &peer };
+        futures_util::FutureExt::now_or_never(auth.authenticate(&credentials))
             .expect("nothing has to be looked up")
     }
 
     /// Without auth, only the single user of a server counts as identified.
     #[test]
     fn callers_without_auth_share_owner() {
-        let anybody = shown(&Authenticator::None { single_user: false }, None).unwrap();
-        let user = shown(&Authenticator::None { single_user: true }, Some("Basic x")).unwrap();
-        assert_eq!(anybody.owner, user.owner);
-        assert!(!anybody.identified);
+        let anonymous = authenticate(&Authenticator::None { single_user: false }, None).unwrap();
+        let user = authenticate(&Authenticator::None { single_user: true }, Some("Basic x")).unwrap();
+        assert_eq!(anonymous.owner, user.owner);
+        assert!(!anonymous.identified);
         assert!(user.identified);
     }
 
@@ -288,20 +306,20 @@ mod tests {
             Authenticator::ApiKeys(ApiKeys::new(pairs.iter().map(key)).unwrap())
         };
         let before = keys(&[("ann", &a), ("ann", &b)]);
-        let ann = shown(&before, Some("Bearer a")).unwrap();
+        let ann = authenticate(&before, Some("Bearer a")).unwrap();
         let open = Authenticator::None { single_user: true };
-        for (now, knows) in [
+        for (authenticator, expected) in [
             (&before, true),
             (&keys(&[("ann", &a)]), true),
             (&keys(&[("ann", &b)]), false),
             (&keys(&[("bob", &a)]), false),
             (&open, false),
         ] {
-            assert_eq!(now.still_admits(&ann), knows, "{now:?}");
+            assert_eq!(authenticator.still_admits(&ann), expected, "{authenticator:?}");
         }
-        let user = shown(&open, None).unwrap();
+        let user = authenticate(&open, None).unwrap();
         assert!(open.still_admits(&user) && !before.still_admits(&user));
         assert!(!Authenticator::None { single_user: false }.still_admits(&user));
-        assert_eq!(format!("{:?}", ann.pass), "Pass(hidden)");
+        assert_eq!(format!("{:?}", ann.credential), "Pass(hidden)");
     }
 }

@@ -12,9 +12,9 @@ use percent_encoding::percent_decode_str;
 pub struct Pattern {
     text: String,
     /// The literal text before each parameter, and the parameter's name.
-    places: Vec<(String, String)>,
+    parameters: Vec<(String, String)>,
     /// The literal text after the last parameter.
-    end: String,
+    suffix: String,
 }
 
 /// Checks that an address is a URI (RFC 3986).
@@ -37,9 +37,9 @@ impl Pattern {
     /// # Errors
     /// If the pattern is invalid; the text explains why.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (mut places, mut rest) = (Vec::<(String, String)>::new(), text);
-        while let Some((before, behind)) = rest.split_once('{') {
-            let Some((name, behind)) = behind.split_once('}') else {
+        let (mut parameters, mut rest) = (Vec::<(String, String)>::new(), text);
+        while let Some((before, after)) = rest.split_once('{') {
+            let Some((name, after)) = after.split_once('}') else {
                 return Err("a `{` is not closed by a `}`".to_owned());
             };
             let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -47,17 +47,17 @@ impl Pattern {
             if !is_name {
                 return Err(format!("`{{{name}}}` is not a place: write a name of letters, digits and `_`"));
             }
-            if places.iter().any(|(_, known)| known == name) {
+            if parameters.iter().any(|(_, other)| other == name) {
                 return Err(format!("`{{{name}}}` stands in it twice"));
             }
             if before.is_empty() {
                 return Err(format!("something must stand before `{{{name}}}`, to tell where it begins"));
             }
-            places.push((before.to_owned(), name.to_owned()));
-            rest = behind;
+            parameters.push((before.to_owned(), name.to_owned()));
+            rest = after;
         }
-        let pattern = Self { text: text.to_owned(), places, end: rest.to_owned() };
-        check(&pattern.with("x"))?;
+        let pattern = Self { text: text.to_owned(), parameters, suffix: rest.to_owned() };
+        check(&pattern.expand("x"))?;
         Ok(pattern)
     }
 
@@ -68,23 +68,23 @@ impl Pattern {
 
     /// Returns the names of its parameters, in their order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.places.iter().map(|(_, name)| name.as_str())
+        self.parameters.iter().map(|(_, name)| name.as_str())
     }
 
     /// Returns the value of each parameter in an address of this pattern; `None` if the address does not
     /// match.
     pub fn read(&self, uri: &str) -> Option<BTreeMap<String, String>> {
-        let (first, _) = self.places.first()?;
+        let (first, _) = self.parameters.first()?;
         let mut rest = uri.strip_prefix(first.as_str())?;
         let mut values = BTreeMap::new();
-        for (at, (_, name)) in self.places.iter().enumerate() {
-            let value = match self.places.get(at + 1) {
+        for (index, (_, name)) in self.parameters.iter().enumerate() {
+            let value = match self.parameters.get(index + 1) {
                 Some((next, _)) => {
-                    let (value, behind) = rest.split_once(next.as_str())?;
-                    rest = behind;
+                    let (value, after) = rest.split_once(next.as_str())?;
+                    rest = after;
                     value
                 }
-                None => rest.strip_suffix(self.end.as_str())?,
+                None => rest.strip_suffix(self.suffix.as_str())?,
             };
             if value.is_empty() || value.contains(['/', '?', '#']) {
                 return None;
@@ -94,13 +94,13 @@ impl Pattern {
         Some(values)
     }
 
-    fn with(&self, value: &str) -> String {
+    fn expand(&self, value: &str) -> String {
         let mut text = String::new();
-        for (before, _) in &self.places {
+        for (before, _) in &self.parameters {
             text.push_str(before);
             text.push_str(value);
         }
-        text + &self.end
+        text + &self.suffix
     }
 }
 
@@ -146,8 +146,8 @@ mod tests {
             ("nothing", "is not a URI"),
             ("x://a b/{c}", "is not a URI"),
         ] {
-            let words = Pattern::parse(text).unwrap_err();
-            assert!(words.contains(part), "{text}: {words}");
+            let message = Pattern::parse(text).unwrap_err();
+            assert!(message.contains(part), "{text}: {message}");
         }
     }
 }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 /// Maximum number of values in one completion (MCP, server/utilities/completion).
-const MOST: usize = 100;
+const MAX_COMPLETIONS: usize = 100;
 
 /// A text argument that a client supplies.
 #[derive(Clone, Debug)]
@@ -53,9 +53,10 @@ impl Argument {
     /// If the value is not allowed; the text begins with the argument's name.
     pub fn check(&self, value: &str) -> Result<(), String> {
         match &self.values {
-            Values::Only(values) if !values.iter().any(|known| known == value) => {
-                let known: Vec<_> = values.iter().take(MOST).map(|value| format!("{value:?}")).collect();
-                Err(format!("`{}` is none of its values: {}", self.name, known.join(", ")))
+            Values::Only(values) if !values.iter().any(|allowed| allowed == value) => {
+                let allowed: Vec<_> =
+                    values.iter().take(MAX_COMPLETIONS).map(|value| format!("{value:?}")).collect();
+                Err(format!("`{}` is none of its values: {}", self.name, allowed.join(", ")))
             }
             _ => Ok(()),
         }
@@ -80,7 +81,7 @@ impl Argument {
         match &self.values {
             Values::Any => Completion::default(),
             Values::Suggested(values) | Values::Only(values) => {
-                Completion::of(values.iter().map(String::as_str), typed)
+                Completion::find(values.iter().map(String::as_str), typed)
             }
         }
     }
@@ -89,18 +90,26 @@ impl Argument {
 impl Completion {
     /// Selects the values that match the typed text: first those that begin with it, then those that
     /// contain it, each in the given order. Case is ignored.
-    pub fn of<'a>(values: impl Iterator<Item = &'a str>, typed: &str) -> Self {
+    pub fn find<'a>(values: impl Iterator<Item = &'a str>, typed: &str) -> Self {
         let typed = typed.to_lowercase();
-        let (mut first, mut then) = (Vec::new(), Vec::new());
+        let (mut prefix_matches, mut other_matches) = (Vec::new(), Vec::new());
         for value in values {
             match value.to_lowercase().find(&typed) {
-                Some(0) => first.push(value),
-                Some(_) => then.push(value),
+                Some(0) => prefix_matches.push(value),
+                Some(_) => other_matches.push(value),
                 None => {}
             }
         }
-        let total = first.len() + then.len();
-        Self { values: first.into_iter().chain(then).take(MOST).map(str::to_owned).collect(), total }
+        let total = prefix_matches.len() + other_matches.len();
+        Self {
+            values: prefix_matches
+                .into_iter()
+                .chain(other_matches)
+                .take(MAX_COMPLETIONS)
+                .map(str::to_owned)
+                .collect(),
+            total,
+        }
     }
 
     /// Returns true if there are more matches than `values` contains.
@@ -140,7 +149,7 @@ mod tests {
         let values: Vec<String> = (0..250).map(|n| format!("v{n:03}")).collect();
         let all = argument(Values::Suggested(values)).complete("v");
         assert_eq!((all.values.len(), all.total, all.has_more()), (100, 250, true));
-        let few = Completion::of(["a", "b"].into_iter(), "a");
+        let few = Completion::find(["a", "b"].into_iter(), "a");
         assert_eq!((few.total, few.has_more()), (1, false));
     }
 

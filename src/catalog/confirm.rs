@@ -36,14 +36,14 @@ impl Confirm {
     /// Builds the question for these arguments. Its form has no fields, so that a client shows a message
     /// and two buttons: to accept it is to consent.
     pub(super) fn question(&self, arguments: &Map<String, Value>) -> Question {
-        let named: Map<String, Value> = self
+        let values: Map<String, Value> = self
             .names()
             .iter()
             .filter_map(|name| arguments.get(name).map(|value| (name.clone(), value.clone())))
             .collect();
         // A template that fails on these arguments must not start a job without consent: the raw template
         // is shown.
-        let message = self.message.render(&named).unwrap_or_else(|_| self.message.text().to_owned());
+        let message = self.message.render(&values).unwrap_or_else(|_| self.message.text().to_owned());
         Question::form("confirm", message, json!({"type": "object", "properties": {}}))
     }
 }

@@ -7,14 +7,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Confirm, FileRule, Inquiry, Mirrored, Schema};
+use super::{Confirm, FileRule, Inquiry, MirroredParameter, Schema};
 use crate::access::Rules;
 use crate::tasks::service::WhenFull;
 use crate::tasks::store::Quota;
 use crate::tasks::task::{OnExpiry, OnRefusal};
 
 /// Names of the server's own tools, which no tool of the config can use.
-pub const COMPANIONS: [&str; 5] = ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs"];
+pub const COMPANION_TOOLS: [&str; 5] = ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs"];
 
 /// A tool as the config defines it: validated, with its schemas compiled.
 #[derive(Debug)]
@@ -28,18 +28,18 @@ pub struct Definition {
     /// See [`super::Tool::annotations`].
     pub annotations: Value,
     /// The input schema as clients see it.
-    pub published: Value,
+    pub client_schema: Value,
     /// The input schema that arguments are validated against: the published one without files, which have
     /// their own rules and clearer messages.
     pub input: Schema,
     /// The schema that a result's structured content is validated against.
     pub output: Option<Schema>,
     /// The parameters whose values are secrets.
-    pub sensitive: BTreeSet<String>,
+    pub secret_parameters: BTreeSet<String>,
     /// The parameters that are files.
-    pub files: BTreeMap<String, FileRule>,
+    pub file_parameters: BTreeMap<String, FileRule>,
     /// The parameters that are tasks.
-    pub tasks: BTreeSet<String>,
+    pub task_parameters: BTreeSet<String>,
     /// The backend that runs its jobs.
     pub backend: String,
     /// The target to run on the backend.
@@ -51,13 +51,13 @@ pub struct Definition {
     /// The questions for omitted parameters, in the order in which they are asked.
     pub inquiries: Vec<Inquiry>,
     /// See [`super::Tool::mirrored`].
-    pub mirrored: Vec<Mirrored>,
+    pub mirrored: Vec<MirroredParameter>,
     /// The slots that a job uses.
     pub slots: Vec<String>,
     /// The slots that a job uses per owner: the slot names without the owner's name.
     pub owner_slots: Vec<String>,
     /// The quota of kept tasks for one owner.
-    pub most_kept: Option<Quota>,
+    pub quota: Option<Quota>,
     /// The behaviour of a call when a slot is full.
     pub when_full: WhenFull,
     /// The deadlines of its tasks.

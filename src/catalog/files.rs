@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::SourceFile;
 
-use super::sealed::{Content, File};
+use super::sealed::{Content, FileArgument};
 
 /// The config of one file parameter.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct FileRule {
 
 impl FileRule {
     /// Returns the schema of the parameter as clients see it.
-    pub fn published(&self) -> Map<String, Value> {
+    pub fn client_schema(&self) -> Map<String, Value> {
         let content = json!({
             "type": "object",
             "properties": {
@@ -55,35 +55,35 @@ impl FileRule {
     ///
     /// # Errors
     /// If the argument is invalid; the text is for the caller.
-    pub(super) fn take(&self, parameter: &str, value: &Value) -> Result<File, String> {
-        let fault = |text: String| format!("`{parameter}`: {text}");
-        let members = value.as_object().ok_or_else(|| fault(self.expected()))?;
+    pub(super) fn parse(&self, parameter: &str, value: &Value) -> Result<FileArgument, String> {
+        let invalid = |text: String| format!("`{parameter}`: {text}");
+        let members = value.as_object().ok_or_else(|| invalid(self.expected()))?;
         let text = |name: &str| match members.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(_) => Err(fault(format!("`{name}` must be a string"))),
+            Some(_) => Err(invalid(format!("`{name}` must be a string"))),
         };
         if let Some(unknown) =
             members.keys().find(|key| !["content", "encoding", "name", "uri"].contains(&key.as_str()))
         {
-            return Err(fault(format!("`{unknown}` is unknown; {}", self.expected())));
+            return Err(invalid(format!("`{unknown}` is unknown; {}", self.expected())));
         }
         match (text("content")?, text("uri")?) {
             (Some(content), None) => {
-                let bytes = self.decode(content, text("encoding")?).map_err(fault)?;
+                let bytes = self.decode(content, text("encoding")?).map_err(invalid)?;
                 let name = match text("name")? {
-                    Some(name) => plain_name(name).map_err(fault)?,
+                    Some(name) => check_file_name(name).map_err(invalid)?,
                     None => parameter.to_owned(),
                 };
                 let content = Content::inline(&bytes);
-                Ok(File { parameter: parameter.to_owned(), name, content, max_bytes: None })
+                Ok(FileArgument { parameter: parameter.to_owned(), name, content, max_bytes: None })
             }
             (None, Some(uri)) if members.len() == 1 => {
-                let (path, name) = self.find(uri).map_err(fault)?;
+                let (path, name) = self.resolve(uri).map_err(invalid)?;
                 let (content, max_bytes) = (Content::Path(path), Some(self.max_bytes));
-                Ok(File { parameter: parameter.to_owned(), name, content, max_bytes })
+                Ok(FileArgument { parameter: parameter.to_owned(), name, content, max_bytes })
             }
-            _ => Err(fault(self.expected())),
+            _ => Err(invalid(self.expected())),
         }
     }
 
@@ -104,11 +104,11 @@ impl FileRule {
                 .map_err(|_| "`content` is not base64 (standard alphabet, padded)".to_owned())?,
             other => return Err(format!("`encoding` = \"{other}\": it is \"text\" or \"base64\"")),
         };
-        self.fits(bytes.len() as u64)?;
+        self.check_size(bytes.len() as u64)?;
         Ok(bytes)
     }
 
-    fn fits(&self, size: u64) -> Result<(), String> {
+    fn check_size(&self, size: u64) -> Result<(), String> {
         if size <= self.max_bytes {
             return Ok(());
         }
@@ -116,50 +116,50 @@ impl FileRule {
     }
 
     /// Resolves a URI to the real path of its file and the file's name.
-    fn find(&self, uri: &str) -> Result<(PathBuf, String), String> {
+    fn resolve(&self, uri: &str) -> Result<(PathBuf, String), String> {
         // The same error for a file outside the folders and for a missing one, so that clients cannot probe
         // for files.
-        let outside = || format!("{uri} is not a file under a folder that this parameter allows");
+        let not_allowed = || format!("{uri} is not a file under a folder that this parameter allows");
         if self.roots.is_empty() {
             return Err(self.expected());
         }
-        let path = path_of(uri)?;
-        let real = std::fs::canonicalize(&path).map_err(|_| outside())?;
-        let allows = |root: &PathBuf| std::fs::canonicalize(root).is_ok_and(|root| real.starts_with(root));
-        if !self.roots.iter().any(allows) {
-            return Err(outside());
+        let path = parse_file_uri(uri)?;
+        let real = std::fs::canonicalize(&path).map_err(|_| not_allowed())?;
+        let is_inside = |root: &PathBuf| std::fs::canonicalize(root).is_ok_and(|root| real.starts_with(root));
+        if !self.roots.iter().any(is_inside) {
+            return Err(not_allowed());
         }
         // Opened, so that the size of a file that was replaced by a link in the meantime is not disclosed.
         // The job's input is opened later.
-        let opened = SourceFile::new(&real, u64::MAX).open().map_err(|_| outside())?;
-        self.fits(opened.size())?;
-        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(outside)?;
-        Ok((real.clone(), plain_name(name)?))
+        let file = SourceFile::new(&real, u64::MAX).open().map_err(|_| not_allowed())?;
+        self.check_size(file.size())?;
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(not_allowed)?;
+        Ok((real.clone(), check_file_name(name)?))
     }
 }
 
 /// Returns the path that a `file:` URI names on this machine (RFC 8089).
-fn path_of(uri: &str) -> Result<PathBuf, String> {
-    let refused = || format!("{uri} is not a URI of a local file: write file:///absolute/path");
-    let rest = uri.strip_prefix("file://").ok_or_else(refused)?;
+fn parse_file_uri(uri: &str) -> Result<PathBuf, String> {
+    let invalid = || format!("{uri} is not a URI of a local file: write file:///absolute/path");
+    let rest = uri.strip_prefix("file://").ok_or_else(invalid)?;
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
     if !path.starts_with('/') || path.contains(['?', '#']) {
-        return Err(refused());
+        return Err(invalid());
     }
-    let decoded = percent_encoding::percent_decode_str(path).decode_utf8().map_err(|_| refused())?;
+    let decoded = percent_encoding::percent_decode_str(path).decode_utf8().map_err(|_| invalid())?;
     if decoded.contains('\0') {
-        return Err(refused());
+        return Err(invalid());
     }
     Ok(Path::new(decoded.as_ref()).to_path_buf())
 }
 
 /// Checks that a name is a plain file name, which cannot leave its folder.
-fn plain_name(name: &str) -> Result<String, String> {
-    let plain = !name.is_empty()
+fn check_file_name(name: &str) -> Result<String, String> {
+    let is_valid = !name.is_empty()
         && name.len() <= 255
         && !matches!(name, "." | "..")
         && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control());
-    if plain {
+    if is_valid {
         return Ok(name.to_owned());
     }
     Err("`name` must be a plain file name: no `/`, no `\\`, no control characters, at most 255 bytes"
@@ -170,13 +170,13 @@ fn plain_name(name: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    struct Place {
+    struct TestFolders {
         _folder: tempfile::TempDir,
         root: PathBuf,
         outside: PathBuf,
     }
 
-    fn place() -> Place {
+    fn test_folders() -> TestFolders {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         let (root, outside) = (base.join("in"), base.join("out"));
@@ -186,20 +186,20 @@ mod tests {
         }
         std::os::unix::fs::symlink(outside.join("a file.txt"), root.join("link")).unwrap();
         std::os::unix::fs::symlink(&outside, root.join("dir")).unwrap();
-        Place { _folder: folder, root, outside }
+        TestFolders { _folder: folder, root, outside }
     }
 
-    fn take(rule: &FileRule, value: Value) -> Result<File, String> {
-        rule.take("doc", &value)
+    fn parse(rule: &FileRule, value: Value) -> Result<FileArgument, String> {
+        rule.parse("doc", &value)
     }
 
     /// A file argument without a name gets the name of its parameter.
     #[test]
     fn file_content_is_text_or_base64() {
         let rule = FileRule { roots: vec![], max_bytes: 5 };
-        let file = take(&rule, json!({"content": "héy", "name": "a.txt"})).unwrap();
+        let file = parse(&rule, json!({"content": "héy", "name": "a.txt"})).unwrap();
         assert_eq!((file.name.as_str(), file.content), ("a.txt", Content::inline("héy".as_bytes())));
-        let file = take(&rule, json!({"content": "AAEC", "encoding": "base64"})).unwrap();
+        let file = parse(&rule, json!({"content": "AAEC", "encoding": "base64"})).unwrap();
         assert_eq!((file.name.as_str(), file.content), ("doc", Content::inline(&[0, 1, 2])));
     }
 
@@ -221,7 +221,7 @@ mod tests {
             (json!({"content": "", "name": "a\nb"}), "plain file name"),
             (json!({"uri": "file:///etc/passwd"}), "expected {\"content\""),
         ] {
-            let text = take(&rule, value.clone()).unwrap_err();
+            let text = parse(&rule, value.clone()).unwrap_err();
             assert!(text.starts_with("`doc`: ") && text.contains(part), "{value}: {text}");
         }
     }
@@ -229,36 +229,38 @@ mod tests {
     /// Links, parent folders and other schemes do not reach files outside the roots.
     #[test]
     fn file_uri_stays_below_roots() {
-        let place = place();
-        let rule = FileRule { roots: vec![place.root.clone()], max_bytes: 5 };
+        let folders = test_folders();
+        let rule = FileRule { roots: vec![folders.root.clone()], max_bytes: 5 };
         let uri = |path: &Path| format!("file://{}", path.display()).replace(' ', "%20");
-        let file = take(&rule, json!({"uri": uri(&place.root.join("a file.txt"))})).unwrap();
-        assert_eq!(file.content, Content::Path(place.root.join("a file.txt")));
+        let file = parse(&rule, json!({"uri": uri(&folders.root.join("a file.txt"))})).unwrap();
+        assert_eq!(file.content, Content::Path(folders.root.join("a file.txt")));
         assert_eq!(file.name, "a file.txt");
 
-        let not_there = place.outside.join("none");
+        let missing = folders.outside.join("none");
         for path in [
-            &place.outside.join("a file.txt"),
-            &not_there,
-            &place.root.join("../out/a file.txt"),
-            &place.root.join("link"),
-            &place.root.join("dir/a file.txt"),
-            &place.root,
-            &place.root.join("none"),
+            &folders.outside.join("a file.txt"),
+            &missing,
+            &folders.root.join("../out/a file.txt"),
+            &folders.root.join("link"),
+            &folders.root.join("dir/a file.txt"),
+            &folders.root,
+            &folders.root.join("none"),
             Path::new("/dev/null"),
         ] {
-            let text = take(&rule, json!({"uri": uri(path)})).unwrap_err();
+            let text = parse(&rule, json!({"uri": uri(path)})).unwrap_err();
             assert!(text.ends_with("is not a file under a folder that this parameter allows"), "{text}");
         }
-        let escaped = format!("file://{}/%2e%2e/out/a%20file.txt", place.root.display());
-        assert!(take(&rule, json!({"uri": escaped})).unwrap_err().contains("is not a file under"));
+        let escaped = format!("file://{}/%2e%2e/out/a%20file.txt", folders.root.display());
+        assert!(parse(&rule, json!({"uri": escaped})).unwrap_err().contains("is not a file under"));
         for uri in
             ["http://example.com/x", "file:relative", "file://host/x", "file:///x?y", "file:///%00", "/etc"]
         {
-            let text = take(&rule, json!({"uri": uri})).unwrap_err();
+            let text = parse(&rule, json!({"uri": uri})).unwrap_err();
             assert!(text.contains("is not a URI of a local file"), "{text}");
         }
-        std::fs::write(place.root.join("big"), "123456").unwrap();
-        assert!(take(&rule, json!({"uri": uri(&place.root.join("big"))})).unwrap_err().contains("6 bytes"));
+        std::fs::write(folders.root.join("big"), "123456").unwrap();
+        assert!(
+            parse(&rule, json!({"uri": uri(&folders.root.join("big"))})).unwrap_err().contains("6 bytes")
+        );
     }
 }

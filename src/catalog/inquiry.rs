@@ -19,12 +19,12 @@ pub struct Inquiry {
     /// The text for people: a template that may name parameters.
     pub message: String,
     /// The requested input.
-    pub wants: Wants,
+    pub input: InquiryInput,
 }
 
 /// The input that an inquiry requests.
 #[derive(Clone, Debug)]
-pub enum Wants {
+pub enum InquiryInput {
     /// A person fills in these parameters: by name, with the schema of each.
     Parameters(Map<String, Value>),
     /// A person visits a page.
@@ -49,10 +49,10 @@ pub enum Wants {
 impl Inquiry {
     /// Returns the parameters that an answer supplies.
     pub fn parameters(&self) -> Vec<&str> {
-        match &self.wants {
-            Wants::Parameters(schemas) => schemas.keys().map(String::as_str).collect(),
-            Wants::Page { .. } => Vec::new(),
-            Wants::Sampling { parameter, .. } | Wants::Roots { parameter } => vec![parameter],
+        match &self.input {
+            InquiryInput::Parameters(schemas) => schemas.keys().map(String::as_str).collect(),
+            InquiryInput::Page { .. } => Vec::new(),
+            InquiryInput::Sampling { parameter, .. } | InquiryInput::Roots { parameter } => vec![parameter],
         }
     }
 
@@ -64,8 +64,8 @@ impl Inquiry {
     /// Returns true if a call with these arguments needs an answer, where `answered` are the keys of
     /// answered inquiries.
     pub fn is_open(&self, arguments: &Map<String, Value>, answered: &[String]) -> bool {
-        let visits = matches!(self.wants, Wants::Page { .. });
-        !answered.contains(&self.key) && (visits || !self.missing(arguments).is_empty())
+        let is_page = matches!(self.input, InquiryInput::Page { .. });
+        !answered.contains(&self.key) && (is_page || !self.missing(arguments).is_empty())
     }
 
     /// Builds the question for the parameters that are missing in these arguments.
@@ -73,19 +73,19 @@ impl Inquiry {
         let message = environment()
             .render_str(&self.message, Serde(arguments))
             .unwrap_or_else(|_| self.message.clone());
-        let ask = match &self.wants {
-            Wants::Parameters(schemas) => {
+        let ask = match &self.input {
+            InquiryInput::Parameters(schemas) => {
                 let missing = self.missing(arguments);
-                let wanted: Map<String, Value> = schemas
+                let properties: Map<String, Value> = schemas
                     .iter()
                     .filter(|(name, _)| missing.contains(&name.as_str()))
                     .map(|(name, schema)| (name.clone(), schema.clone()))
                     .collect();
-                Ask::Form(json!({"type": "object", "properties": wanted, "required": missing}))
+                Ask::Form(json!({"type": "object", "properties": properties, "required": missing}))
             }
-            Wants::Page { url } => Ask::Url(url.clone()),
-            Wants::Sampling { request, .. } => Ask::Sampling(request.clone()),
-            Wants::Roots { .. } => Ask::Roots,
+            InquiryInput::Page { url } => Ask::Url(url.clone()),
+            InquiryInput::Sampling { request, .. } => Ask::Sampling(request.clone()),
+            InquiryInput::Roots { .. } => Ask::Roots,
         };
         Question { id: self.key.clone(), message, ask }
     }
@@ -93,19 +93,19 @@ impl Inquiry {
     /// Adds a valid answer to the arguments. A form fills in only parameters that are missing; model text and
     /// roots replace what is there.
     pub fn fill(&self, content: &Map<String, Value>, arguments: &mut Map<String, Value>) {
-        match &self.wants {
-            Wants::Parameters(schemas) => {
+        match &self.input {
+            InquiryInput::Parameters(schemas) => {
                 for (name, value) in content {
                     if schemas.contains_key(name) && !arguments.contains_key(name) {
                         arguments.insert(name.clone(), value.clone());
                     }
                 }
             }
-            Wants::Page { .. } => {}
-            Wants::Sampling { parameter, .. } => {
-                arguments.insert(parameter.clone(), said(content).into());
+            InquiryInput::Page { .. } => {}
+            InquiryInput::Sampling { parameter, .. } => {
+                arguments.insert(parameter.clone(), sampling_text(content).into());
             }
-            Wants::Roots { parameter } => {
+            InquiryInput::Roots { parameter } => {
                 let roots = content.get("roots").and_then(Value::as_array).into_iter().flatten();
                 let addresses = roots.filter_map(|root| root.get("uri").cloned()).collect();
                 arguments.insert(parameter.clone(), Value::Array(addresses));
@@ -115,7 +115,7 @@ impl Inquiry {
 }
 
 /// Returns the text of a `CreateMessageResult`: its text blocks, one per line.
-fn said(result: &Map<String, Value>) -> String {
+fn sampling_text(result: &Map<String, Value>) -> String {
     let text = |block: &Value| block.get("text").and_then(Value::as_str).map(str::to_owned);
     match result.get("content") {
         Some(Value::Array(blocks)) => blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n"),
@@ -132,15 +132,15 @@ mod tests {
         value.as_object().unwrap().clone()
     }
 
-    fn inquiry(wants: Wants) -> Inquiry {
-        Inquiry { key: "k".to_owned(), step: 1, optional: false, message: "For {{ env }}?".to_owned(), wants }
+    fn inquiry(input: InquiryInput) -> Inquiry {
+        Inquiry { key: "k".to_owned(), step: 1, optional: false, message: "For {{ env }}?".to_owned(), input }
     }
 
     /// Only the missing parameters are in the form, and only those are taken from the answer.
     #[test]
     fn inquiry_asks_only_missing_parameters() {
         let schemas = object(json!({"a": {"type": "string"}, "b": {"type": "integer"}}));
-        let inquiry = inquiry(Wants::Parameters(schemas));
+        let inquiry = inquiry(InquiryInput::Parameters(schemas));
         let mut arguments = object(json!({"a": "x", "env": "staging"}));
         assert!(inquiry.is_open(&arguments, &[]));
         let question = inquiry.question(&arguments);
@@ -155,7 +155,7 @@ mod tests {
     /// A page stays an open question until it was answered.
     #[test]
     fn inquiry_of_page_is_asked_once() {
-        let inquiry = inquiry(Wants::Page { url: "https://a.example".to_owned() });
+        let inquiry = inquiry(InquiryInput::Page { url: "https://a.example".to_owned() });
         assert!(inquiry.is_open(&Map::new(), &[]));
         assert!(!inquiry.is_open(&Map::new(), &["k".to_owned()]));
     }
@@ -164,13 +164,14 @@ mod tests {
     #[test]
     fn sampling_and_roots_fill_parameters() {
         let mut arguments = Map::new();
-        let sampling = inquiry(Wants::Sampling { request: Map::new(), parameter: "capital".to_owned() });
+        let sampling =
+            inquiry(InquiryInput::Sampling { request: Map::new(), parameter: "capital".to_owned() });
         sampling.fill(&object(json!({"content": {"type": "text", "text": "Paris"}})), &mut arguments);
         assert_eq!(arguments["capital"], "Paris");
         let blocks = json!({"content": [{"type": "text", "text": "Pa"}, {"type": "text", "text": "ris"}]});
         sampling.fill(&object(blocks), &mut arguments);
         assert_eq!(arguments["capital"], "Pa\nris");
-        let roots = inquiry(Wants::Roots { parameter: "roots".to_owned() });
+        let roots = inquiry(InquiryInput::Roots { parameter: "roots".to_owned() });
         roots.fill(&object(json!({"roots": [{"uri": "file:///a"}, {"name": "none"}]})), &mut arguments);
         assert_eq!(arguments["roots"], json!(["file:///a"]));
     }

@@ -9,14 +9,14 @@ pub const KEYWORD: &str = "x-mcp-header";
 
 /// A parameter that is repeated in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mirrored {
+pub struct MirroredParameter {
     /// The name of the header, without the common prefix.
     pub header: String,
     /// The property names that lead to the parameter, the outermost first.
     pub path: Vec<String>,
 }
 
-impl Mirrored {
+impl MirroredParameter {
     /// Returns the parameter's value in these arguments. Null counts as absent.
     pub fn value<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
         let step = |value: Option<&'a Value>, name: &String| value?.get(name);
@@ -29,42 +29,46 @@ impl Mirrored {
 /// # Errors
 /// If a name is not a valid header name, or is used twice. If a parameter is not text, a whole number or a
 /// boolean, or is not reached through `properties` alone. The text is for the author of the schema.
-pub fn all(schema: &Value) -> Result<Vec<Mirrored>, String> {
-    let mut found = Vec::new();
-    reachable(schema, &mut Vec::new(), &mut found)?;
-    let written = count(schema, false);
-    if written > found.len() {
+pub fn all(schema: &Value) -> Result<Vec<MirroredParameter>, String> {
+    let mut parameters = Vec::new();
+    collect(schema, &mut Vec::new(), &mut parameters)?;
+    let occurrences = count(schema, false);
+    if occurrences > parameters.len() {
         return Err(format!(
             "`{KEYWORD}` can stand only on properties that are reached through `properties` alone"
         ));
     }
-    for (index, mirrored) in found.iter().enumerate() {
+    for (index, mirrored) in parameters.iter().enumerate() {
         let name = &mirrored.header;
-        if found[..index].iter().any(|other| other.header.eq_ignore_ascii_case(name)) {
+        if parameters[..index].iter().any(|other| other.header.eq_ignore_ascii_case(name)) {
             return Err(format!(
                 "`{KEYWORD}` names the header {name:?} twice: headers know no upper and lower case"
             ));
         }
     }
-    Ok(found)
+    Ok(parameters)
 }
 
-fn reachable(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored>) -> Result<(), String> {
+fn collect(
+    schema: &Value,
+    path: &mut Vec<String>,
+    parameters: &mut Vec<MirroredParameter>,
+) -> Result<(), String> {
     if let Some(header) = schema.get(KEYWORD)
         && !path.is_empty()
     {
-        found.push(Mirrored { header: header_name(header, path)?, path: path.clone() });
+        parameters.push(MirroredParameter { header: header_name(header, path)?, path: path.clone() });
         let kind = schema.get("type").and_then(Value::as_str);
         if !matches!(kind, Some("string" | "integer" | "boolean")) {
-            let place = path.join(".");
+            let parameter_path = path.join(".");
             return Err(format!(
-                "`{place}`: `{KEYWORD}` needs a type of \"string\", \"integer\" or \"boolean\""
+                "`{parameter_path}`: `{KEYWORD}` needs a type of \"string\", \"integer\" or \"boolean\""
             ));
         }
     }
     for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         path.push(name.clone());
-        reachable(property, path, found)?;
+        collect(property, path, parameters)?;
         path.pop();
     }
     Ok(())
@@ -83,15 +87,15 @@ fn header_name(name: &Value, path: &[String]) -> Result<String, String> {
 }
 
 /// Counts how often the keyword occurs in a schema. Names of properties are not keywords.
-fn count(schema: &Value, names: bool) -> usize {
+fn count(schema: &Value, is_name_map: bool) -> usize {
     match schema {
         Value::Object(members) => members
             .iter()
             .map(|(key, value)| match key.as_str() {
-                KEYWORD if !names => 1,
-                "const" | "enum" | "default" | "examples" if !names => 0,
+                KEYWORD if !is_name_map => 1,
+                "const" | "enum" | "default" | "examples" if !is_name_map => 0,
                 "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
-                    if !names =>
+                    if !is_name_map =>
                 {
                     count(value, true)
                 }
@@ -116,25 +120,25 @@ mod tests {
             "x-mcp-header": {"type": "string"},
             "where": {"type": "object", "properties": {"zone": {"type": "integer", "x-mcp-header": "Zone"}}},
         }});
-        let found = all(&schema).unwrap();
-        let names: Vec<_> = found.iter().map(|m| (m.header.as_str(), m.path.join("."))).collect();
+        let parameters = all(&schema).unwrap();
+        let names: Vec<_> = parameters.iter().map(|m| (m.header.as_str(), m.path.join("."))).collect();
         assert_eq!(names, [("Region", "region".to_owned()), ("Zone", "where.zone".to_owned())]);
         let arguments = json!({"where": {"zone": 3}, "region": null});
-        assert_eq!(found[1].value(&arguments), Some(&json!(3)));
-        assert_eq!(found[0].value(&arguments), None);
+        assert_eq!(parameters[1].value(&arguments), Some(&json!(3)));
+        assert_eq!(parameters[0].value(&arguments), None);
     }
 
     /// A header that no client could send is an error of the tool's schema.
     #[test]
     fn unusable_mirrored_header_is_refused() {
-        let one = |schema: Value| json!({"type": "object", "properties": {"a": schema}});
+        let with_property = |schema: Value| json!({"type": "object", "properties": {"a": schema}});
         for (schema, part) in [
-            (one(json!({"type": "string", "x-mcp-header": ""})), "not the name of a header"),
-            (one(json!({"type": "string", "x-mcp-header": "a b"})), "not the name of a header"),
-            (one(json!({"type": "string", "x-mcp-header": 1})), "not the name of a header"),
-            (one(json!({"type": "number", "x-mcp-header": "A"})), "needs a type of"),
+            (with_property(json!({"type": "string", "x-mcp-header": ""})), "not the name of a header"),
+            (with_property(json!({"type": "string", "x-mcp-header": "a b"})), "not the name of a header"),
+            (with_property(json!({"type": "string", "x-mcp-header": 1})), "not the name of a header"),
+            (with_property(json!({"type": "number", "x-mcp-header": "A"})), "needs a type of"),
             (
-                one(json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}})),
+                with_property(json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}})),
                 "`properties` alone",
             ),
             (json!({"type": "object", "x-mcp-header": "A"}), "`properties` alone"),

@@ -6,7 +6,6 @@ mod argument;
 mod complexity;
 mod confirm;
 mod definition;
-mod faults;
 mod files;
 mod inquiry;
 mod mirrored;
@@ -16,17 +15,20 @@ mod resource;
 mod schema;
 mod sealed;
 mod template;
+mod violations;
 
 pub use address::Pattern;
 pub use argument::{Argument, Completion, Values};
 pub use confirm::Confirm;
-pub use definition::{COMPANIONS, ConfirmDefault, Definition, OnAbandon, TaskSupport, TermsRule};
+pub use definition::{COMPANION_TOOLS, ConfirmDefault, Definition, OnAbandon, TaskSupport, TermsRule};
 pub use files::FileRule;
-pub use inquiry::{Inquiry, Wants};
-pub use mirrored::{KEYWORD as HEADER_KEYWORD, Mirrored, all as mirrored};
-pub use prepare::{Consent, MAX_KEY, PrepareError, Request, is_somebody, on_behalf_of};
-pub use prompt::{Filled, Message, MessageTemplate, Part, Prompt, Prompts};
-pub use resource::{Annotations, Body, Card, Readable, Resource, ResourceTemplate, Resources, Role};
+pub use inquiry::{Inquiry, InquiryInput};
+pub use mirrored::{KEYWORD as HEADER_KEYWORD, MirroredParameter, all as mirrored};
+pub use prepare::{CallRequest, Consent, MAX_KEY_BYTES, PrepareError, is_authenticated, on_behalf_of};
+pub use prompt::{Message, MessageContent, MessageTemplate, Prompt, Prompts, RenderedMessage};
+pub use resource::{
+    Annotations, Body, ReadableResource, Resource, ResourceMetadata, ResourceTemplate, Resources, Role,
+};
 pub use schema::Schema;
 pub use template::Template;
 
@@ -41,13 +43,13 @@ use crate::access::{Rule, Rules};
 use crate::current::Current;
 use crate::offload::offload;
 use crate::seal::Seal;
-use crate::tasks::slots::{OF_OWNER, OF_OWNER_BY_TOOL};
+use crate::tasks::slots::{OWNER_PREFIX, TOOL_OWNER_SEPARATOR};
 use crate::tasks::store::SlotLimit;
 use crate::tasks::task::Spec;
 use crate::tasks::tools::{OpenedSpec, ToolCatalog};
 
 /// Maximum number of jobs in a slot of a tool, a backend or a group that was removed from the config.
-const LIMIT_OF_WHAT_IS_GONE: u32 = 1;
+const REMOVED_SLOT_LIMIT: u32 = 1;
 
 /// The catalog: tools in the order of their names, resources and prompts.
 #[derive(Debug)]
@@ -56,9 +58,9 @@ pub struct Catalog {
     resources: Arc<Resources>,
     prompts: Arc<Prompts>,
     limits: BTreeMap<String, Option<u32>>,
-    access: Rules,
+    removed_tool_rules: Rules,
     /// The tools whose tasks are accessible to other callers than their owners.
-    shared: Vec<(String, Rules)>,
+    shared_tools: Vec<(String, Rules)>,
     seal: Seal,
 }
 
@@ -86,7 +88,7 @@ pub struct Tool {
     /// Policy for the job of a plain call that disconnects before it is answered.
     pub on_abandon: OnAbandon,
     /// The parameters that clients repeat in HTTP headers.
-    pub mirrored: Vec<Mirrored>,
+    pub mirrored: Vec<MirroredParameter>,
     /// The access rules of the tool and its tasks.
     pub access: Rules,
     definition: Definition,
@@ -103,22 +105,30 @@ impl Catalog {
         };
         let tools = definitions.into_iter().map(tool).collect();
         let (resources, prompts) = Default::default();
-        let (access, shared) = (Rules::default(), shared(&tools));
-        Self { tools, resources, prompts, limits, access, shared, seal: seal.clone() }
+        let (removed_tool_rules, shared) = (Rules::default(), shared_tools(&tools));
+        Self {
+            tools,
+            resources,
+            prompts,
+            limits,
+            removed_tool_rules,
+            shared_tools: shared,
+            seal: seal.clone(),
+        }
     }
 
     /// Sets the access rules for tasks of tools that are no longer offered.
     #[must_use]
-    pub fn ruled_by(self, access: Rules) -> Self {
-        Self { access, ..self }
+    pub fn with_removed_tool_rules(self, rules: Rules) -> Self {
+        Self { removed_tool_rules: rules, ..self }
     }
 
     /// Adds resources and prompts. The description of a tool names the resources that belong to it.
-    pub fn with(mut self, resources: Resources, prompts: Prompts) -> Self {
+    pub fn with_content(mut self, resources: Resources, prompts: Prompts) -> Self {
         for tool in self.tools.values_mut() {
             let tool = Arc::get_mut(tool).expect("nobody else has the catalog yet");
-            for resource in resources.beside(&tool.name) {
-                let title = resource.card.title.as_ref().unwrap_or(&resource.card.name);
+            for resource in resources.for_tool(&tool.name) {
+                let title = resource.metadata.title.as_ref().unwrap_or(&resource.metadata.name);
                 let description = tool.description.get_or_insert_default();
                 let gap = if description.is_empty() { "" } else { "\n\n" };
                 description.push_str(&format!("{gap}See also the resource {}: {title}.", resource.uri));
@@ -130,21 +140,21 @@ impl Catalog {
     /// Returns a copy with additional tools and the limits of their slots. An additional tool with the name
     /// of an existing one is ignored.
     #[must_use]
-    pub fn and(&self, more: Vec<Definition>, limits: BTreeMap<String, Option<u32>>) -> Self {
+    pub fn with_tools(&self, definitions: Vec<Definition>, limits: BTreeMap<String, Option<u32>>) -> Self {
         let mut tools = self.tools.clone();
-        for definition in more {
+        for definition in definitions {
             let tool = Tool::new(definition, self.seal.clone());
             tools.entry(tool.name.clone()).or_insert_with(|| Arc::new(tool));
         }
         let mut all_limits = self.limits.clone();
         all_limits.extend(limits);
         Self {
-            shared: shared(&tools),
+            shared_tools: shared_tools(&tools),
             tools,
             resources: Arc::clone(&self.resources),
             prompts: Arc::clone(&self.prompts),
             limits: all_limits,
-            access: self.access.clone(),
+            removed_tool_rules: self.removed_tool_rules.clone(),
             seal: self.seal.clone(),
         }
     }
@@ -165,13 +175,13 @@ impl Catalog {
     }
 
     /// Returns up to `limit` tools that `of` accepts, in the order of their names, starting after `after`.
-    pub fn page(&self, after: Option<&str>, limit: usize, of: impl Fn(&Tool) -> bool) -> Vec<&Arc<Tool>> {
-        resource::page(&self.tools, after, limit, of)
+    pub fn page(&self, after: Option<&str>, limit: usize, filter: impl Fn(&Tool) -> bool) -> Vec<&Arc<Tool>> {
+        resource::page(&self.tools, after, limit, filter)
     }
 
     /// Returns true if every caller that is admitted may call all tools.
     pub fn is_open(&self) -> bool {
-        self.tools.values().all(|tool| tool.access.call == Rule::everybody())
+        self.tools.values().all(|tool| tool.access.call == Rule::any_caller())
     }
 
     /// Returns all tools, in the order of their names.
@@ -180,26 +190,26 @@ impl Catalog {
     }
 
     /// Returns the tools whose tasks other callers than the owner can access, and the rules for that.
-    pub fn shared(&self) -> &[(String, Rules)] {
-        &self.shared
+    pub fn shared_tools(&self) -> &[(String, Rules)] {
+        &self.shared_tools
     }
 
     /// Returns the access rules for tasks of a tool of this name, even if it is no longer offered.
     pub fn rules_of(&self, tool: &str) -> &Rules {
-        self.tools.get(tool).map_or(&self.access, |tool| &tool.access)
+        self.tools.get(tool).map_or(&self.removed_tool_rules, |tool| &tool.access)
     }
 }
 
 /// Returns the name of a per-owner slot without the owner's name; `None` for other slots.
-fn of_owner(slot: &str) -> Option<&str> {
-    if slot.starts_with(OF_OWNER) {
-        return Some(OF_OWNER);
+fn owner_slot_kind(slot: &str) -> Option<&str> {
+    if slot.starts_with(OWNER_PREFIX) {
+        return Some(OWNER_PREFIX);
     }
-    let at = slot.strip_prefix("tool:").and_then(|_| slot.find(OF_OWNER_BY_TOOL))?;
-    slot.get(..at + OF_OWNER_BY_TOOL.len())
+    let at = slot.strip_prefix("tool:").and_then(|_| slot.find(TOOL_OWNER_SEPARATOR))?;
+    slot.get(..at + TOOL_OWNER_SEPARATOR.len())
 }
 
-fn shared(tools: &BTreeMap<String, Arc<Tool>>) -> Vec<(String, Rules)> {
+fn shared_tools(tools: &BTreeMap<String, Arc<Tool>>) -> Vec<(String, Rules)> {
     let shared = tools.values().filter(|tool| tool.access.are_shared());
     shared.map(|tool| (tool.name.clone(), tool.access.clone())).collect()
 }
@@ -216,7 +226,7 @@ impl Tool {
             title: definition.title.clone(),
             description: definition.description.clone(),
             annotations: definition.annotations.clone(),
-            input_schema: definition.published.clone(),
+            input_schema: definition.client_schema.clone(),
             output_schema: definition.output.as_ref().map(|schema| schema.value().clone()),
             task_support: definition.task_support,
             result_bytes: definition.result_bytes,
@@ -236,7 +246,7 @@ impl ToolCatalog for Catalog {
         sealed::open(spec, &self.seal)
     }
 
-    async fn judge(&self, tool: &str, output: &Output) -> Result<(), String> {
+    async fn validate_output(&self, tool: &str, output: &Output) -> Result<(), String> {
         let Some(tool) = self.tools.get(tool) else { return Ok(()) };
         let Some(schema) = &tool.definition.output else { return Ok(()) };
         let Some(value) = &output.structured else {
@@ -256,17 +266,17 @@ impl ToolCatalog for Catalog {
 
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {
         let limit = |slot: &String| {
-            let limit = match of_owner(slot) {
+            let limit = match owner_slot_kind(slot) {
                 // A tool that still exists may have no per-owner limit any more: then the tool's own limit
                 // applies.
                 Some(kind) => {
-                    let of_tool = || self.limits.get(kind.strip_suffix(OF_OWNER_BY_TOOL)?);
-                    self.limits.get(kind).or_else(of_tool)
+                    let tool_limit = || self.limits.get(kind.strip_suffix(TOOL_OWNER_SEPARATOR)?);
+                    self.limits.get(kind).or_else(tool_limit)
                 }
                 None => self.limits.get(slot),
             };
             // A slot that was removed from the config had a limit, so it does not become unlimited.
-            let limit = limit.copied().unwrap_or(Some(LIMIT_OF_WHAT_IS_GONE))?;
+            let limit = limit.copied().unwrap_or(Some(REMOVED_SLOT_LIMIT))?;
             Some(SlotLimit { slot: slot.clone(), limit })
         };
         slots.iter().filter_map(limit).collect()
@@ -280,8 +290,8 @@ impl ToolCatalog for Current<Catalog> {
         self.get().open(spec)
     }
 
-    async fn judge(&self, tool: &str, output: &Output) -> Result<(), String> {
-        self.get().judge(tool, output).await
+    async fn validate_output(&self, tool: &str, output: &Output) -> Result<(), String> {
+        self.get().validate_output(tool, output).await
     }
 
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::sealed::Sealed;
+use super::sealed::SealedArguments;
 use super::{ConfirmDefault, Inquiry, OnAbandon, TermsRule, Tool};
 use crate::auth::{Identity, Principal};
 use crate::offload::offload;
@@ -18,15 +18,15 @@ use taskbridge_sdk::{OnBehalfOf, Question};
 
 /// How long an equal call of the same caller can attach to a task whose call was abandoned: its client
 /// disconnected before it received the task's id ([`crate::tasks::task::Undelivered`]).
-const ATTACH_WITHIN: Duration = Duration::from_secs(600);
+const ATTACH_WINDOW: Duration = Duration::from_secs(600);
 /// The scope of nonces: they are random, so no two callers share one.
-const NONCES: &str = "nonce";
+const NONCE_SCOPE: &str = "nonce";
 /// Maximum length of an idempotency key, in bytes.
-pub const MAX_KEY: usize = 255;
+pub const MAX_KEY_BYTES: usize = 255;
 
 /// The parts of a call that come from the request.
 #[derive(Clone)]
-pub struct Request {
+pub struct CallRequest {
     /// The caller.
     pub principal: Principal,
     /// The origin of the request.
@@ -41,7 +41,7 @@ pub struct Request {
     pub nonce: Option<String>,
     /// Set for a plain call, which waits for its result: the maximum wait. `None` for a call that returns a
     /// task.
-    pub waits: Option<Duration>,
+    pub timeout: Option<Duration>,
     /// Whether the client can be asked for consent.
     pub consent: Consent,
 }
@@ -59,12 +59,12 @@ pub enum Consent {
 }
 
 /// Omits the arguments, because they can contain secrets.
-impl std::fmt::Debug for Request {
+impl std::fmt::Debug for CallRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Request")
             .field("principal", &self.principal)
             .field("ttl", &self.ttl)
-            .field("waits", &self.waits)
+            .field("waits", &self.timeout)
             .field("consent", &self.consent)
             .finish_non_exhaustive()
     }
@@ -89,56 +89,59 @@ impl Tool {
     ///
     /// # Errors
     /// See [`PrepareError`].
-    pub async fn prepare(self: &Arc<Self>, request: Request) -> Result<Call, PrepareError> {
+    pub async fn prepare(self: &Arc<Self>, request: CallRequest) -> Result<Call, PrepareError> {
         let is_light = self.definition.input.is_light_for(&request.arguments);
         let tool = self.clone();
-        offload(is_light, move || tool.prepare_here(request)).await
+        offload(is_light, move || tool.prepare_sync(request)).await
     }
 
-    fn prepare_here(&self, request: Request) -> Result<Call, PrepareError> {
+    fn prepare_sync(&self, request: CallRequest) -> Result<Call, PrepareError> {
         let tool = &self.definition;
         let on_behalf_of = on_behalf_of(&request.principal).map_err(PrepareError::Caller)?;
         let scope = scope(&request);
-        let is_compared =
-            request.idempotency_key.is_some() || request.nonce.is_some() || request.waits.is_some();
-        let digest = if is_compared { self.digest(&request.arguments) } else { String::new() };
+        let needs_digest =
+            request.idempotency_key.is_some() || request.nonce.is_some() || request.timeout.is_some();
+        let digest = if needs_digest { self.digest(&request.arguments) } else { String::new() };
         let (arguments, sealed) = self.check(request.arguments).map_err(PrepareError::Arguments)?;
         self.check_inquired(&arguments).map_err(PrepareError::Arguments)?;
         let confirm = self.consent(&arguments, request.consent)?;
-        let once = match request.idempotency_key {
-            Some(key) => Some(once(scope.as_deref(), key, digest.clone()).map_err(PrepareError::Arguments)?),
+        let idempotency_key = match request.idempotency_key {
+            Some(key) => Some(
+                new_idempotency_key(scope.as_deref(), key, digest.clone())
+                    .map_err(PrepareError::Arguments)?,
+            ),
             None => request.nonce.map(|nonce| IdempotencyKey {
-                scope: NONCES.to_owned(),
+                scope: NONCE_SCOPE.to_owned(),
                 key: nonce,
                 digest: digest.clone(),
             }),
         };
-        let plain = request.waits.map(|waits| {
+        let blocking = request.timeout.map(|waits| {
             let (digest, attach_within) = match &scope {
-                Some(scope) => (self.seal.digest(&[scope.as_str(), &digest]), ATTACH_WITHIN),
+                Some(scope) => (self.seal.digest(&[scope.as_str(), &digest]), ATTACH_WINDOW),
                 // An anonymous call without a session cannot be matched to an earlier one, so its digest is
                 // unique.
                 None => (self.seal.nonce(), Duration::ZERO),
             };
             BlockingCall {
                 digest,
-                waits,
+                timeout: waits,
                 attach_within,
                 cancel_on_abandon: tool.on_abandon == OnAbandon::Cancel,
             }
         });
-        let named = |name: &String| match arguments.get(name) {
+        let task_reference = |name: &String| match arguments.get(name) {
             Some(Value::String(id)) => Some((name.clone(), TaskId::from_wire(id.as_str()))),
             _ => None,
         };
-        let references = tool.tasks.iter().filter_map(named).collect();
-        let (slots, most_kept) = match is_somebody(&request.principal) {
-            true => (self.slots_of(&request.principal), tool.most_kept),
+        let references = tool.task_parameters.iter().filter_map(task_reference).collect();
+        let (slots, quota) = match is_authenticated(&request.principal) {
+            true => (self.slots_of(&request.principal), tool.quota),
             false => (tool.slots.clone(), None),
         };
         Ok(Call {
             references,
-            most_kept,
+            quota,
             owner: request.principal.owner,
             origin: Origin { on_behalf_of, ..request.origin },
             tool: tool.name.clone(),
@@ -153,37 +156,37 @@ impl Tool {
             slots,
             when_full: tool.when_full,
             confirm,
-            once,
-            plain,
+            idempotency_key,
+            blocking,
         })
     }
 
     /// Returns the slots of a job of this caller. The owner's own slots come first, so that a caller who
     /// has used them up gets that reason.
     fn slots_of(&self, principal: &Principal) -> Vec<String> {
-        let own =
+        let owner_slots =
             self.definition.owner_slots.iter().map(|slot| format!("{slot}{}", principal.owner.as_str()));
-        own.chain(self.definition.slots.iter().cloned()).collect()
+        owner_slots.chain(self.definition.slots.iter().cloned()).collect()
     }
 
     /// Returns the arguments with defaults, and separately the sealed ones.
-    fn check(&self, arguments: Value) -> Result<(Map<String, Value>, Sealed), String> {
+    fn check(&self, arguments: Value) -> Result<(Map<String, Value>, SealedArguments), String> {
         let tool = &self.definition;
         let Value::Object(mut arguments) = arguments else {
             return Err("the arguments must be an object".to_owned());
         };
         tool.input.fill_defaults(&mut arguments);
-        let whole = Value::Object(arguments);
-        tool.input.check(&whole, "arguments", |name| self.hides(name))?;
-        let Value::Object(mut arguments) = whole else { unreachable!("it was made of an object") };
+        let object = Value::Object(arguments);
+        tool.input.check(&object, "arguments", |name| self.is_hidden(name))?;
+        let Value::Object(mut arguments) = object else { unreachable!("it was made of an object") };
 
-        let mut sealed = Sealed::default();
-        for (name, rule) in &tool.files {
+        let mut sealed = SealedArguments::default();
+        for (name, rule) in &tool.file_parameters {
             if let Some(value) = arguments.remove(name) {
-                sealed.files.push(rule.take(name, &value)?);
+                sealed.files.push(rule.parse(name, &value)?);
             }
         }
-        for name in &tool.sensitive {
+        for name in &tool.secret_parameters {
             if let Some(value) = arguments.remove(name) {
                 sealed.arguments.insert(name.clone(), value);
             }
@@ -207,8 +210,8 @@ impl Tool {
     }
 
     /// Returns true for parameters that messages must not show: secrets and the content of files.
-    fn hides(&self, name: &str) -> bool {
-        self.definition.sensitive.contains(name) || self.definition.files.contains_key(name)
+    fn is_hidden(&self, name: &str) -> bool {
+        self.definition.secret_parameters.contains(name) || self.definition.file_parameters.contains_key(name)
     }
 
     /// Returns the questions for omitted parameters, in the order in which they are asked.
@@ -220,10 +223,10 @@ impl Tool {
     /// the client cannot be asked.
     pub fn confirmation(&self, arguments: &Map<String, Value>) -> Option<(Question, ConfirmDefault)> {
         let confirm = self.definition.confirm.as_ref()?;
-        let mut shown = arguments.clone();
-        self.definition.input.fill_defaults(&mut shown);
-        shown.retain(|name, _| !self.hides(name));
-        Some((confirm.question(&shown), confirm.default))
+        let mut visible = arguments.clone();
+        self.definition.input.fill_defaults(&mut visible);
+        visible.retain(|name, _| !self.is_hidden(name));
+        Some((confirm.question(&visible), confirm.default))
     }
 
     /// Computes a digest of the tool, a call's arguments as sent, and its idempotency key.
@@ -300,31 +303,32 @@ impl TermsRule {
 /// # Errors
 /// If the identity exceeds the limits of [`OnBehalfOf`]; the text is for the caller.
 pub fn on_behalf_of(principal: &Principal) -> Result<Option<OnBehalfOf>, String> {
-    let Identity { name, issuer, subject, client, tenant, groups, scopes: _, claims: _ } = &*principal.who;
-    if *principal.who == Identity::default() {
+    let Identity { name, issuer, subject, client_id: client, tenant, groups, scopes: _, claims: _ } =
+        &*principal.identity;
+    if *principal.identity == Identity::default() {
         return Ok(None);
     }
     let (issuer, subject, client) = (issuer.clone(), subject.clone(), client.clone());
     let (tenant, groups) = (tenant.clone(), groups.clone());
-    let known = || subject.as_ref().or(client.as_ref()).cloned().unwrap_or_default();
-    let name = if name.is_empty() { known() } else { name.clone() };
-    OnBehalfOf { name, issuer, subject, client, tenant, groups }.checked().map(Some)
+    let fallback_name = || subject.as_ref().or(client.as_ref()).cloned().unwrap_or_default();
+    let name = if name.is_empty() { fallback_name() } else { name.clone() };
+    OnBehalfOf { name, issuer, subject, client, tenant, groups }.validate().map(Some)
 }
 
 /// Returns true if the caller was identified by credentials: limits per owner apply to such callers only.
-pub fn is_somebody(principal: &Principal) -> bool {
-    principal.identified && *principal.who != Identity::default()
+pub fn is_authenticated(principal: &Principal) -> bool {
+    principal.identified && *principal.identity != Identity::default()
 }
 
 /// Returns the scope of a call's idempotency: the owner, or the session of an anonymous caller.
-fn scope(request: &Request) -> Option<String> {
+fn scope(request: &CallRequest) -> Option<String> {
     if request.principal.identified {
         return Some(format!("owner:{}", request.principal.owner.as_str()));
     }
     request.origin.session.as_ref().map(|session| format!("session:{session}"))
 }
 
-fn once(scope: Option<&str>, key: String, digest: String) -> Result<IdempotencyKey, String> {
+fn new_idempotency_key(scope: Option<&str>, key: String, digest: String) -> Result<IdempotencyKey, String> {
     let Some(scope) = scope else {
         return Err(
             "an idempotency key needs a caller who can be told from others: set `single_user` or api keys \
@@ -332,8 +336,11 @@ fn once(scope: Option<&str>, key: String, digest: String) -> Result<IdempotencyK
                 .to_owned(),
         );
     };
-    if key.is_empty() || key.len() > MAX_KEY {
-        return Err(format!("an idempotency key has 1 to {MAX_KEY} bytes, and this one has {}", key.len()));
+    if key.is_empty() || key.len() > MAX_KEY_BYTES {
+        return Err(format!(
+            "an idempotency key has 1 to {MAX_KEY_BYTES} bytes, and this one has {}",
+            key.len()
+        ));
     }
     Ok(IdempotencyKey { scope: scope.to_owned(), key, digest })
 }

@@ -36,7 +36,7 @@ pub struct Message {
     /// The role of the speaker.
     pub role: Role,
     /// The content.
-    pub says: MessageTemplate,
+    pub content: MessageTemplate,
 }
 
 /// The content of a message.
@@ -54,16 +54,16 @@ pub enum MessageTemplate {
 
 /// A message with its arguments filled in.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Filled {
+pub struct RenderedMessage {
     /// The role of the speaker.
     pub role: Role,
     /// The content.
-    pub part: Part,
+    pub content: MessageContent,
 }
 
 /// The content of a filled message.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum MessageContent {
     /// A content block.
     Block(Content),
     /// The embedded resource at this address.
@@ -90,8 +90,13 @@ impl Prompts {
 
     /// Returns up to `limit` prompts that `of` accepts, in the order of their names, starting after
     /// `after`.
-    pub fn page(&self, after: Option<&str>, limit: usize, of: impl Fn(&Prompt) -> bool) -> Vec<&Arc<Prompt>> {
-        page(&self.0, after, limit, of)
+    pub fn page(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        filter: impl Fn(&Prompt) -> bool,
+    ) -> Vec<&Arc<Prompt>> {
+        page(&self.0, after, limit, filter)
     }
 }
 
@@ -106,19 +111,20 @@ impl Prompt {
     ///
     /// # Errors
     /// If arguments are invalid; the text lists each fault with the argument's name.
-    pub fn fill(&self, mut given: BTreeMap<String, String>) -> Result<Vec<Filled>, String> {
-        given.retain(|_, value| !value.is_empty());
+    pub fn render(&self, mut values: BTreeMap<String, String>) -> Result<Vec<RenderedMessage>, String> {
+        values.retain(|_, value| !value.is_empty());
         let mut faults = Vec::new();
-        if let Some(name) = given.keys().find(|name| self.argument(name).is_none()) {
-            let known: Vec<_> = self.arguments.iter().map(|known| format!("`{}`", known.name)).collect();
-            let known = if known.is_empty() { "it takes none".to_owned() } else { known.join(", ") };
-            faults.push(format!("`{name}` is unknown (known: {known})"));
+        if let Some(name) = values.keys().find(|name| self.argument(name).is_none()) {
+            let names: Vec<_> =
+                self.arguments.iter().map(|argument| format!("`{}`", argument.name)).collect();
+            let names = if names.is_empty() { "it takes none".to_owned() } else { names.join(", ") };
+            faults.push(format!("`{name}` is unknown (known: {names})"));
         }
         for argument in &self.arguments {
-            match (given.get(&argument.name), &argument.default) {
+            match (values.get(&argument.name), &argument.default) {
                 (Some(value), _) => faults.extend(argument.check(value).err()),
                 (None, Some(default)) => {
-                    given.insert(argument.name.clone(), default.clone());
+                    values.insert(argument.name.clone(), default.clone());
                 }
                 (None, None) if argument.required => faults.push(format!("`{}` is missing", argument.name)),
                 (None, None) => {}
@@ -127,22 +133,22 @@ impl Prompt {
         if !faults.is_empty() {
             return Err(faults.join("; "));
         }
-        self.messages.iter().map(|message| message.fill(&given)).collect()
+        self.messages.iter().map(|message| message.render(&values)).collect()
     }
 }
 
 impl Message {
-    fn fill(&self, given: &BTreeMap<String, String>) -> Result<Filled, String> {
-        let at = |template: &Template| {
-            let uri = template.render(given)?;
+    fn render(&self, values: &BTreeMap<String, String>) -> Result<RenderedMessage, String> {
+        let render_uri = |template: &Template| {
+            let uri = template.render(values)?;
             address::check(&uri).map(|()| uri)
         };
-        let part = match &self.says {
-            MessageTemplate::Text(template) => Part::Block(Content::text(template.render(given)?)),
-            MessageTemplate::Block(block) => Part::Block(block.clone()),
-            MessageTemplate::Embed(template) => Part::Embed(at(template)?),
-            MessageTemplate::Link(template) => Part::Link(at(template)?),
+        let content = match &self.content {
+            MessageTemplate::Text(template) => MessageContent::Block(Content::text(template.render(values)?)),
+            MessageTemplate::Block(block) => MessageContent::Block(block.clone()),
+            MessageTemplate::Embed(template) => MessageContent::Embed(render_uri(template)?),
+            MessageTemplate::Link(template) => MessageContent::Link(render_uri(template)?),
         };
-        Ok(Filled { role: self.role, part })
+        Ok(RenderedMessage { role: self.role, content })
     }
 }

@@ -17,13 +17,13 @@ use super::{Argument, Template};
 #[derive(Debug, Default)]
 pub struct Resources {
     fixed: BTreeMap<String, Arc<Resource>>,
-    patterns: BTreeMap<String, Arc<ResourceTemplate>>,
+    templates: BTreeMap<String, Arc<ResourceTemplate>>,
     by_uri: HashMap<String, Arc<Resource>>,
 }
 
 /// The metadata of a resource, or of all resources of a template.
 #[derive(Debug, Default)]
-pub struct Card {
+pub struct ResourceMetadata {
     /// Its name.
     pub name: String,
     /// Its title, for people.
@@ -62,7 +62,7 @@ pub enum Role {
 #[derive(Debug)]
 pub struct Resource {
     /// Its metadata.
-    pub card: Card,
+    pub metadata: ResourceMetadata,
     /// Its address.
     pub uri: String,
     /// Its content.
@@ -75,7 +75,7 @@ pub struct Resource {
 #[derive(Debug)]
 pub struct ResourceTemplate {
     /// The metadata of all of them.
-    pub card: Card,
+    pub metadata: ResourceMetadata,
     /// Their addresses.
     pub pattern: Pattern,
     /// The parameters of the address, in their order.
@@ -86,22 +86,22 @@ pub struct ResourceTemplate {
 
 /// A resource or a template that serves an address.
 #[derive(Clone, Copy, Debug)]
-pub enum Readable<'a> {
+pub enum ReadableResource<'a> {
     /// A resource with a fixed address.
-    One(&'a Resource),
+    Fixed(&'a Resource),
     /// A resource of a template.
-    Any(&'a ResourceTemplate),
+    Template(&'a ResourceTemplate),
 }
 
-impl<'a> Readable<'a> {
+impl<'a> ReadableResource<'a> {
     /// Returns the tools that it belongs to, or takes values from.
     pub fn tools(self) -> impl Iterator<Item = &'a str> {
-        let (tools, places) = match self {
-            Self::One(resource) => (&resource.tools[..], &[][..]),
-            Self::Any(template) => (&[][..], &template.parameters[..]),
+        let (tools, parameters) = match self {
+            Self::Fixed(resource) => (&resource.tools[..], &[][..]),
+            Self::Template(template) => (&[][..], &template.parameters[..]),
         };
-        let places = places.iter().filter_map(|place: &Argument| place.tool.as_deref());
-        tools.iter().map(String::as_str).chain(places)
+        let parameter_tools = parameters.iter().filter_map(|parameter: &Argument| parameter.tool.as_deref());
+        tools.iter().map(String::as_str).chain(parameter_tools)
     }
 }
 
@@ -127,17 +127,20 @@ impl Body {
 
 impl Resources {
     /// Creates the collection. Each resource must have a unique name and address.
-    pub fn new(fixed: Vec<Resource>, patterns: Vec<ResourceTemplate>) -> Self {
+    pub fn new(fixed: Vec<Resource>, templates: Vec<ResourceTemplate>) -> Self {
         let fixed: BTreeMap<_, _> =
-            fixed.into_iter().map(|resource| (resource.card.name.clone(), Arc::new(resource))).collect();
+            fixed.into_iter().map(|resource| (resource.metadata.name.clone(), Arc::new(resource))).collect();
         let by_uri = fixed.values().map(|resource| (resource.uri.clone(), Arc::clone(resource))).collect();
-        let patterns = patterns.into_iter().map(|each| (each.card.name.clone(), Arc::new(each))).collect();
-        Self { fixed, patterns, by_uri }
+        let templates = templates
+            .into_iter()
+            .map(|template| (template.metadata.name.clone(), Arc::new(template)))
+            .collect();
+        Self { fixed, templates, by_uri }
     }
 
     /// Returns the number of resources, including templates.
     pub fn count(&self) -> usize {
-        self.fixed.len() + self.patterns.len()
+        self.fixed.len() + self.templates.len()
     }
 
     /// Returns up to `limit` resources with a fixed address that `of` accepts, in the order of their names,
@@ -146,9 +149,9 @@ impl Resources {
         &self,
         after: Option<&str>,
         limit: usize,
-        of: impl Fn(&Resource) -> bool,
+        filter: impl Fn(&Resource) -> bool,
     ) -> Vec<&Arc<Resource>> {
-        page(&self.fixed, after, limit, of)
+        page(&self.fixed, after, limit, filter)
     }
 
     /// Returns the same kind of page for templates.
@@ -156,23 +159,23 @@ impl Resources {
         &self,
         after: Option<&str>,
         limit: usize,
-        of: impl Fn(&ResourceTemplate) -> bool,
+        filter: impl Fn(&ResourceTemplate) -> bool,
     ) -> Vec<&Arc<ResourceTemplate>> {
-        page(&self.patterns, after, limit, of)
+        page(&self.templates, after, limit, filter)
     }
 
     /// Returns the resource at this exact address.
-    pub fn at(&self, uri: &str) -> Option<&Arc<Resource>> {
+    pub fn get(&self, uri: &str) -> Option<&Arc<Resource>> {
         self.by_uri.get(uri)
     }
 
     /// Returns the template with this pattern.
     pub fn template(&self, pattern: &str) -> Option<&Arc<ResourceTemplate>> {
-        self.patterns.values().find(|template| template.pattern.text() == pattern)
+        self.templates.values().find(|template| template.pattern.text() == pattern)
     }
 
     /// Returns the resources that belong to a tool.
-    pub fn beside<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a Arc<Resource>> {
+    pub fn for_tool<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a Arc<Resource>> {
         self.fixed.values().filter(move |resource| resource.tools.iter().any(|name| name == tool))
     }
 
@@ -184,20 +187,23 @@ impl Resources {
     pub fn read(
         &self,
         uri: &str,
-        may: impl Fn(Readable<'_>) -> bool,
+        is_allowed: impl Fn(ReadableResource<'_>) -> bool,
     ) -> Result<Option<(&str, Body)>, String> {
-        if let Some(resource) = self.at(uri) {
-            let read = || (resource.card.mime_type.as_str(), resource.body.clone());
-            return Ok(may(Readable::One(resource)).then(read));
+        if let Some(resource) = self.get(uri) {
+            let content = || (resource.metadata.mime_type.as_str(), resource.body.clone());
+            return Ok(is_allowed(ReadableResource::Fixed(resource)).then(content));
         }
-        for template in self.patterns.values().filter(|template| may(Readable::Any(template))) {
+        for template in
+            self.templates.values().filter(|template| is_allowed(ReadableResource::Template(template)))
+        {
             let Some(values) = template.pattern.read(uri) else { continue };
-            if template.parameters.iter().any(|place| place.check(&values[&place.name]).is_err()) {
+            if template.parameters.iter().any(|parameter| parameter.check(&values[&parameter.name]).is_err())
+            {
                 continue;
             }
             let text = template.text.render(&values);
-            let text = text.map_err(|words| format!("resources.{}: {words}", template.card.name))?;
-            return Ok(Some((&template.card.mime_type, Body::Text(text))));
+            let text = text.map_err(|error| format!("resources.{}: {error}", template.metadata.name))?;
+            return Ok(Some((&template.metadata.mime_type, Body::Text(text))));
         }
         Ok(None)
     }
@@ -208,9 +214,9 @@ pub(super) fn page<'a, T>(
     all: &'a BTreeMap<String, Arc<T>>,
     after: Option<&str>,
     limit: usize,
-    of: impl Fn(&T) -> bool,
+    filter: impl Fn(&T) -> bool,
 ) -> Vec<&'a Arc<T>> {
     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let all = all.range::<str, _>((start, Bound::Unbounded)).map(|(_, one)| one);
-    all.filter(|one| of(one)).take(limit).collect()
+    let all = all.range::<str, _>((start, Bound::Unbounded)).map(|(_, entry)| entry);
+    all.filter(|entry| filter(entry)).take(limit).collect()
 }

@@ -6,8 +6,8 @@ use jsonschema::paths::LocationSegment;
 use jsonschema::{PatternOptions, ReferencingError, ValidationError, ValidationOptions, Validator};
 use serde_json::{Map, Value};
 
-use super::complexity::{self, Weight};
-use super::faults::{self, Naming};
+use super::complexity::{self, SchemaCost};
+use super::violations::{self, MessageContext};
 
 /// The supported values of `$schema`. The first is the default.
 const DRAFTS: [&str; 5] = [
@@ -18,14 +18,14 @@ const DRAFTS: [&str; 5] = [
     "http://json-schema.org/draft-04/schema",
 ];
 /// Maximum work of a check: rules times single values.
-const MOST_WORK: u64 = 3_000_000;
+const MAX_WORK: u64 = 3_000_000;
 /// Work that takes about a fifth of a millisecond.
-const LIGHT: u64 = 20_000;
+const LIGHT_WORK: u64 = 20_000;
 /// Maximum nesting of schemas times values: each level uses some of the stack.
-const DEEPEST: usize = 600;
+const MAX_DEPTH: usize = 600;
 
 /// Maximum size of a compiled pattern, in bytes.
-const LARGEST_PATTERN: usize = 1024 * 1024;
+const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 
 /// A compiled JSON Schema (2020-12 unless it names another draft) whose root is an object.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct Schema {
     value: Value,
     validator: Validator,
     /// The work of a check per value.
-    weight: Weight,
+    cost: SchemaCost,
 }
 
 impl Schema {
@@ -46,16 +46,16 @@ impl Schema {
         if value.get("type").and_then(Value::as_str) != Some("object") {
             return Err("the schema's own `type` must be \"object\"".to_owned());
         }
-        if let Some(named) = value.get("$schema") {
-            let is_known = |named: &str| DRAFTS.contains(&named.trim_end_matches('#'));
-            if !named.as_str().is_some_and(is_known) {
-                return Err(format!("`$schema` is {named}: it must be one of {}", DRAFTS.join(", ")));
+        if let Some(draft) = value.get("$schema") {
+            let is_known = |uri: &str| DRAFTS.contains(&uri.trim_end_matches('#'));
+            if !draft.as_str().is_some_and(is_known) {
+                return Err(format!("`$schema` is {draft}: it must be one of {}", DRAFTS.join(", ")));
             }
         }
-        let weight =
+        let cost =
             complexity::check(&value).map_err(|fault| format!("the schema is not simple enough: {fault}"))?;
-        let validator = options().build(&value).map_err(|error| not_a_schema(&error))?;
-        Ok(Self { value, validator, weight })
+        let validator = options().build(&value).map_err(|error| compile_error(&error))?;
+        Ok(Self { value, validator, cost })
     }
 
     /// Returns the schema as it was written.
@@ -85,36 +85,41 @@ impl Schema {
     /// # Errors
     /// If the value does not match: path, value and rule of each fault, up to five. Also if the check would
     /// take too long.
-    pub fn check(&self, value: &Value, whole: &str, hidden: impl Fn(&str) -> bool) -> Result<(), String> {
+    pub fn check(
+        &self,
+        value: &Value,
+        value_name: &str,
+        is_hidden: impl Fn(&str) -> bool,
+    ) -> Result<(), String> {
         let (size, depth) = (complexity::size(value), complexity::depth(value));
-        let Weight { work, chain, .. } = self.weight;
-        if size.saturating_mul(work) > MOST_WORK {
+        let SchemaCost { work, nesting, .. } = self.cost;
+        if size.saturating_mul(work) > MAX_WORK {
             return Err(format!(
-                "`{whole}`: it has the size of {size} single values, and {} can be held against this schema, which has up to \
+                "`{value_name}`: it has the size of {size} single values, and {} can be held against this schema, which has up to \
                  {work} rules for one value: send less",
-                MOST_WORK / work
+                MAX_WORK / work
             ));
         }
-        if depth.saturating_mul(chain) > DEEPEST {
+        if depth.saturating_mul(nesting) > MAX_DEPTH {
             return Err(format!(
-                "`{whole}`: it is nested {depth} levels deep, and {} can be held against this schema, which has up to {chain} \
+                "`{value_name}`: it is nested {depth} levels deep, and {} can be held against this schema, which has up to {nesting} \
                  schemas within each other for one value: nest it less",
-                DEEPEST / chain
+                MAX_DEPTH / nesting
             ));
         }
         if self.validator.is_valid(value) {
             return Ok(());
         }
-        let naming = Naming { whole, hidden: &hidden };
-        Err(faults::describe(&self.value, self.validator.draft(), value, &naming))
+        let context = MessageContext { value_name, is_hidden: &is_hidden };
+        Err(violations::describe(&self.value, self.validator.draft(), value, &context))
     }
 
     /// Returns true if a value matches and checking it is fast, so that it needs no thread of its own.
     /// Describing an invalid value can take a thousand times as long.
     pub fn is_light_for(&self, value: &Value) -> bool {
-        let Weight { work, chain, .. } = self.weight;
-        complexity::is_at_most(value, LIGHT / work.max(1))
-            && complexity::depth(value).saturating_mul(chain) <= DEEPEST
+        let SchemaCost { work, nesting, .. } = self.cost;
+        complexity::is_at_most(value, LIGHT_WORK / work.max(1))
+            && complexity::depth(value).saturating_mul(nesting) <= MAX_DEPTH
             && self.validator.is_valid(value)
     }
 }
@@ -125,11 +130,11 @@ pub(super) fn options<'o>() -> ValidationOptions<'o> {
         .offline()
         .should_validate_formats(true)
         // For any pattern, matching time is proportional to the length of the text.
-        .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN))
+        .with_pattern_options(PatternOptions::regex().size_limit(MAX_PATTERN_BYTES))
 }
 
 /// Returns the error's place in the schema, such as `properties.depth.maximum`.
-fn in_words(error: &ValidationError<'_>) -> String {
+fn schema_path(error: &ValidationError<'_>) -> String {
     let mut path = String::new();
     for segment in error.instance_path() {
         match segment {
@@ -145,7 +150,7 @@ fn in_words(error: &ValidationError<'_>) -> String {
     if path.is_empty() { "schema".to_owned() } else { path }
 }
 
-fn not_a_schema(error: &ValidationError<'_>) -> String {
+fn compile_error(error: &ValidationError<'_>) -> String {
     match error.kind() {
         ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
             return format!(
@@ -162,7 +167,7 @@ fn not_a_schema(error: &ValidationError<'_>) -> String {
         }
         false => "",
     };
-    format!("not a valid JSON Schema: `{}`: {error}{hint}", in_words(error))
+    format!("not a valid JSON Schema: `{}`: {error}{hint}", schema_path(error))
 }
 
 #[cfg(test)]
@@ -287,19 +292,19 @@ mod tests {
     /// A schema without `$schema` is read as the current draft.
     #[test]
     fn schema_uses_declared_draft() {
-        let of = |draft: Option<&str>| {
-            let above = json!({"type": "integer", "minimum": 1, "exclusiveMinimum": true});
-            let mut schema = json!({"type": "object", "properties": {"n": above}});
+        let compile = |draft: Option<&str>| {
+            let property = json!({"type": "integer", "minimum": 1, "exclusiveMinimum": true});
+            let mut schema = json!({"type": "object", "properties": {"n": property}});
             if let Some(draft) = draft {
                 schema["$schema"] = json!(draft);
             }
             Schema::compile(schema)
         };
-        let old = of(Some("http://json-schema.org/draft-04/schema#")).unwrap();
+        let old = compile(Some("http://json-schema.org/draft-04/schema#")).unwrap();
         assert!(old.check(&json!({"n": 2}), "it", |_| false).is_ok());
         assert!(old.check(&json!({"n": 1}), "it", |_| false).is_err());
         for draft in [None, Some("https://json-schema.org/draft/2020-12/schema")] {
-            assert!(of(draft).unwrap_err().contains("exclusiveMinimum"), "a number since draft 6");
+            assert!(compile(draft).unwrap_err().contains("exclusiveMinimum"), "a number since draft 6");
         }
         for draft in [
             "http://json-schema.org/draft-06/schema#",
@@ -313,17 +318,17 @@ mod tests {
     /// Patterns with backreferences, look-around or huge repetitions are refused.
     #[test]
     fn schema_pattern_takes_linear_time() {
-        let of = |pattern: &str| {
+        let compile = |pattern: &str| {
             let text = json!({"type": "string", "pattern": pattern});
             Schema::compile(json!({"type": "object", "properties": {"a": text}}))
         };
-        let bomb = of("^(([a-z])+.)+[A-Z]([a-z])+$").unwrap();
+        let bomb = compile("^(([a-z])+.)+[A-Z]([a-z])+$").unwrap();
         let text = json!({"a": "a".repeat(100_000)});
         assert!(bomb.check(&text, "it", |_| false).is_err());
         for pattern in ["(?=a)b", "(a)\\1", "((x{1000}){1000}){1000}"] {
-            let refused = of(pattern).unwrap_err();
-            assert!(refused.contains("properties.a.pattern"), "{refused}");
-            assert!(refused.contains("no look-around"), "{refused}");
+            let error = compile(pattern).unwrap_err();
+            assert!(error.contains("properties.a.pattern"), "{error}");
+            assert!(error.contains("no look-around"), "{error}");
         }
     }
 

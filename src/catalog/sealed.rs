@@ -15,18 +15,18 @@ use crate::tasks::tools::OpenedSpec;
 
 /// The sealed part of a call's arguments.
 #[derive(Default, Serialize, Deserialize)]
-pub(super) struct Sealed {
+pub(super) struct SealedArguments {
     /// The sensitive arguments.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(super) arguments: Map<String, Value>,
     /// The file arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) files: Vec<File>,
+    pub(super) files: Vec<FileArgument>,
 }
 
 /// One file argument.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct File {
+pub(super) struct FileArgument {
     /// See [`InputFile::parameter`].
     pub(super) parameter: String,
     /// See [`InputFile::name`].
@@ -63,11 +63,11 @@ impl Content {
     }
 }
 
-impl Sealed {
+impl SealedArguments {
     /// Returns the sealed form, if there is anything to seal.
     pub(super) fn seal(&self, seal: &Seal) -> Option<String> {
-        let empty = self.arguments.is_empty() && self.files.is_empty();
-        (!empty).then(|| seal.seal(Purpose::Arguments, self))
+        let is_empty = self.arguments.is_empty() && self.files.is_empty();
+        (!is_empty).then(|| seal.seal(Purpose::Arguments, self))
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn open(spec: &Spec, seal: &Seal) -> Result<OpenedSpec> {
     let Some(text) = &spec.sealed else {
         return Ok(OpenedSpec { arguments: spec.arguments.clone(), files: Vec::new() });
     };
-    let sealed: Sealed = seal.open(Purpose::Arguments, text).ok_or_else(|| {
+    let sealed: SealedArguments = seal.open(Purpose::Arguments, text).ok_or_else(|| {
         Error::config(
             "the call's sealed arguments cannot be opened: the seal key is not the one they were sealed with",
         )
@@ -87,12 +87,12 @@ pub(super) fn open(spec: &Spec, seal: &Seal) -> Result<OpenedSpec> {
     let mut files = Vec::with_capacity(sealed.files.len());
     for file in sealed.files {
         arguments.insert(file.parameter.clone(), Value::String(file.name.clone()));
-        files.push(InputFile { content: content(&file)?, parameter: file.parameter, name: file.name });
+        files.push(InputFile { content: file_content(&file)?, parameter: file.parameter, name: file.name });
     }
     Ok(OpenedSpec { arguments: Value::Object(arguments), files })
 }
 
-fn content(file: &File) -> Result<FileContent> {
+fn file_content(file: &FileArgument) -> Result<FileContent> {
     match &file.content {
         Content::Inline(text) => STANDARD
             .decode(text)

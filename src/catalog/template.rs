@@ -22,20 +22,20 @@ impl Template {
     pub fn new(text: String) -> Result<Self, String> {
         let environment = environment();
         let names = {
-            let template = environment.template_from_str(&text).map_err(|error| in_words(&error))?;
+            let template = environment.template_from_str(&text).map_err(|error| error_message(&error))?;
             let globals: BTreeSet<&str> = environment.globals().map(|(name, _)| name).collect();
             let names = template.undeclared_variables(false).into_iter();
             names.filter(|name| !globals.contains(name.as_str())).collect::<BTreeSet<String>>()
         };
         // An unknown filter is detected only on rendering.
-        let nothing: BTreeMap<&str, &str> = names.iter().map(|name| (name.as_str(), "")).collect();
-        if let Err(error) = environment.render_str(&text, Serde(&nothing))
+        let empty_values: BTreeMap<&str, &str> = names.iter().map(|name| (name.as_str(), "")).collect();
+        if let Err(error) = environment.render_str(&text, Serde(&empty_values))
             && matches!(
                 error.kind(),
                 ErrorKind::UnknownFilter | ErrorKind::UnknownTest | ErrorKind::UnknownFunction
             )
         {
-            return Err(in_words(&error));
+            return Err(error_message(&error));
         }
         Ok(Self { text, names })
     }
@@ -55,7 +55,7 @@ impl Template {
     /// # Errors
     /// If it cannot be rendered with these values.
     pub fn render(&self, values: &impl Serialize) -> Result<String, String> {
-        environment().render_str(&self.text, Serde(values)).map_err(|error| in_words(&error))
+        environment().render_str(&self.text, Serde(values)).map_err(|error| error_message(&error))
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) fn environment() -> Environment<'static> {
     environment
 }
 
-fn in_words(error: &minijinja::Error) -> String {
+fn error_message(error: &minijinja::Error) -> String {
     match error.detail() {
         Some(detail) => format!("{}: {detail}", error.kind()),
         None => error.kind().to_string(),

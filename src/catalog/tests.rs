@@ -9,7 +9,7 @@ use taskbridge_sdk::sim::Sim;
 use taskbridge_sdk::{FileContent, OnBehalfOf, Output, Registry, SourceFile};
 
 use super::Consent;
-use super::{Catalog, PrepareError, Request};
+use super::{CallRequest, Catalog, PrepareError};
 use crate::auth::{Identity, Principal};
 use crate::clock::System;
 use crate::seal::Seal;
@@ -66,21 +66,21 @@ fn catalog_in(dir: &Path) -> Catalog {
     let registry = Registry::new().with::<Sim>();
     let config =
         crate::config::parse(Path::new("x.toml"), dir, CONFIG, &registry, Some(Path::new("/state"))).unwrap();
-    Catalog::new(config.tools, config.limits, Seal::new(&[7; 32], System::entropy()))
+    Catalog::new(config.tools, config.slot_limits, Seal::new(&[7; 32], System::entropy()))
 }
 
 fn catalog() -> Catalog {
     catalog_in(Path::new("/etc/bridge"))
 }
 
-fn request(arguments: Value) -> Request {
-    Request {
+fn request(arguments: Value) -> CallRequest {
+    CallRequest {
         principal: Principal { owner: Owner::new("ann"), ..Principal::single_user() },
         origin: Origin::default(),
         arguments,
         ttl: None,
         idempotency_key: None,
-        waits: None,
+        timeout: None,
         consent: Consent::Impossible,
         nonce: None,
     }
@@ -90,7 +90,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
 
-fn prepare(catalog: &Catalog, tool: &str, request: Request) -> Result<Call, PrepareError> {
+fn prepare(catalog: &Catalog, tool: &str, request: CallRequest) -> Result<Call, PrepareError> {
     block_on(catalog.get(tool).unwrap().prepare(request))
 }
 
@@ -101,7 +101,7 @@ fn arguments_are_filled_in_and_checked() {
     assert_eq!(call.spec.target, json!({"delay_ms": 1}));
     assert_eq!((call.tool.as_str(), call.backend.as_str()), ("plain", "here"));
     assert_eq!(call.slots, ["tool:plain"]);
-    assert!(call.spec.sealed.is_none() && call.once.is_none() && call.plain.is_none());
+    assert!(call.spec.sealed.is_none() && call.idempotency_key.is_none() && call.blocking.is_none());
 
     for (arguments, expected) in [
         (json!({}), "`arguments`: \"path\" is a required property (rule `required`)"),
@@ -109,15 +109,16 @@ fn arguments_are_filled_in_and_checked() {
         (json!({"path": "/x", "depth": 10}), "`depth`: 10 is greater than the maximum of 9 (rule `maximum`)"),
         (json!([]), "the arguments must be an object"),
     ] {
-        let refused = prepare(&catalog(), "plain", request(arguments)).unwrap_err();
-        assert_eq!(refused.to_string(), expected);
+        let error = prepare(&catalog(), "plain", request(arguments)).unwrap_err();
+        assert_eq!(error.to_string(), expected);
     }
 }
 
 #[test]
 fn the_lifetime_is_clamped() {
-    let ttl = |asked: Option<u64>| {
-        let request = Request { ttl: asked.map(Duration::from_secs), ..request(json!({"path": "/"})) };
+    let ttl = |requested: Option<u64>| {
+        let request =
+            CallRequest { ttl: requested.map(Duration::from_secs), ..request(json!({"path": "/"})) };
         prepare(&catalog(), "plain", request).unwrap().terms.ttl.as_secs()
     };
     assert_eq!([ttl(None), ttl(Some(1)), ttl(Some(120)), ttl(Some(u64::MAX))], [3_600, 60, 120, 86_400]);
@@ -134,9 +135,9 @@ fn secrets_are_sealed_and_never_shown() {
     assert_eq!(catalog.open(&call.spec).unwrap().arguments, arguments);
 
     for arguments in [json!({"user": "bob", "token": "hunter2"}), json!({"token": "hunter2"})] {
-        let asked = request(arguments);
-        assert!(!format!("{asked:?}").contains("hunter2"));
-        let text = prepare(&catalog, "secret", asked).unwrap_err().to_string();
+        let call_request = request(arguments);
+        assert!(!format!("{call_request:?}").contains("hunter2"));
+        let text = prepare(&catalog, "secret", call_request).unwrap_err().to_string();
         assert!(!text.contains("hunter2"), "{text}");
     }
     // Another key, as after a store was replaced: the row is readable, and the secret is not.
@@ -177,28 +178,26 @@ fn call_files_cannot_be_forged() {
     // start of the job.
     let uri = json!({"doc": {"uri": format!("file://{}/a.txt", dir.display())}});
     let call = prepare(&catalog, "filed", request(uri)).unwrap();
-    let refused = || source(catalog.open(&call.spec).unwrap()).open().unwrap_err().to_string();
+    let open_error = || source(catalog.open(&call.spec).unwrap()).open().unwrap_err().to_string();
     std::fs::write(dir.join("a.txt"), "x".repeat(5000)).unwrap();
-    assert_eq!(refused(), "the file `a.txt` cannot be taken: a.txt has 5000 bytes, the limit is 100");
+    assert_eq!(open_error(), "the file `a.txt` cannot be taken: a.txt has 5000 bytes, the limit is 100");
     std::fs::remove_file(dir.join("a.txt")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", dir.join("a.txt")).unwrap();
-    assert_eq!(refused(), "the file `a.txt` is not there any more");
+    assert_eq!(open_error(), "the file `a.txt` is not there any more");
 }
 
 /// A client that cannot be asked is refused, unless the tool goes on without a confirmation.
 #[test]
 fn confirmation_is_asked_where_possible() {
     let catalog = catalog();
-    let asked = Request { consent: Consent::Ask, ..request(json!({"path": "/x"})) };
-    let question = prepare(&catalog, "asks", asked).unwrap().confirm.unwrap();
+    let call_request = CallRequest { consent: Consent::Ask, ..request(json!({"path": "/x"})) };
+    let question = prepare(&catalog, "asks", call_request).unwrap().confirm.unwrap();
     assert_eq!(question.message, "Delete /x?");
-    let refused = prepare(&catalog, "asks", request(json!({"path": "/x"}))).unwrap_err();
-    assert!(
-        matches!(refused, PrepareError::CannotAsk(_)) && refused.to_string().contains("nothing was started")
-    );
+    let error = prepare(&catalog, "asks", request(json!({"path": "/x"}))).unwrap_err();
+    assert!(matches!(error, PrepareError::CannotAsk(_)) && error.to_string().contains("nothing was started"));
     assert!(prepare(&catalog, "goes_on", request(json!({}))).unwrap().confirm.is_none());
-    let asked = Request { consent: Consent::Ask, ..request(json!({})) };
-    assert!(prepare(&catalog, "goes_on", asked).unwrap().confirm.is_some());
+    let call_request = CallRequest { consent: Consent::Ask, ..request(json!({})) };
+    assert!(prepare(&catalog, "goes_on", call_request).unwrap().confirm.is_some());
 }
 
 /// The digest depends on the caller or the session, and without both every call is distinct.
@@ -209,19 +208,20 @@ fn equal_calls_have_equal_digests() {
         let call = prepare(
             &catalog,
             tool,
-            Request {
-                principal: Principal { owner: Owner::new(owner), identified, ..Principal::anybody() },
+            CallRequest {
+                principal: Principal { owner: Owner::new(owner), identified, ..Principal::anonymous() },
                 origin: Origin { session: session.map(str::to_owned), ..Origin::default() },
                 idempotency_key: session.or(identified.then_some("")).map(|_| "k".to_owned()),
-                waits: Some(Duration::from_secs(1)),
+                timeout: Some(Duration::from_secs(1)),
                 consent: Consent::Ask,
                 ..request(serde_json::from_str(arguments).unwrap())
             },
         )
         .unwrap();
-        let once = call.once.map(|once| (once.scope, once.digest));
-        let plain = call.plain.unwrap();
-        (once, plain.digest, plain.attach_within.as_secs())
+        let idempotency_key =
+            call.idempotency_key.map(|idempotency_key| (idempotency_key.scope, idempotency_key.digest));
+        let blocking = call.blocking.unwrap();
+        (idempotency_key, blocking.digest, blocking.attach_within.as_secs())
     };
     let first = digests("plain", r#"{"path": "/x", "depth": 3}"#, "ann", true, None);
     assert_eq!(first.0.as_ref().unwrap().0, "owner:ann");
@@ -239,26 +239,26 @@ fn equal_calls_have_equal_digests() {
     assert_ne!((&first.0, &first.1), (&bob.0, &bob.1));
 
     // Without identity, calls are equal within a session only; without a session, never.
-    let nobody = |session| digests("plain", r#"{"path": "/x"}"#, "anonymous", false, session);
-    assert_eq!(nobody(Some("s")), nobody(Some("s")));
-    assert_eq!(nobody(Some("s")).0.unwrap().0, "session:s");
-    assert_ne!(nobody(Some("s")).1, nobody(Some("t")).1);
-    assert_ne!(nobody(None).1, nobody(None).1);
-    assert_eq!(nobody(None).2, 0);
+    let anonymous = |session| digests("plain", r#"{"path": "/x"}"#, "anonymous", false, session);
+    assert_eq!(anonymous(Some("s")), anonymous(Some("s")));
+    assert_eq!(anonymous(Some("s")).0.unwrap().0, "session:s");
+    assert_ne!(anonymous(Some("s")).1, anonymous(Some("t")).1);
+    assert_ne!(anonymous(None).1, anonymous(None).1);
+    assert_eq!(anonymous(None).2, 0);
 }
 
 /// The caller's name goes to the engine, and a name with control characters is refused.
 #[test]
 fn call_names_its_caller() {
     let catalog = catalog();
-    let whom = |who: Identity| {
-        let principal = Principal { who: Arc::new(who), ..Principal::anybody() };
-        let request = Request { principal, ..request(json!({"path": "/x"})) };
+    let on_behalf_of = |identity: Identity| {
+        let principal = Principal { identity: Arc::new(identity), ..Principal::anonymous() };
+        let request = CallRequest { principal, ..request(json!({"path": "/x"})) };
         prepare(&catalog, "plain", request).map(|call| call.origin.on_behalf_of)
     };
-    assert_eq!(whom(Identity::default()).unwrap(), None);
-    assert_eq!(whom(Identity::named("ann")).unwrap(), Some(OnBehalfOf::named("ann")));
-    let known = Identity {
+    assert_eq!(on_behalf_of(Identity::default()).unwrap(), None);
+    assert_eq!(on_behalf_of(Identity::named("ann")).unwrap(), Some(OnBehalfOf::named("ann")));
+    let identity = Identity {
         issuer: Some("https://id.example".to_owned()),
         subject: Some("7".to_owned()),
         tenant: Some("acme".to_owned()),
@@ -266,55 +266,55 @@ fn call_names_its_caller() {
         scopes: ["run".to_owned()].into(),
         ..Identity::default()
     };
-    let told = whom(known).unwrap().unwrap();
-    assert_eq!((told.name.as_str(), told.id().as_str()), ("7", "https://id.example#acme#7"));
-    assert!(told.groups.contains("data"));
+    let person = on_behalf_of(identity).unwrap().unwrap();
+    assert_eq!((person.name.as_str(), person.id().as_str()), ("7", "https://id.example#acme#7"));
+    assert!(person.groups.contains("data"));
     let client = Identity {
         issuer: Some("https://id.example".to_owned()),
-        client: Some("7".to_owned()),
+        client_id: Some("7".to_owned()),
         tenant: Some("acme".to_owned()),
         ..Identity::default()
     };
-    let told = whom(client).unwrap().unwrap();
-    assert_eq!((told.name.as_str(), told.id().as_str()), ("7", "https://id.example#acme#client_id=7"));
+    let person = on_behalf_of(client).unwrap().unwrap();
+    assert_eq!((person.name.as_str(), person.id().as_str()), ("7", "https://id.example#acme#client_id=7"));
 
-    let refused = whom(Identity::named("ann\r\nX-Role: admin")).unwrap_err();
-    assert!(matches!(refused, PrepareError::Caller(_)), "{refused}");
-    assert!(refused.to_string().starts_with("nothing was started: your name holds a control character"));
+    let error = on_behalf_of(Identity::named("ann\r\nX-Role: admin")).unwrap_err();
+    assert!(matches!(error, PrepareError::Caller(_)), "{error}");
+    assert!(error.to_string().starts_with("nothing was started: your name holds a control character"));
 }
 
 /// A key needs an identified caller and 1 to 255 bytes.
 #[test]
 fn idempotency_key_needs_identified_caller() {
-    let with = |identified, key: &str| {
-        let request = Request {
-            principal: Principal { owner: Owner::new("ann"), identified, ..Principal::anybody() },
+    let prepare_with_key = |identified, key: &str| {
+        let request = CallRequest {
+            principal: Principal { owner: Owner::new("ann"), identified, ..Principal::anonymous() },
             idempotency_key: Some(key.to_owned()),
             ..request(json!({"path": "/x"}))
         };
-        prepare(&catalog(), "plain", request).map(|_| ()).map_err(|refused| refused.to_string())
+        prepare(&catalog(), "plain", request).map(|_| ()).map_err(|error| error.to_string())
     };
-    assert_eq!(with(true, "k"), Ok(()));
-    assert!(with(true, "").unwrap_err().contains("1 to 255 bytes"));
-    assert!(with(true, &"k".repeat(256)).unwrap_err().contains("this one has 256"));
-    assert!(with(false, "k").unwrap_err().contains("needs a caller who can be told from others"));
+    assert_eq!(prepare_with_key(true, "k"), Ok(()));
+    assert!(prepare_with_key(true, "").unwrap_err().contains("1 to 255 bytes"));
+    assert!(prepare_with_key(true, &"k".repeat(256)).unwrap_err().contains("this one has 256"));
+    assert!(prepare_with_key(false, "k").unwrap_err().contains("needs a caller who can be told from others"));
 }
 
 /// A structured result that does not fit, or is missing, is reported.
 #[test]
 fn results_are_checked_against_output_schema() {
     let catalog = catalog();
-    let judge = |structured: Option<Value>| {
+    let validate = |structured: Option<Value>| {
         let output = Output { structured, ..Output::default() };
-        block_on(catalog.judge("typed", &output))
+        block_on(catalog.validate_output("typed", &output))
     };
-    assert_eq!(judge(Some(json!({"n": 1}))), Ok(()));
+    assert_eq!(validate(Some(json!({"n": 1}))), Ok(()));
     assert_eq!(
-        judge(Some(json!({"n": "x"}))),
+        validate(Some(json!({"n": "x"}))),
         Err("`n`: \"x\" is not of type \"integer\" (rule `type`)".to_owned())
     );
-    assert!(judge(None).unwrap_err().contains("gave no structured result"));
-    assert_eq!(block_on(catalog.judge("plain", &Output::default())), Ok(()));
+    assert!(validate(None).unwrap_err().contains("gave no structured result"));
+    assert_eq!(block_on(catalog.validate_output("plain", &Output::default())), Ok(()));
 }
 
 /// The pages are sorted by name, and the limits of slots that exist are known.
@@ -332,11 +332,11 @@ fn tools_are_listed_by_name() {
         limits.iter().map(|l| (l.slot.as_str(), l.limit)).collect::<Vec<_>>(),
         [("tool:plain", 2), ("tool:gone", 1)]
     );
-    let of_owner = ["owner:x", "tool:gone/owner:x", "tool:secret/owner:x"].map(str::to_owned);
+    let owner_slots = ["owner:x", "tool:gone/owner:x", "tool:secret/owner:x"].map(str::to_owned);
     assert_eq!(
-        catalog.limits(&of_owner).iter().map(|l| (l.slot.as_str(), l.limit)).collect::<Vec<_>>(),
+        catalog.limits(&owner_slots).iter().map(|l| (l.slot.as_str(), l.limit)).collect::<Vec<_>>(),
         [("owner:x", 500), ("tool:gone/owner:x", 1)]
     );
-    let published = &catalog.get("filed").unwrap().input_schema["properties"]["doc"];
-    assert_eq!(published["oneOf"][1]["required"], json!(["uri"]));
+    let client_schema = &catalog.get("filed").unwrap().input_schema["properties"]["doc"];
+    assert_eq!(client_schema["oneOf"][1]["required"], json!(["uri"]));
 }

@@ -10,7 +10,7 @@ use taskbridge_sdk::Registry;
 
 use super::operate::open;
 use super::store::runtime;
-use super::{File, counted, load, print};
+use super::{File, load, pluralize, print};
 use crate::audit::chain::Key;
 use crate::audit::put_aside;
 use crate::audit::verify::{Report, Verifier};
@@ -60,9 +60,9 @@ pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, Str
     match command {
         Command::Verify { log, anchor } => verify(registry, &log, anchor),
         Command::Show { log, event, task } => {
-            let wanted = Wanted { event, task };
-            each_line(registry, &log, |_, line, _| {
-                if wanted.has(line) {
+            let filter = LineFilter { event, task };
+            for_each_line(registry, &log, |_, line, _| {
+                if filter.matches(line) {
                     print(&format!("{}\n", String::from_utf8_lossy(line)));
                 }
             })?;
@@ -72,18 +72,18 @@ pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, Str
 }
 
 /// The filter of `show`.
-struct Wanted {
+struct LineFilter {
     event: Option<String>,
     task: Option<String>,
 }
 
-impl Wanted {
-    fn has(&self, line: &[u8]) -> bool {
+impl LineFilter {
+    fn matches(&self, line: &[u8]) -> bool {
         let Ok(line) = serde_json::from_slice::<serde_json::Value>(line) else { return false };
-        let is_task = |begins: &String| {
+        let is_task = |prefix: &String| {
             line["task"]["id"]
                 .as_str()
-                .is_some_and(|id| begins.starts_with(id) || id.starts_with(begins.as_str()))
+                .is_some_and(|id| prefix.starts_with(id) || id.starts_with(prefix.as_str()))
         };
         self.event.as_ref().is_none_or(|event| line["event"] == event.as_str())
             && self.task.as_ref().is_none_or(is_task)
@@ -104,13 +104,13 @@ fn files(registry: &Registry, log: &Log) -> Result<(Vec<PathBuf>, Key), String> 
         };
     }
     let config = config?;
-    let Some(place) = config.audit.file else {
+    let Some(log_file) = config.audit.file else {
         let file = config.file.display();
         return Err(format!("taskbridge: {file}: [audit] names no file: name the files of a log"));
     };
-    let unreadable = |error| format!("taskbridge: {}: {error}", place.path.display());
-    let mut files = put_aside(&place.path).map_err(unreadable)?;
-    files.push(place.path.clone());
+    let read_error = |error| format!("taskbridge: {}: {error}", log_file.path.display());
+    let mut files = put_aside(&log_file.path).map_err(read_error)?;
+    files.push(log_file.path.clone());
     Ok((files, config.audit.key))
 }
 
@@ -124,46 +124,46 @@ fn key(registry: &Registry, log: &Log) -> Result<Key, String> {
 
 /// Calls `line` for every line that is not empty, with its location, its bytes without the newline, and
 /// whether it has one.
-fn each_line(
+fn for_each_line(
     registry: &Registry,
     log: &Log,
-    mut line: impl FnMut(String, &[u8], bool),
+    mut visit: impl FnMut(String, &[u8], bool),
 ) -> Result<(), String> {
     if log.store {
         return runtime()?.block_on(async {
-            let opened = open(registry, &log.file).await?;
+            let context = open(registry, &log.file).await?;
             let mut after = 0;
             loop {
-                let lines = opened.lines.lines_after(after, PAGE).await;
+                let lines = context.audit_lines.lines_after(after, PAGE).await;
                 let lines = lines.map_err(|error| format!("taskbridge: {error}"))?;
                 let Some((last, _)) = lines.last() else { return Ok(()) };
                 after = *last;
                 for (n, text) in &lines {
-                    line(format!("the store:{n}"), text.as_bytes(), true);
+                    visit(format!("the store:{n}"), text.as_bytes(), true);
                 }
             }
         });
     }
     for path in &files(registry, log)?.0 {
-        let unreadable = |error| format!("taskbridge: {}: {error}", path.display());
-        let mut file = BufReader::new(OpenFile::open(path).map_err(unreadable)?);
+        let read_error = |error| format!("taskbridge: {}: {error}", path.display());
+        let mut file = BufReader::new(OpenFile::open(path).map_err(read_error)?);
         let mut bytes = Vec::new();
         for n in 1_u64.. {
             bytes.clear();
-            if file.read_until(b'\n', &mut bytes).map_err(unreadable)? == 0 {
+            if file.read_until(b'\n', &mut bytes).map_err(read_error)? == 0 {
                 break;
             }
-            let is_ended = bytes.last() == Some(&b'\n');
+            let has_newline = bytes.last() == Some(&b'\n');
             let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
             if !text.is_empty() {
-                line(format!("{}:{n}", shown(path)), text, is_ended);
+                visit(format!("{}:{n}", file_name(path)), text, has_newline);
             }
         }
     }
     Ok(())
 }
 
-fn shown(path: &Path) -> String {
+fn file_name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
@@ -171,39 +171,39 @@ fn verify(registry: &Registry, log: &Log, anchors: Vec<String>) -> Result<ExitCo
     let key = key(registry, log)?;
     let is_keyed = key.is_secret();
     let mut verifier = Verifier::new(key, anchors);
-    let mut is_open = false;
-    each_line(registry, log, |place, line, is_ended| {
-        verifier.line(place, line);
-        is_open = !is_ended;
+    let mut is_cut_off = false;
+    for_each_line(registry, log, |location, line, has_newline| {
+        verifier.line(location, line);
+        is_cut_off = !has_newline;
     })?;
-    let report = verifier.finish(is_open);
-    print(&told(&report, is_keyed));
+    let report = verifier.finish(is_cut_off);
+    print(&format_report(&report, is_keyed));
     Ok(if report.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn told(report: &Report, is_keyed: bool) -> String {
+fn format_report(report: &Report, is_keyed: bool) -> String {
     let mut text = String::new();
-    let mut line = |words: String| {
-        text.push_str(&words);
+    let mut line = |entry: String| {
+        text.push_str(&entry);
         text.push('\n');
     };
     for finding in &report.broken {
-        line(format!("BROKEN {}: {}", finding.place, finding.what));
+        line(format!("BROKEN {}: {}", finding.location, finding.what));
     }
     for note in &report.notes {
-        line(format!("note   {}: {}", note.place, note.what));
+        line(format!("note   {}: {}", note.location, note.what));
     }
     for head in report.heads.values() {
         line(format!("head   chain {} ends with line {}: {}", head.chain, head.seq, head.hash));
     }
-    let lines = counted(usize::try_from(report.lines).unwrap_or(usize::MAX), "line");
+    let lines = pluralize(usize::try_from(report.lines).unwrap_or(usize::MAX), "line");
     let by = if is_keyed { "with the key of the config" } else { "without a key" };
     line(match report.broken.len() {
         0 => format!(
             "{lines}, nothing changed, removed, moved or put in ({by}). Keep the head elsewhere: with --anchor it shows \
              whether the end was cut off"
         ),
-        n => format!("{lines}, {} ({by})", counted(n, "finding")),
+        n => format!("{lines}, {} ({by})", pluralize(n, "finding")),
     });
     text
 }

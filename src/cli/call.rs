@@ -92,18 +92,18 @@ pub(super) struct Options {
 }
 
 impl Options {
-    fn order(self, environment: Environment) -> Invocation {
-        let again = match &self.url {
+    fn into_invocation(self, environment: Environment) -> Invocation {
+        let watch_command = match &self.url {
             None => "taskbridge call".to_owned(),
             Some(url) => format!("taskbridge call --url {url}"),
         };
-        let errand = match (self.task, self.tool) {
+        let command = match (self.task, self.tool) {
             (Some(task), _) if self.cancel => ClientCommand::Cancel { task },
             (Some(task), _) => ClientCommand::Attach { task },
             (None, Some(tool)) if !self.list => ClientCommand::Call(client::Call {
                 tool,
-                words: self.arguments,
-                arguments: self.args,
+                assignments: self.arguments,
+                json_arguments: self.args,
                 ttl: self.ttl,
                 idempotency_key: self.idempotency_key,
                 detach: self.detach,
@@ -113,22 +113,22 @@ impl Options {
         Invocation {
             url: self.url.or(environment.url).unwrap_or_else(|| DEFAULT_URL.to_owned()),
             key: environment.key.map(|key| key.reveal().to_owned()),
-            errand,
+            command,
             json: self.json,
             quiet: self.quiet,
             save: self.save,
             timeout: self.timeout,
-            again,
+            watch_command,
         }
     }
 }
 
 /// Executes the call and returns the exit code.
 pub(super) fn call(options: Options) -> Result<ExitCode, String> {
-    let order = options.order(Environment::of_process());
+    let invocation = options.into_invocation(Environment::of_process());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("taskbridge: the system gives no events: {error}"))?;
-    let code = runtime.block_on(client::run(&order));
+    let code = runtime.block_on(client::run(&invocation));
     // A DNS lookup blocks its thread, and nothing can interrupt it.
     runtime.shutdown_background();
     Ok(ExitCode::from(code))

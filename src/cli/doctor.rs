@@ -7,8 +7,8 @@ use clap::Args;
 use taskbridge_sdk::{Finding, PolicyDocument, Registry, ToolTarget, Verdict};
 
 use super::store::runtime;
-use super::{File, complain, load, print};
-use crate::app::{CheckResult, DiscoveryFailure, counted, look_over, offers};
+use super::{File, load, print, print_error};
+use crate::app::{CheckResult, DiscoveryFailure, discover_tools, pluralize, run_checks};
 use crate::config::locate::Environment;
 use crate::config::{self, Config};
 
@@ -25,7 +25,7 @@ pub(super) struct Options {
 }
 
 #[derive(Args)]
-pub(super) struct Discovering {
+pub(super) struct DiscoverOptions {
     /// The backend; without one, all backends that support discovery.
     backend: Option<String>,
     #[command(flatten)]
@@ -37,38 +37,39 @@ pub(super) fn run(registry: &Registry, options: &Options) -> Result<ExitCode, St
     if options.policy {
         return policies(registry, &options.file).map(|()| ExitCode::SUCCESS);
     }
-    let all = match load(registry, &options.file, &Environment::of_process()) {
+    let results = match load(registry, &options.file, &Environment::of_process()) {
         Ok((config, _)) => {
             let program = program()?;
-            ended(look_over(&config, registry, &program))?
+            block_on(run_checks(&config, registry, &program))?
         }
-        Err(problems) => problems.lines().map(wrong_config).collect(),
+        Err(problems) => problems.lines().map(config_finding).collect(),
     };
     match options.json {
-        true => print(&format!("{:#}\n", serde_json::json!(all))),
-        false => print(&told(&all)),
+        true => print(&format!("{:#}\n", serde_json::json!(results))),
+        false => print(&format_results(&results)),
     }
-    let is_well = all.iter().all(|checked| checked.finding.verdict != Verdict::Fault);
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let has_passed = results.iter().all(|result| result.finding.verdict != Verdict::Fault);
+    Ok(if has_passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Prints the policies to standard output, and their roles to standard error, so that a single policy can be
 /// piped.
 fn policies(registry: &Registry, file: &File) -> Result<(), String> {
     let (config, _) = load(registry, file, &Environment::of_process())?;
-    let mut printed = false;
+    let mut has_printed = false;
     for (name, backend) in &config.backends {
         let Some(adapter) = registry.get(&backend.kind) else { continue };
-        let own = config.tools.iter().filter(|tool| tool.backend == *name);
-        let tools: Vec<ToolTarget> =
-            own.map(|tool| ToolTarget { tool: tool.name.clone(), target: tool.target.clone() }).collect();
-        for PolicyDocument { whose, document } in (adapter.policies)(&backend.fields, &tools) {
-            complain(&format!("backend `{name}`: {whose}"));
+        let backend_tools = config.tools.iter().filter(|tool| tool.backend == *name);
+        let tools: Vec<ToolTarget> = backend_tools
+            .map(|tool| ToolTarget { tool: tool.name.clone(), target: tool.target.clone() })
+            .collect();
+        for PolicyDocument { grantee, document } in (adapter.policies)(&backend.fields, &tools) {
+            print_error(&format!("backend `{name}`: {grantee}"));
             print(&format!("{document:#}\n"));
-            printed = true;
+            has_printed = true;
         }
     }
-    match printed {
+    match has_printed {
         true => Ok(()),
         false => Err("taskbridge: no backend of this config needs an IAM policy".to_owned()),
     }
@@ -76,81 +77,82 @@ fn policies(registry: &Registry, file: &File) -> Result<(), String> {
 
 /// Runs a future to completion. A thread that still blocks, such as a read from an unreachable file server,
 /// does not delay the exit of the process.
-fn ended<T>(work: impl Future<Output = T>) -> Result<T, String> {
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let runtime = runtime()?;
-    let done = runtime.block_on(work);
+    let result = runtime.block_on(work);
     runtime.shutdown_background();
-    Ok(done)
+    Ok(result)
 }
 
-fn wrong_config(problem: &str) -> CheckResult {
+fn config_finding(problem: &str) -> CheckResult {
     CheckResult { of: "config".to_owned(), finding: Finding::fault("file", problem, "mend it there") }
 }
 
-fn told(all: &[CheckResult]) -> String {
+fn format_results(results: &[CheckResult]) -> String {
     let mut text = String::new();
-    for CheckResult { of, finding: Finding { what, verdict, says, fix } } in all {
-        text.push_str(&format!("{verdict:<8} {of}: {what}: {says}\n"));
+    for CheckResult { of, finding: Finding { what: subject, verdict, says: message, fix } } in results {
+        text.push_str(&format!("{verdict:<8} {of}: {subject}: {message}\n"));
         for line in fix.iter().flat_map(|fix| fix.lines()) {
             text.push_str(&format!("         > {line}\n"));
         }
     }
-    let count = |wanted: Verdict| all.iter().filter(|checked| checked.finding.verdict == wanted).count();
+    let count = |verdict: Verdict| results.iter().filter(|result| result.finding.verdict == verdict).count();
     let (faults, warnings) =
-        (counted(count(Verdict::Fault), "fault"), counted(count(Verdict::Warning), "warning"));
+        (pluralize(count(Verdict::Fault), "fault"), pluralize(count(Verdict::Warning), "warning"));
     text.push_str(&format!("{faults}, {warnings}\n"));
     text
 }
 
 /// Prints the tools that backends offer.
-pub(super) fn discover(registry: &Registry, options: &Discovering) -> Result<(), String> {
+pub(super) fn discover(registry: &Registry, options: &DiscoverOptions) -> Result<(), String> {
     let (config, _) = load(registry, &options.file, &Environment::of_process())?;
     let program = program()?;
     if let Some(name) = options.backend.as_ref().filter(|name| !config.backends.contains_key(*name)) {
-        let known: Vec<&str> = config.backends.keys().map(String::as_str).collect();
+        let names: Vec<&str> = config.backends.keys().map(String::as_str).collect();
         return Err(format!(
             "taskbridge: there is no backend `{name}` in the config: it has {}",
-            known.join(", ")
+            names.join(", ")
         ));
     }
-    let (mut failed, mut answered) = (Vec::new(), 0);
+    let (mut errors, mut answered_count) = (Vec::new(), 0);
     for (name, backend) in &config.backends {
-        if options.backend.as_ref().is_some_and(|wanted| wanted != name) {
+        if options.backend.as_ref().is_some_and(|selected| selected != name) {
             continue;
         }
-        match ended(offers(&config, registry, &program, name, backend))? {
+        match block_on(discover_tools(&config, registry, &program, name, backend))? {
             Ok(tools) => {
-                answered += 1;
-                tools.iter().for_each(|tool| print(&pasted(registry, &config, name, tool)));
+                answered_count += 1;
+                tools.iter().for_each(|tool| print(&format_tool(registry, &config, name, tool)));
             }
             // Without a backend argument, a backend that has no discovery is skipped, unless `discover` is
             // configured for it.
             Err(DiscoveryFailure::Unable(error))
                 if options.backend.is_none() && backend.discover.is_none() =>
             {
-                complain(&format!("taskbridge: backend `{name}` is passed over: {error}"));
+                print_error(&format!("taskbridge: backend `{name}` is passed over: {error}"));
             }
             Err(DiscoveryFailure::Unable(error) | DiscoveryFailure::Failed(error)) => {
-                failed.push(format!("taskbridge: backend `{name}`: {error}"));
+                errors.push(format!("taskbridge: backend `{name}`: {error}"));
             }
         }
     }
-    if failed.is_empty() && answered == 0 {
-        failed.push(format!("taskbridge: {}: no backend can say what it offers", config.file.display()));
+    if errors.is_empty() && answered_count == 0 {
+        errors.push(format!("taskbridge: {}: no backend can say what it offers", config.file.display()));
     }
-    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
 }
 
 /// Formats a tool as config, or as a comment with the reason if that is impossible.
-fn pasted(
+fn format_tool(
     registry: &Registry,
     config: &Config,
     backend: &str,
     tool: &taskbridge_sdk::DiscoveredTool,
 ) -> String {
     let name = config.tool_rules.name(backend, tool);
-    let comment = |why: &str| format!("# `{name}` of backend `{backend}`: {}\n\n", why.replace('\n', "\n# "));
-    if config.tools.iter().any(|known| known.name == name) {
+    let comment =
+        |reason: &str| format!("# `{name}` of backend `{backend}`: {}\n\n", reason.replace('\n', "\n# "));
+    if config.tools.iter().any(|existing| existing.name == name) {
         return comment("the config has a tool of this name");
     }
     if let Err(problems) = config.tool_rules.read(registry, backend, tool) {
@@ -158,7 +160,7 @@ fn pasted(
     }
     match config::as_toml(&name, backend, tool) {
         Ok(text) => format!("{text}\n"),
-        Err(why) => comment(&format!("it cannot be written as TOML: {why}")),
+        Err(reason) => comment(&format!("it cannot be written as TOML: {reason}")),
     }
 }
 

@@ -22,16 +22,16 @@ use crate::tasks::audit::AuditLineStore;
 const CONNECTIONS: usize = 2;
 
 /// An open store, with the settings that commands need.
-pub(super) struct Opened {
+pub(super) struct OperatorContext {
     pub(super) store: Arc<dyn Survey>,
     /// The location of the store, for messages.
-    pub(super) place: String,
+    pub(super) location: String,
     /// The replica name under which this command writes.
-    pub(super) name: String,
+    pub(super) replica: String,
     /// True if histories are recorded.
-    pub(super) keeps: bool,
+    pub(super) history_enabled: bool,
     /// Retention of histories.
-    pub(super) history: Duration,
+    pub(super) history_retention: Duration,
     /// The receivers of notices about changes by a command.
     pub(super) receivers: Receivers,
     /// Lease duration of servers.
@@ -39,43 +39,43 @@ pub(super) struct Opened {
     /// Settings of the audit log.
     pub(super) audit: Settings,
     /// The audit log in the store.
-    pub(super) lines: Arc<dyn AuditLineStore>,
+    pub(super) audit_lines: Arc<dyn AuditLineStore>,
     /// The limit of each slot, in jobs; `None` is unlimited.
     pub(super) limits: BTreeMap<String, Option<u32>>,
 }
 
 /// Opens the store of the config.
-pub(super) async fn open(registry: &Registry, file: &File) -> Result<Opened, String> {
+pub(super) async fn open(registry: &Registry, file: &File) -> Result<OperatorContext, String> {
     let config: Config = load(registry, file, &Environment::of_process())?.0;
-    let place = config.store.database.to_string();
+    let location = config.store.database.to_string();
     let receivers = Receivers::new(config.notify);
-    let (store, lines): (Arc<dyn Survey>, Arc<dyn AuditLineStore>) = match config.store.database {
+    let (store, audit_lines): (Arc<dyn Survey>, Arc<dyn AuditLineStore>) = match config.store.database {
         Database::Sqlite(path) => {
-            let opened = SqliteStore::open_existing(&path, System::clock(), Mode::Threaded);
-            let store = Arc::new(opened.map_err(|error| format!("taskbridge: {error}"))?);
+            let result = SqliteStore::open_existing(&path, System::clock(), Mode::Threaded);
+            let store = Arc::new(result.map_err(|error| format!("taskbridge: {error}"))?);
             (Arc::clone(&store) as _, store)
         }
-        Database::Postgres(place) => {
-            let place = place.migrated_by_hand().with_connections(CONNECTIONS);
-            let opened = PostgresStore::open(place, StoreClock::Database).await;
-            let store = Arc::new(opened.map_err(|error| format!("taskbridge: {error}"))?);
+        Database::Postgres(connection) => {
+            let connection = connection.without_migration().with_connections(CONNECTIONS);
+            let result = PostgresStore::open(connection, StoreClock::Database).await;
+            let store = Arc::new(result.map_err(|error| format!("taskbridge: {error}"))?);
             (Arc::clone(&store) as _, store)
         }
     };
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let audit = config.audit;
-    let (history, lease) = (config.store.history, config.reconciler.lease);
-    let name = format!("operator@{node}");
-    Ok(Opened {
+    let (history_retention, lease) = (config.store.history, config.reconciler.lease);
+    let replica = format!("operator@{node}");
+    Ok(OperatorContext {
         store,
-        place,
-        name,
-        keeps: !history.is_zero(),
-        history,
+        location,
+        replica,
+        history_enabled: !history_retention.is_zero(),
+        history_retention,
         receivers,
         lease,
         audit,
-        lines,
-        limits: config.limits,
+        audit_lines,
+        limits: config.slot_limits,
     })
 }

@@ -7,14 +7,14 @@ use clap::Subcommand;
 use taskbridge_sdk::Registry;
 use tokio::runtime::Runtime;
 
-use super::operate::{Opened, open};
+use super::operate::{OperatorContext, open};
 use super::{File, load, print};
-use crate::app::counted;
+use crate::app::pluralize;
 use crate::config::Database;
 use crate::config::locate::Environment;
 use crate::store::check::{self, Expectations, Finding};
 use crate::store::copy;
-use crate::store::postgres::{self, ConnectionConfig, Migrated};
+use crate::store::postgres::{self, ConnectionConfig, MigrationReport};
 use crate::tasks::store::StoreError;
 
 #[derive(Subcommand)]
@@ -55,21 +55,21 @@ fn sqlite(text: &str) -> Result<PathBuf, String> {
 pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, String> {
     match command {
         Command::Copy { from, to } => {
-            let place = place(registry, &File { config: Some(to) })?;
-            let copied = block_on(copy::from_sqlite(&from, place.clone()))?;
-            let file = shown(&from);
-            print(&match copied {
-                Some(copied) => {
-                    format!("copied {file} to {place}: {copied}\n{file} is not served any more\n")
+            let database = postgres_config(registry, &File { config: Some(to) })?;
+            let result = block_on(copy::from_sqlite(&from, database.clone()))?;
+            let file = display_path(&from);
+            print(&match result {
+                Some(result) => {
+                    format!("copied {file} to {database}: {result}\n{file} is not served any more\n")
                 }
-                None => format!("{place} has the copy of {file} already; {file} is not served any more\n"),
+                None => format!("{database} has the copy of {file} already; {file} is not served any more\n"),
             });
             Ok(ExitCode::SUCCESS)
         }
         Command::Reopen { file } => {
-            let was = copy::reopen(&file).map_err(|error| format!("taskbridge: {error}"))?;
-            let file = shown(&file);
-            print(&if was {
+            let was_copied = copy::reopen(&file).map_err(|error| format!("taskbridge: {error}"))?;
+            let file = display_path(&file);
+            print(&if was_copied {
                 format!("{file} is served again\n")
             } else {
                 format!("{file} was not copied: nothing to do\n")
@@ -86,53 +86,58 @@ pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, Str
 /// Number of rows that are read at a time.
 const PAGE: usize = 500;
 
-async fn check(opened: &Opened) -> Result<ExitCode, String> {
-    let told = |error: StoreError| format!("taskbridge: {error}");
-    let store = &opened.store;
-    let now = store.now().await.map_err(told)?;
-    let terms =
-        Expectations { now, lease: opened.lease, history: opened.history, limits: opened.limits.clone() };
-    let mut found = check::strays(&store.related_records().await.map_err(told)?, &terms);
+async fn check(context: &OperatorContext) -> Result<ExitCode, String> {
+    let error_text = |error: StoreError| format!("taskbridge: {error}");
+    let store = &context.store;
+    let now = store.now().await.map_err(error_text)?;
+    let expectations = Expectations {
+        now,
+        lease: context.lease,
+        history: context.history_retention,
+        limits: context.limits.clone(),
+    };
+    let mut findings =
+        check::check_related_records(&store.related_records().await.map_err(error_text)?, &expectations);
     let (mut count, mut after) = (0, String::new());
     loop {
-        let rows = store.rows(&after, PAGE).await.map_err(told)?;
+        let rows = store.rows(&after, PAGE).await.map_err(error_text)?;
         let Some(last) = rows.last() else { break };
         after.clone_from(&last.id);
         count += rows.len();
-        found.extend(rows.iter().flat_map(|row| check::row(row, &terms)));
+        findings.extend(rows.iter().flat_map(|row| check::check_row(row, &expectations)));
     }
-    for Finding { row, wrong, means, todo } in &found {
-        print(&format!("{row}: {wrong}\n  means: {means}\n  do:    {todo}\n"));
+    for Finding { row, problem, consequence, fix } in &findings {
+        print(&format!("{row}: {problem}\n  means: {consequence}\n  do:    {fix}\n"));
     }
-    let place = &opened.place;
-    match found.len() {
-        0 => print(&format!("{place}: {}, nothing wrong\n", counted(count, "task"))),
-        n => print(&format!("{place}: {}, {}\n", counted(count, "task"), counted(n, "finding"))),
+    let location = &context.location;
+    match findings.len() {
+        0 => print(&format!("{location}: {}, nothing wrong\n", pluralize(count, "task"))),
+        n => print(&format!("{location}: {}, {}\n", pluralize(count, "task"), pluralize(n, "finding"))),
     }
-    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn shown(path: &Path) -> impl std::fmt::Display {
+fn display_path(path: &Path) -> impl std::fmt::Display {
     path.display()
 }
 
 /// Migrates the schema to the current version.
 pub(super) fn migrate(registry: &Registry, file: &File) -> Result<(), String> {
-    let place = place(registry, file)?;
-    let Migrated { before, after, made } = block_on(postgres::migrate(&place))?;
-    if made.is_empty() {
-        print(&format!("{place}: up to date, version {after}\n"));
+    let database = postgres_config(registry, file)?;
+    let MigrationReport { before, after, applied } = block_on(postgres::migrate(&database))?;
+    if applied.is_empty() {
+        print(&format!("{database}: up to date, version {after}\n"));
     } else {
-        print(&format!("{place}: from version {before} to {after}: {}\n", made.join(", ")));
+        print(&format!("{database}: from version {before} to {after}: {}\n", applied.join(", ")));
     }
     Ok(())
 }
 
 /// Returns the PostgreSQL database of a config.
-fn place(registry: &Registry, file: &File) -> Result<ConnectionConfig, String> {
+fn postgres_config(registry: &Registry, file: &File) -> Result<ConnectionConfig, String> {
     let config = load(registry, file, &Environment::of_process())?.0;
     match config.store.database {
-        Database::Postgres(place) => Ok(place),
+        Database::Postgres(connection) => Ok(connection),
         Database::Sqlite(path) => Err(format!(
             "taskbridge: {}: [store] names the SQLite file {}, which each server brings up to date by itself: set kind = \
              \"postgres\" and `url`",

@@ -14,17 +14,17 @@ use taskbridge_sdk::{Error, Output, Registry, Result as JobResult, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use self::filter::Filter;
-use self::view::View;
-use super::operate::{Opened, open};
+use self::view::TaskView;
+use super::operate::{OperatorContext, open};
 use super::store::runtime;
-use super::{File, complain, print};
-use crate::app::counted;
+use super::{File, print, print_error};
+use crate::app::pluralize;
 use crate::audit::{AuditDependencies, Auditor, RequestContext};
 use crate::clock::{self, System};
 use crate::seal::Seal;
 use crate::store::survey::SurveyRow;
 use crate::tasks::history::HistoryRecorder;
-use crate::tasks::machine::{Cancel, Event};
+use crate::tasks::machine::{CancelMode, Event};
 use crate::tasks::meter::Unmetered;
 use crate::tasks::store::{Holder, Lease, SlotLimit, StoreError};
 use crate::tasks::task::{Job, Outcome, Spec, Task, TaskId};
@@ -37,7 +37,7 @@ use crate::tasks::watch::ChangeNotifier;
 const PAGE: usize = 500;
 
 /// Minimum length of an id prefix. A shorter one may match another task tomorrow.
-const SHORTEST: usize = 4;
+const MIN_PREFIX_CHARS: usize = 4;
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -52,13 +52,13 @@ pub(super) enum Command {
         json: bool,
     },
     /// Show one task and its history.
-    Show(One),
+    Show(TaskOptions),
     /// Cancel a task: its state changes immediately, and a server stops its job.
-    Cancel(One),
+    Cancel(TaskOptions),
     /// Retry a failed start, cancellation or answer now, or poll the job now.
-    RetryNow(One),
+    RetryNow(TaskOptions),
     /// End an unfinished task with an unknown outcome, without a call to its engine: its job may continue.
-    Abandon(One),
+    Abandon(TaskOptions),
     /// Print tasks with their histories as JSON lines, without arguments, results and answers.
     Export {
         #[command(flatten)]
@@ -69,7 +69,7 @@ pub(super) enum Command {
 }
 
 #[derive(Args)]
-pub(super) struct One {
+pub(super) struct TaskOptions {
     /// The task's id, or a unique prefix of it.
     id: String,
     #[command(flatten)]
@@ -82,10 +82,10 @@ pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, Str
         match command {
             Command::List { file, filter, json } => list(&open(registry, &file).await?, &filter, json).await,
             Command::Export { file, filter } => export(&open(registry, &file).await?, &filter).await,
-            Command::Show(one) => show(&open(registry, &one.file).await?, &one.id).await,
-            Command::Cancel(one) => cancel(&open(registry, &one.file).await?, &one.id).await,
-            Command::RetryNow(one) => retry(&open(registry, &one.file).await?, &one.id).await,
-            Command::Abandon(one) => abandon(&open(registry, &one.file).await?, &one.id).await,
+            Command::Show(options) => show(&open(registry, &options.file).await?, &options.id).await,
+            Command::Cancel(options) => cancel(&open(registry, &options.file).await?, &options.id).await,
+            Command::RetryNow(options) => retry(&open(registry, &options.file).await?, &options.id).await,
+            Command::Abandon(options) => abandon(&open(registry, &options.file).await?, &options.id).await,
         }
     })
 }
@@ -95,40 +95,43 @@ fn store_error_text(error: StoreError) -> String {
 }
 
 /// Returns all rows that match the filter, newest first. Prints the number of rows that cannot be parsed.
-async fn found(opened: &Opened, filter: &Filter) -> Result<(Vec<View>, Timestamp), String> {
-    let now = opened.store.now().await.map_err(store_error_text)?;
+async fn load_views(
+    context: &OperatorContext,
+    filter: &Filter,
+) -> Result<(Vec<TaskView>, Timestamp), String> {
+    let now = context.store.now().await.map_err(store_error_text)?;
     let (mut views, mut after, mut unreadable) = (Vec::new(), String::new(), 0);
     loop {
-        let rows = opened.store.rows(&after, PAGE).await.map_err(store_error_text)?;
+        let rows = context.store.rows(&after, PAGE).await.map_err(store_error_text)?;
         let Some(last) = rows.last() else { break };
         after.clone_from(&last.id);
         for row in &rows {
             match &row.task {
-                Ok(task) if filter.passes(task, now) => views.push(View::of(row, task)),
+                Ok(task) if filter.matches(task, now) => views.push(TaskView::of(row, task)),
                 Ok(_) => {}
                 Err(_) => unreadable += 1,
             }
         }
     }
     if unreadable > 0 {
-        complain(&format!(
+        print_error(&format!(
             "taskbridge: {} cannot be understood, and nothing is shown of that: `taskbridge store check` says more",
-            counted(unreadable, "row")
+            pluralize(unreadable, "row")
         ));
     }
     views.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
     Ok((views, now))
 }
 
-async fn list(opened: &Opened, filter: &Filter, json: bool) -> Result<ExitCode, String> {
-    let (views, now) = found(opened, filter).await?;
+async fn list(context: &OperatorContext, filter: &Filter, json: bool) -> Result<ExitCode, String> {
+    let (views, now) = load_views(context, filter).await?;
     if json {
         print(&format!("{}\n", serde_json::to_string_pretty(&views).map_err(|error| error.to_string())?));
     } else if views.is_empty() {
-        complain(&format!(
+        print_error(&format!(
             "no tasks {}in {}",
             if filter.is_empty() { "" } else { "like that " },
-            opened.place
+            context.location
         ));
     } else {
         print(&print::table(&views, now));
@@ -136,12 +139,12 @@ async fn list(opened: &Opened, filter: &Filter, json: bool) -> Result<ExitCode, 
     Ok(ExitCode::SUCCESS)
 }
 
-async fn export(opened: &Opened, filter: &Filter) -> Result<ExitCode, String> {
-    let (views, _) = found(opened, filter).await?;
+async fn export(context: &OperatorContext, filter: &Filter) -> Result<ExitCode, String> {
+    let (views, _) = load_views(context, filter).await?;
     for view in views {
         let id = TaskId::from_wire(view.id.clone());
-        let history = opened.store.entries(&id).await.map_err(store_error_text)?;
-        let line = serde_json::to_string(&view.with(&history)).map_err(|error| error.to_string())?;
+        let history = context.store.entries(&id).await.map_err(store_error_text)?;
+        let line = serde_json::to_string(&view.with_history(&history)).map_err(|error| error.to_string())?;
         print(&format!("{line}\n"));
     }
     Ok(ExitCode::SUCCESS)
@@ -149,40 +152,40 @@ async fn export(opened: &Opened, filter: &Filter) -> Result<ExitCode, String> {
 
 /// Returns the id of the task with this id, or of the only one with this prefix of at least `SHORTEST`
 /// characters.
-async fn one(opened: &Opened, beginning: &str) -> Result<TaskId, String> {
-    let place = &opened.place;
-    let exact = TaskId::from_wire(beginning);
-    let ids = opened.store.ids(beginning, 10).await.map_err(store_error_text)?;
+async fn resolve_id(context: &OperatorContext, prefix: &str) -> Result<TaskId, String> {
+    let location = &context.location;
+    let exact = TaskId::from_wire(prefix);
+    let ids = context.store.ids(prefix, 10).await.map_err(store_error_text)?;
     if ids.contains(&exact) {
         return Ok(exact);
     }
     match ids.as_slice() {
         [] => Err(format!(
-            "taskbridge: no task `{beginning}` in {place}: `taskbridge tasks list` names those that there are"
+            "taskbridge: no task `{prefix}` in {location}: `taskbridge tasks list` names those that there are"
         )),
-        [_] if beginning.len() < SHORTEST => Err(format!(
-            "taskbridge: `{beginning}` is too short for the beginning of an id: give {SHORTEST} characters at least"
+        [_] if prefix.len() < MIN_PREFIX_CHARS => Err(format!(
+            "taskbridge: `{prefix}` is too short for the beginning of an id: give {MIN_PREFIX_CHARS} characters at least"
         )),
         [id] => Ok(id.clone()),
         several => {
             let ids: Vec<&str> = several.iter().map(TaskId::as_str).collect();
             let more = if several.len() == 10 { ", ..." } else { "" };
-            Err(format!("taskbridge: several tasks begin with `{beginning}`: {}{more}", ids.join(", ")))
+            Err(format!("taskbridge: several tasks begin with `{prefix}`: {}{more}", ids.join(", ")))
         }
     }
 }
 
 /// Returns the row of a task, if it still exists and can be parsed.
-async fn row(opened: &Opened, id: &TaskId) -> Result<Option<(SurveyRow, Task)>, String> {
+async fn row(context: &OperatorContext, id: &TaskId) -> Result<Option<(SurveyRow, Task)>, String> {
     // `rows` returns ids after a given one. The id without its last character sorts just before the id. Only
     // ids with that same prefix lie in between.
-    if opened.store.get(id, None).await.map_err(store_error_text)?.is_none() {
+    if context.store.get(id, None).await.map_err(store_error_text)?.is_none() {
         return Ok(None);
     }
     let mut after: String = id.as_str().to_owned();
     after.pop();
     loop {
-        let rows = opened.store.rows(&after, PAGE).await.map_err(store_error_text)?;
+        let rows = context.store.rows(&after, PAGE).await.map_err(store_error_text)?;
         let Some(last) = rows.last() else { return Ok(None) };
         after.clone_from(&last.id);
         if let Some(row) = rows.iter().find(|row| row.id == id.as_str()) {
@@ -194,81 +197,88 @@ async fn row(opened: &Opened, id: &TaskId) -> Result<Option<(SurveyRow, Task)>, 
     }
 }
 
-async fn show(opened: &Opened, id: &str) -> Result<ExitCode, String> {
-    let id = one(opened, id).await?;
-    let history = opened.store.entries(&id).await.map_err(store_error_text)?;
-    let now = opened.store.now().await.map_err(store_error_text)?;
-    match row(opened, &id).await? {
-        Some((row, task)) => print(&print::task(&View::of(&row, &task), now)),
+async fn show(context: &OperatorContext, id: &str) -> Result<ExitCode, String> {
+    let id = resolve_id(context, id).await?;
+    let history = context.store.entries(&id).await.map_err(store_error_text)?;
+    let now = context.store.now().await.map_err(store_error_text)?;
+    match row(context, &id).await? {
+        Some((row, task)) => print(&print::task(&TaskView::of(&row, &task), now)),
         None => print(&format!("{:<11} {id}\n{:<11} deleted: only its history is left\n", "task", "state")),
     }
-    print(&print::history(&history, opened.keeps));
+    print(&print::history(&history, context.history_enabled));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Changes a row with the state machine, as a server does, and records that in the audit log. Returns the row
 /// before and after, or `None` if it no longer exists.
-async fn change(
-    opened: &Opened,
+async fn apply_event(
+    context: &OperatorContext,
     id: &TaskId,
     (command, event): (&str, Event),
 ) -> Result<Option<(Task, Task)>, String> {
-    let key = opened.store.seal_key(clock::random(&System)).await.map_err(store_error_text)?;
+    let key = context.store.seal_key(clock::random(&System)).await.map_err(store_error_text)?;
     let entropy = System::entropy();
     let seal = Seal::new(&key, Arc::clone(&entropy));
-    let means = AuditDependencies { seal, clock: System::clock(), entropy, replica: opened.name.clone() };
-    let (audit, writer) = Auditor::new(&opened.audit, means, Arc::clone(&opened.lines));
+    let dependencies =
+        AuditDependencies { seal, clock: System::clock(), entropy, replica: context.replica.clone() };
+    let (audit, writer) = Auditor::new(&context.audit, dependencies, Arc::clone(&context.audit_lines));
     let (audit, stop) = (Arc::new(audit), CancellationToken::new());
-    let asking = Arc::new(RequestContext::operator(format!(
+    let request_context = Arc::new(RequestContext::operator(format!(
         "uid {}, {}",
         rustix::process::getuid().as_raw(),
-        opened.name
+        context.replica
     )));
-    let work = asking.within(async {
-        let changed = changed(opened, id, (command, event), &audit).await;
+    let command_run = request_context.scope(async {
+        let result = apply_audited(context, id, (command, event), &audit).await;
         stop.cancel();
-        changed
+        result
     });
-    let writing = async {
+    let audit_writing = async {
         if let Some(writer) = writer {
             writer.run(stop.clone()).await;
         }
     };
-    tokio::join!(work, writing).0
+    tokio::join!(command_run, audit_writing).0
 }
 
-async fn changed(
-    opened: &Opened,
+async fn apply_audited(
+    context: &OperatorContext,
     id: &TaskId,
     (command, event): (&str, Event),
     audit: &Arc<Auditor>,
 ) -> Result<Option<(Task, Task)>, String> {
-    let Some(before) = opened.store.get(id, None).await.map_err(store_error_text)? else { return Ok(None) };
-    audit.operated(command, &before).await.map_err(store_error_text)?;
+    let Some(before) = context.store.get(id, None).await.map_err(store_error_text)? else { return Ok(None) };
+    audit.operator_acted(command, &before).await.map_err(store_error_text)?;
     let time =
-        StoreTime::of(Arc::clone(&opened.store) as _, System::uptime()).await.map_err(store_error_text)?;
-    let ledger = TaskWriter {
-        store: Arc::clone(&opened.store) as _,
+        StoreTime::of(Arc::clone(&context.store) as _, System::uptime()).await.map_err(store_error_text)?;
+    let task_writer = TaskWriter {
+        store: Arc::clone(&context.store) as _,
         watch: ChangeNotifier::default(),
         clock: time,
         tools: Arc::new(NoTools),
-        receivers: Arc::new(opened.receivers.clone()),
+        receivers: Arc::new(context.receivers.clone()),
         nudge: Arc::new(ReconcilerSignals::default()),
-        scribe: HistoryRecorder { replica: Holder(opened.name.clone()), keeps: opened.keeps },
+        history_recorder: HistoryRecorder {
+            replica: Holder(context.replica.clone()),
+            enabled: context.history_enabled,
+        },
         meter: Arc::new(Unmetered),
         audit: Arc::clone(audit) as _,
     };
-    let after = ledger.apply(before.clone(), event, Lease::Keep).await.map_err(store_error_text)?;
+    let after = task_writer.apply(before.clone(), event, Lease::Keep).await.map_err(store_error_text)?;
     Ok(after.map(|after| (before, after)))
 }
 
-async fn cancel(opened: &Opened, id: &str) -> Result<ExitCode, String> {
-    let id = one(opened, id).await?;
-    let Some((before, after)) =
-        change(opened, &id, ("cancel", Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }))
-            .await?
+async fn cancel(context: &OperatorContext, id: &str) -> Result<ExitCode, String> {
+    let id = resolve_id(context, id).await?;
+    let Some((before, after)) = apply_event(
+        context,
+        &id,
+        ("cancel", Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None }),
+    )
+    .await?
     else {
-        return Err(gone(&id));
+        return Err(deleted_error(&id));
     };
     if before.has_ended() {
         return Err(format!("taskbridge: task {id} has ended already: {}", view::state(&before)));
@@ -281,12 +291,12 @@ async fn cancel(opened: &Opened, id: &str) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn retry(opened: &Opened, id: &str) -> Result<ExitCode, String> {
-    let id = one(opened, id).await?;
-    let Some(task) = opened.store.get(&id, None).await.map_err(store_error_text)? else {
-        return Err(gone(&id));
+async fn retry(context: &OperatorContext, id: &str) -> Result<ExitCode, String> {
+    let id = resolve_id(context, id).await?;
+    let Some(task) = context.store.get(&id, None).await.map_err(store_error_text)? else {
+        return Err(deleted_error(&id));
     };
-    let why_not = match &task.job {
+    let refusal = match &task.job {
         Job::Closed { .. } => Some("nothing is owed for it any more".to_owned()),
         Job::Pending { queued: true, .. } => {
             Some(format!("it waits for a free slot of `{}`, and not for a retry", task.slots.join("`, `")))
@@ -296,42 +306,42 @@ async fn retry(opened: &Opened, id: &str) -> Result<ExitCode, String> {
         }
         _ => None,
     };
-    if let Some(why_not) = why_not {
-        return Err(format!("taskbridge: task {id} cannot be retried: {why_not}"));
+    if let Some(refusal) = refusal {
+        return Err(format!("taskbridge: task {id} cannot be retried: {refusal}"));
     }
-    let Some((_, after)) = change(opened, &id, ("retry-now", Event::RetryNow)).await? else {
-        return Err(gone(&id));
+    let Some((_, after)) = apply_event(context, &id, ("retry-now", Event::RetryNow)).await? else {
+        return Err(deleted_error(&id));
     };
-    let what = match &after.job {
+    let action = match &after.job {
         Job::Pending { .. } => "its start is tried",
         Job::Starting { .. } => "its job is looked for, or its start is tried again",
         _ => "its job is looked at, and what is owed to it is done",
     };
-    print(&format!("{id}: due now; {what} by the next server that looks\n"));
+    print(&format!("{id}: due now; {action} by the next server that looks\n"));
     Ok(ExitCode::SUCCESS)
 }
 
-async fn abandon(opened: &Opened, id: &str) -> Result<ExitCode, String> {
-    let id = one(opened, id).await?;
-    let Some(task) = opened.store.get(&id, None).await.map_err(store_error_text)? else {
-        return Err(gone(&id));
+async fn abandon(context: &OperatorContext, id: &str) -> Result<ExitCode, String> {
+    let id = resolve_id(context, id).await?;
+    let Some(task) = context.store.get(&id, None).await.map_err(store_error_text)? else {
+        return Err(deleted_error(&id));
     };
-    let ended = |task: &Task| {
+    let ended_error = |task: &Task| {
         let state = view::state(task);
         format!("taskbridge: task {id} has ended already: {state}; there is nothing left to abandon")
     };
     if matches!(task.job, Job::Closed { .. }) {
-        return Err(ended(&task));
+        return Err(ended_error(&task));
     }
-    let Some((before, after)) = change(opened, &id, ("abandon", Event::OutcomeUnknown)).await? else {
-        return Err(gone(&id));
+    let Some((before, after)) = apply_event(context, &id, ("abandon", Event::OutcomeUnknown)).await? else {
+        return Err(deleted_error(&id));
     };
     // A server may have recorded the end of the job in the meantime.
     if !before.has_ended() && after.outcome() != Some(Outcome::Broken) {
-        return Err(ended(&after));
+        return Err(ended_error(&after));
     }
     let job = match &before.job {
-        Job::Closed { .. } => return Err(ended(&after)),
+        Job::Closed { .. } => return Err(ended_error(&after)),
         Job::Pending { .. } => "its job was not started".to_owned(),
         Job::Starting { .. } => {
             format!("a job with the key {} may have been started and may still run", before.key)
@@ -344,7 +354,7 @@ async fn abandon(opened: &Opened, id: &str) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn gone(id: &TaskId) -> String {
+fn deleted_error(id: &TaskId) -> String {
     format!("taskbridge: task {id} was deleted: only its history is left")
 }
 
@@ -357,7 +367,7 @@ impl ToolCatalog for NoTools {
         Err(Error::config("operators' commands start no job"))
     }
 
-    async fn judge(&self, _tool: &str, _output: &Output) -> Result<(), String> {
+    async fn validate_output(&self, _tool: &str, _output: &Output) -> Result<(), String> {
         Ok(())
     }
 

@@ -10,13 +10,13 @@ use jsonschema::PatternOptions;
 use serde_json::{Map, Value, json};
 
 use super::listing::Tool;
-use super::shape::{Kind, Shape, nearest};
+use super::shape::{Kind, Shape, similar_names};
 
 /// Maximum length of a value that a message repeats, in characters.
-const MOST_SHOWN: usize = 60;
+const MAX_ECHO_CHARS: usize = 60;
 
 /// The schema of values that no schema describes.
-static ANYTHING: Value = Value::Null;
+static ANY_SCHEMA: Value = Value::Null;
 
 /// Reads a file by its path, or standard input for `-`.
 pub(super) type ReadFile<'a> = dyn FnMut(&str) -> io::Result<Vec<u8>> + 'a;
@@ -25,37 +25,38 @@ pub(super) type ReadFile<'a> = dyn FnMut(&str) -> io::Result<Vec<u8>> + 'a;
 ///
 /// # Errors
 /// All errors, one line each.
-pub(super) fn arguments(
+pub(super) fn parse_arguments(
     tool: &Tool,
     base: Map<String, Value>,
     words: &[String],
-    read: &mut ReadFile<'_>,
+    read_file: &mut ReadFile<'_>,
 ) -> Result<Map<String, Value>, Vec<String>> {
-    let root = Shape::of(&tool.input_schema);
-    let mut taken = Taken { tool, root, arguments: base, named: Vec::new(), problems: Vec::new() };
-    let given: Vec<String> = taken.arguments.keys().cloned().collect();
-    for name in given {
-        taken.shape(&name);
+    let root = Shape::root(&tool.input_schema);
+    let mut parser =
+        ArgumentParser { tool, root, arguments: base, named_arguments: Vec::new(), problems: Vec::new() };
+    let base_names: Vec<String> = parser.arguments.keys().cloned().collect();
+    for name in base_names {
+        parser.shape(&name);
     }
     for word in words {
-        taken.word(word, read);
+        parser.parse_word(word, read_file);
     }
-    taken.check();
-    if taken.problems.is_empty() { Ok(taken.arguments) } else { Err(taken.problems) }
+    parser.check();
+    if parser.problems.is_empty() { Ok(parser.arguments) } else { Err(parser.problems) }
 }
 
 /// The arguments parsed so far.
-struct Taken<'a> {
+struct ArgumentParser<'a> {
     tool: &'a Tool,
     root: Shape<'a>,
     arguments: Map<String, Value>,
     /// The arguments that words have named.
-    named: Vec<String>,
+    named_arguments: Vec<String>,
     problems: Vec<String>,
 }
 
-impl<'a> Taken<'a> {
-    fn word(&mut self, word: &str, read: &mut ReadFile<'_>) {
+impl<'a> ArgumentParser<'a> {
+    fn parse_word(&mut self, word: &str, read_file: &mut ReadFile<'_>) {
         let Some((name, text)) = word.split_once('=') else {
             self.problems.push(format!("{word}: arguments are written NAME=VALUE"));
             return;
@@ -66,39 +67,41 @@ impl<'a> Taken<'a> {
         };
         let Some(shape) = self.shape(name) else { return };
         let value = match (text.strip_prefix('@'), is_json) {
-            (None, true) => json(text).map_err(|why| format!("{name}:={}: {why}", shown(text))),
+            (None, true) => {
+                parse_json(text).map_err(|reason| format!("{name}:={}: {reason}", truncate(text)))
+            }
             (None, false) => {
-                let value = typed(text, shape).filter(|value| self.fits(name, value));
+                let value = parse_value(text, shape).filter(|value| self.is_valid(name, value));
                 value.ok_or_else(|| match shape.kinds().contains(&Kind::File) {
-                    true => format!("{name}={0}: it takes a file: write {name}=@{0}", shown(text)),
-                    false => format!("{name}={}: expected {}", shown(text), shape.words()),
+                    true => format!("{name}={0}: it takes a file: write {name}=@{0}", truncate(text)),
+                    false => format!("{name}={}: expected {}", truncate(text), shape.describe()),
                 })
             }
-            (Some(path), _) => from_file(path, shape, is_json, read)
-                .and_then(|value| match self.fits(name, &value) {
+            (Some(path), _) => read_value(path, shape, is_json, read_file)
+                .and_then(|value| match self.is_valid(name, &value) {
                     true => Ok(value),
-                    false => Err(format!("its content does not fit: expected {}", shape.words())),
+                    false => Err(format!("its content does not fit: expected {}", shape.describe())),
                 })
-                .map_err(|why| format!("{name}{}=@{path}: {why}", if is_json { ":" } else { "" })),
+                .map_err(|reason| format!("{name}{}=@{path}: {reason}", if is_json { ":" } else { "" })),
         };
         match value {
-            Ok(value) => self.put(name, value, shape),
+            Ok(value) => self.insert(name, value, shape),
             Err(problem) => self.problems.push(problem),
         }
     }
 
     /// Adds a value. A list that is named again is extended; any other repeated name is an error.
-    fn put(&mut self, name: &str, value: Value, shape: Shape<'a>) {
-        if self.named.iter().any(|one| one == name) {
+    fn insert(&mut self, name: &str, value: Value, shape: Shape<'a>) {
+        if self.named_arguments.iter().any(|named| named == name) {
             match (self.arguments.get_mut(name), value) {
-                (Some(Value::Array(list)), Value::Array(more)) if shape.kinds().contains(&Kind::List) => {
-                    list.extend(more);
+                (Some(Value::Array(list)), Value::Array(extra)) if shape.kinds().contains(&Kind::List) => {
+                    list.extend(extra);
                 }
                 _ => self.problems.push(format!("{name}: it is given twice")),
             }
             return;
         }
-        self.named.push(name.to_owned());
+        self.named_arguments.push(name.to_owned());
         self.arguments.insert(name.to_owned(), value);
     }
 
@@ -107,27 +110,30 @@ impl<'a> Taken<'a> {
         if let Some(shape) = self.root.property(name) {
             return Some(shape);
         }
-        let known: Vec<&str> = self.root.properties().map(|(name, _)| name).collect();
+        let names: Vec<&str> = self.root.properties().map(|(name, _)| name).collect();
         match self.root.get("additionalProperties") {
             Some(schema @ Value::Object(_)) => return Some(self.root.at(schema)),
-            Some(Value::Bool(true)) => return Some(self.root.at(&ANYTHING)),
-            None if known.is_empty() || self.root.get("patternProperties").is_some() => {
-                return Some(self.root.at(&ANYTHING));
+            Some(Value::Bool(true)) => return Some(self.root.at(&ANY_SCHEMA)),
+            None if names.is_empty() || self.root.get("patternProperties").is_some() => {
+                return Some(self.root.at(&ANY_SCHEMA));
             }
             _ => {}
         }
-        let near = nearest(name, known.iter().copied());
-        let hint = near.first().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        let takes = match known.as_slice() {
+        let suggestions = similar_names(name, names.iter().copied());
+        let hint = suggestions
+            .first()
+            .map(|suggestion| format!("; did you mean `{suggestion}`?"))
+            .unwrap_or_default();
+        let accepted = match names.as_slice() {
             [] => "nothing".to_owned(),
-            known => known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+            names => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
         };
-        self.problems.push(format!("{name}: unknown argument; {} takes {takes}{hint}", self.tool.name));
+        self.problems.push(format!("{name}: unknown argument; {} takes {accepted}{hint}", self.tool.name));
         None
     }
 
     /// Returns true if the value matches the schema of its own argument.
-    fn fits(&self, name: &str, value: &Value) -> bool {
+    fn is_valid(&self, name: &str, value: &Value) -> bool {
         // A list can be given in parts, and is checked as a whole at the end.
         if value.is_array() {
             return true;
@@ -135,24 +141,26 @@ impl<'a> Taken<'a> {
         // The whole schema, so that its references resolve, but without the rules about other arguments.
         let mut schema = self.tool.input_schema.clone();
         if let Some(members) = schema.as_object_mut() {
-            let general = ["type", "properties", "additionalProperties", "patternProperties"];
-            members.retain(|keyword, _| keyword.starts_with('$') || general.contains(&keyword.as_str()));
+            let kept_keywords = ["type", "properties", "additionalProperties", "patternProperties"];
+            members
+                .retain(|keyword, _| keyword.starts_with('$') || kept_keywords.contains(&keyword.as_str()));
         }
         let mut object = Map::new();
         object.insert(name.to_owned(), value.clone());
-        compiled(&schema).is_none_or(|validator| validator.is_valid(&Value::Object(object)))
+        compile(&schema).is_none_or(|validator| validator.is_valid(&Value::Object(object)))
     }
 
     /// Checks the arguments as a whole.
     fn check(&mut self) {
-        let given = |name: &str| {
-            self.arguments.contains_key(name) || self.problems.iter().any(|problem| names(problem, name))
+        let is_given = |name: &str| {
+            self.arguments.contains_key(name) || self.problems.iter().any(|problem| is_about(problem, name))
         };
-        let missing = self.root.properties().filter(|(name, _)| self.root.requires(name) && !given(name));
+        let missing = self.root.properties().filter(|(name, _)| self.root.requires(name) && !is_given(name));
         let missing: Vec<String> = missing
             .map(|(name, shape)| {
-                let about = shape.text("description").map(|text| format!(". {text}")).unwrap_or_default();
-                format!("{name}: missing; expected {}{about}", shape.words())
+                let description =
+                    shape.text("description").map(|text| format!(". {text}")).unwrap_or_default();
+                format!("{name}: missing; expected {}{description}", shape.describe())
             })
             .collect();
         self.problems.extend(missing);
@@ -160,42 +168,42 @@ impl<'a> Taken<'a> {
             return;
         }
         let value = Value::Object(self.arguments.clone());
-        if let Some(validator) = compiled(&self.tool.input_schema) {
+        if let Some(validator) = compile(&self.tool.input_schema) {
             self.problems.extend(validator.iter_errors(&value).take(5).map(|error| {
-                let place = error.instance_path().to_string();
-                let place = place.trim_start_matches('/').replace('/', ".");
-                let place = if place.is_empty() { "arguments" } else { &place };
-                format!("{place}: {error}")
+                let path = error.instance_path().to_string();
+                let path = path.trim_start_matches('/').replace('/', ".");
+                let path = if path.is_empty() { "arguments" } else { &path };
+                format!("{path}: {error}")
             }));
         }
     }
 }
 
 /// Returns true if a problem is about this argument.
-fn names(problem: &str, name: &str) -> bool {
+fn is_about(problem: &str, name: &str) -> bool {
     problem.strip_prefix(name).is_some_and(|rest| rest.starts_with([':', '=']))
 }
 
 /// Compiles the schema. `None` if that fails: then the server validates alone.
-pub(super) fn compiled(schema: &Value) -> Option<jsonschema::Validator> {
+pub(super) fn compile(schema: &Value) -> Option<jsonschema::Validator> {
     let options = jsonschema::options().offline().should_validate_formats(true);
     options.with_pattern_options(PatternOptions::regex()).build(schema).ok()
 }
 
 /// Parses a text into a value of the expected kind. `None` if it is none.
-pub(super) fn typed(text: &str, shape: Shape<'_>) -> Option<Value> {
+pub(super) fn parse_value(text: &str, shape: Shape<'_>) -> Option<Value> {
     if let Some(choices) = shape.choices() {
-        let is_it = |value: &Value| super::shape::plain(value) == text;
-        return choices.into_iter().find(|(value, _)| is_it(value)).map(|(value, _)| value.clone());
+        let is_choice = |value: &Value| super::shape::value_text(value) == text;
+        return choices.into_iter().find(|(value, _)| is_choice(value)).map(|(value, _)| value.clone());
     }
     let kinds = shape.kinds();
     if kinds.is_empty() {
-        return Some(json(text).unwrap_or_else(|_| Value::from(text)));
+        return Some(parse_json(text).unwrap_or_else(|_| Value::from(text)));
     }
-    kinds.into_iter().find_map(|kind| as_kind(text, kind, shape))
+    kinds.into_iter().find_map(|kind| parse_as(text, kind, shape))
 }
 
-fn as_kind(text: &str, kind: Kind, shape: Shape<'_>) -> Option<Value> {
+fn parse_as(text: &str, kind: Kind, shape: Shape<'_>) -> Option<Value> {
     match kind {
         Kind::Null => (text == "null").then_some(Value::Null),
         Kind::Boolean => match text.to_ascii_lowercase().as_str() {
@@ -203,38 +211,43 @@ fn as_kind(text: &str, kind: Kind, shape: Shape<'_>) -> Option<Value> {
             "false" | "no" => Some(Value::Bool(false)),
             _ => None,
         },
-        Kind::Integer => json(text.trim()).ok().filter(|value| value.is_i64() || value.is_u64()),
-        Kind::Number => json(text.trim()).ok().filter(Value::is_number),
+        Kind::Integer => parse_json(text.trim()).ok().filter(|value| value.is_i64() || value.is_u64()),
+        Kind::Number => parse_json(text.trim()).ok().filter(Value::is_number),
         Kind::Text => Some(Value::from(text)),
-        Kind::Object | Kind::File => json(text).ok().filter(Value::is_object),
-        Kind::List if text.trim_start().starts_with('[') => json(text).ok().filter(Value::is_array),
+        Kind::Object | Kind::File => parse_json(text).ok().filter(Value::is_object),
+        Kind::List if text.trim_start().starts_with('[') => parse_json(text).ok().filter(Value::is_array),
         Kind::List if text.is_empty() => Some(Value::Array(Vec::new())),
         Kind::List => text
             .split(',')
             .map(|part| match shape.items() {
-                Some(items) => typed(part.trim(), items),
-                None => Some(json(part).unwrap_or_else(|_| Value::from(part.trim()))),
+                Some(items) => parse_value(part.trim(), items),
+                None => Some(parse_json(part).unwrap_or_else(|_| Value::from(part.trim()))),
             })
             .collect(),
     }
 }
 
 /// Reads a value of the expected kind from a file.
-fn from_file(path: &str, shape: Shape<'_>, is_json: bool, read: &mut ReadFile<'_>) -> Result<Value, String> {
-    let bytes = read(path).map_err(|error| format!("it cannot be read: {error}"))?;
+fn read_value(
+    path: &str,
+    shape: Shape<'_>,
+    is_json: bool,
+    read_file: &mut ReadFile<'_>,
+) -> Result<Value, String> {
+    let bytes = read_file(path).map_err(|error| format!("it cannot be read: {error}"))?;
     let kinds = shape.kinds();
     if !is_json && kinds.contains(&Kind::File) {
-        return Ok(as_file(path, bytes));
+        return Ok(file_argument(path, bytes));
     }
     let text = String::from_utf8(bytes).map_err(|_| "its content is no UTF-8 text".to_owned())?;
     if !is_json && (kinds.is_empty() || kinds.contains(&Kind::Text)) {
         return Ok(Value::from(text));
     }
-    json(&text)
+    parse_json(&text)
 }
 
 /// Encodes a file as taskbridge's file argument.
-fn as_file(path: &str, bytes: Vec<u8>) -> Value {
+fn file_argument(path: &str, bytes: Vec<u8>) -> Value {
     let mut file = match String::from_utf8(bytes) {
         Ok(text) => json!({"content": text}),
         Err(error) => json!({"content": STANDARD.encode(error.as_bytes()), "encoding": "base64"}),
@@ -247,12 +260,12 @@ fn as_file(path: &str, bytes: Vec<u8>) -> Value {
 }
 
 /// Parses JSON.
-pub(super) fn json(text: &str) -> Result<Value, String> {
+pub(super) fn parse_json(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))
 }
 
-fn shown(text: &str) -> String {
-    match text.char_indices().nth(MOST_SHOWN) {
+fn truncate(text: &str) -> String {
+    match text.char_indices().nth(MAX_ECHO_CHARS) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}...", &text[..end]),
     }
@@ -283,7 +296,7 @@ mod tests {
             "additionalProperties": false,
             "$defs": {"size": {"type": "integer", "multipleOf": 2}},
         });
-        Tool::read(&json!({"name": "deploy", "inputSchema": schema})).unwrap()
+        Tool::parse(&json!({"name": "deploy", "inputSchema": schema})).unwrap()
     }
 
     fn read(words: &[&str]) -> Result<Value, Vec<String>> {
@@ -294,7 +307,7 @@ mod tests {
             "labels.json" => Ok(b"{\"a\": 1}".to_vec()),
             _ => Err(io::Error::from(io::ErrorKind::NotFound)),
         };
-        arguments(&deploy(), Map::new(), &words, &mut files).map(Value::Object)
+        parse_arguments(&deploy(), Map::new(), &words, &mut files).map(Value::Object)
     }
 
     #[test]
@@ -320,8 +333,8 @@ mod tests {
             ("plan=@bytes", "plan", json!({"content": "AJ8=", "encoding": "base64", "name": "bytes"})),
             ("size=4", "size", json!(4)),
         ] {
-            let taken = read(&["env=staging", word]).unwrap_or_else(|problems| panic!("{problems:?}"));
-            assert_eq!(taken[name], value, "{word}");
+            let parsed = read(&["env=staging", word]).unwrap_or_else(|problems| panic!("{problems:?}"));
+            assert_eq!(parsed[name], value, "{word}");
         }
     }
 
@@ -359,10 +372,10 @@ mod tests {
             let words = if word.starts_with("env") { vec![word] } else { vec!["env=staging", word] };
             assert_eq!(read(&words).unwrap_err(), [problem], "{word}");
         }
-        let json = read(&["env=staging", "note:=x"]).unwrap_err();
-        assert!(json[0].starts_with("note:=x: it is not JSON: expected"), "{json:?}");
-        let none = read(&["env=staging", "note=@none"]).unwrap_err();
-        assert!(none[0].starts_with("note=@none: it cannot be read: "), "{none:?}");
+        let problems = read(&["env=staging", "note:=x"]).unwrap_err();
+        assert!(problems[0].starts_with("note:=x: it is not JSON: expected"), "{problems:?}");
+        let problems = read(&["env=staging", "note=@none"]).unwrap_err();
+        assert!(problems[0].starts_with("note=@none: it cannot be read: "), "{problems:?}");
     }
 
     /// All invalid and missing arguments are reported at once.
@@ -375,10 +388,11 @@ mod tests {
 
     #[test]
     fn a_schema_without_names_takes_any() {
-        let tool = Tool::read(&json!({"name": "any", "inputSchema": {"type": "object"}})).unwrap();
+        let tool = Tool::parse(&json!({"name": "any", "inputSchema": {"type": "object"}})).unwrap();
         let words = ["a=1".to_owned(), "b=x".to_owned(), "c=[1]".to_owned()];
-        let taken = arguments(&tool, Map::new(), &words, &mut |_| Err(io::Error::other("no"))).unwrap();
-        assert_eq!(Value::Object(taken), json!({"a": 1, "b": "x", "c": [1]}));
+        let parsed =
+            parse_arguments(&tool, Map::new(), &words, &mut |_| Err(io::Error::other("no"))).unwrap();
+        assert_eq!(Value::Object(parsed), json!({"a": 1, "b": "x", "c": [1]}));
     }
 
     #[test]
@@ -386,12 +400,12 @@ mod tests {
         let base = json!({"env": "staging", "replicas": 2, "extra": 1});
         let Value::Object(base) = base else { unreachable!() };
         let words = ["env=production".to_owned()];
-        let problems =
-            arguments(&deploy(), base.clone(), &words, &mut |_| Err(io::Error::other("no"))).unwrap_err();
+        let problems = parse_arguments(&deploy(), base.clone(), &words, &mut |_| Err(io::Error::other("no")))
+            .unwrap_err();
         assert!(problems[0].starts_with("extra: unknown argument"), "{problems:?}");
         let mut base = base;
         base.remove("extra");
-        let taken = arguments(&deploy(), base, &words, &mut |_| Err(io::Error::other("no"))).unwrap();
-        assert_eq!(Value::Object(taken), json!({"env": "production", "replicas": 2}));
+        let parsed = parse_arguments(&deploy(), base, &words, &mut |_| Err(io::Error::other("no"))).unwrap();
+        assert_eq!(Value::Object(parsed), json!({"env": "production", "replicas": 2}));
     }
 }

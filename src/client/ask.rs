@@ -6,7 +6,7 @@ use std::io;
 use serde_json::{Map, Value, json};
 
 use super::form::{Field, Form};
-use super::terminal::{Terminal, harmless};
+use super::terminal::{Terminal, sanitize_for_terminal};
 
 /// The inputs to decline a question, and to cancel it.
 const DECLINE: &str = ":no";
@@ -48,37 +48,39 @@ fn is_url(question: &Value) -> bool {
 }
 
 /// Asks one question (the parameters of `elicitation/create`).
-pub(super) async fn ask(terminal: &Terminal, asker: &str, question: &Value) -> io::Result<Reply> {
-    terminal.forget();
+pub(super) async fn ask(terminal: &Terminal, label: &str, question: &Value) -> io::Result<Reply> {
+    terminal.discard_input();
     let message = question.get("message").and_then(Value::as_str).unwrap_or_default();
-    terminal.say(&format!("\n{asker} asks:\n{}\n", indented(message)))?;
+    terminal.print(&format!("\n{label} asks:\n{}\n", indent(message)))?;
     if is_url(question) {
         let url = question.get("url").and_then(Value::as_str).unwrap_or_default();
-        let words = "It wants you to open this address in a browser. Read it before you do:";
-        terminal.say(&format!("  {words}\n\n    {}\n\n", harmless(url)))?;
+        let text = "It wants you to open this address in a browser. Read it before you do:";
+        terminal.print(&format!("  {text}\n\n    {}\n\n", sanitize_for_terminal(url)))?;
         return consent(terminal, "  Tell the server that you open it? [yes, no, cancel] ").await;
     }
-    let nothing = json!({});
-    let schema = question.get("requestedSchema").unwrap_or(&nothing);
+    let empty = json!({});
+    let schema = question.get("requestedSchema").unwrap_or(&empty);
     let form = Form::read(schema);
     if form.fields.is_empty() {
         return consent(terminal, "  Do you agree? [yes, no, cancel] ").await;
     }
-    terminal.say(&format!("  ({DECLINE} declines, {CANCEL} or Ctrl-D closes the question)\n"))?;
+    terminal.print(&format!("  ({DECLINE} declines, {CANCEL} or Ctrl-D closes the question)\n"))?;
     loop {
         let mut answer = Map::new();
         for field in &form.fields {
-            match fill(terminal, field).await? {
+            match ask_field(terminal, field).await? {
                 Entry::Value(Some(value)) => {
                     answer.insert(field.name.to_owned(), value);
                 }
                 Entry::Value(None) => {}
-                Entry::Instead(reply) => return Ok(reply),
+                Entry::Reply(reply) => return Ok(reply),
             }
         }
         match form.problem(&answer) {
             None => return Ok(Reply::Accept(answer)),
-            Some(problem) => terminal.say(&format!("  {}. Once more:\n", harmless(&problem)))?,
+            Some(problem) => {
+                terminal.print(&format!("  {}. Once more:\n", sanitize_for_terminal(&problem)))?
+            }
         }
     }
 }
@@ -88,23 +90,23 @@ enum Entry {
     /// A value, or none for an optional field.
     Value(Option<Value>),
     /// The reply that ends the question.
-    Instead(Reply),
+    Reply(Reply),
 }
 
-async fn fill(terminal: &Terminal, field: &Field<'_>) -> io::Result<Entry> {
-    terminal.say(&introduction(field))?;
+async fn ask_field(terminal: &Terminal, field: &Field<'_>) -> io::Result<Entry> {
+    terminal.print(&introduction(field))?;
     loop {
-        terminal.say(&prompt(field))?;
-        let Some(line) = terminal.line().await? else {
-            terminal.say("\n")?;
-            return Ok(Entry::Instead(Reply::Cancel));
+        terminal.print(&prompt(field))?;
+        let Some(line) = terminal.read_line().await? else {
+            terminal.print("\n")?;
+            return Ok(Entry::Reply(Reply::Cancel));
         };
         match line.trim() {
-            DECLINE => return Ok(Entry::Instead(Reply::Decline)),
-            CANCEL => return Ok(Entry::Instead(Reply::Cancel)),
-            entry => match field.take(entry) {
+            DECLINE => return Ok(Entry::Reply(Reply::Decline)),
+            CANCEL => return Ok(Entry::Reply(Reply::Cancel)),
+            entry => match field.parse(entry) {
                 Ok(value) => return Ok(Entry::Value(value)),
-                Err(problem) => terminal.say(&format!("    {}\n", harmless(&problem)))?,
+                Err(problem) => terminal.print(&format!("    {}\n", sanitize_for_terminal(&problem)))?,
             },
         }
     }
@@ -114,69 +116,73 @@ async fn fill(terminal: &Terminal, field: &Field<'_>) -> io::Result<Entry> {
 fn introduction(field: &Field<'_>) -> String {
     let mut text = String::from("\n");
     if !field.choices.is_empty() {
-        text.push_str(&format!("{}\n", indented(field.title)));
+        text.push_str(&format!("{}\n", indent(field.title)));
     }
     if let Some(description) = field.description {
-        text.push_str(&format!("{}\n", indented(description)));
+        text.push_str(&format!("{}\n", indent(description)));
     }
     for (number, (_, title)) in field.choices.iter().enumerate() {
-        text.push_str(&format!("    {:>2}) {}\n", number + 1, harmless(title)));
+        text.push_str(&format!("    {:>2}) {}\n", number + 1, sanitize_for_terminal(title)));
     }
     text
 }
 
 fn prompt(field: &Field<'_>) -> String {
-    let words = field.words();
-    let (title, words) = match field.choices.is_empty() {
-        true => (field.title, Some(words).filter(|words| words != "text")),
-        false => ("Choose", Some(words)),
+    let hint = field.describe();
+    let (title, hint) = match field.choices.is_empty() {
+        true => (field.title, Some(hint).filter(|hint| hint != "text")),
+        false => ("Choose", Some(hint)),
     };
-    let default = match (field.default_words(), field.required) {
+    let default = match (field.default_text(), field.required) {
         (Some(default), _) => Some(format!("Enter for {default}")),
         (None, false) => Some("Enter to leave it out".to_owned()),
         (None, true) => None,
     };
-    let hints: Vec<String> = words.into_iter().chain(default).collect();
+    let hints: Vec<String> = hint.into_iter().chain(default).collect();
     let hints = if hints.is_empty() { String::new() } else { format!(" ({})", hints.join("; ")) };
-    harmless(&format!("  {title}{hints}: "))
+    sanitize_for_terminal(&format!("  {title}{hints}: "))
 }
 
 async fn consent(terminal: &Terminal, prompt: &str) -> io::Result<Reply> {
     loop {
-        terminal.say(prompt)?;
-        let Some(line) = terminal.line().await? else {
-            terminal.say("\n")?;
+        terminal.print(prompt)?;
+        let Some(line) = terminal.read_line().await? else {
+            terminal.print("\n")?;
             return Ok(Reply::Cancel);
         };
         match line.trim().to_ascii_lowercase().as_str() {
             "y" | "yes" => return Ok(Reply::Accept(Map::new())),
             "n" | "no" | DECLINE => return Ok(Reply::Decline),
             "c" | "cancel" | CANCEL => return Ok(Reply::Cancel),
-            _ => terminal.say("    Please answer yes, no or cancel.\n")?,
+            _ => terminal.print("    Please answer yes, no or cancel.\n")?,
         }
     }
 }
 
 /// Asks what to do with a job after an interrupt of the wait.
-pub(super) async fn interrupted(terminal: &Terminal, job: &str, can_cancel: bool) -> io::Result<Choice> {
-    terminal.forget();
+pub(super) async fn ask_after_interrupt(
+    terminal: &Terminal,
+    job: &str,
+    can_cancel: bool,
+) -> io::Result<Choice> {
+    terminal.discard_input();
     let cancel = if can_cancel { "   [c] cancel it" } else { "" };
-    let words = format!(
+    let text = format!(
         "\n{job} is still running. What now?\n  [w] go on waiting   [b] leave it in the background{cancel}\n"
     );
-    terminal.say(&words)?;
+    terminal.print(&text)?;
     loop {
-        terminal.say("  > ")?;
-        let Some(line) = terminal.line().await? else { return Ok(Choice::Wait) };
+        terminal.print("  > ")?;
+        let Some(line) = terminal.read_line().await? else { return Ok(Choice::Wait) };
         match line.trim().to_ascii_lowercase().as_str() {
             "" | "w" | "wait" => return Ok(Choice::Wait),
             "b" | "background" | "leave" => return Ok(Choice::Leave),
             "c" | "cancel" if can_cancel => return Ok(Choice::Cancel),
-            _ => terminal.say("    Please type one of the letters. Ctrl-C again leaves it running.\n")?,
+            _ => terminal.print("    Please type one of the letters. Ctrl-C again leaves it running.\n")?,
         }
     }
 }
 
-fn indented(words: &str) -> String {
-    harmless(words).lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+fn indent(text: &str) -> String {
+    sanitize_for_terminal(text).lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }

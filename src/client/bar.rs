@@ -6,12 +6,12 @@ use std::io::{self, Write as _};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::screen::{JobProgress, write_line};
-use super::terminal::{columns, harmless};
+use super::terminal::{columns, sanitize_for_terminal};
 
 /// Number of steps of the bar.
 const STEPS: u64 = 1000;
 /// Columns of the bar: the minimum, and the maximum, which a terminal of a hundred columns has.
-const LENGTHS: (usize, usize) = (8, 28);
+const WIDTH_RANGE: (usize, usize) = (8, 28);
 /// Free columns at the right: a terminal prints `^C` there, and it would break a full line.
 const MARGIN: u16 = 3;
 
@@ -30,26 +30,26 @@ impl Bar {
     }
 
     /// Prints a permanent line above the bar.
-    pub(super) fn say(&self, words: &str) {
+    pub(super) fn print_line(&self, line: &str) {
         // The bar's own method assumes the reported width of the terminal, and the real one is a little
         // wider.
-        self.0.suspend(|| write_line(words));
+        self.0.suspend(|| write_line(line));
     }
 
     /// Draws the state of the job.
-    pub(super) fn draw(&self, standing: &JobProgress, elapsed: &str) {
-        let message = standing.message.as_deref().map(|text| harmless(text).replace('\n', " "));
+    pub(super) fn draw(&self, state: &JobProgress, elapsed: &str) {
+        let message = state.message.as_deref().map(|text| sanitize_for_terminal(text).replace('\n', " "));
         let message = message.unwrap_or_default();
-        let part = standing.part();
-        self.0.set_style(style(part.is_some()));
-        self.0.set_message(match (part, standing.progress) {
-            (Some(part), _) => format!("{:>3.0}%  {elapsed}  {message}", (part * 100.0).floor()),
+        let fraction = state.fraction();
+        self.0.set_style(style(fraction.is_some()));
+        self.0.set_message(match (fraction, state.progress) {
+            (Some(fraction), _) => format!("{:>3.0}%  {elapsed}  {message}", (fraction * 100.0).floor()),
             (None, Some((done, None))) => format!("{done}  {elapsed}  {message}"),
             _ => format!("{elapsed}  {message}"),
         });
-        if let Some(part) = part {
+        if let Some(fraction) = fraction {
             self.0.set_length(STEPS);
-            self.0.set_position((part * STEPS as f64) as u64);
+            self.0.set_position((fraction * STEPS as f64) as u64);
         }
         self.0.tick();
     }
@@ -63,7 +63,7 @@ impl Bar {
 fn style(has_bar: bool) -> ProgressStyle {
     let template = match has_bar {
         true => {
-            let (shortest, longest) = LENGTHS;
+            let (shortest, longest) = WIDTH_RANGE;
             let length = (columns(io::stderr()) * longest / 100).clamp(shortest, longest);
             format!("{{spinner:.cyan}} {{prefix:.bold}} [{{bar:{length}.cyan/dim}}] {{wide_msg}}")
         }

@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value};
 
-use super::arguments::{compiled, typed};
-use super::shape::{Kind, Shape, plain};
+use super::arguments::{compile, parse_value};
+use super::shape::{Kind, Shape, value_text};
 
 /// The form of a question.
 #[derive(Debug)]
@@ -24,22 +24,22 @@ pub(super) struct Field<'a> {
     /// The choices, with the text shown for each.
     pub(super) choices: Vec<(&'a Value, String)>,
     /// True for a list: several values are allowed.
-    pub(super) many: bool,
+    pub(super) is_list: bool,
     shape: Shape<'a>,
 }
 
 impl<'a> Form<'a> {
     /// Parses a requested schema.
     pub(super) fn read(schema: &'a Value) -> Self {
-        let root = Shape::of(schema);
+        let root = Shape::root(schema);
         let fields = root.properties().map(|(name, shape)| {
             let items = shape.items().filter(|_| shape.kinds().contains(&Kind::List));
             let choices = match items {
                 Some(items) => items.choices(),
                 None => shape.choices(),
             };
-            let shown = |(value, title): (&'a Value, Option<&str>)| {
-                (value, title.map_or_else(|| plain(value), str::to_owned))
+            let with_title = |(value, title): (&'a Value, Option<&str>)| {
+                (value, title.map_or_else(|| value_text(value), str::to_owned))
             };
             Field {
                 name,
@@ -47,54 +47,54 @@ impl<'a> Form<'a> {
                 description: shape.text("description"),
                 required: root.requires(name),
                 default: shape.get("default"),
-                choices: choices.unwrap_or_default().into_iter().map(shown).collect(),
-                many: items.is_some(),
+                choices: choices.unwrap_or_default().into_iter().map(with_title).collect(),
+                is_list: items.is_some(),
                 shape,
             }
         });
         // A parsed schema does not keep its order: required fields come first, then optional ones, each by
         // name.
-        let (must, may): (Vec<_>, Vec<_>) = fields.partition(|field| field.required);
-        Self { schema, fields: must.into_iter().chain(may).collect() }
+        let (required, optional): (Vec<_>, Vec<_>) = fields.partition(|field| field.required);
+        Self { schema, fields: required.into_iter().chain(optional).collect() }
     }
 
     /// Returns why an answer does not match the schema as a whole.
     pub(super) fn problem(&self, answer: &Map<String, Value>) -> Option<String> {
         let answer = Value::Object(answer.clone());
-        let validator = compiled(self.schema)?;
+        let validator = compile(self.schema)?;
         validator.iter_errors(&answer).next().map(|error| error.to_string())
     }
 }
 
 impl Field<'_> {
     /// Describes the accepted values.
-    pub(super) fn words(&self) -> String {
-        match (self.choices.is_empty(), self.many) {
-            (true, _) if self.is_yes_or_no() => "yes or no".to_owned(),
-            (true, _) => self.shape.words(),
+    pub(super) fn describe(&self) -> String {
+        match (self.choices.is_empty(), self.is_list) {
+            (true, _) if self.is_boolean() => "yes or no".to_owned(),
+            (true, _) => self.shape.describe(),
             (false, true) => "numbers or names, separated by commas".to_owned(),
             (false, false) => "a number or a name".to_owned(),
         }
     }
 
     /// Returns the default as text for the prompt: the titles of choices, and yes or no for a boolean.
-    pub(super) fn default_words(&self) -> Option<String> {
-        let shown = |value: &Value| {
+    pub(super) fn default_text(&self) -> Option<String> {
+        let display = |value: &Value| {
             let choice = self.choices.iter().find(|(choice, _)| *choice == value);
-            choice.map_or_else(|| plain(value), |(_, title)| title.clone())
+            choice.map_or_else(|| value_text(value), |(_, title)| title.clone())
         };
         match self.default? {
             Value::Bool(true) => Some("yes".to_owned()),
             Value::Bool(false) => Some("no".to_owned()),
-            Value::Array(values) if self.many => {
-                Some(values.iter().map(shown).collect::<Vec<_>>().join(", "))
+            Value::Array(values) if self.is_list => {
+                Some(values.iter().map(display).collect::<Vec<_>>().join(", "))
             }
-            value => Some(shown(value)),
+            value => Some(display(value)),
         }
     }
 
     /// Returns true for a boolean field.
-    fn is_yes_or_no(&self) -> bool {
+    fn is_boolean(&self) -> bool {
         self.shape.kinds() == [Kind::Boolean] && self.choices.is_empty()
     }
 
@@ -102,7 +102,7 @@ impl Field<'_> {
     ///
     /// # Errors
     /// If the value is invalid.
-    pub(super) fn take(&self, entry: &str) -> Result<Option<Value>, String> {
+    pub(super) fn parse(&self, entry: &str) -> Result<Option<Value>, String> {
         let entry = entry.trim();
         if entry.is_empty() {
             return match (self.default, self.required) {
@@ -112,51 +112,52 @@ impl Field<'_> {
             };
         }
         let value = if self.choices.is_empty() {
-            self.free(entry)
-        } else if self.many {
-            self.several(entry)?
+            self.parse_free(entry)
+        } else if self.is_list {
+            self.parse_list(entry)?
         } else {
-            Some(self.choice(entry)?)
+            Some(self.find_choice(entry)?)
         };
-        let fits = |value: &Value| compiled(self.schema()).is_none_or(|validator| validator.is_valid(value));
-        match value.filter(fits) {
+        let is_valid =
+            |value: &Value| compile(self.schema()).is_none_or(|validator| validator.is_valid(value));
+        match value.filter(is_valid) {
             Some(value) => Ok(Some(value)),
-            None if self.is_yes_or_no() => Err(format!("{entry:?} is neither yes nor no")),
-            None => Err(format!("{entry:?} does not fit: expected {}", self.shape.words())),
+            None if self.is_boolean() => Err(format!("{entry:?} is neither yes nor no")),
+            None => Err(format!("{entry:?} does not fit: expected {}", self.shape.describe())),
         }
     }
 
     fn schema(&self) -> &Value {
-        self.shape.whole()
+        self.shape.as_json()
     }
 
-    fn free(&self, entry: &str) -> Option<Value> {
+    fn parse_free(&self, entry: &str) -> Option<Value> {
         match entry.to_ascii_lowercase().as_str() {
-            "y" if self.is_yes_or_no() => Some(Value::Bool(true)),
-            "n" if self.is_yes_or_no() => Some(Value::Bool(false)),
-            _ => typed(entry, self.shape),
+            "y" if self.is_boolean() => Some(Value::Bool(true)),
+            "n" if self.is_boolean() => Some(Value::Bool(false)),
+            _ => parse_value(entry, self.shape),
         }
     }
 
-    fn several(&self, entry: &str) -> Result<Option<Value>, String> {
-        let mut chosen = Vec::new();
+    fn parse_list(&self, entry: &str) -> Result<Option<Value>, String> {
+        let mut values = Vec::new();
         for part in entry.split(',').map(str::trim).filter(|part| !part.is_empty() && *part != "none") {
-            let value = self.choice(part)?;
-            if !chosen.contains(&value) {
-                chosen.push(value);
+            let value = self.find_choice(part)?;
+            if !values.contains(&value) {
+                values.push(value);
             }
         }
-        Ok(Some(Value::Array(chosen)))
+        Ok(Some(Value::Array(values)))
     }
 
     /// Returns the choice with this number, value or title.
-    fn choice(&self, entry: &str) -> Result<Value, String> {
+    fn find_choice(&self, entry: &str) -> Result<Value, String> {
         let same = |text: &str| text.eq_ignore_ascii_case(entry);
-        let exact = self.choices.iter().find(|(value, _)| plain(value) == entry);
-        let named = || self.choices.iter().find(|(value, title)| same(&plain(value)) || same(title));
-        let numbered =
+        let exact = self.choices.iter().find(|(value, _)| value_text(value) == entry);
+        let by_name = || self.choices.iter().find(|(value, title)| same(&value_text(value)) || same(title));
+        let by_number =
             || entry.parse::<usize>().ok().and_then(|number| self.choices.get(number.checked_sub(1)?));
-        match exact.or_else(named).or_else(numbered) {
+        match exact.or_else(by_name).or_else(by_number) {
             Some((value, _)) => Ok((*value).clone()),
             None => Err(format!("{entry:?} is none of the {} choices", self.choices.len())),
         }
@@ -169,10 +170,10 @@ mod tests {
 
     use super::*;
 
-    fn take(schema: Value, required: bool, entry: &str) -> Result<Option<Value>, String> {
+    fn parse(schema: Value, required: bool, entry: &str) -> Result<Option<Value>, String> {
         let required = if required { json!(["it"]) } else { json!([]) };
         let schema = json!({"type": "object", "properties": {"it": schema}, "required": required});
-        Form::read(&schema).fields[0].take(entry)
+        Form::read(&schema).fields[0].parse(entry)
     }
 
     /// Each type of field reads its value from one line of text.
@@ -199,7 +200,7 @@ mod tests {
             (many, "none", json!([])),
             (plain_many, "b", json!(["b"])),
         ] {
-            assert_eq!(take(schema.clone(), true, entry), Ok(Some(value)), "{schema} {entry}");
+            assert_eq!(parse(schema.clone(), true, entry), Ok(Some(value)), "{schema} {entry}");
         }
     }
 
@@ -231,17 +232,17 @@ mod tests {
                 "\"a\" does not fit: expected list of at least 2 entries of one of a, b",
             ),
         ] {
-            assert_eq!(take(schema.clone(), true, entry), Err(problem.to_owned()), "{schema}");
+            assert_eq!(parse(schema.clone(), true, entry), Err(problem.to_owned()), "{schema}");
         }
     }
 
     /// An empty entry of an optional field without a default leaves the field out.
     #[test]
     fn empty_entry_uses_default() {
-        assert_eq!(take(json!({"type": "integer", "default": 3}), true, ""), Ok(Some(json!(3))));
-        assert_eq!(take(json!({"type": "integer"}), false, " "), Ok(None));
+        assert_eq!(parse(json!({"type": "integer", "default": 3}), true, ""), Ok(Some(json!(3))));
+        assert_eq!(parse(json!({"type": "integer"}), false, " "), Ok(None));
         let schema = json!({"type": "object", "properties": {"it": {
             "type": "string", "default": "b", "oneOf": [{"const": "b", "title": "Blue"}]}}});
-        assert_eq!(Form::read(&schema).fields[0].default_words().as_deref(), Some("Blue"));
+        assert_eq!(Form::read(&schema).fields[0].default_text().as_deref(), Some("Blue"));
     }
 }

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::shape::{Shape, nearest, plain};
+use super::shape::{Shape, similar_names, value_text};
 
 /// Maximum width of the column of parameter names.
-const MOST_NAME: usize = 24;
+const MAX_NAME_COLUMNS: usize = 24;
 /// Indentation of parameters.
 const INDENT: usize = 4;
 
@@ -29,7 +29,7 @@ pub(super) enum TaskSupport {
 
 impl Tool {
     /// Parses an entry of the list. `None` if it has no name.
-    pub(super) fn read(entry: &Value) -> Option<Self> {
+    pub(super) fn parse(entry: &Value) -> Option<Self> {
         let text = |name: &str| entry.get(name).and_then(Value::as_str).map(str::to_owned);
         Some(Self {
             name: text("name")?,
@@ -49,73 +49,73 @@ impl Tool {
 ///
 /// # Errors
 /// If there is no such tool; the text suggests similar names.
-pub(super) fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, String> {
+pub(super) fn find_tool<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, String> {
     if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
         return Ok(tool);
     }
-    let near = nearest(name, tools.iter().map(|tool| tool.name.as_str()));
-    let hint = match near.as_slice() {
+    let suggestions = similar_names(name, tools.iter().map(|tool| tool.name.as_str()));
+    let hint = match suggestions.as_slice() {
         [] => "`taskbridge call --list` shows what there is".to_owned(),
-        near => format!("did you mean {}?", near.join(" or ")),
+        suggestions => format!("did you mean {}?", suggestions.join(" or ")),
     };
     Err(format!("there is no tool {name:?} on this server; {hint}"))
 }
 
 /// Formats the tools with their parameters, in lines of at most `width` columns.
-pub(super) fn listing(tools: &[Tool], width: usize) -> String {
+pub(super) fn format_tools(tools: &[Tool], width: usize) -> String {
     let mut text = String::new();
     for tool in tools {
         if !text.is_empty() {
             text.push('\n');
         }
-        entry(&mut text, tool, width);
+        push_tool(&mut text, tool, width);
     }
     text
 }
 
-fn entry(text: &mut String, tool: &Tool, width: usize) {
+fn push_tool(text: &mut String, tool: &Tool, width: usize) {
     text.push_str(&tool.name);
     if let Some(title) = &tool.title {
         text.push_str(&format!(" - {title}"));
     }
     text.push('\n');
     if let Some(description) = &tool.description {
-        wrapped(text, description, INDENT, INDENT, width);
+        push_wrapped(text, description, INDENT, INDENT, width);
     }
-    let root = Shape::of(&tool.input_schema);
+    let root = Shape::root(&tool.input_schema);
     // Required parameters come first. A parsed schema does not keep its order, so each group is sorted by
     // name.
-    let (must, may): (Vec<_>, Vec<_>) = root.properties().partition(|(name, _)| root.requires(name));
-    let must = must.into_iter().map(|(name, shape)| (name.to_owned(), shape));
-    let may = may.into_iter().map(|(name, shape)| (format!("[{name}]"), shape));
-    let parameters: Vec<(String, Shape<'_>)> = must.chain(may).collect();
+    let (required, optional): (Vec<_>, Vec<_>) = root.properties().partition(|(name, _)| root.requires(name));
+    let required = required.into_iter().map(|(name, shape)| (name.to_owned(), shape));
+    let optional = optional.into_iter().map(|(name, shape)| (format!("[{name}]"), shape));
+    let parameters: Vec<(String, Shape<'_>)> = required.chain(optional).collect();
     let longest = parameters.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    let column = INDENT + longest.min(MOST_NAME) + 2;
+    let column = INDENT + longest.min(MAX_NAME_COLUMNS) + 2;
     for (name, shape) in parameters {
-        let before = format!("{:INDENT$}{name}  ", "");
-        text.push_str(&format!("{before:column$}"));
-        wrapped(text, &meaning(shape), 0, column, width);
+        let label = format!("{:INDENT$}{name}  ", "");
+        text.push_str(&format!("{label:column$}"));
+        push_wrapped(text, &describe_parameter(shape), 0, column, width);
     }
 }
 
 /// Describes a parameter's values and purpose.
-fn meaning(shape: Shape<'_>) -> String {
-    let default = shape.get("default").map(|value| format!(" (default {})", plain(value)));
-    let about = shape.text("description").or_else(|| shape.text("title"));
-    let about = about.map(|about| format!(". {about}"));
-    format!("{}{}{}", shape.words(), default.unwrap_or_default(), about.unwrap_or_default())
+fn describe_parameter(shape: Shape<'_>) -> String {
+    let default = shape.get("default").map(|value| format!(" (default {})", value_text(value)));
+    let description = shape.text("description").or_else(|| shape.text("title"));
+    let description = description.map(|description| format!(". {description}"));
+    format!("{}{}{}", shape.describe(), default.unwrap_or_default(), description.unwrap_or_default())
 }
 
 /// Appends words in wrapped lines, the first on the current line.
-fn wrapped(text: &mut String, words: &str, first: usize, others: usize, width: usize) {
-    let room = width.saturating_sub(others).max(20);
-    text.push_str(&" ".repeat(first));
+fn push_wrapped(text: &mut String, words: &str, first_indent: usize, indent: usize, width: usize) {
+    let available = width.saturating_sub(indent).max(20);
+    text.push_str(&" ".repeat(first_indent));
     let mut used = 0;
     for word in words.split_whitespace() {
         let length = word.chars().count();
-        if used > 0 && used + 1 + length > room {
+        if used > 0 && used + 1 + length > available {
             text.push('\n');
-            text.push_str(&" ".repeat(others));
+            text.push_str(&" ".repeat(indent));
             used = 0;
         }
         if used > 0 {
@@ -150,7 +150,7 @@ mod tests {
         });
         [pack, json!({"name": "ping", "inputSchema": {"type": "object"}})]
             .iter()
-            .map(|entry| Tool::read(entry).unwrap())
+            .map(|entry| Tool::parse(entry).unwrap())
             .collect()
     }
 
@@ -167,19 +167,19 @@ pack - Pack a folder
 
 ping
 ";
-        assert_eq!(listing(&tools(), 60), expected);
+        assert_eq!(format_tools(&tools(), 60), expected);
     }
 
     /// Without a near name, the error points at `taskbridge call --list`.
     #[test]
     fn unknown_tool_suggests_nearest_name() {
-        let problem = find(&tools(), "pakc").unwrap_err();
+        let problem = find_tool(&tools(), "pakc").unwrap_err();
         assert_eq!(problem, "there is no tool \"pakc\" on this server; did you mean pack?");
-        let problem = find(&tools(), "deploy").unwrap_err();
+        let problem = find_tool(&tools(), "deploy").unwrap_err();
         assert_eq!(
             problem,
             "there is no tool \"deploy\" on this server; `taskbridge call --list` shows what there is"
         );
-        assert_eq!(find(&tools(), "ping").unwrap().task_support, TaskSupport::Forbidden);
+        assert_eq!(find_tool(&tools(), "ping").unwrap().task_support, TaskSupport::Forbidden);
     }
 }

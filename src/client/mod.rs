@@ -11,10 +11,9 @@ mod arguments;
 mod ask;
 mod bar;
 mod commands;
-mod fault;
+mod error;
 mod follow;
 mod form;
-mod link;
 mod listing;
 mod output;
 mod save;
@@ -23,6 +22,7 @@ mod session;
 mod shape;
 mod task;
 mod terminal;
+mod transport;
 mod wait;
 
 use std::io::{self, Read as _, Write as _};
@@ -31,11 +31,11 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use self::fault::ServerCallError;
+use self::error::ServerCallError;
 use self::follow::Signals;
-use self::link::HttpTransport;
 use self::session::Session;
 use self::terminal::Terminal;
+use self::transport::HttpTransport;
 
 /// The job succeeded.
 const SUCCESS: u8 = 0;
@@ -51,7 +51,7 @@ pub(crate) struct Invocation {
     /// The API key, for a server that requires one. It is never shown.
     pub(crate) key: Option<String>,
     /// The command.
-    pub(crate) errand: ClientCommand,
+    pub(crate) command: ClientCommand,
     /// Print one JSON document instead of text.
     pub(crate) json: bool,
     /// Print only the result and errors.
@@ -61,7 +61,7 @@ pub(crate) struct Invocation {
     /// How long to wait for the end of the job.
     pub(crate) timeout: Option<Duration>,
     /// The command that watches a task again, without the task's id.
-    pub(crate) again: String,
+    pub(crate) watch_command: String,
 }
 
 /// What the client does on the server.
@@ -90,9 +90,9 @@ pub(crate) struct Call {
     /// The tool.
     pub(crate) tool: String,
     /// `NAME=VALUE`, `NAME:=JSON` and `NAME=@FILE`, as typed.
-    pub(crate) words: Vec<String>,
+    pub(crate) assignments: Vec<String>,
     /// All arguments as JSON, `@FILE`, or `-` for standard input.
-    pub(crate) arguments: Option<String>,
+    pub(crate) json_arguments: Option<String>,
     /// The minimum lifetime of the task.
     pub(crate) ttl: Option<Duration>,
     /// Calls with the same key share one task.
@@ -112,7 +112,7 @@ impl Failure {
         Self { code: USAGE, message: message.into() }
     }
 
-    fn of(code: u8, message: impl Into<String>) -> Self {
+    fn new(code: u8, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 }
@@ -120,42 +120,47 @@ impl Failure {
 /// Executes a command and returns the exit code: 0 if the job succeeded, 1 if it did not, 2 if the command is
 /// invalid or the server cannot be reached, 124 after a timeout, 130 if the user left before the end, 143
 /// after SIGTERM.
-pub(crate) async fn run(order: &Invocation) -> u8 {
-    match attempt(order).await {
+pub(crate) async fn run(invocation: &Invocation) -> u8 {
+    match execute(invocation).await {
         Ok(code) => code,
         Err(Failure { code, message }) => {
-            complain(&message);
+            print_error(&message);
             code
         }
     }
 }
 
-async fn attempt(order: &Invocation) -> Result<u8, Failure> {
-    let url = endpoint(&order.url)?;
+async fn execute(invocation: &Invocation) -> Result<u8, Failure> {
+    let url = endpoint(&invocation.url)?;
     // Standard input is read before signals are handled, so that Ctrl-C still ends the program here.
-    let input = if wants_input(&order.errand) { read_input()? } else { Vec::new() };
+    let input = if wants_input(&invocation.command) { read_input()? } else { Vec::new() };
     let mut signals = Signals::listen()
-        .map_err(|error| Failure::of(FAILURE, format!("the system gives no signals: {error}")))?;
+        .map_err(|error| Failure::new(FAILURE, format!("the system gives no signals: {error}")))?;
     let terminal = Terminal::open();
-    if order.key.is_some() && url.scheme() == "http" && !link::is_loopback(&url) && !order.quiet {
-        complain("warning: the API key goes over the network unencrypted: use https");
+    if invocation.key.is_some()
+        && url.scheme() == "http"
+        && !transport::is_loopback(&url)
+        && !invocation.quiet
+    {
+        print_error("warning: the API key goes over the network unencrypted: use https");
     }
-    let link = HttpTransport::new(url.clone(), order.key.as_deref()).map_err(Failure::usage)?;
+    let transport = HttpTransport::new(url.clone(), invocation.key.as_deref()).map_err(Failure::usage)?;
     let session = tokio::select! {
         code = signals.next() => return Ok(code),
-        begun = Session::begin(link, terminal.is_some()) => begun.map_err(|fault| cannot_connect(order, &url, &fault))?,
+        result = Session::connect(transport, terminal.is_some()) => result.map_err(|call_error| cannot_connect(invocation, &url, &call_error))?,
     };
-    let done = commands::run(order, &session, terminal.as_ref(), &mut signals, &input).await;
+    let result = commands::run(invocation, &session, terminal.as_ref(), &mut signals, &input).await;
     session.end().await;
-    done
+    result
 }
 
 /// Returns the endpoint's URL, with the path `/mcp` if only the server is named.
 fn endpoint(text: &str) -> Result<Url, Failure> {
-    let wrong = |why: &str| Failure::usage(format!("--url {text}: {why}, such as http://127.0.0.1:8808/mcp"));
-    let mut url = Url::parse(text).map_err(|_| wrong("it must be a URL"))?;
+    let usage_error =
+        |reason: &str| Failure::usage(format!("--url {text}: {reason}, such as http://127.0.0.1:8808/mcp"));
+    let mut url = Url::parse(text).map_err(|_| usage_error("it must be a URL"))?;
     if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
-        return Err(wrong("it must be an http or https URL"));
+        return Err(usage_error("it must be an http or https URL"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Failure::usage("--url: put the API key into $TASKBRIDGE_KEY, not into the URL"));
@@ -166,9 +171,9 @@ fn endpoint(text: &str) -> Result<Url, Failure> {
     Ok(url)
 }
 
-fn cannot_connect(order: &Invocation, url: &Url, fault: &ServerCallError) -> Failure {
-    let why = match fault {
-        ServerCallError::Status { status, .. } if status.as_u16() == 401 => match order.key {
+fn cannot_connect(invocation: &Invocation, url: &Url, error: &ServerCallError) -> Failure {
+    let why = match error {
+        ServerCallError::Status { status, .. } if status.as_u16() == 401 => match invocation.key {
             None => "it wants an API key: put yours into $TASKBRIDGE_KEY".to_owned(),
             Some(_) => "it does not know the API key in $TASKBRIDGE_KEY".to_owned(),
         },
@@ -178,21 +183,21 @@ fn cannot_connect(order: &Invocation, url: &Url, fault: &ServerCallError) -> Fai
         ServerCallError::Network { why, unsent: true } if why.starts_with("received corrupt message") => {
             "the server does not speak TLS: use http".to_owned()
         }
-        fault => fault.to_string(),
+        error => error.to_string(),
     };
     Failure::usage(format!("cannot connect to {url}: {why}"))
 }
 
-fn wants_input(errand: &ClientCommand) -> bool {
-    let ClientCommand::Call(call) = errand else { return false };
-    call.arguments.as_deref().is_some_and(|from| from == "-" || from == "@-")
-        || call.words.iter().any(|word| word.split_once('=').is_some_and(|(_, text)| text == "@-"))
+fn wants_input(command: &ClientCommand) -> bool {
+    let ClientCommand::Call(call) = command else { return false };
+    call.json_arguments.as_deref().is_some_and(|source| source == "-" || source == "@-")
+        || call.assignments.iter().any(|word| word.split_once('=').is_some_and(|(_, text)| text == "@-"))
 }
 
 fn read_input() -> Result<Vec<u8>, Failure> {
     let mut input = Vec::new();
-    let read = io::stdin().lock().read_to_end(&mut input);
-    read.map_err(|error| Failure::usage(format!("standard input cannot be read: {error}")))?;
+    let result = io::stdin().lock().read_to_end(&mut input);
+    result.map_err(|error| Failure::usage(format!("standard input cannot be read: {error}")))?;
     Ok(input)
 }
 
@@ -202,7 +207,7 @@ fn print(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-fn complain(text: &str) {
+fn print_error(text: &str) {
     let mut out = io::stderr().lock();
     let _ = writeln!(out, "taskbridge: {text}").and_then(|()| out.flush());
 }

@@ -9,14 +9,14 @@ use super::task::{Status, Task};
 use crate::mcp::jsonrpc::Outcome;
 
 /// The result of a call.
-pub(super) struct Finished {
+pub(super) struct FinishedCall {
     /// Its task in its final state, if it has one that could be read.
     pub(super) task: Option<Task>,
     /// The answer of the call.
     pub(super) outcome: Outcome,
 }
 
-impl Finished {
+impl FinishedCall {
     /// Returns the final status.
     pub(super) fn status(&self) -> Status {
         match (&self.task, &self.outcome) {
@@ -29,22 +29,22 @@ impl Finished {
     }
 
     /// Returns everything as one JSON document. `saved` are the files that were written.
-    pub(super) fn document(&self, saved: &[String]) -> Value {
-        let mut document = json!({"status": self.status_word()});
+    pub(super) fn document(&self, saved_files: &[String]) -> Value {
+        let mut document = json!({"status": self.status_name()});
         if let Some(task) = &self.task {
-            document["task"] = task.wire.clone();
+            document["task"] = task.raw.clone();
         }
         match &self.outcome {
             Ok(result) => document["result"] = result.clone(),
             Err(error) => document["error"] = json!(error),
         }
-        if !saved.is_empty() {
-            document["saved"] = json!(saved);
+        if !saved_files.is_empty() {
+            document["saved"] = json!(saved_files);
         }
         document
     }
 
-    fn status_word(&self) -> &'static str {
+    fn status_name(&self) -> &'static str {
         match self.status() {
             Status::Working => "working",
             Status::InputRequired => "input_required",
@@ -57,31 +57,32 @@ impl Finished {
 
 /// A tool's result as shown to people.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Shown {
+pub(super) struct FormattedResult {
     /// The result.
     pub(super) text: String,
     /// Other content, one line each.
-    pub(super) beside: Vec<String>,
+    pub(super) other_content: Vec<String>,
 }
 
 /// Formats a tool's result for people: its text, or its structured content if it has no text.
-pub(super) fn shown(result: &Value) -> Shown {
-    let mut shown = Shown::default();
+pub(super) fn format_result(result: &Value) -> FormattedResult {
+    let mut formatted = FormattedResult::default();
     let structured = result.get("structuredContent").filter(|structured| !structured.is_null());
     for block in result.get("content").and_then(Value::as_array).into_iter().flatten() {
         match text_of(block) {
             // Servers repeat the structured content as text, for clients without support for it.
             Some(text)
-                if structured
-                    .is_some_and(|it| serde_json::from_str(text).is_ok_and(|read: Value| read == *it)) => {}
-            Some(text) => push_line(&mut shown.text, text),
-            None => shown.beside.push(described(block)),
+                if structured.is_some_and(|value| {
+                    serde_json::from_str(text).is_ok_and(|parsed: Value| parsed == *value)
+                }) => {}
+            Some(text) => push_line(&mut formatted.text, text),
+            None => formatted.other_content.push(describe_block(block)),
         }
     }
-    if let Some(structured) = structured.filter(|_| shown.text.is_empty()) {
-        push_line(&mut shown.text, &format!("{structured:#}"));
+    if let Some(structured) = structured.filter(|_| formatted.text.is_empty()) {
+        push_line(&mut formatted.text, &format!("{structured:#}"));
     }
-    shown
+    formatted
 }
 
 /// Returns the text of a text block, or of an embedded text resource.
@@ -101,7 +102,7 @@ fn push_line(text: &mut String, line: &str) {
 }
 
 /// Describes a block without text in one line: `[image/png, 12 kB]`, `[SHA256SUMS, 4.9 MB]`.
-fn described(block: &Value) -> String {
+fn describe_block(block: &Value) -> String {
     let text = |pointer: &str| block.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let is_link = block.get("type").is_some_and(|kind| kind == "resource_link");
     let size = match is_link {
@@ -111,7 +112,7 @@ fn described(block: &Value) -> String {
     let name = text("/name").or_else(|| text("/resource/uri")).or_else(|| text("/uri"));
     let mime_type = text("/mimeType").or_else(|| text("/resource/mimeType"));
     let kind = if name.is_none() && mime_type.is_none() { text("/type") } else { None };
-    let parts: Vec<String> = [name, mime_type, kind, size.map(in_units)].into_iter().flatten().collect();
+    let parts: Vec<String> = [name, mime_type, kind, size.map(format_size)].into_iter().flatten().collect();
     format!("[{}]", parts.join(", "))
 }
 
@@ -121,7 +122,7 @@ pub(super) fn bytes_of(block: &Value) -> Option<Vec<u8>> {
     STANDARD.decode(encoded).ok()
 }
 
-fn in_units(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),
         1_000..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),
@@ -146,9 +147,13 @@ mod tests {
             ],
             "structuredContent": {"a": 1},
         });
-        let beside = ["[image/png, 12 kB]", "[a.tar, application/x-tar, 7 B]", "[x://c, font/otf, 3 B]"];
-        let expected = Shown { text: "done\nmore\n".to_owned(), beside: beside.map(str::to_owned).into() };
-        assert_eq!(shown(&result), expected);
+        let other_content =
+            ["[image/png, 12 kB]", "[a.tar, application/x-tar, 7 B]", "[x://c, font/otf, 3 B]"];
+        let expected = FormattedResult {
+            text: "done\nmore\n".to_owned(),
+            other_content: other_content.map(str::to_owned).into(),
+        };
+        assert_eq!(format_result(&result), expected);
     }
 
     /// Structured data is printed if there is no text, or if the text is the same JSON.
@@ -159,7 +164,7 @@ mod tests {
             json!({"content": [], "structuredContent": {"a": 1}}),
             json!({"content": [{"type": "text", "text": "{\"a\":1}"}], "structuredContent": {"a": 1}}),
         ] {
-            assert_eq!(shown(&result).text, expected);
+            assert_eq!(format_result(&result).text, expected);
         }
     }
 }

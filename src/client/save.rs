@@ -9,14 +9,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::fault::ServerCallError;
+use super::error::ServerCallError;
 use super::output::bytes_of;
 use super::session::Session;
 use super::wait::retry_until_reached;
 
 /// The result of saving.
 #[derive(Debug, Default)]
-pub(super) struct Saved {
+pub(super) struct SaveResult {
     /// The files that were written.
     pub(super) files: Vec<PathBuf>,
     /// The items that could not be saved, with the reasons.
@@ -24,8 +24,8 @@ pub(super) struct Saved {
 }
 
 /// Saves the blocks with data and the linked resources of a result. Text blocks are not saved.
-pub(super) async fn save(session: &Session, result: &Value, folder: &Path) -> Saved {
-    let mut saved = Saved::default();
+pub(super) async fn save(session: &Session, result: &Value, folder: &Path) -> SaveResult {
+    let mut saved = SaveResult::default();
     let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();
     for (number, block) in blocks.enumerate() {
         let text = |pointer: &str| block.pointer(pointer).and_then(Value::as_str);
@@ -35,17 +35,17 @@ pub(super) async fn save(session: &Session, result: &Value, folder: &Path) -> Sa
                 let name = text("/name").unwrap_or(uri).to_owned();
                 match fetch(session, uri).await {
                     Ok(bytes) => (name, bytes),
-                    Err(fault) => {
-                        saved.problems.push(format!("{name} cannot be fetched: {fault}"));
+                    Err(call_error) => {
+                        saved.problems.push(format!("{name} cannot be fetched: {call_error}"));
                         continue;
                     }
                 }
             }
             (_, Some(bytes)) => {
                 let mime_type = text("/mimeType").or_else(|| text("/resource/mimeType")).unwrap_or_default();
-                let of_uri = text("/resource/uri").and_then(|uri| uri.rsplit('/').next());
-                let named = of_uri.filter(|name| !name.is_empty()).map(str::to_owned);
-                (named.unwrap_or_else(|| format!("{}.{}", number + 1, ending(mime_type))), bytes)
+                let uri_name = text("/resource/uri").and_then(|uri| uri.rsplit('/').next());
+                let file_name = uri_name.filter(|name| !name.is_empty()).map(str::to_owned);
+                (file_name.unwrap_or_else(|| format!("{}.{}", number + 1, extension_for(mime_type))), bytes)
             }
             (_, None) => continue,
         };
@@ -59,17 +59,21 @@ pub(super) async fn save(session: &Session, result: &Value, folder: &Path) -> Sa
 
 /// Reads a whole resource with `resources/read`.
 async fn fetch(session: &Session, uri: &str) -> Result<Vec<u8>, ServerCallError> {
-    let read =
-        retry_until_reached(async || session.quick("resources/read", json!({ "uri": uri })).await, |_| {})
-            .await?;
-    let contents = read.get("contents").and_then(Value::as_array).into_iter().flatten();
+    let response = retry_until_reached(
+        async || session.request_with_timeout("resources/read", json!({ "uri": uri })).await,
+        |_| {},
+    )
+    .await?;
+    let contents = response.get("contents").and_then(Value::as_array).into_iter().flatten();
     let mut bytes = Vec::new();
     for content in contents {
         if let Some(text) = content.get("text").and_then(Value::as_str) {
             bytes.extend_from_slice(text.as_bytes());
         } else if let Some(blob) = content.get("blob").and_then(Value::as_str) {
             let blob = STANDARD.decode(blob);
-            bytes.extend(blob.map_err(|_| ServerCallError::NotMcp("its content is no base64".to_owned()))?);
+            bytes.extend(
+                blob.map_err(|_| ServerCallError::InvalidResponse("its content is no base64".to_owned()))?,
+            );
         }
     }
     Ok(bytes)
@@ -77,41 +81,41 @@ async fn fetch(session: &Session, uri: &str) -> Result<Vec<u8>, ServerCallError>
 
 /// Writes a file under the folder atomically. An older file of the same name is replaced; a link of that
 /// name is not followed.
-fn write(folder: &Path, name: &str, taken: &[PathBuf], bytes: &[u8]) -> io::Result<PathBuf> {
-    let inside = plain(name);
-    let mut file = folder.join(&inside);
+fn write(folder: &Path, name: &str, existing: &[PathBuf], bytes: &[u8]) -> io::Result<PathBuf> {
+    let relative = relative_path(name);
+    let mut file = folder.join(&relative);
     for number in 2.. {
-        if !taken.contains(&file) {
+        if !existing.contains(&file) {
             break;
         }
-        file = folder.join(&inside).with_file_name(numbered(&inside, number));
+        file = folder.join(&relative).with_file_name(numbered_name(&relative, number));
     }
     let is_link = |path: &Path| folder.join(path).is_symlink();
-    if inside.ancestors().skip(1).any(|path| !path.as_os_str().is_empty() && is_link(path)) {
+    if relative.ancestors().skip(1).any(|path| !path.as_os_str().is_empty() && is_link(path)) {
         return Err(io::Error::other("a link in the folder may lead out of it"));
     }
     let parent = file.parent().unwrap_or(folder);
     fs::create_dir_all(parent)?;
-    let unfinished = parent.join(format!(".taskbridge-{}.part", std::process::id()));
-    fs::write(&unfinished, bytes)?;
-    fs::rename(&unfinished, &file).inspect_err(|_| {
-        let _ = fs::remove_file(&unfinished);
+    let temp_file = parent.join(format!(".taskbridge-{}.part", std::process::id()));
+    fs::write(&temp_file, bytes)?;
+    fs::rename(&temp_file, &file).inspect_err(|_| {
+        let _ = fs::remove_file(&temp_file);
     })?;
     Ok(file)
 }
 
 /// Converts a server's name into a path inside the folder.
-fn plain(name: &str) -> PathBuf {
+fn relative_path(name: &str) -> PathBuf {
     let clean = |part: &str| part.replace(|c: char| c.is_control() || c == '\\', "_");
     let parts = Path::new(name).components().filter_map(|part| match part {
         Component::Normal(part) => part.to_str().map(clean),
         _ => None,
     });
-    let inside: PathBuf = parts.collect();
-    if inside.as_os_str().is_empty() { PathBuf::from("unnamed") } else { inside }
+    let relative: PathBuf = parts.collect();
+    if relative.as_os_str().is_empty() { PathBuf::from("unnamed") } else { relative }
 }
 
-fn numbered(name: &Path, number: usize) -> String {
+fn numbered_name(name: &Path, number: usize) -> String {
     let text =
         |part: Option<&std::ffi::OsStr>| part.and_then(|part| part.to_str()).unwrap_or_default().to_owned();
     match name.extension() {
@@ -121,7 +125,7 @@ fn numbered(name: &Path, number: usize) -> String {
 }
 
 /// Returns the file name extension for a media type.
-fn ending(mime_type: &str) -> String {
+fn extension_for(mime_type: &str) -> String {
     let essence = mime_type.split(';').next().unwrap_or_default().trim();
     let subtype = essence.rsplit('/').next().unwrap_or_default();
     match subtype {
@@ -141,7 +145,7 @@ mod tests {
     /// Absolute names and parent folders are reduced to a path below the folder.
     #[test]
     fn saved_name_stays_in_folder() {
-        for (name, inside) in [
+        for (name, expected) in [
             ("a.txt", "a.txt"),
             ("reports/a.txt", "reports/a.txt"),
             ("../../etc/passwd", "etc/passwd"),
@@ -149,19 +153,19 @@ mod tests {
             ("..", "unnamed"),
             ("a\\b\n", "a_b_"),
         ] {
-            assert_eq!(plain(name), Path::new(inside), "{name}");
+            assert_eq!(relative_path(name), Path::new(expected), "{name}");
         }
     }
 
     /// A file never overwrites one of the same call, and a link is replaced and not followed.
     #[test]
     fn save_writes_whole_files_only() {
-        let place = tempfile::tempdir().unwrap();
-        let (folder, outside) = (place.path().join("in"), place.path().join("out"));
+        let temp_dir = tempfile::tempdir().unwrap();
+        let (folder, outside) = (temp_dir.path().join("in"), temp_dir.path().join("out"));
         fs::create_dir_all(&outside).unwrap();
         let first = write(&folder, "a.txt", &[], b"one").unwrap();
-        let again = write(&folder, "a.txt", std::slice::from_ref(&first), b"two").unwrap();
-        assert_eq!(again, folder.join("a-2.txt"));
+        let second = write(&folder, "a.txt", std::slice::from_ref(&first), b"two").unwrap();
+        assert_eq!(second, folder.join("a-2.txt"));
         std::os::unix::fs::symlink(outside.join("x"), folder.join("link")).unwrap();
         std::os::unix::fs::symlink(&outside, folder.join("dir")).unwrap();
         write(&folder, "link", &[], b"three").unwrap();

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::bar::Bar;
-use super::terminal::harmless;
+use super::terminal::sanitize_for_terminal;
 
 /// Minimum interval of plain lines that report progress only.
-const SPACING: Duration = Duration::from_secs(5);
+const MIN_LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The state of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,7 +23,7 @@ pub(super) struct JobProgress {
 
 impl JobProgress {
     /// Returns the fraction done, from 0 to 1, if known.
-    pub(super) fn part(&self) -> Option<f64> {
+    pub(super) fn fraction(&self) -> Option<f64> {
         match self.progress {
             Some((done, Some(total))) if total > 0.0 => Some((done / total).clamp(0.0, 1.0)),
             _ => None,
@@ -33,14 +33,14 @@ impl JobProgress {
 
 /// The screen of one call.
 pub(super) struct Screen {
-    look: OutputMode,
+    mode: OutputMode,
     label: String,
     /// The age of the job when this screen was created.
     age: Duration,
-    began: Instant,
-    standing: JobProgress,
+    started_at: Instant,
+    progress: JobProgress,
     /// Lines to print later, set while a question is asked: nothing may be printed in between.
-    held: Option<Vec<String>>,
+    pending_lines: Option<Vec<String>>,
 }
 
 enum OutputMode {
@@ -52,25 +52,25 @@ enum OutputMode {
 impl Screen {
     /// Creates a screen for a job with this label.
     pub(super) fn new(label: String, quiet: bool) -> Self {
-        let look = match (quiet, io::stderr().is_terminal()) {
+        let mode = match (quiet, io::stderr().is_terminal()) {
             (true, _) => OutputMode::Quiet,
             (false, true) => OutputMode::Bar(None),
             (false, false) => OutputMode::Lines { last: None },
         };
         Self {
-            look,
+            mode,
             label,
             age: Duration::ZERO,
-            began: Instant::now(),
-            standing: JobProgress::default(),
-            held: None,
+            started_at: Instant::now(),
+            progress: JobProgress::default(),
+            pending_lines: None,
         }
     }
 
     /// Sets the age of a job that is older than the screen.
     pub(super) fn set_age(&mut self, age: Duration) {
         self.age = age;
-        self.began = Instant::now();
+        self.started_at = Instant::now();
     }
 
     /// Returns the label of the job.
@@ -80,7 +80,7 @@ impl Screen {
 
     /// Returns the age of the job.
     pub(super) fn elapsed(&self) -> String {
-        let seconds = (self.age + self.began.elapsed()).as_secs();
+        let seconds = (self.age + self.started_at.elapsed()).as_secs();
         let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
         if hours > 0 {
             format!("{hours}:{minutes:02}:{seconds:02}")
@@ -90,45 +90,46 @@ impl Screen {
     }
 
     /// Prints a permanent line.
-    pub(super) fn note(&mut self, words: &str) {
-        let line = harmless(words);
-        if let Some(held) = &mut self.held {
-            held.push(line);
+    pub(super) fn print_line(&mut self, text: &str) {
+        let line = sanitize_for_terminal(text);
+        if let Some(pending_lines) = &mut self.pending_lines {
+            pending_lines.push(line);
             return;
         }
-        match &self.look {
-            OutputMode::Bar(Some(bar)) => bar.say(&line),
+        match &self.mode {
+            OutputMode::Bar(Some(bar)) => bar.print_line(&line),
             OutputMode::Bar(None) | OutputMode::Lines { .. } => write_line(&line),
             OutputMode::Quiet => {}
         }
     }
 
     /// Shows the state of the job.
-    pub(super) fn show(&mut self, standing: JobProgress) {
-        self.standing = standing;
+    pub(super) fn show(&mut self, progress: JobProgress) {
+        self.progress = progress;
         self.draw();
     }
 
     /// Draws the animated part. The caller calls it several times per second.
     pub(super) fn draw(&mut self) {
-        if self.held.is_some() {
+        if self.pending_lines.is_some() {
             return;
         }
         let elapsed = self.elapsed();
-        match &mut self.look {
+        match &mut self.mode {
             OutputMode::Bar(bar) => {
                 let bar = bar.get_or_insert_with(|| Bar::new(self.label.clone()));
-                bar.draw(&self.standing, &elapsed);
+                bar.draw(&self.progress, &elapsed);
             }
             OutputMode::Lines { last } => {
-                let is_due = last.as_ref().is_none_or(|(said, at)| {
-                    let goes_on = said.progress.is_some() && said.progress != self.standing.progress;
-                    *said != self.standing && (!goes_on || at.elapsed() >= SPACING)
+                let is_due = last.as_ref().is_none_or(|(last_state, at)| {
+                    let is_progress_update =
+                        last_state.progress.is_some() && last_state.progress != self.progress.progress;
+                    *last_state != self.progress && (!is_progress_update || at.elapsed() >= MIN_LINE_INTERVAL)
                 });
-                let line = in_line(&self.standing);
+                let line = format_line(&self.progress);
                 if is_due && !line.is_empty() {
-                    write_line(&format!("{}: {}", self.label, harmless(&line)));
-                    *last = Some((self.standing.clone(), Instant::now()));
+                    write_line(&format!("{}: {}", self.label, sanitize_for_terminal(&line)));
+                    *last = Some((self.progress.clone(), Instant::now()));
                 }
             }
             OutputMode::Quiet => {}
@@ -136,22 +137,22 @@ impl Screen {
     }
 
     /// Suspends output while a question is asked.
-    pub(super) fn hold(&mut self) {
+    pub(super) fn pause(&mut self) {
         self.clear();
-        self.held.get_or_insert_with(Vec::new);
+        self.pending_lines.get_or_insert_with(Vec::new);
     }
 
     /// Resumes output after [`Self::hold`].
-    pub(super) fn go_on(&mut self) {
-        for line in self.held.take().unwrap_or_default() {
-            self.note(&line);
+    pub(super) fn resume(&mut self) {
+        for line in self.pending_lines.take().unwrap_or_default() {
+            self.print_line(&line);
         }
         self.draw();
     }
 
     /// Removes the animated line.
     pub(super) fn clear(&mut self) {
-        if let OutputMode::Bar(bar) = &mut self.look
+        if let OutputMode::Bar(bar) = &mut self.mode
             && let Some(bar) = bar.take()
         {
             bar.clear();
@@ -160,10 +161,10 @@ impl Screen {
 }
 
 /// Formats the state of a job as one plain line.
-fn in_line(standing: &JobProgress) -> String {
-    let message = standing.message.as_deref().unwrap_or_default().replace('\n', " ");
-    let progress = match (standing.part(), standing.progress) {
-        (Some(part), _) => format!("{:.0}%", (part * 100.0).floor()),
+fn format_line(state: &JobProgress) -> String {
+    let message = state.message.as_deref().unwrap_or_default().replace('\n', " ");
+    let progress = match (state.fraction(), state.progress) {
+        (Some(fraction), _) => format!("{:.0}%", (fraction * 100.0).floor()),
         (None, Some((done, None))) => done.to_string(),
         _ => String::new(),
     };
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn progress_line_shows_percentage() {
         let line = |message: Option<&str>, progress| {
-            in_line(&JobProgress { message: message.map(str::to_owned), progress })
+            format_line(&JobProgress { message: message.map(str::to_owned), progress })
         };
         assert_eq!(line(Some("packing"), Some((1.0, Some(3.0)))), "33% packing");
         assert_eq!(line(None, Some((3.0, Some(3.0)))), "100%");

@@ -8,18 +8,18 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::fault::ServerCallError;
-use super::link::{self, HttpTransport, SessionHeaders};
+use super::error::ServerCallError;
 use super::listing::Tool;
+use super::transport::{self, HttpTransport, SessionHeaders};
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::{self, Error, Id, METHOD_NOT_FOUND, Message, Request};
 
 /// Timeout of a request that is answered immediately.
-const QUICK: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout of the final DELETE request.
-const FAREWELL: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// Delay before the stream is opened again.
-const PAUSE: Duration = Duration::from_secs(1);
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
 /// The channel for server-initiated messages.
 pub(super) type ServerMessageSender = UnboundedSender<ServerMessage>;
@@ -35,48 +35,48 @@ pub(super) enum ServerMessage {
         params: Value,
     },
     /// A question to the user (`elicitation/create`).
-    Asked {
+    Question {
         /// The id for the answer.
         id: Id,
         /// The parameters.
         params: Value,
     },
     /// Another request of the server, whose response could not be delivered.
-    Unanswered {
+    ResponseFailed {
         /// The method of the request.
         method: String,
         /// The error.
-        why: ServerCallError,
+        error: ServerCallError,
     },
 }
 
 /// One session.
 pub(super) struct Session {
-    link: HttpTransport,
+    transport: HttpTransport,
     can_ask: bool,
-    place: RefCell<SessionHeaders>,
+    headers: RefCell<SessionHeaders>,
     /// Serializes renewals; waiting requests use the renewed session.
     renewal: tokio::sync::Mutex<()>,
     next_id: Cell<i64>,
-    server: RefCell<Server>,
+    server: RefCell<ServerInfo>,
 }
 
 /// The server's capabilities.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Server {
+pub(super) struct ServerInfo {
     /// True if a call can run as a task.
     pub(super) has_tasks: bool,
     /// True for a taskbridge server, which supports idempotency keys.
-    pub(super) is_ours: bool,
+    pub(super) is_taskbridge: bool,
 }
 
 impl Session {
     /// Begins a session; `can_ask` is true if the user can answer questions.
-    pub(super) async fn begin(link: HttpTransport, can_ask: bool) -> Result<Self, ServerCallError> {
+    pub(super) async fn connect(transport: HttpTransport, can_ask: bool) -> Result<Self, ServerCallError> {
         let session = Self {
-            link,
+            transport,
             can_ask,
-            place: RefCell::default(),
+            headers: RefCell::default(),
             renewal: tokio::sync::Mutex::new(()),
             next_id: Cell::new(1),
             server: RefCell::default(),
@@ -86,37 +86,39 @@ impl Session {
     }
 
     /// Returns the server's capabilities.
-    pub(super) fn server(&self) -> Server {
+    pub(super) fn server(&self) -> ServerInfo {
         self.server.borrow().clone()
     }
 
     async fn initialize(&self) -> Result<(), ServerCallError> {
-        let nowhere = SessionHeaders::default();
-        let asks = json!({"elicitation": {"form": {}, "url": {}}});
+        let no_headers = SessionHeaders::default();
+        let elicitation = json!({"elicitation": {"form": {}, "url": {}}});
         let params = json!({
             "protocolVersion": Revision::V2025_11_25.as_str(),
-            "capabilities": if self.can_ask { asks } else { json!({}) },
+            "capabilities": if self.can_ask { elicitation } else { json!({}) },
             "clientInfo": {
                 "name": "taskbridge-call", "title": "taskbridge call", "version": env!("CARGO_PKG_VERSION"),
             },
         });
         let (id, body) = self.message("initialize", params);
-        let response = in_time(self.link.post(&nowhere, body)).await?;
+        let response = with_timeout(self.transport.post(&no_headers, body)).await?;
         let session = response.headers().get("mcp-session-id").and_then(|id| id.to_str().ok());
         let session = session.map(str::to_owned);
-        let result = in_time(self.answer(response, id, None)).await?;
-        let named = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
-        let revision = Revision::parse(named).ok_or_else(|| {
-            ServerCallError::NotMcp(format!(
-                "the server speaks revision {named:?} of MCP, and this client does not"
+        let result = with_timeout(self.read_response(response, id, None)).await?;
+        let version = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+        let revision = Revision::parse(version).ok_or_else(|| {
+            ServerCallError::InvalidResponse(format!(
+                "the server speaks revision {version:?} of MCP, and this client does not"
             ))
         })?;
-        *self.server.borrow_mut() = Server {
+        *self.server.borrow_mut() = ServerInfo {
             has_tasks: revision.has_tasks()
                 && result.pointer("/capabilities/tasks/requests/tools/call").is_some(),
-            is_ours: result.pointer("/serverInfo/name").is_some_and(|name| name == env!("CARGO_PKG_NAME")),
+            is_taskbridge: result
+                .pointer("/serverInfo/name")
+                .is_some_and(|name| name == env!("CARGO_PKG_NAME")),
         };
-        *self.place.borrow_mut() = SessionHeaders { session, revision: Some(revision) };
+        *self.headers.borrow_mut() = SessionHeaders { session, revision: Some(revision) };
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         self.send(&initialized).await
     }
@@ -125,12 +127,14 @@ impl Session {
     pub(super) async fn tools(&self) -> Result<(Vec<Tool>, Vec<Value>), ServerCallError> {
         let (mut tools, mut entries, mut params) = (Vec::new(), Vec::new(), json!({}));
         loop {
-            let mut page = self.quick("tools/list", params).await?;
-            let Value::Array(listed) = page["tools"].take() else {
-                return Err(ServerCallError::NotMcp("the server's list of tools is no list".to_owned()));
+            let mut page = self.request_with_timeout("tools/list", params).await?;
+            let Value::Array(page_tools) = page["tools"].take() else {
+                return Err(ServerCallError::InvalidResponse(
+                    "the server's list of tools is no list".to_owned(),
+                ));
             };
-            tools.extend(listed.iter().filter_map(Tool::read));
-            entries.extend(listed);
+            tools.extend(page_tools.iter().filter_map(Tool::parse));
+            entries.extend(page_tools);
             match page.get("nextCursor") {
                 Some(Value::String(cursor)) => params = json!({ "cursor": cursor }),
                 _ => return Ok((tools, entries)),
@@ -139,8 +143,12 @@ impl Session {
     }
 
     /// Sends a request that is answered immediately, with the timeout `QUICK`.
-    pub(super) async fn quick(&self, method: &str, params: Value) -> Result<Value, ServerCallError> {
-        in_time(self.request(method, params, None)).await
+    pub(super) async fn request_with_timeout(
+        &self,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, ServerCallError> {
+        with_timeout(self.request(method, params, None)).await
     }
 
     /// Sends a request, and waits for its answer. Only the transport's idle timeout applies. If the server no
@@ -149,81 +157,83 @@ impl Session {
         &self,
         method: &str,
         params: Value,
-        ear: Option<&ServerMessageSender>,
+        message_sender: Option<&ServerMessageSender>,
     ) -> Result<Value, ServerCallError> {
-        let place = self.place.borrow().clone();
-        match self.attempt(&place, method, &params, ear).await {
-            Err(ServerCallError::NoSession(_)) => {
-                self.renew(&place).await?;
-                let place = self.place.borrow().clone();
-                self.attempt(&place, method, &params, ear).await
+        let headers = self.headers.borrow().clone();
+        match self.send_request(&headers, method, &params, message_sender).await {
+            Err(ServerCallError::SessionExpired(_)) => {
+                self.renew(&headers).await?;
+                let headers = self.headers.borrow().clone();
+                self.send_request(&headers, method, &params, message_sender).await
             }
-            answered => answered,
+            result => result,
         }
     }
 
-    async fn attempt(
+    async fn send_request(
         &self,
-        place: &SessionHeaders,
+        headers: &SessionHeaders,
         method: &str,
         params: &Value,
-        ear: Option<&ServerMessageSender>,
+        message_sender: Option<&ServerMessageSender>,
     ) -> Result<Value, ServerCallError> {
         let (id, body) = self.message(method, params.clone());
-        let response = self.link.post(place, body).await?;
-        self.answer(response, id, ear).await
+        let response = self.transport.post(headers, body).await?;
+        self.read_response(response, id, message_sender).await
     }
 
     /// Begins a new session, unless another request has already replaced this one.
-    async fn renew(&self, gone: &SessionHeaders) -> Result<(), ServerCallError> {
-        let _alone = self.renewal.lock().await;
-        let is_current = self.place.borrow().session == gone.session;
+    async fn renew(&self, expired: &SessionHeaders) -> Result<(), ServerCallError> {
+        let _guard = self.renewal.lock().await;
+        let is_current = self.headers.borrow().session == expired.session;
         if is_current { self.initialize().await } else { Ok(()) }
     }
 
     /// Sends a message without an answer: a notification, or a response to a request of the server.
     pub(super) async fn send(&self, message: &Value) -> Result<(), ServerCallError> {
-        let place = self.place.borrow().clone();
+        let headers = self.headers.borrow().clone();
         let body = message.to_string().into_bytes();
-        in_time(self.link.post(&place, body)).await.map(drop)
+        with_timeout(self.transport.post(&headers, body)).await.map(drop)
     }
 
     /// Receives server-initiated messages for as long as it is polled.
-    pub(super) async fn listen(&self, ear: &ServerMessageSender) {
-        let mut last = None;
+    pub(super) async fn listen(&self, message_sender: &ServerMessageSender) {
+        let mut last_event_id = None;
         loop {
-            let place = self.place.borrow().clone();
-            match self.link.listen(&place, last.as_deref()).await {
+            let headers = self.headers.borrow().clone();
+            match self.transport.listen(&headers, last_event_id.as_deref()).await {
                 Ok(response) => {
-                    let mut events = link::events(response);
+                    let mut events = transport::events(response);
                     while let Some(Ok(event)) = events.next().await {
-                        last = event.id.or(last);
+                        last_event_id = event.id.or(last_event_id);
                         if let Some(message) = event.message {
-                            self.hear(message, Some(ear)).await;
+                            self.handle_message(message, Some(message_sender)).await;
                         }
                     }
                 }
                 // The server has no such stream.
-                Err(ServerCallError::Status { status, .. }) if status.as_u16() == 405 && last.is_none() => {
+                Err(ServerCallError::Status { status, .. })
+                    if status.as_u16() == 405 && last_event_id.is_none() =>
+                {
                     std::future::pending().await
                 }
-                Err(ServerCallError::NoSession(_)) => {
-                    last = None;
+                Err(ServerCallError::SessionExpired(_)) => {
+                    last_event_id = None;
                     // If that fails, the next request returns the error.
-                    let _ = self.renew(&place).await;
+                    let _ = self.renew(&headers).await;
                 }
-                Err(ServerCallError::Status { .. }) => last = None,
+                Err(ServerCallError::Status { .. }) => last_event_id = None,
                 Err(_) => {}
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RECONNECT_DELAY).await;
         }
     }
 
     /// Ends the session. The server expires it anyway.
     pub(super) async fn end(&self) {
-        let place = self.place.borrow().clone();
-        if place.session.is_some() {
-            let _ = tokio::time::timeout(FAREWELL, self.link.end(&place)).await;
+        let headers = self.headers.borrow().clone();
+        if headers.session.is_some() {
+            let _ = tokio::time::timeout(END_TIMEOUT, self.transport.end(&headers)).await;
         }
     }
 
@@ -235,43 +245,45 @@ impl Session {
     }
 
     /// Returns the answer to a request from the HTTP response.
-    async fn answer(
+    async fn read_response(
         &self,
         response: reqwest::Response,
         id: i64,
-        ear: Option<&ServerMessageSender>,
+        message_sender: Option<&ServerMessageSender>,
     ) -> Result<Value, ServerCallError> {
-        if !link::is_stream(&response) {
-            return match link::message(response).await? {
-                Message::Response { outcome, .. } => outcome.map_err(ServerCallError::Refused),
-                _ => Err(ServerCallError::NotMcp(
+        if !transport::is_stream(&response) {
+            return match transport::message(response).await? {
+                Message::Response { outcome, .. } => outcome.map_err(ServerCallError::JsonRpc),
+                _ => Err(ServerCallError::InvalidResponse(
                     "the server answered with something that is no answer".to_owned(),
                 )),
             };
         }
-        let mut events = link::events(response);
+        let mut events = transport::events(response);
         while let Some(event) = events.next().await {
             match event?.message {
-                Some(Message::Response { id: Some(Id::Integer(of)), outcome }) if of == id => {
-                    return outcome.map_err(ServerCallError::Refused);
+                Some(Message::Response { id: Some(Id::Integer(response_id)), outcome })
+                    if response_id == id =>
+                {
+                    return outcome.map_err(ServerCallError::JsonRpc);
                 }
-                Some(message) => self.hear(message, ear).await,
+                Some(message) => self.handle_message(message, message_sender).await,
                 None => {}
             }
         }
-        Err(ServerCallError::Network { why: link::CLOSED.to_owned(), unsent: false })
+        Err(ServerCallError::Network { why: transport::CONNECTION_CLOSED.to_owned(), unsent: false })
     }
 
-    async fn hear(&self, message: Message, ear: Option<&ServerMessageSender>) {
-        let (id, method, outcome) = match (message, ear) {
-            (Message::Notification { method, params }, Some(ear)) => {
-                let _ = ear.send(ServerMessage::Notification { method, params });
+    async fn handle_message(&self, message: Message, message_sender: Option<&ServerMessageSender>) {
+        let (id, method, outcome) = match (message, message_sender) {
+            (Message::Notification { method, params }, Some(message_sender)) => {
+                let _ = message_sender.send(ServerMessage::Notification { method, params });
                 return;
             }
-            (Message::Request(Request { id, method, params }), Some(ear))
+            (Message::Request(Request { id, method, params }), Some(message_sender))
                 if method == "elicitation/create" && self.can_ask =>
             {
-                let _ = ear.send(ServerMessage::Asked { id, params });
+                let _ = message_sender.send(ServerMessage::Question { id, params });
                 return;
             }
             (Message::Request(Request { id, method, .. }), _) if method == "ping" => {
@@ -283,16 +295,19 @@ impl Session {
             }
             (Message::Notification { .. } | Message::Response { .. }, _) => return,
         };
-        let place = self.place.borrow().clone();
-        let told = in_time(self.link.post(&place, jsonrpc::response(&id, &outcome))).await;
-        if let (Err(why), Some(ear)) = (told, ear) {
+        let headers = self.headers.borrow().clone();
+        let result = with_timeout(self.transport.post(&headers, jsonrpc::response(&id, &outcome))).await;
+        if let (Err(error), Some(message_sender)) = (result, message_sender) {
             // A server without this response asks again or times out: the call continues.
-            let _ = ear.send(ServerMessage::Unanswered { method, why });
+            let _ = message_sender.send(ServerMessage::ResponseFailed { method, error });
         }
     }
 }
 
-async fn in_time<T>(work: impl Future<Output = Result<T, ServerCallError>>) -> Result<T, ServerCallError> {
-    let late = || ServerCallError::Network { why: "the server does not answer".to_owned(), unsent: false };
-    tokio::time::timeout(QUICK, work).await.unwrap_or_else(|_| Err(late()))
+async fn with_timeout<T>(
+    work: impl Future<Output = Result<T, ServerCallError>>,
+) -> Result<T, ServerCallError> {
+    let timeout_error =
+        || ServerCallError::Network { why: "the server does not answer".to_owned(), unsent: false };
+    tokio::time::timeout(REQUEST_TIMEOUT, work).await.unwrap_or_else(|_| Err(timeout_error()))
 }

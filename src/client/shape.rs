@@ -4,9 +4,9 @@
 use serde_json::{Map, Value};
 
 /// Maximum number of references to follow: a schema may refer to itself.
-const MOST_REFERENCES: usize = 16;
+const MAX_REFERENCES: usize = 16;
 /// Maximum number of choices to list in a description.
-const MOST_LISTED: usize = 12;
+const MAX_LISTED_CHOICES: usize = 12;
 
 /// A kind of values, in the order in which a typed text is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,19 +31,20 @@ pub(super) struct Shape<'a> {
 
 impl<'a> Shape<'a> {
     /// Returns the root schema of a document.
-    pub(super) fn of(root: &'a Value) -> Self {
-        Self { root, schema: root }.resolved()
+    pub(super) fn root(root: &'a Value) -> Self {
+        Self { root, schema: root }.resolve()
     }
 
     /// Returns a schema of the same document.
     pub(super) fn at(self, schema: &'a Value) -> Self {
-        Self { root: self.root, schema }.resolved()
+        Self { root: self.root, schema }.resolve()
     }
 
-    fn resolved(mut self) -> Self {
-        for _ in 0..MOST_REFERENCES {
+    fn resolve(mut self) -> Self {
+        for _ in 0..MAX_REFERENCES {
             let Some(reference) = self.schema.get("$ref").and_then(Value::as_str) else { break };
-            let Some(schema) = reference.strip_prefix('#').and_then(|place| self.root.pointer(place)) else {
+            let Some(schema) = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer))
+            else {
                 break;
             };
             self.schema = schema;
@@ -52,7 +53,7 @@ impl<'a> Shape<'a> {
     }
 
     /// Returns the JSON of the schema.
-    pub(super) fn whole(self) -> &'a Value {
+    pub(super) fn as_json(self) -> &'a Value {
         self.schema
     }
 
@@ -68,8 +69,8 @@ impl<'a> Shape<'a> {
 
     /// Returns the properties of an object, sorted by name: parsed JSON does not keep the schema's order.
     pub(super) fn properties(self) -> impl Iterator<Item = (&'a str, Shape<'a>)> {
-        let named = self.get("properties").and_then(Value::as_object);
-        named.into_iter().flatten().map(move |(name, schema)| (name.as_str(), self.at(schema)))
+        let members = self.get("properties").and_then(Value::as_object);
+        members.into_iter().flatten().map(move |(name, schema)| (name.as_str(), self.at(schema)))
     }
 
     /// Returns the property of an object with this name.
@@ -90,8 +91,8 @@ impl<'a> Shape<'a> {
 
     /// Returns the only accepted values, with their titles, if the schema enumerates them.
     pub(super) fn choices(self) -> Option<Vec<(&'a Value, Option<&'a str>)>> {
-        if let Some(only) = self.get("const") {
-            return Some(vec![(only, self.text("title"))]);
+        if let Some(value) = self.get("const") {
+            return Some(vec![(value, self.text("title"))]);
         }
         if let Some(choices) = self.get("enum").and_then(Value::as_array) {
             let names = self.get("enumNames").and_then(Value::as_array);
@@ -99,15 +100,15 @@ impl<'a> Shape<'a> {
             return Some(choices.iter().enumerate().map(|(at, choice)| (choice, name(at))).collect());
         }
         let branches = self.get("oneOf").or_else(|| self.get("anyOf")).and_then(Value::as_array)?;
-        let titled =
+        let titled_value =
             |branch: &'a Value| Some((branch.get("const")?, branch.get("title").and_then(Value::as_str)));
-        branches.iter().map(titled).collect()
+        branches.iter().map(titled_value).collect()
     }
 
     /// Returns the accepted kinds of values without duplicates; empty if the schema does not restrict them.
     pub(super) fn kinds(self) -> Vec<Kind> {
         let mut kinds = Vec::new();
-        self.gather(&mut kinds, 0);
+        self.collect_kinds(&mut kinds, 0);
         kinds.sort_unstable();
         kinds.dedup();
         if kinds.contains(&Kind::File) {
@@ -116,8 +117,8 @@ impl<'a> Shape<'a> {
         kinds
     }
 
-    fn gather(self, kinds: &mut Vec<Kind>, depth: usize) {
-        if depth > MOST_REFERENCES {
+    fn collect_kinds(self, kinds: &mut Vec<Kind>, depth: usize) {
+        if depth > MAX_REFERENCES {
             return;
         }
         if self.is_file() {
@@ -126,18 +127,18 @@ impl<'a> Shape<'a> {
         }
         let before = kinds.len();
         match self.get("type") {
-            Some(Value::String(name)) => kinds.extend(named(name)),
+            Some(Value::String(name)) => kinds.extend(kind_by_name(name)),
             Some(Value::Array(names)) => {
-                kinds.extend(names.iter().filter_map(Value::as_str).filter_map(named))
+                kinds.extend(names.iter().filter_map(Value::as_str).filter_map(kind_by_name))
             }
             _ => kinds.extend(self.choices().into_iter().flatten().map(|(value, _)| kind_of(value))),
         }
         let branches = ["anyOf", "oneOf"].into_iter().filter_map(|keyword| self.get(keyword)?.as_array());
         let branches: Vec<Shape<'a>> = branches.flatten().map(|schema| self.at(schema)).collect();
         // An explicit type already covers the branches, except for a file.
-        let says_nothing = kinds.len() == before;
-        for branch in branches.iter().filter(|branch| says_nothing || branch.is_file()) {
-            branch.gather(kinds, depth + 1);
+        let has_no_type = kinds.len() == before;
+        for branch in branches.iter().filter(|branch| has_no_type || branch.is_file()) {
+            branch.collect_kinds(kinds, depth + 1);
         }
         if kinds.len() == before {
             let implied = [("properties", Kind::Object), ("items", Kind::List), ("pattern", Kind::Text)];
@@ -148,34 +149,35 @@ impl<'a> Shape<'a> {
     }
 
     fn is_file(self) -> bool {
-        let known = ["content", "encoding", "name"];
+        let file_members = ["content", "encoding", "name"];
         let is_known = |properties: &Map<String, Value>| {
-            properties.contains_key("content") && properties.keys().all(|name| known.contains(&name.as_str()))
+            properties.contains_key("content")
+                && properties.keys().all(|name| file_members.contains(&name.as_str()))
         };
         self.requires("content") && self.get("properties").and_then(Value::as_object).is_some_and(is_known)
     }
 
     /// Describes the accepted values briefly.
-    pub(super) fn words(self) -> String {
+    pub(super) fn describe(self) -> String {
         if let Some(choices) = self.choices() {
-            let shown: Vec<String> =
-                choices.iter().take(MOST_LISTED).map(|(value, _)| plain(value)).collect();
-            let more = if choices.len() > MOST_LISTED { ", ..." } else { "" };
-            return match shown.as_slice() {
+            let values: Vec<String> =
+                choices.iter().take(MAX_LISTED_CHOICES).map(|(value, _)| value_text(value)).collect();
+            let more = if choices.len() > MAX_LISTED_CHOICES { ", ..." } else { "" };
+            return match values.as_slice() {
                 [only] => only.clone(),
-                _ => format!("one of {}{more}", shown.join(", ")),
+                _ => format!("one of {}{more}", values.join(", ")),
             };
         }
         let kinds = self.kinds();
         // Whole numbers are numbers.
-        let is_said = |kind: &Kind| *kind != Kind::Integer || !kinds.contains(&Kind::Number);
-        let words: Vec<String> =
-            kinds.iter().filter(|kind| is_said(kind)).map(|kind| self.words_for(*kind)).collect();
-        if words.is_empty() { "anything".to_owned() } else { words.join(" or ") }
+        let is_needed = |kind: &Kind| *kind != Kind::Integer || !kinds.contains(&Kind::Number);
+        let descriptions: Vec<String> =
+            kinds.iter().filter(|kind| is_needed(kind)).map(|kind| self.describe_kind(*kind)).collect();
+        if descriptions.is_empty() { "anything".to_owned() } else { descriptions.join(" or ") }
     }
 
-    fn words_for(self, kind: Kind) -> String {
-        let number = |keyword: &str| self.get(keyword).filter(|value| value.is_number()).map(plain);
+    fn describe_kind(self, kind: Kind) -> String {
+        let number = |keyword: &str| self.get(keyword).filter(|value| value.is_number()).map(value_text);
         match kind {
             Kind::Null => "null".to_owned(),
             Kind::Boolean => "true or false".to_owned(),
@@ -189,8 +191,12 @@ impl<'a> Shape<'a> {
             }
             Kind::List => {
                 let count = range(number("minItems"), number("maxItems"), " entries");
-                let of = self.items().map(|items| items.words()).filter(|words| words != "anything");
-                format!("list{count}{}", of.map(|of| format!(" of {of}")).unwrap_or_default())
+                let item_text =
+                    self.items().map(|items| items.describe()).filter(|words| words != "anything");
+                format!(
+                    "list{count}{}",
+                    item_text.map(|item_text| format!(" of {item_text}")).unwrap_or_default()
+                )
             }
             Kind::File => "file".to_owned(),
             Kind::Object => "JSON object".to_owned(),
@@ -198,7 +204,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-fn named(name: &str) -> Option<Kind> {
+fn kind_by_name(name: &str) -> Option<Kind> {
     Some(match name {
         "null" => Kind::Null,
         "boolean" => Kind::Boolean,
@@ -223,18 +229,18 @@ fn kind_of(value: &Value) -> Kind {
     }
 }
 
-fn range(from: Option<String>, to: Option<String>, what: &str) -> String {
-    match (from, to) {
-        (Some(from), Some(to)) if from == to => format!(" of {from}{what}"),
-        (Some(from), Some(to)) => format!(" from {from} to {to}{what}"),
-        (Some(from), None) => format!(" of at least {from}{what}"),
-        (None, Some(to)) => format!(" of at most {to}{what}"),
+fn range(min: Option<String>, max: Option<String>, unit: &str) -> String {
+    match (min, max) {
+        (Some(min), Some(max)) if min == max => format!(" of {min}{unit}"),
+        (Some(min), Some(max)) => format!(" from {min} to {max}{unit}"),
+        (Some(min), None) => format!(" of at least {min}{unit}"),
+        (None, Some(max)) => format!(" of at most {max}{unit}"),
         (None, None) => String::new(),
     }
 }
 
 /// Returns a value as a person would type it: text without quotes.
-pub(super) fn plain(value: &Value) -> String {
+pub(super) fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -242,20 +248,22 @@ pub(super) fn plain(value: &Value) -> String {
 }
 
 /// Returns up to three known names similar to this one, the best match first.
-pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let wanted = name.to_lowercase();
-    let mut near: Vec<(usize, &str)> = known
+pub(super) fn similar_names<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let lowercase_name = name.to_lowercase();
+    let mut similar: Vec<(usize, &str)> = names
         .into_iter()
         .map(|candidate| {
-            let known = candidate.to_lowercase();
-            let part = wanted.len() >= 3 && (known.contains(&wanted) || wanted.contains(&known));
-            let distance = strsim::damerau_levenshtein(&wanted, &known);
-            (if part { distance.min(1) } else { distance }, candidate)
+            let lowercase_candidate = candidate.to_lowercase();
+            let is_substring = lowercase_name.len() >= 3
+                && (lowercase_candidate.contains(&lowercase_name)
+                    || lowercase_name.contains(&lowercase_candidate));
+            let distance = strsim::damerau_levenshtein(&lowercase_name, &lowercase_candidate);
+            (if is_substring { distance.min(1) } else { distance }, candidate)
         })
         .filter(|(distance, candidate)| *distance <= 1 + candidate.len().max(name.len()) / 4)
         .collect();
-    near.sort_unstable();
-    near.into_iter().take(3).map(|(_, candidate)| candidate).collect()
+    similar.sort_unstable();
+    similar.into_iter().take(3).map(|(_, candidate)| candidate).collect()
 }
 
 #[cfg(test)]
@@ -264,8 +272,8 @@ mod tests {
 
     use super::*;
 
-    fn words(schema: Value) -> String {
-        Shape::of(&schema).words()
+    fn describe(schema: Value) -> String {
+        Shape::root(&schema).describe()
     }
 
     /// Each type, range and choice of a parameter has a short description.
@@ -295,7 +303,7 @@ mod tests {
             (json!({"type": "object"}), "JSON object"),
             (json!({}), "anything"),
         ] {
-            assert_eq!(words(schema.clone()), expected, "{schema}");
+            assert_eq!(describe(schema.clone()), expected, "{schema}");
         }
     }
 
@@ -305,23 +313,23 @@ mod tests {
         let content = json!({"type": "object", "required": ["content"], "properties": {
             "content": {"type": "string"}, "encoding": {"enum": ["text", "base64"]}, "name": {"type": "string"}}});
         let uri = json!({"type": "object", "required": ["uri"], "properties": {"uri": {"type": "string"}}});
-        assert_eq!(words(content.clone()), "file");
-        assert_eq!(words(json!({"type": "object", "oneOf": [content, uri.clone()]})), "file");
-        assert_eq!(words(uri), "JSON object");
+        assert_eq!(describe(content.clone()), "file");
+        assert_eq!(describe(json!({"type": "object", "oneOf": [content, uri.clone()]})), "file");
+        assert_eq!(describe(uri), "JSON object");
     }
 
     /// A schema that refers to itself is described as any value.
     #[test]
     fn recursive_schema_is_described() {
-        assert_eq!(words(json!({"$ref": "#"})), "anything");
-        assert_eq!(words(json!({"anyOf": [{"$ref": "#"}]})), "anything");
+        assert_eq!(describe(json!({"$ref": "#"})), "anything");
+        assert_eq!(describe(json!({"anyOf": [{"$ref": "#"}]})), "anything");
     }
 
     #[test]
     fn near_names_are_found() {
-        let known = ["deploy", "deploy_canary", "hash_tree", "countdown"];
-        assert_eq!(nearest("depoly", known), ["deploy"]);
-        assert_eq!(nearest("hash", known), ["hash_tree"]);
-        assert_eq!(nearest("zzz", known), Vec::<&str>::new());
+        let names = ["deploy", "deploy_canary", "hash_tree", "countdown"];
+        assert_eq!(similar_names("depoly", names), ["deploy"]);
+        assert_eq!(similar_names("hash", names), ["hash_tree"]);
+        assert_eq!(similar_names("zzz", names), Vec::<&str>::new());
     }
 }

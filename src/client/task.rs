@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::fault::ServerCallError;
+use super::error::ServerCallError;
 use super::session::Session;
 
 /// Default poll interval if the server gives none.
-const POLL: Duration = Duration::from_secs(2);
+const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +29,12 @@ pub(super) struct Task {
     pub(super) message: Option<String>,
     pub(super) poll_interval: Duration,
     /// The raw JSON.
-    pub(super) wire: Value,
+    pub(super) raw: Value,
 }
 
 impl Status {
-    fn read(word: &str) -> Option<Self> {
-        Some(match word {
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name {
             "working" => Self::Working,
             "input_required" => Self::InputRequired,
             "completed" => Self::Completed,
@@ -50,7 +50,7 @@ impl Status {
     }
 
     /// Returns the status as text for people.
-    pub(super) fn words(self) -> &'static str {
+    pub(super) fn text(self) -> &'static str {
         match self {
             Self::Working => "working",
             Self::InputRequired => "waiting for an answer",
@@ -63,24 +63,24 @@ impl Status {
 
 impl Task {
     /// Parses a `Task`. `None` if it is invalid.
-    pub(super) fn read(wire: &Value) -> Option<Self> {
-        let text = |name: &str| wire.get(name).and_then(Value::as_str);
+    pub(super) fn parse(raw: &Value) -> Option<Self> {
+        let text = |name: &str| raw.get(name).and_then(Value::as_str);
         Some(Self {
             id: text("taskId")?.to_owned(),
-            status: Status::read(text("status")?)?,
+            status: Status::parse(text("status")?)?,
             message: text("statusMessage").map(str::to_owned),
-            poll_interval: wire
+            poll_interval: raw
                 .get("pollInterval")
                 .and_then(Value::as_u64)
-                .map_or(POLL, Duration::from_millis),
-            wire: wire.clone(),
+                .map_or(DEFAULT_POLL_INTERVAL, Duration::from_millis),
+            raw: raw.clone(),
         })
     }
 
     /// Returns the age of the task by this clock (milliseconds since 1970). Clocks differ, so it is an
     /// estimate, and never negative.
     pub(super) fn age(&self, now: i64) -> Duration {
-        let created = self.wire.get("createdAt").and_then(Value::as_str);
+        let created = self.raw.get("createdAt").and_then(Value::as_str);
         let created = created.and_then(|text| text.parse::<jiff::Timestamp>().ok());
         let millis = created.map_or(0, |created| now - created.as_millisecond());
         Duration::from_millis(u64::try_from(millis).unwrap_or(0))
@@ -89,28 +89,30 @@ impl Task {
 
 /// Sends `tasks/get`.
 pub(super) async fn get_task(session: &Session, id: &str) -> Result<Task, ServerCallError> {
-    let found = session.quick("tasks/get", json!({ "taskId": id })).await?;
-    Task::read(&found)
-        .ok_or_else(|| ServerCallError::NotMcp("the server's answer about the task is none".to_owned()))
+    let response = session.request_with_timeout("tasks/get", json!({ "taskId": id })).await?;
+    Task::parse(&response).ok_or_else(|| {
+        ServerCallError::InvalidResponse("the server's answer about the task is none".to_owned())
+    })
 }
 
 /// Returns the tasks of `tasks/list` with this id prefix.
-pub(super) async fn begin_with(session: &Session, beginning: &str) -> Result<Vec<Task>, ServerCallError> {
-    let (mut found, mut params) = (Vec::new(), json!({}));
+pub(super) async fn list_with_prefix(session: &Session, prefix: &str) -> Result<Vec<Task>, ServerCallError> {
+    let (mut matching, mut params) = (Vec::new(), json!({}));
     loop {
-        let page = session.quick("tasks/list", params).await?;
+        let page = session.request_with_timeout("tasks/list", params).await?;
         let tasks = page.get("tasks").and_then(Value::as_array).into_iter().flatten();
-        found.extend(tasks.filter_map(Task::read).filter(|task| task.id.starts_with(beginning)));
+        matching.extend(tasks.filter_map(Task::parse).filter(|task| task.id.starts_with(prefix)));
         match page.get("nextCursor") {
             Some(cursor @ Value::String(_)) => params = json!({ "cursor": cursor }),
-            _ => return Ok(found),
+            _ => return Ok(matching),
         }
     }
 }
 
 /// Sends `tasks/cancel`.
 pub(super) async fn cancel(session: &Session, id: &str) -> Result<Task, ServerCallError> {
-    let cancelled = session.quick("tasks/cancel", json!({ "taskId": id })).await?;
-    Task::read(&cancelled)
-        .ok_or_else(|| ServerCallError::NotMcp("the server's answer about the task is none".to_owned()))
+    let response = session.request_with_timeout("tasks/cancel", json!({ "taskId": id })).await?;
+    Task::parse(&response).ok_or_else(|| {
+        ServerCallError::InvalidResponse("the server's answer about the task is none".to_owned())
+    })
 }

@@ -11,14 +11,14 @@ use rustix::termios::{QueueSelector, tcflush, tcgetwinsize};
 use tokio::net::unix::pipe;
 
 /// Default number of columns of a terminal.
-const COLUMNS: usize = 100;
+const DEFAULT_COLUMNS: usize = 100;
 
 /// An interactive terminal.
 pub(super) struct Terminal {
     /// The input, read asynchronously like a pipe: it needs no thread, and a read can be cancelled.
     keyboard: pipe::Receiver,
     screen: File,
-    unread: RefCell<Vec<u8>>,
+    buffer: RefCell<Vec<u8>>,
 }
 
 impl Terminal {
@@ -34,17 +34,17 @@ impl Terminal {
         };
         let keyboard = device(OFlags::RDONLY | OFlags::NONBLOCK)?;
         let keyboard = pipe::Receiver::from_file_unchecked(keyboard).ok()?;
-        Some(Self { keyboard, screen: device(OFlags::WRONLY)?, unread: RefCell::default() })
+        Some(Self { keyboard, screen: device(OFlags::WRONLY)?, buffer: RefCell::default() })
     }
 
     /// Discards input that was typed before the question.
-    pub(super) fn forget(&self) {
-        self.unread.borrow_mut().clear();
+    pub(super) fn discard_input(&self) {
+        self.buffer.borrow_mut().clear();
         let _ = tcflush(&self.screen, QueueSelector::IFlush);
     }
 
     /// Reads the next line; `None` when the input is closed (Ctrl-D).
-    pub(super) async fn line(&self) -> io::Result<Option<String>> {
+    pub(super) async fn read_line(&self) -> io::Result<Option<String>> {
         loop {
             if let Some(line) = self.take_line() {
                 return Ok(Some(line));
@@ -53,7 +53,7 @@ impl Terminal {
             let mut bytes = [0; 4096];
             match self.keyboard.try_read(&mut bytes) {
                 Ok(0) => return Ok(None),
-                Ok(count) => self.unread.borrow_mut().extend_from_slice(&bytes[..count]),
+                Ok(count) => self.buffer.borrow_mut().extend_from_slice(&bytes[..count]),
                 Err(error)
                     if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => {}
                 Err(error) => return Err(error),
@@ -62,29 +62,29 @@ impl Terminal {
     }
 
     fn take_line(&self) -> Option<String> {
-        let mut unread = self.unread.borrow_mut();
-        let end = unread.iter().position(|byte| *byte == b'\n')?;
-        let line: Vec<u8> = unread.drain(..=end).collect();
+        let mut buffer = self.buffer.borrow_mut();
+        let end = buffer.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = buffer.drain(..=end).collect();
         Some(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())
     }
 
     /// Prints text at the cursor.
-    pub(super) fn say(&self, words: &str) -> io::Result<()> {
-        (&self.screen).write_all(words.as_bytes())
+    pub(super) fn print(&self, text: &str) -> io::Result<()> {
+        (&self.screen).write_all(text.as_bytes())
     }
 }
 
 /// Returns the number of columns of the terminal of an output.
 pub(super) fn columns(output: impl AsFd) -> usize {
     let size = tcgetwinsize(output).ok().map(|size| usize::from(size.ws_col));
-    size.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
+    size.filter(|columns| *columns > 0).unwrap_or(DEFAULT_COLUMNS)
 }
 
 /// Sanitizes external text for output: replaces characters that move the cursor, change the terminal or
 /// change the direction of the text.
-pub(super) fn harmless(words: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-    words.chars().map(|c| if c != '\n' && (c.is_control() || turns(c)) { ' ' } else { c }).collect()
+pub(super) fn sanitize_for_terminal(text: &str) -> String {
+    let is_bidi_control = |c: char| matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if c != '\n' && (c.is_control() || is_bidi_control(c)) { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -94,6 +94,6 @@ mod tests {
     /// Control characters in text from a server become spaces.
     #[test]
     fn server_text_cannot_steer_terminal() {
-        assert_eq!(harmless("a\u{1b}[2Jb\rc\nd\u{202E}e\u{9b}f"), "a [2Jb c\nd e f");
+        assert_eq!(sanitize_for_terminal("a\u{1b}[2Jb\rc\nd\u{202E}e\u{9b}f"), "a [2Jb c\nd e f");
     }
 }

@@ -8,35 +8,35 @@ use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep};
 
-use super::fault::ServerCallError;
+use super::error::ServerCallError;
 use super::session::{ServerMessageSender, Session};
 use super::task::{Status, Task, get_task};
 use crate::mcp::jsonrpc::Outcome;
 
 /// The first and the longest delay between attempts to reach an unavailable server.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MIN_BACKOFF: Duration = Duration::from_millis(250);
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
 /// Duration of a request after which the connection counts as stable, and the backoff starts anew.
-const STABLE: Duration = Duration::from_secs(20);
+const STABLE_AFTER: Duration = Duration::from_secs(20);
 /// Minimum and maximum poll interval, whatever the server requests.
-const POLLS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));
+const POLL_INTERVAL_RANGE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));
 
 /// An event during the wait.
 #[derive(Debug)]
 pub(super) enum WaitEvent {
     /// The current task.
-    Stands(Task),
+    TaskStatus(Task),
     /// The work done so far, and the total.
     Progress(f64, Option<f64>),
     /// The server cannot be reached.
-    Lost(String),
+    Disconnected(String),
     /// The server can be reached again.
-    Back,
+    Reconnected,
 }
 
 /// Returns an exponential backoff without an end.
-fn pauses() -> ExponentialBackoff {
-    let builder = ExponentialBuilder::new().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
+fn backoff() -> ExponentialBackoff {
+    let builder = ExponentialBuilder::new().with_min_delay(MIN_BACKOFF).with_max_delay(MAX_BACKOFF);
     builder.without_max_times().build()
 }
 
@@ -44,100 +44,101 @@ fn pauses() -> ExponentialBackoff {
 ///
 /// # Errors
 /// If the server does not know the task, or no longer accepts this client.
-pub(super) async fn result(
+pub(super) async fn wait_for_result(
     session: &Session,
     id: &str,
-    ear: &ServerMessageSender,
-    word: &UnboundedSender<WaitEvent>,
+    message_sender: &ServerMessageSender,
+    event_sender: &UnboundedSender<WaitEvent>,
 ) -> Result<Outcome, ServerCallError> {
-    let mut pauses = pauses();
+    let mut pauses = backoff();
     loop {
-        let began = Instant::now();
-        let fault = match session.request("tasks/result", json!({ "taskId": id }), Some(ear)).await {
-            Ok(result) => return Ok(Ok(result)),
-            Err(fault @ ServerCallError::Refused(_)) => fault,
-            Err(fault) if fault.passes() => fault,
-            Err(fault) => return Err(fault),
-        };
-        if began.elapsed() >= STABLE {
-            pauses = self::pauses();
+        let started_at = Instant::now();
+        let call_error =
+            match session.request("tasks/result", json!({ "taskId": id }), Some(message_sender)).await {
+                Ok(result) => return Ok(Ok(result)),
+                Err(call_error @ ServerCallError::JsonRpc(_)) => call_error,
+                Err(call_error) if call_error.is_transient() => call_error,
+                Err(call_error) => return Err(call_error),
+            };
+        if started_at.elapsed() >= STABLE_AFTER {
+            pauses = self::backoff();
         }
-        if !matches!(fault, ServerCallError::Refused(_)) {
-            send_event(word, WaitEvent::Lost(fault.to_string()));
-            sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+        if !matches!(call_error, ServerCallError::JsonRpc(_)) {
+            send_event(event_sender, WaitEvent::Disconnected(call_error.to_string()));
+            sleep(pauses.next().unwrap_or(MAX_BACKOFF)).await;
         }
-        let task = reach(session, id, &mut pauses).await?;
-        match fault {
+        let task = poll_until_reached(session, id, &mut pauses).await?;
+        match call_error {
             // The error is the outcome of the task.
-            ServerCallError::Refused(error) if task.status == Status::Failed => return Ok(Err(error)),
+            ServerCallError::JsonRpc(error) if task.status == Status::Failed => return Ok(Err(error)),
             // The server could not answer; the next attempt may succeed.
-            ServerCallError::Refused(_) => sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await,
-            _ => send_event(word, WaitEvent::Back),
+            ServerCallError::JsonRpc(_) => sleep(pauses.next().unwrap_or(MAX_BACKOFF)).await,
+            _ => send_event(event_sender, WaitEvent::Reconnected),
         }
-        send_event(word, WaitEvent::Stands(task));
+        send_event(event_sender, WaitEvent::TaskStatus(task));
     }
 }
 
 /// Polls the task until the server answers.
-async fn reach(
+async fn poll_until_reached(
     session: &Session,
     id: &str,
-    pauses: &mut ExponentialBackoff,
+    backoff: &mut ExponentialBackoff,
 ) -> Result<Task, ServerCallError> {
     loop {
         match get_task(session, id).await {
-            Err(fault) if fault.passes() => sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await,
-            looked => return looked,
+            Err(error) if error.is_transient() => sleep(backoff.next().unwrap_or(MAX_BACKOFF)).await,
+            result => return result,
         }
     }
 }
 
 /// Polls the task at the server's interval, for as long as this future is polled. The server reports
 /// progress to the session that created the task; with `progress`, this function requests it.
-pub(super) async fn watch(
+pub(super) async fn poll_task(
     session: &Session,
     id: &str,
-    mut progress: bool,
-    ear: &ServerMessageSender,
-    word: &UnboundedSender<WaitEvent>,
+    mut with_progress: bool,
+    message_sender: &ServerMessageSender,
+    event_sender: &UnboundedSender<WaitEvent>,
 ) {
     loop {
-        let pause = match get_task(session, id).await {
+        let interval = match get_task(session, id).await {
             Ok(task) => {
-                let pause = task.poll_interval;
-                let works = task.status == Status::Working;
-                send_event(word, WaitEvent::Stands(task));
-                if progress && works {
-                    progress = ask_progress(session, id, ear, word).await;
+                let interval = task.poll_interval;
+                let is_working = task.status == Status::Working;
+                send_event(event_sender, WaitEvent::TaskStatus(task));
+                if with_progress && is_working {
+                    with_progress = request_progress(session, id, message_sender, event_sender).await;
                 }
-                pause
+                interval
             }
             // The request for the result reports the error.
             Err(_) => Duration::from_secs(2),
         };
-        sleep(pause.clamp(POLLS.0, POLLS.1)).await;
+        sleep(interval.clamp(POLL_INTERVAL_RANGE.0, POLL_INTERVAL_RANGE.1)).await;
     }
 }
 
 /// Requests the task's progress. The protocol has no such request; taskbridge's tool for clients without
 /// tasks returns it. Returns false if a retry cannot succeed, as on a server without such a tool.
-async fn ask_progress(
+async fn request_progress(
     session: &Session,
     id: &str,
-    ear: &ServerMessageSender,
-    word: &UnboundedSender<WaitEvent>,
+    message_sender: &ServerMessageSender,
+    event_sender: &UnboundedSender<WaitEvent>,
 ) -> bool {
     let params = json!({"name": "task_wait", "arguments": {"task_id": id, "seconds": 0}});
-    match session.request("tools/call", params, Some(ear)).await {
+    match session.request("tools/call", params, Some(message_sender)).await {
         Ok(result) => {
             let number =
                 |name: &str| result.pointer(&format!("/structuredContent/progress/{name}"))?.as_f64();
             if let Some(done) = number("done") {
-                send_event(word, WaitEvent::Progress(done, number("total")));
+                send_event(event_sender, WaitEvent::Progress(done, number("total")));
             }
             true
         }
-        Err(fault) => fault.passes(),
+        Err(error) => error.is_transient(),
     }
 }
 
@@ -145,21 +146,21 @@ async fn ask_progress(
 /// receives the fault of each failed attempt.
 pub(super) async fn retry_until_reached<T>(
     mut attempt: impl AsyncFnMut() -> Result<T, ServerCallError>,
-    mut again: impl FnMut(&ServerCallError),
+    mut on_retry: impl FnMut(&ServerCallError),
 ) -> Result<T, ServerCallError> {
-    let mut pauses = pauses();
+    let mut pauses = backoff();
     loop {
         match attempt().await {
-            Err(fault) if fault.passes() => {
-                again(&fault);
-                sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+            Err(error) if error.is_transient() => {
+                on_retry(&error);
+                sleep(pauses.next().unwrap_or(MAX_BACKOFF)).await;
             }
-            done => return done,
+            result => return result,
         }
     }
 }
 
-fn send_event(to: &UnboundedSender<WaitEvent>, word: WaitEvent) {
+fn send_event(sender: &UnboundedSender<WaitEvent>, event: WaitEvent) {
     // A closed channel means that the receiver has left.
-    let _ = to.send(word);
+    let _ = sender.send(event);
 }

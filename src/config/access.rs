@@ -9,11 +9,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::problem::unknown;
+use super::problem::unknown_name;
 use super::reader::Reader;
 use super::source::join;
 use super::{ApiKey, AuthMode, Authentication, CertificateRule};
-use crate::access::{self, Rules, Verb, Verdict, Who};
+use crate::access::{self, CallerConditions, Rules, Verb, Verdict};
 use crate::auth::{Certificates, Identity, Principal};
 use crate::tasks::task::Owner;
 
@@ -68,38 +68,38 @@ pub enum Claim {
 #[derive(Clone, Debug)]
 pub(super) enum PossibleCallers {
     /// All callers are anonymous.
-    Nobody,
+    Anonymous,
     /// Exactly these callers.
-    These(Vec<Principal>),
+    Listed(Vec<Principal>),
     /// Callers of an external issuer.
-    Others,
+    External,
 }
 
 impl PossibleCallers {
     /// Returns the callers that this authentication admits.
     pub(super) fn of(auth: &Authentication) -> Self {
         match auth.mode {
-            AuthMode::None => Self::Nobody,
+            AuthMode::None => Self::Anonymous,
             AuthMode::ApiKeys | AuthMode::Certificates => {
-                let keys = auth.keys.iter().map(principal);
-                Self::These(keys.chain(auth.certificates.iter().map(bearer)).collect())
+                let keys = auth.keys.iter().map(key_principal);
+                Self::Listed(keys.chain(auth.certificates.iter().map(certificate_principal)).collect())
             }
-            AuthMode::Oauth => Self::Others,
+            AuthMode::Oauth => Self::External,
         }
     }
 }
 
 /// Returns the principal of a key.
-fn principal(key: &ApiKey) -> Principal {
+fn key_principal(key: &ApiKey) -> Principal {
     let (scopes, groups) = (key.scopes.iter().cloned().collect(), key.groups.iter().cloned().collect());
     let who = Arc::new(Identity { scopes, groups, ..Identity::named(&key.principal) });
-    Principal { owner: Owner::new(&key.principal), identified: true, who, ..Principal::anybody() }
+    Principal { owner: Owner::new(&key.principal), identified: true, identity: who, ..Principal::anonymous() }
 }
 
 /// Returns the principal of a certificate rule.
-fn bearer(rule: &CertificateRule) -> Principal {
+fn certificate_principal(rule: &CertificateRule) -> Principal {
     let (owner, who) = (Certificates::owner(&rule.principal), Arc::new(rule.identity()));
-    Principal { owner, identified: true, who, ..Principal::anybody() }
+    Principal { owner, identified: true, identity: who, ..Principal::anonymous() }
 }
 
 /// Reads the rules of `field`, with `otherwise` as the default.
@@ -107,21 +107,21 @@ pub(super) fn rules(
     reader: &mut Reader<'_>,
     field: &str,
     access: Option<&Access>,
-    otherwise: &Rules,
-    known: &PossibleCallers,
+    defaults: &Rules,
+    callers: &PossibleCallers,
 ) -> Rules {
-    let mut rules = otherwise.clone();
+    let mut rules = defaults.clone();
     let Some(access) = access else { return rules };
     let Access { call, see, cancel, answer } = access;
     for (verb, rule) in [(Verb::Call, call), (Verb::See, see), (Verb::Cancel, cancel), (Verb::Answer, answer)]
     {
         let Some(rule) = rule else { continue };
         let field = join(field, verb.name());
-        check(reader, &field, verb, rule, known);
-        rules.set(verb, rule.read());
+        check(reader, &field, verb, rule, callers);
+        rules.set(verb, rule.resolve());
         if reader.is_clean(&field)
-            && let PossibleCallers::These(them) = known
-            && !is_met(verb, &rule.read(), them)
+            && let PossibleCallers::Listed(principals) = callers
+            && !is_satisfiable(verb, &rule.resolve(), principals)
         {
             let message = match rule.not_caller {
                 true => {
@@ -140,37 +140,40 @@ pub(super) fn rules(
 
 /// Returns true if one of these callers matches the rule: a rule with `owner` always does (except for
 /// `call`), and one with `not_caller` needs a task of another of these callers.
-fn is_met(verb: Verb, rule: &access::Rule, them: &[Principal]) -> bool {
+fn is_satisfiable(verb: Verb, rule: &access::Rule, principals: &[Principal]) -> bool {
     let mut rules = Rules::default();
     rules.set(verb, rule.clone());
-    let nobody = Owner::new("");
-    let may = |them: &Principal, owner| access::may(&rules, verb, them, owner) == Verdict::May;
-    them.iter().any(|one| match (verb, rule.owner, rule.not_caller) {
-        (Verb::Call, ..) => may(one, None),
+    let other_owner = Owner::new("");
+    let may =
+        |principal: &Principal, owner| access::evaluate(&rules, verb, principal, owner) == Verdict::Allowed;
+    principals.iter().any(|caller| match (verb, rule.owner, rule.not_caller) {
+        (Verb::Call, ..) => may(caller, None),
         (_, true, _) => true,
-        (_, _, true) => them.iter().any(|other| other.owner != one.owner && may(one, Some(&other.owner))),
+        (_, _, true) => {
+            principals.iter().any(|other| other.owner != caller.owner && may(caller, Some(&other.owner)))
+        }
         // On a task of somebody else: an owner may see the own task under any rule, which says nothing about
         // this one.
-        (_, _, false) => may(one, Some(&nobody)),
+        (_, _, false) => may(caller, Some(&other_owner)),
     })
 }
 
 impl Rule {
-    fn read(&self) -> access::Rule {
+    fn resolve(&self) -> access::Rule {
         let set = |names: &Option<Vec<String>>| names.iter().flatten().cloned().collect();
         let values = |claim: &Claim| match claim {
             Claim::Any(values) => values.clone(),
             Claim::One(value) => vec![value.clone()],
         };
         let claims = self.claims.iter().map(|(name, claim)| (name.clone(), values(claim))).collect();
-        let who = Who {
+        let who = CallerConditions {
             scopes: set(&self.scopes),
             groups: set(&self.groups),
             principals: set(&self.principals),
             claims,
         };
         let who = (self.everybody || self.has_conditions()).then_some(who);
-        access::Rule { who, owner: self.owner, not_caller: self.not_caller }
+        access::Rule { conditions: who, owner: self.owner, not_caller: self.not_caller }
     }
 
     fn has_conditions(&self) -> bool {
@@ -186,12 +189,12 @@ impl Rule {
             (!self.claims.is_empty(), "claims"),
         ]
         .into_iter()
-        .filter_map(|(is_there, name)| is_there.then_some(name))
+        .filter_map(|(is_set, name)| is_set.then_some(name))
     }
 }
 
 /// Reports errors in a single rule.
-fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, known: &PossibleCallers) {
+fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, callers: &PossibleCallers) {
     let lists = [("scopes", &rule.scopes), ("groups", &rule.groups), ("principals", &rule.principals)];
     for (name, list) in lists {
         match list {
@@ -208,8 +211,8 @@ fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, known: &
         }
     }
     // RFC 6749, section 3.3. Scopes also appear in a header.
-    let fits = |c: char| c.is_ascii_graphic() && !"\"\\".contains(c);
-    if rule.scopes.iter().flatten().any(|scope| !scope.chars().all(fits)) {
+    let is_allowed = |c: char| c.is_ascii_graphic() && !"\"\\".contains(c);
+    if rule.scopes.iter().flatten().any(|scope| !scope.chars().all(is_allowed)) {
         let message = "a scope has visible ASCII characters only, and no space, quote or backslash";
         reader.problem(join(field, "scopes"), message);
     }
@@ -252,29 +255,29 @@ fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, known: &
     if let Some((name, message)) = misplaced {
         reader.problem(join(field, name), message);
     }
-    check_known(reader, field, rule, known);
+    check_possible(reader, field, rule, callers);
 }
 
 /// Reports conditions that no possible caller can match.
-fn check_known(reader: &mut Reader<'_>, field: &str, rule: &Rule, known: &PossibleCallers) {
-    match known {
-        PossibleCallers::Nobody => {
-            let about_people = rule.conditions().next().or(rule.not_caller.then_some("not_caller"));
-            if let Some(name) = about_people {
+fn check_possible(reader: &mut Reader<'_>, field: &str, rule: &Rule, callers: &PossibleCallers) {
+    match callers {
+        PossibleCallers::Anonymous => {
+            let person_condition = rule.conditions().next().or(rule.not_caller.then_some("not_caller"));
+            if let Some(name) = person_condition {
                 let message = "[auth] tells nobody from anybody (mode = \"none\"), so nobody could meet it: set a mode \
                                that does, or remove the rule";
                 reader.problem(join(field, name), message);
             }
         }
-        PossibleCallers::These(them) => {
-            let names: Vec<&str> = them.iter().map(|one| one.owner.as_str()).collect();
+        PossibleCallers::Listed(principals) => {
+            let names: Vec<&str> = principals.iter().map(|principal| principal.owner.as_str()).collect();
             for (index, name) in rule.principals.iter().flatten().enumerate() {
                 if !names.contains(&name.as_str()) {
                     let field = format!("{}[{index}]", join(field, "principals"));
-                    reader.problem(field, unknown("principal", name, &names));
+                    reader.problem(field, unknown_name("principal", name, &names));
                 }
             }
         }
-        PossibleCallers::Others => {}
+        PossibleCallers::External => {}
     }
 }

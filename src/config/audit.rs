@@ -15,9 +15,9 @@ use crate::audit::chain::Key;
 use crate::audit::{LogFileConfig, Settings};
 
 /// Minimum file size before rotation: one line has up to a few KiB.
-const SMALLEST: u64 = 4 * 1024;
+const MIN_FILE_BYTES: u64 = 4 * 1024;
 /// Minimum key length in characters. In hexadecimal, 32 characters are 128 bits.
-const SHORTEST: usize = 32;
+const MIN_KEY_CHARS: usize = 32;
 
 /// The audit log: one JSON line for every event that must be accounted for (docs/audit.md). Changes take
 /// effect after a restart.
@@ -92,7 +92,7 @@ impl Default for Audit {
 
 /// Converts the table into settings.
 pub(super) fn settings(reader: &mut Reader<'_>, audit: Audit, dir: &Path) -> Settings {
-    let goes_to = |to| audit.to.contains(&to);
+    let writes_to = |to| audit.to.contains(&to);
     for (index, to) in audit.to.iter().enumerate() {
         if audit.to[..index].contains(to) {
             reader.problem(format!("audit.to[{index}]"), "it is listed before: remove one of them");
@@ -102,10 +102,10 @@ pub(super) fn settings(reader: &mut Reader<'_>, audit: Audit, dir: &Path) -> Set
         let message = "nothing is kept that could fail: say where in `to`, or remove it";
         reader.problem("audit.on_failure", message);
     }
-    if audit.path.is_some() && !goes_to(To::File) {
+    if audit.path.is_some() && !writes_to(To::File) {
         reader.problem("audit.path", "no file is written: write to = [\"file\"], or remove it");
     }
-    let file = match (goes_to(To::File), &audit.path) {
+    let file = match (writes_to(To::File), &audit.path) {
         (false, _) => None,
         (true, None) => {
             reader.problem("audit.path", "a log to a file needs its path");
@@ -116,20 +116,29 @@ pub(super) fn settings(reader: &mut Reader<'_>, audit: Audit, dir: &Path) -> Set
             max_bytes: audit.max_bytes,
             max_age: audit.max_age,
             keep_files: audit.keep_files.get(),
-            syncs: audit.fsync,
+            sync_writes: audit.fsync,
         }),
     };
-    if audit.max_bytes < SMALLEST {
-        reader.problem("audit.max_bytes", format!("it is too small for a few lines: at least {SMALLEST}"));
+    if audit.max_bytes < MIN_FILE_BYTES {
+        reader.problem(
+            "audit.max_bytes",
+            format!("it is too small for a few lines: at least {MIN_FILE_BYTES}"),
+        );
     }
     for (field, time) in [("audit.max_age", audit.max_age), ("audit.keep", audit.keep)] {
         if time < Duration::from_secs(1) {
             reader.problem(field, "it must be a second at least");
         }
     }
-    let store = goes_to(To::Store).then_some(audit.keep);
+    let store = writes_to(To::Store).then_some(audit.keep);
     let refuses = audit.on_failure == OnFailure::Refuse;
-    Settings { file, stdout: goes_to(To::Stdout), store, key: key(reader, audit.key.as_ref(), dir), refuses }
+    Settings {
+        file,
+        stdout: writes_to(To::Stdout),
+        store,
+        key: key(reader, audit.key.as_ref(), dir),
+        refuse_on_failure: refuses,
+    }
 }
 
 fn key(reader: &mut Reader<'_>, secret: Option<&Secret>, dir: &Path) -> Key {
@@ -137,9 +146,9 @@ fn key(reader: &mut Reader<'_>, secret: Option<&Secret>, dir: &Path) -> Key {
         return Key::default();
     };
     let length = text.chars().count();
-    if length < SHORTEST {
+    if length < MIN_KEY_CHARS {
         let message = format!(
-            "it has {length} characters, and a key needs at least {SHORTEST}: write what `openssl rand -hex 32` prints"
+            "it has {length} characters, and a key needs at least {MIN_KEY_CHARS}: write what `openssl rand -hex 32` prints"
         );
         reader.problem("audit.key", message);
     }

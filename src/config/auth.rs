@@ -11,7 +11,7 @@ use taskbridge_sdk::Timestamp;
 
 use super::certificates::{self, CertificateRule};
 use super::duration;
-use super::issuers::{self, Issuer, Tokens};
+use super::issuers::{self, Issuer, OauthSettings};
 use super::reader::Reader;
 use crate::auth::EVERYONE;
 
@@ -122,17 +122,17 @@ pub struct Authentication {
     /// All callers are one owner.
     pub single_user: bool,
     /// Anonymous callers are accepted on any listen address (`anyone_may_do_everything`).
-    pub open: bool,
+    pub allow_anonymous: bool,
     /// The keys.
     pub keys: Vec<ApiKey>,
     /// The rules that map certificates to principals.
     pub certificates: Vec<CertificateRule>,
     /// The OAuth settings.
-    pub tokens: Option<Tokens>,
+    pub oauth: Option<OauthSettings>,
 }
 
-fn digest<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
-    let text = String::deserialize(from)?;
+fn digest<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
+    let text = String::deserialize(deserializer)?;
     let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
     // The value may be the key itself by mistake, so the message does not contain it.
     bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
@@ -142,12 +142,12 @@ fn digest<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
     })
 }
 
-fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
-    let text = String::deserialize(from)?;
+fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = String::deserialize(deserializer)?;
     let day = || text.parse::<jiff::civil::Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
-    let moment = text.parse::<jiff::Timestamp>().ok().or_else(|| Some(day()?.timestamp()));
-    let moment = moment.map(|moment| Timestamp::from_millis(moment.as_millisecond()));
-    moment.map(Some).ok_or_else(|| {
+    let timestamp = text.parse::<jiff::Timestamp>().ok().or_else(|| Some(day()?.timestamp()));
+    let timestamp = timestamp.map(|time| Timestamp::from_millis(time.as_millisecond()));
+    timestamp.map(Some).ok_or_else(|| {
         serde::de::Error::custom(format!(
             "\"{text}\" is no date and no moment: write \"2027-01-31\" or \"2027-01-31T12:00:00Z\""
         ))
@@ -160,14 +160,14 @@ pub(super) fn read(reader: &mut Reader<'_>, auth: Auth, dir: &Path, client_ca: b
     check_mode(reader, &auth);
     check_keys(reader, &auth.keys);
     certificates::check(reader, &auth.certificates, auth.mode == AuthMode::Certificates, client_ca);
-    let tokens = if auth.mode == AuthMode::Oauth { issuers::tokens(reader, &auth, dir) } else { None };
-    let Auth { mode, single_user, anyone_may_do_everything: open, keys, certificates, .. } = auth;
-    Authentication { mode, single_user, open, keys, certificates, tokens }
+    let oauth = if auth.mode == AuthMode::Oauth { issuers::oauth_settings(reader, &auth, dir) } else { None };
+    let Auth { mode, single_user, anyone_may_do_everything: allow_anonymous, keys, certificates, .. } = auth;
+    Authentication { mode, single_user, allow_anonymous, keys, certificates, oauth }
 }
 
 fn check_mode(reader: &mut Reader<'_>, auth: &Auth) {
     let Auth { mode, keys, certificates, .. } = auth;
-    let wrong = match mode {
+    let mode_error = match mode {
         AuthMode::None if !keys.is_empty() => {
             Some("keys are listed, and nobody would ask for them: set mode = \"api_keys\"")
         }
@@ -185,7 +185,7 @@ fn check_mode(reader: &mut Reader<'_>, auth: &Auth) {
         ),
         _ => None,
     };
-    if let Some(message) = wrong {
+    if let Some(message) = mode_error {
         reader.problem("auth.mode", message);
     }
     if *mode != AuthMode::None && auth.single_user {

@@ -7,13 +7,13 @@ use taskbridge_sdk::Registry;
 
 use super::Backend;
 use super::discovered;
-use super::problem::{listed, unknown};
-use super::reader::{Fault, Reader};
+use super::problem::{quoted_list, unknown_name};
+use super::reader::{ParseError, Reader};
 use super::secret::Secret;
 use super::source::join;
 
 /// The known parts of an invalid backend, so that its tools can still be checked.
-pub(super) struct Sketch {
+pub(super) struct PartialBackend {
     /// The kind of its adapter.
     pub(super) kind: String,
     /// The adapter's fields without the invalid ones. `None` if they cannot be read.
@@ -32,7 +32,7 @@ pub(super) fn read(
     dir: &Path,
     name: &str,
     value: Value,
-) -> Result<Backend, Option<Sketch>> {
+) -> Result<Backend, Option<PartialBackend>> {
     let field = join("backends", name);
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)) {
         reader.problem(&field, "a backend's name has letters, digits, `_` and `-` only");
@@ -43,12 +43,12 @@ pub(super) fn read(
     let kind: String = match fields.remove("kind") {
         Some(kind) => reader.read(&join(&field, "kind"), kind).ok_or(None)?,
         None => {
-            reader.problem(&field, format!("missing field `kind`: one of {}", listed(kinds)));
+            reader.problem(&field, format!("missing field `kind`: one of {}", quoted_list(kinds)));
             return Err(None);
         }
     };
     let Some(adapter) = registry.get(&kind) else {
-        reader.problem(join(&field, "kind"), unknown("kind", &kind, &kinds));
+        reader.problem(join(&field, "kind"), unknown_name("kind", &kind, &kinds));
         return Err(None);
     };
     // Other kinds may have their own field of this name.
@@ -61,41 +61,41 @@ pub(super) fn read(
                        PostgreSQL store: set `host` to the name of that machine (`uname -n`)";
         reader.problem(join(&field, "host"), message);
     }
-    let discover = discovered::take(reader, &field, &mut fields);
+    let discover = discovered::take_server_fields(reader, &field, &mut fields);
     let mut fields = Value::Object(fields);
     for path in adapter.secrets {
-        reveal(reader, &field, path, dir, &mut fields);
+        reveal_secrets(reader, &field, path, dir, &mut fields);
     }
-    let right = reader.read_with(&field, fields.clone(), |fields| {
-        (adapter.check_config)(fields).map(|()| fields.clone()).map_err(Fault::from)
+    let valid_fields = reader.read_with(&field, fields.clone(), |fields| {
+        (adapter.check_config)(fields).map(|()| fields.clone()).map_err(ParseError::from)
     });
     let line = reader.line(&field);
     match reader.is_clean(&field) {
         true => Ok(Backend { kind, fields, max_running, discover, host, line }),
-        false => Err(Some(Sketch { kind, fields: right })),
+        false => Err(Some(PartialBackend { kind, fields: valid_fields })),
     }
 }
 
 /// Replaces a secret reference with the secret. On failure the value becomes an empty text, so that one error
 /// does not cause a second.
-fn reveal(reader: &mut Reader<'_>, backend: &str, path: &str, dir: &Path, fields: &mut Value) {
-    for (field, written) in places(backend.to_owned(), &path.split('.').collect::<Vec<_>>(), fields) {
-        let secret: Option<Secret> = reader.read(&field, written.take());
+fn reveal_secrets(reader: &mut Reader<'_>, backend: &str, path: &str, dir: &Path, fields: &mut Value) {
+    for (field, value) in values_at(backend.to_owned(), &path.split('.').collect::<Vec<_>>(), fields) {
+        let secret: Option<Secret> = reader.read(&field, value.take());
         let text = secret.and_then(|secret| secret.reveal(reader, &field, dir));
         if text.as_ref().is_some_and(String::is_empty) {
             reader
                 .problem(&field, "it is empty: write the secret, { env = \"NAME\" } or { file = \"PATH\" }");
         }
-        *written = Value::from(text.unwrap_or_default());
+        *value = Value::from(text.unwrap_or_default());
     }
 }
 
 /// Returns the values at a path below a field, where `*` matches every key, each with the name of its field.
-fn places<'v>(field: String, path: &[&str], value: &'v mut Value) -> Vec<(String, &'v mut Value)> {
+fn values_at<'v>(field: String, path: &[&str], value: &'v mut Value) -> Vec<(String, &'v mut Value)> {
     let Some((key, rest)) = path.split_first() else { return vec![(field, value)] };
     let Value::Object(members) = value else { return Vec::new() };
-    let named = members.iter_mut().filter(|(name, _)| *key == "*" || key == name);
-    named.flat_map(|(name, value)| places(join(&field, name), rest, value)).collect()
+    let matching = members.iter_mut().filter(|(name, _)| *key == "*" || key == name);
+    matching.flat_map(|(name, value)| values_at(join(&field, name), rest, value)).collect()
 }
 
 #[cfg(test)]
@@ -111,8 +111,8 @@ mod tests {
             "run_as": {"ann": {"token": "b"}, "https://id.example#7": {"token": "c"}, "bob": {"user": "bob"}, "joe": "d"},
         });
         let mut found = |path: &[&str]| -> Vec<(String, String)> {
-            let places = places("backends.lab".to_owned(), path, &mut fields);
-            places.into_iter().map(|(field, value)| (field, value.to_string())).collect()
+            let values = values_at("backends.lab".to_owned(), path, &mut fields);
+            values.into_iter().map(|(field, value)| (field, value.to_string())).collect()
         };
         let pair = |field: &str, value: &str| (field.to_owned(), value.to_owned());
         assert_eq!(found(&["token"]), [pair("backends.lab.token", "\"a\"")]);

@@ -44,7 +44,7 @@ pub struct CertificateRule {
 
 impl CertificateRule {
     /// Returns the conditions on a certificate.
-    pub fn says(&self) -> CertificateConditions {
+    pub fn conditions(&self) -> CertificateConditions {
         let Self { principal: _, groups: _, scopes: _, common_name, dns, uri, email, sha256, issuer } =
             self.clone();
         CertificateConditions { common_name, dns, uri, email, sha256, issuer }
@@ -64,8 +64,8 @@ impl CertificateRule {
 }
 
 /// Parses a digest with or without colons between its bytes.
-fn fingerprint<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u8; 32]>, D::Error> {
-    let text = String::deserialize(from)?;
+fn fingerprint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<[u8; 32]>, D::Error> {
+    let text = String::deserialize(deserializer)?;
     let digest = data_encoding::HEXLOWER_PERMISSIVE.decode(text.replace(':', "").as_bytes()).ok();
     digest.and_then(|digest| digest.try_into().ok()).map(Some).ok_or_else(|| {
         serde::de::Error::custom(format!(
@@ -75,9 +75,14 @@ fn fingerprint<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u8; 32]>, D
 }
 
 /// Validates the rules. `alone`: whether certificates are the only authentication method.
-pub(super) fn check(reader: &mut Reader<'_>, rules: &[CertificateRule], alone: bool, client_ca: bool) {
-    if !client_ca && (alone || !rules.is_empty()) {
-        let (field, given) = match alone {
+pub(super) fn check(
+    reader: &mut Reader<'_>,
+    rules: &[CertificateRule],
+    is_only_method: bool,
+    client_ca: bool,
+) {
+    if !client_ca && (is_only_method || !rules.is_empty()) {
+        let (field, given) = match is_only_method {
             true => ("auth.mode", "mode = \"certificates\""),
             false => ("auth.certificates", "[[auth.certificates]]"),
         };
@@ -93,7 +98,7 @@ pub(super) fn check(reader: &mut Reader<'_>, rules: &[CertificateRule], alone: b
         }
         for (name, text) in rule.texts() {
             let Some(text) = text else { continue };
-            let wrong = match name {
+            let error = match name {
                 _ if text.trim().is_empty() => Some("it is empty, and no certificate says that"),
                 "uri" if !text.contains(':') => Some("it is no URI: write all of it, with `scheme:`"),
                 "email" if !text.contains('@') => Some("it is no address of mail: write all of it"),
@@ -103,19 +108,19 @@ pub(super) fn check(reader: &mut Reader<'_>, rules: &[CertificateRule], alone: b
                 }
                 _ => None,
             };
-            if let Some(wrong) = wrong {
-                reader.problem(field(name), format!("{text:?}: {wrong}, or remove it"));
+            if let Some(error) = error {
+                reader.problem(field(name), format!("{text:?}: {error}, or remove it"));
             }
         }
-        let says = rule.says();
-        if !says.names_somebody() {
+        let conditions = rule.conditions();
+        if !conditions.identifies_subject() {
             let message = format!(
                 "any certificate that `client_ca` vouches for would be {:?}: add `common_name`, `dns`, `uri`, `email` or `sha256`",
                 rule.principal
             );
             reader.problem(field("principal"), message);
         }
-        if let Some(other) = rules[..index].iter().find(|other| other.says() == says) {
+        if let Some(other) = rules[..index].iter().find(|other| other.conditions() == conditions) {
             let message = format!(
                 "the same certificates are listed before, for {:?}, which counts: remove one of the two",
                 other.principal

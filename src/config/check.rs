@@ -9,11 +9,11 @@ use super::auth::{AuthMode, Authentication};
 use super::reader::Reader;
 use super::shape::{Lifetime, Reconciler, Server};
 use crate::mcp::http::Tls;
-use crate::tasks::machine::in_words;
+use crate::tasks::machine::format_duration;
 
 /// Maximum number of concurrent calls to a backend. Its thread limit is 256, which hints, logs and artifacts
 /// share with the calls.
-const MOST_CALLS: usize = 200;
+const MAX_CALLS: usize = 200;
 
 /// Validates the server's own tables.
 pub(super) fn all(
@@ -24,7 +24,7 @@ pub(super) fn all(
     lifetime: &Lifetime,
 ) {
     if reader.is_clean("auth")
-        && let Err(message) = reachable(server.listen, auth)
+        && let Err(message) = check_listen_address(server.listen, auth)
     {
         reader.problem("server.listen", message);
     }
@@ -38,20 +38,22 @@ pub(super) fn all(
         }
     }
     if reconciler.lease.as_secs() < 2 {
-        let message =
-            format!("it is {}, too short to work in: write at least \"2s\"", in_words(reconciler.lease));
+        let message = format!(
+            "it is {}, too short to work in: write at least \"2s\"",
+            format_duration(reconciler.lease)
+        );
         reader.problem("reconciler.lease", message);
     }
-    if reconciler.max_concurrent_calls.get() > MOST_CALLS {
-        let message = format!("{} is too many: at most {MOST_CALLS}", reconciler.max_concurrent_calls);
+    if reconciler.max_concurrent_calls.get() > MAX_CALLS {
+        let message = format!("{} is too many: at most {MAX_CALLS}", reconciler.max_concurrent_calls);
         reader.problem("reconciler.max_concurrent_calls", message);
     }
     if reconciler.quickest_look > reconciler.slowest_look {
-        let message = longer(reconciler.quickest_look, "slowest_look", reconciler.slowest_look);
+        let message = longer_than(reconciler.quickest_look, "slowest_look", reconciler.slowest_look);
         reader.problem("reconciler.quickest_look", message);
     }
     if lifetime.min_ttl > lifetime.max_ttl {
-        let message = longer(lifetime.min_ttl, "max_ttl", lifetime.max_ttl);
+        let message = longer_than(lifetime.min_ttl, "max_ttl", lifetime.max_ttl);
         reader.problem("lifetime.min_ttl", message);
     }
     for origin in server.allowed_origins.iter().enumerate() {
@@ -59,8 +61,12 @@ pub(super) fn all(
     }
 }
 
-fn longer(time: Duration, than: &str, limit: Duration) -> String {
-    format!("it is {}, longer than `{than}` ({}): change one of them", in_words(time), in_words(limit))
+fn longer_than(time: Duration, than: &str, limit: Duration) -> String {
+    format!(
+        "it is {}, longer than `{than}` ({}): change one of them",
+        format_duration(time),
+        format_duration(limit)
+    )
 }
 
 /// Returns warnings about a config that is valid.
@@ -78,8 +84,8 @@ pub(super) fn warnings(server: &Server, tls: Option<&Tls>, now: Timestamp) -> Ve
 }
 
 /// Returns an error if a server with this authentication must not listen on this address.
-pub(super) fn reachable(address: SocketAddr, auth: &Authentication) -> Result<(), String> {
-    if address.ip().is_loopback() || auth.mode != AuthMode::None || auth.open {
+pub(super) fn check_listen_address(address: SocketAddr, auth: &Authentication) -> Result<(), String> {
+    if address.ip().is_loopback() || auth.mode != AuthMode::None || auth.allow_anonymous {
         return Ok(());
     }
     Err(format!(

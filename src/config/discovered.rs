@@ -23,7 +23,7 @@ use crate::catalog::Definition;
 /// The field of a backend that enables discovery. Its other fields belong to the adapter.
 pub(super) const FIELD: &str = "discover";
 /// The fields that the server reads there.
-const OWN: [&str; 3] = ["every", "prefix", "access"];
+const SERVER_FIELDS: [&str; 3] = ["every", "prefix", "access"];
 
 /// The server's own fields of `[backends.NAME.discover]`.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -46,7 +46,7 @@ impl Default for Discover {
 }
 
 /// Removes and reads the server's discovery fields of a backend. Returns `None` if it has no discovery.
-pub(super) fn take(
+pub(super) fn take_server_fields(
     reader: &mut Reader<'_>,
     backend: &str,
     fields: &mut Map<String, Value>,
@@ -54,14 +54,14 @@ pub(super) fn take(
     let field = join(backend, FIELD);
     // A value that is not a table is left to the adapter, which refuses it.
     let table = fields.get_mut(FIELD)?.as_object_mut()?;
-    let own: Map<String, Value> =
-        OWN.into_iter().filter_map(|name| Some((name.to_owned(), table.remove(name)?))).collect();
-    let discover: Discover = reader.read(&field, Value::Object(own))?;
+    let server_fields: Map<String, Value> =
+        SERVER_FIELDS.into_iter().filter_map(|name| Some((name.to_owned(), table.remove(name)?))).collect();
+    let discover: Discover = reader.read(&field, Value::Object(server_fields))?;
     if discover.every.is_zero() {
         reader.problem(join(&field, "every"), "it is zero: say how often, such as \"5m\"");
     }
-    let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    if discover.prefix.len() > 32 || !discover.prefix.chars().all(fits) {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if discover.prefix.len() > 32 || !discover.prefix.chars().all(is_allowed) {
         let message = "a tool's name begins with it: at most 32 letters, digits, `_`, `-` or `.`";
         reader.problem(join(&field, "prefix"), message);
     }
@@ -73,12 +73,12 @@ pub(super) fn check_access(
     reader: &mut Reader<'_>,
     name: &str,
     backend: &Backend,
-    otherwise: &Rules,
-    known: &PossibleCallers,
+    defaults: &Rules,
+    callers: &PossibleCallers,
 ) {
     if let Some(Discover { access: Some(access), .. }) = &backend.discover {
         let field = join(&join(&join("backends", name), FIELD), "access");
-        access::rules(reader, &field, Some(access), otherwise, known);
+        access::rules(reader, &field, Some(access), defaults, callers);
     }
 }
 
@@ -90,7 +90,7 @@ pub struct ToolRules {
     pub(super) groups: BTreeMap<String, ConcurrencyGroup>,
     pub(super) lifetime: Lifetime,
     pub(super) access: Rules,
-    pub(super) known: PossibleCallers,
+    pub(super) callers: PossibleCallers,
     pub(super) owner: OwnerLimits,
 }
 
@@ -126,8 +126,8 @@ impl ToolRules {
         let mut reader = Reader::new(&source);
         let backend_names: Vec<String> = self.backends.keys().cloned().collect();
         let discover = self.backends.get(backend).and_then(|backend| backend.discover.as_ref());
-        let own = discover.and_then(|discover| discover.access.as_ref());
-        let access = access::rules(&mut reader, "access", own, &self.access, &self.known);
+        let backend_access = discover.and_then(|discover| discover.access.as_ref());
+        let access = access::rules(&mut reader, "access", backend_access, &self.access, &self.callers);
         let context = tools::Context {
             registry,
             dir: &self.dir,
@@ -137,7 +137,7 @@ impl ToolRules {
             groups: &self.groups,
             lifetime: &self.lifetime,
             access: &access,
-            known: &self.known,
+            callers: &self.callers,
             owner: &self.owner,
         };
         let field = join("tools", &name);
@@ -147,9 +147,9 @@ impl ToolRules {
                 "it is no table: files are not read for an offered tool",
             );
         }
-        let read = tools::read(&mut reader, &context, &name, Value::Object(table(backend, tool)));
+        let result = tools::read(&mut reader, &context, &name, Value::Object(table(backend, tool)));
         // A reader without problems has read a tool.
-        reader.finish(read)?.ok_or_else(|| Problems(Vec::new()))
+        reader.finish(result)?.ok_or_else(|| Problems(Vec::new()))
     }
 }
 
@@ -176,9 +176,9 @@ fn table(backend: &str, tool: &DiscoveredTool) -> Map<String, Value> {
 pub fn as_toml(name: &str, backend: &str, tool: &DiscoveredTool) -> Result<String, String> {
     let mut table = Value::Object(table(backend, tool));
     without_empty_defaults(&mut table);
-    let whole =
+    let document =
         Map::from_iter([("tools".to_owned(), Value::Object(Map::from_iter([(name.to_owned(), table)])))]);
-    toml::to_string(&whole).map_err(|error| error.to_string())
+    toml::to_string(&document).map_err(|error| error.to_string())
 }
 
 /// Removes null defaults, which have no effect and do not exist in TOML.
@@ -200,7 +200,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::access::{Rule, Who};
+    use crate::access::{CallerConditions, Rule};
     use crate::{adapters, config};
 
     fn rules() -> ToolRules {
@@ -233,8 +233,8 @@ mod tests {
         assert_eq!((definition.name.as_str(), definition.backend.as_str()), ("sim-nightly", "sim"));
         assert_eq!(definition.terms.max_runtime, Duration::from_secs(3600));
         assert_eq!(slots, [("backend:sim".to_owned(), 3), ("owner:".to_owned(), 500)]);
-        let who = Who { principals: ["ann".to_owned()].into(), ..Who::default() };
-        let call = Rule { who: Some(who), ..Rule::default() };
+        let who = CallerConditions { principals: ["ann".to_owned()].into(), ..CallerConditions::default() };
+        let call = Rule { conditions: Some(who), ..Rule::default() };
         assert_eq!(
             definition.access,
             Rules { call, ..Rules::default() },

@@ -8,24 +8,24 @@ use humantime_serde::re::humantime::parse_duration;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserializer, Serializer};
 
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-pub(super) fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    humantime_serde::serialize(duration, to)
+pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    humantime_serde::serialize(duration, serializer)
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    from.deserialize_str(InWords)
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    deserializer.deserialize_str(DurationVisitor)
 }
 
 /// Deserializes an optional duration.
-pub(super) fn optional<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    deserialize(from).map(Some)
+pub(super) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    deserialize(deserializer).map(Some)
 }
 
-struct InWords;
+struct DurationVisitor;
 
-impl Visitor<'_> for InWords {
+impl Visitor<'_> for DurationVisitor {
     type Value = Duration;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,7 +34,7 @@ impl Visitor<'_> for InWords {
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
         match parse_duration(text) {
-            Ok(duration) if duration <= LONGEST => Ok(duration),
+            Ok(duration) if duration <= MAX_DURATION => Ok(duration),
             _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
         }
     }

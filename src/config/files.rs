@@ -9,7 +9,7 @@ use taskbridge_sdk::Timestamp;
 use super::reader::Reader;
 
 /// Maximum size of a referenced file, in bytes.
-const LARGEST: u64 = 8 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The content of a file.
 pub(super) struct LoadedFile {
@@ -21,11 +21,11 @@ pub(super) struct LoadedFile {
 
 /// Reads a file that this field names.
 pub(super) fn read(reader: &mut Reader<'_>, field: &str, path: PathBuf) -> Option<LoadedFile> {
-    reader.refers_to(&path);
-    match whole(&path) {
-        Ok(read) => {
-            reader.has_read(field, &read.bytes);
-            Some(read)
+    reader.track_file(&path);
+    match load_file(&path) {
+        Ok(file) => {
+            reader.record_content(field, &file.bytes);
+            Some(file)
         }
         Err(message) => {
             reader.problem(field, message);
@@ -36,17 +36,17 @@ pub(super) fn read(reader: &mut Reader<'_>, field: &str, path: PathBuf) -> Optio
 
 /// Reads a UTF-8 text file that this field names.
 pub(super) fn read_text(reader: &mut Reader<'_>, field: &str, path: PathBuf) -> Option<String> {
-    let shown = path.display().to_string();
+    let display_path = path.display().to_string();
     match String::from_utf8(read(reader, field, path)?.bytes) {
         Ok(text) => Some(text),
         Err(_) => {
-            reader.problem(field, format!("{shown} is not text in UTF-8"));
+            reader.problem(field, format!("{display_path} is not text in UTF-8"));
             None
         }
     }
 }
 
-fn whole(path: &Path) -> Result<LoadedFile, String> {
+fn load_file(path: &Path) -> Result<LoadedFile, String> {
     let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
     // Only regular files are opened: opening a pipe would block until its other end is open.
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
@@ -55,9 +55,9 @@ fn whole(path: &Path) -> Result<LoadedFile, String> {
     }
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(unreadable)?;
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > LARGEST {
-        let mib = LARGEST / (1024 * 1024);
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let mib = MAX_FILE_BYTES / (1024 * 1024);
         return Err(format!(
             "{} is too large: it has {} bytes, and up to {mib} MiB are kept in memory",
             path.display(),

@@ -13,14 +13,14 @@ use super::reader::Reader;
 use super::secret::Secret;
 use super::{duration, files};
 use crate::auth::oauth::{
-    self, Algorithm, Claim, ClaimRules, IssuerNetwork, Resource, Source, TrustedIssuer, is_safe,
+    self, Algorithm, Claim, ClaimRules, IssuerNetwork, KeySource, Resource, TrustedIssuer, is_safe,
 };
 
 /// Maximum `leeway`.
-const MOST_LEEWAY: Duration = Duration::from_secs(5 * 60);
+const MAX_LEEWAY: Duration = Duration::from_secs(5 * 60);
 
 /// Maximum `cache_for` of introspection results.
-const MOST_KEPT: Duration = Duration::from_secs(10 * 60);
+const MAX_CACHE_TIME: Duration = Duration::from_secs(10 * 60);
 
 /// An issuer whose access tokens are accepted.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -97,22 +97,22 @@ fn cache_for() -> Duration {
 
 /// The OAuth settings.
 #[derive(Clone, Debug)]
-pub struct Tokens {
+pub struct OauthSettings {
     /// The protected resource that this server represents.
     pub resource: Resource,
     /// The scopes that every token needs.
-    pub required: Vec<String>,
+    pub required_scopes: Vec<String>,
     /// The issuers.
     pub issuers: Vec<TrustedIssuer>,
 }
 
 /// Validates the OAuth settings and converts them.
-pub(super) fn tokens(reader: &mut Reader<'_>, auth: &Auth, dir: &Path) -> Option<Tokens> {
+pub(super) fn oauth_settings(reader: &mut Reader<'_>, auth: &Auth, dir: &Path) -> Option<OauthSettings> {
     if auth.issuers.is_empty() {
         reader
             .problem("auth.mode", "no issuers are listed, so nobody's tokens are good: add [[auth.issuers]]");
     }
-    if auth.leeway > MOST_LEEWAY {
+    if auth.leeway > MAX_LEEWAY {
         reader.problem("auth.leeway", "it lets tokens live on for too long: 5m at most");
     }
     for (field, scopes) in [
@@ -127,24 +127,24 @@ pub(super) fn tokens(reader: &mut Reader<'_>, auth: &Auth, dir: &Path) -> Option
     let mut issuers: Vec<TrustedIssuer> = Vec::new();
     for (index, issuer) in auth.issuers.iter().enumerate() {
         let field = format!("auth.issuers[{index}]");
-        let Some(trusted) = trusted(reader, &field, issuer, auth, dir) else { continue };
-        if issuers.iter().any(|other| other.reading.issuer == trusted.reading.issuer) {
+        let Some(entry) = trusted_issuer(reader, &field, issuer, auth, dir) else { continue };
+        if issuers.iter().any(|other| other.claim_rules.issuer == entry.claim_rules.issuer) {
             reader.problem(format!("{field}.issuer"), "this issuer is listed before: list it once");
         }
-        if trusted.introspection.is_some() && issuers.iter().any(|other| other.introspection.is_some()) {
+        if entry.introspection.is_some() && issuers.iter().any(|other| other.introspection.is_some()) {
             let message = "another issuer has this: tokens that say nothing are asked about at one place only, so that \
                            no issuer sees those of another";
             reader.problem(format!("{field}.introspection"), message);
         }
-        issuers.push(trusted);
+        issuers.push(entry);
     }
-    Some(Tokens { resource: resource?, required: auth.required_scopes.clone(), issuers })
+    Some(OauthSettings { resource: resource?, required_scopes: auth.required_scopes.clone(), issuers })
 }
 
 /// RFC 6749, section 3.3.
 fn check_scope(reader: &mut Reader<'_>, field: &str, scope: &str) {
-    let right = |c: char| matches!(c, '!'..='~') && !matches!(c, '"' | '\\');
-    if scope.is_empty() || !scope.chars().all(right) {
+    let is_allowed = |c: char| matches!(c, '!'..='~') && !matches!(c, '"' | '\\');
+    if scope.is_empty() || !scope.chars().all(is_allowed) {
         reader
             .problem(field, format!("{scope:?} is no scope: write one word, without quotes and backslashes"));
     }
@@ -163,7 +163,7 @@ fn resource(reader: &mut Reader<'_>, auth: &Auth) -> Option<Resource> {
         .ok()
 }
 
-fn trusted(
+fn trusted_issuer(
     reader: &mut Reader<'_>,
     field: &str,
     issuer: &Issuer,
@@ -178,8 +178,8 @@ fn trusted(
     if proxy == Some(None) {
         reader.problem(at("proxy"), "it is no address: write one such as http://proxy.example.com:3128");
     }
-    let way =
-        IssuerNetwork { authorities: authorities.flatten().map(|read| read.bytes), proxy: proxy.flatten() };
+    let network =
+        IssuerNetwork { authorities: authorities.flatten().map(|file| file.bytes), proxy: proxy.flatten() };
     if issuer.algorithms.as_ref().is_some_and(Vec::is_empty) {
         reader.problem(
             at("algorithms"),
@@ -190,10 +190,10 @@ fn trusted(
         reader
             .problem(at("audiences"), "it is empty, so that no token would be good: list some, or remove it");
     }
-    let asks = issuer.introspection.as_ref();
-    let asks = asks.map(|asks| introspection(reader, &at("introspection"), asks, &way, dir));
+    let settings = issuer.introspection.as_ref();
+    let settings = settings.map(|table| introspection(reader, &at("introspection"), table, &network, dir));
     let audiences = issuer.audiences.clone().unwrap_or_else(|| auth.resource.clone().into_iter().collect());
-    let reading = ClaimRules {
+    let claim_rules = ClaimRules {
         issuer: issuer.issuer.clone(),
         audiences,
         leeway: auth.leeway,
@@ -207,34 +207,34 @@ fn trusted(
         Some(keys) => Some(keys?),
     };
     Some(TrustedIssuer {
-        source: Source { issuer: issuer.issuer.clone(), url: url?, keys, way },
+        key_source: KeySource { issuer: issuer.issuer.clone(), url: url?, keys_url: keys, network },
         algorithms: issuer.algorithms.clone().unwrap_or_else(Algorithm::all),
         require_at_jwt: issuer.require_at_jwt,
-        reading,
-        introspection: asks.flatten(),
+        claim_rules,
+        introspection: settings.flatten(),
     })
 }
 
 fn introspection(
     reader: &mut Reader<'_>,
     field: &str,
-    asks: &Introspection,
-    way: &IssuerNetwork,
+    table: &Introspection,
+    network: &IssuerNetwork,
     dir: &Path,
 ) -> Option<oauth::Introspection> {
     let at = |name: &str| format!("{field}.{name}");
-    if asks.cache_for > MOST_KEPT {
+    if table.cache_for > MAX_CACHE_TIME {
         reader.problem(at("cache_for"), "a revoked token would be good for too long: 10m at most");
     }
-    let endpoint = address(reader, &at("endpoint"), &asks.endpoint);
-    let secret = asks.client_secret.reveal(reader, &at("client_secret"), dir);
+    let endpoint = address(reader, &at("endpoint"), &table.endpoint);
+    let secret = table.client_secret.reveal(reader, &at("client_secret"), dir);
     Some(oauth::Introspection {
         endpoint: endpoint?,
-        client: asks.client_id.clone(),
+        client: table.client_id.clone(),
         secret: secret?.into(),
-        keep: asks.cache_for,
-        audience_implied: asks.audience_implied,
-        way: way.clone(),
+        cache_ttl: table.cache_for,
+        audience_implied: table.audience_implied,
+        network: network.clone(),
     })
 }
 

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use taskbridge_sdk::DEEPEST_VALUE;
+use taskbridge_sdk::MAX_VALUE_DEPTH;
 
 use super::duration;
 use super::owner_limits::OwnerLimits;
 use super::reader::Reader;
 use crate::mcp::http::{ConnectionLimits, PerAddress};
-use crate::mcp::jsonrpc::{Bounds, DEEPEST};
+use crate::mcp::jsonrpc::{Bounds, MAX_DEPTH};
 use crate::mcp::limits::Limits as MessageLimits;
 
 /// Minimum of `max_head_bytes` with which clients can still work.
-const SMALLEST_HEAD: usize = 1024;
+const MIN_HEAD_BYTES: usize = 1024;
 /// Minimum of `max_json_depth` that protocol messages require.
-const FLATTEST: usize = 8;
+const MIN_JSON_DEPTH: usize = 8;
 
 /// Limits per caller, connection and message. Changes apply to connections that are opened afterwards.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -97,31 +97,31 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let (connection, message) = (ConnectionLimits::default(), MessageLimits::default());
-        let some = |n| NonZeroUsize::new(n).expect("no limit is zero by default");
+        let nonzero = |n| NonZeroUsize::new(n).expect("no limit is zero by default");
         Self {
-            max_connections: some(connection.connections),
+            max_connections: nonzero(connection.connections),
             max_connections_per_address: None,
-            handshake_within: connection.handshake_within,
-            head_within: connection.head_within,
-            idle_for: connection.idle_for,
-            body_within: connection.body_within,
+            handshake_within: connection.handshake_timeout,
+            head_within: connection.head_timeout,
+            idle_for: connection.idle_timeout,
+            body_within: connection.body_timeout,
             min_body_bytes_per_second: NonZeroU64::new(connection.body_rate).expect("it is not zero"),
-            stalled_for: connection.stalled_for,
+            stalled_for: connection.stall_timeout,
             min_answer_bytes_per_second: NonZeroU64::new(connection.answer_rate).expect("it is not zero"),
-            max_head_bytes: some(connection.head_bytes),
-            max_headers: some(connection.headers),
-            max_url_bytes: some(connection.url_bytes),
-            max_json_depth: some(message.json.depth),
-            max_json_elements: some(message.json.elements),
-            batch: some(message.batch),
-            max_argument_bytes: some(message.max_argument_bytes),
-            max_streams_per_owner: some(message.max_streams_per_owner),
+            max_head_bytes: nonzero(connection.head_bytes),
+            max_headers: nonzero(connection.headers),
+            max_url_bytes: nonzero(connection.url_bytes),
+            max_json_depth: nonzero(message.json.depth),
+            max_json_elements: nonzero(message.json.elements),
+            batch: nonzero(message.batch),
+            max_argument_bytes: nonzero(message.max_argument_bytes),
+            max_streams_per_owner: nonzero(message.max_streams_per_owner),
             max_ended_sessions_per_day: NonZeroU32::new(message.max_ended_sessions_per_day)
                 .expect("it is not zero"),
             max_kept_sessions_per_day: NonZeroU32::new(message.max_kept_sessions_per_day)
                 .expect("it is not zero"),
-            max_followed_resources: some(message.max_followed_resources),
-            max_bytes_in_hand: some(message.max_bytes_in_hand),
+            max_followed_resources: nonzero(message.max_followed_resources),
+            max_bytes_in_hand: nonzero(message.max_bytes_in_hand),
             owner: OwnerLimits::default(),
         }
     }
@@ -130,18 +130,18 @@ impl Default for Limits {
 impl Limits {
     /// Returns the limits of connections.
     pub fn of_connections(&self) -> ConnectionLimits {
-        let each = |most: NonZeroUsize| PerAddress::Each(most.get());
+        let per_address = |max: NonZeroUsize| PerAddress::Every(max.get());
         ConnectionLimits {
             connections: self.max_connections.get(),
             per_address: self
                 .max_connections_per_address
-                .map_or(ConnectionLimits::default().per_address, each),
-            handshake_within: self.handshake_within,
-            head_within: self.head_within,
-            idle_for: self.idle_for,
-            body_within: self.body_within,
+                .map_or(ConnectionLimits::default().per_address, per_address),
+            handshake_timeout: self.handshake_within,
+            head_timeout: self.head_within,
+            idle_timeout: self.idle_for,
+            body_timeout: self.body_within,
             body_rate: self.min_body_bytes_per_second.get(),
-            stalled_for: self.stalled_for,
+            stall_timeout: self.stalled_for,
             answer_rate: self.min_answer_bytes_per_second.get(),
             head_bytes: self.max_head_bytes.get(),
             headers: self.max_headers.get(),
@@ -153,7 +153,7 @@ impl Limits {
     pub fn of_messages(&self) -> MessageLimits {
         MessageLimits {
             json: Bounds {
-                depth: self.max_json_depth.get().min(DEEPEST_VALUE),
+                depth: self.max_json_depth.get().min(MAX_VALUE_DEPTH),
                 elements: self.max_json_elements.get(),
             },
             batch: self.batch.get(),
@@ -171,10 +171,10 @@ impl Limits {
 /// Returns a warning if a limit exceeds its effective maximum.
 pub(super) fn warning(limits: &Limits) -> Option<String> {
     let depth = limits.max_json_depth.get();
-    (depth > DEEPEST_VALUE).then(|| {
+    (depth > MAX_VALUE_DEPTH).then(|| {
         format!(
-            "limits.max_json_depth is {depth}, and {DEEPEST_VALUE} is used: what is nested deeper cannot be kept in a \
-             task; write {DEEPEST_VALUE} or less"
+            "limits.max_json_depth is {depth}, and {MAX_VALUE_DEPTH} is used: what is nested deeper cannot be kept in a \
+             task; write {MAX_VALUE_DEPTH} or less"
         )
     })
 }
@@ -193,13 +193,13 @@ pub(super) fn check(reader: &mut Reader<'_>, limits: &Limits) {
         }
     }
     let depth = limits.max_json_depth.get();
-    if !(FLATTEST..=DEEPEST).contains(&depth) {
-        let message = format!("it is {depth}, and must be from {FLATTEST} to {DEEPEST}");
+    if !(MIN_JSON_DEPTH..=MAX_DEPTH).contains(&depth) {
+        let message = format!("it is {depth}, and must be from {MIN_JSON_DEPTH} to {MAX_DEPTH}");
         reader.problem("limits.max_json_depth", message);
     }
     let head = limits.max_head_bytes.get();
-    if head < SMALLEST_HEAD {
-        let message = format!("it is {head}, and no client can do with less than {SMALLEST_HEAD}");
+    if head < MIN_HEAD_BYTES {
+        let message = format!("it is {head}, and no client can do with less than {MIN_HEAD_BYTES}");
         reader.problem("limits.max_head_bytes", message);
     }
 }

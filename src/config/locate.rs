@@ -22,16 +22,16 @@ pub const KEY_VARIABLE: &str = "TASKBRIDGE_KEY";
 
 /// An API key. `Debug` does not print it.
 #[derive(Clone)]
-pub struct ApiKey(String);
+pub struct ClientApiKey(String);
 
-impl ApiKey {
+impl ClientApiKey {
     /// Returns the key.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-impl std::fmt::Debug for ApiKey {
+impl std::fmt::Debug for ClientApiKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("ApiKey(hidden)")
     }
@@ -59,7 +59,7 @@ pub struct Environment {
     /// `$TASKBRIDGE_URL`.
     pub url: Option<String>,
     /// `$TASKBRIDGE_KEY`.
-    pub key: Option<ApiKey>,
+    pub key: Option<ClientApiKey>,
     /// The XDG config home: `~/.config` by default.
     pub config_home: Option<PathBuf>,
     /// The XDG state home: `~/.local/state` by default.
@@ -71,13 +71,13 @@ impl Environment {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     pub fn of_process() -> Self {
         let xdg = Xdg::new().ok();
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let text = |name: &str| set(name).and_then(|value| value.into_string().ok());
+        let non_empty = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let text = |name: &str| non_empty(name).and_then(|value| value.into_string().ok());
         Self {
-            config: set(CONFIG_VARIABLE).map(PathBuf::from),
+            config: non_empty(CONFIG_VARIABLE).map(PathBuf::from),
             log: text(LOG_VARIABLE),
             url: text(URL_VARIABLE),
-            key: text(KEY_VARIABLE).map(|key| ApiKey(key.trim().to_owned())),
+            key: text(KEY_VARIABLE).map(|key| ClientApiKey(key.trim().to_owned())),
             config_home: xdg.as_ref().map(BaseStrategy::config_dir),
             state_home: xdg.as_ref().and_then(BaseStrategy::state_dir),
         }
@@ -87,23 +87,23 @@ impl Environment {
     ///
     /// # Errors
     /// If no file is found; the text names the locations.
-    pub fn find_config(&self, asked: Option<&Path>, working_dir: &Path) -> Result<PathBuf, String> {
-        if let Some(file) = asked.or(self.config.as_deref()) {
+    pub fn find_config(&self, requested: Option<&Path>, working_dir: &Path) -> Result<PathBuf, String> {
+        if let Some(file) = requested.or(self.config.as_deref()) {
             return Ok(file.to_owned());
         }
-        let here = Path::new("config").join("taskbridge.toml");
-        let there = self.config_home.as_ref().map(|home| home.join("taskbridge").join("taskbridge.toml"));
-        if working_dir.join(&here).is_file() {
-            return Ok(here);
+        let in_working_dir = Path::new("config").join("taskbridge.toml");
+        let in_home = self.config_home.as_ref().map(|home| home.join("taskbridge").join("taskbridge.toml"));
+        if working_dir.join(&in_working_dir).is_file() {
+            return Ok(in_working_dir);
         }
-        match there {
-            Some(there) if there.is_file() => Ok(there),
-            there => {
-                let also = there.map(|there| format!(" nor {}", there.display())).unwrap_or_default();
+        match in_home {
+            Some(path) if path.is_file() => Ok(path),
+            other => {
+                let also = other.map(|path| format!(" nor {}", path.display())).unwrap_or_default();
                 Err(format!(
                     "no config file: there is no {}{also}. Name one with --config FILE or ${CONFIG_VARIABLE}; the \
                      source tree has one to begin with, config/taskbridge.toml",
-                    here.display()
+                    in_working_dir.display()
                 ))
             }
         }

@@ -11,7 +11,7 @@ use super::reader::Reader;
 use super::secret::Secret;
 
 /// Minimum token length in characters. In hexadecimal, 32 characters are 128 bits.
-const SHORTEST: usize = 32;
+const MIN_TOKEN_CHARS: usize = 32;
 
 /// The metrics page for Prometheus (`/metrics`). It has its own address, because metrics name all tools and
 /// backends, including those that a caller may not see. Changes take effect after a restart.
@@ -32,15 +32,15 @@ pub(super) struct Metrics {
 
 /// The metrics page.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct MetricsPage {
     /// The listen address.
     pub listen: SocketAddr,
     /// The SHA-256 of the required token.
     pub token: Option<[u8; 32]>,
 }
 
-fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
-    let text = String::deserialize(from)?;
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(deserializer)?;
     text.parse().map(Some).map_err(|_| {
         serde::de::Error::custom(format!(
             "\"{text}\" is not an address and port: write one such as \"127.0.0.1:9464\""
@@ -49,14 +49,14 @@ fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::
 }
 
 /// Validates and converts the table. Returns `None` if there is no metrics page.
-pub(super) fn page(reader: &mut Reader<'_>, metrics: &Metrics, dir: &Path) -> Option<Page> {
+pub(super) fn page(reader: &mut Reader<'_>, metrics: &Metrics, dir: &Path) -> Option<MetricsPage> {
     let Metrics { listen, token, anybody_may_read } = metrics;
     let token = token.as_ref().and_then(|token| {
         let text = token.reveal(reader, "metrics.token", dir)?;
         let length = text.chars().count();
-        if length < SHORTEST {
+        if length < MIN_TOKEN_CHARS {
             let message = format!(
-                "it has {length} characters, and a token needs at least {SHORTEST}: write what `openssl rand -hex 32` prints"
+                "it has {length} characters, and a token needs at least {MIN_TOKEN_CHARS}: write what `openssl rand -hex 32` prints"
             );
             reader.problem("metrics.token", message);
         }
@@ -80,5 +80,5 @@ pub(super) fn page(reader: &mut Reader<'_>, metrics: &Metrics, dir: &Path) -> Op
         );
         reader.problem("metrics.listen", message);
     }
-    Some(Page { listen, token })
+    Some(MetricsPage { listen, token })
 }

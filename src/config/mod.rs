@@ -5,7 +5,6 @@
 //! accepted fields, and `tools` builds the catalog's definitions. This module must not connect to anything.
 
 mod access;
-mod asking;
 mod audit;
 mod auth;
 mod backends;
@@ -14,6 +13,7 @@ mod check;
 mod discovered;
 mod duration;
 mod files;
+mod inquiries;
 mod issuers;
 mod limits;
 pub mod locate;
@@ -45,16 +45,16 @@ mod values;
 pub use auth::{ApiKey, AuthMode, Authentication};
 pub use certificates::CertificateRule;
 pub use discovered::{Discover, ToolRules, as_toml};
-pub use issuers::Tokens;
+pub use issuers::OauthSettings;
 pub use limits::Limits;
-pub use metrics::Page;
+pub use metrics::MetricsPage;
 pub use owner_limits::OwnerLimits;
 pub use parts::{Differences, Parts};
 pub use problem::{Problem, Problems};
 pub use shape::{CompanionTools, Log, LogFormat, Network, Reconciler, Server};
 pub use sources::Sources;
-pub use store::{Database, StorePlace};
-pub use telemetry::Traces;
+pub use store::{Database, StoreSettings};
+pub use telemetry::TraceExport;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -100,7 +100,7 @@ pub struct Config {
     /// Settings of the audit log.
     pub audit: crate::audit::Settings,
     /// Settings of the store.
-    pub store: StorePlace,
+    pub store: StoreSettings,
     /// Settings of the reconciler.
     pub reconciler: Reconciler,
     /// The backends, by name.
@@ -110,7 +110,7 @@ pub struct Config {
     /// The settings for reading discovered tools.
     pub tool_rules: ToolRules,
     /// The limit of each slot, in jobs; `None` is unlimited.
-    pub limits: BTreeMap<String, Option<u32>>,
+    pub slot_limits: BTreeMap<String, Option<u32>>,
     /// The resources of the config, apart from those of jobs.
     pub resources: Resources,
     /// The prompts.
@@ -118,9 +118,9 @@ pub struct Config {
     /// The receivers of notices.
     pub notify: Vec<Receiver>,
     /// The metrics page.
-    pub metrics: Option<Page>,
+    pub metrics: Option<MetricsPage>,
     /// The trace collector.
-    pub telemetry: Option<Traces>,
+    pub telemetry: Option<TraceExport>,
     /// Digests of the config by part.
     pub parts: Parts,
 }
@@ -222,8 +222,8 @@ fn read_file(
     let config = match (text.map_err(unreadable), dir.map_err(unreadable)) {
         (Ok(text), Ok(dir)) => {
             let dir = dir.parent().unwrap_or(Path::new("/"));
-            let place = ParseInputs { file, dir, registry, state_home, reveals_secrets };
-            read_text(&text, &place, &mut sources)
+            let inputs = ParseInputs { file, dir, registry, state_home, reveals_secrets };
+            read_text(&text, &inputs, &mut sources)
         }
         (Err(problems), _) | (_, Err(problems)) => Err(problems),
     };
@@ -241,8 +241,8 @@ pub fn parse(
     registry: &Registry,
     state_home: Option<&Path>,
 ) -> Result<Config, Problems> {
-    let place = ParseInputs { file, dir, registry, state_home, reveals_secrets: true };
-    read_text(text, &place, &mut Sources::default())
+    let inputs = ParseInputs { file, dir, registry, state_home, reveals_secrets: true };
+    read_text(text, &inputs, &mut Sources::default())
 }
 
 /// The inputs of a config other than its text.
@@ -256,8 +256,8 @@ struct ParseInputs<'a> {
     reveals_secrets: bool,
 }
 
-fn read_text(text: &str, place: &ParseInputs<'_>, sources: &mut Sources) -> Result<Config, Problems> {
-    let ParseInputs { file, dir, registry, state_home, reveals_secrets } = *place;
+fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Result<Config, Problems> {
+    let ParseInputs { file, dir, registry, state_home, reveals_secrets } = *inputs;
     let source = Source::parse(file, text)?;
     let mut reader = Reader::new(&source);
     reader.reveals_secrets = reveals_secrets;
@@ -283,24 +283,24 @@ fn read_text(text: &str, place: &ParseInputs<'_>, sources: &mut Sources) -> Resu
     let resource_tables = reader.table("resources", part("resources"));
     let prompt_tables = reader.table("prompts", part("prompts"));
     let notify_tables = part("notify");
-    reader.leftovers("", &fields, &TABLES);
+    reader.report_unknown_fields("", &fields, &TABLES);
 
     let client_ca = server.tls.as_ref().is_some_and(tls::TlsTable::asks_clients);
     let auth = auth::read(&mut reader, auth, dir, client_ca);
     check::all(&mut reader, &server, &auth, &reconciler, &lifetime);
     limits::check(&mut reader, &bounds);
-    let known = access::PossibleCallers::of(&auth);
-    let access = access::rules(&mut reader, "access", Some(&access), &Rules::default(), &known);
+    let callers = access::PossibleCallers::of(&auth);
+    let access = access::rules(&mut reader, "access", Some(&access), &Rules::default(), &callers);
     let backend_names: Vec<String> = backend_tables.keys().cloned().collect();
     let (mut backends, mut faulty) = (BTreeMap::new(), BTreeMap::new());
     for (name, value) in backend_tables {
         match backends::read(&mut reader, registry, store.is_shared(), dir, &name, value) {
             Ok(backend) => {
-                discovered::check_access(&mut reader, &name, &backend, &access, &known);
+                discovered::check_access(&mut reader, &name, &backend, &access, &callers);
                 backends.insert(name, backend);
             }
-            Err(Some(sketch)) => {
-                faulty.insert(name, sketch);
+            Err(Some(partial)) => {
+                faulty.insert(name, partial);
             }
             Err(None) => {}
         }
@@ -314,7 +314,7 @@ fn read_text(text: &str, place: &ParseInputs<'_>, sources: &mut Sources) -> Resu
         groups: &groups,
         lifetime: &lifetime,
         access: &access,
-        known: &known,
+        callers: &callers,
         owner: &bounds.owner,
     };
     let tool_names: Vec<String> = tool_tables.keys().cloned().collect();
@@ -326,8 +326,8 @@ fn read_text(text: &str, place: &ParseInputs<'_>, sources: &mut Sources) -> Resu
             used_slots.extend(slots);
         }
     }
-    let limits = slots::limits(used_slots, tool_names.iter().map(String::as_str), &backends, &groups);
-    let tools = values::Tools { right: &definitions, names: &tool_names };
+    let slot_limits = slots::limits(used_slots, tool_names.iter().map(String::as_str), &backends, &groups);
+    let tools = values::Tools { valid: &definitions, names: &tool_names };
     let resources = resources::read(&mut reader, resource_tables, dir, tools);
     let all_resources = reader.is_clean("resources");
     let context = prompts::Context { dir, tools, resources: &resources, all_resources };
@@ -338,7 +338,7 @@ fn read_text(text: &str, place: &ParseInputs<'_>, sources: &mut Sources) -> Resu
     let telemetry = telemetry::traces(&mut reader, &telemetry, dir);
     let metrics = metrics::page(&mut reader, &metrics, dir);
     let audit = audit::settings(&mut reader, audit, dir);
-    let store = store::place(&mut reader, store, dir, state_home);
+    let store = store::resolve(&mut reader, store, dir, state_home);
     sources.extend(reader.sources());
     let (rules, owner) = (access.clone(), bounds.owner.clone());
     let tool_rules = ToolRules {
@@ -347,7 +347,7 @@ fn read_text(text: &str, place: &ParseInputs<'_>, sources: &mut Sources) -> Resu
         groups,
         lifetime,
         access: rules,
-        known,
+        callers,
         owner,
     };
     let parts = Parts::of(&source.fields, reader.contents());
@@ -367,7 +367,7 @@ fn read_text(text: &str, place: &ParseInputs<'_>, sources: &mut Sources) -> Resu
         backends,
         tools: definitions,
         tool_rules,
-        limits,
+        slot_limits,
         resources,
         prompts,
         notify,
@@ -390,7 +390,7 @@ impl Config {
     /// # Errors
     /// If other machines could reach that address and the config does not authenticate callers.
     pub fn listen_on(&mut self, address: SocketAddr) -> Result<(), String> {
-        check::reachable(address, &self.auth)?;
+        check::check_listen_address(address, &self.auth)?;
         self.server.listen = address;
         Ok(())
     }

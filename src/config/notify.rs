@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::problem::unknown;
+use super::problem::unknown_name;
 use super::reader::Reader;
 use super::secret::Secret;
 use super::{duration, files};
@@ -115,7 +115,7 @@ pub(super) fn read(
         let field = format!("notify[{index}]");
         let Some(entry) = reader.read::<Notify>(&field, entry) else { continue };
         let Some(receiver) = receiver(reader, &field, entry, dir, tools) else { continue };
-        if receivers.iter().any(|known| known.url == receiver.url) {
+        if receivers.iter().any(|other| other.url == receiver.url) {
             let message = "another [[notify]] has this address: say in one of them all that it is to hear of";
             reader.problem(format!("{field}.url"), message);
         }
@@ -132,9 +132,9 @@ fn receiver(
     tools: &[String],
 ) -> Option<Receiver> {
     let at = |name: &str| format!("{field}.{name}");
-    let known: Vec<&str> = tools.iter().map(String::as_str).collect();
+    let tool_names: Vec<&str> = tools.iter().map(String::as_str).collect();
     for (index, tool) in entry.tools.iter().enumerate().filter(|(_, tool)| !tools.contains(tool)) {
-        reader.problem(format!("{}[{index}]", at("tools")), unknown("tool", tool, &known));
+        reader.problem(format!("{}[{index}]", at("tools")), unknown_name("tool", tool, &tool_names));
     }
     if entry.on.is_empty() {
         reader.problem(at("on"), "it is empty: list \"ended\", \"asks\" or both");
@@ -162,14 +162,14 @@ fn receiver(
     let keys = keys(reader, &at("secret"), &entry.secret, dir);
     Some(Receiver {
         url: url?,
-        ended: entry.on.contains(&On::Ended),
-        asks: entry.on.contains(&On::Asks),
+        notify_ended: entry.on.contains(&On::Ended),
+        notify_questions: entry.on.contains(&On::Asks),
         tools: entry.tools,
         keys,
-        tells_id: entry.task_id,
+        includes_task_id: entry.task_id,
         source: entry.source,
         proxy: proxy.flatten(),
-        authorities: authorities.flatten().map(|read| read.bytes),
+        authorities: authorities.flatten().map(|file| file.bytes),
         timeout: entry.timeout,
         give_up_after: entry.give_up_after,
     })

@@ -24,12 +24,12 @@ pub struct OwnerLimits {
 
 impl Default for OwnerLimits {
     fn default() -> Self {
-        let some = |n| NonZeroU32::new(n).expect("no limit is zero by default");
+        let nonzero = |n| NonZeroU32::new(n).expect("no limit is zero by default");
         Self {
-            max_running: some(500),
-            max_kept: some(50_000),
+            max_running: nonzero(500),
+            max_kept: nonzero(50_000),
             max_bytes: const { NonZeroU64::new(1 << 30).expect("it is not zero") },
-            max_calls_per_minute: some(3_000),
+            max_calls_per_minute: nonzero(3_000),
         }
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct ParsedParameter {
     /// Its schema as published to clients.
     pub(super) published: Value,
     /// Its schema for argument validation.
-    pub(super) checked: Value,
+    pub(super) validation_schema: Value,
     /// Whether a call must contain it. A parameter with `ask` need not be in a call.
     pub(super) required: bool,
     /// Set for a parameter of type `file`.
@@ -44,18 +44,18 @@ pub(super) fn read(
             roots: parameter.roots.iter().map(|root| dir.join(root)).collect(),
             max_bytes: parameter.max_bytes.map_or(MIB, u64::from),
         };
-        let published = described(parameter, file.published());
+        let published = with_annotations(parameter, file.client_schema());
         // The file's rule validates its content, with clearer messages than its published schema.
         return Some(ParsedParameter {
             published,
-            checked: json!({}),
+            validation_schema: json!({}),
             required,
             file: Some(file),
             is_task: false,
         });
     }
     let is_task = parameter.kind == Some(ParameterType::Task);
-    let mut schema = described(parameter, if is_task { task_id() } else { constraints(parameter) });
+    let mut schema = with_annotations(parameter, if is_task { task_id() } else { constraints(parameter) });
     if let Some(header) = &parameter.header {
         schema[HEADER_KEYWORD] = Value::from(header.as_str());
     }
@@ -72,14 +72,14 @@ pub(super) fn read(
     }
     reader.is_clean(field).then(|| ParsedParameter {
         published: schema.clone(),
-        checked: schema,
+        validation_schema: schema,
         required,
         file: None,
         is_task,
     })
 }
 
-fn described(parameter: &Parameter, mut schema: Map<String, Value>) -> Value {
+fn with_annotations(parameter: &Parameter, mut schema: Map<String, Value>) -> Value {
     for (name, text) in [("title", &parameter.title), ("description", &parameter.description)] {
         if let Some(text) = text {
             schema.insert(name.to_owned(), Value::from(text.as_str()));
@@ -118,9 +118,9 @@ fn constraints(parameter: &Parameter) -> Map<String, Value> {
     rule("format", parameter.format.clone().map(Value::from));
     rule("minItems", parameter.min_items.map(Value::from));
     rule("maxItems", parameter.max_items.map(Value::from));
-    rule("items", parameter.items.as_ref().map(|items| described(items, constraints(items))));
+    rule("items", parameter.items.as_ref().map(|items| with_annotations(items, constraints(items))));
     if parameter.kind.is_none()
-        && let Some(kind) = parameter.choices.as_deref().and_then(kind_of)
+        && let Some(kind) = parameter.choices.as_deref().and_then(common_type)
     {
         schema.insert("type".to_owned(), Value::from(kind));
     }
@@ -128,7 +128,7 @@ fn constraints(parameter: &Parameter) -> Map<String, Value> {
 }
 
 /// Returns the common type of all choices, if there is one.
-fn kind_of(choices: &[Value]) -> Option<&'static str> {
+fn common_type(choices: &[Value]) -> Option<&'static str> {
     [
         ("string", Value::is_string as fn(&Value) -> bool),
         ("integer", Value::is_i64),
@@ -152,7 +152,7 @@ fn check_fields(reader: &mut Reader<'_>, field: &str, parameter: &Parameter, is_
         return;
     }
     let kind = p.kind.unwrap_or(String);
-    let goes_with: [(&str, bool, &[ParameterType]); 15] = [
+    let allowed_types: [(&str, bool, &[ParameterType]); 15] = [
         ("ask", p.ask.is_some(), &[String, Integer, Number, Boolean]),
         ("header", p.header.is_some(), &[String, Integer, Boolean]),
         ("enum", p.choices.is_some(), &[String, Integer, Number]),
@@ -169,7 +169,7 @@ fn check_fields(reader: &mut Reader<'_>, field: &str, parameter: &Parameter, is_
         ("max_bytes", p.max_bytes.is_some(), &[File]),
         ("default", p.default.is_some(), &[String, Integer, Number, Boolean, Array]),
     ];
-    for (name, given, kinds) in goes_with {
+    for (name, given, kinds) in allowed_types {
         if given && !kinds.contains(&kind) {
             let kinds: Vec<_> = kinds.iter().map(|kind| format!("\"{}\"", kind.name())).collect();
             let message =

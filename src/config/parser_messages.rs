@@ -1,7 +1,7 @@
 //! Translates error messages of serde and the TOML parser into the terms of the config file. Unknown messages
 //! stay as they are. It must not know a field.
 
-use super::problem::{nearest, unknown};
+use super::problem::{nearest, unknown_name};
 
 /// Serde's names for types, each with what to write instead.
 const TYPES: [(&str, &str); 24] = [
@@ -76,22 +76,22 @@ const TOML: [(&str, &str); 27] = [
 
 /// Translates a serde message about a value.
 pub(super) fn of_value(message: &str) -> String {
-    known(message).unwrap_or_else(|| message.to_owned())
+    translate(message).unwrap_or_else(|| message.to_owned())
 }
 
-fn known(message: &str) -> Option<String> {
+fn translate(message: &str) -> Option<String> {
     if message.starts_with("unknown field `") {
         let (name, known) = names(message)?;
-        return Some(unknown("field", name, &known));
+        return Some(unknown_name("field", name, &known));
     }
     if message.starts_with("unknown variant `") {
         let (name, known) = names(message)?;
         return Some(unknown_value(name, &known));
     }
-    if let Some(name) = within(message, "missing field `", "`") {
+    if let Some(name) = between(message, "missing field `", "`") {
         return Some(format!("missing field `{name}`: add it"));
     }
-    if let Some(name) = within(message, "duplicate field `", "`") {
+    if let Some(name) = between(message, "duplicate field `", "`") {
         return Some(format!("`{name}` is written twice: remove one of the two"));
     }
     if message.starts_with("data did not match any variant") {
@@ -110,20 +110,24 @@ fn known(message: &str) -> Option<String> {
     let at = rest.rfind(", expected ")?;
     let (found, expected) = (&rest[..at], &rest[at + ", expected ".len()..]);
     match kind {
-        "invalid type" => Some(format!("it is {}: write {}", found_as(found, false), wanted(expected))),
-        "invalid value" => Some(format!("it is {}: write {}", found_as(found, true), wanted(expected))),
+        "invalid type" => {
+            Some(format!("it is {}: write {}", describe_found(found, false), describe_expected(expected)))
+        }
+        "invalid value" => {
+            Some(format!("it is {}: write {}", describe_found(found, true), describe_expected(expected)))
+        }
         _ => None,
     }
 }
 
 /// Translates a message of the TOML parser.
 pub(super) fn of_toml(message: &str) -> String {
-    let known = TOML.iter().find(|(begins, _)| message.starts_with(begins));
-    known.map_or_else(|| message.replace('\n', ", "), |(_, words)| (*words).to_owned())
+    let translation = TOML.iter().find(|(prefix, _)| message.starts_with(prefix));
+    translation.map_or_else(|| message.replace('\n', ", "), |(_, text)| (*text).to_owned())
 }
 
 /// Returns the known field that a misspelt one most likely means.
-pub(super) fn meant(message: &str) -> Option<String> {
+pub(super) fn intended_field(message: &str) -> Option<String> {
     let (name, known) = names(message.strip_prefix("unknown field ")?)?;
     nearest(name, known).map(str::to_owned)
 }
@@ -135,17 +139,18 @@ fn names(message: &str) -> Option<(&str, Vec<&str>)> {
 }
 
 fn unknown_value(name: &str, known: &[&str]) -> String {
-    let hint = nearest(name, known.iter().copied()).map(|near| format!("; did you mean \"{near}\"?"));
+    let hint =
+        nearest(name, known.iter().copied()).map(|candidate| format!("; did you mean \"{candidate}\"?"));
     let known: Vec<String> = known.iter().map(|name| format!("\"{name}\"")).collect();
     format!("\"{name}\" is not one of its values{} (known: {})", hint.unwrap_or_default(), known.join(", "))
 }
 
-fn within<'m>(message: &'m str, before: &str, after: &str) -> Option<&'m str> {
+fn between<'m>(message: &'m str, before: &str, after: &str) -> Option<&'m str> {
     message.strip_prefix(before)?.strip_suffix(after)
 }
 
 /// Formats the value that was found. A misplaced text may be a secret and is not shown.
-fn found_as(found: &str, shows_text: bool) -> String {
+fn describe_found(found: &str, shows_text: bool) -> String {
     match found.split_once(' ') {
         Some(("boolean" | "integer", value)) => value.trim_matches('`').to_owned(),
         Some(("floating", value)) => value.trim_start_matches("point ").trim_matches('`').to_owned(),
@@ -162,10 +167,10 @@ fn found_as(found: &str, shows_text: bool) -> String {
 }
 
 /// Formats the expected value.
-fn wanted(expected: &str) -> String {
-    let known = TYPES.iter().find(|(name, _)| *name == expected);
-    match known {
-        Some((_, words)) => (*words).to_owned(),
+fn describe_expected(expected: &str) -> String {
+    let entry = TYPES.iter().find(|(name, _)| *name == expected);
+    match entry {
+        Some((_, text)) => (*text).to_owned(),
         None if expected.starts_with("struct ") => "a table, { NAME = VALUE } or { }".to_owned(),
         None if expected.starts_with("enum ") => "one of its values, in quotes".to_owned(),
         None => expected.to_owned(),
@@ -239,9 +244,12 @@ mod tests {
 
     #[test]
     fn field_that_was_meant_is_known() {
-        assert_eq!(meant("unknown field `lisen`, expected `listen` or `tls`").as_deref(), Some("listen"));
-        assert_eq!(meant("unknown field `x`, there are no fields"), None);
-        assert_eq!(meant("missing field `listen`"), None);
+        assert_eq!(
+            intended_field("unknown field `lisen`, expected `listen` or `tls`").as_deref(),
+            Some("listen")
+        );
+        assert_eq!(intended_field("unknown field `x`, there are no fields"), None);
+        assert_eq!(intended_field("missing field `listen`"), None);
     }
 
     #[test]

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use super::source::join;
 
 /// The tables whose members have user-defined names.
-const NAMED: [&str; 5] = ["backends", "tools", "resources", "prompts", "concurrency_groups"];
+const NAMED_TABLES: [&str; 5] = ["backends", "tools", "resources", "prompts", "concurrency_groups"];
 
 /// Settings whose changes take effect only after a restart: a table, or one field of it.
-const AT_START: [(&str, Option<&str>); 9] = [
+const RESTART_SETTINGS: [(&str, Option<&str>); 9] = [
     ("server", Some("listen")),
     ("server", Some("drain_for")),
     ("server", Some("stop_within")),
@@ -37,7 +37,7 @@ pub struct Differences(Vec<Difference>);
 struct Difference {
     table: String,
     member: String,
-    how: ChangeKind,
+    kind: ChangeKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,8 +66,9 @@ impl Parts {
                 value.to_string().hash(&mut hasher);
                 let part = if fields[table].is_array() { table.clone() } else { join(table, name) };
                 for (field, digest) in files {
-                    let within = field.strip_prefix(&part).is_some_and(|rest| rest.starts_with(['.', '[']));
-                    if within || *field == part {
+                    let is_within =
+                        field.strip_prefix(&part).is_some_and(|rest| rest.starts_with(['.', '[']));
+                    if is_within || *field == part {
                         (field, digest).hash(&mut hasher);
                     }
                 }
@@ -91,20 +92,20 @@ impl Parts {
     /// Returns the differences between this config and a newer one.
     pub fn differences(&self, new: &Self) -> Differences {
         let tables: BTreeSet<&String> = self.0.keys().chain(new.0.keys()).collect();
-        let nothing = BTreeMap::new();
+        let empty = BTreeMap::new();
         let mut all = Vec::new();
         for table in tables {
-            let old = self.0.get(table).unwrap_or(&nothing);
-            let new = new.0.get(table).unwrap_or(&nothing);
+            let old = self.0.get(table).unwrap_or(&empty);
+            let new = new.0.get(table).unwrap_or(&empty);
             let members: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
             for member in members {
-                let how = match (old.get(member), new.get(member)) {
+                let kind = match (old.get(member), new.get(member)) {
                     (Some(old), Some(new)) if old == new => continue,
                     (None, Some(_)) => ChangeKind::Added,
                     (Some(_), None) => ChangeKind::Removed,
                     _ => ChangeKind::Changed,
                 };
-                all.push(Difference { table: table.clone(), member: member.clone(), how });
+                all.push(Difference { table: table.clone(), member: member.clone(), kind });
             }
         }
         Differences(all)
@@ -119,50 +120,51 @@ impl Differences {
 
     /// Returns the differences that take effect after a restart.
     #[must_use]
-    pub fn at_start(&self) -> Self {
-        Self(self.0.iter().filter(|difference| difference.is_at_start()).cloned().collect())
+    pub fn after_restart(&self) -> Self {
+        Self(self.0.iter().filter(|difference| difference.needs_restart()).cloned().collect())
     }
 
     /// Returns the differences that take effect immediately.
     #[must_use]
-    pub fn at_once(&self) -> Self {
-        Self(self.0.iter().filter(|difference| !difference.is_at_start()).cloned().collect())
+    pub fn immediate(&self) -> Self {
+        Self(self.0.iter().filter(|difference| !difference.needs_restart()).cloned().collect())
     }
 }
 
 impl Difference {
-    fn is_at_start(&self) -> bool {
-        let takes_start = |(table, field): &(&str, Option<&str>)| {
+    fn needs_restart(&self) -> bool {
+        let is_match = |(table, field): &(&str, Option<&str>)| {
             self.table == *table && field.is_none_or(|field| self.member == field)
         };
-        AT_START.iter().any(takes_start)
+        RESTART_SETTINGS.iter().any(is_match)
     }
 }
 
 /// "tools changed: a, b; tools added: c; [server] page_size"
 impl fmt::Display for Differences {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut words: Vec<String> = Vec::new();
-        for table in NAMED {
-            for (how, word) in [
+        let mut phrases: Vec<String> = Vec::new();
+        for table in NAMED_TABLES {
+            for (kind, word) in [
                 (ChangeKind::Changed, "changed"),
                 (ChangeKind::Added, "added"),
                 (ChangeKind::Removed, "removed"),
             ] {
-                let of_these = |difference: &&Difference| difference.table == table && difference.how == how;
+                let is_of_kind =
+                    |difference: &&Difference| difference.table == table && difference.kind == kind;
                 let names: Vec<&str> =
-                    self.0.iter().filter(of_these).map(|difference| &*difference.member).collect();
+                    self.0.iter().filter(is_of_kind).map(|difference| &*difference.member).collect();
                 if !names.is_empty() {
-                    words.push(format!("{} {word}: {}", table.replace('_', " "), names.join(", ")));
+                    phrases.push(format!("{} {word}: {}", table.replace('_', " "), names.join(", ")));
                 }
             }
         }
-        let others = self.0.iter().filter(|difference| !NAMED.contains(&&*difference.table));
-        words.extend(others.map(|Difference { table, member, .. }| match member.as_str() {
+        let others = self.0.iter().filter(|difference| !NAMED_TABLES.contains(&&*difference.table));
+        phrases.extend(others.map(|Difference { table, member, .. }| match member.as_str() {
             "all" => format!("[[{table}]]"),
             member => format!("[{table}] {member}"),
         }));
-        f.write_str(&words.join("; "))
+        f.write_str(&phrases.join("; "))
     }
 }
 
@@ -196,10 +198,10 @@ mod tests {
         let new = parts(&new, &[("tools.file.input_schema", 2), ("tools.ab", 7)]);
         let differences = old.differences(&new);
         assert_eq!(
-            differences.at_once().to_string(),
+            differences.immediate().to_string(),
             "backends changed: b; tools changed: ab, file; tools added: new; tools removed: gone; [[notify]]; [server] page_size"
         );
-        assert_eq!(differences.at_start().to_string(), "[server] listen; [store] path");
+        assert_eq!(differences.after_restart().to_string(), "[server] listen; [store] path");
         assert!(old.differences(&old).is_empty());
     }
 }

@@ -60,16 +60,16 @@ pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
 }
 
 /// "`a`, `b`, `c`"
-pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn quoted_list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// Formats the error for an unknown name.
-pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    let hint = nearest(name, known.iter().copied()).map(|near| format!("; did you mean `{near}`?"));
+pub(super) fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
+    let hint = nearest(name, known.iter().copied()).map(|candidate| format!("; did you mean `{candidate}`?"));
     let choices = match known {
         [] => format!("there is no {what}"),
-        _ => format!("known: {}", listed(known.iter().copied())),
+        _ => format!("known: {}", quoted_list(known.iter().copied())),
     };
     format!("unknown {what} `{name}`{} ({choices})", hint.unwrap_or_default())
 }

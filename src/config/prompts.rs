@@ -14,7 +14,7 @@ use super::source::join;
 use super::values::{self, Tools, ValueFields};
 use super::{files, problem};
 use crate::catalog::{
-    Argument, Inquiry, Message, MessageTemplate, Prompt, Prompts, Resources, Values, Wants,
+    Argument, Inquiry, InquiryInput, Message, MessageTemplate, Prompt, Prompts, Resources, Values,
 };
 
 /// The objects that prompts can refer to.
@@ -49,8 +49,8 @@ pub(super) fn read(reader: &mut Reader<'_>, tables: Map<String, Value>, context:
         let mut messages = Vec::new();
         for (index, message) in prompt.messages.iter().enumerate() {
             let field = format!("{field}.messages[{index}]");
-            if let Some(says) = says(reader, &field, message, &names, context) {
-                messages.push(Message { role: message.role, says });
+            if let Some(content) = read_content(reader, &field, message, &names, context) {
+                messages.push(Message { role: message.role, content });
             }
         }
         let inquiries = inquiries(&prompt.arguments, &arguments);
@@ -77,7 +77,7 @@ fn arguments(
                 format!("\"{name}\" is not a name that a template can use: letters, digits and `_`");
             reader.problem(join(&field, "name"), message);
         }
-        if arguments.iter().any(|known| known.name == *name) {
+        if arguments.iter().any(|other| other.name == *name) {
             reader.problem(join(&field, "name"), format!("there is an argument `{name}` already"));
         }
         if argument.ask.is_some() && argument.default.is_some() {
@@ -88,47 +88,48 @@ fn arguments(
             let message = "a required argument needs no default: remove one of the two";
             reader.problem(join(&field, "default"), message);
         }
-        let said = ValueFields {
+        let fields = ValueFields {
             choices: argument.choices.as_deref(),
             suggest: argument.suggest.as_deref(),
             same_as: argument.same_as.as_deref(),
         };
-        let (values, meaning) = values::read(reader, &field, said, tools);
+        let (values, parameter_description) = values::read(reader, &field, fields, tools);
         if let (Some(default), Values::Only(values)) = (&argument.default, &values)
             && !values.contains(default)
         {
             let known: Vec<&str> = values.iter().map(String::as_str).collect();
-            reader.problem(join(&field, "default"), problem::unknown("value", default, &known));
+            reader.problem(join(&field, "default"), problem::unknown_name("value", default, &known));
         }
         arguments.push(Argument {
             name: name.clone(),
             title: argument.title.clone(),
-            description: argument.description.clone().or(meaning),
+            description: argument.description.clone().or(parameter_description),
             required: argument.required.unwrap_or(argument.default.is_none()),
             default: argument.default.clone(),
             values,
-            tool: values::tool(argument.same_as.as_deref()),
+            tool: values::tool_name(argument.same_as.as_deref()),
         });
     }
     arguments
 }
 
 /// Returns the questions for omitted arguments: one form each, all in one step.
-fn inquiries(given: &[PromptArgument], read: &[Argument]) -> Vec<Inquiry> {
-    let asked = given.iter().zip(read).filter_map(|(given, argument)| Some((given.ask.clone()?, argument)));
-    asked
+fn inquiries(given: &[PromptArgument], arguments: &[Argument]) -> Vec<Inquiry> {
+    let askable =
+        given.iter().zip(arguments).filter_map(|(given, argument)| Some((given.ask.clone()?, argument)));
+    askable
         .map(|(message, argument)| Inquiry {
             key: argument.name.clone(),
             step: 1,
             optional: !argument.required,
             message,
-            wants: Wants::Parameters(Map::from_iter([(argument.name.clone(), argument.schema())])),
+            input: InquiryInput::Parameters(Map::from_iter([(argument.name.clone(), argument.schema())])),
         })
         .collect()
 }
 
 /// Reads the content of a message: exactly one of six kinds.
-fn says(
+fn read_content(
     reader: &mut Reader<'_>,
     field: &str,
     message: &offer_shape::Message,
@@ -179,15 +180,15 @@ fn says(
 /// A URI without arguments must match an existing resource. That is checked only if all resources are valid,
 /// because the missing one could be an invalid one.
 fn check_address(reader: &mut Reader<'_>, field: &str, uri: &str, context: Context<'_>) {
-    let leads_somewhere = || context.resources.read(uri, |_| true).is_ok_and(|found| found.is_some());
-    if context.all_resources && !uri.contains('{') && !leads_somewhere() {
+    let exists = || context.resources.read(uri, |_| true).is_ok_and(|found| found.is_some());
+    if context.all_resources && !uri.contains('{') && !exists() {
         let known: Vec<&str> = context
             .resources
             .page(None, usize::MAX, |_| true)
             .into_iter()
             .map(|resource| resource.uri.as_str())
             .collect();
-        reader.problem(field, problem::unknown("resource", uri, &known));
+        reader.problem(field, problem::unknown_name("resource", uri, &known));
     }
 }
 
@@ -202,6 +203,6 @@ fn media(reader: &mut Reader<'_>, field: &str, path: PathBuf, kind: &str) -> Opt
         );
         return None;
     };
-    let read = files::read(reader, field, path)?;
-    Some((STANDARD.encode(read.bytes), mime_type.to_owned()))
+    let file = files::read(reader, field, path)?;
+    Some((STANDARD.encode(file.bytes), mime_type.to_owned()))
 }

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::parser_messages;
-use super::problem::{Problem, Problems, unknown};
+use super::problem::{Problem, Problems, unknown_name};
 use super::source::{Source, join};
 use super::sources::Sources;
 
@@ -24,12 +24,12 @@ pub(super) struct Reader<'a> {
 }
 
 /// A parse error: the field within the parsed value, and a message.
-pub(super) struct Fault {
+pub(super) struct ParseError {
     pub(super) field: String,
     pub(super) message: String,
 }
 
-impl From<taskbridge_sdk::Problem> for Fault {
+impl From<taskbridge_sdk::Problem> for ParseError {
     fn from(problem: taskbridge_sdk::Problem) -> Self {
         Self { field: problem.field, message: problem.message }
     }
@@ -54,12 +54,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Records a file before it is read, even if reading fails.
-    pub(super) fn refers_to(&mut self, file: &Path) {
+    pub(super) fn track_file(&mut self, file: &Path) {
         self.sources.add(file);
     }
 
     /// Records the content that was read for a field.
-    pub(super) fn has_read(&mut self, field: &str, bytes: &[u8]) {
+    pub(super) fn record_content(&mut self, field: &str, bytes: &[u8]) {
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);
         self.contents.push((field.to_owned(), hasher.finish()));
@@ -91,9 +91,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the value, or all problems if there are any.
-    pub(super) fn finish<T>(mut self, read: T) -> Result<T, Problems> {
+    pub(super) fn finish<T>(mut self, value: T) -> Result<T, Problems> {
         if self.problems.is_empty() {
-            return Ok(read);
+            return Ok(value);
         }
         self.problems.sort_by_key(|problem| problem.line);
         self.problems.dedup();
@@ -113,9 +113,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Reports the remaining members of a table as unknown fields.
-    pub(super) fn leftovers(&mut self, field: &str, left: &Map<String, Value>, known: &[&str]) {
-        for name in left.keys() {
-            self.problem(join(field, name), unknown("field", name, known));
+    pub(super) fn report_unknown_fields(
+        &mut self,
+        field: &str,
+        remaining: &Map<String, Value>,
+        known: &[&str],
+    ) {
+        for name in remaining.keys() {
+            self.problem(join(field, name), unknown_name("field", name, known));
         }
     }
 
@@ -136,7 +141,7 @@ impl<'a> Reader<'a> {
             serde_path_to_error::deserialize(value).map_err(|error| {
                 let path = error.path().to_string();
                 let field = if path == "." { String::new() } else { path };
-                Fault { field, message: error.into_inner().to_string() }
+                ParseError { field, message: error.into_inner().to_string() }
             })
         })
     }
@@ -147,32 +152,33 @@ impl<'a> Reader<'a> {
         &mut self,
         field: &str,
         mut value: Value,
-        parse: impl Fn(&Value) -> Result<T, Fault>,
+        parse: impl Fn(&Value) -> Result<T, ParseError>,
     ) -> Option<T> {
         // Names of removed fields, and of the fields that a typo meant. Their absence is no further fault.
-        let mut taken_out: Vec<String> = Vec::new();
+        let mut removed: Vec<String> = Vec::new();
         loop {
-            let fault = match parse(&value) {
-                Ok(read) => return Some(read),
-                Err(fault) => fault,
+            let error = match parse(&value) {
+                Ok(parsed) => return Some(parsed),
+                Err(error) => error,
             };
-            let follows = taken_out.iter().any(|name| fault.message == format!("missing field `{name}`"));
-            if !follows {
-                let path = match fault.field.as_str() {
+            let is_consequence =
+                removed.iter().any(|name| error.message == format!("missing field `{name}`"));
+            if !is_consequence {
+                let path = match error.field.as_str() {
                     "" => field.to_owned(),
                     inner if inner.starts_with('[') => format!("{field}{inner}"),
                     inner => format!("{field}.{inner}"),
                 };
-                self.problem(path, parser_messages::of_value(&fault.message));
+                self.problem(path, parser_messages::of_value(&error.message));
             }
-            taken_out.extend(parser_messages::meant(&fault.message));
-            taken_out.push(take_out(&mut value, &fault.field)?);
+            removed.extend(parser_messages::intended_field(&error.message));
+            removed.push(remove_field(&mut value, &error.field)?);
         }
     }
 }
 
 /// Removes the innermost table member on a path, and returns its name.
-fn take_out(value: &mut Value, path: &str) -> Option<String> {
+fn remove_field(value: &mut Value, path: &str) -> Option<String> {
     // Array items are not removed, so that the other indexes stay valid: the whole array is removed.
     let mut path = path;
     while path.ends_with(']') {
@@ -180,14 +186,14 @@ fn take_out(value: &mut Value, path: &str) -> Option<String> {
     }
     let mut steps: Vec<&str> = path.split(['.', '[']).collect();
     let last = steps.pop().filter(|last| !last.is_empty() && !last.ends_with(']'))?;
-    let mut at = value;
+    let mut current = value;
     for step in steps {
-        at = match step.strip_suffix(']') {
-            Some(index) => at.get_mut(index.parse::<usize>().ok()?)?,
-            None => at.get_mut(step)?,
+        current = match step.strip_suffix(']') {
+            Some(index) => current.get_mut(index.parse::<usize>().ok()?)?,
+            None => current.get_mut(step)?,
         };
     }
-    at.as_object_mut()?.remove(last)?;
+    current.as_object_mut()?.remove(last)?;
     Some(last.to_owned())
 }
 

@@ -11,17 +11,17 @@ use taskbridge_sdk::{Timestamp, is_text, media_type};
 
 use super::files;
 use super::offer_shape::{self, PlaceholderValues};
-use super::problem::unknown;
+use super::problem::unknown_name;
 use super::reader::Reader;
 use super::source::join;
 use super::values::{self, Tools, ValueFields};
 use crate::catalog::{
-    Annotations, Argument, Body, Card, Pattern, Resource, ResourceTemplate, Resources, Template, Values,
-    address,
+    Annotations, Argument, Body, Pattern, Resource, ResourceMetadata, ResourceTemplate, Resources, Template,
+    Values, address,
 };
 
 /// The URI scheme that is reserved for the server.
-const OURS: &str = "taskbridge:";
+const SERVER_SCHEME: &str = "taskbridge:";
 
 /// Reads all resources.
 pub(super) fn read(
@@ -36,7 +36,7 @@ pub(super) fn read(
         let field = join("resources", &name);
         check_name(reader, &field, &name);
         let Some(resource) = reader.read::<offer_shape::Resource>(&field, value) else { continue };
-        if resource.uri.starts_with(OURS) {
+        if resource.uri.starts_with(SERVER_SCHEME) {
             let message = "addresses of this scheme are those of logs and artifacts: choose another scheme";
             reader.problem(join(&field, "uri"), message);
         } else if let Some(other) = uris.insert(resource.uri.clone(), name.clone()) {
@@ -47,9 +47,9 @@ pub(super) fn read(
             reader.problem(format!("{field}.annotations.priority"), "it is a number from 0 to 1");
         }
         if resource.uri.contains(['{', '}']) {
-            patterns.extend(template(reader, &field, &name, resource, dir, tools));
+            patterns.extend(read_template(reader, &field, &name, resource, dir, tools));
         } else {
-            fixed.extend(one(reader, &field, &name, resource, dir));
+            fixed.extend(read_fixed(reader, &field, &name, resource, dir));
         }
     }
     Resources::new(fixed, patterns)
@@ -63,17 +63,17 @@ pub(super) fn check_name(reader: &mut Reader<'_>, field: &str, name: &str) {
     }
 }
 
-fn check_tools(reader: &mut Reader<'_>, field: &str, named: &[String], tools: Tools<'_>) {
+fn check_tools(reader: &mut Reader<'_>, field: &str, referenced: &[String], tools: Tools<'_>) {
     let names: Vec<&str> = tools.names.iter().map(String::as_str).collect();
-    for (index, name) in named.iter().enumerate() {
+    for (index, name) in referenced.iter().enumerate() {
         if !names.contains(&name.as_str()) {
-            reader.problem(format!("{field}.tools[{index}]"), unknown("tool", name, &names));
+            reader.problem(format!("{field}.tools[{index}]"), unknown_name("tool", name, &names));
         }
     }
 }
 
 /// Reads a resource with a fixed URI.
-fn one(
+fn read_fixed(
     reader: &mut Reader<'_>,
     field: &str,
     name: &str,
@@ -103,11 +103,11 @@ fn one(
         Content::Bytes(bytes) => Body::Bytes(bytes),
     };
     let (uri, tools) = (resource.uri.clone(), resource.tools.clone());
-    Some(Resource { card: card(name, resource, mime_type, modified), uri, body, tools })
+    Some(Resource { metadata: card(name, resource, mime_type, modified), uri, body, tools })
 }
 
 /// Reads a template for all URIs of a pattern.
-fn template(
+fn read_template(
     reader: &mut Reader<'_>,
     field: &str,
     name: &str,
@@ -128,10 +128,12 @@ fn template(
         }
     };
     let places: Vec<&str> = pattern.names().collect();
-    for known in resource.places.keys().filter(|name| !places.contains(&name.as_str())) {
-        reader.problem(join(&join(field, "places"), known), unknown("place", known, &places));
+    for placeholder in resource.places.keys().filter(|name| !places.contains(&name.as_str())) {
+        reader
+            .problem(join(&join(field, "places"), placeholder), unknown_name("place", placeholder, &places));
     }
-    let parameters = places.iter().map(|name| place(reader, field, name, resource.places.get(*name), tools));
+    let parameters =
+        places.iter().map(|name| read_placeholder(reader, field, name, resource.places.get(*name), tools));
     let parameters = parameters.collect();
     let text = match content(reader, field, &resource, dir)? {
         (Content::Text(text), _) => text,
@@ -146,7 +148,7 @@ fn template(
     let source = if resource.file.is_some() { "file" } else { "text" };
     let text = text_template(reader, &join(field, source), text, "place", &places)?;
     let mime_type = mime_type(&resource, true);
-    Some(ResourceTemplate { card: card(name, resource, mime_type, None), pattern, parameters, text })
+    Some(ResourceTemplate { metadata: card(name, resource, mime_type, None), pattern, parameters, text })
 }
 
 /// Parses a text template that may only use these names.
@@ -166,30 +168,30 @@ pub(super) fn text_template(
     };
     for name in template.names() {
         if !known.contains(&name.as_str()) {
-            reader.problem(field, unknown(what, name, known));
+            reader.problem(field, unknown_name(what, name, known));
         }
     }
     Some(template)
 }
 
-fn place(
+fn read_placeholder(
     reader: &mut Reader<'_>,
     field: &str,
     name: &str,
-    place: Option<&PlaceholderValues>,
+    placeholder: Option<&PlaceholderValues>,
     tools: Tools<'_>,
 ) -> Argument {
     let field = join(&join(field, "places"), name);
-    let tool = values::tool(place.and_then(|place| place.same_as.as_deref()));
-    let (values, description) = match place {
+    let tool = values::tool_name(placeholder.and_then(|place| place.same_as.as_deref()));
+    let (values, description) = match placeholder {
         None => (Values::Any, None),
         Some(PlaceholderValues { choices, suggest, same_as }) => {
-            let said = ValueFields {
+            let fields = ValueFields {
                 choices: choices.as_deref(),
                 suggest: suggest.as_deref(),
                 same_as: same_as.as_deref(),
             };
-            values::read(reader, &field, said, tools)
+            values::read(reader, &field, fields, tools)
         }
     };
     Argument { name: name.to_owned(), title: None, description, required: true, default: None, values, tool }
@@ -210,8 +212,8 @@ fn content(
     match (&resource.text, &resource.file, &resource.blob) {
         (Some(text), None, None) => Some((Content::Text(text.clone()), None)),
         (None, Some(file), None) => {
-            let read = files::read(reader, &join(field, "file"), dir.join(file))?;
-            Some((Content::Bytes(read.bytes), read.modified))
+            let loaded_file = files::read(reader, &join(field, "file"), dir.join(file))?;
+            Some((Content::Bytes(loaded_file.bytes), loaded_file.modified))
         }
         (None, None, Some(blob)) => match STANDARD.decode(blob.split_whitespace().collect::<String>()) {
             Ok(bytes) => Some((Content::Bytes(bytes), None)),
@@ -237,12 +239,17 @@ fn mime_type(resource: &offer_shape::Resource, is_text: bool) -> String {
     resource.mime_type.clone().unwrap_or_else(|| by_name().unwrap_or(by_content).to_owned())
 }
 
-fn card(name: &str, of: offer_shape::Resource, mime_type: String, modified: Option<Timestamp>) -> Card {
-    let offer_shape::Annotations { audience, priority } = of.annotations;
-    Card {
+fn card(
+    name: &str,
+    resource: offer_shape::Resource,
+    mime_type: String,
+    modified: Option<Timestamp>,
+) -> ResourceMetadata {
+    let offer_shape::Annotations { audience, priority } = resource.annotations;
+    ResourceMetadata {
         name: name.to_owned(),
-        title: of.title,
-        description: of.description,
+        title: resource.title,
+        description: resource.description,
         mime_type,
         annotations: Annotations { audience, priority, last_modified: modified },
     }

@@ -44,7 +44,7 @@ pub fn generate(registry: &Registry) -> Value {
     table("concurrency_groups", tables("Limits that several tools share, by name.", groups));
     let backends = registry.iter().map(|adapter| {
         let schema = (adapter.config_schema)(&mut generator).to_value();
-        let mut schema = whole(&schema, &mut generator, &mut inlined);
+        let mut schema = resolve_reference(&schema, &mut generator, &mut inlined);
         discover(&mut schema, &mut generator, &mut inlined);
         backend(adapter.kind, adapter.one_machine, schema)
     });
@@ -84,17 +84,17 @@ fn tables(description: &str, each: Value) -> Value {
 }
 
 /// Resolves a reference, so that fields can be added to its schema. Adds its name to `inlined`.
-fn whole(
+fn resolve_reference(
     schema: &Value,
     generator: &mut SchemaGenerator,
     inlined: &mut BTreeSet<String>,
 ) -> Map<String, Value> {
     let name = schema.get("$ref").and_then(Value::as_str).and_then(|at| at.strip_prefix("#/$defs/"));
-    let whole = name.and_then(|name| {
+    let resolved = name.and_then(|name| {
         inlined.insert(name.to_owned());
         generator.definitions().get(name)
     });
-    whole.unwrap_or(schema).as_object().cloned().unwrap_or_default()
+    resolved.unwrap_or(schema).as_object().cloned().unwrap_or_default()
 }
 
 /// Removes null from a schema: TOML has none, so an optional field is omitted.
@@ -126,7 +126,7 @@ fn without_null(schema: &mut Value) {
 
 /// Combines the adapter's fields of a backend with the server's own fields.
 fn backend(kind: &str, one_machine: bool, mut schema: Map<String, Value>) -> Value {
-    let own = [
+    let server_fields = [
         ("kind", json!({"const": kind, "description": "The kind of engine."})),
         (
             "max_running",
@@ -136,7 +136,7 @@ fn backend(kind: &str, one_machine: bool, mut schema: Map<String, Value>) -> Val
         ),
     ];
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
-    for (name, property) in own {
+    for (name, property) in server_fields {
         properties[name] = property;
     }
     if one_machine {
@@ -165,15 +165,16 @@ fn discover(
     };
     // An optional field is a choice between a table and null.
     let table = field.pointer("/anyOf/0").unwrap_or(field).clone();
-    let mut table = whole(&table, generator, inlined);
-    let own = shape::<Discover>(generator);
-    let own = whole(&own, generator, inlined);
-    let own = own.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut table = resolve_reference(&table, generator, inlined);
+    let server_fields = shape::<Discover>(generator);
+    let server_fields = resolve_reference(&server_fields, generator, inlined);
+    let server_fields =
+        server_fields.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
     if let Some(description) = field.get("description") {
         table.insert("description".to_owned(), description.clone());
     }
     if let Some(Value::Object(properties)) = table.get_mut("properties") {
-        properties.extend(own);
+        properties.extend(server_fields);
     }
     *field = Value::Object(table);
 }
@@ -181,7 +182,7 @@ fn discover(
 /// Returns the schema of a tool, with the targets of all adapters.
 fn tool(registry: &Registry, generator: &mut SchemaGenerator, inlined: &mut BTreeSet<String>) -> Value {
     let schema = shape::<Tool>(generator);
-    let mut tool = whole(&schema, generator, inlined);
+    let mut tool = resolve_reference(&schema, generator, inlined);
     let targets: Vec<Value> =
         registry.iter().map(|adapter| (adapter.target_schema)(generator).to_value()).collect();
     if let Some(target) = tool.get_mut("properties").and_then(|properties| properties.get_mut("target")) {

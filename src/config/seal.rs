@@ -12,7 +12,7 @@ use super::secret::Secret;
 use crate::seal::Key;
 
 /// Minimum key length in characters. In hexadecimal, 32 characters are 128 bits.
-const SHORTEST: usize = 32;
+const MIN_KEY_CHARS: usize = 32;
 
 /// The keys that seal ids and cursors for clients, and sensitive values in rows.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -54,14 +54,14 @@ enum Keeper {
     Store,
 }
 
-fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Listed>>, D::Error> {
-    from.deserialize_any(List).map(Some)
+fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Listed>>, D::Error> {
+    deserializer.deserialize_any(KeyListVisitor).map(Some)
 }
 
 /// Deserializes a list. Another value may be a key, so messages do not contain it.
-struct List;
+struct KeyListVisitor;
 
-impl<'de> Visitor<'de> for List {
+impl<'de> Visitor<'de> for KeyListVisitor {
     type Value = Vec<Listed>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,18 +83,18 @@ impl<'de> Visitor<'de> for List {
 
 /// Reads the keys. An empty result means the store's own key.
 pub(super) fn keys(reader: &mut Reader<'_>, seal: &Seal, dir: &Path) -> Vec<Key> {
-    let Some(listed) = &seal.keys else { return Vec::new() };
-    if listed.is_empty() {
+    let Some(entries) = &seal.keys else { return Vec::new() };
+    if entries.is_empty() {
         reader.problem("seal.keys", "no keys are listed: list one, or remove `keys` to use the store's own");
     }
     let mut keys: Vec<(usize, Key)> = Vec::new();
-    for (index, listed) in listed.iter().enumerate() {
+    for (index, entry) in entries.iter().enumerate() {
         let field = format!("seal.keys[{index}]");
-        let Some(key) = key(reader, &field, listed, dir) else { continue };
-        if let Some((before, _)) = keys.iter().find(|(_, other)| *other == key) {
+        let Some(key) = key(reader, &field, entry, dir) else { continue };
+        if let Some((earlier, _)) = keys.iter().find(|(_, other)| *other == key) {
             reader.problem(
                 field,
-                format!("this key is listed before, as seal.keys[{before}]: remove one of them"),
+                format!("this key is listed before, as seal.keys[{earlier}]: remove one of them"),
             );
         }
         keys.push((index, key));
@@ -102,13 +102,13 @@ pub(super) fn keys(reader: &mut Reader<'_>, seal: &Seal, dir: &Path) -> Vec<Key>
     keys.into_iter().map(|(_, key)| key).collect()
 }
 
-fn key(reader: &mut Reader<'_>, field: &str, listed: &Listed, dir: &Path) -> Option<Key> {
-    let Listed::Secret(secret) = listed else { return Some(Key::Own) };
+fn key(reader: &mut Reader<'_>, field: &str, entry: &Listed, dir: &Path) -> Option<Key> {
+    let Listed::Secret(secret) = entry else { return Some(Key::Own) };
     let text = secret.reveal(reader, field, dir)?;
     let length = text.chars().count();
-    if length < SHORTEST {
+    if length < MIN_KEY_CHARS {
         let message = format!(
-            "it has {length} characters, and a key needs at least {SHORTEST}: write what `openssl rand -hex 32` prints"
+            "it has {length} characters, and a key needs at least {MIN_KEY_CHARS}: write what `openssl rand -hex 32` prints"
         );
         reader.problem(field, message);
         return None;

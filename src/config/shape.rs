@@ -97,7 +97,7 @@ pub enum CompanionTools {
 
 impl Default for Server {
     fn default() -> Self {
-        let at_least_one = |n| NonZeroUsize::new(n).expect("the defaults are not zero");
+        let nonzero = |n| NonZeroUsize::new(n).expect("the defaults are not zero");
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8808)),
             tls: None,
@@ -108,10 +108,10 @@ impl Default for Server {
             quick_wait: Duration::from_millis(250),
             progress_every: Duration::from_secs(5),
             companion_tools: CompanionTools::Auto,
-            page_size: at_least_one(250),
-            max_body_bytes: at_least_one(4 * 1024 * 1024),
+            page_size: nonzero(250),
+            max_body_bytes: nonzero(4 * 1024 * 1024),
             session_lifetime: 30 * DAY,
-            max_log_bytes: at_least_one(64 * 1024),
+            max_log_bytes: nonzero(64 * 1024),
             max_artifact_bytes: 32 * 1024 * 1024,
             max_polls_per_second: NonZeroU32::new(100).expect("it is not zero"),
             drain_for: Duration::ZERO,
@@ -125,10 +125,10 @@ impl Default for Server {
 pub struct Network(pub IpNet);
 
 impl<'de> Deserialize<'de> for Network {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        let alone = || text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
-        text.parse().or_else(|_| alone()).map(Self).map_err(|_| {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let single_address = || text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
+        text.parse().or_else(|_| single_address()).map(Self).map_err(|_| {
             serde::de::Error::custom(format!(
                 "\"{text}\" is neither an address nor a network: write one such as \"10.0.0.7\" or \"10.0.0.0/8\""
             ))
@@ -136,8 +136,8 @@ impl<'de> Deserialize<'de> for Network {
     }
 }
 
-fn address<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
-    let text = String::deserialize(from)?;
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
     text.parse().map_err(|_| {
         serde::de::Error::custom(format!(
             "\"{text}\" is not an address and port: write one such as \"127.0.0.1:8808\""

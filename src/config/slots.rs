@@ -8,10 +8,10 @@ use super::Backend;
 use super::owner_limits::OwnerLimits;
 use super::shape::ConcurrencyGroup;
 use super::tool_shape::Tool;
-use crate::tasks::slots::{OF_OWNER, OF_OWNER_BY_TOOL};
+use crate::tasks::slots::{OWNER_PREFIX, TOOL_OWNER_SEPARATOR};
 
 /// Returns the slots of a tool's jobs with their limits.
-pub(super) fn of(
+pub(super) fn tool_slots(
     name: &str,
     tool: &Tool,
     backends: &BTreeMap<String, Backend>,
@@ -32,10 +32,10 @@ pub(super) fn of(
 }
 
 /// Returns the slots of a tool's jobs per owner, without the owner's name, with their limits.
-pub(super) fn of_owner(name: &str, tool: &Tool, owner: &OwnerLimits) -> Vec<(String, u32)> {
+pub(super) fn owner_slots(name: &str, tool: &Tool, owner: &OwnerLimits) -> Vec<(String, u32)> {
     let by_tool =
-        tool.max_running_per_owner.map(|most| (format!("tool:{name}{OF_OWNER_BY_TOOL}"), most.get()));
-    std::iter::once((OF_OWNER.to_owned(), owner.max_running.get())).chain(by_tool).collect()
+        tool.max_running_per_owner.map(|limit| (format!("tool:{name}{TOOL_OWNER_SEPARATOR}"), limit.get()));
+    std::iter::once((OWNER_PREFIX.to_owned(), owner.max_running.get())).chain(by_tool).collect()
 }
 
 /// Returns the limits of all possible slots, used or not: a task may still occupy or wait for a slot that its

@@ -27,33 +27,35 @@ impl Source {
     /// If the text is not valid TOML: all its errors.
     pub(super) fn parse(file: &Path, text: &str) -> Result<Self, Problems> {
         let (table, errors) = DeTable::parse_recoverable(text);
-        let mut parsing = Parsing { file, text, lines: HashMap::new(), problems: Vec::new() };
+        let mut parser = Parser { file, text, lines: HashMap::new(), problems: Vec::new() };
         for error in errors {
             if error.message().starts_with("duplicate key") {
                 // The fields that were read so far contain the first of the two.
-                if parsing.lines.is_empty() {
-                    parsing.table("", table.get_ref());
+                if parser.lines.is_empty() {
+                    parser.table("", table.get_ref());
                 }
-                parsing.twice(error.span());
+                parser.report_duplicate_key(error.span());
                 continue;
             }
             // For an empty value, the parser reports an unquoted string.
-            let nothing = error.span().and_then(|span| text.get(span)).is_some_and(|at| at.trim().is_empty());
-            let message = match nothing && error.message().starts_with("string values must be quoted") {
+            let is_empty_value =
+                error.span().and_then(|span| text.get(span)).is_some_and(|value| value.trim().is_empty());
+            let message = match is_empty_value && error.message().starts_with("string values must be quoted")
+            {
                 true => parser_messages::of_toml("missing value"),
                 false => parser_messages::of_toml(error.message()),
             };
             let message = format!("not valid TOML: {message}");
-            parsing.problem("", error.span(), message);
+            parser.problem("", error.span(), message);
         }
-        if !parsing.problems.is_empty() {
-            return Err(Problems(parsing.problems));
+        if !parser.problems.is_empty() {
+            return Err(Problems(parser.problems));
         }
-        let fields = parsing.table("", table.get_ref());
-        if parsing.problems.is_empty() {
-            Ok(Self { file: file.to_owned(), fields, lines: parsing.lines })
+        let fields = parser.table("", table.get_ref());
+        if parser.problems.is_empty() {
+            Ok(Self { file: file.to_owned(), fields, lines: parser.lines })
         } else {
-            Err(Problems(parsing.problems))
+            Err(Problems(parser.problems))
         }
     }
 
@@ -76,36 +78,36 @@ impl Source {
 
 /// Returns the path of a member: `parent.key`.
 pub(super) fn join(parent: &str, key: &str) -> String {
-    let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
-    let key = if bare { key.to_owned() } else { Value::from(key).to_string() };
+    let is_bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    let key = if is_bare { key.to_owned() } else { Value::from(key).to_string() };
     if parent.is_empty() { key } else { format!("{parent}.{key}") }
 }
 
-struct Parsing<'a> {
+struct Parser<'a> {
     file: &'a Path,
     text: &'a str,
     lines: HashMap<String, usize>,
     problems: Vec<Problem>,
 }
 
-impl Parsing<'_> {
+impl Parser<'_> {
     fn problem(&mut self, field: &str, span: Option<Range<usize>>, message: String) {
         let line = span.map(|span| self.line(span.start));
         self.problems.push(Problem { file: self.file.to_owned(), line, field: field.to_owned(), message });
     }
 
-    fn line(&self, at: usize) -> usize {
-        1 + self.text.as_bytes()[..at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count()
+    fn line(&self, offset: usize) -> usize {
+        1 + self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count()
     }
 
     /// Reports a duplicate key, with the line of its first occurrence.
-    fn twice(&mut self, span: Option<Range<usize>>) {
+    fn report_duplicate_key(&mut self, span: Option<Range<usize>>) {
         let line = span.clone().map_or(1, |span| self.line(span.start));
         let key = span.and_then(|span| self.text.get(span)).unwrap_or_default().trim();
         let field = self.path_of(line, key);
-        let written = self.text.lines().nth(line - 1).unwrap_or_default().trim();
-        let same = |other: &str| written.starts_with('[') && other.trim() == written;
-        let header = self.text.lines().position(same).map(|at| at + 1);
+        let line_text = self.text.lines().nth(line - 1).unwrap_or_default().trim();
+        let is_same_header = |other: &str| line_text.starts_with('[') && other.trim() == line_text;
+        let header = self.text.lines().position(is_same_header).map(|at| at + 1);
         let first = header.or_else(|| self.lines.get(&field).copied());
         let message = match first {
             Some(first) if first != line => {
@@ -118,15 +120,20 @@ impl Parsing<'_> {
 
     /// Returns the path of a key in this line, from the table header above it.
     fn path_of(&self, line: usize, key: &str) -> String {
-        let above: Vec<&str> = self.text.lines().take(line).map(str::trim).collect();
-        let Some(at) = above.iter().rposition(|line| line.starts_with('[')) else { return key.to_owned() };
-        let header = above[at].split('#').next().unwrap_or_default().trim();
+        let lines_above: Vec<&str> = self.text.lines().take(line).map(str::trim).collect();
+        let Some(header_index) = lines_above.iter().rposition(|line| line.starts_with('[')) else {
+            return key.to_owned();
+        };
+        let header = lines_above[header_index].split('#').next().unwrap_or_default().trim();
         let name = header.trim_matches(['[', ']']).trim();
         let path = match header.starts_with("[[") {
-            true => format!("{name}[{}]", above[..at].iter().filter(|line| line.starts_with(header)).count()),
+            true => format!(
+                "{name}[{}]",
+                lines_above[..header_index].iter().filter(|line| line.starts_with(header)).count()
+            ),
             false => name.to_owned(),
         };
-        if at + 1 == line { path } else { format!("{path}.{key}") }
+        if header_index + 1 == line { path } else { format!("{path}.{key}") }
     }
 
     fn table(&mut self, path: &str, table: &DeTable<'_>) -> Map<String, Value> {

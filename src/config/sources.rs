@@ -7,32 +7,32 @@ use std::path::{Path, PathBuf};
 
 /// Files with their state at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sources(Vec<(PathBuf, Option<Stamp>)>);
+pub struct Sources(Vec<(PathBuf, Option<FileStamp>)>);
 
 /// The state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     device: u64,
     inode: u64,
     size: u64,
     /// Modification time: seconds and nanoseconds.
-    written: (i64, i64),
+    modified: (i64, i64),
     /// Status change time, which includes owner and mode: an unreadable file may have become readable.
-    changed: (i64, i64),
+    status_changed: (i64, i64),
 }
 
 impl Sources {
     /// Adds a file with its current state. Call it before the file is read, so that a concurrent change is
     /// detected later.
     pub(super) fn add(&mut self, file: &Path) {
-        if !self.0.iter().any(|(known, _)| known == file) {
-            self.0.push((file.to_owned(), Stamp::of(file)));
+        if !self.0.iter().any(|(existing, _)| existing == file) {
+            self.0.push((file.to_owned(), FileStamp::of(file)));
         }
     }
 
     /// Adds other files with their recorded state.
     pub(super) fn extend(&mut self, others: &Self) {
-        let new = others.0.iter().filter(|(file, _)| !self.files().any(|known| known == file));
+        let new = others.0.iter().filter(|(file, _)| !self.files().any(|existing| existing == file));
         let new: Vec<_> = new.cloned().collect();
         self.0.extend(new);
     }
@@ -40,7 +40,7 @@ impl Sources {
     /// Returns the same files with their current state.
     #[must_use]
     pub fn now(&self) -> Self {
-        Self(self.0.iter().map(|(file, _)| (file.clone(), Stamp::of(file))).collect())
+        Self(self.0.iter().map(|(file, _)| (file.clone(), FileStamp::of(file))).collect())
     }
 
     /// Returns the paths of the files.
@@ -49,7 +49,7 @@ impl Sources {
     }
 }
 
-impl Stamp {
+impl FileStamp {
     /// Returns the state of a file. `None` if the file does not exist or is not accessible.
     fn of(file: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(file).ok()?;
@@ -57,8 +57,8 @@ impl Stamp {
             device: metadata.dev(),
             inode: metadata.ino(),
             size: metadata.len(),
-            written: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            status_changed: (metadata.ctime(), metadata.ctime_nsec()),
         })
     }
 }

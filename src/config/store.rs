@@ -49,7 +49,7 @@ pub(super) struct Store {
 }
 
 /// Default retention of task histories.
-const HISTORY: Duration = Duration::from_secs(7 * 86_400);
+const DEFAULT_HISTORY: Duration = Duration::from_secs(7 * 86_400);
 
 /// The kinds of stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -74,7 +74,7 @@ enum Migrate {
 
 /// The resolved store settings. All paths are absolute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StorePlace {
+pub struct StoreSettings {
     /// The database.
     pub database: Database,
     /// The folder for backend data.
@@ -97,7 +97,7 @@ impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Database::Sqlite(path) => path.display().fmt(f),
-            Database::Postgres(place) => place.fmt(f),
+            Database::Postgres(connection) => connection.fmt(f),
         }
     }
 }
@@ -110,14 +110,14 @@ impl Store {
 }
 
 /// Resolves the store settings. Without a state folder the path is empty, which is reported as a problem.
-pub(super) fn place(
+pub(super) fn resolve(
     reader: &mut Reader<'_>,
     store: Store,
     dir: &Path,
     state_home: Option<&Path>,
-) -> StorePlace {
-    misplaced(reader, &store);
-    let history = store.history.unwrap_or(HISTORY);
+) -> StoreSettings {
+    check_misplaced(reader, &store);
+    let history = store.history.unwrap_or(DEFAULT_HISTORY);
     let state = state_home.map(|home| home.join("taskbridge"));
     let backends_dir = store.backends_dir.as_ref().map(|folder| dir.join(folder));
     let unknown = |reader: &mut Reader<'_>, field: &str| {
@@ -132,9 +132,9 @@ pub(super) fn place(
                 (None, Some(state)) => state.join("taskbridge.db"),
                 (None, None) => unknown(reader, "path"),
             };
-            let beside = || path.parent().unwrap_or(dir).join("backends");
-            let backends_dir = backends_dir.unwrap_or_else(beside);
-            StorePlace { database: Database::Sqlite(path), backends_dir, history }
+            let default_dir = || path.parent().unwrap_or(dir).join("backends");
+            let backends_dir = backends_dir.unwrap_or_else(default_dir);
+            StoreSettings { database: Database::Sqlite(path), backends_dir, history }
         }
         StoreKind::Postgres => {
             let backends_dir = backends_dir
@@ -143,13 +143,13 @@ pub(super) fn place(
             // On an error the problem is recorded, so this placeholder is never used.
             let database = postgres(reader, store, dir)
                 .map_or_else(|| Database::Sqlite(PathBuf::new()), Database::Postgres);
-            StorePlace { database, backends_dir, history }
+            StoreSettings { database, backends_dir, history }
         }
     }
 }
 
 /// Reports fields that belong to the other kind.
-fn misplaced(reader: &mut Reader<'_>, store: &Store) {
+fn check_misplaced(reader: &mut Reader<'_>, store: &Store) {
     let of_postgres = [
         ("url", store.url.is_some()),
         ("password", store.password.is_some()),
@@ -183,8 +183,8 @@ fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<Connect
         None => None,
     };
     let schema = store.schema.as_deref().unwrap_or("taskbridge");
-    let place = match ConnectionConfig::at(&url).and_then(|place| place.in_schema(schema)) {
-        Ok(place) => place,
+    let connection = match ConnectionConfig::parse(&url).and_then(|config| config.in_schema(schema)) {
+        Ok(config) => config,
         Err(ConnectionConfigError::Url(message)) => return report_problem(reader, "store.url", message),
         Err(ConnectionConfigError::Schema(message)) => {
             return report_problem(reader, "store.schema", message);
@@ -197,15 +197,15 @@ fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<Connect
     if let Some(file) = &ca_file {
         files::read(reader, "store.ca_file", file.clone());
     }
-    let place = password.iter().fold(place, |place, password| place.with_password(password));
-    let mut place = place.with_tls(store.tls, ca_file);
-    if let Some(most) = store.max_connections {
-        if most.get() < 2 {
+    let connection = password.iter().fold(connection, |config, password| config.with_password(password));
+    let mut connection = connection.with_tls(store.tls, ca_file);
+    if let Some(max) = store.max_connections {
+        if max.get() < 2 {
             reader.problem("store.max_connections", "one is too few: requests and loops need at least 2");
         }
-        place = place.with_connections(most.get());
+        connection = connection.with_connections(max.get());
     }
-    Some(if store.migrate == Some(Migrate::Manual) { place.migrated_by_hand() } else { place })
+    Some(if store.migrate == Some(Migrate::Manual) { connection.without_migration() } else { connection })
 }
 
 fn report_problem<T>(reader: &mut Reader<'_>, field: &str, message: String) -> Option<T> {

@@ -15,7 +15,7 @@ use super::secret::Secret;
 /// The variable with the collector URL if the config has none.
 const OTLP_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// Path of the collector's traces endpoint.
-const PATH: &str = "/v1/traces";
+const TRACES_PATH: &str = "/v1/traces";
 
 /// Distributed tracing: spans are exported to an OpenTelemetry collector by OTLP over HTTP. They range from a
 /// client's request (with its `traceparent`) to the engine call, which gets the trace context. Changes take
@@ -45,9 +45,9 @@ impl Default for Telemetry {
 
 /// The settings of the trace export.
 #[derive(Clone)]
-pub struct Traces {
+pub struct TraceExport {
     /// The endpoint URL.
-    pub to: Url,
+    pub endpoint: Url,
     /// Headers of the requests.
     pub headers: Vec<(String, String)>,
     /// The service name of this server.
@@ -57,37 +57,39 @@ pub struct Traces {
 }
 
 /// Headers contain secrets, and the URL may.
-impl fmt::Debug for Traces {
+impl fmt::Debug for TraceExport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Traces").field("at", &self.to.origin().ascii_serialization()).finish_non_exhaustive()
+        f.debug_struct("Traces")
+            .field("at", &self.endpoint.origin().ascii_serialization())
+            .finish_non_exhaustive()
     }
 }
 
 /// Validates and converts the table. Returns `None` if nothing is exported.
-pub(super) fn traces(reader: &mut Reader<'_>, telemetry: &Telemetry, dir: &Path) -> Option<Traces> {
+pub(super) fn traces(reader: &mut Reader<'_>, telemetry: &Telemetry, dir: &Path) -> Option<TraceExport> {
     let Telemetry { otlp, headers, service_name, sample } = telemetry;
     if !(0.0..=1.0).contains(sample) {
         reader.problem("telemetry.sample", format!("{sample} is no part: write a number from 0 to 1"));
     }
-    let read = |(name, value): (&String, &Secret)| {
+    let read_header = |(name, value): (&String, &Secret)| {
         let value = value.reveal(reader, &format!("telemetry.headers.{name}"), dir)?;
         Some((name.clone(), value))
     };
-    let headers = headers.iter().filter_map(read).collect();
+    let headers = headers.iter().filter_map(read_header).collect();
     let text = otlp.clone().or_else(|| locate::variable(OTLP_VARIABLE)).filter(|text| !text.is_empty())?;
     let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    let Some(mut to) = url else {
-        let said =
+    let Some(mut endpoint) = url else {
+        let prefix =
             if otlp.is_some() { String::new() } else { format!("${OTLP_VARIABLE} says where spans go: ") };
         let message =
-            format!("{said}it is no address of a collector: write one such as \"http://127.0.0.1:4318\"");
+            format!("{prefix}it is no address of a collector: write one such as \"http://127.0.0.1:4318\"");
         reader.problem("telemetry.otlp", message);
         return None;
     };
-    let path = to.path().trim_end_matches('/');
-    if !path.ends_with(PATH) {
-        let path = format!("{path}{PATH}");
-        to.set_path(&path);
+    let path = endpoint.path().trim_end_matches('/');
+    if !path.ends_with(TRACES_PATH) {
+        let path = format!("{path}{TRACES_PATH}");
+        endpoint.set_path(&path);
     }
-    Some(Traces { to, headers, service: service_name.clone(), sample: *sample })
+    Some(TraceExport { endpoint, headers, service: service_name.clone(), sample: *sample })
 }

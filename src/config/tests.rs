@@ -23,13 +23,13 @@ fn read(text: &str) -> Result<Config, Problems> {
     parse(Path::new("x.toml"), Path::new("/etc/bridge"), text, &registry(), Some(Path::new("/state")))
 }
 
-fn words(text: &str) -> String {
+fn error_text(text: &str) -> String {
     read(text).expect_err("the config is wrong").to_string()
 }
 
 /// Returns the problems of a config with a valid backend, followed by this text.
 fn with_backend(rest: &str) -> String {
-    words(&format!("[backends.here]\nkind = \"sim\"\n{rest}"))
+    error_text(&format!("[backends.here]\nkind = \"sim\"\n{rest}"))
 }
 
 /// Returns the problems of a config with a tool that contains this text, from line 6 on.
@@ -56,7 +56,7 @@ fn backend_secrets_are_never_shown() {
     let before = in_file();
     std::fs::write(folder.path().join("hook"), "another\n").unwrap();
     assert_eq!(before.differences(&in_file()).to_string(), "backends changed: here");
-    for (secret, wrong) in [
+    for (secret, expected) in [
         (
             "{ env = \"NOT_SET\" }",
             "the environment variable NOT_SET is not set, or holds no text: export it, or use { file = \"...\" }",
@@ -68,9 +68,9 @@ fn backend_secrets_are_never_shown() {
         ),
         ("7", "it is no text, no { env = \"NAME\" } and no { file = \"PATH\" }"),
     ] {
-        let words = read(secret).unwrap_err().to_string();
-        assert!(words.starts_with("x.toml:3: backends.here.hook_secret: "), "{words}");
-        assert!(words.ends_with(wrong) && words.lines().count() == 1, "{words}");
+        let errors = read(secret).unwrap_err().to_string();
+        assert!(errors.starts_with("x.toml:3: backends.here.hook_secret: "), "{errors}");
+        assert!(errors.ends_with(expected) && errors.lines().count() == 1, "{errors}");
     }
 }
 
@@ -92,10 +92,10 @@ fn secret_tables_are_read_per_member() {
     assert_eq!((&tokens["bob"], &tokens["https://id.example#7"]), (&"hunter2".into(), &"hunter3".into()));
     let shown = format!("{config:?}");
     assert!(!shown.contains("hunter2") && !shown.contains("hunter3"), "{shown}");
-    let words = read("{ env = \"NOT_SET\" }").unwrap_err().to_string();
+    let errors = read("{ env = \"NOT_SET\" }").unwrap_err().to_string();
     let field = "x.toml:6: backends.here.per_caller.tokens.\"https://id.example#7\": ";
-    assert!(words.starts_with(field) && words.contains("NOT_SET is not set"), "{words}");
-    assert_eq!(words.lines().count(), 1, "{words}");
+    assert!(errors.starts_with(field) && errors.contains("NOT_SET is not set"), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn empty_config_gets_defaults() {
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8808");
     assert_eq!(config.store.database.to_string(), "/state/taskbridge/taskbridge.db");
     assert_eq!(config.store.backends_dir, Path::new("/state/taskbridge/backends"));
-    assert!(config.tools.is_empty() && config.backends.is_empty() && config.limits.is_empty());
+    assert!(config.tools.is_empty() && config.backends.is_empty() && config.slot_limits.is_empty());
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn postgres_store_shows_address_only() {
 fn store_config_error_hides_secrets() {
     let wrong = |store: &str| read(&format!("[store]\n{store}")).unwrap_err().to_string();
     let url = "kind = \"postgres\"\nurl = \"postgres://me:hunter2@db/tasks\"";
-    for (store, words) in [
+    for (store, expected) in [
         ("kind = \"postgres\"".to_owned(), "store.url: a PostgreSQL store needs `url`"),
         ("url = \"postgres://me@db/tasks\"".to_owned(), "store.url: it goes with kind = \"postgres\""),
         (format!("{url}\npath = \"x.db\""), "store.path: it goes with kind = \"sqlite\""),
@@ -148,9 +148,9 @@ fn store_config_error_hides_secrets() {
             "store.url: it cannot be understood",
         ),
     ] {
-        let told = wrong(&store);
-        assert!(told.contains(words), "{words}: {told}");
-        assert!(!told.contains("hunter2") && !told.contains("ter2"), "{told}");
+        let text = wrong(&store);
+        assert!(text.contains(expected), "{expected}: {text}");
+        assert!(!text.contains("hunter2") && !text.contains("ter2"), "{text}");
     }
 }
 
@@ -185,7 +185,7 @@ fn seal_key_error_hides_key() {
         ),
         ("\"hunter2\"", "x.toml:2: seal.keys: it is no list: write keys = [...]"),
     ] {
-        assert_eq!(words(&format!("[seal]\nkeys = {keys}\n")), expected);
+        assert_eq!(error_text(&format!("[seal]\nkeys = {keys}\n")), expected);
     }
 }
 
@@ -200,7 +200,7 @@ fn limits_become_slots() {
     assert_eq!(config.tools[0].slots, ["tool:a", "backend:here", "group:prod"]);
     assert_eq!(config.tools[1].slots, ["backend:here", "group:other"]);
     let limits: Vec<_> =
-        config.limits.iter().filter_map(|(slot, limit)| Some((slot.as_str(), (*limit)?))).collect();
+        config.slot_limits.iter().filter_map(|(slot, limit)| Some((slot.as_str(), (*limit)?))).collect();
     let owner = ("owner:", 500);
     assert_eq!(limits, [("backend:here", 9), ("group:other", 1), ("group:prod", 3), owner, ("tool:a", 2)]);
 }
@@ -315,7 +315,7 @@ fn mistakes_in_the_servers_own_tables() {
         ),
         ("a = \n", "x.toml:1: not valid TOML: nothing is behind the `=`: write a value there"),
     ] {
-        assert_eq!(words(text), expected, "{text}");
+        assert_eq!(error_text(text), expected, "{text}");
     }
 }
 
@@ -326,7 +326,7 @@ fn deep_message_limit_is_capped() {
     assert_eq!(config.bounds.of_messages().json.depth, 100);
     let warnings = config.warnings(Timestamp::from_millis(0));
     assert!(
-        warnings.iter().any(|said| said.contains("max_json_depth is 127, and 100 is used")),
+        warnings.iter().any(|warning| warning.contains("max_json_depth is 127, and 100 is used")),
         "{warnings:?}"
     );
     assert_eq!(
@@ -338,7 +338,7 @@ fn deep_message_limit_is_capped() {
 /// All errors of a config are reported at once, sorted by line.
 #[test]
 fn config_errors_follow_line_order() {
-    let text = words(
+    let text = error_text(
         "[server]\nlisen = \"x\"\npage_size = 0\n[store]\nkind = \"x\"\n[backends.a]\nkind = \"x\"\n\
          [tools.t]\nbackend = \"b\"\ntarget = {}\ntask_support = \"x\"\n[tolls]\n",
     );
@@ -370,7 +370,7 @@ fn parameters_table_becomes_input_schema() {
     )
     .unwrap();
     let tool = &config.tools[0];
-    let schema = &tool.published;
+    let schema = &tool.client_schema;
     assert_eq!(schema["required"], serde_json::json!(["names", "path"]));
     assert_eq!(schema["additionalProperties"], false);
     let properties = &schema["properties"];
@@ -388,8 +388,8 @@ fn parameters_table_becomes_input_schema() {
         serde_json::json!({"type": "array", "items": {"type": "string", "format": "email"}, "maxItems": 2})
     );
     assert_eq!(properties["doc"]["oneOf"].as_array().map(Vec::len), Some(2));
-    assert_eq!(tool.files["doc"].roots, [Path::new("/etc/bridge/in")]);
-    assert_eq!(tool.files["doc"].max_bytes, 10);
+    assert_eq!(tool.file_parameters["doc"].roots, [Path::new("/etc/bridge/in")]);
+    assert_eq!(tool.file_parameters["doc"].max_bytes, 10);
 }
 
 /// An address that other machines can reach needs auth, also if it comes from the command line.
@@ -419,23 +419,26 @@ fn config_tracks_referenced_files() {
                 messages = [{ file = \"p.md\" }, { image = \"c.png\" }, { resource = \"a:b\" }]\n";
     let file = folder.path().join("x.toml");
     std::fs::write(&file, text).unwrap();
-    let reading = super::read(&file, &registry(), Some(Path::new("/state")));
-    let config = reading.config.unwrap();
+    let load = super::read(&file, &registry(), Some(Path::new("/state")));
+    let config = load.config.unwrap();
     let names = |sources: &Sources| -> Vec<_> {
         sources.files().map(|file| file.strip_prefix(folder.path()).unwrap().to_owned()).collect()
     };
-    assert_eq!(names(&reading.sources), ["x.toml", "in.json", "a.md", "p.md", "c.png"].map(PathBuf::from));
+    assert_eq!(names(&load.sources), ["x.toml", "in.json", "a.md", "p.md", "c.png"].map(PathBuf::from));
     std::fs::write(&file, text.replace("a.md", "none.md")).unwrap();
     let wrong = super::read(&file, &registry(), Some(Path::new("/state")));
     assert!(wrong.config.is_err());
-    let looked_for = PathBuf::from("none.md");
-    assert!(names(&wrong.sources).contains(&looked_for), "one that is missing is waited for");
+    let missing_file = PathBuf::from("none.md");
+    assert!(names(&wrong.sources).contains(&missing_file), "one that is missing is waited for");
 
     std::fs::write(folder.path().join("a.md"), "# B").unwrap();
     std::fs::write(&file, text).unwrap();
-    let again = super::read(&file, &registry(), Some(Path::new("/state"))).config.unwrap();
-    assert_eq!(config.parts.differences(&again.parts).to_string(), "resources changed: r");
-    let resource = config.resources.at("a:b").unwrap();
-    assert_eq!((&*resource.card.mime_type, &resource.body), ("text/markdown", &Body::Text("# A".to_owned())));
-    assert!(resource.card.annotations.last_modified.is_some());
+    let reloaded = super::read(&file, &registry(), Some(Path::new("/state"))).config.unwrap();
+    assert_eq!(config.parts.differences(&reloaded.parts).to_string(), "resources changed: r");
+    let resource = config.resources.get("a:b").unwrap();
+    assert_eq!(
+        (&*resource.metadata.mime_type, &resource.body),
+        ("text/markdown", &Body::Text("# A".to_owned()))
+    );
+    assert!(resource.metadata.annotations.last_modified.is_some());
 }

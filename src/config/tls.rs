@@ -58,20 +58,20 @@ pub(super) fn read(reader: &mut Reader<'_>, table: Option<&TlsTable>, dir: &Path
     let authorities = match authorities {
         // The reader has recorded the problem.
         Some(None) => return None,
-        Some(read) => read,
+        Some(text) => text,
         None => None,
     };
-    let wanted = match client_certificates {
+    let requirement = match client_certificates {
         Wanted::Optional => ClientCertificates::Optional,
         Wanted::Required => ClientCertificates::Required,
     };
-    let clients = authorities.as_deref().map(|ca| (ca.as_bytes(), wanted));
+    let clients = authorities.as_deref().map(|ca| (ca.as_bytes(), requirement));
     match Tls::new(certificate?.as_bytes(), key?.as_bytes(), clients) {
         Ok(tls) => Some(tls),
         Err(error) => {
             let field = match &error {
                 TlsError::NoCertificate | TlsError::BadCertificate(_) => at("certificate"),
-                TlsError::NoKey | TlsError::NotAPair => at("key"),
+                TlsError::NoKey | TlsError::KeyMismatch => at("key"),
                 TlsError::NoAuthority(_) => at("client_ca"),
                 TlsError::Other(_) => FIELD.to_owned(),
             };

@@ -9,17 +9,19 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
 use super::access::{self, PossibleCallers};
-use super::backends::Sketch;
+use super::backends::PartialBackend;
 use super::owner_limits::OwnerLimits;
 use super::parameters;
-use super::problem::{listed, unknown};
-use super::reader::{Fault, Reader};
+use super::problem::{quoted_list, unknown_name};
+use super::reader::{ParseError, Reader};
 use super::shape::{ConcurrencyGroup, Lifetime};
 use super::source::join;
 use super::tool_shape::{Annotations, OnExpiry, SchemaSource, Tool, WhenFull};
-use super::{Backend, asking, files, slots};
+use super::{Backend, files, inquiries, slots};
 use crate::access::Rules;
-use crate::catalog::{self, COMPANIONS, Confirm, Definition, Inquiry, Mirrored, Schema, TermsRule};
+use crate::catalog::{
+    self, COMPANION_TOOLS, Confirm, Definition, Inquiry, MirroredParameter, Schema, TermsRule,
+};
 use crate::tasks::store::Quota;
 use crate::tasks::{service, task};
 
@@ -32,7 +34,7 @@ pub(super) struct Context<'a> {
     /// The valid backends.
     pub(super) backends: &'a BTreeMap<String, Backend>,
     /// The known parts of the invalid backends.
-    pub(super) faulty: &'a BTreeMap<String, Sketch>,
+    pub(super) faulty: &'a BTreeMap<String, PartialBackend>,
     /// The names of all backends, valid or not.
     pub(super) backend_names: &'a [String],
     /// The groups with a table in the config.
@@ -42,16 +44,21 @@ pub(super) struct Context<'a> {
     /// The default access rules.
     pub(super) access: &'a Rules,
     /// The possible callers.
-    pub(super) known: &'a PossibleCallers,
+    pub(super) callers: &'a PossibleCallers,
     /// Limits per owner.
     pub(super) owner: &'a OwnerLimits,
 }
 
 /// A tool, and the slots of its jobs with their limits.
-type Read = (Definition, Vec<(String, u32)>);
+type ToolWithSlots = (Definition, Vec<(String, u32)>);
 
 /// Reads one tool. Returns `None` if it is invalid.
-pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, value: Value) -> Option<Read> {
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    context: &Context<'_>,
+    name: &str,
+    value: Value,
+) -> Option<ToolWithSlots> {
     let field = join("tools", name);
     check_name(reader, &field, name);
     let value = with_placeholders(reader, context, &field, value);
@@ -74,21 +81,21 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
         }
     }
     let rules =
-        access::rules(reader, &join(&field, "access"), tool.access.as_ref(), context.access, context.known);
+        access::rules(reader, &join(&field, "access"), tool.access.as_ref(), context.access, context.callers);
     let input = input.filter(|_| reader.is_clean(&field))?;
-    let mut slots = slots::of(name, &tool, context.backends, context.groups);
-    let own = slots::of_owner(name, &tool, context.owner);
+    let mut slots = slots::tool_slots(name, &tool, context.backends, context.groups);
+    let owner_slots = slots::owner_slots(name, &tool, context.owner);
     let definition = Definition {
         name: name.to_owned(),
         title: tool.title,
         description: tool.description,
         annotations: annotations(&tool.annotations),
-        published: input.published,
-        input: input.checked,
+        client_schema: input.published,
+        input: input.validation_schema,
         output,
-        sensitive: input.sensitive,
-        files: input.files,
-        tasks: input.tasks,
+        secret_parameters: input.sensitive,
+        file_parameters: input.files,
+        task_parameters: input.tasks,
         backend: tool.backend,
         target: tool.target,
         task_support: tool.task_support,
@@ -96,8 +103,8 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
         inquiries,
         mirrored,
         slots: slots.iter().map(|(slot, _)| slot.clone()).collect(),
-        owner_slots: own.iter().map(|(slot, _)| slot.clone()).collect(),
-        most_kept: Some(Quota { rows: context.owner.max_kept.get(), bytes: context.owner.max_bytes.get() }),
+        owner_slots: owner_slots.iter().map(|(slot, _)| slot.clone()).collect(),
+        quota: Some(Quota { rows: context.owner.max_kept.get(), bytes: context.owner.max_bytes.get() }),
         when_full: match tool.when_full {
             WhenFull::Queue => service::WhenFull::Queue,
             WhenFull::Refuse => service::WhenFull::Refuse,
@@ -125,14 +132,14 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
         answer_by_model: tool.answer_by_model,
         access: rules,
     };
-    slots.extend(own);
+    slots.extend(owner_slots);
     Some((definition, slots))
 }
 
 /// The parsed input of a tool.
 struct Input {
     published: Value,
-    checked: Schema,
+    validation_schema: Schema,
     sensitive: BTreeSet<String>,
     files: BTreeMap<String, crate::catalog::FileRule>,
     tasks: BTreeSet<String>,
@@ -145,7 +152,7 @@ fn with_placeholders(reader: &mut Reader<'_>, context: &Context<'_>, field: &str
     if !members.contains_key("backend") {
         let known = match context.backend_names {
             [] => "the name of a [backends.NAME], of which there is none yet".to_owned(),
-            names => format!("one of {}", listed(names.iter().map(String::as_str))),
+            names => format!("one of {}", quoted_list(names.iter().map(String::as_str))),
         };
         reader.problem(field, format!("missing field `backend`: {known}"));
         members.insert("backend".to_owned(), Value::from(""));
@@ -164,7 +171,7 @@ fn check_name(reader: &mut Reader<'_>, field: &str, name: &str) {
     if name.is_empty() || name.len() > 128 || !name.chars().all(allowed) {
         reader.problem(field, "a tool's name has 1 to 128 letters, digits, `_`, `-` or `.`");
     }
-    if COMPANIONS.contains(&name) {
+    if COMPANION_TOOLS.contains(&name) {
         reader.problem(field, "the server has a tool of this name itself: choose another");
     }
 }
@@ -183,33 +190,36 @@ fn input(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> Optio
                 let message = "a tool has either `parameters` or `input_schema`: remove one of the two";
                 reader.problem(join(field, "parameters"), message);
             }
-            let written = value_of(reader, &join(field, "input_schema"), source, dir)?;
-            let schema = written.and_then(|mut schema| {
-                let asked = asked_for(tool);
+            let schema_value = value_of(reader, &join(field, "input_schema"), source, dir)?;
+            let schema = schema_value.and_then(|mut schema| {
+                let asked_names = asked_parameters(tool);
                 if let Some(Value::Array(required)) = schema.get_mut("required") {
-                    required.retain(|name| !name.as_str().is_some_and(|name| asked.contains(name)));
+                    required.retain(|name| !name.as_str().is_some_and(|name| asked_names.contains(name)));
                 }
                 Schema::compile(schema)
             });
-            let checked = match schema {
+            let validation_schema = match schema {
                 Ok(schema) => schema,
                 Err(message) => {
                     reader.problem(join(field, "input_schema"), message);
                     return None;
                 }
             };
-            let known: Vec<&str> = checked.properties().map(|(name, _)| name.as_str()).collect();
+            let known: Vec<&str> = validation_schema.properties().map(|(name, _)| name.as_str()).collect();
             for (index, name) in tool.sensitive.iter().enumerate() {
                 if !known.contains(&name.as_str()) {
-                    reader.problem(format!("{field}.sensitive[{index}]"), unknown("property", name, &known));
+                    reader.problem(
+                        format!("{field}.sensitive[{index}]"),
+                        unknown_name("property", name, &known),
+                    );
                 }
             }
             Some(Input {
-                published: checked.value().clone(),
+                published: validation_schema.value().clone(),
                 sensitive: tool.sensitive.iter().cloned().collect(),
                 files: BTreeMap::new(),
                 tasks: BTreeSet::new(),
-                checked,
+                validation_schema,
             })
         }
     }
@@ -217,14 +227,14 @@ fn input(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> Optio
 
 fn inquiries(reader: &mut Reader<'_>, field: &str, tool: &Tool, input: &Input) -> Vec<Inquiry> {
     let schemas: Map<String, Value> =
-        input.checked.properties().map(|(name, schema)| (name.clone(), schema.clone())).collect();
+        input.validation_schema.properties().map(|(name, schema)| (name.clone(), schema.clone())).collect();
     let hidden = input.sensitive.iter().chain(input.files.keys()).cloned().collect();
-    let known = asking::AskableParameters { schemas: &schemas, hidden: &hidden };
-    asking::read(reader, field, &tool.ask, &tool.parameters, &known)
+    let known = inquiries::AskableParameters { schemas: &schemas, hidden: &hidden };
+    inquiries::read(reader, field, &tool.ask, &tool.parameters, &known)
 }
 
 /// Returns the parameters that clients repeat in headers. A secret must not be one of them.
-fn mirrored(reader: &mut Reader<'_>, field: &str, input: &Input) -> Vec<Mirrored> {
+fn mirrored(reader: &mut Reader<'_>, field: &str, input: &Input) -> Vec<MirroredParameter> {
     let field = join(field, "input_schema");
     match catalog::mirrored(&input.published) {
         Ok(found) => {
@@ -246,27 +256,27 @@ fn mirrored(reader: &mut Reader<'_>, field: &str, input: &Input) -> Vec<Mirrored
 
 /// Returns the parameters that a call may omit because `[tools.NAME.ask.KEY]` asks for them. (Those with an
 /// `ask` of their own are handled in `parameters`.)
-fn asked_for(tool: &Tool) -> BTreeSet<&str> {
-    let asked = tool.ask.values().flat_map(|asking| asking.parameters.iter().chain(&asking.parameter));
-    asked.map(String::as_str).collect()
+fn asked_parameters(tool: &Tool) -> BTreeSet<&str> {
+    let names = tool.ask.values().flat_map(|question| question.parameters.iter().chain(&question.parameter));
+    names.map(String::as_str).collect()
 }
 
 fn short_form(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> Option<Input> {
-    let (mut published, mut checked) = (Map::new(), Map::new());
+    let (mut published, mut validation_schema) = (Map::new(), Map::new());
     let (mut required, mut files, mut tasks) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
-    let asked = asked_for(tool);
+    let asked_names = asked_parameters(tool);
     for (name, parameter) in &tool.parameters {
         let field = join(&join(field, "parameters"), name);
-        let Some(read) = parameters::read(reader, &field, parameter, dir) else { continue };
-        published.insert(name.clone(), read.published);
-        checked.insert(name.clone(), read.checked);
-        if read.required && !asked.contains(name.as_str()) {
+        let Some(parsed) = parameters::read(reader, &field, parameter, dir) else { continue };
+        published.insert(name.clone(), parsed.published);
+        validation_schema.insert(name.clone(), parsed.validation_schema);
+        if parsed.required && !asked_names.contains(name.as_str()) {
             required.push(Value::from(name.as_str()));
         }
-        if read.is_task {
+        if parsed.is_task {
             tasks.insert(name.clone());
         }
-        if let Some(file) = read.file {
+        if let Some(file) = parsed.file {
             files.insert(name.clone(), file);
         }
     }
@@ -278,11 +288,11 @@ fn short_form(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> 
         schema
     };
     let published = object(published);
-    match Schema::compile(object(checked)) {
-        Ok(checked) => {
+    match Schema::compile(object(validation_schema)) {
+        Ok(validation_schema) => {
             let secret = tool.parameters.iter().filter(|(_, parameter)| parameter.sensitive);
             let sensitive = secret.map(|(name, _)| name.clone()).collect();
-            Some(Input { published, checked, sensitive, files, tasks })
+            Some(Input { published, validation_schema, sensitive, files, tasks })
         }
         Err(message) => {
             reader.problem(join(field, "parameters"), message);
@@ -317,9 +327,9 @@ fn value_of(
         SchemaSource::Inline(schema) => return Some(Ok(Value::Object(schema.clone()))),
         SchemaSource::File(path) => dir.join(path),
     };
-    let shown = path.display().to_string();
+    let display_path = path.display().to_string();
     let text = files::read_text(reader, field, path)?;
-    Some(serde_json::from_str(&text).map_err(|error| format!("{shown} is not JSON: {error}")))
+    Some(serde_json::from_str(&text).map_err(|error| format!("{display_path} is not JSON: {error}")))
 }
 
 fn confirm(reader: &mut Reader<'_>, field: &str, tool: &Tool, input: Option<&Input>) -> Option<Confirm> {
@@ -339,8 +349,8 @@ fn confirm(reader: &mut Reader<'_>, field: &str, tool: &Tool, input: Option<&Inp
         }
     };
     let input = input?;
-    let shown: Vec<&str> = input
-        .checked
+    let visible_names: Vec<&str> = input
+        .validation_schema
         .properties()
         .map(|(name, _)| name.as_str())
         .filter(|name| !input.sensitive.contains(*name) && !input.files.contains_key(*name))
@@ -348,8 +358,8 @@ fn confirm(reader: &mut Reader<'_>, field: &str, tool: &Tool, input: Option<&Inp
     for name in confirm.names() {
         if input.sensitive.contains(name) || input.files.contains_key(name) {
             reader.problem(&field, format!("it must not name `{name}`: secrets and files are not shown"));
-        } else if !shown.contains(&name.as_str()) {
-            reader.problem(&field, unknown("parameter", name, &shown));
+        } else if !visible_names.contains(&name.as_str()) {
+            reader.problem(&field, unknown_name("parameter", name, &visible_names));
         }
     }
     Some(confirm)
@@ -368,25 +378,25 @@ fn check_backend(
         return;
     }
     if !names.contains(&tool.backend.as_str()) {
-        reader.problem(join(field, "backend"), unknown("backend", &tool.backend, &names));
+        reader.problem(join(field, "backend"), unknown_name("backend", &tool.backend, &names));
     }
     // Errors of a backend are reported at the backend.
-    let right = context.backends.get(&tool.backend).map(|backend| (&backend.kind, Some(&backend.fields)));
+    let valid = context.backends.get(&tool.backend).map(|backend| (&backend.kind, Some(&backend.fields)));
     let faulty = context.faulty.get(&tool.backend).map(|backend| (&backend.kind, backend.fields.as_ref()));
-    let Some((kind, fields)) = right.or(faulty) else { return };
+    let Some((kind, fields)) = valid.or(faulty) else { return };
     let Some(adapter) = context.registry.get(kind) else { return };
     let field = join(field, "target");
     // A missing target is already reported.
     if tool.target.is_null() {
         return;
     }
-    let read = reader.read_with(&field, tool.target.clone(), |target| {
-        (adapter.check_target_shape)(target).map_err(Fault::from)
+    let shape = reader.read_with(&field, tool.target.clone(), |target| {
+        (adapter.check_target_shape)(target).map_err(ParseError::from)
     });
-    let (Some(()), Some(input), Some(fields), true) = (read, input, fields, reader.is_clean(&field)) else {
+    let (Some(()), Some(input), Some(fields), true) = (shape, input, fields, reader.is_clean(&field)) else {
         return;
     };
-    let parameters: Vec<&str> = input.checked.properties().map(|(name, _)| name.as_str()).collect();
+    let parameters: Vec<&str> = input.validation_schema.properties().map(|(name, _)| name.as_str()).collect();
     for problem in (adapter.check_target)(fields, &tool.target, &parameters) {
         let inner =
             if problem.field.is_empty() { field.clone() } else { format!("{field}.{}", problem.field) };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::problem::unknown;
+use super::problem::unknown_name;
 use super::reader::Reader;
 use super::source::join;
 use crate::catalog::{Definition, Values};
@@ -11,7 +11,7 @@ use crate::catalog::{Definition, Values};
 #[derive(Clone, Copy)]
 pub(super) struct Tools<'a> {
     /// The valid tools.
-    pub(super) right: &'a [Definition],
+    pub(super) valid: &'a [Definition],
     /// The names of all tools, valid or not.
     pub(super) names: &'a [String],
 }
@@ -30,16 +30,16 @@ pub(super) struct ValueFields<'a> {
 pub(super) fn read(
     reader: &mut Reader<'_>,
     field: &str,
-    said: ValueFields<'_>,
+    fields: ValueFields<'_>,
     tools: Tools<'_>,
 ) -> (Values, Option<String>) {
-    let given = [("enum", said.choices), ("suggest", said.suggest)];
-    for (name, values) in given {
+    let lists = [("enum", fields.choices), ("suggest", fields.suggest)];
+    for (name, values) in lists {
         if values.is_some_and(<[String]>::is_empty) {
             reader.problem(join(field, name), "it is empty: list at least one value");
         }
     }
-    match said {
+    match fields {
         ValueFields { choices: None, suggest: None, same_as: None } => (Values::Any, None),
         ValueFields { choices: Some(values), suggest: None, same_as: None } => {
             (Values::Only(values.to_vec()), None)
@@ -67,7 +67,7 @@ pub(super) fn read(
 }
 
 /// Returns the tool name of `same_as`.
-pub(super) fn tool(same_as: Option<&str>) -> Option<String> {
+pub(super) fn tool_name(same_as: Option<&str>) -> Option<String> {
     same_as?.rsplit_once('.').map(|(tool, _)| tool.to_owned())
 }
 
@@ -76,25 +76,25 @@ fn of_parameter(parameter: &str, tools: Tools<'_>) -> Result<(Values, Option<Str
     let Some((tool, name)) = parameter.rsplit_once('.') else {
         return Err(format!("\"{parameter}\" names no parameter: write it as TOOL.PARAMETER"));
     };
-    let Some(definition) = tools.right.iter().find(|definition| definition.name == tool) else {
+    let Some(definition) = tools.valid.iter().find(|definition| definition.name == tool) else {
         let names: Vec<&str> = tools.names.iter().map(String::as_str).collect();
         // Errors of a tool are reported at the tool.
         return if names.contains(&tool) {
             Ok((Values::Any, None))
         } else {
-            Err(unknown("tool", tool, &names))
+            Err(unknown_name("tool", tool, &names))
         };
     };
     let known: Vec<&str> = definition.input.properties().map(|(name, _)| name.as_str()).collect();
-    let Some(schema) = definition.published["properties"].get(name) else {
-        return Err(unknown("parameter", name, &known));
+    let Some(schema) = definition.client_schema["properties"].get(name) else {
+        return Err(unknown_name("parameter", name, &known));
     };
-    if definition.sensitive.contains(name) {
+    if definition.secret_parameters.contains(name) {
         return Err(format!("`{name}` is sensitive: its values are not shown"));
     }
     let values = schema.get("enum").or_else(|| schema.get("items")?.get("enum"));
     let values: Vec<String> = match (values.and_then(Value::as_array), &schema["type"]) {
-        (Some(values), _) => values.iter().map(in_words).collect(),
+        (Some(values), _) => values.iter().map(as_text).collect(),
         (None, Value::String(kind)) if kind == "boolean" => vec!["true".to_owned(), "false".to_owned()],
         _ => return Err(format!("`{name}` lists no values: give it an `enum`, or list values here")),
     };
@@ -102,6 +102,6 @@ fn of_parameter(parameter: &str, tools: Tools<'_>) -> Result<(Values, Option<Str
     Ok((Values::Only(values), description))
 }
 
-fn in_words(value: &Value) -> String {
+fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

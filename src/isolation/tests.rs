@@ -86,7 +86,7 @@ impl Backend for Faulty {
 
 #[async_trait]
 impl Questions for Faulty {
-    async fn answer(&self, _: &JobHandle, _: &str, _: &Answer) -> Result<Taken> {
+    async fn answer(&self, _: &JobHandle, _: &str, _: &Answer) -> Result<AnswerOutcome> {
         panic!("answer")
     }
 
@@ -104,7 +104,7 @@ impl Wakeups for Faulty {
 }
 
 impl Hooks for Faulty {
-    fn read(&self, _: &Delivery<'_>) -> Option<Told> {
+    fn read(&self, _: &Delivery<'_>) -> Option<HookEvent> {
         panic!("hooks")
     }
 }
@@ -153,8 +153,8 @@ async fn panic_fails_one_call() {
     let both = ["fine", "panics"]
         .map(|name| Subject { handle: JobHandle::new(name), watched: true, age: Duration::MAX })
         .to_vec();
-    let seen = backend.observe_all(&GroupKey::new(""), &both).await;
-    assert_eq!(seen.into_iter().map(kind).collect::<Vec<_>>(), [ErrorKind::Unavailable; 2]);
+    let results = backend.observe_all(&GroupKey::new(""), &both).await;
+    assert_eq!(results.into_iter().map(kind).collect::<Vec<_>>(), [ErrorKind::Unavailable; 2]);
     let questions = backend.questions().unwrap();
     let answer = questions.answer_for(&handle, "q", &Answer::Decline, None).await;
     assert_eq!((kind(answer), questions.list_lag()), (ErrorKind::Unavailable, Duration::ZERO));
@@ -177,7 +177,7 @@ async fn panic_while_connecting_is_an_error() {
 
 #[test]
 fn panic_message_is_bounded_and_plain() {
-    let panic = guarded(|| panic!("a\u{1b}[31mb\n{}", "x".repeat(1000))).err().unwrap();
+    let panic = catch_panic(|| panic!("a\u{1b}[31mb\n{}", "x".repeat(1000))).err().unwrap();
     assert!(panic.message.starts_with("ab x") && panic.message.chars().count() == MAX_MESSAGE + 1);
 }
 
@@ -193,9 +193,9 @@ async fn blocked_calls_block_no_others() {
     let fine = JobHandle::new("fine");
     let other = tokio::time::timeout(Duration::from_secs(10), backend.observe(&fine)).await;
     assert!(other.unwrap().is_ok());
-    let began = Instant::now();
+    let started = Instant::now();
     drop(backend);
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test]
@@ -206,12 +206,12 @@ async fn abandoned_call_is_dropped() {
     let backend = Isolation::new("faulty", None).unwrap().connect(connecting).await.unwrap();
     let handle = JobHandle::new("hangs");
     assert!(tokio::time::timeout(Duration::from_millis(200), backend.observe(&handle)).await.is_err());
-    let gone = async {
+    let wait_dropped = async {
         while !dropped.load(Ordering::SeqCst) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), gone).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(10), wait_dropped).await.unwrap();
 }
 
 #[tokio::test]

@@ -12,47 +12,47 @@ use super::caller_key::CallerKey;
 use crate::auth::Principal;
 
 /// Maximum number of concurrent reads of all callers.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_READS: usize = 4;
 
 /// Maximum number of concurrent reads of one caller.
-const OF_ONE: usize = 2;
+const MAX_READS_PER_CALLER: usize = 2;
 
 /// The read permits of all callers.
 pub struct ArtifactReadLimit {
-    all: Arc<Semaphore>,
-    each: Mutex<HashMap<CallerKey, Weak<Semaphore>>>,
+    global: Arc<Semaphore>,
+    per_caller: Mutex<HashMap<CallerKey, Weak<Semaphore>>>,
 }
 
 /// A read permit. Dropping it releases the permit.
 pub(super) struct ReadPermit {
-    _held: [Option<OwnedSemaphorePermit>; 2],
+    _permits: [Option<OwnedSemaphorePermit>; 2],
 }
 
 impl Default for ArtifactReadLimit {
     fn default() -> Self {
-        Self { all: Arc::new(Semaphore::new(AT_ONCE)), each: Mutex::default() }
+        Self { global: Arc::new(Semaphore::new(MAX_CONCURRENT_READS)), per_caller: Mutex::default() }
     }
 }
 
 impl ArtifactReadLimit {
     /// Waits for a read permit of this caller.
-    pub(super) async fn turn(&self, caller: &Principal) -> ReadPermit {
-        let theirs = self.of(CallerKey::of(caller));
+    pub(super) async fn acquire(&self, caller: &Principal) -> ReadPermit {
+        let semaphore = self.semaphore_of(CallerKey::of(caller));
         // The caller's own semaphore comes first, so that many reads of one caller do not fill the shared
         // queue. Neither semaphore is ever closed.
-        let own = theirs.acquire_owned().await.ok();
-        ReadPermit { _held: [own, Arc::clone(&self.all).acquire_owned().await.ok()] }
+        let caller_permit = semaphore.acquire_owned().await.ok();
+        ReadPermit { _permits: [caller_permit, Arc::clone(&self.global).acquire_owned().await.ok()] }
     }
 
-    fn of(&self, whose: CallerKey) -> Arc<Semaphore> {
-        let mut each = self.each.lock();
-        if let Some(known) = each.get(&whose).and_then(Weak::upgrade) {
-            return known;
+    fn semaphore_of(&self, caller_key: CallerKey) -> Arc<Semaphore> {
+        let mut per_caller = self.per_caller.lock();
+        if let Some(semaphore) = per_caller.get(&caller_key).and_then(Weak::upgrade) {
+            return semaphore;
         }
-        each.retain(|_, theirs| theirs.strong_count() > 0);
-        let theirs = Arc::new(Semaphore::new(OF_ONE));
-        each.insert(whose, Arc::downgrade(&theirs));
-        theirs
+        per_caller.retain(|_, semaphore| semaphore.strong_count() > 0);
+        let semaphore = Arc::new(Semaphore::new(MAX_READS_PER_CALLER));
+        per_caller.insert(caller_key, Arc::downgrade(&semaphore));
+        semaphore
     }
 }
 
@@ -66,18 +66,18 @@ mod tests {
     /// A caller has two reads at a time, and all callers together have four.
     #[test]
     fn artifact_reads_are_limited_per_caller() {
-        let readings = ArtifactReadLimit::default();
-        let of = |name: &str| Principal { owner: Owner::new(name), ..Principal::single_user() };
-        let turn = |name: &str| readings.turn(&of(name)).now_or_never();
-        let ann = [turn("ann").unwrap(), turn("ann").unwrap()];
-        assert!(turn("ann").is_none());
-        let bob = turn("bob").expect("ann keeps nobody waiting");
-        let cid = turn("cid").unwrap();
-        assert!(turn("dan").is_none(), "four are read at once");
+        let limit = ArtifactReadLimit::default();
+        let principal = |name: &str| Principal { owner: Owner::new(name), ..Principal::single_user() };
+        let acquire = |name: &str| limit.acquire(&principal(name)).now_or_never();
+        let ann = [acquire("ann").unwrap(), acquire("ann").unwrap()];
+        assert!(acquire("ann").is_none());
+        let bob = acquire("bob").expect("ann keeps nobody waiting");
+        let cid = acquire("cid").unwrap();
+        assert!(acquire("dan").is_none(), "four are read at once");
         drop(ann);
-        assert!(turn("ann").is_some());
+        assert!(acquire("ann").is_some());
         drop((bob, cid));
-        assert!(turn("dan").is_some());
-        assert_eq!(readings.each.lock().len(), 1, "those who have gone are forgotten");
+        assert!(acquire("dan").is_some());
+        assert_eq!(limit.per_caller.lock().len(), 1, "those who have gone are forgotten");
     }
 }

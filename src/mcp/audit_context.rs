@@ -10,29 +10,30 @@ use crate::audit::RequestContext;
 use crate::auth::Principal;
 
 /// Returns the context of this request, without its session.
-pub(super) fn by(principal: &Principal, request: &Request) -> RequestContext {
+pub(super) fn for_request(principal: &Principal, request: &Request) -> RequestContext {
     let id = match &request.id {
         Id::Integer(id) => id.to_string(),
         Id::Text(id) => id.clone(),
     };
     // An error in `_meta` is ignored here: the handler that parses it reports it.
     let trace = params::trace(&request.params).ok().flatten().map(|trace| trace.parent);
-    let mut asking = RequestContext::of(principal);
-    (asking.method, asking.id, asking.trace) = (Some(request.method.clone()), Some(id), trace);
-    asking
+    let mut request_context = RequestContext::of(principal);
+    (request_context.method, request_context.id, request_context.trace) =
+        (Some(request.method.clone()), Some(id), trace);
+    request_context
 }
 
 /// Returns the context of this request in a session.
-pub(super) fn in_session(caller: &Caller, request: &Request) -> Arc<RequestContext> {
-    let mut asking = by(&caller.principal, request);
-    asking.session = caller.session.as_ref().map(|session| session.nonce.clone());
-    Arc::new(asking)
+pub(super) fn for_session_request(caller: &Caller, request: &Request) -> Arc<RequestContext> {
+    let mut request_context = for_request(&caller.principal, request);
+    request_context.session = caller.session.as_ref().map(|session| session.nonce.clone());
+    Arc::new(request_context)
 }
 
 /// Returns the context of a message, or of a resumed request, with this method. It has no id and no trace.
-pub(super) fn of(caller: &Caller, method: &str) -> Arc<RequestContext> {
-    let mut asking = RequestContext::of(&caller.principal);
-    asking.method = Some(method.to_owned());
-    asking.session = caller.session.as_ref().map(|session| session.nonce.clone());
-    Arc::new(asking)
+pub(super) fn for_method(caller: &Caller, method: &str) -> Arc<RequestContext> {
+    let mut request_context = RequestContext::of(&caller.principal);
+    request_context.method = Some(method.to_owned());
+    request_context.session = caller.session.as_ref().map(|session| session.nonce.clone());
+    Arc::new(request_context)
 }

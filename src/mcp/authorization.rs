@@ -11,9 +11,9 @@ use super::Bridge;
 use super::jsonrpc::{Error, Request};
 use super::params;
 use super::session::ClientCapabilities;
-use crate::access::{Rules, Verb, Verdict, may};
+use crate::access::{Rules, Verb, Verdict, evaluate};
 use crate::auth::Principal;
-use crate::catalog::{Argument, Catalog, Prompt, Readable, Tool, on_behalf_of};
+use crate::catalog::{Argument, Catalog, Prompt, ReadableResource, Tool, on_behalf_of};
 use crate::tasks::service::{Actor, TaskOperation};
 use crate::tasks::task::{Owner, Task};
 
@@ -57,38 +57,39 @@ impl Actor for CallerContext<'_> {
     fn tools(&self) -> Vec<String> {
         let catalog = self.bridge.catalog();
         // Checked for a task of another owner: callers see their own tasks without this.
-        let somebody = Owner::new("");
-        let sees = |(_, rules): &&(String, Rules)| {
-            may(rules, Verb::See, self.caller, Some(&somebody)) == Verdict::May
+        let other_owner = Owner::new("");
+        let may_see = |(_, rules): &&(String, Rules)| {
+            evaluate(rules, Verb::See, self.caller, Some(&other_owner)) == Verdict::Allowed
         };
-        catalog.shared().iter().filter(sees).map(|(tool, _)| tool.clone()).collect()
+        catalog.shared_tools().iter().filter(may_see).map(|(tool, _)| tool.clone()).collect()
     }
 
     fn person(&self) -> Result<Option<OnBehalfOf>, String> {
         on_behalf_of(self.caller)
     }
 
-    fn may(&self, deed: TaskOperation, task: &Task) -> Result<(), String> {
-        let (verb, what) = match deed {
+    fn may(&self, operation: TaskOperation, task: &Task) -> Result<(), String> {
+        let (verb, action) = match operation {
             TaskOperation::Cancel => (Verb::Cancel, "cancel this task"),
             TaskOperation::Answer => (Verb::Answer, "answer what this task asks"),
         };
-        let verdict = may(self.bridge.catalog().rules_of(&task.tool), verb, self.caller, Some(&task.owner));
+        let verdict =
+            evaluate(self.bridge.catalog().rules_of(&task.tool), verb, self.caller, Some(&task.owner));
         match verdict {
             // `four_eyes` is in the row, so it applies even if the tool and its rules no longer exist.
-            Verdict::May
-                if deed == TaskOperation::Answer
+            Verdict::Allowed
+                if operation == TaskOperation::Answer
                     && task.terms.four_eyes
                     && task.owner == self.caller.owner =>
             {
                 Err(four_eyes())
             }
-            Verdict::May => Ok(()),
-            Verdict::Own => Err(four_eyes()),
-            Verdict::Lacks(scopes) => {
-                Err(format!("you may not {what} without the scope {:?}", listed(&scopes)))
+            Verdict::Allowed => Ok(()),
+            Verdict::OwnerExcluded => Err(four_eyes()),
+            Verdict::MissingScopes(scopes) => {
+                Err(format!("you may not {action} without the scope {:?}", join_scopes(&scopes)))
             }
-            Verdict::MayNot => Err(format!("you may look at this task, and not {what}: others may")),
+            Verdict::Denied => Err(format!("you may look at this task, and not {action}: others may")),
         }
     }
 }
@@ -100,15 +101,15 @@ fn four_eyes() -> String {
 /// Returns true if this caller may give the consent that their own call needs. Otherwise another person is
 /// asked, in a task.
 pub fn may_consent(caller: &Principal, tool: &Tool) -> bool {
-    may(&tool.access, Verb::Answer, caller, Some(&caller.owner)) == Verdict::May
+    evaluate(&tool.access, Verb::Answer, caller, Some(&caller.owner)) == Verdict::Allowed
 }
 
 /// Authorization of a call.
-pub enum Callable<'a> {
+pub enum CallAuthorization<'a> {
     /// The tool to call.
-    Yes(&'a Arc<Tool>),
+    Allowed(&'a Arc<Tool>),
     /// The caller lacks these scopes.
-    Lacks(BTreeSet<String>),
+    MissingScopes(BTreeSet<String>),
     /// The tool does not exist, or this caller may not call it. The caller must not learn which.
     Unknown,
 }
@@ -120,29 +121,30 @@ impl<'a> Permit<'a> {
     }
 
     /// Looks up the tool that this caller wants to call.
-    pub fn callable<'c>(&self, catalog: &'c Catalog, name: &str) -> Callable<'c> {
-        let Some(tool) = catalog.get(name) else { return Callable::Unknown };
-        match may(&tool.access, Verb::Call, self.caller, None) {
-            Verdict::May => Callable::Yes(tool),
-            Verdict::Lacks(scopes) => Callable::Lacks(scopes),
-            Verdict::Own | Verdict::MayNot => Callable::Unknown,
+    pub fn authorize_call<'c>(&self, catalog: &'c Catalog, name: &str) -> CallAuthorization<'c> {
+        let Some(tool) = catalog.get(name) else { return CallAuthorization::Unknown };
+        match evaluate(&tool.access, Verb::Call, self.caller, None) {
+            Verdict::Allowed => CallAuthorization::Allowed(tool),
+            Verdict::MissingScopes(scopes) => CallAuthorization::MissingScopes(scopes),
+            Verdict::OwnerExcluded | Verdict::Denied => CallAuthorization::Unknown,
         }
     }
 
     /// Returns true if this caller may call the tool.
     pub fn may_call(&self, tool: &Tool) -> bool {
-        may(&tool.access, Verb::Call, self.caller, None) == Verdict::May
+        evaluate(&tool.access, Verb::Call, self.caller, None) == Verdict::Allowed
     }
 
     /// Returns true if this caller may read a resource. A fixed resource must belong to no tool, or to at
     /// least one tool that they may call. For a template, they must be able to call each tool that supplies
     /// the values of a parameter.
-    pub fn may_read(&self, catalog: &Catalog, readable: Readable<'_>) -> bool {
+    pub fn may_read(&self, catalog: &Catalog, readable: ReadableResource<'_>) -> bool {
         match readable {
-            Readable::One(resource) => {
-                resource.tools.is_empty() || resource.tools.iter().any(|name| self.knows(catalog, name))
+            ReadableResource::Fixed(resource) => {
+                resource.tools.is_empty()
+                    || resource.tools.iter().any(|name| self.may_call_named(catalog, name))
             }
-            Readable::Any(template) => self.may_fill(catalog, &template.parameters),
+            ReadableResource::Template(template) => self.may_complete(catalog, &template.parameters),
         }
     }
 
@@ -154,33 +156,36 @@ impl<'a> Permit<'a> {
     /// Returns true if this caller may see a prompt: they may call each tool that supplies the values of one
     /// of its arguments.
     pub fn may_prompt(&self, catalog: &Catalog, prompt: &Prompt) -> bool {
-        self.may_fill(catalog, &prompt.arguments)
+        self.may_complete(catalog, &prompt.arguments)
     }
 
     /// Returns true if the caller may call each tool whose parameter supplies the values of an argument.
-    fn may_fill(&self, catalog: &Catalog, arguments: &[Argument]) -> bool {
-        arguments.iter().filter_map(|argument| argument.tool.as_deref()).all(|name| self.knows(catalog, name))
+    fn may_complete(&self, catalog: &Catalog, arguments: &[Argument]) -> bool {
+        arguments
+            .iter()
+            .filter_map(|argument| argument.tool.as_deref())
+            .all(|name| self.may_call_named(catalog, name))
     }
 
-    fn knows(&self, catalog: &Catalog, tool: &str) -> bool {
-        matches!(self.callable(catalog, tool), Callable::Yes(_))
+    fn may_call_named(&self, catalog: &Catalog, tool: &str) -> bool {
+        matches!(self.authorize_call(catalog, tool), CallAuthorization::Allowed(_))
     }
 }
 
 /// Returns the scopes that a tool call requires, if missing scopes are the only obstacle. They include those
 /// that the caller already has: a new token must not lose any.
-pub fn lacking(bridge: &Bridge, caller: &Principal, request: &Request) -> Option<Vec<String>> {
+pub fn missing_scopes(bridge: &Bridge, caller: &Principal, request: &Request) -> Option<Vec<String>> {
     if request.method != "tools/call" {
         return None;
     }
     let name = request.params["name"].as_str()?;
-    match Permit::of(caller).callable(&bridge.catalog(), name) {
-        Callable::Lacks(lacking) => {
+    match Permit::of(caller).authorize_call(&bridge.catalog(), name) {
+        CallAuthorization::MissingScopes(missing) => {
             let catalog = bridge.catalog();
-            let who = catalog.get(name).and_then(|tool| tool.access.call.who.as_ref());
-            Some(who.map_or(lacking, |who| who.scopes.clone()).into_iter().collect())
+            let required = catalog.get(name).and_then(|tool| tool.access.call.conditions.as_ref());
+            Some(required.map_or(missing, |required| required.scopes.clone()).into_iter().collect())
         }
-        Callable::Yes(_) | Callable::Unknown => None,
+        CallAuthorization::Allowed(_) | CallAuthorization::Unknown => None,
     }
 }
 
@@ -188,30 +193,31 @@ pub fn lacking(bridge: &Bridge, caller: &Principal, request: &Request) -> Option
 ///
 /// # Errors
 /// The error to answer with, if the tool does not exist for this caller or needs more scopes.
-pub fn called<'c>(
+pub fn authorized_tool<'c>(
     bridge: &Bridge,
     caller: &Principal,
     catalog: &'c Catalog,
     name: &str,
 ) -> Result<&'c Arc<Tool>, Error> {
-    let callable = Permit::of(caller).callable(catalog, name);
+    let authorization = Permit::of(caller).authorize_call(catalog, name);
     // A call of a tool that does not exist is only a mistake, and is not recorded.
-    if !matches!(callable, Callable::Yes(_)) && catalog.get(name).is_some() {
-        bridge.audit.denied(Some(name), "no rule lets them call it");
+    if !matches!(authorization, CallAuthorization::Allowed(_)) && catalog.get(name).is_some() {
+        bridge.audit.call_denied(Some(name), "no rule lets them call it");
     }
-    match callable {
-        Callable::Yes(tool) => Ok(tool),
-        Callable::Lacks(scopes) => {
-            let words = format!("{name:?} needs what you were not granted: the scope {:?}", listed(&scopes));
-            Err(Error::new(FORBIDDEN, words))
+    match authorization {
+        CallAuthorization::Allowed(tool) => Ok(tool),
+        CallAuthorization::MissingScopes(scopes) => {
+            let message =
+                format!("{name:?} needs what you were not granted: the scope {:?}", join_scopes(&scopes));
+            Err(Error::new(FORBIDDEN, message))
         }
-        Callable::Unknown => {
+        CallAuthorization::Unknown => {
             Err(params::invalid(format!("Unknown tool: {name:?}. tools/list has the tools there are.")))
         }
     }
 }
 
 /// Returns scopes separated by spaces, as in a header (RFC 6750, section 3).
-fn listed(scopes: &BTreeSet<String>) -> String {
+fn join_scopes(scopes: &BTreeSet<String>) -> String {
     scopes.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
 }

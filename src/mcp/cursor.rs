@@ -25,8 +25,8 @@ pub fn seal<T: Serialize>(seal: &Seal, list: &str, owner: &Owner, at: T) -> Stri
 
 /// Returns the position of a cursor, or `None` if it does not belong to this list and this owner.
 pub fn open<T: DeserializeOwned>(seal: &Seal, list: &str, owner: &Owner, cursor: &str) -> Option<T> {
-    let place: SealedCursor<T> = seal.open(Purpose::Cursor, cursor)?;
-    (place.list == list && place.owner.as_ref() == Some(owner)).then_some(place.at)
+    let payload: SealedCursor<T> = seal.open(Purpose::Cursor, cursor)?;
+    (payload.list == list && payload.owner.as_ref() == Some(owner)).then_some(payload.at)
 }
 
 /// Returns the cursor for a position in `list` that all callers can use.
@@ -36,17 +36,17 @@ pub fn seal_for_all<T: Serialize>(seal: &Seal, list: &str, at: T) -> String {
 
 /// Returns the position of such a cursor, or `None` if it does not belong to this list.
 pub fn open_for_all<T: DeserializeOwned>(seal: &Seal, list: &str, cursor: &str) -> Option<T> {
-    let place: SealedCursor<T> = seal.open(Purpose::Cursor, cursor)?;
-    (place.list == list && place.owner.is_none()).then_some(place.at)
+    let payload: SealedCursor<T> = seal.open(Purpose::Cursor, cursor)?;
+    (payload.list == list && payload.owner.is_none()).then_some(payload.at)
 }
 
 /// Returns the cursor for the tasks after this one in its owner's list.
-pub fn after(by: &Seal, list: &str, task: &Task) -> String {
-    seal(by, list, &task.owner, (task.created_at.as_millis(), task.id.as_str()))
+pub fn after(sealer: &Seal, list: &str, task: &Task) -> String {
+    seal(sealer, list, &task.owner, (task.created_at.as_millis(), task.id.as_str()))
 }
 
 /// Returns the position of a cursor in an owner's list of tasks.
-pub fn position(by: &Seal, list: &str, owner: &Owner, cursor: &str) -> Option<Position> {
-    let (millis, id): (i64, String) = open(by, list, owner, cursor)?;
+pub fn position(sealer: &Seal, list: &str, owner: &Owner, cursor: &str) -> Option<Position> {
+    let (millis, id): (i64, String) = open(sealer, list, owner, cursor)?;
     Some(Position { created_at: Timestamp::from_millis(millis), id: TaskId::from_wire(id) })
 }

@@ -58,19 +58,21 @@ pub struct VisibleStatus {
 
 /// Returns the status of a task for a client with these capabilities. If the client can answer none of the
 /// open questions, the state is `Working`, and the message contains the first question and who can answer it.
-pub fn standing(bridge: &Bridge, view: &View, client: ClientCapabilities) -> VisibleStatus {
+pub fn visible_status(bridge: &Bridge, view: &View, client: ClientCapabilities) -> VisibleStatus {
     let task = &view.task;
-    let is_asked = task.open_questions().any(|asked| client.can_ask(&asked.question.ask));
+    let can_answer = task.open_questions().any(|task_question| client.can_ask(&task_question.question.ask));
     match task.open_questions().next() {
-        Some(asked) if !is_asked && task.state == TaskState::InputRequired => {
-            let who = match client.missing(&asked.question.ask) {
+        Some(task_question) if !can_answer && task.state == TaskState::InputRequired => {
+            let explanation = match client.missing(&task_question.question.ask) {
                 Some(missing) if !client.barred => {
-                    let places = places(asked, for_models(bridge, task, asked));
-                    format!("this client cannot answer it (it has not declared {missing}). {places}")
+                    let options =
+                        answer_options(task_question, is_answerable_by_model(bridge, task, task_question));
+                    format!("this client cannot answer it (it has not declared {missing}). {options}")
                 }
                 _ => "it is not yours to answer, but somebody else's".to_owned(),
             };
-            let message = format!("waiting for an answer to {:?}: {who}", asked.question.message);
+            let message =
+                format!("waiting for an answer to {:?}: {explanation}", task_question.question.message);
             VisibleStatus { state: TaskState::Working, message: Some(message) }
         }
         _ => VisibleStatus { state: task.state, message: view.status_message() },
@@ -78,8 +80,8 @@ pub fn standing(bridge: &Bridge, view: &View, client: ClientCapabilities) -> Vis
 }
 
 /// Returns where a question can be answered.
-fn places(asked: &TaskQuestion, by_model: bool) -> String {
-    let (who, able) = match &asked.question.ask {
+fn answer_options(task_question: &TaskQuestion, by_model: bool) -> String {
+    let (answerer, ability) = match &task_question.question.ask {
         Ask::Form(_) => ("A person can answer it", "shows forms (elicitation)"),
         Ask::Url(_) => ("A person can answer it", "sends its user to pages (elicitation.url)"),
         Ask::Sampling(_) => ("It can be answered", "lends its model (sampling)"),
@@ -87,36 +89,40 @@ fn places(asked: &TaskQuestion, by_model: bool) -> String {
     };
     let model = if by_model { "Answer it with task_answer. " } else { "" };
     // The engine does not know a question that comes before the start.
-    let engine = if asked.asker == QuestionSource::Job { ", or in the engine itself" } else { "" };
-    format!("{model}{who} in any client of the same owner that {able}{engine}")
+    let engine = if task_question.asker == QuestionSource::Job { ", or in the engine itself" } else { "" };
+    format!("{model}{answerer} in any client of the same owner that {ability}{engine}")
 }
 
 /// Returns the handle of a task, for a client with these capabilities. Its status is `input_required` also if
 /// a model may answer a question.
 pub fn handle<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabilities) -> Handle<'a> {
     let task = &view.task;
-    let standing = standing(bridge, view, client);
+    let status = visible_status(bridge, view, client);
     let questions: Vec<_> = task
         .open_questions()
-        .filter(|asked| for_models(bridge, task, asked) && !client.barred)
-        .filter_map(|asked| {
-            let schema = asked.question.ask.form()?;
-            Some(OpenQuestion { question: &asked.key, message: &asked.question.message, schema })
+        .filter(|task_question| is_answerable_by_model(bridge, task, task_question) && !client.barred)
+        .filter_map(|task_question| {
+            let schema = task_question.question.ask.form()?;
+            Some(OpenQuestion {
+                question: &task_question.key,
+                message: &task_question.question.message,
+                schema,
+            })
         })
         .collect();
-    let state = if questions.is_empty() { standing.state } else { TaskState::InputRequired };
+    let state = if questions.is_empty() { status.state } else { TaskState::InputRequired };
     Handle {
         task_id: &task.id,
-        status: word(state),
-        status_message: standing.message,
+        status: status_word(state),
+        status_message: status.message,
         progress: task.progress,
-        poll_after_seconds: (!task.has_ended()).then(|| seconds_up(view.poll_interval)),
+        poll_after_seconds: (!task.has_ended()).then(|| ceil_seconds(view.poll_interval)),
         questions,
     }
 }
 
 /// Returns the word for a state.
-pub fn word(state: TaskState) -> &'static str {
+pub fn status_word(state: TaskState) -> &'static str {
     match state {
         TaskState::Working => "working",
         TaskState::InputRequired => "input_required",
@@ -135,13 +141,13 @@ pub fn next_step(handle: &Handle<'_>, task: &Task, companions: bool) -> String {
         line.push_str(&format!(": {message}"));
     }
     line.push_str(". ");
-    line.extend(referred(task).map(|about| format!("{about} ")));
+    line.extend(describe_references(task).map(|sentence| format!("{sentence} ")));
     if !companions {
         line.push_str("It goes on in the background, and its result is kept under that task id.");
-    } else if let Some(asked) = handle.questions.first() {
+    } else if let Some(question) = handle.questions.first() {
         line.push_str(&format!(
             "Answer question {:?} with {} and then call {} with this task_id for the result.",
-            asked.question,
+            question.question,
             Companion::Answer.name(),
             Companion::Wait.name()
         ));
@@ -156,13 +162,13 @@ pub fn next_step(handle: &Handle<'_>, task: &Task, companions: bool) -> String {
 }
 
 /// Returns the line about the tasks that the call referred to; `None` if it referred to none.
-pub fn referred(task: &Task) -> Option<String> {
+pub fn describe_references(task: &Task) -> Option<String> {
     let ids: Vec<&str> = task.refers_to.iter().map(TaskId::as_str).collect();
     (!ids.is_empty()).then(|| format!("It refers to task {}.", ids.join(" and task ")))
 }
 
 /// Returns the line for a call that was attached to the task of an equal call.
-pub fn attached(task: &Task) -> String {
+pub fn describe_attachment(task: &Task) -> String {
     format!(
         "An equal call to {} had started task {} and went away before it was answered: this answer is of that task, and \
          nothing was started a second time.",
@@ -193,22 +199,25 @@ pub fn output_schema(declared: &Value, support: TaskSupport) -> Value {
     if declared_type != Some("object") {
         forms.push((declared, true));
     }
-    let alone = support == TaskSupport::Required && forms.len() == 1;
-    let mut written: Vec<Value> = Vec::new();
-    for (form, (schema, wrapped)) in forms.into_iter().enumerate() {
-        let place = if alone { String::new() } else { format!("/anyOf/{form}") };
-        written.push(if wrapped {
-            let inner = moved(schema, &format!("{place}/properties/result"));
+    let is_single = support == TaskSupport::Required && forms.len() == 1;
+    let mut alternatives: Vec<Value> = Vec::new();
+    for (index, (schema, wrapped)) in forms.into_iter().enumerate() {
+        let pointer = if is_single { String::new() } else { format!("/anyOf/{index}") };
+        alternatives.push(if wrapped {
+            let inner = relocate(schema, &format!("{pointer}/properties/result"));
             json!({"type": "object", "properties": {"result": inner}, "required": ["result"]})
         } else {
-            moved(schema, &place)
+            relocate(schema, &pointer)
         });
     }
     if support != TaskSupport::Required {
-        written.push(handle_schema());
+        alternatives.push(handle_schema());
     }
-    let mut published =
-        if alone { written.swap_remove(0) } else { json!({"type": "object", "anyOf": written}) };
+    let mut published = if is_single {
+        alternatives.swap_remove(0)
+    } else {
+        json!({"type": "object", "anyOf": alternatives})
+    };
     if let Some(dialect) = declared.get("$schema") {
         published["$schema"] = dialect.clone();
     }
@@ -239,12 +248,12 @@ pub fn handle_schema() -> Value {
 
 /// Moves a schema from the root of its document to `place`, without its `$schema`. Its references into itself
 /// are adjusted, unless it has an `$id`.
-fn moved(schema: &Value, place: &str) -> Value {
+fn relocate(schema: &Value, pointer: &str) -> Value {
     let mut schema = schema.clone();
     if let Some(root) = schema.as_object_mut() {
         root.remove("$schema");
-        if !place.is_empty() && !root.contains_key("$id") {
-            point_at(root, place);
+        if !pointer.is_empty() && !root.contains_key("$id") {
+            rewrite_refs(root, pointer);
         }
     }
     schema
@@ -254,21 +263,29 @@ fn moved(schema: &Value, place: &str) -> Value {
 const NAMED_SCHEMAS: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
-fn point_at(schema: &mut Map<String, Value>, place: &str) {
+fn rewrite_refs(schema: &mut Map<String, Value>, pointer: &str) {
     for (key, value) in schema {
         match value {
             // These contain values, which are not schemas.
             _ if matches!(key.as_str(), "const" | "enum" | "default" | "examples") => {}
             // These map names to schemas; the names are not keywords.
-            Value::Object(named) if NAMED_SCHEMAS.contains(&key.as_str()) => {
-                named.values_mut().filter_map(Value::as_object_mut).for_each(|inner| point_at(inner, place));
+            Value::Object(schemas) if NAMED_SCHEMAS.contains(&key.as_str()) => {
+                schemas
+                    .values_mut()
+                    .filter_map(Value::as_object_mut)
+                    .for_each(|inner| rewrite_refs(inner, pointer));
             }
-            Value::String(to) if key == "$ref" && (to == "#" || to.starts_with("#/")) => {
-                to.insert_str(1, place);
+            Value::String(reference)
+                if key == "$ref" && (reference == "#" || reference.starts_with("#/")) =>
+            {
+                reference.insert_str(1, pointer);
             }
-            Value::Object(inner) => point_at(inner, place),
+            Value::Object(inner) => rewrite_refs(inner, pointer),
             Value::Array(items) => {
-                items.iter_mut().filter_map(Value::as_object_mut).for_each(|inner| point_at(inner, place));
+                items
+                    .iter_mut()
+                    .filter_map(Value::as_object_mut)
+                    .for_each(|inner| rewrite_refs(inner, pointer));
             }
             _ => {}
         }
@@ -277,13 +294,13 @@ fn point_at(schema: &mut Map<String, Value>, place: &str) {
 
 /// Returns true if a model may answer this question: the tool allows it, the job asks it, and it asks for a
 /// form. Only a person may give consent before a start.
-pub fn for_models(bridge: &Bridge, task: &Task, asked: &TaskQuestion) -> bool {
-    asked.asker == QuestionSource::Job
-        && asked.question.ask.form().is_some()
+pub fn is_answerable_by_model(bridge: &Bridge, task: &Task, task_question: &TaskQuestion) -> bool {
+    task_question.asker == QuestionSource::Job
+        && task_question.question.ask.form().is_some()
         && bridge.catalog().get(&task.tool).is_some_and(|tool| tool.answer_by_model)
 }
 
-fn seconds_up(duration: std::time::Duration) -> u64 {
+fn ceil_seconds(duration: std::time::Duration) -> u64 {
     duration.as_millis().div_ceil(1000).max(1).try_into().unwrap_or(u64::MAX)
 }
 
@@ -336,9 +353,9 @@ mod tests {
             "$defs": {"n": {"type": "integer"}}
         });
         let schema = output_schema(&declared, TaskSupport::Optional);
-        let moved = &schema["anyOf"][0]["properties"];
-        assert_eq!(moved["other"], declared["properties"]["other"]);
-        assert_eq!(moved["default"]["$ref"], "#/anyOf/0/$defs/n");
+        let properties = &schema["anyOf"][0]["properties"];
+        assert_eq!(properties["other"], declared["properties"]["other"]);
+        assert_eq!(properties["default"]["$ref"], "#/anyOf/0/$defs/n");
     }
 
     /// The published schema describes the `result` member that such values get.

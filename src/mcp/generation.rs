@@ -28,29 +28,29 @@ impl Generation {
     /// headers. `in_session` is whether the message names a session, or, where a connection has one session,
     /// whether that has begun.
     pub fn of(method: &str, params: &Value, header: Option<&str>, in_session: bool) -> Self {
-        let says_so = params.get("_meta").and_then(|meta| meta.get(VERSION)).is_some();
-        let is_spoken = |version: &str| Revision::parse(version).is_some();
-        let by_header = header.is_some_and(|version| version == MODERN || !is_spoken(version));
+        let names_revision = params.get("_meta").and_then(|meta| meta.get(VERSION)).is_some();
+        let has_sessions = |version: &str| Revision::parse(version).is_some();
+        let header_is_stateless = header.is_some_and(|version| version == MODERN || !has_sessions(version));
         match method {
-            _ if says_so => Self::Stateless,
+            _ if names_revision => Self::Stateless,
             // `initialize` may name any version: the revision is then negotiated.
             "initialize" => Self::Sessions,
             _ if in_session => Self::Sessions,
             // A probe without metadata gets an error that names the missing part.
             "server/discover" => Self::Stateless,
-            _ if by_header => Self::Stateless,
+            _ if header_is_stateless => Self::Stateless,
             _ => Self::Sessions,
         }
     }
 }
 
 /// Returns why a request of a session is not allowed in a batch, or `None` if it is.
-pub fn bars_batch(method: &str, params: &Value) -> Option<&'static str> {
+pub fn batch_refusal(method: &str, params: &Value) -> Option<&'static str> {
     if method == "initialize" {
         return Some("initialize must not be in a batch: send it by itself");
     }
-    let other = Generation::of(method, params, None, true) == Generation::Stateless;
-    other.then_some("a request of a revision without batches must not be in one: send it by itself")
+    let is_stateless = Generation::of(method, params, None, true) == Generation::Stateless;
+    is_stateless.then_some("a request of a revision without batches must not be in one: send it by itself")
 }
 
 /// A revision of the protocol that begins with `initialize`. The three share their wire types. An older one
@@ -80,8 +80,8 @@ impl Revision {
 
     /// Returns the revision for the answer of `initialize`: the requested one if it is one of these,
     /// otherwise the newest of these.
-    pub fn negotiate(asked: &str) -> Self {
-        Self::parse(asked).unwrap_or(Self::ALL[0])
+    pub fn negotiate(requested: &str) -> Self {
+        Self::parse(requested).unwrap_or(Self::ALL[0])
     }
 
     /// Returns its name.
@@ -94,7 +94,7 @@ impl Revision {
     }
 
     /// Returns true if clients of this revision accept an event without data. Older ones try to parse it.
-    pub fn primes_streams(self) -> bool {
+    pub fn accepts_empty_events(self) -> bool {
         self >= Self::V2025_11_25
     }
 
@@ -113,14 +113,14 @@ impl Revision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResponseOutcome {
     /// It was accepted. That includes an error response to a question, which can stay open.
-    Taken,
+    Accepted,
     /// The question is closed already, or its task is gone or not visible to the caller. The response changes
     /// nothing.
     Late,
     /// The answer was rejected for this reason; the question stays open.
-    NotTaken(String),
+    Rejected(String),
     /// This server never sent a request with this id.
     Unknown,
     /// The response could not be stored, because the store failed. The client can send it again.
-    Lost,
+    NotStored,
 }

@@ -15,10 +15,10 @@ use super::jsonrpc::Id;
 use crate::tasks::streams::Streams;
 
 /// How many streams of cancelled requests are remembered.
-const CANCELLED: usize = 1024;
+const MAX_CANCELLED: usize = 1024;
 
 /// Maximum clock difference of two processes that use the store's time.
-const APART: Duration = Duration::from_secs(2);
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(2);
 
 /// The registry. Cheap to clone.
 #[derive(Clone, Default)]
@@ -28,7 +28,7 @@ pub(super) struct InFlight {
 
 #[derive(Default)]
 struct State {
-    sessions: HashMap<String, Entry>,
+    sessions: HashMap<String, SessionEntry>,
     /// Names of streams. Some clients resume the stream of a request that they cancelled; these get the
     /// answer that it has ended.
     cancelled: VecDeque<String>,
@@ -37,19 +37,19 @@ struct State {
 
 /// A session with something open.
 #[derive(Default)]
-struct Entry {
-    over: CancellationToken,
-    waits: HashMap<Id, Wait>,
+struct SessionEntry {
+    cancel_token: CancellationToken,
+    requests: HashMap<Id, PendingRequest>,
     streams: HashMap<String, Stream>,
     /// Number of guards of this entry.
-    open: usize,
+    guards: usize,
 }
 
 /// A request in flight.
-struct Wait {
+struct PendingRequest {
     serial: u64,
     since: Timestamp,
-    over: CancellationToken,
+    cancel_token: CancellationToken,
 }
 
 /// A named stream.
@@ -59,16 +59,16 @@ struct Stream {
     /// POST opened the stream, or the store cannot be shared.
     n: u64,
     /// Cancelled when the stream is resumed on another connection.
-    taken_up: CancellationToken,
+    resumed: CancellationToken,
 }
 
 /// Parameters of [`InFlight::open`].
 #[derive(Clone, Copy)]
-pub(super) struct Opening<'a> {
+pub(super) struct OpenParams<'a> {
     /// The session.
     pub(super) session: &'a str,
     /// The request in flight, if there is one.
-    pub(super) waits_for: Option<&'a Id>,
+    pub(super) request_id: Option<&'a Id>,
     /// The name and the number of its stream, if it already has them.
     pub(super) stream: Option<(&'a str, u64)>,
     /// The current time.
@@ -77,53 +77,63 @@ pub(super) struct Opening<'a> {
 
 /// Guard of something open. Dropping it closes it.
 pub(super) struct InFlightGuard {
-    live: InFlight,
+    registry: InFlight,
     session: String,
     serial: u64,
-    waits_for: Option<Id>,
+    request_id: Option<Id>,
     stream: Option<String>,
-    over: CancellationToken,
-    taken_up: CancellationToken,
+    cancel_token: CancellationToken,
+    resumed: CancellationToken,
 }
 
 /// Why something must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CloseReason {
     /// The request was cancelled, or the session has ended.
-    Unwanted,
+    Cancelled,
     /// The client has resumed the stream on another connection.
-    TakenUp,
+    Resumed,
 }
 
 impl InFlight {
     /// Opens something in a session: a request in flight, or a listening stream. `stream` is set if the
     /// stream has a name from the start. An earlier connection of the same stream is then closed.
-    pub(super) fn open(&self, opening: Opening<'_>) -> InFlightGuard {
-        let Opening { session, waits_for, stream, now } = opening;
+    pub(super) fn open(&self, params: OpenParams<'_>) -> InFlightGuard {
+        let OpenParams { session, request_id, stream, now } = params;
         let mut state = self.state.lock();
         state.serial += 1;
         let serial = state.serial;
         let entry = state.sessions.entry(session.to_owned()).or_default();
-        entry.open += 1;
-        let (over, taken_up) = (entry.over.child_token(), CancellationToken::new());
-        if let Some(id) = waits_for {
-            entry.waits.insert(id.clone(), Wait { serial, since: now, over: over.clone() });
+        entry.guards += 1;
+        let (cancel_token, resumed) = (entry.cancel_token.child_token(), CancellationToken::new());
+        if let Some(id) = request_id {
+            entry.requests.insert(
+                id.clone(),
+                PendingRequest { serial, since: now, cancel_token: cancel_token.clone() },
+            );
         }
         drop(state);
-        let (session, waits_for) = (session.to_owned(), waits_for.cloned());
-        let mut open =
-            InFlightGuard { live: self.clone(), session, serial, waits_for, stream: None, over, taken_up };
+        let (session, request_id) = (session.to_owned(), request_id.cloned());
+        let mut guard = InFlightGuard {
+            registry: self.clone(),
+            session,
+            serial,
+            request_id,
+            stream: None,
+            cancel_token,
+            resumed,
+        };
         if let Some((stream, n)) = stream {
-            open.name_as(stream, n);
+            guard.name_as(stream, n);
         }
-        open
+        guard
     }
 
     /// Cancels this request, if it is in flight. Of two with this id, it cancels the later.
     pub(super) fn cancel(&self, session: &str, id: &Id) {
         let mut state = self.state.lock();
-        if let Some(wait) = state.sessions.get_mut(session).and_then(|entry| entry.waits.remove(id)) {
-            wait.over.cancel();
+        if let Some(request) = state.sessions.get_mut(session).and_then(|entry| entry.requests.remove(id)) {
+            request.cancel_token.cancel();
         }
     }
 
@@ -139,22 +149,22 @@ impl InFlight {
 
     /// Applies what the session's row contains: ends the requests that were cancelled, and the connections
     /// whose stream a later connection has resumed.
-    pub(super) fn apply_remote_changes(&self, session: &str, said: &Streams) {
+    pub(super) fn apply_remote_changes(&self, session: &str, changes: &Streams) {
         let mut state = self.state.lock();
         let Some(entry) = state.sessions.get_mut(session) else { return };
-        for (request, at) in said.cancelled() {
+        for (request, at) in changes.cancelled() {
             let Ok(id) = serde_json::from_str::<Id>(request) else { continue };
             // A cancellation only applies to a request from before it (within the clock difference): a client
             // may use an id again.
-            if entry.waits.get(&id).is_some_and(|wait| wait.since <= at + APART)
-                && let Some(wait) = entry.waits.remove(&id)
+            if entry.requests.get(&id).is_some_and(|pending| pending.since <= at + MAX_CLOCK_SKEW)
+                && let Some(pending) = entry.requests.remove(&id)
             {
-                wait.over.cancel();
+                pending.cancel_token.cancel();
             }
         }
-        for (stream, n) in said.taken_up() {
+        for (stream, n) in changes.resumed_streams() {
             if let Some(stream) = entry.streams.get(stream).filter(|stream| stream.n < n) {
-                stream.taken_up.cancel();
+                stream.resumed.cancel();
             }
         }
     }
@@ -162,7 +172,7 @@ impl InFlight {
     /// Records that the request of this stream was cancelled.
     pub(super) fn note_cancelled(&self, stream: &str) {
         let mut state = self.state.lock();
-        if state.cancelled.len() == CANCELLED {
+        if state.cancelled.len() == MAX_CANCELLED {
             state.cancelled.pop_front();
         }
         state.cancelled.push_back(stream.to_owned());
@@ -176,7 +186,7 @@ impl InFlight {
     /// Ends everything that is open in a session.
     pub(super) fn end(&self, session: &str) {
         if let Some(entry) = self.state.lock().sessions.get(session) {
-            entry.over.cancel();
+            entry.cancel_token.cancel();
         }
     }
 }
@@ -189,42 +199,42 @@ impl InFlightGuard {
 
     fn name_as(&mut self, stream: &str, n: u64) {
         self.stream = Some(stream.to_owned());
-        let mut state = self.live.state.lock();
+        let mut state = self.registry.state.lock();
         let Some(entry) = state.sessions.get_mut(&self.session) else { return };
-        let named = Stream { serial: self.serial, n, taken_up: self.taken_up.clone() };
-        if let Some(earlier) = entry.streams.insert(stream.to_owned(), named) {
-            earlier.taken_up.cancel();
+        let new_stream = Stream { serial: self.serial, n, resumed: self.resumed.clone() };
+        if let Some(earlier) = entry.streams.insert(stream.to_owned(), new_stream) {
+            earlier.resumed.cancel();
         }
     }
 
     /// Waits until it must be closed.
-    pub(super) async fn over(&self) -> CloseReason {
+    pub(super) async fn closed(&self) -> CloseReason {
         tokio::select! {
             biased;
-            () = self.over.cancelled() => CloseReason::Unwanted,
-            () = self.taken_up.cancelled() => CloseReason::TakenUp,
+            () = self.cancel_token.cancelled() => CloseReason::Cancelled,
+            () = self.resumed.cancelled() => CloseReason::Resumed,
         }
     }
 }
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        let mut state = self.live.state.lock();
+        let mut state = self.registry.state.lock();
         let Some(entry) = state.sessions.get_mut(&self.session) else { return };
-        entry.open -= 1;
-        if entry.open == 0 {
+        entry.guards -= 1;
+        if entry.guards == 0 {
             state.sessions.remove(&self.session);
             return;
         }
         // Of two requests with one id only the later can be cancelled, and a name belongs to its latest
         // stream.
-        if let Some(id) = &self.waits_for
-            && entry.waits.get(id).is_some_and(|wait| wait.serial == self.serial)
+        if let Some(id) = &self.request_id
+            && entry.requests.get(id).is_some_and(|request| request.serial == self.serial)
         {
-            entry.waits.remove(id);
+            entry.requests.remove(id);
         }
         if let Some(stream) = &self.stream
-            && entry.streams.get(stream).is_some_and(|named| named.serial == self.serial)
+            && entry.streams.get(stream).is_some_and(|current| current.serial == self.serial)
         {
             entry.streams.remove(stream);
         }
@@ -236,109 +246,118 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::tasks::streams::StreamNote;
+    use crate::tasks::streams::StreamEvent;
 
-    fn open(live: &InFlight, session: &str, waits_for: Option<&Id>, stream: Option<&str>) -> InFlightGuard {
+    fn open(
+        registry: &InFlight,
+        session: &str,
+        request_id: Option<&Id>,
+        stream: Option<&str>,
+    ) -> InFlightGuard {
         let stream = stream.map(|stream| (stream, 10_001));
-        live.open(Opening { session, waits_for, stream, now: Timestamp::from_millis(10_000) })
+        registry.open(OpenParams { session, request_id, stream, now: Timestamp::from_millis(10_000) })
     }
 
-    fn is_over(open: &InFlightGuard) -> bool {
-        open.over().now_or_never() == Some(CloseReason::Unwanted)
+    fn is_cancelled(guard: &InFlightGuard) -> bool {
+        guard.closed().now_or_never() == Some(CloseReason::Cancelled)
     }
 
     /// A stream that is resumed by its name ends the connection that served it.
     #[test]
     fn resumed_stream_ends_previous_one() {
-        let live = InFlight::default();
-        let mut first = open(&live, "a", None, None);
+        let registry = InFlight::default();
+        let mut first = open(&registry, "a", None, None);
         first.name("s");
-        let other = open(&live, "a", None, Some("t"));
-        assert_eq!(first.over().now_or_never(), None);
-        let second = open(&live, "a", None, Some("s"));
-        assert_eq!(first.over().now_or_never(), Some(CloseReason::TakenUp));
-        assert_eq!((second.over().now_or_never(), other.over().now_or_never()), (None, None));
+        let other = open(&registry, "a", None, Some("t"));
+        assert_eq!(first.closed().now_or_never(), None);
+        let second = open(&registry, "a", None, Some("s"));
+        assert_eq!(first.closed().now_or_never(), Some(CloseReason::Resumed));
+        assert_eq!((second.closed().now_or_never(), other.closed().now_or_never()), (None, None));
         drop(first);
-        let third = open(&live, "a", None, Some("s"));
+        let third = open(&registry, "a", None, Some("s"));
         assert_eq!(
-            second.over().now_or_never(),
-            Some(CloseReason::TakenUp),
+            second.closed().now_or_never(),
+            Some(CloseReason::Resumed),
             "the name is the second's still"
         );
-        live.end("a");
-        assert!(is_over(&third) && is_over(&other));
+        registry.end("a");
+        assert!(is_cancelled(&third) && is_cancelled(&other));
     }
 
     /// A cancelled request id ends the wait of that session only.
     #[test]
     fn cancel_ends_only_own_session() {
-        let live = InFlight::default();
+        let registry = InFlight::default();
         let id = Id::Integer(1);
-        let (mine, theirs) = (open(&live, "a", Some(&id), None), open(&live, "b", Some(&id), None));
-        live.cancel("a", &Id::Text("1".to_owned()));
-        assert!(!is_over(&mine));
-        live.cancel("a", &id);
-        assert!(is_over(&mine) && !is_over(&theirs));
-        drop((mine, theirs));
-        assert!(live.state.lock().sessions.is_empty());
-        live.cancel("b", &id);
+        let (own, other) = (open(&registry, "a", Some(&id), None), open(&registry, "b", Some(&id), None));
+        registry.cancel("a", &Id::Text("1".to_owned()));
+        assert!(!is_cancelled(&own));
+        registry.cancel("a", &id);
+        assert!(is_cancelled(&own) && !is_cancelled(&other));
+        drop((own, other));
+        assert!(registry.state.lock().sessions.is_empty());
+        registry.cancel("b", &id);
     }
 
     /// Messages of other replicas end the named requests and streams, and not newer ones with the same id.
     #[test]
     fn cross_replica_messages_end_their_streams() {
-        let live = InFlight::default();
+        let registry = InFlight::default();
         let [one, two] = [1, 2].map(Id::Integer);
-        let (first, second) = (open(&live, "a", Some(&one), None), open(&live, "a", Some(&two), None));
-        let [taken, other] = ["s", "t"].map(|stream| open(&live, "a", None, Some(stream)));
-        let cancelled = |request: &str, at| StreamNote::Cancelled {
+        let (first, second) =
+            (open(&registry, "a", Some(&one), None), open(&registry, "a", Some(&two), None));
+        let [resumed, other] = ["s", "t"].map(|stream| open(&registry, "a", None, Some(stream)));
+        let cancelled = |request: &str, at| StreamEvent::Cancelled {
             request: request.to_owned(),
             at: Timestamp::from_millis(at),
         };
         // The second request has the id of an earlier one, which was cancelled long before.
-        let said = Streams::default().with(&cancelled("1", 10_001)).with(&cancelled("2", 1_000));
+        let changes = Streams::default().with(&cancelled("1", 10_001)).with(&cancelled("2", 1_000));
         let now = Timestamp::from_millis(10_001);
         let taken_up =
-            |stream: &str| StreamNote::Opened { taken_up: Some(stream.to_owned()), listens: None, now };
+            |stream: &str| StreamEvent::Opened { resumed: Some(stream.to_owned()), lease_until: None, now };
         // The other stream is the connection that resumed `t` itself.
-        let said = said.with(&taken_up("t")).with(&taken_up("s"));
-        live.apply_remote_changes("b", &said);
-        assert!(!is_over(&first) && live.has("a") && !live.has("b"));
-        live.apply_remote_changes("a", &said);
-        assert!(is_over(&first) && !is_over(&second) && !is_over(&other));
-        assert_eq!(taken.over().now_or_never(), Some(CloseReason::TakenUp));
+        let changes = changes.with(&taken_up("t")).with(&taken_up("s"));
+        registry.apply_remote_changes("b", &changes);
+        assert!(!is_cancelled(&first) && registry.has("a") && !registry.has("b"));
+        registry.apply_remote_changes("a", &changes);
+        assert!(is_cancelled(&first) && !is_cancelled(&second) && !is_cancelled(&other));
+        assert_eq!(resumed.closed().now_or_never(), Some(CloseReason::Resumed));
     }
 
     #[test]
     fn remembers_the_newest_cancelled_streams() {
-        let live = InFlight::default();
-        for stream in 0..=CANCELLED {
-            live.note_cancelled(&stream.to_string());
+        let registry = InFlight::default();
+        for stream in 0..=MAX_CANCELLED {
+            registry.note_cancelled(&stream.to_string());
         }
-        assert!(!live.was_cancelled("0") && live.was_cancelled("1") && live.was_cancelled("1024"));
+        assert!(
+            !registry.was_cancelled("0") && registry.was_cancelled("1") && registry.was_cancelled("1024")
+        );
     }
 
     /// Of two requests with one id, a cancellation ends the later one.
     #[test]
     fn cancel_reaches_later_duplicate_request() {
-        let live = InFlight::default();
+        let registry = InFlight::default();
         let id = Id::Text("x".to_owned());
-        let (first, second) = (open(&live, "a", Some(&id), None), open(&live, "a", Some(&id), None));
-        live.cancel("a", &id);
-        assert!(!is_over(&first) && is_over(&second));
-        let third = open(&live, "a", Some(&id), None);
+        let (first, second) = (open(&registry, "a", Some(&id), None), open(&registry, "a", Some(&id), None));
+        registry.cancel("a", &id);
+        assert!(!is_cancelled(&first) && is_cancelled(&second));
+        let third = open(&registry, "a", Some(&id), None);
         drop(first);
-        live.cancel("a", &id);
-        assert!(is_over(&third));
+        registry.cancel("a", &id);
+        assert!(is_cancelled(&third));
     }
 
     /// All open streams and requests of a session end with it.
     #[test]
     fn ended_session_closes_its_streams() {
-        let live = InFlight::default();
-        let (listens, waits) = (open(&live, "a", None, None), open(&live, "a", Some(&Id::Integer(1)), None));
-        let other = open(&live, "b", None, None);
-        live.end("a");
-        assert!(is_over(&listens) && is_over(&waits) && !is_over(&other));
+        let registry = InFlight::default();
+        let (stream, request) =
+            (open(&registry, "a", None, None), open(&registry, "a", Some(&Id::Integer(1)), None));
+        let other = open(&registry, "b", None, None);
+        registry.end("a");
+        assert!(is_cancelled(&stream) && is_cancelled(&request) && !is_cancelled(&other));
     }
 }

@@ -6,7 +6,7 @@ mod parse;
 mod payload;
 mod plain;
 
-pub use bounds::{Bounds, DEEPEST, Excess};
+pub use bounds::{Bounds, Excess, MAX_DEPTH};
 pub use parse::{Malformed, Message, parse};
 pub use payload::{Payload, SharedText, pieces};
 
@@ -107,8 +107,8 @@ struct Envelope<'a> {
     error: Option<&'a Error>,
 }
 
-fn value(of: &impl Serialize) -> Value {
-    serde_json::to_value(of).expect("ids and errors always serialize")
+fn value(source: &impl Serialize) -> Value {
+    serde_json::to_value(source).expect("ids and errors always serialize")
 }
 
 fn text(envelope: &Envelope<'_>) -> Vec<u8> {

@@ -62,11 +62,14 @@ impl Limits {
             && let Some(arguments) = request.params.get("arguments")
             && size(arguments) > self.max_argument_bytes
         {
-            let words = format!(
+            let detail = format!(
                 "the arguments are larger than the {} bytes that this server takes",
                 self.max_argument_bytes
             );
-            return Err(Malformed { id: Some(request.id.clone()), error: Error::new(INVALID_PARAMS, words) });
+            return Err(Malformed {
+                id: Some(request.id.clone()),
+                error: Error::new(INVALID_PARAMS, detail),
+            });
         }
         Ok(message)
     }
@@ -83,8 +86,8 @@ impl Limits {
 
 /// Returns the size of a value as compact JSON, in bytes.
 fn size(value: &Value) -> usize {
-    struct Counts(usize);
-    impl io::Write for Counts {
+    struct ByteCounter(usize);
+    impl io::Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0 += bytes.len();
             Ok(bytes.len())
@@ -93,10 +96,10 @@ fn size(value: &Value) -> usize {
             Ok(())
         }
     }
-    let mut counts = Counts(0);
+    let mut counter = ByteCounter(0);
     // Neither serialization nor the counter can fail.
-    let _ = serde_json::to_writer(&mut counts, value);
-    counts.0
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0
 }
 
 #[cfg(test)]
@@ -115,11 +118,11 @@ mod tests {
         for text in [fits.to_string(), padded] {
             assert!(limits.read(text.as_bytes()).is_ok(), "{text}");
         }
-        let refused =
+        let malformed =
             limits.read(call(json!({"a": "x".repeat(100 - 7)})).to_string().as_bytes()).unwrap_err();
-        assert_eq!((refused.id, refused.error.code), (Some(jsonrpc::Id::Integer(7)), INVALID_PARAMS));
+        assert_eq!((malformed.id, malformed.error.code), (Some(jsonrpc::Id::Integer(7)), INVALID_PARAMS));
         assert_eq!(
-            refused.error.message,
+            malformed.error.message,
             "the arguments are larger than the 100 bytes that this server takes"
         );
     }

@@ -25,7 +25,7 @@ pub(super) struct PageKey {
     /// For each tool of the catalog, whether the caller may call it; `None` if every caller may call all.
     pub(super) callable: Option<Vec<bool>>,
     /// Start of the page; `None` for the first.
-    pub(super) from: Option<ToolPosition>,
+    pub(super) start: Option<ToolPosition>,
 }
 
 /// A cached page.
@@ -84,16 +84,16 @@ mod tests {
     use super::*;
 
     fn key(revision: &'static str, callable: Option<Vec<bool>>) -> PageKey {
-        PageKey { revision, companions: vec![Companion::Wait], callable, from: None }
+        PageKey { revision, companions: vec![Companion::Wait], callable, start: None }
     }
 
     #[test]
     fn page_is_written_once_for_equals() {
-        let (cache, mut written) = (ListCache::default(), 0);
+        let (cache, mut writes) = (ListCache::default(), 0);
         let mut get = |key| {
             let write = || {
-                written += 1;
-                CachedPage { text: format!("{{\"n\":{written}}}").into(), next: None }
+                writes += 1;
+                CachedPage { text: format!("{{\"n\":{writes}}}").into(), next: None }
             };
             let page = cache.lock().get_or_write(key, write);
             String::from_utf8(page.text.to_vec()).unwrap()

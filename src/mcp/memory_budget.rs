@@ -22,22 +22,22 @@ pub(super) struct MemoryBudget(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    taken: HashMap<CallerKey, usize>,
-    in_all: usize,
+    reserved: HashMap<CallerKey, usize>,
+    total: usize,
 }
 
 /// The budget as one caller uses it.
 pub(super) struct CallerBudget {
-    pub(super) room: MemoryBudget,
-    pub(super) whose: CallerKey,
+    pub(super) budget: MemoryBudget,
+    pub(super) caller_key: CallerKey,
     /// The whole budget in bytes.
-    pub(super) most: usize,
+    pub(super) limit: usize,
 }
 
 /// A reservation of memory. Dropping it releases the memory.
 pub(super) struct MemoryReservation {
-    room: MemoryBudget,
-    whose: CallerKey,
+    budget: MemoryBudget,
+    caller_key: CallerKey,
     bytes: usize,
 }
 
@@ -45,34 +45,39 @@ impl MemoryBudget {
     /// Reserves memory from a budget of `most` bytes. Returns `None` if the budget or the caller's part is
     /// exhausted. The only reservation of a caller may exceed its part, and the only reservation of all may
     /// exceed the budget.
-    pub(super) fn take(&self, whose: CallerKey, bytes: usize, most: usize) -> Option<MemoryReservation> {
+    pub(super) fn take(
+        &self,
+        caller_key: CallerKey,
+        bytes: usize,
+        limit: usize,
+    ) -> Option<MemoryReservation> {
         let mut state = self.0.lock();
-        let theirs = state.taken.get(&whose).copied().unwrap_or(0);
-        let fits = |taken: usize, most: usize| taken == 0 || taken.saturating_add(bytes) <= most;
-        if !fits(theirs, most / PARTS) || !fits(state.in_all, most) {
+        let reserved = state.reserved.get(&caller_key).copied().unwrap_or(0);
+        let fits = |used: usize, limit: usize| used == 0 || used.saturating_add(bytes) <= limit;
+        if !fits(reserved, limit / PARTS) || !fits(state.total, limit) {
             return None;
         }
-        state.in_all += bytes;
-        state.taken.insert(whose, theirs + bytes);
-        Some(MemoryReservation { room: self.clone(), whose, bytes })
+        state.total += bytes;
+        state.reserved.insert(caller_key, reserved + bytes);
+        Some(MemoryReservation { budget: self.clone(), caller_key, bytes })
     }
 }
 
 impl CallerBudget {
     /// Reserves memory; see [`MemoryBudget::take`].
     pub(super) fn take(&self, bytes: usize) -> Option<MemoryReservation> {
-        self.room.take(self.whose, bytes, self.most)
+        self.budget.take(self.caller_key, bytes, self.limit)
     }
 }
 
 impl MemoryReservation {
     /// Changes the size of the reservation to the actual size. This never fails, because the data already
     /// exists.
-    pub(super) fn resized(mut self, bytes: usize) -> Self {
-        let mut state = self.room.0.lock();
-        state.in_all = state.in_all - self.bytes + bytes;
-        if let Some(theirs) = state.taken.get_mut(&self.whose) {
-            *theirs = *theirs - self.bytes + bytes;
+    pub(super) fn resize(mut self, bytes: usize) -> Self {
+        let mut state = self.budget.0.lock();
+        state.total = state.total - self.bytes + bytes;
+        if let Some(reserved) = state.reserved.get_mut(&self.caller_key) {
+            *reserved = *reserved - self.bytes + bytes;
         }
         drop(state);
         self.bytes = bytes;
@@ -80,14 +85,14 @@ impl MemoryReservation {
     }
 
     /// Binds the reservation to these bytes: it is released when the last reference to them is dropped.
-    pub(super) fn hold(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
-        Bytes::from_owner(ReservedBytes { bytes, _spot: self })
+    pub(super) fn attach_to(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+        Bytes::from_owner(ReservedBytes { bytes, _reservation: self })
     }
 }
 
 struct ReservedBytes<B> {
     bytes: B,
-    _spot: MemoryReservation,
+    _reservation: MemoryReservation,
 }
 
 impl<B: AsRef<[u8]>> AsRef<[u8]> for ReservedBytes<B> {
@@ -98,12 +103,12 @@ impl<B: AsRef<[u8]>> AsRef<[u8]> for ReservedBytes<B> {
 
 impl Drop for MemoryReservation {
     fn drop(&mut self) {
-        let mut state = self.room.0.lock();
-        state.in_all -= self.bytes;
-        if let Some(theirs) = state.taken.get_mut(&self.whose) {
-            *theirs -= self.bytes;
-            if *theirs == 0 {
-                state.taken.remove(&self.whose);
+        let mut state = self.budget.0.lock();
+        state.total -= self.bytes;
+        if let Some(reserved) = state.reserved.get_mut(&self.caller_key) {
+            *reserved -= self.bytes;
+            if *reserved == 0 {
+                state.reserved.remove(&self.caller_key);
             }
         }
     }
@@ -116,8 +121,8 @@ mod tests {
     /// A caller gets a quarter of the budget or one item of any size, and all callers share the rest.
     #[test]
     fn memory_budget_is_shared_fairly() {
-        let room = MemoryBudget::default();
-        let take = |name: &str, bytes| room.take(CallerKey::named(name), bytes, 400);
+        let budget = MemoryBudget::default();
+        let take = |name: &str, bytes| budget.take(CallerKey::named(name), bytes, 400);
         let ann = [take("ann", 60).unwrap(), take("ann", 40).unwrap()];
         assert!(take("ann", 1).is_none());
         let bob = take("bob", 250).expect("one thing finds room however large it is");
@@ -126,15 +131,15 @@ mod tests {
         let cid = take("cid", 50).unwrap();
         drop(ann);
         assert!(take("ann", 100).is_some());
-        let ann = take("ann", 10).unwrap().resized(100);
+        let ann = take("ann", 10).unwrap().resize(100);
         assert!(take("ann", 1).is_none(), "it is longer than it was thought to be");
         drop(ann);
-        let sent = bob.hold(vec![7; 250]);
+        let sent = bob.attach_to(vec![7; 250]);
         let part = sent.slice(3..5);
         drop((sent, cid));
         assert!(take("bob", 1).is_none(), "a part of it is there still");
         drop(part);
-        let state = room.0.lock();
-        assert!(state.in_all == 0 && state.taken.is_empty(), "nothing is kept of who has gone");
+        let state = budget.0.lock();
+        assert!(state.total == 0 && state.reserved.is_empty(), "nothing is kept of who has gone");
     }
 }

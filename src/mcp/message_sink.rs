@@ -18,7 +18,7 @@ pub trait MessageSink: Send + Sync {
 
     /// Sets how the stream can be resumed on a new connection. The first call must come before the first
     /// `send`; without it the stream cannot be resumed. A later call applies to the events after it.
-    fn resumable(&self, resume: Resume);
+    fn set_resume(&self, resume: Resume);
 
     /// Marks the stream as long-lived, with few messages. Called before the first `send`.
     fn set_long_lived(&self) {}

@@ -79,11 +79,11 @@ pub struct Bridge {
     /// The source of randomness.
     pub entropy: Arc<dyn Entropy>,
     /// Which sessions' clients are ready to be asked.
-    pub initializing: uninitialized_sessions::UninitializedSessions,
+    pub uninitialized_sessions: uninitialized_sessions::UninitializedSessions,
     /// The listening streams of sessions.
-    pub speakers: stream_election::StreamElection,
+    pub stream_election: stream_election::StreamElection,
     /// Limits concurrent reads of artifacts.
-    pub readings: ArtifactReadLimit,
+    pub artifact_reads: ArtifactReadLimit,
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The audit log.
@@ -108,13 +108,13 @@ impl Bridge {
 
     /// Runs before a request is answered. With `on_failure = "refuse"`, waits until the audit log contains
     /// the events of the request, and fails if it cannot.
-    async fn answers(&self, asking: &RequestContext) -> Result<(), jsonrpc::Error> {
-        self.audit.answers(asking).await.map_err(|error| self.fault(&error))
+    async fn wait_for_audit(&self, request_context: &RequestContext) -> Result<(), jsonrpc::Error> {
+        self.audit.flush_request(request_context).await.map_err(|error| self.fault(&error))
     }
 
     /// Records in the audit log that an owner asked for a task that does not exist or is not theirs.
     fn not_found(&self, owner: &Owner, id: &TaskId) {
-        self.audit.note(AuditEvent::NotFound { owner, id });
+        self.audit.record(AuditEvent::NotFound { owner, id });
     }
 
     /// Logs an internal error under a random name. Returns an error that gives the client only this name. For
@@ -123,14 +123,14 @@ impl Bridge {
         let name: [u8; 5] = crate::clock::random(&*self.entropy);
         let name = data_encoding::BASE32_NOPAD.encode(&name).to_ascii_lowercase();
         tracing::error!(fault = name, error = %error, "a request failed by a fault of ours");
-        let what = match error.downcast_ref() {
+        let detail = match error.downcast_ref() {
             Some(StoreError::Unreadable(_)) => {
                 "the server's record of this cannot be read. Other tasks are not affected, and asking again will not \
                  help: the operator has to mend it, and "
             }
             _ => "",
         };
-        let message = format!("internal error: {what}the server's log says more under fault={name}");
+        let message = format!("internal error: {detail}the server's log says more under fault={name}");
         jsonrpc::Error::new(jsonrpc::INTERNAL_ERROR, message)
     }
 }

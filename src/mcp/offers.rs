@@ -17,7 +17,8 @@ use super::companions::Companion;
 use super::list_cache::ListCache;
 use crate::auth::Principal;
 use crate::catalog::{
-    Argument, Body, Card, Catalog, Prompt, Prompts, Readable, Resources, TaskSupport, Tool,
+    Argument, Body, Catalog, Prompt, Prompts, ReadableResource, ResourceMetadata, Resources, TaskSupport,
+    Tool,
 };
 use crate::current::Current;
 
@@ -28,7 +29,7 @@ pub struct Offers {
     edition: watch::Sender<Edition>,
     /// Editions for callers, by the tools that they may call. Used only if some tool is not open to all
     /// callers. Cleared with the catalog and the settings.
-    limited: Mutex<HashMap<Vec<bool>, Edition>>,
+    editions_by_tools: Mutex<HashMap<Vec<bool>, Edition>>,
     /// The list of tools as text. Cleared with the catalog and the settings.
     pub(super) tool_pages: ListCache,
 }
@@ -72,7 +73,13 @@ impl Offers {
     pub fn new(catalog: Arc<Current<Catalog>>, settings: Settings) -> Self {
         let edition = Edition::of(&catalog.get(), &settings, None);
         let (settings, edition) = (Current::new(settings), watch::Sender::new(edition));
-        Self { catalog, settings, edition, limited: Mutex::default(), tool_pages: ListCache::default() }
+        Self {
+            catalog,
+            settings,
+            edition,
+            editions_by_tools: Mutex::default(),
+            tool_pages: ListCache::default(),
+        }
     }
 
     /// Returns the catalog in force.
@@ -91,9 +98,9 @@ impl Offers {
         let edition = Edition::of(&catalog, &settings, None);
         self.catalog.replace(catalog);
         self.settings.replace(settings);
-        self.limited.lock().clear();
+        self.editions_by_tools.lock().clear();
         self.tool_pages.clear();
-        self.edition.send_if_modified(|before| std::mem::replace(before, edition) != edition);
+        self.edition.send_if_modified(|previous| std::mem::replace(previous, edition) != edition);
     }
 
     /// Replaces the tools, resources and prompts. The settings stay in force.
@@ -105,14 +112,16 @@ impl Offers {
     pub fn edition_for(&self, caller: &Principal) -> Edition {
         // Locked before the catalog is read, so that an entry of an older catalog is cleared after the new
         // one is set.
-        let mut limited = self.limited.lock();
+        let mut editions_by_tools = self.editions_by_tools.lock();
         let (catalog, permit) = (self.catalog(), Permit::of(caller));
         if catalog.is_open() {
             return *self.edition.borrow();
         }
-        let of_whom = catalog.tools().map(|tool| permit.may_call(tool)).collect();
+        let callable_tools = catalog.tools().map(|tool| permit.may_call(tool)).collect();
         let settings = self.settings();
-        *limited.entry(of_whom).or_insert_with(|| Edition::of(&catalog, &settings, Some(permit)))
+        *editions_by_tools
+            .entry(callable_tools)
+            .or_insert_with(|| Edition::of(&catalog, &settings, Some(permit)))
     }
 
     /// Returns a receiver that changes after the lists may have changed for any caller. [`Self::edition_for`]
@@ -128,7 +137,7 @@ impl Edition {
         let may_call = |tool: &Tool| permit.is_none_or(|permit| permit.may_call(tool));
         let may_prompt = |prompt: &Prompt| permit.is_none_or(|permit| permit.may_prompt(catalog, prompt));
         let may_read =
-            |readable: Readable<'_>| permit.is_none_or(|permit| permit.may_read(catalog, readable));
+            |readable: ReadableResource<'_>| permit.is_none_or(|permit| permit.may_read(catalog, readable));
         Self {
             tools: tools(catalog, settings, may_call),
             prompts: prompts(catalog.prompts(), may_prompt),
@@ -151,7 +160,7 @@ impl Edition {
 
 /// Returns half of a hash. That is enough to distinguish two editions, and it is part of the id of every
 /// event of a stream.
-fn short(hasher: &DefaultHasher) -> u32 {
+fn short_hash(hasher: &DefaultHasher) -> u32 {
     (hasher.finish() >> 32) as u32
 }
 
@@ -160,13 +169,13 @@ fn rules(catalog: &Catalog) -> u32 {
     for tool in catalog.tools() {
         format!("{:?}", tool.access).hash(&mut hasher);
     }
-    short(&hasher)
+    short_hash(&hasher)
 }
 
-fn tools(catalog: &Catalog, settings: &Settings, of: impl Fn(&Tool) -> bool) -> u32 {
+fn tools(catalog: &Catalog, settings: &Settings, may_call: impl Fn(&Tool) -> bool) -> u32 {
     let mut hasher = DefaultHasher::new();
-    for tool in catalog.page(None, usize::MAX, of) {
-        let listed = json!([
+    for tool in catalog.page(None, usize::MAX, may_call) {
+        let entry = json!([
             tool.name,
             tool.title,
             tool.description,
@@ -179,29 +188,29 @@ fn tools(catalog: &Catalog, settings: &Settings, of: impl Fn(&Tool) -> bool) -> 
                 TaskSupport::Forbidden => 2,
             }
         ]);
-        listed.to_string().hash(&mut hasher);
+        entry.to_string().hash(&mut hasher);
     }
     settings.companion_tools.hash(&mut hasher);
     for companion in Companion::ALL {
         companion.definition(settings).description.hash(&mut hasher);
     }
-    short(&hasher)
+    short_hash(&hasher)
 }
 
-fn prompts(prompts: &Prompts, of: impl Fn(&Prompt) -> bool) -> u32 {
+fn prompts(prompts: &Prompts, may_prompt: impl Fn(&Prompt) -> bool) -> u32 {
     let mut hasher = DefaultHasher::new();
-    let listed =
+    let to_entry =
         |argument: &Argument| json!([argument.name, argument.title, argument.description, argument.required]);
-    for prompt in prompts.page(None, usize::MAX, of) {
-        let arguments: Vec<_> = prompt.arguments.iter().map(listed).collect();
+    for prompt in prompts.page(None, usize::MAX, may_prompt) {
+        let arguments: Vec<_> = prompt.arguments.iter().map(to_entry).collect();
         json!([prompt.name, prompt.title, prompt.description, arguments]).to_string().hash(&mut hasher);
     }
-    short(&hasher)
+    short_hash(&hasher)
 }
 
-fn resources(resources: &Resources, of: impl Fn(Readable<'_>) -> bool) -> u32 {
+fn resources(resources: &Resources, may_read: impl Fn(ReadableResource<'_>) -> bool) -> u32 {
     let mut hasher = DefaultHasher::new();
-    let listed = |uri: &str, card: &Card, size: Option<u64>| {
+    let to_entry = |uri: &str, card: &ResourceMetadata, size: Option<u64>| {
         let hints = &card.annotations;
         let modified = hints.last_modified.map(|at| at.as_millis());
         json!([
@@ -217,27 +226,31 @@ fn resources(resources: &Resources, of: impl Fn(Readable<'_>) -> bool) -> u32 {
         ])
         .to_string()
     };
-    for resource in resources.page(None, usize::MAX, |one| of(Readable::One(one))) {
-        listed(&resource.uri, &resource.card, Some(resource.body.size())).hash(&mut hasher);
+    for resource in resources.page(None, usize::MAX, |one| may_read(ReadableResource::Fixed(one))) {
+        to_entry(&resource.uri, &resource.metadata, Some(resource.body.size())).hash(&mut hasher);
     }
-    for template in resources.templates_page(None, usize::MAX, |each| of(Readable::Any(each))) {
-        listed(template.pattern.text(), &template.card, None).hash(&mut hasher);
+    for template in
+        resources.templates_page(None, usize::MAX, |each| may_read(ReadableResource::Template(each)))
+    {
+        to_entry(template.pattern.text(), &template.metadata, None).hash(&mut hasher);
     }
-    short(&hasher)
+    short_hash(&hasher)
 }
 
-fn contents(resources: &Resources, of: impl Fn(Readable<'_>) -> bool) -> u32 {
+fn contents(resources: &Resources, may_read: impl Fn(ReadableResource<'_>) -> bool) -> u32 {
     let mut hasher = DefaultHasher::new();
-    for resource in resources.page(None, usize::MAX, |one| of(Readable::One(one))) {
+    for resource in resources.page(None, usize::MAX, |one| may_read(ReadableResource::Fixed(one))) {
         match &resource.body {
             Body::Text(text) => text.as_bytes().hash(&mut hasher),
             Body::Bytes(bytes) => bytes.hash(&mut hasher),
         }
     }
-    for template in resources.templates_page(None, usize::MAX, |each| of(Readable::Any(each))) {
+    for template in
+        resources.templates_page(None, usize::MAX, |each| may_read(ReadableResource::Template(each)))
+    {
         template.text.text().hash(&mut hasher);
     }
-    short(&hasher)
+    short_hash(&hasher)
 }
 
 #[cfg(test)]
@@ -255,9 +268,10 @@ mod tests {
         let text = format!(
             "[backends.sim]\nkind = \"sim\"\n[tools.run]\ndescription = \"{description}\"\nbackend = \"sim\"\ntarget = {{}}"
         );
-        let at = Path::new("/");
-        let config = config::parse(Path::new("test.toml"), at, &text, &adapters::all(), Some(at)).unwrap();
-        Catalog::new(config.tools, config.limits, Seal::new(&[1; 32], System::entropy()))
+        let root = Path::new("/");
+        let config =
+            config::parse(Path::new("test.toml"), root, &text, &adapters::all(), Some(root)).unwrap();
+        Catalog::new(config.tools, config.slot_limits, Seal::new(&[1; 32], System::entropy()))
     }
 
     fn settings(call_budget: u64) -> Settings {
@@ -283,7 +297,7 @@ mod tests {
         let offers = Offers::new(Arc::new(Current::new(catalog("runs"))), settings(25));
         let mut editions = offers.editions();
         let first = *editions.borrow_and_update();
-        let held = offers.catalog();
+        let old_catalog = offers.catalog();
 
         let larger_pages = Settings { page_size: 60, ..settings(25) };
         offers.replace(catalog("runs"), larger_pages);
@@ -296,7 +310,7 @@ mod tests {
         assert_eq!(second.differing(first).collect::<Vec<_>>(), [List::Tools]);
         assert_eq!(offers.catalog().get("run").unwrap().description.as_deref(), Some("runs faster"));
         assert_eq!(
-            held.get("run").unwrap().description.as_deref(),
+            old_catalog.get("run").unwrap().description.as_deref(),
             Some("runs"),
             "a call in hand keeps its tool"
         );

@@ -26,25 +26,25 @@ impl OriginPolicy {
     /// # Errors
     /// The first invalid origin.
     pub fn new(
-        bound: IpAddr,
+        bind_address: IpAddr,
         origins: impl IntoIterator<Item = String>,
         hosts: impl IntoIterator<Item = String>,
     ) -> Result<Self, String> {
         let origins = origins
             .into_iter()
-            .map(|origin| normal(&origin).ok_or(origin))
+            .map(|origin| normalize(&origin).ok_or(origin))
             .collect::<Result<_, _>>()
             .map_err(|origin| {
                 format!("{origin:?} is no origin: write it as scheme://host or scheme://host:port")
             })?;
         let hosts: Vec<String> = hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect();
-        let check_hosts = bound.is_loopback() || !hosts.is_empty();
+        let check_hosts = bind_address.is_loopback() || !hosts.is_empty();
         Ok(Self { origins, hosts, check_hosts })
     }
 
     /// Returns true if pages of this origin may use the server.
-    pub fn lets_in(&self, origin: &str) -> bool {
-        let Some(origin) = normal(origin) else { return false };
+    pub fn allows_origin(&self, origin: &str) -> bool {
+        let Some(origin) = normalize(origin) else { return false };
         let local = origin.split_once("://").is_some_and(|(scheme, authority)| {
             matches!(scheme, "http" | "https")
                 && split(authority).is_some_and(|(host, _)| is_this_machine(host))
@@ -53,13 +53,13 @@ impl OriginPolicy {
     }
 
     /// Returns true if a request may have this `Host`.
-    pub fn answers_to(&self, host: &str) -> bool {
+    pub fn allows_host(&self, host: &str) -> bool {
         if !self.check_hosts {
             return true;
         }
         let host = host.to_ascii_lowercase();
         split(&host).is_some_and(|(name, _)| {
-            is_this_machine(name) || self.hosts.iter().any(|known| *known == host || known == name)
+            is_this_machine(name) || self.hosts.iter().any(|allowed| *allowed == host || allowed == name)
         })
     }
 }
@@ -71,15 +71,15 @@ pub fn is_ours(host: &str) -> bool {
 
 /// Returns an origin in lower case, without the default port of `http` or `https`. Returns `None` if it is
 /// invalid.
-fn normal(origin: &str) -> Option<String> {
+fn normalize(origin: &str) -> Option<String> {
     let origin = origin.to_ascii_lowercase();
     if origin == OPAQUE {
         return Some(origin);
     }
     let (scheme, authority) = origin.split_once("://").filter(|(scheme, _)| !scheme.is_empty())?;
     let (host, port) = split(authority)?;
-    let own = matches!((scheme, port), ("http", ":80") | ("https", ":443"));
-    Some(format!("{scheme}://{host}{}", if own { "" } else { port }))
+    let is_default_port = matches!((scheme, port), ("http", ":80") | ("https", ":443"));
+    Some(format!("{scheme}://{host}{}", if is_default_port { "" } else { port }))
 }
 
 /// Splits an authority into its host and its port with the colon, or an empty port. Returns `None` if it is
@@ -105,7 +105,7 @@ fn is_this_machine(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn doors(bound: &str) -> OriginPolicy {
+    fn policy(bound: &str) -> OriginPolicy {
         OriginPolicy::new(
             bound.parse().unwrap(),
             ["https://App.example:443".to_owned(), "http://10.0.0.1:3000".to_owned()],
@@ -117,7 +117,7 @@ mod tests {
     /// Loopback origins and configured ones are accepted.
     #[test]
     fn origin_must_be_local_or_configured() {
-        let doors = doors("127.0.0.1");
+        let doors = policy("127.0.0.1");
         for origin in [
             "http://localhost",
             "http://localhost:6274",
@@ -127,7 +127,7 @@ mod tests {
             "https://APP.example:443",
             "http://10.0.0.1:3000",
         ] {
-            assert!(doors.lets_in(origin), "{origin}");
+            assert!(doors.allows_origin(origin), "{origin}");
         }
         for origin in [
             "null",
@@ -145,28 +145,28 @@ mod tests {
             "file://localhost",
             "http://[::1",
         ] {
-            assert!(!doors.lets_in(origin), "{origin}");
+            assert!(!doors.allows_origin(origin), "{origin}");
         }
         let with = |origin: &str| OriginPolicy::new("::1".parse().unwrap(), [origin.to_owned()], []);
         assert!(with("app.example").unwrap_err().contains("app.example"));
-        assert!(with("null").unwrap().lets_in("null"));
+        assert!(with("null").unwrap().allows_origin("null"));
     }
 
     /// On a public address without configured names, any host is accepted.
     #[test]
     fn host_must_be_own_or_configured() {
-        let local = doors("::1");
+        let local = policy("::1");
         for host in
             ["localhost:8808", "LOCALHOST", "127.0.0.1:1", "[::1]", "[::1]:2", "tasks.internal:5", "other:99"]
         {
-            assert!(local.answers_to(host), "{host}");
+            assert!(local.allows_host(host), "{host}");
         }
         for host in ["", "evil.example", "localhost.evil.example:80", "other:98", "10.0.0.1", "[::1]evil"] {
-            assert!(!local.answers_to(host), "{host}");
+            assert!(!local.allows_host(host), "{host}");
         }
-        let named = doors("0.0.0.0");
-        assert!(named.answers_to("tasks.internal") && named.answers_to("localhost"));
-        assert!(!named.answers_to("anything"), "names that are said hold wherever it listens");
-        assert!(OriginPolicy::new("0.0.0.0".parse().unwrap(), [], []).unwrap().answers_to("anything"));
+        let configured = policy("0.0.0.0");
+        assert!(configured.allows_host("tasks.internal") && configured.allows_host("localhost"));
+        assert!(!configured.allows_host("anything"), "names that are said hold wherever it listens");
+        assert!(OriginPolicy::new("0.0.0.0".parse().unwrap(), [], []).unwrap().allows_host("anything"));
     }
 }

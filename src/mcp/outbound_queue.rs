@@ -13,45 +13,45 @@ use super::memory_budget::{CallerBudget, MemoryReservation};
 use super::message_sink::{MessageSink, Resume};
 
 /// Maximum number of queued messages; then the sender waits.
-const ROOM: usize = 16;
+const CAPACITY: usize = 16;
 
 /// Outbound queue of a stream.
 pub(super) struct OutboundQueue {
-    part: CallerBudget,
+    budget: CallerBudget,
     state: Mutex<State>,
-    news: Notify,
-    room: Notify,
+    message_added: Notify,
+    space_freed: Notify,
 }
 
 #[derive(Default)]
 struct State {
     messages: VecDeque<(Value, Option<MemoryReservation>)>,
     /// Memory reservation for the next message or answer.
-    spot: Option<MemoryReservation>,
+    reservation: Option<MemoryReservation>,
     resume: Option<Resume>,
-    gave_way: bool,
-    lasts: bool,
+    is_superseded: bool,
+    is_long_lived: bool,
 }
 
 impl OutboundQueue {
     /// Creates a queue. [`MessageSink::reserve`] takes memory from `part`.
-    pub(super) fn new(part: CallerBudget) -> Self {
-        Self { part, state: Mutex::default(), news: Notify::new(), room: Notify::new() }
+    pub(super) fn new(budget: CallerBudget) -> Self {
+        Self { budget, state: Mutex::default(), message_added: Notify::new(), space_freed: Notify::new() }
     }
 
     /// Returns a memory reservation for an answer of this size: the handler's reservation, resized, or a new
     /// one. Returns `None` if a new one does not fit the budget.
-    pub(super) fn room_for_answer(&self, bytes: usize) -> Option<MemoryReservation> {
-        match self.state.lock().spot.take() {
-            Some(spot) => Some(spot.resized(bytes)),
-            None => self.part.take(bytes),
+    pub(super) fn reserve_for_answer(&self, bytes: usize) -> Option<MemoryReservation> {
+        match self.state.lock().reservation.take() {
+            Some(reservation) => Some(reservation.resize(bytes)),
+            None => self.budget.take(bytes),
         }
     }
 
     /// Removes the next message, if there is one, with its memory reservation.
     pub(super) fn take(&self) -> Option<(Value, Option<MemoryReservation>)> {
         let message = self.state.lock().messages.pop_front()?;
-        self.room.notify_one();
+        self.space_freed.notify_one();
         Some(message)
     }
 
@@ -61,7 +61,7 @@ impl OutboundQueue {
             if let Some(message) = self.take() {
                 return message;
             }
-            self.news.notified().await;
+            self.message_added.notified().await;
         }
     }
 
@@ -71,9 +71,9 @@ impl OutboundQueue {
     }
 
     /// Waits until there is a message, without removing it.
-    pub(super) async fn has_some(&self) {
+    pub(super) async fn wait_for_message(&self) {
         while self.is_empty() {
-            self.news.notified().await;
+            self.message_added.notified().await;
         }
     }
 
@@ -83,50 +83,50 @@ impl OutboundQueue {
     }
 
     /// Returns true if the stream is long-lived.
-    pub(super) fn is_lasting(&self) -> bool {
-        self.state.lock().lasts
+    pub(super) fn is_long_lived(&self) -> bool {
+        self.state.lock().is_long_lived
     }
 
     /// Records that a newer stream has taken over.
     pub(super) fn supersede(&self) {
-        self.state.lock().gave_way = true;
+        self.state.lock().is_superseded = true;
     }
 }
 
 #[async_trait]
 impl MessageSink for OutboundQueue {
     async fn send(&self, message: Value) -> bool {
-        let mut message = Some((message, self.state.lock().spot.take()));
+        let mut message = Some((message, self.state.lock().reservation.take()));
         loop {
             {
                 let mut state = self.state.lock();
-                if state.messages.len() < ROOM {
+                if state.messages.len() < CAPACITY {
                     state.messages.extend(message.take());
                     break;
                 }
             }
-            self.room.notified().await;
+            self.space_freed.notified().await;
         }
-        self.news.notify_one();
+        self.message_added.notify_one();
         // The stream runs the sender: once the stream is gone, so is the sender.
         true
     }
 
-    fn resumable(&self, resume: Resume) {
+    fn set_resume(&self, resume: Resume) {
         self.state.lock().resume = Some(resume);
     }
 
     fn set_long_lived(&self) {
-        self.state.lock().lasts = true;
+        self.state.lock().is_long_lived = true;
     }
 
     fn reserve(&self, bytes: usize) -> bool {
         // First, so that an unused reservation does not take up the budget.
-        self.state.lock().spot = None;
-        let spot = self.part.take(bytes);
-        let found = spot.is_some();
-        self.state.lock().spot = spot;
-        found
+        self.state.lock().reservation = None;
+        let reservation = self.budget.take(bytes);
+        let is_reserved = reservation.is_some();
+        self.state.lock().reservation = reservation;
+        is_reserved
     }
 
     fn is_shared(&self) -> bool {
@@ -134,7 +134,7 @@ impl MessageSink for OutboundQueue {
     }
 
     fn is_superseded(&self) -> bool {
-        self.state.lock().gave_way
+        self.state.lock().is_superseded
     }
 }
 
@@ -147,20 +147,21 @@ mod tests {
     /// A sender waits for free space, and no message is lost.
     #[tokio::test]
     async fn full_message_sink_delays_sender() {
-        let part = CallerBudget { room: MemoryBudget::default(), whose: CallerKey::named("ann"), most: 0 };
-        let feed = OutboundQueue::new(part);
-        let sent = async {
+        let budget =
+            CallerBudget { budget: MemoryBudget::default(), caller_key: CallerKey::named("ann"), limit: 0 };
+        let queue = OutboundQueue::new(budget);
+        let send_all = async {
             for n in 0..100 {
-                feed.send(Value::from(n)).await;
-                assert!(feed.state.lock().messages.len() <= ROOM);
+                queue.send(Value::from(n)).await;
+                assert!(queue.state.lock().messages.len() <= CAPACITY);
             }
         };
-        let received = async {
+        let receive_all = async {
             for n in 0..100 {
-                assert_eq!(feed.next().await.0, Value::from(n));
+                assert_eq!(queue.next().await.0, Value::from(n));
             }
         };
-        futures_util::future::join(sent, received).await;
-        assert!(feed.take().is_none());
+        futures_util::future::join(send_all, receive_all).await;
+        assert!(queue.take().is_none());
     }
 }

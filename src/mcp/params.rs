@@ -8,7 +8,7 @@ use taskbridge_sdk::{Answer, Ask, Level, Trace};
 
 use super::completion::Reference;
 use super::jsonrpc::{Error, INVALID_PARAMS};
-use crate::catalog::MAX_KEY;
+use crate::catalog::MAX_KEY_BYTES;
 use crate::tasks::task::TaskId;
 
 /// Key of the caller's idempotency key in `_meta`.
@@ -25,10 +25,10 @@ pub fn task_id(params: &Value) -> Result<TaskId, Error> {
 }
 
 /// Parses a required string.
-pub fn text<'a>(params: &'a Value, field: &str, what: &str) -> Result<&'a str, Error> {
+pub fn text<'a>(params: &'a Value, field: &str, expected: &str) -> Result<&'a str, Error> {
     match params.get(field) {
         Some(Value::String(text)) => Ok(text),
-        other => Err(wrong(field, other, what)),
+        other => Err(invalid_field(field, other, expected)),
     }
 }
 
@@ -37,12 +37,12 @@ pub fn cursor(params: &Value) -> Result<Option<&str>, Error> {
     match params.get("cursor") {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(cursor)) => Ok(Some(cursor)),
-        other => Err(wrong("cursor", other, "the nextCursor of the page before")),
+        other => Err(invalid_field("cursor", other, "the nextCursor of the page before")),
     }
 }
 
 /// Returns the error for an invalid cursor.
-pub fn bad_cursor() -> Error {
+pub fn invalid_cursor() -> Error {
     invalid("`cursor` is not one that this list gave you: leave it out to begin at the first page")
 }
 
@@ -51,7 +51,7 @@ pub fn progress_token(params: &Value) -> Result<Option<Value>, Error> {
     match meta(params)?.and_then(|meta| meta.get("progressToken")) {
         None | Some(Value::Null) => Ok(None),
         Some(token) if token.is_string() || token.is_i64() || token.is_u64() => Ok(Some(token.clone())),
-        other => Err(wrong("_meta.progressToken", other, "a string or an integer")),
+        other => Err(invalid_field("_meta.progressToken", other, "a string or an integer")),
     }
 }
 
@@ -61,17 +61,17 @@ pub fn level(field: &str, value: Option<&Value>) -> Result<Level, Error> {
         Some(Value::String(name)) if let Some(level) = Level::parse(name) => Ok(level),
         other => {
             let names = Level::ALL.map(|level| format!("{:?}", level.as_str())).join(", ");
-            Err(wrong(field, other, &format!("one of {names}")))
+            Err(invalid_field(field, other, &format!("one of {names}")))
         }
     }
 }
 
 /// Parses the arguments of a call. Absent arguments are an empty object.
-pub fn arguments(given: Option<Value>) -> Result<Value, Error> {
-    match given {
+pub fn arguments(value: Option<Value>) -> Result<Value, Error> {
+    match value {
         None | Some(Value::Null) => Ok(Value::Object(Map::new())),
         Some(arguments @ Value::Object(_)) => Ok(arguments),
-        other => Err(wrong("arguments", other.as_ref(), "an object")),
+        other => Err(invalid_field("arguments", other.as_ref(), "an object")),
     }
 }
 
@@ -79,11 +79,11 @@ pub fn arguments(given: Option<Value>) -> Result<Value, Error> {
 pub fn idempotency_key(params: &Value) -> Result<Option<String>, Error> {
     match meta(params)?.and_then(|meta| meta.get(IDEMPOTENCY_KEY)) {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::String(key)) if !key.is_empty() && key.len() <= MAX_KEY => Ok(Some(key.clone())),
-        other => Err(wrong(
+        Some(Value::String(key)) if !key.is_empty() && key.len() <= MAX_KEY_BYTES => Ok(Some(key.clone())),
+        other => Err(invalid_field(
             "_meta[\"io.taskbridge/idempotency-key\"]",
             other,
-            &format!("a string of 1 to {MAX_KEY} bytes"),
+            &format!("a string of 1 to {MAX_KEY_BYTES} bytes"),
         )),
     }
 }
@@ -95,7 +95,7 @@ pub fn idempotency_key(params: &Value) -> Result<Option<String>, Error> {
 /// The problem, in words for the client.
 pub fn answer(ask: &Ask, result: &Value) -> Result<Answer, String> {
     match ask {
-        Ask::Form(_) | Ask::Url(_) => elicited(result),
+        Ask::Form(_) | Ask::Url(_) => parse_elicit_result(result),
         Ask::Sampling(_) | Ask::Roots => match result {
             Value::Object(content) => Ok(Answer::Accept(content.clone())),
             _ => Err("the answer must be an object".to_owned()),
@@ -104,7 +104,7 @@ pub fn answer(ask: &Ask, result: &Value) -> Result<Answer, String> {
 }
 
 /// Parses an `ElicitResult`.
-fn elicited(result: &Value) -> Result<Answer, String> {
+fn parse_elicit_result(result: &Value) -> Result<Answer, String> {
     match (result.get("action").and_then(Value::as_str), result.get("content")) {
         (Some("accept"), Some(Value::Object(content))) => Ok(Answer::Accept(content.clone())),
         (Some("accept"), None | Some(Value::Null)) => Ok(Answer::Accept(Map::new())),
@@ -131,35 +131,48 @@ pub fn prompt(params: &Value) -> Result<(&str, BTreeMap<String, String>), Error>
 
 /// `CompleteRequestParams`.
 #[derive(Debug, PartialEq)]
-pub struct Completing<'a> {
+pub struct CompleteParams<'a> {
     /// The object whose argument is completed.
-    pub of: Reference<'a>,
+    pub reference: Reference<'a>,
     /// The name of the argument.
     pub argument: &'a str,
     /// The text typed so far.
-    pub typed: &'a str,
+    pub prefix: &'a str,
     /// The arguments that already have a value.
-    pub others: BTreeMap<String, String>,
+    pub context_arguments: BTreeMap<String, String>,
 }
 
 /// Parses the parameters of `completion/complete`.
-pub fn completing(params: &Value) -> Result<Completing<'_>, Error> {
-    let of = match params.get("ref") {
+pub fn complete_params(params: &Value) -> Result<CompleteParams<'_>, Error> {
+    let reference = match params.get("ref") {
         Some(Value::Object(_)) => &params["ref"],
-        other => return Err(wrong("ref", other, "a reference to a prompt or a resource template")),
+        other => return Err(invalid_field("ref", other, "a reference to a prompt or a resource template")),
     };
-    let of = match of.get("type").and_then(Value::as_str) {
-        Some("ref/prompt") => Reference::Prompt(text(of, "name", "the name of a prompt")?),
-        Some("ref/resource") => Reference::Resource(text(of, "uri", "the address of a resource template")?),
-        _ => return Err(wrong("ref.type", of.get("type"), "\"ref/prompt\" or \"ref/resource\"")),
+    let reference = match reference.get("type").and_then(Value::as_str) {
+        Some("ref/prompt") => Reference::Prompt(text(reference, "name", "the name of a prompt")?),
+        Some("ref/resource") => {
+            Reference::Resource(text(reference, "uri", "the address of a resource template")?)
+        }
+        _ => {
+            return Err(invalid_field(
+                "ref.type",
+                reference.get("type"),
+                "\"ref/prompt\" or \"ref/resource\"",
+            ));
+        }
     };
     let argument = match params.get("argument") {
         Some(argument @ Value::Object(_)) => argument,
-        other => return Err(wrong("argument", other, "an object with `name` and `value`")),
+        other => return Err(invalid_field("argument", other, "an object with `name` and `value`")),
     };
-    let (name, typed) = (text(argument, "name", "a string")?, text(argument, "value", "a string")?);
-    let others = params.get("context").and_then(|context| context.get("arguments"));
-    Ok(Completing { of, argument: name, typed, others: texts("context.arguments", others)? })
+    let (name, prefix) = (text(argument, "name", "a string")?, text(argument, "value", "a string")?);
+    let context_arguments = params.get("context").and_then(|context| context.get("arguments"));
+    Ok(CompleteParams {
+        reference,
+        argument: name,
+        prefix,
+        context_arguments: texts("context.arguments", context_arguments)?,
+    })
 }
 
 /// Parses an object of strings.
@@ -167,11 +180,11 @@ fn texts(field: &str, value: Option<&Value>) -> Result<BTreeMap<String, String>,
     let members = match value {
         None | Some(Value::Null) => return Ok(BTreeMap::new()),
         Some(Value::Object(members)) => members,
-        other => return Err(wrong(field, other, "an object")),
+        other => return Err(invalid_field(field, other, "an object")),
     };
     let text = |(name, value): (&String, &Value)| match value {
         Value::String(text) => Ok((name.clone(), text.clone())),
-        other => Err(wrong(&format!("{field}.{name}"), Some(other), "a string")),
+        other => Err(invalid_field(&format!("{field}.{name}"), Some(other), "a string")),
     };
     members.iter().map(text).collect()
 }
@@ -181,16 +194,16 @@ pub fn meta(params: &Value) -> Result<Option<&Map<String, Value>>, Error> {
     match params.get("_meta") {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Object(meta)) => Ok(Some(meta)),
-        other => Err(wrong("_meta", other, "an object")),
+        other => Err(invalid_field("_meta", other, "an object")),
     }
 }
 
 /// Returns the error for a field that is missing or invalid. It does not repeat strings, arrays or objects:
 /// they could be long, or a secret in the wrong field.
-pub fn wrong(field: &str, found: Option<&Value>, must: &str) -> Error {
+pub fn invalid_field(field: &str, found: Option<&Value>, expected: &str) -> Error {
     match found {
-        None => invalid(format!("`{field}` is missing: it must be {must}")),
-        Some(value) => invalid(format!("`{field}` is {}: it must be {must}", kind(value))),
+        None => invalid(format!("`{field}` is missing: it must be {expected}")),
+        Some(value) => invalid(format!("`{field}` is {}: it must be {expected}", kind(value))),
     }
 }
 

@@ -17,11 +17,11 @@ const STEP: f64 = 0.001;
 const SPACING: Duration = Duration::from_millis(100);
 
 /// What to report.
-pub struct Reports {
+pub struct ProgressParams {
     /// Progress token.
     pub token: Value,
     /// When the request began.
-    pub began: Timestamp,
+    pub started_at: Timestamp,
     /// True if another stream may have reported before.
     pub resumed: bool,
 }
@@ -33,11 +33,11 @@ pub struct ProgressReporter {
     /// When the next report is due, with or without news.
     next: Instant,
     /// Earliest time of the next report.
-    soonest: Instant,
-    every: Duration,
-    began: Timestamp,
+    not_before: Instant,
+    interval: Duration,
+    started_at: Timestamp,
     /// The last reported value. `None` for a resumed request before its first report here.
-    last: Option<f64>,
+    last_value: Option<f64>,
 }
 
 /// One report.
@@ -52,46 +52,46 @@ pub struct ProgressReport {
 
 impl ProgressReporter {
     /// Starts a reporter with this interval between heartbeats.
-    pub fn new(reports: Reports, every: Duration) -> Self {
-        let Reports { token, began, resumed } = reports;
+    pub fn new(params: ProgressParams, interval: Duration) -> Self {
+        let ProgressParams { token, started_at, resumed } = params;
         let now = Instant::now();
         // Nothing was reported yet, so the first progress of the job is news.
-        let last = (!resumed).then_some(-STEP);
-        Self { token, every, began, next: now + every, soonest: now, last }
+        let last_value = (!resumed).then_some(-STEP);
+        Self { token, interval, started_at, next: now + interval, not_before: now, last_value }
     }
 
     /// Returns true if a report of this task is due now.
     pub fn is_due(&self, task: &Task) -> bool {
         let now = Instant::now();
-        now >= self.next || (now >= self.soonest && self.has_news(task))
+        now >= self.next || (now >= self.not_before && self.has_news(task))
     }
 
     /// Returns true if the job's progress is above the last report. Always false before the first report of a
     /// resumed request, because what earlier streams reported is unknown.
     pub fn has_news(&self, task: &Task) -> bool {
-        task.furthest.zip(self.last).is_some_and(|(reached, last)| reached > last)
+        task.furthest.zip(self.last_value).is_some_and(|(furthest, last_value)| furthest > last_value)
     }
 
     /// Returns when to check again whether a report is due, if the task does not change first.
-    pub fn look_at(&self) -> Instant {
-        if Instant::now() < self.soonest { self.soonest.min(self.next) } else { self.next }
+    pub fn next_check(&self) -> Instant {
+        if Instant::now() < self.not_before { self.not_before.min(self.next) } else { self.next }
     }
 
     /// Returns the next report: the job's progress if that is news, otherwise a step above the last one.
-    pub fn beat(&mut self, view: &View, now: Timestamp) -> ProgressReport {
+    pub fn next_report(&mut self, view: &View, now: Timestamp) -> ProgressReport {
         let done = view.task.progress.map_or(0.0, |progress| progress.done);
-        let elapsed = now.since(self.began);
-        let before = self.last.unwrap_or_else(|| {
+        let elapsed = now.since(self.started_at);
+        let previous = self.last_value.unwrap_or_else(|| {
             // Earlier streams reported at most the furthest progress of the job, and one step for every
             // heartbeat.
-            let beats = elapsed.as_secs_f64() / self.every.as_secs_f64();
-            view.task.furthest.unwrap_or(0.0).max(0.0) + beats.ceil() * STEP
+            let heartbeats = elapsed.as_secs_f64() / self.interval.as_secs_f64();
+            view.task.furthest.unwrap_or(0.0).max(0.0) + heartbeats.ceil() * STEP
         });
-        let reached = done.max(before + STEP).max(before.next_up());
-        self.last = Some(reached);
-        (self.soonest, self.next) = (Instant::now() + SPACING, Instant::now() + self.every);
-        let total = view.task.progress.and_then(|progress| progress.total).filter(|total| *total >= reached);
+        let value = done.max(previous + STEP).max(previous.next_up());
+        self.last_value = Some(value);
+        (self.not_before, self.next) = (Instant::now() + SPACING, Instant::now() + self.interval);
+        let total = view.task.progress.and_then(|progress| progress.total).filter(|total| *total >= value);
         let state = view.status_message().unwrap_or_else(|| "working".to_owned());
-        ProgressReport { progress: reached, total, message: format!("{state} ({} s)", elapsed.as_secs()) }
+        ProgressReport { progress: value, total, message: format!("{state} ({} s)", elapsed.as_secs()) }
     }
 }

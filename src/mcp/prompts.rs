@@ -13,7 +13,7 @@ use super::resource_list::Page;
 use super::resources::{self, Body, ReadError};
 use super::{Bridge, cursor};
 use crate::auth::Principal;
-use crate::catalog::{Catalog, Part, Prompt, Readable, Resource, Role};
+use crate::catalog::{Catalog, MessageContent, Prompt, ReadableResource, Resource, Role};
 
 /// Name of this list in the cursors of `prompts/list`.
 const LIST: &str = "prompts/list";
@@ -48,18 +48,18 @@ pub enum PromptError {
 
 /// Returns the page at a cursor, or the first, of the prompts that this caller may see. Returns `None` if the
 /// cursor does not belong to this list.
-pub fn page(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Option<Page<Arc<Prompt>>> {
-    let after: Option<String> = match at {
+pub fn page(bridge: &Bridge, caller: &Principal, cursor: Option<&str>) -> Option<Page<Arc<Prompt>>> {
+    let after: Option<String> = match cursor {
         None => None,
         Some(text) => Some(cursor::open_for_all(&bridge.seal, LIST, text)?),
     };
     let size = bridge.settings().page_size;
     let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
-    let known = |prompt: &Prompt| permit.may_prompt(&catalog, prompt);
-    let mut prompts = catalog.prompts().page(after.as_deref(), size + 1, known);
-    let more = prompts.len() > size;
+    let is_visible = |prompt: &Prompt| permit.may_prompt(&catalog, prompt);
+    let mut prompts = catalog.prompts().page(after.as_deref(), size + 1, is_visible);
+    let has_more = prompts.len() > size;
     prompts.truncate(size);
-    let last = prompts.last().filter(|_| more).map(|prompt| &prompt.name);
+    let last = prompts.last().filter(|_| has_more).map(|prompt| &prompt.name);
     let next_cursor = last.map(|name| cursor::seal_for_all(&bridge.seal, LIST, name));
     Some(Page { entries: prompts.into_iter().map(Arc::clone).collect(), next_cursor })
 }
@@ -72,27 +72,27 @@ pub async fn fill(
     bridge: &Bridge,
     caller: &Principal,
     name: &str,
-    given: BTreeMap<String, String>,
+    arguments: BTreeMap<String, String>,
 ) -> Result<RenderedPrompt, PromptError> {
     let catalog = bridge.catalog();
     let unknown = || PromptError::Unknown(name.to_owned());
     let prompt = Permit::of(caller).prompt(&catalog, name).ok_or_else(unknown)?;
     let mut messages = Vec::new();
-    for filled in prompt.fill(given).map_err(PromptError::Arguments)? {
-        let block = match filled.part {
-            Part::Block(block) => block,
-            Part::Link(uri) => link(&catalog, caller, uri),
-            Part::Embed(uri) => match embedded(bridge, caller, &uri).await {
+    for message in prompt.render(arguments).map_err(PromptError::Arguments)? {
+        let block = match message.content {
+            MessageContent::Block(block) => block,
+            MessageContent::Link(uri) => link(&catalog, caller, uri),
+            MessageContent::Embed(uri) => match read_embedded(bridge, caller, &uri).await {
                 Ok(resource) => Content::Resource { resource },
                 Err(source) => return Err(PromptError::Resource { uri, source }),
             },
         };
-        messages.push((filled.role, block));
+        messages.push((message.role, block));
     }
     Ok(RenderedPrompt { description: prompt.description.clone(), messages })
 }
 
-async fn embedded(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Embedded, ReadError> {
+async fn read_embedded(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Embedded, ReadError> {
     let contents = resources::read(bridge, caller, uri).await?;
     let (text, blob) = match contents.body {
         Body::Text(text) => (Some(text), None),
@@ -102,8 +102,9 @@ async fn embedded(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Embe
 }
 
 fn link(catalog: &Catalog, caller: &Principal, uri: String) -> Content {
-    let may_read = |at: &&Arc<Resource>| Permit::of(caller).may_read(catalog, Readable::One(at));
-    match catalog.resources().at(&uri).filter(may_read) {
+    let may_read =
+        |resource: &&Arc<Resource>| Permit::of(caller).may_read(catalog, ReadableResource::Fixed(resource));
+    match catalog.resources().get(&uri).filter(may_read) {
         Some(resource) => resources::link_to(resource),
         None => {
             Content::ResourceLink { name: uri.clone(), uri, description: None, mime_type: None, size: None }

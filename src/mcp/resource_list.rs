@@ -11,7 +11,7 @@ use super::authorization::Permit;
 use super::resources::{self, Link};
 use super::{Bridge, cursor};
 use crate::auth::Principal;
-use crate::catalog::{Readable, Resource, ResourceTemplate};
+use crate::catalog::{ReadableResource, Resource, ResourceTemplate};
 use crate::tasks::store::{Position, StoreError};
 use crate::tasks::task::{Task, TaskId};
 
@@ -29,7 +29,7 @@ pub struct Page<T> {
 }
 
 /// Entry of the list of resources.
-pub enum Entry {
+pub enum ResourceEntry {
     /// A resource of the config.
     Fixed(Arc<Resource>),
     /// A log or an artifact of a task.
@@ -41,7 +41,7 @@ pub enum TemplateEntry {
     /// A template of the config.
     Configured(Arc<ResourceTemplate>),
     /// A template of this server, for all logs or all artifacts.
-    Own(&'static BuiltinTemplate),
+    Builtin(&'static BuiltinTemplate),
 }
 
 /// A template of this server.
@@ -57,7 +57,7 @@ pub struct BuiltinTemplate {
 }
 
 /// The templates of this server.
-pub const OWN: [BuiltinTemplate; 2] = [
+pub const BUILTIN_TEMPLATES: [BuiltinTemplate; 2] = [
     BuiltinTemplate {
         uri_template: resources::LOG_TEMPLATE,
         name: "log",
@@ -93,7 +93,7 @@ enum ResourcePosition {
 
 /// Position in the list of templates: after one of the config, or after some of this server.
 #[derive(Serialize, Deserialize)]
-enum TemplatePlace {
+enum TemplatePosition {
     Configured(String),
     Own(usize),
 }
@@ -103,18 +103,22 @@ enum TemplatePlace {
 ///
 /// # Errors
 /// See [`ListError`].
-pub async fn page(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Result<Page<Entry>, ListError> {
-    let place = match at {
+pub async fn page(
+    bridge: &Bridge,
+    caller: &Principal,
+    cursor: Option<&str>,
+) -> Result<Page<ResourceEntry>, ListError> {
+    let position = match cursor {
         None => None,
         Some(text) => Some(cursor::open(&bridge.seal, LIST, &caller.owner, text).ok_or(ListError::Cursor)?),
     };
     let size = bridge.settings().page_size;
     let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
-    let known = |resource: &Resource| permit.may_read(&catalog, Readable::One(resource));
-    let (mut fixed, after) = match &place {
-        None => (catalog.resources().page(None, size + 1, known), None),
+    let is_visible = |resource: &Resource| permit.may_read(&catalog, ReadableResource::Fixed(resource));
+    let (mut fixed, after) = match &position {
+        None => (catalog.resources().page(None, size + 1, is_visible), None),
         Some(ResourcePosition::Fixed(after)) => {
-            (catalog.resources().page(Some(after), size + 1, known), None)
+            (catalog.resources().page(Some(after), size + 1, is_visible), None)
         }
         Some(ResourcePosition::Tasks) => (Vec::new(), None),
         Some(ResourcePosition::Task(millis, id)) => {
@@ -122,45 +126,45 @@ pub async fn page(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Resu
             (Vec::new(), Some(Position { created_at, id }))
         }
     };
-    let more = fixed.len() > size;
+    let has_more = fixed.len() > size;
     fixed.truncate(size);
-    let last = fixed.last().map(|resource| resource.card.name.clone());
-    let mut entries: Vec<Entry> =
-        fixed.into_iter().map(|resource| Entry::Fixed(Arc::clone(resource))).collect();
-    let next = if more {
+    let last = fixed.last().map(|resource| resource.metadata.name.clone());
+    let mut entries: Vec<ResourceEntry> =
+        fixed.into_iter().map(|resource| ResourceEntry::Fixed(Arc::clone(resource))).collect();
+    let next = if has_more {
         last.map(ResourcePosition::Fixed)
     } else if !caller.identified {
         None
     } else if entries.len() == size {
         Some(ResourcePosition::Tasks)
     } else {
-        tasks(bridge, caller, after, size - entries.len(), &mut entries).await?
+        add_task_entries(bridge, caller, after, size - entries.len(), &mut entries).await?
     };
-    let next_cursor = next.map(|place| cursor::seal(&bridge.seal, LIST, &caller.owner, place));
+    let next_cursor = next.map(|position| cursor::seal(&bridge.seal, LIST, &caller.owner, position));
     Ok(Page { entries, next_cursor })
 }
 
 /// Adds the entries of the next tasks. Returns where the list continues after them.
-async fn tasks(
+async fn add_task_entries(
     bridge: &Bridge,
     caller: &Principal,
     after: Option<Position>,
-    most: usize,
-    entries: &mut Vec<Entry>,
+    limit: usize,
+    entries: &mut Vec<ResourceEntry>,
 ) -> Result<Option<ResourcePosition>, StoreError> {
-    let mut views = bridge.service.list(&caller.owner, after.as_ref(), most + 1).await?;
-    let more = views.len() > most;
-    views.truncate(most);
+    let mut views = bridge.service.list(&caller.owner, after.as_ref(), limit + 1).await?;
+    let has_more = views.len() > limit;
+    views.truncate(limit);
     for view in &views {
         let task = &view.task;
         let output = output(bridge, task).await?;
         let links = resources::links(bridge, task, output.as_ref()).into_iter().map(|link| {
             let description = format!("{}, task of {}", link.description, task.created_at);
-            Entry::OfTask(Link { description, ..link })
+            ResourceEntry::OfTask(Link { description, ..link })
         });
         entries.extend(links);
     }
-    let last = views.last().filter(|_| more).map(|view| &view.task);
+    let last = views.last().filter(|_| has_more).map(|view| &view.task);
     Ok(last.map(|task| ResourcePosition::Task(task.created_at.as_millis(), task.id.as_str().to_owned())))
 }
 
@@ -176,33 +180,34 @@ async fn output(bridge: &Bridge, task: &Task) -> Result<Option<Output>, StoreErr
 
 /// Returns the page of templates at a cursor, or the first, of those that this caller may see. Returns `None`
 /// if the cursor does not belong to this list.
-pub fn templates(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Option<Page<TemplateEntry>> {
-    let place = match at {
+pub fn templates(bridge: &Bridge, caller: &Principal, cursor: Option<&str>) -> Option<Page<TemplateEntry>> {
+    let position = match cursor {
         None => None,
         Some(text) => Some(cursor::open_for_all(&bridge.seal, TEMPLATES, text)?),
     };
     let size = bridge.settings().page_size;
     let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
-    let known = |template: &ResourceTemplate| permit.may_read(&catalog, Readable::Any(template));
-    let (mut configured, skipped) = match &place {
-        None => (catalog.resources().templates_page(None, size + 1, known), 0),
-        Some(TemplatePlace::Configured(after)) => {
-            (catalog.resources().templates_page(Some(after), size + 1, known), 0)
+    let is_visible =
+        |template: &ResourceTemplate| permit.may_read(&catalog, ReadableResource::Template(template));
+    let (mut configured, skipped) = match &position {
+        None => (catalog.resources().templates_page(None, size + 1, is_visible), 0),
+        Some(TemplatePosition::Configured(after)) => {
+            (catalog.resources().templates_page(Some(after), size + 1, is_visible), 0)
         }
-        Some(TemplatePlace::Own(count)) => (Vec::new(), *count),
+        Some(TemplatePosition::Own(count)) => (Vec::new(), *count),
     };
-    let more = configured.len() > size;
+    let has_more = configured.len() > size;
     configured.truncate(size);
-    let taken = if more { 0 } else { size - configured.len() };
-    let reached = skipped.saturating_add(taken).min(OWN.len());
-    let next = if more {
-        configured.last().map(|template| TemplatePlace::Configured(template.card.name.clone()))
+    let builtin_count = if has_more { 0 } else { size - configured.len() };
+    let end = skipped.saturating_add(builtin_count).min(BUILTIN_TEMPLATES.len());
+    let next = if has_more {
+        configured.last().map(|template| TemplatePosition::Configured(template.metadata.name.clone()))
     } else {
-        (reached < OWN.len()).then_some(TemplatePlace::Own(reached))
+        (end < BUILTIN_TEMPLATES.len()).then_some(TemplatePosition::Own(end))
     };
     let mut entries: Vec<TemplateEntry> =
         configured.into_iter().map(|each| TemplateEntry::Configured(Arc::clone(each))).collect();
-    entries.extend(OWN.iter().skip(skipped).take(taken).map(TemplateEntry::Own));
-    let next_cursor = next.map(|place| cursor::seal_for_all(&bridge.seal, TEMPLATES, place));
+    entries.extend(BUILTIN_TEMPLATES.iter().skip(skipped).take(builtin_count).map(TemplateEntry::Builtin));
+    let next_cursor = next.map(|position| cursor::seal_for_all(&bridge.seal, TEMPLATES, position));
     Some(Page { entries, next_cursor })
 }

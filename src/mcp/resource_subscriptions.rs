@@ -15,14 +15,14 @@ use super::authorization::{CallerContext, Permit};
 use super::offers::Edition;
 use super::resources::{self, Subject};
 use crate::auth::Principal;
-use crate::catalog::Readable;
+use crate::catalog::ReadableResource;
 use crate::tasks::store::Result;
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::watch::ChangeSubscription;
 
 /// Minimum time between two messages about one resource. The last one, after the task has ended, is sent at
 /// once.
-const PACE: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the row counts its log as followed without renewal.
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -30,11 +30,11 @@ const LEASE: Duration = Duration::from_secs(60);
 pub(super) struct ResourceSubscriptions<'a> {
     bridge: &'a Bridge,
     caller: &'a Principal,
-    followed: BTreeMap<String, ResourceSubscription>,
+    subscriptions: BTreeMap<String, ResourceSubscription>,
     changes: ChangeSubscription,
     editions: watch::Receiver<Edition>,
     /// Tasks whose logs may have changed.
-    behind: HashSet<TaskId>,
+    stale_logs: HashSet<TaskId>,
     /// True if resources of the config may have changed.
     offers_changed: bool,
 }
@@ -43,11 +43,11 @@ pub(super) struct ResourceSubscriptions<'a> {
 struct ResourceSubscription {
     subject: Subject,
     /// What was reported last: a log's length, or a digest of the contents of a resource.
-    told: u64,
+    last_reported: u64,
     /// True if it has changed since.
     changed: bool,
     /// True if it can never change again.
-    over: bool,
+    is_final: bool,
     /// Earliest time of the next message about it.
     not_before: Instant,
     /// When to renew in the row that its log is followed.
@@ -60,7 +60,7 @@ pub(super) struct ResourceChanges {
     /// Resources that have changed.
     pub(super) changed: Vec<String>,
     /// Logs that can never change again for this caller: the task has ended, or the caller has no such task.
-    pub(super) over: Vec<String>,
+    pub(super) ended: Vec<String>,
 }
 
 impl<'a> ResourceSubscriptions<'a> {
@@ -69,10 +69,10 @@ impl<'a> ResourceSubscriptions<'a> {
         Self {
             bridge,
             caller,
-            followed: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
             changes: bridge.service.follow([]),
             editions: bridge.offers.editions(),
-            behind: HashSet::new(),
+            stale_logs: HashSet::new(),
             offers_changed: false,
         }
     }
@@ -80,27 +80,35 @@ impl<'a> ResourceSubscriptions<'a> {
     /// Replaces the subscriptions. What a log already contains counts as a change. The current contents of a
     /// resource of the config do not.
     pub(super) fn set(&mut self, uris: &BTreeSet<String>) {
-        for (uri, followed) in self.followed.extract_if(.., |uri, _| !uris.contains(uri)) {
+        for (uri, subscription) in self.subscriptions.extract_if(.., |uri, _| !uris.contains(uri)) {
             tracing::trace!(uri, "no longer followed");
-            if let Subject::Log(task) = followed.subject {
+            if let Subject::Log(task) = subscription.subject {
                 self.changes.remove_task(&task);
             }
         }
-        for uri in uris.iter().filter(|uri| !self.followed.contains_key(*uri)).cloned().collect::<Vec<_>>() {
+        for uri in
+            uris.iter().filter(|uri| !self.subscriptions.contains_key(*uri)).cloned().collect::<Vec<_>>()
+        {
             let subject = resources::subject(&uri);
-            let told = match &subject {
+            let last_reported = match &subject {
                 Subject::Log(task) => {
                     self.changes.add_task(task);
-                    self.behind.insert(task.clone());
+                    self.stale_logs.insert(task.clone());
                     0
                 }
                 Subject::Artifact => 0,
-                Subject::Offered => self.digest(&uri),
+                Subject::Configured => self.digest(&uri),
             };
             let (not_before, renew_at) = (Instant::now(), Timestamp::from_millis(0));
-            let followed =
-                ResourceSubscription { subject, told, changed: false, over: false, not_before, renew_at };
-            self.followed.insert(uri, followed);
+            let subscription = ResourceSubscription {
+                subject,
+                last_reported,
+                changed: false,
+                is_final: false,
+                not_before,
+                renew_at,
+            };
+            self.subscriptions.insert(uri, subscription);
         }
     }
 
@@ -112,98 +120,102 @@ impl<'a> ResourceSubscriptions<'a> {
     pub(super) async fn next(&mut self) -> Result<ResourceChanges> {
         loop {
             // Boxed: thousands may wait here, and only a check needs this memory.
-            Box::pin(self.look()).await?;
-            let news = self.take();
-            if news != ResourceChanges::default() {
-                return Ok(news);
+            Box::pin(self.check()).await?;
+            let changes = self.take_changes();
+            if changes != ResourceChanges::default() {
+                return Ok(changes);
             }
-            let wake = self.wake();
+            let wake_at = self.next_check();
             tokio::select! {
                 biased;
                 changed = self.changes.next() => {
-                    self.behind.extend(changed.tasks);
+                    self.stale_logs.extend(changed.tasks);
                     if changed.others {
                         let logs: Vec<TaskId> = self.logs().collect();
-                        self.behind.extend(logs);
+                        self.stale_logs.extend(logs);
                     }
                 }
                 Ok(()) = self.editions.changed() => self.offers_changed = true,
-                () = sleep_until(wake) => {}
+                () = sleep_until(wake_at) => {}
             }
         }
     }
 
     /// Takes what there is to report now.
-    fn take(&mut self) -> ResourceChanges {
+    fn take_changes(&mut self) -> ResourceChanges {
         let now = Instant::now();
-        let mut news = ResourceChanges::default();
-        for (uri, followed) in &mut self.followed {
-            if followed.changed && (followed.over || followed.not_before <= now) {
-                (followed.changed, followed.not_before) = (false, now + PACE);
-                news.changed.push(uri.clone());
+        let mut changes = ResourceChanges::default();
+        for (uri, subscription) in &mut self.subscriptions {
+            if subscription.changed && (subscription.is_final || subscription.not_before <= now) {
+                (subscription.changed, subscription.not_before) = (false, now + MIN_INTERVAL);
+                changes.changed.push(uri.clone());
             }
         }
-        for (uri, followed) in self.followed.extract_if(.., |_, followed| followed.over) {
-            if let Subject::Log(task) = &followed.subject {
+        for (uri, subscription) in self.subscriptions.extract_if(.., |_, subscription| subscription.is_final)
+        {
+            if let Subject::Log(task) = &subscription.subject {
                 self.changes.remove_task(task);
             }
-            news.over.push(uri);
+            changes.ended.push(uri);
         }
-        news
+        changes
     }
 
     /// Checks what may have changed, and renews in the rows that their logs are followed.
-    async fn look(&mut self) -> Result<()> {
+    async fn check(&mut self) -> Result<()> {
         if std::mem::take(&mut self.offers_changed) {
             self.editions.borrow_and_update();
-            let offered = self.followed.iter().filter(|(_, followed)| followed.subject == Subject::Offered);
-            let digests: Vec<_> = offered.map(|(uri, _)| (uri.clone(), self.digest(uri))).collect();
+            let configured = self
+                .subscriptions
+                .iter()
+                .filter(|(_, subscription)| subscription.subject == Subject::Configured);
+            let digests: Vec<_> = configured.map(|(uri, _)| (uri.clone(), self.digest(uri))).collect();
             for (uri, digest) in digests {
-                let Some(followed) = self.followed.get_mut(&uri) else { continue };
-                followed.changed |= std::mem::replace(&mut followed.told, digest) != digest;
+                let Some(subscription) = self.subscriptions.get_mut(&uri) else { continue };
+                subscription.changed |= std::mem::replace(&mut subscription.last_reported, digest) != digest;
             }
         }
         let (now, by) = (self.bridge.clock.now(), CallerContext::new(self.bridge, self.caller));
-        let logs = self.followed.values_mut().filter_map(|followed| match &followed.subject {
-            Subject::Log(task) => Some((task.clone(), followed)),
-            Subject::Artifact | Subject::Offered => None,
+        let logs = self.subscriptions.values_mut().filter_map(|subscription| match &subscription.subject {
+            Subject::Log(task) => Some((task.clone(), subscription)),
+            Subject::Artifact | Subject::Configured => None,
         });
-        for (task, followed) in logs {
-            let renews = followed.renew_at <= now;
-            if !renews && !self.behind.contains(&task) {
+        for (task, subscription) in logs {
+            let must_renew = subscription.renew_at <= now;
+            if !must_renew && !self.stale_logs.contains(&task) {
                 continue;
             }
-            let row = if renews {
-                followed.renew_at = now + LEASE / 2;
+            let row = if must_renew {
+                subscription.renew_at = now + LEASE / 2;
                 self.bridge.service.follow_log(&by, &task, LEASE).await?
             } else {
                 self.bridge.service.get(&by, &task).await?.map(|view| view.task)
             };
-            self.behind.remove(&task);
-            let printed = row.as_ref().and_then(|row| row.printed).map_or(0, |printed| printed.bytes);
-            if printed > followed.told {
-                (followed.told, followed.changed) = (printed, true);
+            self.stale_logs.remove(&task);
+            let log_bytes = row.as_ref().and_then(|row| row.printed).map_or(0, |log_bytes| log_bytes.bytes);
+            if log_bytes > subscription.last_reported {
+                (subscription.last_reported, subscription.changed) = (log_bytes, true);
             }
-            followed.over = row.as_ref().is_none_or(Task::has_ended);
+            subscription.is_final = row.as_ref().is_none_or(Task::has_ended);
         }
-        self.behind.clear();
+        self.stale_logs.clear();
         Ok(())
     }
 
     fn logs(&self) -> impl Iterator<Item = TaskId> {
-        self.followed.values().filter_map(|followed| match &followed.subject {
+        self.subscriptions.values().filter_map(|subscription| match &subscription.subject {
             Subject::Log(task) => Some(task.clone()),
-            Subject::Artifact | Subject::Offered => None,
+            Subject::Artifact | Subject::Configured => None,
         })
     }
 
     /// Returns when to check again, with or without a hint.
-    fn wake(&self) -> Option<Instant> {
+    fn next_check(&self) -> Option<Instant> {
         let now = (Instant::now(), self.bridge.clock.now());
-        let due = self.followed.values().filter_map(|followed| match &followed.subject {
-            _ if followed.changed => Some(followed.not_before),
-            Subject::Log(_) => Some(now.0 + followed.renew_at.since(now.1)),
-            Subject::Artifact | Subject::Offered => None,
+        let due = self.subscriptions.values().filter_map(|subscription| match &subscription.subject {
+            _ if subscription.changed => Some(subscription.not_before),
+            Subject::Log(_) => Some(now.0 + subscription.renew_at.since(now.1)),
+            Subject::Artifact | Subject::Configured => None,
         });
         due.min()
     }
@@ -212,8 +224,8 @@ impl<'a> ResourceSubscriptions<'a> {
     fn digest(&self, uri: &str) -> u64 {
         let mut hasher = DefaultHasher::new();
         let (catalog, permit) = (self.bridge.catalog(), Permit::of(self.caller));
-        let may = |readable: Readable<'_>| permit.may_read(&catalog, readable);
-        catalog.resources().read(uri, may).ok().flatten().hash(&mut hasher);
+        let may_read = |readable: ReadableResource<'_>| permit.may_read(&catalog, readable);
+        catalog.resources().read(uri, may_read).ok().flatten().hash(&mut hasher);
         hasher.finish()
     }
 }

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use taskbridge_sdk::{
-    ArtifactData, Backend, Content, ErrorKind, LogRequest, LogText, Output, harmless, is_text,
+    ArtifactData, Backend, Content, ErrorKind, LogRequest, LogText, Output, is_text, sanitize,
 };
 
 use super::Bridge;
 use super::authorization::{CallerContext, Permit};
 use crate::auth::Principal;
 pub use crate::catalog::Body;
-use crate::catalog::{Readable, Resource};
+use crate::catalog::{ReadableResource, Resource};
 use crate::tasks::audit::{self, Audit as _, AuditEvent};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
@@ -27,7 +27,7 @@ pub const LOG_TEMPLATE: &str = "taskbridge://tasks/{task_id}/log";
 /// Address template of artifacts. A name can have several segments.
 pub const ARTIFACT_TEMPLATE: &str = "taskbridge://tasks/{task_id}/artifacts/{+name}";
 /// Timeout of a read from an engine. For an artifact, it includes the wait for a read permit.
-const PATIENCE: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// The characters to escape in an artifact's name: all except RFC 3986's unreserved characters and the `/`
 /// between segments.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
@@ -94,7 +94,7 @@ pub enum Subject {
     /// A file that a job left. It never changes.
     Artifact,
     /// A resource of the config.
-    Offered,
+    Configured,
 }
 
 /// A part of a task that has an address.
@@ -119,7 +119,7 @@ pub fn subject(uri: &str) -> Subject {
     match parse(uri) {
         Some((task, Part::Log)) => Subject::Log(task),
         Some((_, Part::Artifact(_))) => Subject::Artifact,
-        None => Subject::Offered,
+        None => Subject::Configured,
     }
 }
 
@@ -130,8 +130,8 @@ pub fn subject(uri: &str) -> Subject {
 /// If the store fails.
 pub async fn exists(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<bool, StoreError> {
     let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
-    let may = |readable: Readable<'_>| permit.may_read(&catalog, readable);
-    if !matches!(catalog.resources().read(uri, may), Ok(None)) {
+    let may_read = |readable: ReadableResource<'_>| permit.may_read(&catalog, readable);
+    if !matches!(catalog.resources().read(uri, may_read), Ok(None)) {
         return Ok(true);
     }
     let Some((id, part)) = parse(uri) else { return Ok(false) };
@@ -144,8 +144,8 @@ pub async fn exists(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<bo
         Part::Log => Ok(backend.logs().is_some()),
         Part::Artifact(name) => {
             let output = bridge.service.output(&view.task).await?;
-            let mut left = output.iter().flat_map(|output| &output.artifacts);
-            Ok(backend.artifacts().is_some() && left.any(|artifact| artifact.name == name))
+            let mut artifacts = output.iter().flat_map(|output| &output.artifacts);
+            Ok(backend.artifacts().is_some() && artifacts.any(|artifact| artifact.name == name))
         }
     }
 }
@@ -174,7 +174,7 @@ pub fn links(bridge: &Bridge, task: &Task, output: Option<&Output>) -> Vec<Link>
 
 /// Returns a link to a resource of the config.
 pub fn link_to(resource: &Resource) -> Content {
-    let card = &resource.card;
+    let card = &resource.metadata;
     Content::ResourceLink {
         uri: resource.uri.clone(),
         name: card.name.clone(),
@@ -186,8 +186,8 @@ pub fn link_to(resource: &Resource) -> Content {
 
 /// Returns links to the resources of the config that belong to a tool. They are added to the result of a
 /// failed job.
-pub fn beside(bridge: &Bridge, tool: &str) -> Vec<Content> {
-    bridge.catalog().resources().beside(tool).map(|resource| link_to(resource)).collect()
+pub fn tool_resource_links(bridge: &Bridge, tool: &str) -> Vec<Content> {
+    bridge.catalog().resources().for_tool(tool).map(|resource| link_to(resource)).collect()
 }
 
 /// Reads the resource at an address.
@@ -195,7 +195,7 @@ pub fn beside(bridge: &Bridge, tool: &str) -> Vec<Content> {
 /// # Errors
 /// See [`ReadError`].
 pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Contents, ReadError> {
-    if let Some(contents) = offered(bridge, caller, uri)? {
+    if let Some(contents) = read_configured(bridge, caller, uri)? {
         return Ok(contents);
     }
     let (id, part) = parse(uri).ok_or(ReadError::NotFound)?;
@@ -203,33 +203,33 @@ pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Cont
         bridge.not_found(&caller.owner, &id);
         return Err(ReadError::NotFound);
     };
-    let read = |part| bridge.audit.note(AuditEvent::Read { task: &view.task, part });
+    let audit_read = |part| bridge.audit.record(AuditEvent::Read { task: &view.task, part });
     match part {
         Part::Log => {
             let log = log(bridge, &view.task, bridge.settings().max_log_bytes, None).await?;
-            read(audit::Part::Log);
+            audit_read(audit::Part::Log);
             let text = if log.cut { format!("[earlier output is left out]\n{}", log.text) } else { log.text };
             Ok(Contents { mime_type: Some("text/plain".to_owned()), body: Body::Text(text), shared: false })
         }
         Part::Artifact(name) => {
             let contents = artifact(bridge, caller, &view.task, &name).await?;
-            read(audit::Part::Artifact(&name));
+            audit_read(audit::Part::Artifact(&name));
             Ok(contents)
         }
     }
 }
 
 /// Reads a resource of the config.
-fn offered(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Option<Contents>, ReadError> {
+fn read_configured(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Option<Contents>, ReadError> {
     let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
     // Not every caller may read what belongs to a tool, so no shared cache may store it.
     let shared = Cell::new(true);
-    let may = |readable: Readable<'_>| {
+    let may_read = |readable: ReadableResource<'_>| {
         shared.set(readable.tools().next().is_none());
         permit.may_read(&catalog, readable)
     };
-    let found = catalog.resources().read(uri, may);
-    let found = found.map_err(|words| ReadError::Template(BadTemplate(words)))?;
+    let found = catalog.resources().read(uri, may_read);
+    let found = found.map_err(|message| ReadError::Template(BadTemplate(message)))?;
     Ok(found.map(|(mime_type, body)| {
         let mime_type = Some(mime_type.to_owned());
         Contents { mime_type, body, shared: shared.get() }
@@ -251,15 +251,15 @@ pub async fn log(
     let logs = backend.logs().ok_or(ReadError::NotFound)?;
     let Some(handle) = task.handle() else { return Ok(LogText::default()) };
     let request = LogRequest { max_bytes: max_bytes.min(bridge.settings().max_log_bytes), search };
-    let LogText { text, cut } = in_time(logs.tail(handle, &request)).await?;
-    Ok(LogText { text: harmless(&text).into_owned(), cut })
+    let LogText { text, cut } = with_timeout(logs.tail(handle, &request)).await?;
+    Ok(LogText { text: sanitize(&text).into_owned(), cut })
 }
 
 /// Returns the backend of the task's job.
 fn backend(bridge: &Bridge, task: &Task) -> Result<Arc<dyn Backend>, ReadError> {
     bridge.backend(&task.backend).ok_or_else(|| {
-        let why = "it can be read only through a server that is connected to the backend of its job";
-        ReadError::Refused(why.to_owned())
+        let message = "it can be read only through a server that is connected to the backend of its job";
+        ReadError::Refused(message.to_owned())
     })
 }
 
@@ -274,10 +274,10 @@ async fn artifact(
         return Err(ReadError::NotFound);
     };
     let read = async {
-        let _turn = bridge.readings.turn(caller).await;
+        let _permit = bridge.artifact_reads.acquire(caller).await;
         artifacts.read(handle, name, bridge.settings().max_artifact_bytes).await
     };
-    let ArtifactData { bytes, mime_type } = in_time(read).await?.ok_or(ReadError::NotFound)?;
+    let ArtifactData { bytes, mime_type } = with_timeout(read).await?.ok_or(ReadError::NotFound)?;
     let may_be_text = mime_type.as_deref().is_none_or(is_text);
     let body = match String::from_utf8(bytes) {
         Ok(text) if may_be_text => Body::Text(text),
@@ -287,9 +287,9 @@ async fn artifact(
     Ok(Contents { mime_type, body, shared: false })
 }
 
-async fn in_time<T>(reading: impl Future<Output = taskbridge_sdk::Result<T>>) -> Result<T, ReadError> {
-    match tokio::time::timeout(PATIENCE, reading).await {
-        Ok(Ok(read)) => Ok(read),
+async fn with_timeout<T>(future: impl Future<Output = taskbridge_sdk::Result<T>>) -> Result<T, ReadError> {
+    match tokio::time::timeout(READ_TIMEOUT, future).await {
+        Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(match error.kind() {
             ErrorKind::Rejected => ReadError::Refused(error.to_string()),
             ErrorKind::Denied | ErrorKind::Config => ReadError::Denied(error),
@@ -297,7 +297,7 @@ async fn in_time<T>(reading: impl Future<Output = taskbridge_sdk::Result<T>>) ->
                 ReadError::Unavailable(error.to_string())
             }
         }),
-        Err(_) => Err(ReadError::Unavailable(format!("no answer within {} s", PATIENCE.as_secs()))),
+        Err(_) => Err(ReadError::Unavailable(format!("no answer within {} s", READ_TIMEOUT.as_secs()))),
     }
 }
 

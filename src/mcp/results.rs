@@ -13,10 +13,10 @@ use crate::tasks::task::{Task, TaskId};
 
 /// Maximum size of a stored result that needs no reservation. It is a quarter of the usual limit, because an
 /// answer contains a result more than once, and escaped.
-const SMALL: usize = memory_budget::SMALL / 4;
+const SMALL_RESULT: usize = memory_budget::SMALL / 4;
 
 /// Error code for an exhausted memory budget. It is that of HTTP, since JSON-RPC has none.
-const NO_ROOM: i32 = 503;
+const MEMORY_EXHAUSTED: i32 = 503;
 
 /// Why a result was not read.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum ResultReadError {
     Store(#[from] StoreError),
     /// The memory budget is exhausted.
     #[error("there is no room for the result of task {0}")]
-    NoRoom(TaskId),
+    MemoryExhausted(TaskId),
 }
 
 impl ResultReadError {
@@ -34,8 +34,8 @@ impl ResultReadError {
     pub fn to_jsonrpc_error(&self, bridge: &Bridge) -> Error {
         match self {
             Self::Store(error) => bridge.fault(error),
-            Self::NoRoom(id) => Error::new(
-                NO_ROOM,
+            Self::MemoryExhausted(id) => Error::new(
+                MEMORY_EXHAUSTED,
                 format!(
                     "task {id} has ended, and its result is larger than there is room for now: too much is on its way between \
                      you and this server, or between others and it. Read what was answered, and then ask again: nothing is \
@@ -54,12 +54,12 @@ impl ResultReadError {
 pub async fn read(
     bridge: &Bridge,
     task: &Task,
-    outlet: &dyn MessageSink,
+    sink: &dyn MessageSink,
 ) -> Result<Option<Output>, ResultReadError> {
-    match bridge.service.output_within(task, SMALL).await? {
-        BoundedOutput::Nothing => Ok(None),
-        BoundedOutput::Whole(output) => Ok(Some(output)),
-        BoundedOutput::Longer(bytes) if outlet.reserve(bytes) => Ok(bridge.service.output(task).await?),
-        BoundedOutput::Longer(_) => Err(ResultReadError::NoRoom(task.id.clone())),
+    match bridge.service.output_within(task, SMALL_RESULT).await? {
+        BoundedOutput::Missing => Ok(None),
+        BoundedOutput::Complete(output) => Ok(Some(output)),
+        BoundedOutput::TooLarge(bytes) if sink.reserve(bytes) => Ok(bridge.service.output(task).await?),
+        BoundedOutput::TooLarge(_) => Err(ResultReadError::MemoryExhausted(task.id.clone())),
     }
 }

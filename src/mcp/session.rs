@@ -18,10 +18,10 @@ use crate::tasks::task::Owner;
 
 /// The format version of the token. A token with another version, from an older or newer server, does not
 /// open.
-const FORM: u8 = 1;
+const FORMAT_VERSION: u8 = 1;
 
 /// Maximum number of cached sessions. The whole cache is cleared when it is full.
-const MOST_OPENED: usize = 1024;
+const MAX_CACHED: usize = 1024;
 
 /// The capabilities that a client declared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,8 +64,8 @@ pub struct ClientCapabilities {
 
 impl ClientCapabilities {
     /// Parses `ClientCapabilities` in their newest form.
-    pub fn declared(capabilities: &Value) -> Self {
-        let has = |at: &Value, name: &str| at.get(name).is_some_and(Value::is_object);
+    pub fn parse(capabilities: &Value) -> Self {
+        let has = |parent: &Value, name: &str| parent.get(name).is_some_and(Value::is_object);
         let (elicitation, sampling) = (&capabilities["elicitation"], &capabilities["sampling"]);
         let tasks = &capabilities["tasks"];
         Self {
@@ -103,12 +103,12 @@ impl ClientCapabilities {
     }
 
     /// Returns true if the client can run at least one kind of question as a task of its own.
-    pub fn makes_tasks(&self) -> bool {
+    pub fn can_run_tasks(&self) -> bool {
         self.elicitation_tasks || self.sampling_tasks
     }
 
     /// Returns true if the client can run this kind of question as a task of its own.
-    pub fn makes_task_of(&self, ask: &Ask) -> bool {
+    pub fn can_run_as_task(&self, ask: &Ask) -> bool {
         match ask {
             Ask::Form(_) | Ask::Url(_) => self.elicitation_tasks,
             Ask::Sampling(_) => self.sampling_tasks,
@@ -123,14 +123,14 @@ impl ClientCapabilities {
 
     /// Returns the capability that the client must declare for this question, or `None` if none is missing.
     pub fn missing(&self, ask: &Ask) -> Option<&'static str> {
-        let (has, name) = match ask {
+        let (is_declared, name) = match ask {
             Ask::Form(_) if self.elicitation_url => (self.elicitation_form, "elicitation.form"),
             Ask::Form(_) => (self.elicitation_form, "elicitation"),
             Ask::Url(_) => (self.elicitation_url, "elicitation.url"),
             Ask::Sampling(request) => return self.missing_to_sample(request),
             Ask::Roots => (self.roots, "roots"),
         };
-        (!has).then_some(name)
+        (!is_declared).then_some(name)
     }
 
     fn missing_to_sample(&self, request: &Map<String, Value>) -> Option<&'static str> {
@@ -194,7 +194,7 @@ impl Session {
         let nonce: [u8; 16] = clock::random(&*bridge.entropy);
         let issued = bridge.clock.now();
         Self {
-            form: FORM,
+            form: FORMAT_VERSION,
             revision,
             client,
             owner: principal.owner.clone(),
@@ -214,7 +214,7 @@ impl Session {
         issued: Timestamp,
     ) -> Self {
         let expires = issued + std::time::Duration::from_secs(3600);
-        Self { form: FORM, revision, client, owner, nonce: nonce.to_owned(), issued, expires }
+        Self { form: FORMAT_VERSION, revision, client, owner, nonce: nonce.to_owned(), issued, expires }
     }
 
     /// Returns the token, which is the value of `Mcp-Session-Id`. It consists of visible ASCII.
@@ -226,45 +226,45 @@ impl Session {
     /// expired.
     pub fn open(seal: &Seal, text: &str, now: Timestamp) -> Option<Self> {
         let session: Self = seal.open(Purpose::Session, text)?;
-        (session.form == FORM && now < session.expires).then_some(session)
+        (session.form == FORMAT_VERSION && now < session.expires).then_some(session)
     }
 }
 
 /// Cache of opened sessions by token. Most requests use a recent session, and to open a token costs as much
 /// as to parse the request. The cache does not know which sessions have ended.
 #[derive(Default)]
-pub(super) struct Opened {
-    lately: Mutex<Lately>,
+pub(super) struct SessionCache {
+    cache: Mutex<CachedSessions>,
 }
 
 #[derive(Default)]
-struct Lately {
+struct CachedSessions {
     sessions: HashMap<String, Session>,
     /// The key generation of the seal at which the sessions were opened. With other keys they may not open.
-    turn: u64,
+    key_generation: u64,
 }
 
-impl Opened {
+impl SessionCache {
     /// As [`Session::open`].
     pub(super) fn open(&self, seal: &Seal, text: &str, now: Timestamp) -> Option<Session> {
-        let turn = seal.turn();
+        let key_generation = seal.rotations();
         {
-            let mut lately = self.lately.lock();
-            if lately.turn != turn {
-                *lately = Lately { sessions: HashMap::new(), turn };
+            let mut cache = self.cache.lock();
+            if cache.key_generation != key_generation {
+                *cache = CachedSessions { sessions: HashMap::new(), key_generation };
             }
-            if let Some(session) = lately.sessions.get(text) {
+            if let Some(session) = cache.sessions.get(text) {
                 return (now < session.expires).then(|| session.clone());
             }
         }
         let session = Session::open(seal, text, now)?;
-        let mut lately = self.lately.lock();
+        let mut cache = self.cache.lock();
         // Keys that were replaced in the meantime may have opened it.
-        if lately.turn == turn {
-            if lately.sessions.len() == MOST_OPENED {
-                lately.sessions.clear();
+        if cache.key_generation == key_generation {
+            if cache.sessions.len() == MAX_CACHED {
+                cache.sessions.clear();
             }
-            lately.sessions.insert(text.to_owned(), session.clone());
+            cache.sessions.insert(text.to_owned(), session.clone());
         }
         Some(session)
     }
@@ -281,9 +281,9 @@ mod tests {
     /// A form, a URL, sampling and roots are each asked only of a client that declared it.
     #[test]
     fn client_is_asked_within_capabilities() {
-        let sampling = |more: Value| {
+        let sampling = |fields: Value| {
             let mut request = json!({"messages": [{"role": "user", "content": {}}], "maxTokens": 1});
-            request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
             Ask::Sampling(request.as_object().unwrap().clone())
         };
         let asks = [
@@ -295,7 +295,7 @@ mod tests {
             sampling(json!({"includeContext": "thisServer"})),
             sampling(json!({"messages": [{"role": "user", "content": []}], "includeContext": "none"})),
         ];
-        for (declared, can) in [
+        for (declared, expected) in [
             (json!(null), [false; 7]),
             (json!({"elicitation": {}}), [true, false, false, false, false, false, false]),
             (
@@ -308,14 +308,14 @@ mod tests {
             (json!({"sampling": {"tools": {}}}), [false, false, false, true, true, false, true]),
             (json!({"sampling": {"context": {}}}), [false, false, false, true, false, true, true]),
         ] {
-            let client = ClientCapabilities::declared(&declared);
-            assert_eq!(asks.each_ref().map(|ask| client.can_ask(ask)), can, "{declared}");
+            let client = ClientCapabilities::parse(&declared);
+            assert_eq!(asks.each_ref().map(|ask| client.can_ask(ask)), expected, "{declared}");
         }
     }
 
     #[test]
     fn missing_capability_is_named() {
-        let with = |more: Value| Ask::Sampling(more.as_object().unwrap().clone());
+        let with = |fields: Value| Ask::Sampling(fields.as_object().unwrap().clone());
         for (declared, ask, missing) in [
             (json!({}), Ask::Form(json!({})), Some("elicitation")),
             (json!({"elicitation": {"url": {}}}), Ask::Form(json!({})), Some("elicitation.form")),
@@ -330,7 +330,7 @@ mod tests {
                 Some("sampling.context"),
             ),
         ] {
-            assert_eq!(ClientCapabilities::declared(&declared).missing(&ask), missing, "{declared}");
+            assert_eq!(ClientCapabilities::parse(&declared).missing(&ask), missing, "{declared}");
         }
     }
 
@@ -345,19 +345,19 @@ mod tests {
             Ask::Sampling(Map::new()),
             Ask::Roots,
         ];
-        for (declared, makes) in [
+        for (declared, expected) in [
             (json!({"elicitation": {}, "sampling": {}}), [false; 4]),
             (json!({"tasks": {"cancel": {}}}), [false; 4]),
             (requests(json!({"elicitation": {}})), [false; 4]),
             (requests(json!({"elicitation": {"create": {}}})), [true, true, false, false]),
             (requests(json!({"sampling": {"createMessage": {}}})), [false, false, true, false]),
         ] {
-            let client = ClientCapabilities::declared(&declared);
-            assert_eq!(asks.each_ref().map(|ask| client.makes_task_of(ask)), makes, "{declared}");
-            assert_eq!(client.makes_tasks(), makes.contains(&true), "{declared}");
-            assert!(!client.without_tasks().makes_tasks());
+            let client = ClientCapabilities::parse(&declared);
+            assert_eq!(asks.each_ref().map(|ask| client.can_run_as_task(ask)), expected, "{declared}");
+            assert_eq!(client.can_run_tasks(), expected.contains(&true), "{declared}");
+            assert!(!client.without_tasks().can_run_tasks());
         }
-        assert!(ClientCapabilities::declared(&json!({"tasks": {"cancel": {}}})).cancels_tasks);
+        assert!(ClientCapabilities::parse(&json!({"tasks": {"cancel": {}}})).cancels_tasks);
     }
 
     /// The cache of opened sessions is bounded, and follows expiry and key changes.
@@ -366,7 +366,7 @@ mod tests {
         let seal = Seal::new(&[1; 32], System::entropy());
         let (issued, expires) = (Timestamp::from_millis(0), Timestamp::from_millis(10));
         let session = Session {
-            form: FORM,
+            form: FORMAT_VERSION,
             revision: Revision::ALL[0],
             client: ClientCapabilities { elicitation_url: true, ..ClientCapabilities::default() },
             owner: Owner::new("ann"),
@@ -375,18 +375,21 @@ mod tests {
             expires,
         };
         let token = session.token(&seal);
-        let opened = Opened::default();
-        let at = |millis| opened.open(&seal, &token, Timestamp::from_millis(millis));
-        assert_eq!((at(9).as_ref(), at(9), at(10)), (Some(&session), Some(session.clone()), None));
-        assert_eq!(opened.open(&seal, "other", issued), None);
-        let older = Session { form: FORM + 1, ..session };
-        assert_eq!(opened.open(&seal, &older.token(&seal), issued), None, "a token of another form");
-        for n in 0..=MOST_OPENED {
-            let session = Session { form: FORM, nonce: n.to_string(), ..older.clone() };
-            assert!(opened.open(&seal, &session.token(&seal), issued).is_some());
+        let cache = SessionCache::default();
+        let open_at = |millis| cache.open(&seal, &token, Timestamp::from_millis(millis));
+        assert_eq!(
+            (open_at(9).as_ref(), open_at(9), open_at(10)),
+            (Some(&session), Some(session.clone()), None)
+        );
+        assert_eq!(cache.open(&seal, "other", issued), None);
+        let older = Session { form: FORMAT_VERSION + 1, ..session };
+        assert_eq!(cache.open(&seal, &older.token(&seal), issued), None, "a token of another form");
+        for n in 0..=MAX_CACHED {
+            let session = Session { form: FORMAT_VERSION, nonce: n.to_string(), ..older.clone() };
+            assert!(cache.open(&seal, &session.token(&seal), issued).is_some());
         }
-        assert!(opened.lately.lock().sessions.len() <= MOST_OPENED);
+        assert!(cache.cache.lock().sessions.len() <= MAX_CACHED);
         seal.replace(&[Key::of("another")]);
-        assert_eq!(opened.open(&seal, &token, issued), None, "a session of a key that is gone");
+        assert_eq!(cache.open(&seal, &token, issued), None, "a session of a key that is gone");
     }
 }

@@ -10,7 +10,7 @@ use super::params;
 use crate::trace;
 
 /// Returns the span of a request: one that belongs to a trace, or one that begins a trace.
-pub(super) fn of(method: &str, params: &Value) -> Span {
+pub(super) fn request_span(method: &str, params: &Value) -> Span {
     match params::trace(params) {
         Ok(Some(trace)) => {
             tracing::info_span!(target: trace::TARGET, "request", method, traceparent = trace.parent)
@@ -22,6 +22,6 @@ pub(super) fn of(method: &str, params: &Value) -> Span {
 
 /// Returns the trace of the task that a request creates: the current span as the parent, or else the received
 /// trace `came`.
-pub(super) fn carry(came: Option<Trace>) -> Option<Trace> {
-    trace::carry(came)
+pub(super) fn task_trace(received: Option<Trace>) -> Option<Trace> {
+    trace::propagate(received)
 }

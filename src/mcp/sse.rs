@@ -43,7 +43,7 @@ impl StreamPosition {
 
     /// Opens an event id of this session. Returns `None` if it belongs to another session or is invalid.
     pub(super) fn open(seal: &Seal, session: &str, id: &str) -> Option<Self> {
-        seal.open(Purpose::Event, id).filter(|place: &Self| place.session == session)
+        seal.open(Purpose::Event, id).filter(|position: &Self| position.session == session)
     }
 
     /// Returns the id of the next event.
@@ -97,20 +97,20 @@ mod tests {
     #[test]
     fn event_id_opens_only_its_session() {
         let seal = Seal::new(&[1; 32], System::entropy());
-        let mut place = StreamPosition::start("mine", Resume::Listen { lists: None }, &System);
-        let ids: HashSet<String> = (0..100).map(|_| place.advance(&seal)).collect();
+        let mut position = StreamPosition::start("mine", Resume::Listen { lists: None }, &System);
+        let ids: HashSet<String> = (0..100).map(|_| position.advance(&seal)).collect();
         assert_eq!(ids.len(), 100);
         for id in &ids {
             assert!(id.bytes().all(|byte| byte.is_ascii_graphic()));
             let opened = StreamPosition::open(&seal, "mine", id).unwrap();
             assert_eq!(
                 (opened.stream, opened.resume),
-                (place.stream.clone(), Resume::Listen { lists: None })
+                (position.stream.clone(), Resume::Listen { lists: None })
             );
             assert_eq!(StreamPosition::open(&seal, "other", id), None);
         }
         assert_eq!(StreamPosition::open(&seal, "mine", "nonsense"), None);
         let other = Seal::new(&[2; 32], System::entropy());
-        assert_eq!(StreamPosition::open(&other, "mine", &place.advance(&seal)), None);
+        assert_eq!(StreamPosition::open(&other, "mine", &position.advance(&seal)), None);
     }
 }

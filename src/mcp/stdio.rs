@@ -23,7 +23,7 @@ use self::lines::{Lines, TooLong};
 use self::output::{Batch, Reply, Stdout};
 use super::Bridge;
 use super::generation::{self, Generation};
-use super::in_flight::{InFlight, Opening};
+use super::in_flight::{InFlight, OpenParams};
 use super::jsonrpc::{
     self, Error, INTERNAL_ERROR, INVALID_REQUEST, Id, Malformed, Message, Outcome, Request,
 };
@@ -32,18 +32,18 @@ use super::{v2025_11_25, v2026_07_28};
 use crate::auth::Principal;
 
 /// Capacity of the output queue in lines. Senders wait while it is full.
-const ROOM: usize = 64;
+const OUTPUT_CAPACITY: usize = 64;
 
 /// Maximum number of concurrent messages. Further requests are refused. With [`ROOM`] more pending, no input
 /// is read.
-const MOST_AT_ONCE: usize = 4096;
+const MAX_CONCURRENT: usize = 4096;
 
 /// How long pending requests may continue after the end of the input or after shutdown begins. The rest is
 /// dropped.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Session name in `InFlight` of requests of the stateless generation. No real session has it.
-const ALONE: &str = "";
+const STATELESS_SESSION: &str = "";
 
 /// Serves one client until the input ends or `shutdown` is cancelled.
 ///
@@ -55,38 +55,38 @@ pub async fn serve(
     bridge: &Bridge,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let (lines, to_write) = mpsc::channel(ROOM);
+    let (lines, queued_lines) = mpsc::channel(OUTPUT_CAPACITY);
     // The end of the input stops the server too.
     let stop = shutdown.child_token();
-    bridge.service.stops_with(stop.clone());
-    let desk = StdioServer {
+    bridge.service.set_stop_token(stop.clone());
+    let server = StdioServer {
         bridge,
-        live: InFlight::default(),
+        in_flight: InFlight::default(),
         lines,
         caller: None,
-        at_work: FuturesUnordered::new(),
+        pending: FuturesUnordered::new(),
         listening: None,
     };
-    let mut writing = std::pin::pin!(write(output, to_write));
+    let mut writing = std::pin::pin!(write(output, queued_lines));
     // All output goes through one queue of whole lines. A handler that is dropped while it sends leaves no
     // partial line.
-    let ended = tokio::select! {
+    let result = tokio::select! {
         biased;
-        written = &mut writing => return written,
-        ended = desk.read(Lines::of(input), stop) => ended,
+        result = &mut writing => return result,
+        result = server.read(Lines::new(input), stop) => result,
     };
     writing.await?;
-    ended
+    result
 }
 
 /// The client, and the work in progress for it.
 struct StdioServer<'a> {
     bridge: &'a Bridge,
-    live: InFlight,
+    in_flight: InFlight,
     lines: mpsc::Sender<Vec<u8>>,
     /// Set by `initialize`.
     caller: Option<Arc<Caller>>,
-    at_work: FuturesUnordered<BoxFuture<'a, ()>>,
+    pending: FuturesUnordered<BoxFuture<'a, ()>>,
     /// Set by `notifications/initialized`.
     listening: Option<BoxFuture<'a, ()>>,
 }
@@ -104,14 +104,14 @@ impl<'a> StdioServer<'a> {
                     None => std::future::pending().await,
                 }
             };
-            let most = self.bridge.settings().max_body_bytes;
+            let max_bytes = self.bridge.settings().max_body_bytes;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                Some(()) = self.at_work.next() => {}
+                Some(()) = self.pending.next() => {}
                 () = listening => self.listening = None,
-                line = input.next(most), if self.at_work.len() < MOST_AT_ONCE + ROOM => match line? {
-                    Some(line) => self.take(line),
+                line = input.next(max_bytes), if self.pending.len() < MAX_CONCURRENT + OUTPUT_CAPACITY => match line? {
+                    Some(line) => self.handle_line(line),
                     None => break,
                 },
             }
@@ -120,39 +120,40 @@ impl<'a> StdioServer<'a> {
         self.listening = None;
         // A client that pipes a few requests in expects their responses. Requests that still wait for a job
         // after `GRACE` are dropped.
-        let _ = tokio::time::timeout(GRACE, async { while self.at_work.next().await.is_some() {} }).await;
+        let _ = tokio::time::timeout(GRACE, async { while self.pending.next().await.is_some() {} }).await;
         Ok(())
     }
 
-    fn take(&mut self, line: Result<Vec<u8>, TooLong>) {
+    fn handle_line(&mut self, line: Result<Vec<u8>, TooLong>) {
         let limits = &self.bridge.settings().limits;
-        let read = match line {
-            Ok(line) if jsonrpc::batch::is_batch(&line) && self.takes_batches() => {
+        let parsed = match line {
+            Ok(line) if jsonrpc::batch::is_batch(&line) && self.accepts_batches() => {
                 match limits.read_batch(&line) {
-                    Ok(entries) => return self.take_batch(entries),
+                    Ok(entries) => return self.handle_batch(entries),
                     Err(malformed) => Err(malformed),
                 }
             }
             Ok(line) => limits.read(&line),
-            Err(TooLong(most)) => {
-                let message = format!("the message is larger than the {most} bytes that this server takes");
+            Err(TooLong(max_bytes)) => {
+                let message =
+                    format!("the message is larger than the {max_bytes} bytes that this server takes");
                 Err(Malformed { id: None, error: Error::new(INVALID_REQUEST, message) })
             }
         };
-        match read {
-            Ok(message) => self.act(message, Reply::Alone),
-            Err(malformed) => self.refuse(malformed, Reply::Alone),
+        match parsed {
+            Ok(message) => self.dispatch(message, Reply::Single),
+            Err(malformed) => self.refuse(malformed, Reply::Single),
         }
     }
 
-    fn takes_batches(&self) -> bool {
+    fn accepts_batches(&self) -> bool {
         let session = self.caller.as_ref().and_then(|caller| caller.session.as_ref());
         session.is_some_and(|session| session.revision.has_batches())
     }
 
     /// Handles each entry like a single message, but refuses `initialize` and requests of the stateless
     /// generation. The responses are sent together.
-    fn take_batch(&mut self, entries: Vec<Result<Message, Malformed>>) {
+    fn handle_batch(&mut self, entries: Vec<Result<Message, Malformed>>) {
         let is_answered =
             |entry: &&Result<Message, Malformed>| matches!(entry, Err(_) | Ok(Message::Request(_)));
         let batch = Batch::of(entries.iter().filter(is_answered).count());
@@ -160,22 +161,22 @@ impl<'a> StdioServer<'a> {
             let reply = Reply::Batch(Arc::clone(&batch));
             match entry {
                 Ok(Message::Request(Request { id, method, params })) => {
-                    match generation::bars_batch(&method, &params) {
-                        Some(why) => self.refuse(invalid(id, why), reply),
-                        None => self.act(Message::Request(Request { id, method, params }), reply),
+                    match generation::batch_refusal(&method, &params) {
+                        Some(reason) => self.refuse(invalid(id, reason), reply),
+                        None => self.dispatch(Message::Request(Request { id, method, params }), reply),
                     }
                 }
-                Ok(message) => self.act(message, reply),
+                Ok(message) => self.dispatch(message, reply),
                 Err(malformed) => self.refuse(malformed, reply),
             }
         }
     }
 
-    fn act(&mut self, message: Message, reply: Reply) {
+    fn dispatch(&mut self, message: Message, reply: Reply) {
         match (message, self.caller.clone()) {
             // Notifications and responses may end or answer a request, so they are never refused.
-            (Message::Request(request), _) if self.at_work.len() >= MOST_AT_ONCE => {
-                let message = format!("more than {MOST_AT_ONCE} requests are open: wait for some of them");
+            (Message::Request(request), _) if self.pending.len() >= MAX_CONCURRENT => {
+                let message = format!("more than {MAX_CONCURRENT} requests are open: wait for some of them");
                 let error = Error::new(INTERNAL_ERROR, message);
                 self.refuse(Malformed { id: Some(request.id), error }, reply);
             }
@@ -183,19 +184,23 @@ impl<'a> StdioServer<'a> {
                 if Generation::of(&request.method, &request.params, None, caller.is_some())
                     == Generation::Stateless =>
             {
-                self.handle_alone(request);
+                self.handle_stateless(request);
             }
-            (Message::Request(request), None) => self.begin(request),
+            (Message::Request(request), None) => self.handle_uninitialized(request),
             (Message::Request(request), Some(_)) if request.method == "initialize" => {
-                let why = "this session has begun already: start the server again for another";
-                self.refuse(invalid(request.id, why), reply);
+                let reason = "this session has begun already: start the server again for another";
+                self.refuse(invalid(request.id, reason), reply);
             }
             (Message::Request(request), Some(caller)) => self.handle(caller, request, reply),
             (Message::Notification { method, params }, _) if method == "notifications/cancelled" => {
                 self.cancel(&params);
             }
-            (Message::Notification { method, params }, Some(caller)) => self.notified(caller, method, params),
-            (Message::Response { id: Some(id), outcome }, Some(caller)) => self.replied(caller, id, outcome),
+            (Message::Notification { method, params }, Some(caller)) => {
+                self.handle_notification(caller, method, params)
+            }
+            (Message::Response { id: Some(id), outcome }, Some(caller)) => {
+                self.handle_response(caller, id, outcome)
+            }
             // The content of a message may be secret.
             (Message::Notification { method, .. }, None) => {
                 tracing::debug!(method, "a notification before the session");
@@ -205,7 +210,7 @@ impl<'a> StdioServer<'a> {
     }
 
     /// Handles a request before the session begins.
-    fn begin(&mut self, request: Request) {
+    fn handle_uninitialized(&mut self, request: Request) {
         match request.method.as_str() {
             "initialize" => {
                 let principal = Principal::single_user();
@@ -217,42 +222,42 @@ impl<'a> StdioServer<'a> {
                 self.write(jsonrpc::response(&request.id, &outcome));
             }
             "ping" => self.write(jsonrpc::response(&request.id, &Ok(Value::Object(serde_json::Map::new())))),
-            _ => self.refuse(invalid(request.id, "begin with initialize"), Reply::Alone),
+            _ => self.refuse(invalid(request.id, "begin with initialize"), Reply::Single),
         }
     }
 
     fn handle(&mut self, caller: Arc<Caller>, request: Request, reply: Reply) {
-        let (bridge, outlet) = (self.bridge, Stdout(self.lines.clone()));
-        let open = self.live.open(opening(self.bridge, nonce(&caller), &request.id));
-        self.at_work.push(Box::pin(async move {
+        let (bridge, sink) = (self.bridge, Stdout(self.lines.clone()));
+        let guard = self.in_flight.open(open_params(self.bridge, nonce(&caller), &request.id));
+        self.pending.push(Box::pin(async move {
             let id = request.id.clone();
             let answer = tokio::select! {
                 biased;
-                _ = open.over() => None,
-                outcome = v2025_11_25::handle(bridge, &caller, request, &outlet) => {
+                _ = guard.closed() => None,
+                outcome = v2025_11_25::handle(bridge, &caller, request, &sink) => {
                     Some(jsonrpc::pieces(&id, outcome).concat())
                 }
             };
-            reply.give(answer, &outlet).await;
+            reply.send(answer, &sink).await;
         }));
     }
 
     /// Handles a request of the stateless generation.
-    fn handle_alone(&mut self, request: Request) {
-        let asker = match v2026_07_28::admit(self.bridge, Principal::single_user(), &request, None) {
-            Ok(asker) => asker,
-            Err(refused) => return self.write(jsonrpc::response(&request.id, &Err(refused.error))),
+    fn handle_stateless(&mut self, request: Request) {
+        let caller = match v2026_07_28::admit(self.bridge, Principal::single_user(), &request, None) {
+            Ok(caller) => caller,
+            Err(rejected) => return self.write(jsonrpc::response(&request.id, &Err(rejected.error))),
         };
         let (bridge, lines) = (self.bridge, self.lines.clone());
-        let open = self.live.open(opening(self.bridge, ALONE, &request.id));
-        self.at_work.push(Box::pin(async move {
+        let guard = self.in_flight.open(open_params(self.bridge, STATELESS_SESSION, &request.id));
+        self.pending.push(Box::pin(async move {
             let id = request.id.clone();
-            let outlet = Stdout(lines);
+            let sink = Stdout(lines);
             tokio::select! {
                 biased;
-                _ = open.over() => {}
-                outcome = v2026_07_28::handle(bridge, &asker, request, &outlet) => {
-                    outlet.line(jsonrpc::pieces(&id, outcome).concat()).await;
+                _ = guard.closed() => {}
+                outcome = v2026_07_28::handle(bridge, &caller, request, &sink) => {
+                    sink.write_line(jsonrpc::pieces(&id, outcome).concat()).await;
                 }
             }
         }));
@@ -262,33 +267,33 @@ impl<'a> StdioServer<'a> {
     fn cancel(&self, params: &Value) {
         let Ok(id) = Id::deserialize(&params["requestId"]) else { return };
         tracing::debug!(?id, reason = params["reason"].as_str(), "a request was cancelled");
-        self.live.cancel(ALONE, &id);
+        self.in_flight.cancel(STATELESS_SESSION, &id);
         if let Some(caller) = &self.caller {
-            self.live.cancel(nonce(caller), &id);
+            self.in_flight.cancel(nonce(caller), &id);
         }
     }
 
-    fn notified(&mut self, caller: Arc<Caller>, method: String, params: Value) {
+    fn handle_notification(&mut self, caller: Arc<Caller>, method: String, params: Value) {
         let bridge = self.bridge;
         // The listening stream starts only when the client reports that it is ready.
         if method == "notifications/initialized" && self.listening.is_none() {
-            let (caller, outlet) = (Arc::clone(&caller), Stdout(self.lines.clone()));
+            let (caller, sink) = (Arc::clone(&caller), Stdout(self.lines.clone()));
             let since = bridge.clock.now();
             self.listening = Some(Box::pin(async move {
-                v2025_11_25::listen(bridge, &caller, (0, since), (None, false), &outlet).await
+                v2025_11_25::listen(bridge, &caller, (0, since), (None, false), &sink).await
             }));
         }
-        self.at_work.push(Box::pin(async move {
-            if let Err(error) = v2025_11_25::notified(bridge, &caller, &method, &params).await {
+        self.pending.push(Box::pin(async move {
+            if let Err(error) = v2025_11_25::handle_notification(bridge, &caller, &method, &params).await {
                 tracing::error!(%error, method, "a notification could not be kept");
             }
         }));
     }
 
-    fn replied(&mut self, caller: Arc<Caller>, id: Id, outcome: Outcome) {
+    fn handle_response(&mut self, caller: Arc<Caller>, id: Id, outcome: Outcome) {
         let bridge = self.bridge;
-        self.at_work.push(Box::pin(async move {
-            let replied = v2025_11_25::replied(bridge, &caller, id, outcome).await;
+        self.pending.push(Box::pin(async move {
+            let replied = v2025_11_25::handle_response(bridge, &caller, id, outcome).await;
             tracing::debug!(?replied, "a response to a request of ours");
         }));
     }
@@ -298,22 +303,22 @@ impl<'a> StdioServer<'a> {
     }
 
     fn write(&mut self, line: Vec<u8>) {
-        self.answer(line, Reply::Alone);
+        self.answer(line, Reply::Single);
     }
 
     /// Queues a response without waiting for it: reading the input must not depend on the output.
     fn answer(&mut self, answer: Vec<u8>, reply: Reply) {
-        let outlet = Stdout(self.lines.clone());
-        self.at_work.push(Box::pin(async move { reply.give(Some(answer), &outlet).await }));
+        let sink = Stdout(self.lines.clone());
+        self.pending.push(Box::pin(async move { reply.send(Some(answer), &sink).await }));
     }
 }
 
-fn invalid(id: Id, why: &str) -> Malformed {
-    Malformed { id: Some(id), error: Error::new(INVALID_REQUEST, why) }
+fn invalid(id: Id, message: &str) -> Malformed {
+    Malformed { id: Some(id), error: Error::new(INVALID_REQUEST, message) }
 }
 
-fn opening<'a>(bridge: &Bridge, session: &'a str, id: &'a Id) -> Opening<'a> {
-    Opening { session, waits_for: Some(id), stream: None, now: bridge.clock.now() }
+fn open_params<'a>(bridge: &Bridge, session: &'a str, id: &'a Id) -> OpenParams<'a> {
+    OpenParams { session, request_id: Some(id), stream: None, now: bridge.clock.now() }
 }
 
 fn nonce(caller: &Caller) -> &str {

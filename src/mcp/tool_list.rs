@@ -20,7 +20,7 @@ use crate::catalog::{Catalog, Tool};
 const LIST: &str = "tools/list";
 
 /// Entry of a page.
-pub enum Entry {
+pub enum ToolEntry {
     /// A tool of the catalog.
     Tool(Arc<Tool>),
     /// A companion tool.
@@ -41,10 +41,10 @@ pub fn page(
     bridge: &Bridge,
     caller: &Principal,
     (revision, automatic): (&'static str, bool),
-    at: Option<&str>,
-    write: impl FnOnce(&[Entry]) -> Value,
+    cursor: Option<&str>,
+    write: impl FnOnce(&[ToolEntry]) -> Value,
 ) -> Option<SharedText> {
-    let from = match at {
+    let start = match cursor {
         None => None,
         Some(text) => Some(cursor::open(&bridge.seal, LIST, &caller.owner, text)?),
     };
@@ -56,9 +56,9 @@ pub fn page(
         .collect();
     let callable = (!catalog.is_open()).then(|| catalog.tools().map(|tool| permit.may_call(tool)).collect());
     let size = bridge.settings().page_size;
-    let key = PageKey { revision, companions: companions.clone(), callable, from: from.clone() };
+    let key = PageKey { revision, companions: companions.clone(), callable, start: start.clone() };
     let CachedPage { text, next } = pages.get_or_write(key, || {
-        let (entries, next) = entries(&catalog, companions, from, size, |tool| permit.may_call(tool));
+        let (entries, next) = entries(&catalog, companions, start, size, |tool| permit.may_call(tool));
         let text = write(&entries).to_string();
         tracing::debug!(revision, entries = entries.len(), bytes = text.len(), "wrote a page of tools/list");
         CachedPage { text: text.into(), next }
@@ -67,8 +67,8 @@ pub fn page(
     let text = SharedText::new(text);
     Some(match next {
         None => text,
-        Some(place) => {
-            text.with("nextCursor", &cursor::seal(&bridge.seal, LIST, &caller.owner, place).into())
+        Some(position) => {
+            text.with("nextCursor", &cursor::seal(&bridge.seal, LIST, &caller.owner, position).into())
         }
     })
 }
@@ -77,26 +77,26 @@ pub fn page(
 fn entries(
     catalog: &Catalog,
     companions: Vec<Companion>,
-    from: Option<ToolPosition>,
+    start: Option<ToolPosition>,
     size: usize,
-    listed: impl Fn(&Tool) -> bool,
-) -> (Vec<Entry>, Option<ToolPosition>) {
+    is_listed: impl Fn(&Tool) -> bool,
+) -> (Vec<ToolEntry>, Option<ToolPosition>) {
     // A cursor from another version can count more companions than there are.
-    let (skipped, after) = match &from {
+    let (skipped, after) = match &start {
         None => (0, None),
         Some(ToolPosition::Companions(count)) => ((*count).min(companions.len()), None),
         Some(ToolPosition::Tool(after)) => (companions.len(), Some(after.as_str())),
     };
-    let reached = companions.len().min(skipped + size);
-    let left = size - (reached - skipped);
-    let mut tools = catalog.page(after, left + 1, listed);
-    let more = reached < companions.len() || tools.len() > left;
-    tools.truncate(left);
-    let next = more.then(|| match tools.last() {
+    let end = companions.len().min(skipped + size);
+    let remaining = size - (end - skipped);
+    let mut tools = catalog.page(after, remaining + 1, is_listed);
+    let has_more = end < companions.len() || tools.len() > remaining;
+    tools.truncate(remaining);
+    let next = has_more.then(|| match tools.last() {
         Some(tool) => ToolPosition::Tool(tool.name.clone()),
-        None => ToolPosition::Companions(reached),
+        None => ToolPosition::Companions(end),
     });
-    let companions = companions.into_iter().take(reached).skip(skipped).map(Entry::Companion);
-    let tools = tools.into_iter().map(|tool| Entry::Tool(Arc::clone(tool)));
+    let companions = companions.into_iter().take(end).skip(skipped).map(ToolEntry::Companion);
+    let tools = tools.into_iter().map(|tool| ToolEntry::Tool(Arc::clone(tool)));
     (companions.chain(tools).collect(), next)
 }

@@ -11,7 +11,7 @@ use super::Bridge;
 use super::companions::CompanionResult;
 use super::fallback;
 use super::jsonrpc::{Error, INTERNAL_ERROR};
-use super::resources::{Link, beside, links, log_uri};
+use super::resources::{Link, links, log_uri, tool_resource_links};
 use super::session::ClientCapabilities;
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId};
@@ -35,7 +35,7 @@ pub struct ToolResult {
     /// The tasks that the call referred to.
     pub refers_to: Vec<TaskId>,
     /// The blocks of `content` that may contain text of a job or its engine: untrusted data.
-    pub of_job: Range<usize>,
+    pub job_blocks: Range<usize>,
 }
 
 impl ToolResult {
@@ -46,15 +46,21 @@ impl ToolResult {
             structured: None,
             is_error: true,
             refers_to: Vec::new(),
-            of_job: 0..0,
+            job_blocks: 0..0,
         }
     }
 
     /// Returns the answer of a companion tool.
-    pub fn said(said: CompanionResult) -> Self {
+    pub fn from_companion(said: CompanionResult) -> Self {
         let content = vec![Content::text(said.text)];
-        let of_job = 0..usize::from(said.of_job);
-        Self { content, structured: said.structured, is_error: said.is_error, refers_to: Vec::new(), of_job }
+        let job_blocks = 0..usize::from(said.is_job_output);
+        Self {
+            content,
+            structured: said.structured,
+            is_error: said.is_error,
+            refers_to: Vec::new(),
+            job_blocks,
+        }
     }
 
     /// Returns a handle, with a line about the next step. `preface` comes before everything else.
@@ -69,14 +75,14 @@ impl ToolResult {
         let next = fallback::next_step(&handle, &view.task, companions);
         let content = preface.into_iter().chain([next.as_str()]).map(Content::text).collect();
         let refers_to = view.task.refers_to.clone();
-        Self { content, structured: Some(json!(handle)), is_error: false, refers_to, of_job: 0..0 }
+        Self { content, structured: Some(json!(handle)), is_error: false, refers_to, job_blocks: 0..0 }
     }
 
     /// Returns the result of a task that has ended.
     ///
     /// # Errors
     /// The JSON-RPC error for a job that could not be run or tracked, and for a task that has not ended.
-    pub fn ended(
+    pub fn for_ended_task(
         bridge: &Bridge,
         view: &View,
         output: Option<Output>,
@@ -85,19 +91,19 @@ impl ToolResult {
         let task = &view.task;
         let links = links(bridge, task, output.as_ref());
         let tool = bridge.catalog().get(&task.tool).cloned();
-        let declares = tool.as_ref().is_some_and(|tool| tool.output_schema.is_some());
+        let has_schema = tool.as_ref().is_some_and(|tool| tool.output_schema.is_some());
         let mut output = output.unwrap_or_default();
-        if let Some(log) = links.iter().find(|link| link.uri == log_uri(&task.id)).filter(|_| !declares) {
-            let usual = match task.outcome() {
+        if let Some(log) = links.iter().find(|link| link.uri == log_uri(&task.id)).filter(|_| !has_schema) {
+            let default_bytes = match task.outcome() {
                 Some(task::Outcome::Failed) => FAILED_BYTES,
                 _ => RESULT_BYTES,
             };
-            let max_bytes = tool.and_then(|tool| tool.result_bytes).unwrap_or(usual);
+            let max_bytes = tool.and_then(|tool| tool.result_bytes).unwrap_or(default_bytes);
             output.shorten_raw(max_bytes, &format!("read them in {}, or by task_logs", log.uri));
         }
         let message = task.message.as_deref().unwrap_or_default();
         let mut content: Vec<Content> = preface.map(Content::text).into_iter().collect();
-        let ours = content.len();
+        let job_start = content.len();
         let is_error = match task.outcome() {
             Some(task::Outcome::Succeeded) => false,
             Some(task::Outcome::Failed) => {
@@ -109,9 +115,9 @@ impl ToolResult {
             Some(task::Outcome::Cancelled) => {
                 // After a message of this server that nothing was started, nothing is to be added about the
                 // job.
-                let says_so = task.handle().is_none() && message.contains("started");
-                let job = if says_so { "" } else { fallback::job_of_cancelled(task) };
-                content.push(Content::text(cancelled(&output, message, job)));
+                let says_not_started = task.handle().is_none() && message.contains("started");
+                let job = if says_not_started { "" } else { fallback::job_of_cancelled(task) };
+                content.push(Content::text(cancelled_text(&output, message, job)));
                 true
             }
             Some(task::Outcome::Broken) | None => return Err(Error::new(INTERNAL_ERROR, message)),
@@ -121,33 +127,33 @@ impl ToolResult {
         if let Some(structured) = &output.structured
             && !has_text
         {
-            content.push(Content::text(wrapped(structured.clone()).to_string()));
+            content.push(Content::text(wrap_in_object(structured.clone()).to_string()));
         }
         if content.is_empty() {
             content.push(Content::text(message));
         }
-        let of_job = ours..content.len();
-        content.extend(fallback::referred(task).map(Content::text));
+        let job_blocks = job_start..content.len();
+        content.extend(fallback::describe_references(task).map(Content::text));
         content.extend(links.into_iter().map(link));
         if matches!(task.outcome(), Some(task::Outcome::Failed)) {
-            content.extend(beside(bridge, &task.tool));
+            content.extend(tool_resource_links(bridge, &task.tool));
         }
         // Clients check the structured content of an error against the output schema too. If it does not fit,
         // they replace the error by their own.
-        let structured = output.structured.filter(|_| !(is_error && declares));
-        Ok(Self { content, structured, is_error, refers_to: task.refers_to.clone(), of_job })
+        let structured = output.structured.filter(|_| !(is_error && has_schema));
+        Ok(Self { content, structured, is_error, refers_to: task.refers_to.clone(), job_blocks })
     }
 
     /// Returns JSON Pointers to the text and data of a job in the result.
     pub fn untrusted(&self) -> Vec<String> {
-        let blocks = self.of_job.clone().map(|at| format!("/content/{at}"));
-        let data = self.structured.iter().filter(|_| !self.of_job.is_empty());
+        let blocks = self.job_blocks.clone().map(|index| format!("/content/{index}"));
+        let data = self.structured.iter().filter(|_| !self.job_blocks.is_empty());
         blocks.chain(data.map(|_| "/structuredContent".to_owned())).collect()
     }
 }
 
 /// Returns data as every client accepts it: wrapped in an object unless it is one.
-pub fn wrapped(structured: Value) -> Value {
+pub fn wrap_in_object(structured: Value) -> Value {
     match structured {
         object @ Value::Object(_) => object,
         other => json!({ "result": other }),
@@ -156,7 +162,7 @@ pub fn wrapped(structured: Value) -> Value {
 
 /// Returns the first line for a cancelled task. If the job's own blocks contain how it was cancelled, that is
 /// left out.
-fn cancelled(output: &Output, message: &str, job: &str) -> String {
+fn cancelled_text(output: &Output, message: &str, job: &str) -> String {
     let text = match message.strip_prefix("cancelled") {
         _ if mentions(output, message) => format!("Cancelled. {job}"),
         // `cancelled by request`
@@ -199,25 +205,25 @@ mod tests {
     #[test]
     fn error_message_is_not_repeated() {
         let output = Output::text("The job failed: out of memory [FAILED].\nRaise `memory`.");
-        for (message, is_said) in [
+        for (message, is_mentioned) in [
             ("the job failed: out of memory. Raise `memory`.", true),
             ("the job failed: out of memory. Raise `time`.", false),
             ("exit code 3", false),
         ] {
-            assert_eq!(mentions(&output, message), is_said, "{message}");
+            assert_eq!(mentions(&output, message), is_mentioned, "{message}");
         }
         assert!(!mentions(&Output::default(), "exit code 3"));
     }
 
     #[test]
     fn cancellation_message_is_not_repeated() {
-        let said = |text: &str, message| cancelled(&Output::text(text), message, "It ended.");
-        assert_eq!(said("", "cancelled by request"), "Cancelled by request. It ended.");
+        let render = |text: &str, message| cancelled_text(&Output::text(text), message, "It ended.");
+        assert_eq!(render("", "cancelled by request"), "Cancelled by request. It ended.");
         let restarted = "cancelled by ann, who restarted the node";
-        assert_eq!(said("", restarted), "Cancelled by ann, who restarted the node. It ended.");
-        let declined = cancelled(&Output::default(), "declined: the job was not started", "");
+        assert_eq!(render("", restarted), "Cancelled by ann, who restarted the node. It ended.");
+        let declined = cancelled_text(&Output::default(), "declined: the job was not started", "");
         assert_eq!(declined, "Cancelled: declined: the job was not started.");
-        assert_eq!(said("", "stopped on request"), "Cancelled: stopped on request. It ended.");
-        assert_eq!(said("The run was cancelled: LINK", "the run was cancelled"), "Cancelled. It ended.");
+        assert_eq!(render("", "stopped on request"), "Cancelled: stopped on request. It ended.");
+        assert_eq!(render("The run was cancelled: LINK", "the run was cancelled"), "Cancelled. It ended.");
     }
 }

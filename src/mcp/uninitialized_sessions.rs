@@ -14,7 +14,7 @@ use super::session::Session;
 const GRACE: Duration = Duration::from_secs(60);
 
 /// Number of remembered sessions at which all are removed.
-const MOST: usize = 10_000;
+const MAX_SESSIONS: usize = 10_000;
 
 /// Sessions by nonce, and whether their clients are ready. A session without an entry began before this
 /// process did, or its row has not been read yet.
@@ -23,12 +23,12 @@ pub struct UninitializedSessions(Mutex<HashMap<String, bool>>);
 
 impl UninitializedSessions {
     /// Records that a session has begun, here or elsewhere, whose client is not known to be ready.
-    pub(super) fn begin(&self, session: &Session) {
+    pub(super) fn insert(&self, session: &Session) {
         self.set(session, false);
     }
 
     /// Records that its client is ready.
-    pub(super) fn end(&self, session: &Session) {
+    pub(super) fn set_ready(&self, session: &Session) {
         self.set(session, true);
     }
 
@@ -48,7 +48,7 @@ impl UninitializedSessions {
             return;
         }
         let mut sessions = self.0.lock();
-        if sessions.len() == MOST && !sessions.contains_key(&session.nonce) {
+        if sessions.len() == MAX_SESSIONS && !sessions.contains_key(&session.nonce) {
             sessions.clear();
         }
         sessions.insert(session.nonce.clone(), ready);
@@ -75,20 +75,20 @@ mod tests {
             let client = ClientCapabilities { elicitation_form, ..ClientCapabilities::default() };
             Session::for_tests(Revision::ALL[0], client, Owner::new("ann"), nonce, at(0))
         };
-        let (one, two, deaf) = (session("1", true), session("2", true), session("3", false));
-        for session in [&one, &two, &deaf] {
-            sessions.begin(session);
+        let (one, two, no_forms) = (session("1", true), session("2", true), session("3", false));
+        for session in [&one, &two, &no_forms] {
+            sessions.insert(session);
         }
-        let elsewhere = session("4", true);
-        let all = [&one, &two, &deaf, &elsewhere];
+        let unknown = session("4", true);
+        let all = [&one, &two, &no_forms, &unknown];
         assert_eq!(all.map(|session| sessions.has(session, at(59))), [true, true, false, false]);
-        sessions.end(&one);
+        sessions.set_ready(&one);
         assert_eq!(all.map(|session| sessions.has(session, at(59))), [false, true, false, false]);
         assert_eq!(all.map(|session| sessions.may_have(session, at(59))), [false, true, false, true]);
         assert!(!all.into_iter().any(|session| sessions.may_have(session, at(60))));
-        for n in 0..MOST {
-            sessions.begin(&session(&format!("n{n}"), true));
+        for n in 0..MAX_SESSIONS {
+            sessions.insert(&session(&format!("n{n}"), true));
         }
-        assert!(sessions.0.lock().len() <= MOST);
+        assert!(sessions.0.lock().len() <= MAX_SESSIONS);
     }
 }

@@ -13,13 +13,13 @@ use super::caller_key::CallerKey;
 pub(super) struct WindowRateLimit {
     window: Duration,
     /// For each caller, the time until which its past events use up its rate (GCRA).
-    used: Mutex<HashMap<CallerKey, Instant>>,
+    used_until: Mutex<HashMap<CallerKey, Instant>>,
 }
 
 impl WindowRateLimit {
     /// Creates a limit with a window of this length.
     pub(super) fn within(window: Duration) -> Self {
-        Self { window, used: Mutex::default() }
+        Self { window, used_until: Mutex::default() }
     }
 
     /// Counts one more event of a caller. A caller may have `most` events at once, and after that one event
@@ -27,17 +27,17 @@ impl WindowRateLimit {
     ///
     /// # Errors
     /// The time until the next event is allowed. The refused event is not counted.
-    pub(super) fn take(&self, caller: CallerKey, most: u32, now: Instant) -> Result<(), Duration> {
-        let mut used = self.used.lock();
-        if !used.contains_key(&caller) {
+    pub(super) fn take(&self, caller: CallerKey, limit: u32, now: Instant) -> Result<(), Duration> {
+        let mut used_until = self.used_until.lock();
+        if !used_until.contains_key(&caller) {
             // Inactive callers are removed only here, when a new caller arrives.
-            used.retain(|_, until| *until > now);
+            used_until.retain(|_, until| *until > now);
         }
-        let until = used.get(&caller).copied().unwrap_or(now).max(now) + self.window / most.max(1);
+        let until = used_until.get(&caller).copied().unwrap_or(now).max(now) + self.window / limit.max(1);
         match until.checked_duration_since(now + self.window) {
-            Some(over) if !over.is_zero() => Err(over),
+            Some(retry_after) if !retry_after.is_zero() => Err(retry_after),
             _ => {
-                used.insert(caller, until);
+                used_until.insert(caller, until);
                 Ok(())
             }
         }
@@ -66,6 +66,6 @@ mod tests {
             assert_eq!(take("ann", 200), Ok(()));
         }
         assert_eq!(take("cid", 400), Ok(()));
-        assert_eq!(rates.used.lock().len(), 1, "silent callers are forgotten");
+        assert_eq!(rates.used_until.lock().len(), 1, "silent callers are forgotten");
     }
 }

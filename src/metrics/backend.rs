@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Answer, ArtifactData, Artifacts, Backend, Budget, Checkup, DiscoveredTool, Discovery, Error, ErrorKind,
-    GroupKey, Hooks, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, OnBehalfOf, Questions,
-    Result, Started, Subject, Taken, Wakeups,
+    Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Budget, Checkup, DiscoveredTool, Discovery,
+    Error, ErrorKind, GroupKey, Hooks, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation,
+    OnBehalfOf, Questions, Result, Started, Subject, Wakeups,
 };
 
 use tracing::{Instrument as _, Span};
@@ -36,23 +36,23 @@ pub(super) struct Pause(Mutex<Option<Instant>>);
 /// A call in progress. A drop before its end counts as given up: it timed out, or the caller no longer
 /// waits.
 struct Call<'a> {
-    of: &'a MeasuredBackend,
+    backend: &'a MeasuredBackend,
     operation: &'static str,
-    began: Instant,
+    started_at: Instant,
     outcome: &'static str,
 }
 
 impl Pause {
-    fn note(&self, error: &Error) {
+    fn record(&self, error: &Error) {
         if let ErrorKind::Limited { after } = error.kind() {
             let until = Instant::now() + after.unwrap_or_default();
-            let mut known = self.0.lock();
-            *known = Some(known.map_or(until, |known| known.max(until)));
+            let mut latest = self.0.lock();
+            *latest = Some(latest.map_or(until, |latest| latest.max(until)));
         }
     }
 
     /// Returns the remaining pause.
-    pub(super) fn left(&self) -> Duration {
+    pub(super) fn remaining(&self) -> Duration {
         let until = *self.0.lock();
         until.map(|until| until.saturating_duration_since(Instant::now())).unwrap_or_default()
     }
@@ -90,7 +90,7 @@ impl MeasuredBackend {
     }
 
     fn call(&self, operation: &'static str) -> Call<'_> {
-        Call { of: self, operation, began: Instant::now(), outcome: "given_up" }
+        Call { backend: self, operation, started_at: Instant::now(), outcome: "given_up" }
     }
 
     /// Creates the span of a call, below that of the action that makes it. Sweeps (`observe_all`) have no
@@ -100,40 +100,40 @@ impl MeasuredBackend {
         tracing::trace_span!(target: trace::TARGET, "engine call", backend = self.name, operation, outcome)
     }
 
-    async fn counted<T>(&self, operation: &'static str, work: impl Future<Output = Result<T>>) -> Result<T> {
-        self.within(self.span(operation), operation, work).await
+    async fn measure<T>(&self, operation: &'static str, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.measure_in_span(self.span(operation), operation, work).await
     }
 
-    async fn within<T>(
+    async fn measure_in_span<T>(
         &self,
         span: Span,
         operation: &'static str,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let call = self.call(operation);
-        let done = work.instrument(span.clone()).await;
-        span.record("outcome", outcome(done.as_ref().err()));
-        call.ended(done.as_ref().err());
-        done
+        let result = work.instrument(span.clone()).await;
+        span.record("outcome", outcome(result.as_ref().err()));
+        call.finish(result.as_ref().err());
+        result
     }
 }
 
 impl Call<'_> {
-    fn ended(mut self, error: Option<&Error>) {
+    fn finish(mut self, error: Option<&Error>) {
         self.outcome = outcome(error);
         if let Some(error) = error {
-            self.of.pause.note(error);
+            self.backend.pause.record(error);
         }
     }
 }
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        let families = &self.of.metrics.families;
+        let families = &self.backend.metrics.families;
         let (backend, operation) =
-            (("backend", self.of.name.clone().into()), ("operation", self.operation.into()));
+            (("backend", self.backend.name.clone().into()), ("operation", self.operation.into()));
         let timed = [backend.clone(), operation.clone()];
-        families.engine_duration.get_or_create(&timed).observe(self.began.elapsed().as_secs_f64());
+        families.engine_duration.get_or_create(&timed).observe(self.started_at.elapsed().as_secs_f64());
         families.engine_calls.get_or_create(&[backend, operation, ("outcome", self.outcome.into())]).inc();
     }
 }
@@ -143,27 +143,27 @@ impl Backend for MeasuredBackend {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
         let span = self.span("start");
         // The job continues the trace from this call.
-        let job = match trace::of(&span).and_then(|_| span.in_scope(|| trace::carry(job.trace.clone()))) {
+        let job = match trace::of(&span).and_then(|_| span.in_scope(|| trace::propagate(job.trace.clone()))) {
             Some(trace) => Cow::Owned(JobSpec { trace: Some(trace), ..job.clone() }),
             None => Cow::Borrowed(job),
         };
-        self.within(span, "start", self.inner.start(&job)).await
+        self.measure_in_span(span, "start", self.inner.start(&job)).await
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
-        self.counted("find", self.inner.find(job)).await
+        self.measure("find", self.inner.find(job)).await
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        self.counted("observe", self.inner.observe(handle)).await
+        self.measure("observe", self.inner.observe(handle)).await
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
-        self.counted("cancel", self.inner.cancel(handle)).await
+        self.measure("cancel", self.inner.cancel(handle)).await
     }
 
-    async fn cancel_for(&self, handle: &JobHandle, whom: Option<&OnBehalfOf>) -> Result<()> {
-        self.counted("cancel", self.inner.cancel_for(handle, whom)).await
+    async fn cancel_for(&self, handle: &JobHandle, on_behalf_of: Option<&OnBehalfOf>) -> Result<()> {
+        self.measure("cancel", self.inner.cancel_for(handle, on_behalf_of)).await
     }
 
     async fn forget(&self, handle: &JobHandle) -> Result<()> {
@@ -180,24 +180,24 @@ impl Backend for MeasuredBackend {
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         let call = self.call("observe_all");
-        let seen = self.inner.observe_all(group, jobs).await;
-        let errors = || seen.iter().filter_map(|seen| seen.as_ref().err());
+        let results = self.inner.observe_all(group, jobs).await;
+        let errors = || results.iter().filter_map(|result| result.as_ref().err());
         // One missing answer is not a failure of the call, but the failure of all is.
-        let failed = !seen.is_empty() && errors().count() == seen.len();
-        call.ended(errors().next().filter(|_| failed));
-        errors().for_each(|error| self.pause.note(error));
+        let failed = !results.is_empty() && errors().count() == results.len();
+        call.finish(errors().next().filter(|_| failed));
+        errors().for_each(|error| self.pause.record(error));
         let mut outcomes: Vec<(&'static str, u64)> = Vec::new();
-        for one in seen.iter().map(|seen| outcome(seen.as_ref().err())) {
-            match outcomes.iter_mut().find(|(known, _)| *known == one) {
+        for label in results.iter().map(|result| outcome(result.as_ref().err())) {
+            match outcomes.iter_mut().find(|(known, _)| *known == label) {
                 Some((_, count)) => *count += 1,
-                None => outcomes.push((one, 1)),
+                None => outcomes.push((label, 1)),
             }
         }
         for (outcome, count) in outcomes {
             let labels = [("backend", self.name.clone().into()), ("outcome", outcome.into())];
-            self.metrics.families.observed.get_or_create(&labels).inc_by(count);
+            self.metrics.families.jobs_observed.get_or_create(&labels).inc_by(count);
         }
-        seen
+        results
     }
 
     fn questions(&self) -> Option<&dyn Questions> {
@@ -241,9 +241,9 @@ impl Backend for MeasuredBackend {
 /// neutral result.
 #[async_trait]
 impl Questions for MeasuredBackend {
-    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
-        let Some(questions) = self.inner.questions() else { return Ok(Taken::TooLate) };
-        self.counted("answer", questions.answer(handle, question, answer)).await
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
+        let Some(questions) = self.inner.questions() else { return Ok(AnswerOutcome::TooLate) };
+        self.measure("answer", questions.answer(handle, question, answer)).await
     }
 
     async fn answer_for(
@@ -251,10 +251,10 @@ impl Questions for MeasuredBackend {
         handle: &JobHandle,
         question: &str,
         answer: &Answer,
-        whom: Option<&OnBehalfOf>,
-    ) -> Result<Taken> {
-        let Some(questions) = self.inner.questions() else { return Ok(Taken::TooLate) };
-        self.counted("answer", questions.answer_for(handle, question, answer, whom)).await
+        on_behalf_of: Option<&OnBehalfOf>,
+    ) -> Result<AnswerOutcome> {
+        let Some(questions) = self.inner.questions() else { return Ok(AnswerOutcome::TooLate) };
+        self.measure("answer", questions.answer_for(handle, question, answer, on_behalf_of)).await
     }
 
     fn list_lag(&self) -> Duration {
@@ -266,7 +266,7 @@ impl Questions for MeasuredBackend {
 impl Logs for MeasuredBackend {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
         let Some(logs) = self.inner.logs() else { return Ok(LogText::default()) };
-        self.counted("read_log", logs.tail(handle, request)).await
+        self.measure("read_log", logs.tail(handle, request)).await
     }
 }
 
@@ -274,7 +274,7 @@ impl Logs for MeasuredBackend {
 impl Artifacts for MeasuredBackend {
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
         let Some(artifacts) = self.inner.artifacts() else { return Ok(None) };
-        self.counted("read_artifact", artifacts.read(handle, name, max_bytes)).await
+        self.measure("read_artifact", artifacts.read(handle, name, max_bytes)).await
     }
 }
 
@@ -282,6 +282,6 @@ impl Artifacts for MeasuredBackend {
 impl Discovery for MeasuredBackend {
     async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
         let Some(discovery) = self.inner.discovery() else { return Ok(Vec::new()) };
-        self.counted("discover", discovery.discover()).await
+        self.measure("discover", discovery.discover()).await
     }
 }

@@ -28,7 +28,7 @@ pub use self::scrape::{CONTENT_TYPE, Scraper};
 
 /// The maximum number of tools with their own series; the others share one. Prometheus keeps each series for
 /// a long time.
-const MOST_TOOLS: usize = 500;
+const MAX_TOOLS: usize = 500;
 /// The label for tools, methods and the like without their own series.
 const OTHER: &str = "other";
 
@@ -41,12 +41,12 @@ pub struct Metrics {
     tools: RwLock<std::collections::BTreeSet<String>>,
     /// The backends, for reading their budgets.
     engines: Mutex<Vec<Engine>>,
-    sessions: OnceLock<Box<dyn Fn() -> usize + Send + Sync>>,
-    accounts: OnceLock<Box<dyn Fn() -> Accounts + Send + Sync>>,
+    session_counter: OnceLock<Box<dyn Fn() -> usize + Send + Sync>>,
+    audit_counters: OnceLock<Box<dyn Fn() -> AuditCounters + Send + Sync>>,
 }
 
 /// The counters of the audit log since the process started.
-pub struct Accounts {
+pub struct AuditCounters {
     /// The number of events of each kind.
     pub events: Vec<(&'static str, u64)>,
     /// The number of failed writes to a sink.
@@ -64,7 +64,7 @@ struct Engine {
 pub struct RequestTimer<'a> {
     metrics: &'a Metrics,
     method: &'static str,
-    began: Instant,
+    started_at: Instant,
     outcome: &'static str,
 }
 
@@ -77,15 +77,15 @@ pub struct OpenStream {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
-        let families = Families::registered(&mut registry);
+        let families = Families::register(&mut registry);
         Self {
-            process: Mutex::new(Process::registered(&mut registry)),
+            process: Mutex::new(Process::register(&mut registry)),
             families,
             registry,
             tools: RwLock::default(),
             engines: Mutex::default(),
-            sessions: OnceLock::new(),
-            accounts: OnceLock::new(),
+            session_counter: OnceLock::new(),
+            audit_counters: OnceLock::new(),
         }
     }
 }
@@ -108,50 +108,50 @@ impl Metrics {
     }
 
     /// Counts a crash of this backend's adapter.
-    pub fn crashed(&self, backend: &str) {
+    pub fn record_crash(&self, backend: &str) {
         self.families.engine_crashes.get_or_create(&[("backend", backend.to_owned().into())]).inc();
     }
 
     /// Starts the measurement of a request of this method.
     pub fn request(&self, method: &str) -> RequestTimer<'_> {
         let method = known_method(method);
-        RequestTimer { metrics: self, method, began: Instant::now(), outcome: "given_up" }
+        RequestTimer { metrics: self, method, started_at: Instant::now(), outcome: "given_up" }
     }
 
     /// Counts an HTTP response to `/mcp`.
-    pub fn responded(&self, method: &str, status: u16) {
+    pub fn record_response(&self, method: &str, status: u16) {
         const METHODS: [&str; 4] = ["POST", "GET", "DELETE", "OPTIONS"];
         let method = METHODS.into_iter().find(|known| *known == method).unwrap_or(OTHER);
         let labels = [("method", method.into()), ("status", status.to_string().into())];
         self.families.http_responses.get_or_create(&labels).inc();
         match status {
-            401 => self.refused("unauthenticated"),
-            403 => self.refused("forbidden"),
-            404 => self.refused("not_found"),
-            429 => self.refused("too_many"),
+            401 => self.record_refusal("unauthenticated"),
+            403 => self.record_refusal("forbidden"),
+            404 => self.record_refusal("not_found"),
+            429 => self.record_refusal("too_many"),
             _ => {}
         }
     }
 
     /// Counts a refusal, for one of a few fixed reasons.
-    pub fn refused(&self, reason: &'static str) {
-        self.families.refused.get_or_create(&[("reason", reason.into())]).inc();
+    pub fn record_refusal(&self, reason: &'static str) {
+        self.families.requests_refused.get_or_create(&[("reason", reason.into())]).inc();
     }
 
     /// Counts a new session.
-    pub fn session_began(&self) {
+    pub fn record_session(&self) {
         self.families.sessions_begun.inc();
     }
 
     /// Sets the function that counts the sessions with open streams or requests. Only the first call has an
     /// effect.
-    pub fn counts_sessions_by(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
-        let _ = self.sessions.set(Box::new(count));
+    pub fn set_session_counter(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
+        let _ = self.session_counter.set(Box::new(count));
     }
 
     /// Sets the function that reads the counters of the audit log. Only the first call has an effect.
-    pub fn accounts_by(&self, accounts: impl Fn() -> Accounts + Send + Sync + 'static) {
-        let _ = self.accounts.set(Box::new(accounts));
+    pub fn set_audit_counters(&self, counters: impl Fn() -> AuditCounters + Send + Sync + 'static) {
+        let _ = self.audit_counters.set(Box::new(counters));
     }
 
     /// Counts an open stream: a listening one, or one that waits for a response.
@@ -165,7 +165,7 @@ impl Metrics {
     fn tool(&self, name: &str) -> Cow<'static, str> {
         if !self.tools.read().contains(name) {
             let mut tools = self.tools.write();
-            if tools.len() >= MOST_TOOLS {
+            if tools.len() >= MAX_TOOLS {
                 return OTHER.into();
             }
             tools.insert(name.to_owned());
@@ -178,28 +178,28 @@ impl Metrics {
     }
 
     /// Counts this many notices with an outcome.
-    fn noticed(&self, outcome: &'static str, notices: usize) {
+    fn record_notices(&self, outcome: &'static str, notices: usize) {
         self.families.deliveries.get_or_create(&[("outcome", outcome.into())]).inc_by(notices as u64);
     }
 
-    fn stored(&self, operation: &'static str, took: Duration, worked: bool) {
+    fn record_store_operation(&self, operation: &'static str, took: Duration, success: bool) {
         let labels = [("operation", operation.into())];
         self.families.store_duration.get_or_create(&labels).observe(took.as_secs_f64());
-        self.families.store_errors.get_or_create(&labels).inc_by(u64::from(!worked));
+        self.families.store_errors.get_or_create(&labels).inc_by(u64::from(!success));
     }
 }
 
 impl RequestTimer<'_> {
     /// Records a response: success or an error.
-    pub fn answered(mut self, well: bool) {
-        self.outcome = if well { "ok" } else { "error" };
+    pub fn finish(mut self, success: bool) {
+        self.outcome = if success { "ok" } else { "error" };
     }
 }
 
 impl Drop for RequestTimer<'_> {
     fn drop(&mut self) {
         let families = &self.metrics.families;
-        let (took, method) = (self.began.elapsed(), Cow::Borrowed(self.method));
+        let (took, method) = (self.started_at.elapsed(), Cow::Borrowed(self.method));
         families.request_duration.get_or_create(&[("method", method.clone())]).observe(took.as_secs_f64());
         families.requests.get_or_create(&[("method", method), ("outcome", self.outcome.into())]).inc();
     }
@@ -248,8 +248,8 @@ mod tests {
     fn metrics_labels_are_bounded() {
         let metrics = Arc::new(Metrics::default());
         for n in 0..1_000 {
-            metrics.request(&format!("made/up{n}")).answered(false);
-            metrics.responded(&format!("VERB{n}"), 405);
+            metrics.request(&format!("made/up{n}")).finish(false);
+            metrics.record_response(&format!("VERB{n}"), 405);
             metrics.tool(&format!("tool{n}"));
         }
         assert_eq!(metrics.tool("tool7"), "tool7");

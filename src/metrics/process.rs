@@ -10,35 +10,40 @@ use prometheus_client::registry::{Registry, Unit};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
-use super::families::Real;
+use super::families::FloatGauge;
 
 /// The process metrics.
 pub(super) struct Process {
     cpu: Counter<f64, AtomicU64>,
     memory: Gauge,
     files: Gauge,
-    most_files: Gauge,
-    started: Real,
+    max_files: Gauge,
+    start_time: FloatGauge,
 }
 
 impl Process {
     /// Creates all metrics and registers them.
-    pub(super) fn registered(to: &mut Registry) -> Self {
-        let all = Self {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
             cpu: Counter::default(),
             memory: Gauge::default(),
             files: Gauge::default(),
-            most_files: Gauge::default(),
-            started: Real::default(),
+            max_files: Gauge::default(),
+            start_time: FloatGauge::default(),
         };
-        let to = to.sub_registry_with_prefix("process");
-        to.register_with_unit("cpu", "CPU time that was used", Unit::Seconds, all.cpu.clone());
-        to.register_with_unit("resident_memory", "Memory that is held", Unit::Bytes, all.memory.clone());
-        to.register("open_fds", "Files and connections that are open", all.files.clone());
-        to.register("max_fds", "Files and connections that may be open", all.most_files.clone());
-        let since = "When the process was started, in seconds since 1970";
-        to.register_with_unit("start_time", since, Unit::Seconds, all.started.clone());
-        all
+        let registry = registry.sub_registry_with_prefix("process");
+        registry.register_with_unit("cpu", "CPU time that was used", Unit::Seconds, metrics.cpu.clone());
+        registry.register_with_unit(
+            "resident_memory",
+            "Memory that is held",
+            Unit::Bytes,
+            metrics.memory.clone(),
+        );
+        registry.register("open_fds", "Files and connections that are open", metrics.files.clone());
+        registry.register("max_fds", "Files and connections that may be open", metrics.max_files.clone());
+        let help = "When the process was started, in seconds since 1970";
+        registry.register_with_unit("start_time", help, Unit::Seconds, metrics.start_time.clone());
+        metrics
     }
 
     /// Reads the current values.
@@ -48,15 +53,15 @@ impl Process {
             let more = seconds(stat.cpu_ticks) - self.cpu.get();
             self.cpu.inc_by(more.max(0.0));
             self.memory.set(amount(stat.pages.saturating_mul(page_size() as u64)));
-            if let Some(booted) = booted() {
-                self.started.set(booted as f64 + seconds(stat.started_ticks));
+            if let Some(boot_time) = read_boot_time() {
+                self.start_time.set(boot_time as f64 + seconds(stat.started_ticks));
             }
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
             // The directory that is being read is one of them.
             self.files.set(amount(files.count().saturating_sub(1) as u64));
         }
-        self.most_files.set(amount(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)));
+        self.max_files.set(amount(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)));
     }
 }
 
@@ -80,7 +85,7 @@ fn stat() -> Option<Stat> {
 }
 
 /// Returns the boot time of the machine, in seconds since 1970.
-fn booted() -> Option<u64> {
+fn read_boot_time() -> Option<u64> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }

@@ -11,7 +11,7 @@ use taskbridge_sdk::Timestamp;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::{Accounts, Engine, Metrics};
+use super::{AuditCounters, Engine, Metrics};
 use crate::clock::Clock;
 use crate::tasks::meter::Phase;
 use crate::tasks::reconciler::{Condition, Engines};
@@ -21,9 +21,9 @@ use crate::tasks::store::{Result, Store};
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// How long the store's values are cached.
-const BELIEVED: Duration = Duration::from_secs(5);
+const CACHE_TTL: Duration = Duration::from_secs(5);
 /// The timeout of the store.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The exporter of all metrics.
 pub struct Scraper {
@@ -31,7 +31,7 @@ pub struct Scraper {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     engines: Engines,
-    asked_at: Mutex<Option<Instant>>,
+    refreshed_at: Mutex<Option<Instant>>,
 }
 
 impl Scraper {
@@ -42,7 +42,7 @@ impl Scraper {
         clock: Arc<dyn Clock>,
         engines: Engines,
     ) -> Self {
-        Self { metrics, store, clock, engines, asked_at: Mutex::default() }
+        Self { metrics, store, clock, engines, refreshed_at: Mutex::default() }
     }
 
     /// Returns all metrics as text.
@@ -52,10 +52,10 @@ impl Scraper {
             let labels = [("backend", backend.into())];
             self.metrics.families.engine_connected.get_or_create(&labels).set(i64::from(connected));
         }
-        let mut asked_at = self.asked_at.lock().await;
-        if asked_at.is_none_or(|at| at.elapsed() >= BELIEVED) {
-            match tokio::time::timeout(PATIENCE, self.ask()).await {
-                Ok(Ok(())) => *asked_at = Some(Instant::now()),
+        let mut refreshed_at = self.refreshed_at.lock().await;
+        if refreshed_at.is_none_or(|at| at.elapsed() >= CACHE_TTL) {
+            match tokio::time::timeout(STORE_TIMEOUT, self.refresh()).await {
+                Ok(Ok(())) => *refreshed_at = Some(Instant::now()),
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "the store cannot count for the metrics");
                     self.metrics.families.tally_errors.inc();
@@ -69,17 +69,17 @@ impl Scraper {
         self.metrics.text()
     }
 
-    async fn ask(&self) -> Result<()> {
+    async fn refresh(&self) -> Result<()> {
         let served = self.engines.served();
-        let oldest = self.store.heads(&served).await?.first().map(|task| task.created_at);
+        let oldest = self.store.queue_heads(&served).await?.first().map(|task| task.created_at);
         let due = self.store.next_due(&served).await?.into_iter().flatten().min();
         let now = self.clock.now();
-        let since = |moment: Option<Timestamp>| moment.map_or(0.0, |moment| now.since(moment).as_secs_f64());
+        let since = |start: Option<Timestamp>| start.map_or(0.0, |at| now.since(at).as_secs_f64());
         let families = &self.metrics.families;
         families.queue_oldest.set(since(oldest));
         families.overdue.set(since(due));
         // This comes last: a database may fail to count because of one corrupt row.
-        let counts = self.store.tally().await?;
+        let counts = self.store.row_counts().await?;
         // A tool keeps its series when it has no tasks left.
         let tools: Vec<String> = self.metrics.tools.read().iter().cloned().collect();
         for tool in tools.into_iter().map(Cow::Owned).chain([Cow::Borrowed(super::OTHER)]) {
@@ -91,13 +91,13 @@ impl Scraper {
             }
         }
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        for (tool, phase, count) in counts.live {
+        for (tool, phase, count) in counts.active {
             let labels = [("tool", self.metrics.tool(&tool)), ("state", phase.as_str().into())];
             families.tasks.get_or_create(&labels).inc_by(number(count));
         }
-        families.kept.set(number(counts.kept));
-        families.owed.set(number(counts.owed));
-        families.owed_oldest.set(since(counts.owed_since));
+        families.tasks_kept.set(number(counts.retained));
+        families.pending_notices.set(number(counts.pending_notices));
+        families.oldest_notice.set(since(counts.notices_pending_since));
         Ok(())
     }
 }
@@ -106,11 +106,11 @@ impl Metrics {
     /// Returns all metrics as text. The values of the store are those of the last scrape.
     pub(crate) fn text(&self) -> String {
         self.process.lock().refresh();
-        if let Some(count) = self.sessions.get() {
+        if let Some(count) = self.session_counter.get() {
             self.families.sessions.set(i64::try_from(count()).unwrap_or(i64::MAX));
         }
-        if let Some(accounts) = self.accounts.get() {
-            let Accounts { events, failures } = accounts();
+        if let Some(counters) = self.audit_counters.get() {
+            let AuditCounters { events, failures } = counters();
             for (event, count) in events {
                 let counter = self.families.audit_events.get_or_create(&[("event", event.into())]);
                 counter.inner().store(count, Ordering::Relaxed);
@@ -119,11 +119,11 @@ impl Metrics {
         }
         for Engine { name, backend, pause } in &*self.engines.lock() {
             let labels = [("backend", name.clone().into())];
-            self.families.backoff.get_or_create(&labels).set(pause.left().as_secs_f64());
+            self.families.backoff.get_or_create(&labels).set(pause.remaining().as_secs_f64());
             let Some(backend) = backend.upgrade() else { continue };
             for budget in backend.budgets() {
                 let labels = [("backend", name.clone().into()), ("budget", budget.name.into())];
-                self.families.budget_left.get_or_create(&labels).set(budget.left);
+                self.families.budget_left.get_or_create(&labels).set(budget.remaining);
                 self.families.budget_limit.get_or_create(&labels).set(budget.limit);
             }
         }

@@ -16,63 +16,64 @@ impl Meter for Metrics {
             return;
         }
         let tool = self.tool(&after.tool);
-        let took = |state: &'static str, since: Timestamp, until: Timestamp| {
+        let observe = |state: &'static str, since: Timestamp, until: Timestamp| {
             let labels = [("tool", tool.clone()), ("state", state.into())];
-            self.families.in_state.get_or_create(&labels).observe(until.since(since).as_secs_f64());
+            self.families.state_duration.get_or_create(&labels).observe(until.since(since).as_secs_f64());
         };
         if before.is_queued() && !after.is_queued() {
-            took(Phase::Queued.as_str(), before.created_at, now);
+            observe(Phase::Queued.as_str(), before.created_at, now);
         }
         if let Job::Pending { .. } | Job::Starting { .. } = &before.job {
             match &after.job {
                 Job::Open { started_at, .. } => {
-                    took(Phase::Starting.as_str(), before.created_at, *started_at);
+                    observe(Phase::Starting.as_str(), before.created_at, *started_at);
                 }
                 // The reply that confirmed the start also reported the end: the job ended at once.
                 Job::Closed { handle: Some(_) } => {
-                    took(Phase::Starting.as_str(), before.created_at, now);
-                    took(Phase::Running.as_str(), now, now);
+                    observe(Phase::Starting.as_str(), before.created_at, now);
+                    observe(Phase::Running.as_str(), now, now);
                 }
                 Job::Pending { .. } | Job::Starting { .. } | Job::Closed { handle: None } => {}
             }
         }
         if before.state == TaskState::InputRequired && after.state != TaskState::InputRequired {
-            let asked = before.questions.iter().filter(|asked| asked.status == QuestionStatus::Open);
-            if let Some(since) = asked.map(|asked| asked.at).min() {
-                took(Phase::InputRequired.as_str(), since, now);
+            let open_questions =
+                before.questions.iter().filter(|question| question.status == QuestionStatus::Open);
+            if let Some(since) = open_questions.map(|question| question.at).min() {
+                observe(Phase::InputRequired.as_str(), since, now);
             }
         }
         if let (false, Some(outcome), Some(ended)) = (before.has_ended(), after.outcome(), after.ended_at) {
             if let Job::Open { started_at, .. } = &before.job {
-                took(Phase::Running.as_str(), *started_at, ended);
+                observe(Phase::Running.as_str(), *started_at, ended);
             }
-            self.ended(tool.clone(), outcome, ended.since(after.created_at));
+            self.record_ended(tool.clone(), outcome, ended.since(after.created_at));
         }
     }
 
-    fn looked(&self, _backend: &str, late: Duration) {
+    fn sweep_started(&self, _backend: &str, late: Duration) {
         self.families.lag.get_or_create(&[("what", "look".into())]).observe(late.as_secs_f64());
     }
 }
 
 impl Metrics {
     /// Counts a new task. One that has already ended was refused before its start.
-    pub(super) fn created(&self, task: &Task) {
+    pub(super) fn record_created(&self, task: &Task) {
         let tool = self.tool(&task.tool);
         self.families.created.get_or_create(&[("tool", tool.clone())]).inc();
         if let (Some(outcome), Some(ended)) = (task.outcome(), task.ended_at) {
-            self.ended(tool, outcome, ended.since(task.created_at));
+            self.record_ended(tool, outcome, ended.since(task.created_at));
         }
     }
 
-    fn ended(&self, tool: Cow<'static, str>, outcome: Outcome, took: Duration) {
+    fn record_ended(&self, tool: Cow<'static, str>, outcome: Outcome, took: Duration) {
         let labels = [("tool", tool), ("outcome", outcome.as_str().into())];
         self.families.duration.get_or_create(&labels).observe(took.as_secs_f64());
         self.families.ended.get_or_create(&labels).inc();
     }
 
     /// Records how late a row was claimed.
-    pub(super) fn taken_up(&self, late: Duration) {
+    pub(super) fn record_claim_lag(&self, late: Duration) {
         self.families.lag.get_or_create(&[("what", "act".into())]).observe(late.as_secs_f64());
     }
 }

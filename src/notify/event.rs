@@ -19,14 +19,14 @@ pub(super) const MEDIA_TYPE: &str = "application/cloudevents+json; charset=utf-8
 
 /// Returns the event of a notice. The result depends on nothing else, so that a repeated POST has the same
 /// body.
-pub(super) fn of(notice: &Notice, receiver: &Receiver) -> Vec<u8> {
-    let news = &notice.news;
-    let id = news.task.as_str();
-    let mut data = json!({"tool": news.tool, "status": status(&news.what)});
-    if let NoticeCause::Asks(key) = &news.what {
+pub(super) fn encode(notice: &Notice, receiver: &Receiver) -> Vec<u8> {
+    let content = &notice.content;
+    let id = content.task.as_str();
+    let mut data = json!({"tool": content.tool, "status": status(&content.what)});
+    if let NoticeCause::Asks(key) = &content.what {
         data["question"] = Value::from(key.as_str());
     }
-    if receiver.tells_id {
+    if receiver.includes_task_id {
         data["taskId"] = Value::from(id);
         data["links"] = json!({"log": format!("taskbridge://tasks/{id}/log")});
     }
@@ -34,9 +34,9 @@ pub(super) fn of(notice: &Notice, receiver: &Receiver) -> Vec<u8> {
         "specversion": "1.0",
         "id": notice.id,
         "source": receiver.source,
-        "type": kind(&news.what),
+        "type": kind(&content.what),
         "subject": data_encoding::HEXLOWER.encode(&Sha256::digest(id)),
-        "time": news.at.to_string(),
+        "time": content.at.to_string(),
         "datacontenttype": "application/json",
         "data": data,
     });

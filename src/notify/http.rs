@@ -6,14 +6,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Certificate, Client, Proxy, Response, StatusCode, redirect};
-use taskbridge_sdk::{Timestamp, innermost, is_near};
+use taskbridge_sdk::{Timestamp, is_local_address, root_cause};
 
 use super::event::MEDIA_TYPE;
 use super::{DeliveryResult, Receiver, WebhookRequest, WebhookTransport};
 use crate::clock::{Clock, System};
 
 /// The number of idle connections to keep per receiver.
-const KEPT: usize = 2;
+const MAX_IDLE_CONNECTIONS: usize = 2;
 
 /// The HTTP transport.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,41 +21,41 @@ pub struct Http;
 
 #[async_trait]
 impl WebhookTransport for Http {
-    type Way = Client;
+    type Client = Client;
 
-    fn way(&self, receiver: &Receiver) -> Result<Client, String> {
+    fn client(&self, receiver: &Receiver) -> Result<Client, String> {
         let name = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
         let mut client = Client::builder()
             .user_agent(name)
             .timeout(receiver.timeout)
             .redirect(redirect::Policy::none())
-            .pool_max_idle_per_host(KEPT);
+            .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS);
         if let Some(proxy) = &receiver.proxy {
-            client = client.proxy(Proxy::all(proxy.clone()).map_err(|error| innermost(&error))?);
-        } else if receiver.url.host_str().is_some_and(is_near) {
+            client = client.proxy(Proxy::all(proxy.clone()).map_err(|error| root_cause(&error))?);
+        } else if receiver.url.host_str().is_some_and(is_local_address) {
             client = client.no_proxy();
         }
         if let Some(pem) = &receiver.authorities {
-            let all = Certificate::from_pem_bundle(pem).map_err(|error| innermost(&error))?;
+            let all = Certificate::from_pem_bundle(pem).map_err(|error| root_cause(&error))?;
             client = client.tls_certs_only(all);
         } else if receiver.url.scheme() == "http" && receiver.proxy.is_none() {
             // The certificates of this machine are not needed, and may be missing.
             client = client.tls_certs_only([]);
         }
-        client.build().map_err(|error| innermost(&error))
+        client.build().map_err(|error| root_cause(&error))
     }
 
-    async fn carry(&self, way: &Client, receiver: &Receiver, letter: WebhookRequest) -> DeliveryResult {
-        let request = way
+    async fn send(&self, client: &Client, receiver: &Receiver, webhook: WebhookRequest) -> DeliveryResult {
+        let request = client
             .post(receiver.url.clone())
             .header(CONTENT_TYPE, MEDIA_TYPE)
-            .header("webhook-id", letter.id)
-            .header("webhook-timestamp", letter.seconds)
-            .header("webhook-signature", letter.signature)
-            .body(letter.body);
+            .header("webhook-id", webhook.id)
+            .header("webhook-timestamp", webhook.seconds)
+            .header("webhook-signature", webhook.signature)
+            .body(webhook.body);
         match request.send().await {
-            Ok(response) => answer(&response),
-            Err(error) => DeliveryResult::Refused { why: innermost(&error.without_url()), after: None },
+            Ok(response) => delivery_result(&response),
+            Err(error) => DeliveryResult::Refused { why: root_cause(&error.without_url()), after: None },
         }
     }
 }
@@ -66,20 +66,20 @@ impl Http {
     ///
     /// # Errors
     /// Why there is no response.
-    pub async fn knock(&self, receiver: &Receiver) -> Result<u16, String> {
-        let request = self.way(receiver)?.head(receiver.url.clone());
-        let answered = request.send().await.map_err(|error| innermost(&error.without_url()))?;
+    pub async fn probe(&self, receiver: &Receiver) -> Result<u16, String> {
+        let request = self.client(receiver)?.head(receiver.url.clone());
+        let answered = request.send().await.map_err(|error| root_cause(&error.without_url()))?;
         Ok(answered.status().as_u16())
     }
 }
 
-fn answer(response: &Response) -> DeliveryResult {
+fn delivery_result(response: &Response) -> DeliveryResult {
     match response.status() {
-        status if status.is_success() => DeliveryResult::Taken,
+        status if status.is_success() => DeliveryResult::Accepted,
         StatusCode::GONE => DeliveryResult::Gone,
         status => {
             let after = response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok());
-            let after = after.and_then(|text| pause(text, System.now()));
+            let after = after.and_then(|text| parse_retry_after(text, System.now()));
             let hint = if status.is_redirection() { ": redirects are not followed" } else { "" };
             DeliveryResult::Refused { why: format!("it answers {status}{hint}"), after }
         }
@@ -87,7 +87,7 @@ fn answer(response: &Response) -> DeliveryResult {
 }
 
 /// Parses `Retry-After`: seconds, or a date.
-fn pause(text: &str, now: Timestamp) -> Option<Duration> {
+fn parse_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
@@ -105,9 +105,13 @@ mod tests {
     fn retry_after_reads_seconds_or_date() {
         // 2015-10-21T07:28:00Z.
         let now = Timestamp::from_millis(1_445_412_480_000);
-        assert_eq!(pause(" 120 ", now), Some(Duration::from_secs(120)));
-        assert_eq!(pause("Wed, 21 Oct 2015 07:28:30 GMT", now), Some(Duration::from_secs(30)));
-        assert_eq!(pause("Wed, 21 Oct 2015 07:27:00 GMT", now), Some(Duration::ZERO), "it is over");
-        assert_eq!(pause("soon", now), None);
+        assert_eq!(parse_retry_after(" 120 ", now), Some(Duration::from_secs(120)));
+        assert_eq!(parse_retry_after("Wed, 21 Oct 2015 07:28:30 GMT", now), Some(Duration::from_secs(30)));
+        assert_eq!(
+            parse_retry_after("Wed, 21 Oct 2015 07:27:00 GMT", now),
+            Some(Duration::ZERO),
+            "it is over"
+        );
+        assert_eq!(parse_retry_after("soon", now), None);
     }
 }

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use super::Key;
-use crate::tasks::notices::{self, Occasion};
+use crate::tasks::notices::{self, NoticeKind};
 
 /// A receiver of notices: which it receives, and how they are sent.
 #[derive(Clone, PartialEq)]
@@ -18,15 +18,15 @@ pub struct Receiver {
     /// The URL to post to.
     pub url: Url,
     /// Whether it receives notices of ended tasks.
-    pub ended: bool,
+    pub notify_ended: bool,
     /// Whether it receives notices of questions.
-    pub asks: bool,
+    pub notify_questions: bool,
     /// The tools that it is notified about; empty for all.
     pub tools: Vec<String>,
     /// The signing keys: more than one during a key rotation.
     pub keys: Vec<Key>,
     /// Whether events contain the task id.
-    pub tells_id: bool,
+    pub includes_task_id: bool,
     /// The `source` of the events.
     pub source: String,
     /// The proxy to use.
@@ -42,7 +42,7 @@ pub struct Receiver {
 /// Hides the path and query of the URL, which can be a secret, as in webhooks of chat services.
 impl fmt::Debug for Receiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("at", &self.place()).finish_non_exhaustive()
+        f.debug_struct("Receiver").field("at", &self.origin()).finish_non_exhaustive()
     }
 }
 
@@ -54,16 +54,16 @@ impl Receiver {
     }
 
     /// Returns its origin for logs, without path and query, which may be secret.
-    pub fn place(&self) -> String {
+    pub fn origin(&self) -> String {
         self.url.origin().ascii_serialization()
     }
 
-    fn wants(&self, tool: &str, occasion: Occasion) -> bool {
-        let wanted = match occasion {
-            Occasion::Ended => self.ended,
-            Occasion::Asks => self.asks,
+    fn accepts(&self, tool: &str, kind: NoticeKind) -> bool {
+        let is_subscribed = match kind {
+            NoticeKind::Ended => self.notify_ended,
+            NoticeKind::Asks => self.notify_questions,
         };
-        wanted && (self.tools.is_empty() || self.tools.iter().any(|name| name == tool))
+        is_subscribed && (self.tools.is_empty() || self.tools.iter().any(|name| name == tool))
     }
 }
 
@@ -80,11 +80,11 @@ impl Receivers {
     /// Replaces the receivers. An unchanged receiver is not restarted.
     pub fn replace(&self, receivers: Vec<Receiver>) {
         self.0.send_if_modified(|current| {
-            let known = |new: Receiver| {
+            let reuse = |new: Receiver| {
                 let same = current.iter().find(|old| ***old == new);
                 same.cloned().unwrap_or_else(|| Arc::new(new))
             };
-            let new: Arc<[Arc<Receiver>]> = receivers.into_iter().map(known).collect();
+            let new: Arc<[Arc<Receiver>]> = receivers.into_iter().map(reuse).collect();
             let differs = new != *current;
             *current = new;
             differs
@@ -97,8 +97,8 @@ impl Receivers {
 }
 
 impl notices::Receivers for Receivers {
-    fn wanting(&self, tool: &str, occasion: Occasion) -> Vec<String> {
+    fn receivers_for(&self, tool: &str, kind: NoticeKind) -> Vec<String> {
         let receivers = self.0.borrow();
-        receivers.iter().filter(|receiver| receiver.wants(tool, occasion)).map(|r| r.name()).collect()
+        receivers.iter().filter(|receiver| receiver.accepts(tool, kind)).map(|r| r.name()).collect()
     }
 }

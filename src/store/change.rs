@@ -8,19 +8,19 @@ use taskbridge_sdk::Timestamp;
 use super::entry::EntryColumns;
 use super::row::{self, NoticeRow, TaskRow};
 use crate::tasks::store::{
-    Attach, Change, Holder, IdempotencyKey, InsertResult, Lease, NewTask, Quota, SlotLimit,
+    AttachRequest, Change, Holder, IdempotencyKey, InsertResult, Lease, NewTask, Quota, SlotLimit,
 };
 use crate::tasks::task::Task;
 
 /// The result of an insert inside the transaction: an [`InsertResult`] without the new task, which the caller
 /// already has. `Nothing` means that nothing prevented the insert: the row was written.
 pub(super) enum InsertDecision {
-    Nothing,
+    Inserted,
     Existing { task: Task, same: bool },
     Abandoned(Task),
-    NoSlot { full: Option<String> },
+    NoSlot { slot: Option<String> },
     TooMany,
-    TooLarge { kept: u64 },
+    TooLarge { stored_bytes: u64 },
 }
 
 /// The data of an insert: the columns of the new row instead of the task.
@@ -31,51 +31,72 @@ pub(super) struct InsertCommand {
     pub(super) session: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
     /// [`NewTask::behind`], each slot encoded as in a queue's name.
-    pub(super) behind: Vec<String>,
-    pub(super) most_kept: Option<Quota>,
-    pub(super) once: Option<IdempotencyKey>,
-    pub(super) attach: Option<Attach>,
+    pub(super) queue_behind: Vec<String>,
+    pub(super) quota: Option<Quota>,
+    pub(super) idempotency_key: Option<IdempotencyKey>,
+    pub(super) attach: Option<AttachRequest>,
     pub(super) lease: Option<(Holder, Duration)>,
     /// The history entry. (In [`TaskRow`], `line` is the queue.)
-    pub(super) line: Option<EntryColumns>,
+    pub(super) history_entry: Option<EntryColumns>,
     pub(super) notices: Vec<NoticeRow>,
 }
 
 impl InsertCommand {
     /// Splits the row to be written from the task to be returned.
     pub(super) fn of(new: NewTask) -> Result<(Self, Task), serde_json::Error> {
-        let NewTask { task, identity, limits, behind, most_kept, once, attach, lease, transition, notices } =
-            new;
-        let line = transition.as_ref().map(EntryColumns::of).transpose()?;
+        let NewTask {
+            task,
+            identity,
+            limits,
+            queue_behind,
+            quota,
+            idempotency_key,
+            attach,
+            lease,
+            transition,
+            notices,
+        } = new;
+        let history_entry = transition.as_ref().map(EntryColumns::of).transpose()?;
         let notices = NoticeRow::of_all(&notices)?;
-        let behind = behind.iter().map(|slot| row::encode_slot(slot)).collect();
+        let queue_behind = queue_behind.iter().map(|slot| row::encode_slot(slot)).collect();
         let (row, session) = (TaskRow::of(&task)?, task.origin.session.clone());
-        let wish =
-            Self { row, identity, session, limits, behind, most_kept, once, attach, lease, line, notices };
-        Ok((wish, task))
+        let command = Self {
+            row,
+            identity,
+            session,
+            limits,
+            queue_behind,
+            quota,
+            idempotency_key,
+            attach,
+            lease,
+            history_entry,
+            notices,
+        };
+        Ok((command, task))
     }
 
     /// Returns why the owner's quota forbids the row, given the number and bytes of the owner's rows.
-    pub(super) fn over(&self, rows: i64, bytes: i64) -> Option<InsertDecision> {
-        let most = self.most_kept?;
-        if rows >= i64::from(most.rows) {
+    pub(super) fn check_quota(&self, rows: i64, bytes: i64) -> Option<InsertDecision> {
+        let quota = self.quota?;
+        if rows >= i64::from(quota.rows) {
             return Some(InsertDecision::TooMany);
         }
-        let kept = u64::try_from(bytes).unwrap_or_default();
-        let with_it = kept.saturating_add(self.row.body.len() as u64);
-        (with_it > most.bytes).then_some(InsertDecision::TooLarge { kept })
+        let stored_bytes = u64::try_from(bytes).unwrap_or_default();
+        let total_bytes = stored_bytes.saturating_add(self.row.body.len() as u64);
+        (total_bytes > quota.bytes).then_some(InsertDecision::TooLarge { stored_bytes })
     }
 }
 
 impl InsertDecision {
-    pub(super) fn with(self, task: Task) -> InsertResult {
+    pub(super) fn into_result(self, task: Task) -> InsertResult {
         match self {
-            InsertDecision::Nothing => InsertResult::Created(Task { version: 1, ..task }),
+            InsertDecision::Inserted => InsertResult::Created(Task { version: 1, ..task }),
             InsertDecision::Existing { task, same } => InsertResult::Existing { task, same },
             InsertDecision::Abandoned(task) => InsertResult::Abandoned(task),
-            InsertDecision::NoSlot { full } => InsertResult::NoSlot { full },
+            InsertDecision::NoSlot { slot } => InsertResult::NoSlot { slot },
             InsertDecision::TooMany => InsertResult::TooMany,
-            InsertDecision::TooLarge { kept } => InsertResult::TooLarge { kept },
+            InsertDecision::TooLarge { stored_bytes } => InsertResult::TooLarge { stored_bytes },
         }
     }
 }
@@ -91,7 +112,7 @@ pub(super) struct UpdateCommand {
     pub(super) limits: Vec<SlotLimit>,
     pub(super) lease: LeaseChange,
     /// The history entry. (In [`TaskRow`], `line` is the queue.)
-    pub(super) line: Option<EntryColumns>,
+    pub(super) history_entry: Option<EntryColumns>,
     pub(super) notices: Vec<NoticeRow>,
 }
 
@@ -99,7 +120,7 @@ pub(super) struct UpdateCommand {
 pub(super) enum LeaseChange {
     Keep,
     Release(String),
-    Hold(String, Duration),
+    Acquire(String, Duration),
 }
 
 impl UpdateCommand {
@@ -116,9 +137,9 @@ impl UpdateCommand {
             lease: match change.lease {
                 Lease::Keep => LeaseChange::Keep,
                 Lease::Release(holder) => LeaseChange::Release(holder.0.clone()),
-                Lease::Hold(holder, lease) => LeaseChange::Hold(holder.0.clone(), lease),
+                Lease::Acquire(holder, lease) => LeaseChange::Acquire(holder.0.clone(), lease),
             },
-            line: change.transition.map(EntryColumns::of).transpose()?,
+            history_entry: change.transition.map(EntryColumns::of).transpose()?,
         })
     }
 }

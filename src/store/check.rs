@@ -1,4 +1,4 @@
-//! Finds rows that break an invariant, and describes the consequence and the fix. [`row`] and [`strays`]
+//! Finds rows that break an invariant, and describes the consequence and the fix. [`check_row`] and [`check_related_records`]
 //! are pure; their input comes from a [`Survey`](super::survey::Survey).
 
 use std::collections::{BTreeMap, HashSet};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use super::survey::{OwedNotice, RelatedRecords, SurveyRow};
+use super::survey::{PendingNotice, RelatedRecords, SurveyRow};
 use crate::tasks::task::{Job, Outcome, Task, TaskState};
 
 /// A violation of an invariant.
@@ -15,11 +15,11 @@ pub struct Finding {
     /// The affected row.
     pub row: String,
     /// The violation.
-    pub wrong: String,
+    pub problem: String,
     /// The consequence.
-    pub means: String,
+    pub consequence: String,
     /// The fix.
-    pub todo: String,
+    pub fix: String,
 }
 
 /// The expectations that rows are checked against.
@@ -52,11 +52,11 @@ impl Expectations {
 }
 
 /// Returns all violations of a row.
-pub fn row(row: &SurveyRow, terms: &Expectations) -> Vec<Finding> {
+pub fn check_row(row: &SurveyRow, expectations: &Expectations) -> Vec<Finding> {
     let name = format!("task {}", row.id);
     let mut found = Vec::new();
-    let mut add = |wrong: String, means: &str, todo: String| {
-        found.push(Finding { row: name.clone(), wrong, means: means.to_owned(), todo });
+    let mut add = |problem: String, consequence: &str, fix: String| {
+        found.push(Finding { row: name.clone(), problem, consequence: consequence.to_owned(), fix });
     };
     // A server that claims a row then updates it. The update writes the columns anew from the body, except
     // those that never change after the insert: `id`, `owner`, `tool` and `created_at`.
@@ -68,7 +68,7 @@ pub fn row(row: &SurveyRow, terms: &Expectations) -> Vec<Finding> {
     let delete =
         format!("restore it from a backup, or give it up: DELETE FROM tasks WHERE id = '{}'", row.id);
     match (&row.holder, row.lease_until) {
-        (Some(holder), Some(until)) if Timestamp::from_millis(until) > terms.longest_lease() => add(
+        (Some(holder), Some(until)) if Timestamp::from_millis(until) > expectations.longest_lease() => add(
             format!("{holder} has it leased until {}", Timestamp::from_millis(until)),
             "nobody else acts on it before that",
             claim.clone(),
@@ -81,31 +81,32 @@ pub fn row(row: &SurveyRow, terms: &Expectations) -> Vec<Finding> {
         ),
     }
     if row.version < 1 {
-        let means = "the first write of a row has version 1, and writers compare versions";
-        add(format!("its version is {}", row.version), means, delete.clone());
+        let consequence = "the first write of a row has version 1, and writers compare versions";
+        add(format!("its version is {}", row.version), consequence, delete.clone());
     }
     let task = match &row.task {
         Ok(task) => task,
         Err(why) => {
-            let means = "servers leave it out, whoever asks for it gets an error, and its job is not watched";
-            add(why.clone(), means, delete);
+            let consequence =
+                "servers leave it out, whoever asks for it gets an error, and its job is not watched";
+            add(why.clone(), consequence, delete);
             return found;
         }
     };
-    if !row.differs.is_empty() {
+    if !row.mismatches.is_empty() {
         add(
-            format!("its body says something else than `{}`", row.differs.join("`, `")),
+            format!("its body says something else than `{}`", row.mismatches.join("`, `")),
             "the body is the truth, and looking for rows by these columns finds it wrongly or not at all",
             claim.clone(),
         );
     }
-    for (wrong, means) in of_state(task) {
-        add(wrong.to_owned(), means, claim.clone());
+    for (problem, consequence) in state_violations(task) {
+        add(problem.to_owned(), consequence, claim.clone());
     }
     let needs_output = task.outcome() == Some(Outcome::Succeeded);
     if needs_output && !row.has_output {
-        let means = "its client is told that it succeeded, and cannot have the result";
-        add("it succeeded, and no result is kept".to_owned(), means, delete);
+        let consequence = "its client is told that it succeeded, and cannot have the result";
+        add("it succeeded, and no result is kept".to_owned(), consequence, delete);
     }
     if row.has_output && !task.has_ended() {
         add(
@@ -118,10 +119,10 @@ pub fn row(row: &SurveyRow, terms: &Expectations) -> Vec<Finding> {
 }
 
 /// Returns the contradictions in a task's state, with their consequences.
-fn of_state(task: &Task) -> Vec<(&'static str, &'static str)> {
+fn state_violations(task: &Task) -> Vec<(&'static str, &'static str)> {
     let closed = matches!(task.job, Job::Closed { .. });
     let asks = task.open_questions().next().is_some();
-    let keys: HashSet<&String> = task.questions.iter().map(|asked| &asked.key).collect();
+    let keys: HashSet<&String> = task.questions.iter().map(|question| &question.key).collect();
     let rules = [
         (
             !closed && task.due_at.is_none(),
@@ -160,16 +161,20 @@ fn of_state(task: &Task) -> Vec<(&'static str, &'static str)> {
             "an answer to the one is taken for the other",
         ),
     ];
-    rules.into_iter().filter(|(breach, ..)| *breach).map(|(_, wrong, means)| (wrong, means)).collect()
+    rules
+        .into_iter()
+        .filter(|(breach, ..)| *breach)
+        .map(|(_, problem, consequence)| (problem, consequence))
+        .collect()
 }
 
 /// Returns all violations in the data that belongs to rows.
-pub fn strays(strays: &RelatedRecords, terms: &Expectations) -> Vec<Finding> {
+pub fn check_related_records(records: &RelatedRecords, expectations: &Expectations) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut add = |row: String, wrong: String, means: &str, todo: String| {
-        found.push(Finding { row, wrong, means: means.to_owned(), todo });
+    let mut add = |row: String, problem: String, consequence: &str, fix: String| {
+        found.push(Finding { row, problem, consequence: consequence.to_owned(), fix });
     };
-    for (table, task) in &strays.orphans {
+    for (table, task) in &records.orphans {
         add(
             format!("{table} of task {task}"),
             "there is no such task".to_owned(),
@@ -181,9 +186,9 @@ pub fn strays(strays: &RelatedRecords, terms: &Expectations) -> Vec<Finding> {
             format!("DELETE FROM {table} WHERE task = '{task}'"),
         );
     }
-    for (backend, group, holder, until) in &strays.groups {
+    for (backend, group, holder, until) in &records.groups {
         let until = Timestamp::from_millis(*until);
-        if until > terms.longest_lease() {
+        if until > expectations.longest_lease() {
             add(
                 format!("group {group:?} of backend {backend}"),
                 format!("{holder} watches it until {until}"),
@@ -194,16 +199,16 @@ pub fn strays(strays: &RelatedRecords, terms: &Expectations) -> Vec<Finding> {
             );
         }
     }
-    for (task, version, of_row) in &strays.ahead {
+    for (task, version, row_version) in &records.histories_ahead {
         add(
             format!("history of task {task}"),
-            format!("it tells of version {version}, and the row has version {of_row}"),
+            format!("it tells of version {version}, and the row has version {row_version}"),
             "the row is older than its history: an old copy of it was put back, or it was changed by hand",
             "see `taskbridge tasks show` for what is missing in the row, and ask its engine for the job"
                 .to_owned(),
         );
     }
-    for (session, task) in &strays.held {
+    for (session, task) in &records.dangling_sessions {
         add(
             format!("session {session}"),
             format!("its client holds a task for us that was made for task {task}, which there never was"),
@@ -211,7 +216,7 @@ pub fn strays(strays: &RelatedRecords, terms: &Expectations) -> Vec<Finding> {
             format!("UPDATE sessions SET settings = NULL WHERE nonce LIKE '{session}%' ends the session"),
         );
     }
-    for nonce in &strays.unreadable_sessions {
+    for nonce in &records.unreadable_sessions {
         add(
             format!("session {nonce}"),
             "what it has set cannot be understood".to_owned(),
@@ -219,8 +224,8 @@ pub fn strays(strays: &RelatedRecords, terms: &Expectations) -> Vec<Finding> {
             format!("UPDATE sessions SET settings = NULL WHERE nonce LIKE '{nonce}%' ends the session"),
         );
     }
-    if let Some(at) = strays.first_entry.map(Timestamp::from_millis)
-        && at + terms.history + HISTORY_SLACK < terms.now
+    if let Some(at) = records.first_entry.map(Timestamp::from_millis)
+        && at + expectations.history + HISTORY_SLACK < expectations.now
     {
         add(
             "history".to_owned(),
@@ -229,55 +234,61 @@ pub fn strays(strays: &RelatedRecords, terms: &Expectations) -> Vec<Finding> {
             "start a server with this config: it deletes what is too old".to_owned(),
         );
     }
-    found.extend(crowded(strays, terms));
-    found.extend(strays.notices.iter().filter_map(|owed| notice(owed, terms)));
-    found.extend(strays.unreadable_entries.iter().map(|(task, why)| unreadable_entry(task, why)));
+    found.extend(overfull_slots(records, expectations));
+    found.extend(records.notices.iter().filter_map(|notice| check_notice(notice, expectations)));
+    found.extend(records.unreadable_entries.iter().map(|(task, why)| unreadable_entry(task, why)));
     found
 }
 
 /// Returns a finding for each slot with more rows than its limit.
-fn crowded<'a>(strays: &'a RelatedRecords, terms: &'a Expectations) -> impl Iterator<Item = Finding> + 'a {
-    let limit = |slot: &str| terms.limits.get(slot).copied().flatten();
-    let slots = strays.slots.iter().filter_map(move |(slot, held)| Some((slot, *held, limit(slot)?)));
-    slots.filter(|(_, held, limit)| *held > i64::from(*limit)).map(|(slot, held, limit)| Finding {
+fn overfull_slots<'a>(
+    records: &'a RelatedRecords,
+    expectations: &'a Expectations,
+) -> impl Iterator<Item = Finding> + 'a {
+    let limit = |slot: &str| expectations.limits.get(slot).copied().flatten();
+    let slots =
+        records.slots.iter().filter_map(move |(slot, row_count)| Some((slot, *row_count, limit(slot)?)));
+    slots.filter(|(_, row_count, limit)| *row_count > i64::from(*limit)).map(|(slot, row_count, limit)| Finding {
         row: format!("slot {slot}"),
-        wrong: format!("{held} tasks hold it, and the config has {limit} of it"),
-        means: "more jobs may run at once than the config allows: the limit was lowered while they ran, or servers with \
+        problem: format!("{row_count} tasks hold it, and the config has {limit} of it"),
+        consequence: "more jobs may run at once than the config allows: the limit was lowered while they ran, or servers with \
                 different configs share the store"
             .to_owned(),
-        todo: "if the limit was lowered, nothing: none starts until enough of them have ended. Otherwise give all servers \
+        fix: "if the limit was lowered, nothing: none starts until enough of them have ended. Otherwise give all servers \
                one config"
             .to_owned(),
     })
 }
 
 /// Checks a notice.
-fn notice(owed: &OwedNotice, terms: &Expectations) -> Option<Finding> {
-    let OwedNotice { id, receiver, due_at, unreadable } = owed;
+fn check_notice(notice: &PendingNotice, expectations: &Expectations) -> Option<Finding> {
+    let PendingNotice { id, receiver, due_at, unreadable } = notice;
     let (row, due) = (format!("notice {id}"), Timestamp::from_millis(*due_at));
-    let of_it = format!("WHERE id = '{id}' AND receiver = '{receiver}'");
+    let where_clause = format!("WHERE id = '{id}' AND receiver = '{receiver}'");
     if let Some(why) = unreadable {
         return Some(Finding {
             row,
-            wrong: format!("for {receiver}: {why}"),
-            means: "it is taken up again and again, and never sent".to_owned(),
-            todo: format!("DELETE FROM notices {of_it}; its receiver does not hear of what it was to tell"),
+            problem: format!("for {receiver}: {why}"),
+            consequence: "it is taken up again and again, and never sent".to_owned(),
+            fix: format!(
+                "DELETE FROM notices {where_clause}; its receiver does not hear of what it was to tell"
+            ),
         });
     }
-    (due > terms.now + NOTICE_SLACK).then(|| Finding {
+    (due > expectations.now + NOTICE_SLACK).then(|| Finding {
         row,
-        wrong: format!("for {receiver}: it is due at {due} only"),
-        means: "its receiver hears nothing before that".to_owned(),
-        todo: format!("UPDATE notices SET due_at = 0, holder = NULL {of_it}"),
+        problem: format!("for {receiver}: it is due at {due} only"),
+        consequence: "its receiver hears nothing before that".to_owned(),
+        fix: format!("UPDATE notices SET due_at = 0, holder = NULL {where_clause}"),
     })
 }
 
 fn unreadable_entry(task: &str, why: &str) -> Finding {
     Finding {
         row: format!("history of task {task}"),
-        wrong: format!("an entry cannot be understood ({why})"),
-        means: "`taskbridge tasks` leaves it out; the task itself is not touched by that".to_owned(),
-        todo: "use the newest program that writes to this store; if it says the same, the entry was changed by hand"
+        problem: format!("an entry cannot be understood ({why})"),
+        consequence: "`taskbridge tasks` leaves it out; the task itself is not touched by that".to_owned(),
+        fix: "use the newest program that writes to this store; if it says the same, the entry was changed by hand"
             .to_owned(),
     }
 }

@@ -32,10 +32,10 @@ pub(in crate::store) struct CopyRecord {
 }
 
 /// The fact that marks a file as copied to another store.
-pub(super) const MOVED: &str = "moved";
+pub(super) const MOVED_FACT: &str = "moved";
 
 /// The fact that marks a schema as a copy: the copy's id.
-pub(super) const COPY: &str = "copy";
+pub(super) const COPY_FACT: &str = "copy";
 
 impl CopyRecord {
     /// Returns the reason why the file is not served, and the fix.
@@ -58,7 +58,7 @@ impl CopyRecord {
 
 /// The storage type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnType {
     Number,
     Small,
     Flag,
@@ -74,20 +74,20 @@ pub(super) enum Kind {
 /// A table, with the columns that are copied.
 pub(super) struct Table {
     pub(super) name: &'static str,
-    pub(super) columns: &'static [(&'static str, Kind)],
+    pub(super) columns: &'static [(&'static str, ColumnType)],
     /// The sort order of the rows.
     pub(super) order: &'static str,
 }
 
 /// A value of a row during the copy.
-pub(super) enum Cell {
+pub(super) enum CopyValue {
     Null,
     Number(i64),
     Text(String),
     Bytes(Vec<u8>),
 }
 
-use Kind::{Bytes, Flag, Key, Number, Plain, Small, Text};
+use ColumnType::{Bytes, Flag, Key, Number, Plain, Small, Text};
 
 /// All tables that are copied. Tables that reference tasks come after them.
 pub(super) const TABLES: [Table; 11] = [
@@ -155,14 +155,14 @@ pub(super) const TABLES: [Table; 11] = [
 
 /// The number of copied rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyCounts {
     /// Tasks that have not ended.
     running: usize,
     /// Rows by table, in the order of [`TABLES`].
     rows: [usize; TABLES.len()],
 }
 
-impl Copied {
+impl CopyCounts {
     /// Creates the count before the copy starts.
     pub(super) fn of(running: usize) -> Self {
         Self { running, ..Self::default() }
@@ -174,7 +174,7 @@ impl Copied {
     }
 }
 
-impl fmt::Display for Copied {
+impl fmt::Display for CopyCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [tasks, outputs, _, once, entries, notices, history, sessions, _, audit, _] = self.rows;
         let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
@@ -201,39 +201,39 @@ impl fmt::Display for Copied {
 /// If a server has the file open, if an earlier copy of it is complete, or if one was begun to another
 /// target. If the schema contains other data, or one of the two cannot be used. If nothing was committed, a
 /// mark that this call set is removed again.
-pub async fn from_sqlite(file: &Path, to: postgres::ConnectionConfig) -> Result<Option<Copied>> {
+pub async fn from_sqlite(file: &Path, to: postgres::ConnectionConfig) -> Result<Option<CopyCounts>> {
     // Before the file is changed: an unreachable target is the likelier mistake.
     postgres::migrate(&to).await?;
     let mut target = Target::open(&to).await?;
     let source = Source::open(file)?;
     let name = to.to_string();
-    let known = source.moved()?;
-    let moved = match &known {
-        Some(moved) if moved.complete || moved.to != name => {
-            return Err(StoreError::Unavailable(format!("{}: {}", file.display(), moved.refusal(file))));
+    let existing_record = source.copy_record()?;
+    let record = match &existing_record {
+        Some(record) if record.complete || record.to != name => {
+            return Err(StoreError::Unavailable(format!("{}: {}", file.display(), record.refusal(file))));
         }
-        Some(moved) => moved.clone(),
+        Some(record) => record.clone(),
         None => {
             let copy = data_encoding::HEXLOWER.encode(&clock::random::<16>(&System));
-            let moved = CopyRecord { copy, to: name, at: System.now(), complete: false };
-            source.mark(Some(&moved))?;
-            moved
+            let record = CopyRecord { copy, to: name, at: System.now(), complete: false };
+            source.mark(Some(&record))?;
+            record
         }
     };
-    let copied = match target.fill(&source, &moved.copy).await {
+    let counts = match target.fill(&source, &record.copy).await {
         Ok(None) => None,
         // If the commit fails, it is unknown whether the copy exists: the mark stays.
-        Ok(Some(filled)) => Some(filled.commit().await?),
+        Ok(Some(import)) => Some(import.commit().await?),
         Err(error) => {
-            if known.is_none() {
+            if existing_record.is_none() {
                 source.mark(None)?;
             }
             return Err(error);
         }
     };
-    source.mark(Some(&CopyRecord { complete: true, ..moved }))?;
+    source.mark(Some(&CopyRecord { complete: true, ..record }))?;
     target.analyze().await?;
-    Ok(copied)
+    Ok(counts)
 }
 
 /// Removes the mark of a moved file, so that it is served again. Returns false if it had none.
@@ -242,9 +242,9 @@ pub async fn from_sqlite(file: &Path, to: postgres::ConnectionConfig) -> Result<
 /// If a server has the file open, or if the file cannot be written.
 pub fn reopen(file: &Path) -> Result<bool> {
     let source = Source::open(file)?;
-    let was = source.moved()?.is_some();
-    if was {
+    let was_moved = source.copy_record()?.is_some();
+    if was_moved {
         source.mark(None)?;
     }
-    Ok(was)
+    Ok(was_moved)
 }

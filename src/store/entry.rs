@@ -30,13 +30,13 @@ impl EntryColumns {
 }
 
 /// Parses the column `what`.
-pub(super) fn transition(what: &str) -> Result<(Vec<Fact>, Option<EngineCall>), serde_json::Error> {
+pub(super) fn parse_transition(what: &str) -> Result<(Vec<Fact>, Option<EngineCall>), serde_json::Error> {
     serde_json::from_str::<EntryContent<Vec<Fact>>>(what).map(|EntryContent { what, call }| (what, call))
 }
 
 /// Parses an entry; `None`, with a log message, if it is unreadable: a newer program may have written it.
-pub(super) fn read(version: i64, at: i64, replica: String, what: &str) -> Option<HistoryEntry> {
-    match transition(what) {
+pub(super) fn parse(version: i64, at: i64, replica: String, what: &str) -> Option<HistoryEntry> {
+    match parse_transition(what) {
         Ok((what, call)) => Some(HistoryEntry {
             version: u64::try_from(version).unwrap_or(0),
             at: Timestamp::from_millis(at),

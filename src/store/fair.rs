@@ -22,7 +22,7 @@ pub(super) struct Candidate<K> {
 }
 
 /// The owners visited after the cursor, and their rows.
-pub(super) struct Visited<K> {
+pub(super) struct VisitedOwners<K> {
     /// The last visited owner, even if none of its rows is due.
     pub(super) last: String,
     /// Rows of the visited owners: in the order of the visit, and by due time for each owner.
@@ -34,9 +34,9 @@ pub(super) struct Visited<K> {
 pub(super) struct ClaimOrder<K> {
     pub(super) rows: Vec<Candidate<K>>,
     /// Number of leading rows that were chosen by round-robin.
-    by_turn: usize,
+    round_robin_rows: usize,
     /// The next cursor if the claim takes all of those.
-    last: Option<String>,
+    next_cursor: Option<String>,
 }
 
 /// Returns the number of rows to read per owner, for this number of owners with due rows.
@@ -48,15 +48,19 @@ impl<K: Clone + Ord> ClaimOrder<K> {
     /// Orders the rows. If no owners were visited, `first` (the longest-due rows, by due time) contains all
     /// due rows: their owners take turns, by name, starting after the cursor. Otherwise the visited owners
     /// take turns in the order of the visit, and the other rows of `first` follow by due time.
-    pub(super) fn of(first: Vec<Candidate<K>>, visited: Option<Visited<K>>, cursor: Option<&str>) -> Self {
-        let Some(Visited { last, rows }) = visited else {
+    pub(super) fn of(
+        first: Vec<Candidate<K>>,
+        visited: Option<VisitedOwners<K>>,
+        cursor: Option<&str>,
+    ) -> Self {
+        let Some(VisitedOwners { last, rows }) = visited else {
             let mut owners: BTreeMap<(bool, String), VecDeque<Candidate<K>>> = BTreeMap::new();
             for row in first {
                 let before = cursor.is_some_and(|cursor| row.owner.as_str() <= cursor);
                 owners.entry((before, row.owner.clone())).or_default().push_back(row);
             }
-            let rows = in_turn(owners.into_values().collect());
-            return Self { by_turn: rows.len(), rows, last: None };
+            let rows = interleave(owners.into_values().collect());
+            return Self { round_robin_rows: rows.len(), rows, next_cursor: None };
         };
         let known: BTreeSet<K> = rows.iter().map(|row| row.key.clone()).collect();
         let mut owners: Vec<VecDeque<Candidate<K>>> = Vec::new();
@@ -68,23 +72,23 @@ impl<K: Clone + Ord> ClaimOrder<K> {
                 _ => owners.push(VecDeque::from([row])),
             }
         }
-        let mut rows = in_turn(owners);
-        let by_turn = rows.len();
+        let mut rows = interleave(owners);
+        let round_robin_rows = rows.len();
         rows.extend(first.into_iter().filter(|row| !known.contains(&row.key)));
-        Self { rows, by_turn, last: Some(last) }
+        Self { rows, round_robin_rows, next_cursor: Some(last) }
     }
 
     /// Returns the cursor after a claim whose last row has this index.
     pub(super) fn cursor_at(&self, last_taken: usize) -> Option<String> {
-        match &self.last {
-            Some(last) if last_taken + 1 >= self.by_turn => Some(last.clone()),
+        match &self.next_cursor {
+            Some(next_cursor) if last_taken + 1 >= self.round_robin_rows => Some(next_cursor.clone()),
             _ => self.rows.get(last_taken).map(|row| row.owner.clone()),
         }
     }
 }
 
 /// Interleaves the owners: one row of each owner, then a second one of each, and so on.
-fn in_turn<K>(mut owners: Vec<VecDeque<Candidate<K>>>) -> Vec<Candidate<K>> {
+fn interleave<K>(mut owners: Vec<VecDeque<Candidate<K>>>) -> Vec<Candidate<K>> {
     let mut rows = Vec::new();
     while !owners.is_empty() {
         rows.extend(owners.iter_mut().filter_map(VecDeque::pop_front));
@@ -120,7 +124,7 @@ mod tests {
     /// The remainder of a claim's limit goes to the longest-due rows.
     #[test]
     fn large_backlog_visits_owners_first() {
-        let visited = Visited { last: "x".to_owned(), rows: rows("c1 c2 d1") };
+        let visited = VisitedOwners { last: "x".to_owned(), rows: rows("c1 c2 d1") };
         let order = ClaimOrder::of(rows("a1 a2 c1"), Some(visited), Some("b"));
         assert_eq!(keys(&order), "c1 d1 c2 a1 a2");
         assert_eq!(order.cursor_at(1).as_deref(), Some("d"));

@@ -20,7 +20,7 @@ pub mod survey;
 mod write_state;
 
 /// Retry delay for an unreadable due row, in milliseconds: a newer program may be able to read it.
-const UNREADABLE_AGAIN: i64 = 10 * 60 * 1000;
+const UNREADABLE_RETRY_MS: i64 = 10 * 60 * 1000;
 
 /// Logs that a claim found an unreadable due row. Its due time is then postponed by [`UNREADABLE_AGAIN`].
 fn log_unreadable(why: &str) {

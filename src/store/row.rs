@@ -6,12 +6,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::tasks::notices::{Notice, NoticeContent};
-use crate::tasks::store::Purged;
+use crate::tasks::store::DeletedRow;
 use crate::tasks::task::{Job, Task};
 
 /// Maximum number of bytes of files that count for one task. A job can report any number, and the sum for
 /// its owner must not overflow.
-const MOST_FILES_BYTES: u64 = 1 << 50;
+const MAX_FILES_BYTES: u64 = 1 << 50;
 
 /// The columns that follow from a task, computed by the caller, so that the writer only binds them. Version,
 /// lease, identity and size are not among them: the store sets those.
@@ -29,7 +29,7 @@ pub(super) struct TaskRow {
     /// The session, until the task has ended.
     pub(super) session: Option<String>,
     /// The queue, if the task waits in one ([`queue_name`]).
-    pub(super) line: Option<String>,
+    pub(super) queue: Option<String>,
     pub(super) digest: Option<String>,
     pub(super) waiting_until: Option<i64>,
     pub(super) slots: Slots,
@@ -47,7 +47,7 @@ pub(super) struct OpenJobColumns {
     pub(super) handle: Option<String>,
     /// When the clients' interest in details of the job ends; the column `log_until`, originally for its
     /// log only.
-    pub(super) wanted_until: Option<i64>,
+    pub(super) log_until: Option<i64>,
 }
 
 /// The relation of a row to its slots.
@@ -57,7 +57,7 @@ pub(super) enum Slots {
     /// It has slots, and has taken none of them now.
     Free,
     /// It has taken these.
-    Held(Vec<String>),
+    Taken(Vec<String>),
 }
 
 impl TaskRow {
@@ -69,14 +69,14 @@ impl TaskRow {
                 group: Some(group.as_str().to_owned()),
                 opened_at: Some(started_at.as_millis()),
                 handle: Some(handle.as_str().to_owned()),
-                wanted_until: task.wanted_until().map(|until| until.as_millis()),
+                log_until: task.wanted_until().map(|until| until.as_millis()),
             },
             Job::Pending { .. } | Job::Starting { .. } | Job::Closed { .. } => OpenJobColumns::default(),
         };
         let slots = match (task.slots.is_empty(), task.holds_slots()) {
             (true, _) => Slots::Never,
             (false, false) => Slots::Free,
-            (false, true) => Slots::Held(task.slots.clone()),
+            (false, true) => Slots::Taken(task.slots.clone()),
         };
         Ok(Self {
             id: task.id.as_str().to_owned(),
@@ -89,18 +89,18 @@ impl TaskRow {
             open,
             closed: matches!(task.job, Job::Closed { .. }),
             session: if task.has_ended() { None } else { task.origin.session.clone() },
-            line: task.is_queued().then(|| queue_name(&task.slots)),
+            queue: task.is_queued().then(|| queue_name(&task.slots)),
             digest: task.undelivered.as_ref().map(|undelivered| undelivered.digest.clone()),
             waiting_until: task.undelivered.as_ref().map(|u| u.waiting_until.as_millis()),
             slots,
-            files_bytes: task.files_bytes.min(MOST_FILES_BYTES) as i64,
+            files_bytes: task.files_bytes.min(MAX_FILES_BYTES) as i64,
             body: serde_json::to_string(task)?,
         })
     }
 }
 
 /// Describes a deleted row from its columns.
-pub(super) fn purged(backend: Option<&str>, identity: Option<&str>, body: &[u8]) -> Purged {
+pub(super) fn describe_deleted(backend: Option<&str>, identity: Option<&str>, body: &[u8]) -> DeletedRow {
     #[derive(Deserialize)]
     struct Body {
         job: Job,
@@ -110,7 +110,7 @@ pub(super) fn purged(backend: Option<&str>, identity: Option<&str>, body: &[u8])
         _ => None,
     };
     let backend = backend.unwrap_or_default().to_owned();
-    Purged { backend, identity: identity.map(str::to_owned), handle }
+    DeletedRow { backend, identity: identity.map(str::to_owned), handle }
 }
 
 /// All columns of a notice.
@@ -130,8 +130,8 @@ impl NoticeRow {
         Ok(Self {
             id: notice.id.clone(),
             receiver: notice.receiver.clone(),
-            since: notice.news.at.as_millis(),
-            body: serde_json::to_string(&notice.news)?,
+            since: notice.content.at.as_millis(),
+            body: serde_json::to_string(&notice.content)?,
         })
     }
 }
@@ -139,7 +139,7 @@ impl NoticeRow {
 /// Parses a notice. The error text explains why it is unreadable.
 pub(super) fn notice(id: String, receiver: &str, body: &str) -> Result<Notice, String> {
     match serde_json::from_str::<NoticeContent>(body) {
-        Ok(news) => Ok(Notice { id, receiver: receiver.to_owned(), news }),
+        Ok(content) => Ok(Notice { id, receiver: receiver.to_owned(), content }),
         Err(error) => Err(format!("the notice {id} cannot be understood ({error})")),
     }
 }

@@ -17,7 +17,7 @@ pub struct SurveyRow {
     /// The task, or the reason why it is unreadable.
     pub task: Result<Task, String>,
     /// The columns that do not match the body; empty if the task is unreadable.
-    pub differs: Vec<&'static str>,
+    pub mismatches: Vec<&'static str>,
     /// The holder of its lease.
     pub holder: Option<String>,
     /// The expiry of its lease, in milliseconds by the store's clock.
@@ -34,10 +34,10 @@ pub trait Survey: Store {
     async fn rows(&self, after: &str, limit: usize) -> Result<Vec<SurveyRow>>;
 
     /// Returns up to `limit` ids with this prefix, of rows and of histories whose row was deleted.
-    async fn ids(&self, beginning: &str, limit: usize) -> Result<Vec<TaskId>>;
+    async fn ids(&self, prefix: &str, limit: usize) -> Result<Vec<TaskId>>;
 
     /// Returns the number of rows whose job may still run, by backend and stored identity.
-    async fn unfinished(&self) -> Result<Vec<Unfinished>>;
+    async fn count_unfinished(&self) -> Result<Vec<UnfinishedRows>>;
 
     /// Returns the data that belongs to rows. Of orphans (in each table), of tasks whose history is ahead,
     /// and of unreadable entries there are at most a hundred; everything else is complete. It reads with
@@ -47,7 +47,7 @@ pub trait Survey: Store {
 
 /// Unfinished rows of one backend and one identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfinished {
+pub struct UnfinishedRows {
     /// The backend's name.
     pub backend: String,
     /// The identity of the engine that the backend was connected to, if known.
@@ -70,15 +70,15 @@ pub struct RelatedRecords {
     /// The leased groups: backend, key, holder and expiry.
     pub groups: Vec<(String, String, String, i64)>,
     /// Tasks whose history is ahead of their row: task, version in the history, version of the row.
-    pub ahead: Vec<(String, i64, i64)>,
+    pub histories_ahead: Vec<(String, i64, i64)>,
     /// Sessions, by nonce prefix, with state for a task that has neither a row nor a history.
-    pub held: Vec<(String, String)>,
+    pub dangling_sessions: Vec<(String, String)>,
     /// Sessions with unreadable settings, by nonce prefix.
     pub unreadable_sessions: Vec<String>,
     /// The number of rows in each slot.
     pub slots: Vec<(String, i64)>,
     /// All pending notices.
-    pub notices: Vec<OwedNotice>,
+    pub notices: Vec<PendingNotice>,
     /// Tasks with an unreadable history entry, and the reason.
     pub unreadable_entries: Vec<(String, String)>,
     /// When the oldest entry of all histories was written.
@@ -87,7 +87,7 @@ pub struct RelatedRecords {
 
 /// A notice to be sent to a receiver.
 #[derive(Clone, Debug)]
-pub struct OwedNotice {
+pub struct PendingNotice {
     /// The notice's id.
     pub id: String,
     /// The receiver.
@@ -98,7 +98,7 @@ pub struct OwedNotice {
     pub unreadable: Option<String>,
 }
 
-impl OwedNotice {
+impl PendingNotice {
     pub(super) fn of(id: String, receiver: String, due_at: i64, body: &str) -> Self {
         let unreadable = super::row::notice(id.clone(), &receiver, body).err();
         Self { id, receiver, due_at, unreadable }
@@ -106,36 +106,40 @@ impl OwedNotice {
 }
 
 /// Tables whose records belong to tasks.
-pub(super) const BESIDE: [&str; 3] = ["slots", "outputs", "once"];
+pub(super) const DEPENDENT_TABLES: [&str; 3] = ["slots", "outputs", "once"];
 
 /// Length of the nonce prefix that is shown: the whole nonce would allow its reader to take over the
 /// session.
-const NONCE_SHOWN: usize = 8;
+const NONCE_PREFIX_CHARS: usize = 8;
 
 /// Number of history entries that are read at once.
-pub(super) const PAGE: usize = 1_000;
+pub(super) const PAGE_SIZE: usize = 1_000;
 
 /// Maximum number of unreadable entries that are reported. The queries for orphans and for histories that are
 /// ahead have the same number as a literal.
-pub(super) const TOLD: usize = 100;
+pub(super) const MAX_REPORTED: usize = 100;
 
 impl RelatedRecords {
     /// Checks an entry of a task's history.
-    pub(super) fn entry(&mut self, task: String, what: &str) {
-        if let Err(error) = super::entry::transition(what)
-            && self.unreadable_entries.len() < TOLD
+    pub(super) fn check_entry(&mut self, task: String, what: &str) {
+        if let Err(error) = super::entry::parse_transition(what)
+            && self.unreadable_entries.len() < MAX_REPORTED
         {
             self.unreadable_entries.push((task, error.to_string()));
         }
     }
 
     /// Checks the settings of a session, and returns the tasks for which it has state.
-    pub(super) fn session(&mut self, nonce: &str, settings: &str) -> Vec<(String, TaskId)> {
-        let shown: String = nonce.chars().take(NONCE_SHOWN).collect();
+    pub(super) fn check_session(&mut self, nonce: &str, settings: &str) -> Vec<(String, TaskId)> {
+        let nonce_prefix: String = nonce.chars().take(NONCE_PREFIX_CHARS).collect();
         match taskbridge_sdk::from_json::<SessionSettings>(settings.as_bytes()) {
-            Ok(settings) => settings.held.into_iter().map(|held| (shown.clone(), held.of.task)).collect(),
+            Ok(settings) => settings
+                .held
+                .into_iter()
+                .map(|client_task| (nonce_prefix.clone(), client_task.of.task))
+                .collect(),
             Err(_) => {
-                self.unreadable_sessions.push(shown);
+                self.unreadable_sessions.push(nonce_prefix);
                 Vec::new()
             }
         }
@@ -144,21 +148,21 @@ impl RelatedRecords {
 
 /// A value of a column.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Cell {
+pub(super) enum ColumnValue {
     Null,
     Number(i64),
     Text(String),
 }
 
-impl From<Option<i64>> for Cell {
+impl From<Option<i64>> for ColumnValue {
     fn from(number: Option<i64>) -> Self {
-        number.map_or(Cell::Null, Cell::Number)
+        number.map_or(ColumnValue::Null, ColumnValue::Number)
     }
 }
 
-impl From<Option<String>> for Cell {
+impl From<Option<String>> for ColumnValue {
     fn from(text: Option<String>) -> Self {
-        text.map_or(Cell::Null, Cell::Text)
+        text.map_or(ColumnValue::Null, ColumnValue::Text)
     }
 }
 
@@ -186,54 +190,55 @@ pub(super) const COLUMNS: [&str; 15] = [
 /// Returns the columns that differ from the body. `key` and `text` encode names and other texts as the store
 /// does. `slots` are those that the row has taken, in encoded form. The result is `body` alone if the task
 /// cannot be written as JSON.
-pub(super) fn differs(
+pub(super) fn compare_columns(
     id: &str,
     task: &Task,
-    found: &[Cell],
+    found: &[ColumnValue],
     mut slots: Vec<String>,
     key: fn(&str) -> String,
     text: fn(&str) -> String,
 ) -> Vec<&'static str> {
     let Ok(row) = TaskRow::of(task) else { return vec!["body"] };
-    let key = |name: Option<&String>| Cell::from(name.map(|name| key(name)));
-    let text = |name: Option<&String>| Cell::from(name.map(|name| text(name)));
+    let key = |name: Option<&String>| ColumnValue::from(name.map(|name| key(name)));
+    let text = |name: Option<&String>| ColumnValue::from(name.map(|name| text(name)));
     let expected = [
         key(Some(&row.owner)),
         text(Some(&row.tool)),
-        Cell::Number(row.created_at),
-        Cell::Number(row.expires_at),
+        ColumnValue::Number(row.created_at),
+        ColumnValue::Number(row.expires_at),
         row.due_at.into(),
         text(row.open.backend.as_ref()),
         text(row.open.group.as_ref()),
         row.open.opened_at.into(),
         text(row.open.handle.as_ref()),
-        Cell::Number(row.closed.into()),
+        ColumnValue::Number(row.closed.into()),
         key(row.session.as_ref()),
-        key(row.line.as_ref()),
+        key(row.queue.as_ref()),
         key(row.digest.as_ref()),
         row.waiting_until.into(),
     ];
-    let mut differs: Vec<&'static str> = Vec::new();
+    let mut mismatches: Vec<&'static str> = Vec::new();
     if row.id != id {
-        differs.push("id");
+        mismatches.push("id");
     }
     let columns = COLUMNS.iter().zip(expected).zip(found);
-    differs.extend(columns.filter(|((_, expected), found)| expected != *found).map(|((name, _), _)| *name));
-    let mut held: Vec<String> = match &row.slots {
-        Slots::Held(slots) => slots
+    mismatches
+        .extend(columns.filter(|((_, expected), found)| expected != *found).map(|((name, _), _)| *name));
+    let mut taken: Vec<String> = match &row.slots {
+        Slots::Taken(slots) => slots
             .iter()
             .map(|slot| match key(Some(slot)) {
-                Cell::Text(slot) => slot,
-                Cell::Null | Cell::Number(_) => String::new(),
+                ColumnValue::Text(slot) => slot,
+                ColumnValue::Null | ColumnValue::Number(_) => String::new(),
             })
             .collect(),
         Slots::Free | Slots::Never => Vec::new(),
     };
-    held.sort_unstable();
-    held.dedup();
+    taken.sort_unstable();
+    taken.dedup();
     slots.sort_unstable();
-    if held != slots {
-        differs.push("slots");
+    if taken != slots {
+        mismatches.push("slots");
     }
-    differs
+    mismatches
 }

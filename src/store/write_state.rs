@@ -14,25 +14,25 @@ pub(super) struct WriteState(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    failing: Option<&'static str>,
+    failure: Option<&'static str>,
     logged: Option<(&'static str, Instant)>,
 }
 
 impl WriteState {
     /// Returns the reason of that failure, as fixed text; `None` while writes succeed.
-    pub(super) fn failing(&self) -> Option<&'static str> {
-        self.0.lock().failing
+    pub(super) fn failure(&self) -> Option<&'static str> {
+        self.0.lock().failure
     }
 
     /// Records a successful write.
-    pub(super) fn succeeded(&self) {
-        self.0.lock().failing = None;
+    pub(super) fn record_success(&self) {
+        self.0.lock().failure = None;
     }
 
     /// Records a failure that affects all writes.
-    pub(super) fn failed(&self, reason: &'static str, error: &impl std::fmt::Display) {
+    pub(super) fn record_failure(&self, reason: &'static str, error: &impl std::fmt::Display) {
         let mut state = self.0.lock();
-        state.failing = Some(reason);
+        state.failure = Some(reason);
         if !state.logged.is_some_and(|(last, at)| last == reason && at.elapsed() < LOG_EVERY) {
             state.logged = Some((reason, Instant::now()));
             tracing::error!(%error, "the store takes no writes");

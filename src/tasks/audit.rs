@@ -19,7 +19,7 @@ pub enum AuditEvent<'a> {
     /// A task has ended.
     Ended(&'a Task),
     /// A caller requested the cancellation of a task.
-    CancelAsked(&'a Task),
+    CancelRequested(&'a Task),
     /// A question was answered.
     Answered {
         /// The task that asked.
@@ -46,7 +46,7 @@ pub enum AuditEvent<'a> {
         /// The task.
         task: &'a Task,
         /// The name of the operation.
-        deed: &'static str,
+        operation: &'static str,
         /// The reason for the refusal.
         why: &'a str,
     },
@@ -55,7 +55,7 @@ pub enum AuditEvent<'a> {
         /// The owner that the client acts for.
         owner: &'a Owner,
         /// The client's task, with its stage.
-        held: &'a ClientTaskRecord,
+        record: &'a ClientTaskRecord,
     },
 }
 
@@ -91,14 +91,14 @@ pub enum AuditedOperation<'a> {
 pub trait Audit: Send + Sync {
     /// Records an event. It never blocks and cannot fail: an implementation counts the events that it cannot
     /// store.
-    fn note(&self, event: AuditEvent<'_>);
+    fn record(&self, event: AuditEvent<'_>);
 
     /// Announces an operation that must not happen without a record. If the config requires it, it returns
     /// once the record is written. After an error the operation must not happen.
     ///
     /// # Errors
     /// If the record cannot be written.
-    async fn announce(&self, wish: AuditedOperation<'_>) -> Result<(), StoreError>;
+    async fn announce(&self, operation: AuditedOperation<'_>) -> Result<(), StoreError>;
 }
 
 /// A store for the lines of the audit log. It must not depend on their content.
@@ -116,20 +116,20 @@ pub trait AuditLineStore: Send + Sync {
 
     /// Deletes lines from before this time. It starts with the oldest, stops at the first later one, and
     /// never deletes the last line. Returns their number, at most `limit`.
-    async fn forget_lines(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError>;
+    async fn delete_lines(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError>;
 }
 
 /// An audit that only writes to the server log.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct InTheLog;
+pub struct LogOnlyAudit;
 
 #[async_trait]
-impl Audit for InTheLog {
-    fn note(&self, event: AuditEvent<'_>) {
+impl Audit for LogOnlyAudit {
+    fn record(&self, event: AuditEvent<'_>) {
         log(event);
     }
 
-    async fn announce(&self, _wish: AuditedOperation<'_>) -> Result<(), StoreError> {
+    async fn announce(&self, _operation: AuditedOperation<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -148,7 +148,7 @@ pub fn log(event: AuditEvent<'_>) {
             let (outcome, traceparent) = (task.outcome().map(Outcome::as_str), traceparent(task));
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, outcome, traceparent, "task ended");
         }
-        AuditEvent::CancelAsked(task) => {
+        AuditEvent::CancelRequested(task) => {
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, "cancellation asked for");
         }
         AuditEvent::Answered { task, question } => {
@@ -163,10 +163,10 @@ pub fn log(event: AuditEvent<'_>) {
         AuditEvent::NotFound { owner, id } => {
             tracing::info!(target: "audit", task = ?id, ?owner, "task not found");
         }
-        AuditEvent::Denied { task, deed, why } => {
+        AuditEvent::Denied { task, operation: deed, why } => {
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, deed, why, "denied");
         }
-        AuditEvent::ClientTask { owner, held: ClientTaskRecord { of, id, stage, .. } } => {
+        AuditEvent::ClientTask { owner, record: ClientTaskRecord { of, id, stage, .. } } => {
             tracing::info!(target: "audit", task = ?of.task, ?owner, question = of.key, theirs = ?id, ?stage, "client's task");
         }
     }

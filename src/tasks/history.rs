@@ -45,7 +45,7 @@ pub struct Transition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineCall {
     /// The operation.
-    pub to: CallTo,
+    pub to: EngineOperation,
     /// The duration in milliseconds.
     pub ms: u64,
 }
@@ -54,7 +54,7 @@ pub struct EngineCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the verbs of a backend")]
-pub enum CallTo {
+pub enum EngineOperation {
     Start,
     Find,
     Look,
@@ -190,7 +190,7 @@ impl From<Event> for EventWithCall {
 
 impl Event {
     /// Returns the event with the engine call that produced it and the call's duration.
-    pub fn after_call(self, to: CallTo, took: Duration) -> EventWithCall {
+    pub fn after_call(self, to: EngineOperation, took: Duration) -> EventWithCall {
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         EventWithCall { event: self, call: Some(EngineCall { to, ms }) }
     }
@@ -202,25 +202,25 @@ pub struct HistoryRecorder {
     /// The holder id of this process.
     pub replica: Holder,
     /// Whether history is kept.
-    pub keeps: bool,
+    pub enabled: bool,
 }
 
 impl HistoryRecorder {
     /// Returns the transition of an insert; `None` if no history is kept.
-    pub fn born(&self, task: &Task) -> Option<Transition> {
+    pub fn creation(&self, task: &Task) -> Option<Transition> {
         let created = Fact::Created {
             owner: task.owner.clone(),
             tool: task.tool.clone(),
             backend: task.backend.clone(),
         };
         let mut what = vec![created];
-        what.extend(task.open_questions().map(|asked| Fact::Asked(asked.key.clone())));
+        what.extend(task.open_questions().map(|question| Fact::Asked(question.key.clone())));
         match &task.job {
             Job::Pending { queued: true, .. } => what.push(Fact::Queued),
             Job::Starting { attempts, .. } => what.push(Fact::Attempt(*attempts)),
             Job::Pending { .. } | Job::Open { .. } | Job::Closed { .. } => {}
         }
-        self.signed(what, None)
+        self.build(what, None)
     }
 
     /// Returns the transition of a write from `before` to `after`; `said` is the result of [`said`] for the
@@ -228,36 +228,36 @@ impl HistoryRecorder {
     pub fn transition(
         &self,
         before: &Task,
-        said: Option<Fact>,
+        fact: Option<Fact>,
         after: &Task,
         call: Option<EngineCall>,
     ) -> Option<Transition> {
-        if !self.keeps {
+        if !self.enabled {
             return None;
         }
-        self.signed(facts(before, said, after), call)
+        self.build(facts(before, fact, after), call)
     }
 
-    fn signed(&self, what: Vec<Fact>, call: Option<EngineCall>) -> Option<Transition> {
+    fn build(&self, what: Vec<Fact>, call: Option<EngineCall>) -> Option<Transition> {
         let replica = self.replica.0.clone();
-        (self.keeps && !what.is_empty()).then_some(Transition { replica, what, call })
+        (self.enabled && !what.is_empty()).then_some(Transition { replica, what, call })
     }
 }
 
 /// Returns the fact that an event itself contributes, given the row before it. The other facts follow from
 /// comparing the rows.
-pub fn said(before: &Task, event: &Event) -> Option<Fact> {
+pub fn event_fact(before: &Task, event: &Event) -> Option<Fact> {
     Some(match event {
-        Event::Unsent => Fact::TakenBack,
-        Event::StartFailed { attempt, failure, .. } if is_told(*attempt) => {
-            Fact::StartFailed { attempt: *attempt, kind: word(failure.kind) }
+        Event::StartNotSent => Fact::TakenBack,
+        Event::StartFailed { attempt, failure, .. } if is_recorded(*attempt) => {
+            Fact::StartFailed { attempt: *attempt, kind: kind_name(failure.kind) }
         }
-        Event::NotFound if is_told(searches(before)) => Fact::NotFound,
-        Event::FindFailed(failure) if is_told(searches(before)) => {
-            Fact::FindFailed { kind: word(failure.kind) }
+        Event::NotFound if is_recorded(search_number(before)) => Fact::NotFound,
+        Event::FindFailed(failure) if is_recorded(search_number(before)) => {
+            Fact::FindFailed { kind: kind_name(failure.kind) }
         }
-        Event::LookFailed(failure) if before.trouble.is_none() => {
-            Fact::LooksFail { kind: word(failure.kind) }
+        Event::PollFailed(failure) if before.trouble.is_none() => {
+            Fact::LooksFail { kind: kind_name(failure.kind) }
         }
         Event::CancelRequested { .. } => Fact::CancelWished,
         Event::CancelTaken { .. } if before.cancel.as_ref().is_some_and(|cancel| !cancel.taken) => {
@@ -265,7 +265,7 @@ pub fn said(before: &Task, event: &Event) -> Option<Fact> {
         }
         Event::CancelFailed(failure) => {
             let times = before.cancel.as_ref().map_or(0, |cancel| cancel.attempts) + 1;
-            return is_told(times).then(|| Fact::CancelFailed { times, kind: word(failure.kind) });
+            return is_recorded(times).then(|| Fact::CancelFailed { times, kind: kind_name(failure.kind) });
         }
         Event::Answered { key, answer, by } => {
             let how = match answer {
@@ -278,45 +278,46 @@ pub fn said(before: &Task, event: &Event) -> Option<Fact> {
         Event::AnswerTaken { key } => Fact::AnswerTaken(key.clone()),
         Event::AnswerTooLate { key } => Fact::AnswerTooLate(key.clone()),
         Event::AnswerNotAllowed { key } => {
-            let (key, times, kind) = (key.clone(), hand_overs(before, key) + 1, word(ErrorKind::Denied));
+            let (key, times, kind) =
+                (key.clone(), answer_attempts(before, key) + 1, kind_name(ErrorKind::Denied));
             Fact::AnswerFailed { key, times, kind }
         }
         Event::AnswerFailed { key, failure } => {
-            let times = hand_overs(before, key) + 1;
-            let (key, kind) = (key.clone(), word(failure.kind));
-            return is_told(times).then_some(Fact::AnswerFailed { key, times, kind });
+            let times = answer_attempts(before, key) + 1;
+            let (key, kind) = (key.clone(), kind_name(failure.kind));
+            return is_recorded(times).then_some(Fact::AnswerFailed { key, times, kind });
         }
-        Event::Delivering { key, .. } if was_never_out(before, key) => Fact::Sent(key.clone()),
-        Event::Observed { seen, began, .. }
-            if !seen.state.has_ended() && deadline::decides(before, *began) =>
+        Event::Delivering { key, .. } if was_never_sent(before, key) => Fact::Sent(key.clone()),
+        Event::Observed { observation, polled_at, .. }
+            if !observation.state.has_ended() && deadline::is_past_max_runtime(before, *polled_at) =>
         {
             Fact::DeadlinePassed
         }
         Event::RetryNow => Fact::RetryWished,
         Event::OutcomeUnknown => Fact::OutcomeUnknown,
         Event::DeadlinePassed => Fact::DeadlinePassed,
-        Event::Abandoned => Fact::CallerGone,
+        Event::CallAbandoned => Fact::CallerGone,
         _ => return None,
     })
 }
 
 /// Returns all facts of a write: the one of the event, and the differences of the rows. Empty if the rows
 /// are equal.
-fn facts(before: &Task, said: Option<Fact>, after: &Task) -> Vec<Fact> {
+fn facts(before: &Task, fact: Option<Fact>, after: &Task) -> Vec<Fact> {
     if before == after {
         return Vec::new();
     }
-    let answered = match &said {
+    let answered = match &fact {
         Some(Fact::Answered { key, .. } | Fact::AnswerTaken(key) | Fact::AnswerTooLate(key)) => {
             Some(key.clone())
         }
         _ => None,
     };
-    let mut facts: Vec<Fact> = said.into_iter().collect();
+    let mut facts: Vec<Fact> = fact.into_iter().collect();
     let ended = after.has_ended() && !before.has_ended();
     match (&before.job, &after.job) {
         (_, Job::Pending { queued: true, .. }) if !before.is_queued() => facts.push(Fact::Queued),
-        (Job::Pending { .. }, Job::Starting { attempts, .. }) if is_told(*attempts) => {
+        (Job::Pending { .. }, Job::Starting { attempts, .. }) if is_recorded(*attempts) => {
             facts.push(Fact::Attempt(*attempts));
         }
         (Job::Open { .. }, Job::Open { .. }) => {}
@@ -331,26 +332,26 @@ fn facts(before: &Task, said: Option<Fact>, after: &Task) -> Vec<Fact> {
     if was_open && before.trouble.is_some() && after.trouble.is_none() && !ended {
         facts.push(Fact::LooksAgain);
     }
-    for asked in &after.questions {
-        let known = before.questions.iter().find(|known| known.key == asked.key);
+    for question in &after.questions {
+        let known = before.questions.iter().find(|known| known.key == question.key);
         match known.map(|known| &known.status) {
-            None => facts.push(Fact::Asked(asked.key.clone())),
+            None => facts.push(Fact::Asked(question.key.clone())),
             Some(QuestionStatus::Closed) => {}
-            Some(_) if asked.status == QuestionStatus::Closed && !ended => {
-                if answered.as_ref() != Some(&asked.key) {
-                    facts.push(Fact::Withdrawn(asked.key.clone()));
+            Some(_) if question.status == QuestionStatus::Closed && !ended => {
+                if answered.as_ref() != Some(&question.key) {
+                    facts.push(Fact::Withdrawn(question.key.clone()));
                 }
             }
             Some(_) => {}
         }
     }
     if let Some(progress) = after.progress.filter(|_| before.progress != after.progress)
-        && (before.progress.is_none() || stage(before) != stage(after))
+        && (before.progress.is_none() || age_bucket(before) != age_bucket(after))
     {
         facts.push(Fact::Progress(progress));
     }
-    let is_over = |task: &Task| matches!(task.job, Job::Closed { .. });
-    if is_over(after) && !is_over(before) && !ended {
+    let is_closed = |task: &Task| matches!(task.job, Job::Closed { .. });
+    if is_closed(after) && !is_closed(before) && !ended {
         facts.push(Fact::JobOver);
     }
     if let Some(outcome) = after.outcome().filter(|_| ended) {
@@ -360,40 +361,40 @@ fn facts(before: &Task, said: Option<Fact>, after: &Task) -> Vec<Fact> {
 }
 
 /// Returns true for the 1st to the 8th, the 16th, the 32nd and so on.
-fn is_told(times: u32) -> bool {
+fn is_recorded(times: u32) -> bool {
     times <= 8 || times.is_power_of_two()
 }
 
 /// Returns the age bucket of a task's last change. Each bucket is as long as all earlier ones together.
-fn stage(task: &Task) -> u32 {
+fn age_bucket(task: &Task) -> u32 {
     let age = task.changed_at.since(task.created_at).as_secs();
     u64::BITS - age.leading_zeros()
 }
 
 /// Returns the number of the next search for the job.
-fn searches(task: &Task) -> u32 {
+fn search_number(task: &Task) -> u32 {
     match &task.job {
-        Job::Starting { sought, .. } => sought.map_or(0, |sought| sought.times) + 1,
+        Job::Starting { sought: search, .. } => search.map_or(0, |search| search.times) + 1,
         Job::Pending { .. } | Job::Open { .. } | Job::Closed { .. } => 1,
     }
 }
 
 /// Returns how often sending the answer to this question has failed.
-fn hand_overs(task: &Task, key: &str) -> u32 {
-    let asked = task.questions.iter().find(|asked| asked.key == key);
-    match asked.map(|asked| &asked.status) {
+fn answer_attempts(task: &Task, key: &str) -> u32 {
+    let question = task.questions.iter().find(|question| question.key == key);
+    match question.map(|question| &question.status) {
         Some(QuestionStatus::Answered { attempts, .. }) => *attempts,
         _ => 0,
     }
 }
 
-fn was_never_out(task: &Task, key: &str) -> bool {
-    task.questions.iter().any(|asked| asked.key == key && asked.delivery.is_none())
+fn was_never_sent(task: &Task, key: &str) -> bool {
+    task.questions.iter().any(|question| question.key == key && question.delivery.is_none())
 }
 
 /// Returns the name of an error kind.
-fn word(kind: ErrorKind) -> String {
-    let word = match kind {
+fn kind_name(kind: ErrorKind) -> String {
+    let name = match kind {
         ErrorKind::Rejected => "rejected",
         ErrorKind::Denied => "denied",
         ErrorKind::Config => "config",
@@ -401,7 +402,7 @@ fn word(kind: ErrorKind) -> String {
         ErrorKind::Unavailable => "unavailable",
         ErrorKind::Uncertain => "uncertain",
     };
-    word.to_owned()
+    name.to_owned()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub trait Meter: Send + Sync {
     fn changed(&self, before: &Task, after: &Task, now: Timestamp);
 
     /// Records that a sweep of a backend began `late` after the first of its jobs was due.
-    fn looked(&self, backend: &str, late: Duration);
+    fn sweep_started(&self, backend: &str, delay: Duration);
 }
 
 /// A recorder that discards everything.
@@ -23,7 +23,7 @@ pub struct Unmetered;
 impl Meter for Unmetered {
     fn changed(&self, _before: &Task, _after: &Task, _now: Timestamp) {}
 
-    fn looked(&self, _backend: &str, _late: Duration) {}
+    fn sweep_started(&self, _backend: &str, _delay: Duration) {}
 }
 
 /// The phase of a task that has pending work. Stores count rows by phase ([`super::store::Tally`]) with

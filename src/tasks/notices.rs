@@ -13,7 +13,7 @@ use super::task::{Outcome, QuestionStatus, Task, TaskId, TaskQuestion};
 
 /// An event type that receivers can subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Occasion {
+pub enum NoticeKind {
     /// A task has ended.
     Ended,
     /// A task asks a question.
@@ -23,14 +23,14 @@ pub enum Occasion {
 /// The receivers of the config that is in force, as the core sees them.
 pub trait Receivers: Send + Sync {
     /// Returns the names of the receivers that subscribe to this.
-    fn wanting(&self, tool: &str, occasion: Occasion) -> Vec<String>;
+    fn receivers_for(&self, tool: &str, kind: NoticeKind) -> Vec<String>;
 }
 
 /// No receivers.
-pub struct Nobody;
+pub struct NoReceivers;
 
-impl Receivers for Nobody {
-    fn wanting(&self, _tool: &str, _occasion: Occasion) -> Vec<String> {
+impl Receivers for NoReceivers {
+    fn receivers_for(&self, _tool: &str, _occasion: NoticeKind) -> Vec<String> {
         Vec::new()
     }
 }
@@ -44,7 +44,7 @@ pub struct Notice {
     /// The receiver's name.
     pub receiver: String,
     /// The event.
-    pub news: NoticeContent,
+    pub content: NoticeContent,
 }
 
 /// What happened to a task.
@@ -79,22 +79,25 @@ impl fmt::Debug for NoticeContent {
 }
 
 /// Returns the notices that a change of a row causes. `before` is the earlier row, or `None` for a new one.
-pub fn owed(before: Option<&Task>, after: &Task, receivers: &dyn Receivers) -> Vec<Notice> {
+pub fn notices_for_change(before: Option<&Task>, after: &Task, receivers: &dyn Receivers) -> Vec<Notice> {
     let mut notices = Vec::new();
-    let mut owe = |occasion, at, what: &dyn Fn() -> NoticeCause| {
-        for receiver in receivers.wanting(&after.tool, occasion) {
-            let news = NoticeContent { task: after.id.clone(), tool: after.tool.clone(), at, what: what() };
-            notices.push(Notice { id: news.id(), receiver, news });
+    let mut add_notices = |kind, at, what: &dyn Fn() -> NoticeCause| {
+        for receiver in receivers.receivers_for(&after.tool, kind) {
+            let content =
+                NoticeContent { task: after.id.clone(), tool: after.tool.clone(), at, what: what() };
+            notices.push(Notice { id: content.id(), receiver, content });
         }
     };
     if let (Some(outcome), true) = (after.outcome(), before.is_none_or(|before| !before.has_ended())) {
-        owe(Occasion::Ended, after.ended_at.unwrap_or(after.changed_at), &|| NoticeCause::Ended(outcome));
+        add_notices(NoticeKind::Ended, after.ended_at.unwrap_or(after.changed_at), &|| {
+            NoticeCause::Ended(outcome)
+        });
     }
     // Questions are only appended, and a key is never reused.
-    let known = before.map_or(0, |before| before.questions.len());
-    let is_new = |asked: &&TaskQuestion| asked.status == QuestionStatus::Open && !after.has_ended();
-    for asked in after.questions.iter().skip(known).filter(is_new) {
-        owe(Occasion::Asks, asked.at, &|| NoticeCause::Asks(asked.key.clone()));
+    let known_questions = before.map_or(0, |before| before.questions.len());
+    let is_new = |question: &&TaskQuestion| question.status == QuestionStatus::Open && !after.has_ended();
+    for question in after.questions.iter().skip(known_questions).filter(is_new) {
+        add_notices(NoticeKind::Asks, question.at, &|| NoticeCause::Asks(question.key.clone()));
     }
     notices
 }

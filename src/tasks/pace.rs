@@ -9,9 +9,9 @@ use taskbridge_sdk::JobHandle;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollIntervals {
     /// The shortest interval.
-    pub quickest: Duration,
+    pub shortest: Duration,
     /// The longest interval.
-    pub slowest: Duration,
+    pub longest: Duration,
 }
 
 impl PollIntervals {
@@ -22,7 +22,7 @@ impl PollIntervals {
     /// is half of the time to the usual end. Before and after that, until one and a half times the usual
     /// duration, it is at most a tenth of the usual duration. The handle shifts the result by up to a tenth
     /// either way, so that jobs that started together drift apart.
-    pub fn next_look(&self, age: Duration, typical: Option<Duration>, handle: &JobHandle) -> Duration {
+    pub fn next_poll(&self, age: Duration, typical: Option<Duration>, handle: &JobHandle) -> Duration {
         let by_age = age / 10;
         let wait = match typical {
             Some(typical) if age < typical.mul_f64(0.8) && age > typical / 10 => (typical - age) / 2,
@@ -32,7 +32,7 @@ impl PollIntervals {
         let digest =
             handle.as_str().bytes().fold(7u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         let spread = 0.9 + f64::from(digest % 1000) / 5000.0;
-        wait.clamp(self.quickest, self.slowest).mul_f64(spread)
+        wait.clamp(self.shortest, self.longest).mul_f64(spread)
     }
 
     /// Returns the poll interval that clients should use: a quarter of the time until the usual end, or else
@@ -50,26 +50,29 @@ impl PollIntervals {
 mod tests {
     use super::*;
 
-    const PACE: PollIntervals =
-        PollIntervals { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
+    const INTERVALS: PollIntervals =
+        PollIntervals { shortest: Duration::from_millis(50), longest: Duration::from_secs(30) };
 
-    fn look(age_ms: u64, typical_ms: Option<u64>) -> u128 {
+    fn next_poll_ms(age_ms: u64, typical_ms: Option<u64>) -> u128 {
         let typical = typical_ms.map(Duration::from_millis);
-        PACE.next_look(Duration::from_millis(age_ms), typical, &JobHandle::new("x")).as_millis()
+        INTERVALS.next_poll(Duration::from_millis(age_ms), typical, &JobHandle::new("x")).as_millis()
     }
 
     /// A new job is polled quickly, and an old one rarely.
     #[test]
     fn poll_interval_grows_with_age() {
-        assert!(look(0, None) <= 55);
-        assert!((900..=1100).contains(&look(10_000, None)));
-        assert!(look(86_400_000, None) <= 33_000);
+        assert!(next_poll_ms(0, None) <= 55);
+        assert!((900..=1100).contains(&next_poll_ms(10_000, None)));
+        assert!(next_poll_ms(86_400_000, None) <= 33_000);
     }
 
     /// In the middle of its usual runtime a job is polled less often than near its end.
     #[test]
     fn poll_interval_follows_usual_runtime() {
-        assert!(look(20_000, Some(60_000)) > 15_000, "a third of the way: wait for half of what is left");
-        assert!(look(58_000, Some(60_000)) < 6_700, "near its usual end it is looked at more often");
+        assert!(
+            next_poll_ms(20_000, Some(60_000)) > 15_000,
+            "a third of the way: wait for half of what is left"
+        );
+        assert!(next_poll_ms(58_000, Some(60_000)) < 6_700, "near its usual end it is looked at more often");
     }
 }

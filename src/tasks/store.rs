@@ -18,12 +18,12 @@ use super::notices::Notice;
 use super::task::{Owner, Task, TaskId};
 
 pub use sessions::{
-    ClientTaskRecord, ClientTaskStatus, MOST_HELD, MOST_POLLS, QuestionMessage, SessionChange,
+    ClientTaskRecord, ClientTaskStatus, MAX_CLIENT_TASKS, MAX_POLLED_TASKS, QuestionMessage, SessionChange,
     SessionSettings, Sessions,
 };
 pub use writes::{
-    Attach, Change, IdempotencyKey, InsertResult, Lease, MAX_DECISION_AGE, NewTask, Purged, Quota, SlotLimit,
-    UpdateResult,
+    AttachRequest, Change, DeletedRow, IdempotencyKey, InsertResult, Lease, MAX_DECISION_AGE, NewTask, Quota,
+    SlotLimit, UpdateResult,
 };
 
 /// The result of a store operation.
@@ -72,14 +72,14 @@ pub trait TaskStore: Send + Sync {
 
     /// Returns one row by id and reach, in one query. A row out of reach, an expired row and a missing row
     /// give the same result. Without a reach, the owner and the expiry are ignored (for the reconciler).
-    async fn get(&self, id: &TaskId, within: Option<AccessScope<'_>>) -> Result<Option<Task>>;
+    async fn get(&self, id: &TaskId, scope: Option<AccessScope<'_>>) -> Result<Option<Task>>;
 
     /// Returns the result that was written when the task ended; `None` if there is none.
     async fn output(&self, id: &TaskId) -> Result<Option<Output>>;
 
     /// Returns the result, unless it is stored in more than `most` bytes. In that case only its size is read
     /// and returned.
-    async fn output_within(&self, id: &TaskId, most: usize) -> Result<BoundedOutput>;
+    async fn output_within(&self, id: &TaskId, max_bytes: usize) -> Result<BoundedOutput>;
 
     /// Returns at most `limit` rows of an owner that have not expired, newest first, starting after `after`.
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>>;
@@ -103,7 +103,7 @@ pub trait TaskStore: Send + Sync {
     ///   has been due longest comes first.
     /// - Rows of another engine under the same backend name are skipped. A row without an identity gets the
     ///   identity in the request.
-    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<Claimed>;
+    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<ClaimResult>;
 
     /// Returns at most `limit` due rows of a connected backend that have no lease, ordered by due time and
     /// id, starting after `after`. Leases nothing.
@@ -123,7 +123,7 @@ pub trait TaskStore: Send + Sync {
     /// is expired only when both `now` and the store's clock are past its expiry. A process that was
     /// suspended while the clock was set back therefore deletes nothing by its old time. Writes nothing if
     /// nothing has expired.
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>>;
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<DeletedRow>>;
 
     /// Returns, for each of these backends, the earliest time at which an unleased row is due or the lease
     /// on a due row expires.
@@ -175,7 +175,7 @@ pub struct ClaimRequest {
 
 /// The result of a claim.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Claimed {
+pub struct ClaimResult {
     /// The leased rows, in round-robin order of owners.
     pub tasks: Vec<Task>,
     /// The owner that was served last.
@@ -202,11 +202,11 @@ impl<'a> From<&'a Owner> for AccessScope<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum BoundedOutput {
     /// The task ended without a result, or has not ended.
-    Nothing,
+    Missing,
     /// The whole result.
-    Whole(Output),
+    Complete(Output),
     /// The size in bytes of a result that exceeds the limit.
-    Longer(usize),
+    TooLarge(usize),
 }
 
 /// The rows that wait for slots. A queue is all rows that wait for the same set of slots.
@@ -214,7 +214,7 @@ pub enum BoundedOutput {
 pub trait Queue: Send + Sync {
     /// Returns the first row of every queue that belongs to a connected backend and can be parsed, oldest
     /// first.
-    async fn heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>>;
+    async fn queue_heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>>;
 
     /// Returns the number of rows ahead of this one in its queue.
     async fn ahead(&self, task: &Task) -> Result<u64>;
@@ -242,7 +242,7 @@ pub trait Groups: Send + Sync {
 
     /// Ends all leases of holders that are proven dead. Returns true if there were any. A store that cannot
     /// prove it lets the leases expire.
-    async fn free_dead(&self) -> Result<bool> {
+    async fn release_dead_holders(&self) -> Result<bool> {
         Ok(false)
     }
 
@@ -257,7 +257,7 @@ pub trait Groups: Send + Sync {
 
     /// Returns the open jobs of a group for which a client wants more than the state, by the store's clock
     /// ([`Task::wanted_until`]).
-    async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>>;
+    async fn watched_jobs(&self, group: &Group) -> Result<Vec<TaskId>>;
 }
 
 /// The notices that are pending for receivers. A notice is written with the change that caused it:
@@ -282,16 +282,16 @@ pub trait Notices: Send + Sync {
     async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()>;
 
     /// Deletes notices that have been pending since before this time. Returns their number.
-    async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize>;
+    async fn delete_notices(&self, which: ReceiverFilter<'_>, before: Timestamp) -> Result<usize>;
 }
 
 /// The receivers whose notices are deleted.
 #[derive(Clone, Copy, Debug)]
-pub enum Forget<'a> {
+pub enum ReceiverFilter<'a> {
     /// This receiver.
-    Of(&'a str),
+    Only(&'a str),
     /// All receivers except these.
-    AllBut(&'a [String]),
+    AllExcept(&'a [String]),
 }
 
 /// A notice that is leased for sending.
@@ -312,24 +312,24 @@ pub trait History: Send + Sync {
 
     /// Deletes entries from before this time, the oldest first. Returns their number, at most `limit`.
     /// Writes nothing if there are none.
-    async fn forget(&self, before: Timestamp, limit: usize) -> Result<usize>;
+    async fn delete_entries(&self, before: Timestamp, limit: usize) -> Result<usize>;
 }
 
 /// The usual durations of a tool's jobs.
 #[async_trait]
 pub trait Durations: Send + Sync {
     /// Records the duration of one job. The newest hundred of a tool are kept.
-    async fn record(&self, tool: &str, took: Duration) -> Result<()>;
+    async fn record_duration(&self, tool: &str, took: Duration) -> Result<()>;
 
     /// Returns the median of the recorded durations; `None` if there are none.
-    async fn typical(&self, tool: &str) -> Result<Option<Duration>>;
+    async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>>;
 }
 
 /// Secrets that all processes over one store share.
 #[async_trait]
 pub trait Keys: Send + Sync {
     /// Returns the seal key. If none is stored yet, stores `fresh` as the key.
-    async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]>;
+    async fn seal_key(&self, new_key: [u8; 32]) -> Result<[u8; 32]>;
 }
 
 /// The clock that all processes over this store share.
@@ -393,28 +393,39 @@ pub enum Hint {
 
 /// Row counts for monitoring. They are read now and then, so they must not scan finished rows.
 #[async_trait]
-pub trait Tally: Send + Sync {
+pub trait RowCounts: Send + Sync {
     /// Counts rows with pending work, rows that are only kept, and pending notices. Rows that cannot be
     /// parsed may be left out.
-    async fn tally(&self) -> Result<Counts>;
+    async fn row_counts(&self) -> Result<Counts>;
 }
 
 /// Counts of rows and notices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Rows with pending work, by tool and phase, in no order.
-    pub live: Vec<(String, Phase, u64)>,
+    pub active: Vec<(String, Phase, u64)>,
     /// Rows without pending work, which are kept for their results.
-    pub kept: u64,
+    pub retained: u64,
     /// Pending notices.
-    pub owed: u64,
+    pub pending_notices: u64,
     /// Since when the oldest pending notice has been pending.
-    pub owed_since: Option<Timestamp>,
+    pub notices_pending_since: Option<Timestamp>,
 }
 
 /// All storage traits that the server needs.
 pub trait Store:
-    TaskStore + Queue + Groups + Notices + History + Durations + Sessions + Keys + Time + Facts + Hints + Tally
+    TaskStore
+    + Queue
+    + Groups
+    + Notices
+    + History
+    + Durations
+    + Sessions
+    + Keys
+    + Time
+    + Facts
+    + Hints
+    + RowCounts
 {
 }
 
@@ -430,7 +441,7 @@ impl<
         + Time
         + Facts
         + Hints
-        + Tally,
+        + RowCounts,
 > Store for T
 {
 }

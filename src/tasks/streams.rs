@@ -11,11 +11,11 @@ use taskbridge_sdk::Timestamp;
 use super::task::TaskId;
 
 /// How long a listening stream counts as open without a renewal.
-pub const LISTENS_FOR: Duration = Duration::from_secs(45);
+pub const LISTENER_LEASE: Duration = Duration::from_secs(45);
 
 /// The maximum number of entries in each list. An older entry rarely matters; if it does, a stream that has
 /// no reader stays open.
-const MOST: usize = 32;
+const MAX_ENTRIES: usize = 32;
 
 /// The shared state of a session's streams.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -80,18 +80,18 @@ pub struct StreamHandover {
 
 /// An event of a session's streams.
 #[derive(Clone, Debug, PartialEq)]
-pub enum StreamNote {
+pub enum StreamEvent {
     /// A stream was opened. It has the next number.
     Opened {
         /// Its name, if it is a resumed stream.
-        taken_up: Option<String>,
+        resumed: Option<String>,
         /// The end of its lease, if it is a listening stream.
-        listens: Option<Timestamp>,
+        lease_until: Option<Timestamp>,
         /// When it was opened.
         now: Timestamp,
     },
     /// The listening stream with this number renews its lease.
-    Listens {
+    LeaseRenewed {
         /// The number.
         n: u64,
         /// The end of its lease.
@@ -107,35 +107,35 @@ pub enum StreamNote {
         at: Timestamp,
     },
     /// These reports were made.
-    Told(Vec<TaskReport>),
+    Reported(Vec<TaskReport>),
 }
 
 impl Streams {
     /// Returns the state after this event.
     #[must_use]
-    pub fn with(mut self, note: &StreamNote) -> Self {
-        match note {
-            StreamNote::Opened { taken_up, listens, now } => {
+    pub fn with(mut self, event: &StreamEvent) -> Self {
+        match event {
+            StreamEvent::Opened { resumed, lease_until, now } => {
                 self.n = (self.n + 1).max(u64::try_from(now.as_millis()).unwrap_or(0));
-                if let Some(stream) = taken_up {
+                if let Some(stream) = resumed {
                     push(&mut self.taken_up, (stream.clone(), self.n), |(other, _)| other == stream);
                 }
-                if let Some(until) = *listens {
+                if let Some(until) = *lease_until {
                     push(&mut self.listening, ListenerLease { n: self.n, until }, |other| {
                         other.until <= *now
                     });
                 }
             }
-            StreamNote::Listens { n, until } => {
+            StreamEvent::LeaseRenewed { n, until } => {
                 push(&mut self.listening, ListenerLease { n: *n, until: *until }, |other| other.n == *n);
             }
-            StreamNote::Closed(n) => self.listening.retain(|other| other.n != *n),
-            StreamNote::Cancelled { request, at } => {
+            StreamEvent::Closed(n) => self.listening.retain(|other| other.n != *n),
+            StreamEvent::Cancelled { request, at } => {
                 push(&mut self.cancelled, (request.clone(), *at), |(other, _)| other == request);
             }
-            StreamNote::Told(all) => {
-                for told in all {
-                    push(&mut self.told, told.clone(), |other| other.task == told.task);
+            StreamEvent::Reported(all) => {
+                for report in all {
+                    push(&mut self.told, report.clone(), |other| other.task == report.task);
                 }
             }
         }
@@ -153,17 +153,17 @@ impl Streams {
     }
 
     /// Returns the number of the newest open listening stream, which is the active one; 0 if none is open.
-    pub fn speaker(&self, now: Timestamp) -> u64 {
+    pub fn active_listener(&self, now: Timestamp) -> u64 {
         self.listening.iter().filter(|other| other.until > now).map(|other| other.n).max().unwrap_or(0)
     }
 
     /// Returns true if any listening stream other than this one is open.
-    pub fn others_listen(&self, own: u64, now: Timestamp) -> bool {
+    pub fn has_other_listeners(&self, own: u64, now: Timestamp) -> bool {
         self.listening.iter().any(|other| other.n != own && other.until > now)
     }
 
     /// Returns the resumed streams by name, with the number of the connection that resumed each last.
-    pub fn taken_up(&self) -> impl Iterator<Item = (&str, u64)> {
+    pub fn resumed_streams(&self) -> impl Iterator<Item = (&str, u64)> {
         self.taken_up.iter().map(|(stream, n)| (stream.as_str(), *n))
     }
 
@@ -173,16 +173,16 @@ impl Streams {
     }
 
     /// Returns the last report on each task, whichever process recorded it.
-    pub fn told(&self) -> impl Iterator<Item = &TaskReport> {
+    pub fn reports(&self) -> impl Iterator<Item = &TaskReport> {
         self.told.iter()
     }
 }
 
 /// Appends to a list, and removes the entries that match `over`. If the list is then full ([`MOST`]), removes
 /// the oldest one, too.
-fn push<T>(list: &mut Vec<T>, new: T, over: impl Fn(&T) -> bool) {
-    list.retain(|other| !over(other));
-    if list.len() >= MOST {
+fn push<T>(list: &mut Vec<T>, new: T, is_replaced: impl Fn(&T) -> bool) {
+    list.retain(|other| !is_replaced(other));
+    if list.len() >= MAX_ENTRIES {
         list.remove(0);
     }
     list.push(new);
@@ -196,37 +196,44 @@ mod tests {
         Timestamp::from_millis(millis)
     }
 
-    fn listens(streams: Streams, now: i64, until: i64) -> Streams {
-        streams.with(&StreamNote::Opened { taken_up: None, listens: Some(at(until)), now: at(now) })
+    fn open_listener(streams: Streams, now: i64, until: i64) -> Streams {
+        streams.with(&StreamEvent::Opened { resumed: None, lease_until: Some(at(until)), now: at(now) })
     }
 
     /// The newest stream with a valid lease is elected. A renewal makes an expired one count again.
     #[test]
     fn stream_election_respects_leases() {
-        let streams = listens(listens(Streams::default(), 1, 10), 1, 20);
-        assert_eq!((streams.speaker(at(5)), streams.others_listen(2, at(5))), (2, true));
-        assert_eq!(streams.clone().with(&StreamNote::Closed(2)).speaker(at(5)), 1);
+        let streams = open_listener(open_listener(Streams::default(), 1, 10), 1, 20);
+        assert_eq!((streams.active_listener(at(5)), streams.has_other_listeners(2, at(5))), (2, true));
+        assert_eq!(streams.clone().with(&StreamEvent::Closed(2)).active_listener(at(5)), 1);
         // The first stream has not renewed its lease, so it counts as closed. A renewal opens it again.
-        assert!(!streams.others_listen(2, at(10)));
-        let streams = streams.with(&StreamNote::Listens { n: 1, until: at(40) });
-        assert_eq!((streams.speaker(at(19)), streams.speaker(at(20)), streams.speaker(at(40))), (2, 1, 0));
-        let third = listens(streams, 30, 40);
-        assert_eq!((third.speaker(at(30)), third.newest()), (30, 30));
+        assert!(!streams.has_other_listeners(2, at(10)));
+        let streams = streams.with(&StreamEvent::LeaseRenewed { n: 1, until: at(40) });
+        assert_eq!(
+            (
+                streams.active_listener(at(19)),
+                streams.active_listener(at(20)),
+                streams.active_listener(at(40))
+            ),
+            (2, 1, 0)
+        );
+        let third = open_listener(streams, 30, 40);
+        assert_eq!((third.active_listener(at(30)), third.newest()), (30, 30));
     }
 
     /// Only the newest cancelled requests and resumed streams are remembered.
     #[test]
     fn stream_memory_is_bounded() {
         let mut streams = Streams::default();
-        for n in 0..2 * MOST {
+        for n in 0..2 * MAX_ENTRIES {
             let request = n.to_string();
-            streams = streams.with(&StreamNote::Cancelled { request, at: at(0) });
-            let taken_up = Some(format!("s{}", n % 3));
-            streams = streams.with(&StreamNote::Opened { taken_up, listens: None, now: at(0) });
+            streams = streams.with(&StreamEvent::Cancelled { request, at: at(0) });
+            let resumed = Some(format!("s{}", n % 3));
+            streams = streams.with(&StreamEvent::Opened { resumed, lease_until: None, now: at(0) });
         }
         let cancelled: Vec<&str> = streams.cancelled().map(|(request, _)| request).collect();
-        assert_eq!((cancelled.len(), cancelled.last()), (MOST, Some(&"63")));
-        let taken_up: Vec<(&str, u64)> = streams.taken_up().collect();
-        assert_eq!(taken_up, [("s1", 62), ("s2", 63), ("s0", 64)]);
+        assert_eq!((cancelled.len(), cancelled.last()), (MAX_ENTRIES, Some(&"63")));
+        let resumed: Vec<(&str, u64)> = streams.resumed_streams().collect();
+        assert_eq!(resumed, [("s1", 62), ("s2", 63), ("s0", 64)]);
     }
 }

@@ -181,7 +181,7 @@ pub struct StoredNote {
 pub const NEVER: Timestamp = Timestamp::from_millis(253_402_300_799_000);
 
 /// How long after its start a job counts as watched without a request: its caller has just called.
-pub const NEWLY_STARTED: Duration = Duration::from_secs(60);
+pub const INITIAL_WATCH: Duration = Duration::from_secs(60);
 
 /// How much a job has printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -420,35 +420,35 @@ impl Task {
 
     /// Returns the questions that wait for a person.
     pub fn open_questions(&self) -> impl Iterator<Item = &TaskQuestion> {
-        self.questions.iter().filter(|asked| asked.status == QuestionStatus::Open)
+        self.questions.iter().filter(|question| question.status == QuestionStatus::Open)
     }
 
     /// Returns true while a client wants to know how much the job has printed.
     pub fn log_is_followed(&self, now: Timestamp) -> bool {
-        self.printed.is_some_and(|printed| printed.wanted_until > now)
+        self.printed.is_some_and(|log_size| log_size.wanted_until > now)
     }
 
     /// Returns until when a client wants more than the state of the open job: its progress or its output.
     pub fn wanted_until(&self) -> Option<Timestamp> {
-        self.watched_until.max(self.printed.map(|printed| printed.wanted_until))
+        self.watched_until.max(self.printed.map(|log_size| log_size.wanted_until))
     }
 
     /// Returns the number of the newest note.
     pub fn last_note(&self) -> Option<u64> {
-        self.notes.last().map(|noted| noted.note.n)
+        self.notes.last().map(|stored| stored.note.n)
     }
 
     /// Returns the status as one line for people and models.
     pub fn status_message(&self) -> Option<String> {
         if !self.has_ended() {
-            if let Some(trouble) = &self.trouble {
-                return Some(format!("{} (since {})", trouble.reason, trouble.since));
+            if let Some(outage) = &self.trouble {
+                return Some(format!("{} (since {})", outage.reason, outage.since));
             }
             if self.is_queued() {
                 return Some("waiting for a free slot".to_owned());
             }
-            if let Some(asked) = self.open_questions().next() {
-                return Some(asked.question.message.clone());
+            if let Some(task_question) = self.open_questions().next() {
+                return Some(task_question.question.message.clone());
             }
             if let Some(id) = self.unresolved().next() {
                 return Some(format!("waiting for task {id} to start"));

@@ -39,7 +39,7 @@ pub struct TaskWriter {
     /// Wakes the reconciler: a row is due, a slot is free, a job is open. Also wakes the sender of notices.
     pub nudge: Arc<ReconcilerSignals>,
     /// Builds the history entries.
-    pub scribe: HistoryRecorder,
+    pub history_recorder: HistoryRecorder,
     /// Records metrics.
     pub meter: Arc<dyn Meter>,
     /// Receives audit events.
@@ -55,13 +55,13 @@ pub struct ReconcilerSignals {
     /// A slot became free, or a row began to wait for one.
     pub slot: Notify,
     /// Another process may have opened jobs, or released some.
-    pub open: Notify,
+    pub remote_jobs: Notify,
     /// Jobs that this process opened.
-    pub opened: DrainQueue<OpenedJob>,
+    pub opened_jobs: DrainQueue<OpenedJob>,
     /// Requests to poll a job now, or to drop it.
-    pub looks: DrainQueue<PollRequest>,
+    pub polls: DrainQueue<PollRequest>,
     /// New notices are pending.
-    pub owing: watch::Sender<()>,
+    pub notices_pending: watch::Sender<()>,
     /// The planned wake-up time of the claiming loop, in milliseconds since the epoch.
     sleeps_until: AtomicI64,
 }
@@ -84,44 +84,44 @@ pub enum PollRequest {
     /// a client began to follow its log.
     Task(TaskId),
     /// By its row: the job is closed and must not be polled any more.
-    Over(TaskId),
+    Closed(TaskId),
     /// By its backend and handle: the engine sent a hint.
-    Job(String, JobHandle),
+    EngineHint(String, JobHandle),
     /// Like `Job`, but only this process received the hint: it must be forwarded if another process watches
     /// the job.
-    Told(String, JobHandle),
+    LocalHint(String, JobHandle),
 }
 
 /// A queue that is drained as a whole.
 #[derive(Debug)]
 pub struct DrainQueue<T> {
-    waiting: Mutex<Vec<T>>,
-    filled: Notify,
+    items: Mutex<Vec<T>>,
+    not_empty: Notify,
 }
 
 impl<T> DrainQueue<T> {
     /// Adds an item.
-    pub fn put(&self, thing: T) {
-        self.waiting.lock().push(thing);
-        self.filled.notify_one();
+    pub fn put(&self, item: T) {
+        self.items.lock().push(item);
+        self.not_empty.notify_one();
     }
 
     /// Waits until the queue has items, and takes all of them. It is cancel-safe: a drop while it waits
     /// loses nothing.
     pub async fn take(&self) -> Vec<T> {
         loop {
-            let things = std::mem::take(&mut *self.waiting.lock());
-            if !things.is_empty() {
-                return things;
+            let items = std::mem::take(&mut *self.items.lock());
+            if !items.is_empty() {
+                return items;
             }
-            self.filled.notified().await;
+            self.not_empty.notified().await;
         }
     }
 }
 
 impl<T> Default for DrainQueue<T> {
     fn default() -> Self {
-        Self { waiting: Mutex::default(), filled: Notify::new() }
+        Self { items: Mutex::default(), not_empty: Notify::new() }
     }
 }
 
@@ -130,10 +130,10 @@ impl Default for ReconcilerSignals {
         Self {
             due: Notify::new(),
             slot: Notify::new(),
-            open: Notify::new(),
-            opened: DrainQueue::default(),
-            looks: DrainQueue::default(),
-            owing: watch::Sender::new(()),
+            remote_jobs: Notify::new(),
+            opened_jobs: DrainQueue::default(),
+            polls: DrainQueue::default(),
+            notices_pending: watch::Sender::new(()),
             sleeps_until: AtomicI64::new(i64::MAX),
         }
     }
@@ -153,19 +153,19 @@ impl ReconcilerSignals {
     }
 
     /// Wakes all loops: another process wrote unknown rows.
-    pub fn all(&self) {
+    pub fn wake_all(&self) {
         self.due.notify_one();
         self.slot.notify_one();
-        self.open.notify_one();
+        self.remote_jobs.notify_one();
     }
 }
 
 /// How long a write may be delayed, to share a commit with another write. It applies to writes that end a
 /// lease and change nothing that a client sees.
-const COMPANY: Duration = Duration::from_millis(10);
+const BATCH_DELAY: Duration = Duration::from_millis(10);
 
 /// Returns true if a client can see the difference, or a stream that carries a question to one.
-fn is_seen(before: &Task, after: &Task) -> bool {
+fn is_visible_change(before: &Task, after: &Task) -> bool {
     before.changed_at != after.changed_at
         || before.state != after.state
         || before.questions != after.questions
@@ -174,21 +174,21 @@ fn is_seen(before: &Task, after: &Task) -> bool {
 
 /// Returns true if the row keeps nothing from polls of its job except that it runs.
 fn is_blank(task: &Task) -> bool {
-    let Task { message, progress, notes, printed, questions, trouble, .. } = task;
-    let said = message.is_some() || progress.is_some() || printed.is_some() || trouble.is_some();
-    !said && notes.is_empty() && questions.is_empty()
+    let Task { message, progress, notes, printed, questions, trouble: outage, .. } = task;
+    let reported = message.is_some() || progress.is_some() || printed.is_some() || outage.is_some();
+    !reported && notes.is_empty() && questions.is_empty()
 }
 
 /// Returns true if this change is the first that confirms the job in the engine. A job that ends in the
 /// reply to its start is never open.
-fn began(before: &Task, after: &Task) -> bool {
+fn confirms_job(before: &Task, after: &Task) -> bool {
     let opened = matches!(after.job, Job::Open { .. }) && !matches!(before.job, Job::Open { .. });
     opened || (before.handle().is_none() && after.handle().is_some())
 }
 
 /// Returns how many bytes the job is known to have printed.
-fn printed(task: &Task) -> u64 {
-    task.printed.map_or(0, |printed| printed.bytes)
+fn printed_bytes(task: &Task) -> u64 {
+    task.printed.map_or(0, |log_size| log_size.bytes)
 }
 
 /// The result of one attempt to write.
@@ -211,27 +211,32 @@ impl TaskWriter {
     pub async fn commit(
         &self,
         task: &Task,
-        happened: impl Into<EventWithCall>,
+        event: impl Into<EventWithCall>,
         lease: Lease<'_>,
     ) -> Result<Commit> {
-        let happened = happened.into();
-        if let Some(commit) = self.decide(task, happened.clone(), lease).await? {
+        let event = event.into();
+        if let Some(commit) = self.decide(task, event.clone(), lease).await? {
             return Ok(commit);
         }
         self.clock.refresh().await;
         // If the new decision is stale as well, the caller must decide again on the current row.
-        Ok(self.decide(task, happened, lease).await?.unwrap_or(Commit::Conflict))
+        Ok(self.decide(task, event, lease).await?.unwrap_or(Commit::Conflict))
     }
 
     /// Computes the effect of an event and writes it, if it changes the row or the lease. Returns `None` if
     /// the decision was stale.
-    async fn decide(&self, task: &Task, happened: EventWithCall, lease: Lease<'_>) -> Result<Option<Commit>> {
-        let EventWithCall { event, call } = happened;
+    async fn decide(
+        &self,
+        task: &Task,
+        event_with_call: EventWithCall,
+        lease: Lease<'_>,
+    ) -> Result<Option<Commit>> {
+        let EventWithCall { event, call } = event_with_call;
         let now = self.clock.now();
-        let said = history::said(task, &event);
+        let event_fact = history::event_fact(task, &event);
         // Only a start that is about to be sent needs a free slot. A report from the engine that the job
         // exists takes its slots even if that exceeds the limit.
-        let needs_slots = matches!(event, Event::Intended);
+        let needs_slots = matches!(event, Event::StartCommitted);
         let step = machine::next(task, event, now);
         if step.task == *task && matches!(lease, Lease::Keep) {
             return Ok(Some(Commit::Done(step.task)));
@@ -239,29 +244,30 @@ impl TaskWriter {
         let takes_slots = needs_slots && step.task.holds_slots() && !task.holds_slots();
         let limits: Vec<SlotLimit> =
             if takes_slots { self.tools.limits(&step.task.slots) } else { Vec::new() };
-        let gives_back = matches!(lease, Lease::Release(_));
-        let patience = if gives_back && !is_seen(task, &step.task) { COMPANY } else { Duration::ZERO };
-        let transition = self.scribe.transition(task, said, &step.task, call);
-        let notices = notices::owed(Some(task), &step.task, &*self.receivers);
+        let releases_lease = matches!(lease, Lease::Release(_));
+        let batch_delay =
+            if releases_lease && !is_visible_change(task, &step.task) { BATCH_DELAY } else { Duration::ZERO };
+        let transition = self.history_recorder.transition(task, event_fact, &step.task, call);
+        let notices = notices::notices_for_change(Some(task), &step.task, &*self.receivers);
         let change = Change {
             task: &step.task,
             decided_at: now,
             output: step.output.as_ref(),
             limits: &limits,
             lease,
-            patience,
+            batch_delay,
             transition: transition.as_ref(),
             notices: &notices,
         };
         match self.store.update(change).await? {
             UpdateResult::Conflict => Ok(Some(Commit::Conflict)),
-            UpdateResult::NoSlot(full) => Ok(Some(Commit::NoSlot(full))),
+            UpdateResult::NoSlot(slot) => Ok(Some(Commit::NoSlot(slot))),
             UpdateResult::Stale => Ok(None),
             UpdateResult::Written(version) => {
                 let written = Task { version, ..step.task };
                 self.publish_change(task, &written);
                 if !notices.is_empty() {
-                    self.nudge.owing.send_replace(());
+                    self.nudge.notices_pending.send_replace(());
                 }
                 Ok(Some(Commit::Done(written)))
             }
@@ -276,16 +282,16 @@ impl TaskWriter {
     pub async fn apply(
         &self,
         mut task: Task,
-        happened: impl Into<EventWithCall>,
+        event: impl Into<EventWithCall>,
         lease: Lease<'_>,
     ) -> Result<Option<Task>> {
-        let happened = happened.into();
+        let event = event.into();
         loop {
-            match self.commit(&task, happened.clone(), lease).await? {
+            match self.commit(&task, event.clone(), lease).await? {
                 Commit::Done(task) => return Ok(Some(task)),
                 // Only `Event::Intended` needs slots, and it never reaches this function.
                 Commit::Conflict | Commit::NoSlot(_) => match self.read(&task.id).await? {
-                    Some(fresh) => task = fresh,
+                    Some(current) => task = current,
                     None => return Ok(None),
                 },
             }
@@ -313,18 +319,18 @@ impl TaskWriter {
             || before.state != after.state
             || (before.questions != after.questions && !after.has_ended())
             || before.last_note() != after.last_note()
-            || printed(before) < printed(after)
+            || printed_bytes(before) < printed_bytes(after)
         {
             self.watch.changed(after);
         }
-        if began(before, after) {
-            self.audit.note(AuditEvent::Started(after));
+        if confirms_job(before, after) {
+            self.audit.record(AuditEvent::Started(after));
         }
         if after.has_ended() && !before.has_ended() {
-            self.audit.note(AuditEvent::Ended(after));
+            self.audit.record(AuditEvent::Ended(after));
         }
         if after.printed.is_some() && before.printed.is_none() {
-            self.nudge.looks.put(PollRequest::Task(after.id.clone()));
+            self.nudge.polls.put(PollRequest::Task(after.id.clone()));
         }
         if let Some(due) = after.due_at.filter(|_| after.due_at != before.due_at) {
             self.nudge.due_at(due);
@@ -333,7 +339,7 @@ impl TaskWriter {
             self.nudge.slot.notify_one();
         }
         if matches!(before.job, Job::Open { .. }) && !matches!(after.job, Job::Open { .. }) {
-            self.nudge.looks.put(PollRequest::Over(after.id.clone()));
+            self.nudge.polls.put(PollRequest::Closed(after.id.clone()));
         }
         if let Job::Open { handle, group, started_at } = &after.job
             && !matches!(before.job, Job::Open { .. })
@@ -342,7 +348,7 @@ impl TaskWriter {
             let (id, tool) = (after.id.clone(), after.tool.clone());
             let job =
                 OpenJob { id, tool, handle: handle.clone(), started_at: *started_at, version: after.version };
-            self.nudge.opened.put(OpenedJob { group, job, blank: is_blank(after) });
+            self.nudge.opened_jobs.put(OpenedJob { group, job, blank: is_blank(after) });
         }
     }
 }

@@ -17,7 +17,7 @@ pub trait ToolCatalog: Send + Sync {
     fn open(&self, spec: &Spec) -> Result<OpenedSpec>;
 
     /// Validates a job's output against the tool's output schema. The error text names the mismatch.
-    async fn judge(&self, tool: &str, output: &Output) -> std::result::Result<(), String>;
+    async fn validate_output(&self, tool: &str, output: &Output) -> std::result::Result<(), String>;
 
     /// Returns the limits now in force for these slots. A slot without a limit is left out.
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit>;

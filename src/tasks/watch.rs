@@ -21,9 +21,9 @@ pub struct ChangeNotifier {
 struct Topics {
     tasks: HashMap<TaskId, watch::Sender<u64>>,
     sessions: HashMap<String, Vec<Arc<Inbox>>>,
-    followed: HashMap<TaskId, Vec<Arc<Inbox>>>,
+    followers: HashMap<TaskId, Vec<Arc<Inbox>>>,
     /// Receives the sessions for which other processes have changed a setting.
-    elsewhere: Option<mpsc::UnboundedSender<String>>,
+    remote_sessions: Option<mpsc::UnboundedSender<String>>,
 }
 
 /// The changes of a session's tasks, or of the followed tasks.
@@ -41,7 +41,7 @@ pub struct ChangeSet {
 #[derive(Default)]
 struct Inbox {
     changed: Mutex<ChangeSet>,
-    filled: Notify,
+    not_empty: Notify,
 }
 
 /// A subscription to hints about one task.
@@ -54,7 +54,7 @@ pub struct Listener {
 /// A subscription to hints about several tasks: all tasks of a session, or the followed ones.
 pub struct ChangeSubscription {
     inbox: Arc<Inbox>,
-    about: SubscriptionScope,
+    scope: SubscriptionScope,
     topics: Arc<Mutex<Topics>>,
 }
 
@@ -77,7 +77,7 @@ impl ChangeNotifier {
         self.topics.lock().sessions.entry(session.to_owned()).or_default().push(Arc::clone(&inbox));
         ChangeSubscription {
             inbox,
-            about: SubscriptionScope::Session(session.to_owned()),
+            scope: SubscriptionScope::Session(session.to_owned()),
             topics: Arc::clone(&self.topics),
         }
     }
@@ -88,21 +88,21 @@ impl ChangeNotifier {
         let tasks: HashSet<TaskId> = tasks.into_iter().collect();
         let mut topics = self.topics.lock();
         for task in &tasks {
-            topics.followed.entry(task.clone()).or_default().push(Arc::clone(&inbox));
+            topics.followers.entry(task.clone()).or_default().push(Arc::clone(&inbox));
         }
-        ChangeSubscription { inbox, about: SubscriptionScope::Tasks(tasks), topics: Arc::clone(&self.topics) }
+        ChangeSubscription { inbox, scope: SubscriptionScope::Tasks(tasks), topics: Arc::clone(&self.topics) }
     }
 
     /// Notifies the subscribers of this task and of its session.
     pub fn changed(&self, task: &Task) {
-        self.touched(&task.id, task.origin.session.as_deref());
+        self.notify(&task.id, task.origin.session.as_deref());
     }
 
     /// Returns a receiver of the sessions for which other processes change a setting. Only the receiver of
     /// the last call is notified.
-    pub fn sessions_elsewhere(&self) -> mpsc::UnboundedReceiver<String> {
-        let (told, sessions) = mpsc::unbounded_channel();
-        self.topics.lock().elsewhere = Some(told);
+    pub fn remote_session_changes(&self) -> mpsc::UnboundedReceiver<String> {
+        let (sender, sessions) = mpsc::unbounded_channel();
+        self.topics.lock().remote_sessions = Some(sender);
         sessions
     }
 
@@ -111,27 +111,27 @@ impl ChangeNotifier {
     pub fn forward_hint(&self, hint: &Hint) {
         match hint {
             Hint::Anything => self.all_changed(),
-            Hint::Task { id, session } => self.touched(id, session.as_deref()),
+            Hint::Task { id, session } => self.notify(id, session.as_deref()),
             Hint::Session(session) => {
                 self.session_changed(session);
-                if let Some(told) = &self.topics.lock().elsewhere {
+                if let Some(sender) = &self.topics.lock().remote_sessions {
                     // The receiver is gone once the serving of clients has ended.
-                    let _ = told.send(session.clone());
+                    let _ = sender.send(session.clone());
                 }
             }
         }
     }
 
-    fn touched(&self, id: &TaskId, session: Option<&str>) {
+    fn notify(&self, id: &TaskId, session: Option<&str>) {
         let topics = self.topics.lock();
         if let Some(sender) = topics.tasks.get(id) {
             sender.send_modify(|count| *count = count.wrapping_add(1));
         }
         let of_session = session.and_then(|session| topics.sessions.get(session));
-        let followers = topics.followed.get(id);
+        let followers = topics.followers.get(id);
         for inbox in of_session.into_iter().chain(followers).flatten() {
             inbox.changed.lock().tasks.insert(id.clone());
-            inbox.filled.notify_one();
+            inbox.not_empty.notify_one();
         }
     }
 
@@ -139,7 +139,7 @@ impl ChangeNotifier {
     pub fn session_changed(&self, session: &str) {
         for inbox in self.topics.lock().sessions.get(session).into_iter().flatten() {
             inbox.changed.lock().others = true;
-            inbox.filled.notify_one();
+            inbox.not_empty.notify_one();
         }
     }
 
@@ -149,11 +149,11 @@ impl ChangeNotifier {
         for sender in topics.tasks.values() {
             sender.send_modify(|count| *count = count.wrapping_add(1));
         }
-        for inbox in topics.sessions.values().chain(topics.followed.values()).flatten() {
+        for inbox in topics.sessions.values().chain(topics.followers.values()).flatten() {
             let mut changed = inbox.changed.lock();
             (changed.others, changed.missed) = (true, true);
             drop(changed);
-            inbox.filled.notify_one();
+            inbox.not_empty.notify_one();
         }
     }
 }
@@ -177,7 +177,7 @@ impl ChangeSubscription {
             if changed != ChangeSet::default() {
                 return changed;
             }
-            self.inbox.filled.notified().await;
+            self.inbox.not_empty.notified().await;
         }
     }
 }
@@ -195,39 +195,43 @@ impl Drop for Listener {
 impl ChangeSubscription {
     /// Subscribes to one more task. Has no effect on a subscription to a session.
     pub fn add_task(&mut self, task: &TaskId) {
-        if let SubscriptionScope::Tasks(tasks) = &mut self.about
+        if let SubscriptionScope::Tasks(tasks) = &mut self.scope
             && tasks.insert(task.clone())
         {
             let mut topics = self.topics.lock();
-            topics.followed.entry(task.clone()).or_default().push(Arc::clone(&self.inbox));
+            topics.followers.entry(task.clone()).or_default().push(Arc::clone(&self.inbox));
         }
     }
 
     /// Unsubscribes from a task. Returns false if it was not subscribed.
     pub fn remove_task(&mut self, task: &TaskId) -> bool {
-        let SubscriptionScope::Tasks(tasks) = &mut self.about else { return false };
-        let followed = tasks.remove(task);
-        if followed {
-            leave(&mut self.topics.lock().followed, task, &self.inbox);
+        let SubscriptionScope::Tasks(tasks) = &mut self.scope else { return false };
+        let removed = tasks.remove(task);
+        if removed {
+            remove_inbox(&mut self.topics.lock().followers, task, &self.inbox);
         }
-        followed
+        removed
     }
 }
 
 impl Drop for ChangeSubscription {
     fn drop(&mut self) {
         let mut topics = self.topics.lock();
-        match &self.about {
-            SubscriptionScope::Session(session) => leave(&mut topics.sessions, session, &self.inbox),
+        match &self.scope {
+            SubscriptionScope::Session(session) => remove_inbox(&mut topics.sessions, session, &self.inbox),
             SubscriptionScope::Tasks(tasks) => {
-                tasks.iter().for_each(|task| leave(&mut topics.followed, task, &self.inbox));
+                tasks.iter().for_each(|task| remove_inbox(&mut topics.followers, task, &self.inbox));
             }
         }
     }
 }
 
 /// Removes an inbox from a topic.
-fn leave<T: Eq + std::hash::Hash>(topics: &mut HashMap<T, Vec<Arc<Inbox>>>, topic: &T, own: &Arc<Inbox>) {
+fn remove_inbox<T: Eq + std::hash::Hash>(
+    topics: &mut HashMap<T, Vec<Arc<Inbox>>>,
+    topic: &T,
+    own: &Arc<Inbox>,
+) {
     if let Some(inboxes) = topics.get_mut(topic) {
         inboxes.retain(|inbox| !Arc::ptr_eq(inbox, own));
         if inboxes.is_empty() {
@@ -285,6 +289,6 @@ mod tests {
         watch.all_changed();
         assert!(changes.next().await.others && other.next().await.others);
         drop((changes, other));
-        assert!(watch.topics.lock().followed.is_empty());
+        assert!(watch.topics.lock().followers.is_empty());
     }
 }

@@ -13,25 +13,25 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::spans::ClosedSpan;
-use crate::config::Traces;
+use crate::config::TraceExport;
 
 /// Maximum number of spans in one request.
-const MOST: usize = 512;
+const MAX_BATCH: usize = 512;
 /// How long a span waits for others, to be sent in one batch.
-const COMPANY: Duration = Duration::from_millis(500);
+const BATCH_DELAY: Duration = Duration::from_millis(500);
 /// Request timeout.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for sending the rest at shutdown.
-const AT_THE_END: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sends closed spans.
 pub(crate) struct Exporter {
-    closed: mpsc::Receiver<ClosedSpan>,
-    lost: Arc<AtomicU64>,
+    spans: mpsc::Receiver<ClosedSpan>,
+    dropped_spans: Arc<AtomicU64>,
     /// The current batch, kept here so that dropping `run` does not lose it.
     batch: Vec<ClosedSpan>,
     client: Client,
-    to: reqwest::Url,
+    endpoint: reqwest::Url,
     headers: HeaderMap,
     service: String,
     failing: bool,
@@ -43,44 +43,54 @@ impl Exporter {
     /// # Errors
     /// If the settings are invalid.
     pub(super) fn new(
-        traces: &Traces,
-        closed: mpsc::Receiver<ClosedSpan>,
-        lost: Arc<AtomicU64>,
+        traces: &TraceExport,
+        spans: mpsc::Receiver<ClosedSpan>,
+        dropped_spans: Arc<AtomicU64>,
     ) -> Result<Self, String> {
-        let mut client = Client::builder().timeout(PATIENCE).redirect(redirect::Policy::none()).no_proxy();
-        if traces.to.scheme() == "http" {
+        let mut client =
+            Client::builder().timeout(REQUEST_TIMEOUT).redirect(redirect::Policy::none()).no_proxy();
+        if traces.endpoint.scheme() == "http" {
             // The CA certificates of this machine are not needed, and may not exist.
             client = client.tls_certs_only([]);
         }
         let client = client.build().map_err(|error| format!("telemetry.otlp: {error}"))?;
         let mut headers = HeaderMap::new();
         for (name, value) in &traces.headers {
-            let wrong = || format!("telemetry.headers.{name}: it is no header");
-            let name = HeaderName::try_from(name).map_err(|_| wrong())?;
-            let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
+            let invalid = || format!("telemetry.headers.{name}: it is no header");
+            let name = HeaderName::try_from(name).map_err(|_| invalid())?;
+            let mut value = HeaderValue::try_from(value).map_err(|_| invalid())?;
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        let (to, service) = (traces.to.clone(), traces.service.clone());
-        Ok(Self { closed, lost, batch: Vec::new(), client, to, headers, service, failing: false })
+        let (endpoint, service) = (traces.endpoint.clone(), traces.service.clone());
+        Ok(Self {
+            spans,
+            dropped_spans,
+            batch: Vec::new(),
+            client,
+            endpoint,
+            headers,
+            service,
+            failing: false,
+        })
     }
 
     /// Sends spans when they close, until the future is dropped.
     pub(crate) async fn run(&mut self) -> Infallible {
         loop {
-            if self.closed.recv_many(&mut self.batch, MOST).await == 0 {
+            if self.spans.recv_many(&mut self.batch, MAX_BATCH).await == 0 {
                 // The channel is closed, so no more spans can arrive.
                 std::future::pending::<()>().await;
             }
             let gather = async {
-                while self.batch.len() < MOST {
-                    let room = MOST - self.batch.len();
-                    if self.closed.recv_many(&mut self.batch, room).await == 0 {
+                while self.batch.len() < MAX_BATCH {
+                    let remaining = MAX_BATCH - self.batch.len();
+                    if self.spans.recv_many(&mut self.batch, remaining).await == 0 {
                         break;
                     }
                 }
             };
-            let _ = tokio::time::timeout(COMPANY, gather).await;
+            let _ = tokio::time::timeout(BATCH_DELAY, gather).await;
             self.send().await;
         }
     }
@@ -89,10 +99,10 @@ impl Exporter {
     pub(crate) async fn finish(&mut self) {
         let rest = async {
             loop {
-                while self.batch.len() < MOST
-                    && let Ok(closed) = self.closed.try_recv()
+                while self.batch.len() < MAX_BATCH
+                    && let Ok(span) = self.spans.try_recv()
                 {
-                    self.batch.push(closed);
+                    self.batch.push(span);
                 }
                 if self.batch.is_empty() {
                     return;
@@ -100,25 +110,25 @@ impl Exporter {
                 self.send().await;
             }
         };
-        let _ = tokio::time::timeout(AT_THE_END, rest).await;
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, rest).await;
     }
 
     async fn send(&mut self) {
         let body = body(&self.service, &self.batch).to_string();
-        let request = self.client.post(self.to.clone()).headers(self.headers.clone());
-        let sent = request.header("content-type", "application/json").body(body).send().await;
+        let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone());
+        let response = request.header("content-type", "application/json").body(body).send().await;
         // Redirects are not followed, so a redirect response is an error.
-        let sent = sent.map_err(|error| error.without_url().to_string());
-        let sent = sent.and_then(|answer| match answer.status() {
+        let response = response.map_err(|error| error.without_url().to_string());
+        let result = response.and_then(|answer| match answer.status() {
             status if status.is_success() => Ok(()),
             status => Err(format!("the collector answers {status}")),
         });
         self.batch.clear();
-        let lost = self.lost.swap(0, Ordering::Relaxed);
+        let lost = self.dropped_spans.swap(0, Ordering::Relaxed);
         if lost > 0 {
             tracing::warn!(lost, "spans were closed faster than they can be sent, and are lost");
         }
-        match sent {
+        match result {
             Ok(()) if std::mem::take(&mut self.failing) => tracing::info!("spans can be sent again"),
             Ok(()) => {}
             Err(error) if !std::mem::replace(&mut self.failing, true) => {
@@ -134,7 +144,7 @@ fn body(service: &str, spans: &[ClosedSpan]) -> Value {
     let scope = json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")});
     let resource = [("service.name", service), ("service.version", env!("CARGO_PKG_VERSION"))];
     let resource: Vec<Value> = resource.iter().map(|(key, value)| attribute(key, value)).collect();
-    let spans: Vec<Value> = spans.iter().map(written).collect();
+    let spans: Vec<Value> = spans.iter().map(span_json).collect();
     json!({"resourceSpans": [{
         "resource": {"attributes": resource},
         "scopeSpans": [{"scope": scope, "spans": spans}],
@@ -146,9 +156,9 @@ fn attribute(key: &str, value: &str) -> Value {
 }
 
 /// Returns a `Span` in OTLP's JSON form: ids in hexadecimal, 64-bit numbers as strings.
-fn written(span: &ClosedSpan) -> Value {
+fn span_json(span: &ClosedSpan) -> Value {
     let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
-    let began = u128::try_from(span.began.as_millis()).unwrap_or(0) * 1_000_000;
+    let start_nanos = u128::try_from(span.started_at.as_millis()).unwrap_or(0) * 1_000_000;
     let kind = match span.name {
         "request" => 2,
         "engine call" => 3,
@@ -161,13 +171,13 @@ fn written(span: &ClosedSpan) -> Value {
         Some(_) => 2,
     };
     json!({
-        "traceId": hex(&span.place.trace),
-        "spanId": hex(&span.place.span),
+        "traceId": hex(&span.trace_context.trace),
+        "spanId": hex(&span.trace_context.span),
         "parentSpanId": span.parent.map(|parent| hex(&parent)).unwrap_or_default(),
         "name": span.name,
         "kind": kind,
-        "startTimeUnixNano": began.to_string(),
-        "endTimeUnixNano": (began + span.took.as_nanos()).to_string(),
+        "startTimeUnixNano": start_nanos.to_string(),
+        "endTimeUnixNano": (start_nanos + span.duration.as_nanos()).to_string(),
         "attributes": span.attributes.iter().map(|(key, value)| attribute(key, value)).collect::<Vec<_>>(),
         "status": {"code": code},
     })

@@ -12,15 +12,15 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::trace::{self, TraceContext};
 
 /// Formats JSON log lines.
-pub(super) struct Lines(Format<Json>);
+pub(super) struct JsonLineFormat(Format<Json>);
 
-impl Default for Lines {
+impl Default for JsonLineFormat {
     fn default() -> Self {
         Self(tracing_subscriber::fmt::format().json().flatten_event(true))
     }
 }
 
-impl<S, N> FormatEvent<S, N> for Lines
+impl<S, N> FormatEvent<S, N> for JsonLineFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -40,15 +40,15 @@ where
         let Ok(mut fields) = serde_json::from_str::<Map<String, Value>>(&line) else {
             return writer.write_str(&line);
         };
-        let of_spans = |name: &str| {
+        let span_field = |name: &str| {
             let spans = fields.get("spans").and_then(Value::as_array).into_iter().flatten();
             spans.rev().find_map(|span| span.get(name)).cloned()
         };
-        let parent = fields.get("traceparent").cloned().or_else(|| of_spans("traceparent"));
+        let parent = fields.get("traceparent").cloned().or_else(|| span_field("traceparent"));
         let parent = parent.as_ref().and_then(Value::as_str).and_then(TraceContext::parse);
-        let (place, task) = (trace::here().or(parent), of_spans("task"));
-        if let Some(place) = place {
-            fields.entry("trace_id").or_insert_with(|| place.trace_id().into());
+        let (trace_context, task) = (trace::current().or(parent), span_field("task"));
+        if let Some(trace_context) = trace_context {
+            fields.entry("trace_id").or_insert_with(|| trace_context.trace_id().into());
         }
         if let Some(task) = task {
             fields.entry("task").or_insert(task);

@@ -21,7 +21,7 @@ use crate::clock::{self, Clock, Entropy, System};
 use crate::trace::TraceContext;
 
 /// Maximum length of an attribute value, in characters.
-const LONGEST: usize = 128;
+const MAX_VALUE_CHARS: usize = 128;
 
 /// Returns the attribute name for a field.
 fn attribute(field: &str) -> Option<&'static str> {
@@ -41,20 +41,20 @@ fn attribute(field: &str) -> Option<&'static str> {
 /// A closed span.
 #[derive(Debug)]
 pub(super) struct ClosedSpan {
-    pub(super) place: TraceContext,
+    pub(super) trace_context: TraceContext,
     pub(super) parent: Option<[u8; 8]>,
     pub(super) name: &'static str,
-    pub(super) began: Timestamp,
-    pub(super) took: std::time::Duration,
+    pub(super) started_at: Timestamp,
+    pub(super) duration: std::time::Duration,
     pub(super) attributes: Vec<(&'static str, String)>,
 }
 
 /// An open span.
-struct Open {
+struct OpenSpan {
     parent: Option<[u8; 8]>,
-    began: Timestamp,
-    since: Instant,
-    said: SpanFields,
+    started_at: Timestamp,
+    started: Instant,
+    fields: SpanFields,
 }
 
 /// The recorded fields of a span.
@@ -66,9 +66,9 @@ struct SpanFields {
 
 /// The tracing layer that records spans.
 pub(super) struct Spans {
-    closed: mpsc::Sender<ClosedSpan>,
+    sender: mpsc::Sender<ClosedSpan>,
     /// Number of closed spans that were dropped because the queue was full.
-    lost: Arc<AtomicU64>,
+    dropped_spans: Arc<AtomicU64>,
     /// The sampling rate of traces that start here.
     sample: f64,
     clock: Arc<dyn Clock>,
@@ -76,12 +76,12 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    pub(super) fn new(closed: mpsc::Sender<ClosedSpan>, lost: Arc<AtomicU64>, sample: f64) -> Self {
-        Self { closed, lost, sample, clock: System::clock(), entropy: System::entropy() }
+    pub(super) fn new(sender: mpsc::Sender<ClosedSpan>, dropped_spans: Arc<AtomicU64>, sample: f64) -> Self {
+        Self { sender, dropped_spans, sample, clock: System::clock(), entropy: System::entropy() }
     }
 
     /// Returns the context of a new span, in the parent's trace or in a new one.
-    fn place(&self, parent: Option<TraceContext>) -> TraceContext {
+    fn new_context(&self, parent: Option<TraceContext>) -> TraceContext {
         let span = clock::random(&*self.entropy);
         match parent {
             Some(TraceContext { trace, sampled, .. }) => TraceContext { trace, span, sampled },
@@ -98,62 +98,65 @@ impl Spans {
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let mut said = SpanFields::default();
-        attributes.record(&mut said);
-        let above = || span.parent()?.extensions().get::<TraceContext>().copied();
-        let parent = said.traceparent.as_deref().and_then(TraceContext::parse).or_else(above);
-        let open = Open {
+        let mut fields = SpanFields::default();
+        attributes.record(&mut fields);
+        let enclosing = || span.parent()?.extensions().get::<TraceContext>().copied();
+        let parent = fields.traceparent.as_deref().and_then(TraceContext::parse).or_else(enclosing);
+        let open = OpenSpan {
             parent: parent.map(|parent| parent.span),
-            began: self.clock.now(),
-            since: Instant::now(),
-            said,
+            started_at: self.clock.now(),
+            started: Instant::now(),
+            fields,
         };
         let mut extensions = span.extensions_mut();
-        extensions.insert(self.place(parent));
+        extensions.insert(self.new_context(parent));
         extensions.insert(open);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         if let Some(span) = context.span(id)
-            && let Some(open) = span.extensions_mut().get_mut::<Open>()
+            && let Some(open) = span.extensions_mut().get_mut::<OpenSpan>()
         {
-            values.record(&mut open.said);
+            values.record(&mut open.fields);
         }
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let Some(span) = context.span(&id) else { return };
         let mut extensions = span.extensions_mut();
-        let Some(place) = extensions.get_mut::<TraceContext>().copied() else { return };
-        let Some(Open { parent, began, since, said }) = extensions.remove::<Open>() else { return };
-        if !place.sampled {
+        let Some(trace_context) = extensions.get_mut::<TraceContext>().copied() else { return };
+        let Some(OpenSpan { parent, started_at, started, fields }) = extensions.remove::<OpenSpan>() else {
+            return;
+        };
+        if !trace_context.sampled {
             return;
         }
-        let (took, attributes) = (since.elapsed(), said.attributes);
-        let closed = ClosedSpan { place, parent, name: span.name(), began, took, attributes };
+        let (duration, attributes) = (started.elapsed(), fields.attributes);
+        let closed_span =
+            ClosedSpan { trace_context, parent, name: span.name(), started_at, duration, attributes };
         // Never waits for the exporter.
-        if self.closed.try_send(closed).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+        if self.sender.try_send(closed_span).is_err() {
+            self.dropped_spans.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
 impl SpanFields {
-    fn note(&mut self, field: &Field, value: impl FnOnce() -> String) {
+    fn record_field(&mut self, field: &Field, value: impl FnOnce() -> String) {
         if field.name() == "traceparent" {
             self.traceparent = Some(value());
         } else if let Some(name) = attribute(field.name()) {
-            self.attributes.push((name, value().chars().take(LONGEST).collect()));
+            self.attributes.push((name, value().chars().take(MAX_VALUE_CHARS).collect()));
         }
     }
 }
 
 impl Visit for SpanFields {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.note(field, || value.to_owned());
+        self.record_field(field, || value.to_owned());
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.note(field, || format!("{value:?}"));
+        self.record_field(field, || format!("{value:?}"));
     }
 }

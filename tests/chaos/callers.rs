@@ -11,25 +11,25 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::load::{Load, Phase};
-use super::plan::{Ending, Manner, Plan, Speaker};
+use super::plan::{ClientAction, ClientKind, Ending, Plan};
 use super::world::World;
-use crate::support::{Client, Fault, Modern, Random, text};
+use crate::support::{Client, Fault, ModernClient, Random, text};
 
 /// Timeout of a response that should arrive at once. The client then drops the connection.
-const PROMPT: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Timeout of a response that waits for the job.
-const PATIENT: Duration = Duration::from_secs(20);
+const RESULT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Time limit for pending work once nothing breaks any more.
-pub(super) const REST: Duration = Duration::from_secs(120);
+pub(super) const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Polling interval.
 const POLL: Duration = Duration::from_millis(200);
 
 /// A finished call.
 #[derive(Clone, Debug)]
-pub(super) struct Done {
+pub(super) struct FinishedCall {
     pub(super) plan: Plan,
     /// Its task, if the client received one.
     pub(super) task: Option<String>,
@@ -41,84 +41,85 @@ pub(super) struct Done {
 }
 
 /// Makes all calls and follows each to its end. One extra call runs alongside them.
-pub(super) async fn call_all(world: &Arc<World>, load: &Load) -> Vec<Done> {
-    let first = Caller::first(world).await;
-    let companion = first.another(load.seed).await;
-    let plan = Plan::companion(load.calls);
-    let task = companion.start_old(plan).await;
+pub(super) async fn call_all(world: &Arc<World>, load: &Load) -> Vec<FinishedCall> {
+    let first_caller = Caller::connect(world).await;
+    let background_caller = first_caller.with_new_session(load.seed).await;
+    let plan = Plan::background(load.calls);
+    let task = background_caller.start_old(plan).await;
     let mut callers = FuturesUnordered::new();
     for (number, lane) in load.callers().enumerate() {
-        let caller = first.another(load.seed ^ number as u64).await;
+        let caller = first_caller.with_new_session(load.seed ^ number as u64).await;
         callers.push(async move {
-            let mut done = Vec::new();
+            let mut finished = Vec::new();
             while let Some(plan) = load.next(lane).await {
-                let (phase, began) = (load.phase(&plan), Instant::now());
+                let (phase, started_at) = (load.measured_phase(&plan), Instant::now());
                 let (task, ending) = caller.run(plan).await;
-                let overhead = began.elapsed().saturating_sub(plan.length());
-                let phase = phase.filter(|_| phase == load.phase(&plan));
-                load.ended(lane, plan);
-                done.push(Done { plan, task, ending, overhead, phase });
+                let overhead = started_at.elapsed().saturating_sub(plan.job_duration());
+                let phase = phase.filter(|_| phase == load.measured_phase(&plan));
+                load.record_end(lane, plan);
+                finished.push(FinishedCall { plan, task, ending, overhead, phase });
             }
-            done
+            finished
         });
     }
-    let mut done = Vec::new();
-    while let Some(more) = callers.next().await {
-        done.extend(more);
+    let mut finished = Vec::new();
+    while let Some(batch) = callers.next().await {
+        finished.extend(batch);
     }
     // The server only gives up on a job whose polls make the adapter panic (even a cancelled one) while
     // polls of another job succeed.
-    let until = Instant::now() + REST;
-    while world.open_tasks(plan.engine).await > 1 && Instant::now() < until {
+    let deadline = Instant::now() + SETTLE_TIMEOUT;
+    while world.open_tasks(plan.engine).await > 1 && Instant::now() < deadline {
         tokio::time::sleep(POLL).await;
     }
-    let ending = companion.follow_old(plan, &task).await;
-    done.push(Done { plan, task: Some(task), ending, overhead: Duration::ZERO, phase: None });
-    done
+    let ending = background_caller.follow_old(plan, &task).await;
+    finished.push(FinishedCall { plan, task: Some(task), ending, overhead: Duration::ZERO, phase: None });
+    finished
 }
 
 /// Repeats calls under their keys, and returns what their clients get now.
-pub(super) async fn call_again(world: &World, load: &Load, done: &[Done]) -> Vec<Done> {
-    let first = Caller::first(world).await;
-    let calls = tokio::sync::Mutex::new(done.iter());
+pub(super) async fn repeat_calls(world: &World, load: &Load, finished: &[FinishedCall]) -> Vec<FinishedCall> {
+    let first_caller = Caller::connect(world).await;
+    let calls = tokio::sync::Mutex::new(finished.iter());
     let mut callers = FuturesUnordered::new();
     for number in 0..load.callers {
-        let (caller, calls) = (first.another(number as u64).await, &calls);
+        let (caller, calls) = (first_caller.with_new_session(number as u64).await, &calls);
         callers.push(async move {
-            let mut again = Vec::new();
+            let mut repeated = Vec::new();
             loop {
-                let Some(call) = calls.lock().await.next() else { return again };
-                let plan = call.plan.waiting();
+                let Some(call) = calls.lock().await.next() else { return repeated };
+                let plan = call.plan.with_wait();
                 let (task, ending) = caller.run(plan).await;
-                again.push(Done { plan, task, ending, overhead: Duration::ZERO, phase: None });
+                repeated.push(FinishedCall { plan, task, ending, overhead: Duration::ZERO, phase: None });
             }
         });
     }
-    let mut again = Vec::new();
-    while let Some(more) = callers.next().await {
-        again.extend(more);
+    let mut repeated = Vec::new();
+    while let Some(batch) = callers.next().await {
+        repeated.extend(batch);
     }
-    again
+    repeated
 }
 
 /// One client of each kind.
 struct Caller<'a> {
     world: &'a World,
     old: Client,
-    new: Modern,
-    plain: Modern,
+    new: ModernClient,
+    plain: ModernClient,
     random: parking_lot::Mutex<Random>,
 }
 
 impl<'a> Caller<'a> {
-    async fn first(world: &'a World) -> Self {
+    async fn connect(world: &'a World) -> Self {
         let old = Client::open(&world.next()).await.unwrap();
-        let (new, plain) = (Modern::with_tasks(&world.next()), Modern::without_tasks(&world.next()));
+        let (new, plain) =
+            (ModernClient::with_tasks(&world.next()), ModernClient::without_tasks(&world.next()));
         Self { world, old, new, plain, random: parking_lot::Mutex::new(Random::new(0)) }
     }
 
     /// Creates a caller with its own session over the same connections.
-    async fn another(&self, seed: u64) -> Self {
+    async fn with_new_session(&self, seed: u64) -> Self {
         let old = self.old.another().await.unwrap();
         let (new, plain) = (self.new.clone(), self.plain.clone());
         Self { world: self.world, old, new, plain, random: parking_lot::Mutex::new(Random::new(seed)) }
@@ -126,35 +127,35 @@ impl<'a> Caller<'a> {
 
     /// Makes one call, and returns the id and the ending of its task.
     async fn run(&self, plan: Plan) -> (Option<String>, Ending) {
-        match plan.speaker {
-            Speaker::Old => {
+        match plan.client_kind {
+            ClientKind::Old => {
                 let task = self.start_old(plan).await;
                 let ending = self.follow_old(plan, &task).await;
                 (Some(task), ending)
             }
-            Speaker::OldPlain => (None, self.call_old(plan).await),
-            Speaker::New => self.call_new(plan).await,
-            Speaker::NewPlain => (None, self.call_plain(plan).await),
+            ClientKind::OldPlain => (None, self.call_old(plan).await),
+            ClientKind::New => self.call_new(plan).await,
+            ClientKind::NewPlain => (None, self.call_plain(plan).await),
         }
     }
 
     /// Sends a request to one replica after another until one answers.
-    async fn insist<T>(
+    async fn request_until_answered<T>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         request: impl AsyncFn(&str) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         loop {
-            let answer = tokio::time::timeout(patience, request(&self.world.next())).await;
-            let trouble = match answer {
+            let answer = tokio::time::timeout(timeout, request(&self.world.next())).await;
+            let reason = match answer {
                 Err(_) => "requests given up, for no answer came",
-                Ok(Err(fault)) => match passing(&fault) {
-                    Some(trouble) => trouble,
+                Ok(Err(fault)) => match retry_reason(&fault) {
+                    Some(reason) => reason,
                     None => return Err(fault),
                 },
                 Ok(Ok(answer)) => return Ok(answer),
             };
-            self.world.count(trouble);
+            self.world.count(reason);
             let pause = self.random.lock().millis(300);
             tokio::time::sleep(Duration::from_millis(50) + pause).await;
         }
@@ -163,33 +164,40 @@ impl<'a> Caller<'a> {
     async fn start_old(&self, plan: Plan) -> String {
         let start =
             async |url: &str| self.old.at(url).start_once(&plan.name(), &plan.tool(), plan.arguments()).await;
-        self.insist(PROMPT, start).await.unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"))
+        self.request_until_answered(RESPONSE_TIMEOUT, start)
+            .await
+            .unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"))
     }
 
     async fn follow_old(&self, plan: Plan, task: &str) -> Ending {
-        if plan.manner == Manner::Cancel {
+        if plan.client_action == ClientAction::Cancel {
             tokio::time::sleep(Duration::from_millis(plan.cancel_after)).await;
             // An ended task cannot be cancelled, whether this request or one with a lost response cancelled
             // it.
-            match self.insist(PROMPT, async |url| self.old.at(url).cancel(task).await).await {
+            match self
+                .request_until_answered(RESPONSE_TIMEOUT, async |url| self.old.at(url).cancel(task).await)
+                .await
+            {
                 Ok(_) | Err(Fault::Refused { code: -32602, .. }) => {}
                 Err(fault) => panic!("{plan:?}: {fault:?}"),
             }
         }
-        if plan.manner != Manner::Wait && self.poll_old(plan, task).await == "cancelled" {
+        if plan.client_action != ClientAction::Wait && self.poll_old(plan, task).await == "cancelled" {
             return Ending::Cancelled;
         }
         self.ask_old(plan, "tasks/result", json!({"taskId": task}))
             .await
-            .map_or_else(of_fault, |r| of_result(&r))
+            .map_or_else(ending_of_fault, |r| ending_of_result(&r))
     }
 
     /// Polls until the task is not `working`, and returns its status.
     async fn poll_old(&self, plan: Plan, task: &str) -> String {
         loop {
-            let seen = self.insist(PROMPT, async |url| self.old.at(url).get(task).await).await;
-            let seen = seen.unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"));
-            match seen["status"].as_str().unwrap() {
+            let response = self
+                .request_until_answered(RESPONSE_TIMEOUT, async |url| self.old.at(url).get(task).await)
+                .await;
+            let response = response.unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"));
+            match response["status"].as_str().unwrap() {
                 "working" => tokio::time::sleep(POLL).await,
                 status => return status.to_owned(),
             }
@@ -201,9 +209,9 @@ impl<'a> Caller<'a> {
         let (answer, method) = (plan.answer(), method.to_owned());
         let ask = async |url: &str| {
             let other = self.old.at(&self.world.next());
-            self.old.at(url).converse_by(&other, &method, params.clone(), &answer).await
+            self.old.at(url).request_with_reply_via(&other, &method, params.clone(), &answer).await
         };
-        self.insist(PATIENT, ask).await
+        self.request_until_answered(RESULT_TIMEOUT, ask).await
     }
 
     async fn call_old(&self, plan: Plan) -> Ending {
@@ -212,11 +220,11 @@ impl<'a> Caller<'a> {
         loop {
             let result = match self.ask_old(plan, "tools/call", params).await {
                 Ok(result) => result,
-                Err(fault) => return of_fault(fault),
+                Err(fault) => return ending_of_fault(fault),
             };
             match handle(&result) {
                 Some(task) => params = json!({"name": "task_wait", "arguments": {"task_id": task}}),
-                None => return of_result(&result),
+                None => return ending_of_result(&result),
             }
         }
     }
@@ -225,17 +233,19 @@ impl<'a> Caller<'a> {
         let meta = json!({"_meta": {"io.taskbridge/idempotency-key": plan.name()}});
         let call =
             async |url: &str| self.new.at(url).call(&plan.tool(), &plan.arguments(), meta.clone()).await;
-        let result = match self.insist(PROMPT, call).await {
+        let result = match self.request_until_answered(RESPONSE_TIMEOUT, call).await {
             Ok(result) if result["resultType"] == "task" => result,
-            Ok(result) => return (None, of_result(&result)),
-            Err(fault) => return (None, of_fault(fault)),
+            Ok(result) => return (None, ending_of_result(&result)),
+            Err(fault) => return (None, ending_of_fault(fault)),
         };
         let task = result["taskId"].as_str().unwrap().to_owned();
-        if plan.manner == Manner::Cancel {
+        if plan.client_action == ClientAction::Cancel {
             tokio::time::sleep(Duration::from_millis(plan.cancel_after)).await;
             let params = json!({"taskId": task});
             let cancel = async |url: &str| self.new.at(url).request("tasks/cancel", params.clone()).await;
-            self.insist(PROMPT, cancel).await.unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"));
+            self.request_until_answered(RESPONSE_TIMEOUT, cancel)
+                .await
+                .unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"));
         }
         let ending = self.follow_new(plan, &task).await;
         (Some(task), ending)
@@ -245,16 +255,23 @@ impl<'a> Caller<'a> {
         loop {
             let params = json!({"taskId": task});
             let get = async |url: &str| self.new.at(url).request("tasks/get", params.clone()).await;
-            let seen = self.insist(PROMPT, get).await.unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"));
-            match seen["status"].as_str() {
-                Some("completed") => return of_result(&seen["result"]),
-                Some("failed") => return of_words(seen["error"]["message"].as_str().unwrap_or_default()),
+            let response = self
+                .request_until_answered(RESPONSE_TIMEOUT, get)
+                .await
+                .unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"));
+            match response["status"].as_str() {
+                Some("completed") => return ending_of_result(&response["result"]),
+                Some("failed") => {
+                    return ending_of_message(response["error"]["message"].as_str().unwrap_or_default());
+                }
                 Some("cancelled") => return Ending::Cancelled,
                 Some("input_required") => {
-                    let params = json!({"taskId": task, "inputResponses": answers(plan, &seen)});
+                    let params = json!({"taskId": task, "inputResponses": answers(plan, &response)});
                     let update =
                         async |url: &str| self.new.at(url).request("tasks/update", params.clone()).await;
-                    self.insist(PROMPT, update).await.unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"));
+                    self.request_until_answered(RESPONSE_TIMEOUT, update)
+                        .await
+                        .unwrap_or_else(|fault| panic!("{plan:?}: {fault:?}"));
                 }
                 _ => tokio::time::sleep(POLL).await,
             }
@@ -264,41 +281,41 @@ impl<'a> Caller<'a> {
     async fn call_plain(&self, plan: Plan) -> Ending {
         let (mut tool, mut arguments) = (plan.tool(), plan.arguments());
         let meta = json!({"_meta": {"io.taskbridge/idempotency-key": plan.name()}});
-        let mut more = meta.clone();
+        let mut extra = meta.clone();
         loop {
-            let call = async |url: &str| self.plain.at(url).call(&tool, &arguments, more.clone()).await;
-            let result = match self.insist(PATIENT, call).await {
+            let call = async |url: &str| self.plain.at(url).call(&tool, &arguments, extra.clone()).await;
+            let result = match self.request_until_answered(RESULT_TIMEOUT, call).await {
                 Ok(result) => result,
                 // The database's clock stepped ahead in the meantime. The client follows the error message
                 // and starts over.
                 Err(Fault::Refused { message, .. })
-                    if message.contains("`requestState` has expired") && !more["requestState"].is_null() =>
+                    if message.contains("`requestState` has expired") && !extra["requestState"].is_null() =>
                 {
                     self.world.count("rounds that began again, since a clock stepped past the state");
-                    let more = more.as_object_mut().unwrap();
-                    more.retain(|name, _| name == "_meta");
+                    let extra = extra.as_object_mut().unwrap();
+                    extra.retain(|name, _| name == "_meta");
                     continue;
                 }
-                Err(fault) => return of_fault(fault),
+                Err(fault) => return ending_of_fault(fault),
             };
             if result["resultType"] == "input_required" {
-                more["inputResponses"] = answers(plan, &result);
-                more["requestState"] = result["requestState"].clone();
+                extra["inputResponses"] = answers(plan, &result);
+                extra["requestState"] = result["requestState"].clone();
                 continue;
             }
             match handle(&result) {
                 Some(task) => {
-                    (tool, arguments, more) = ("task_wait".to_owned(), json!({"task_id": task}), json!({}))
+                    (tool, arguments, extra) = ("task_wait".to_owned(), json!({"task_id": task}), json!({}))
                 }
-                None => return of_result(&result),
+                None => return ending_of_result(&result),
             }
         }
     }
 }
 
 /// Returns the answers to all requested inputs.
-fn answers(plan: Plan, asked: &Value) -> Value {
-    let keys = asked["inputRequests"].as_object().into_iter().flatten().map(|(key, _)| key);
+fn answers(plan: Plan, response: &Value) -> Value {
+    let keys = response["inputRequests"].as_object().into_iter().flatten().map(|(key, _)| key);
     keys.map(|key| (key.clone(), plan.answer())).collect::<serde_json::Map<_, _>>().into()
 }
 
@@ -308,7 +325,7 @@ fn handle(result: &Value) -> Option<String> {
 }
 
 /// Returns a name for a failure that the client retries, or `None` for others.
-fn passing(fault: &Fault) -> Option<&'static str> {
+fn retry_reason(fault: &Fault) -> Option<&'static str> {
     match fault {
         Fault::Lost(_) => Some("connections lost"),
         Fault::Status(StatusCode::SERVICE_UNAVAILABLE, _) => Some("requests refused for a time (503)"),
@@ -325,27 +342,27 @@ fn passing(fault: &Fault) -> Option<&'static str> {
     }
 }
 
-fn of_result(result: &Value) -> Ending {
+fn ending_of_result(result: &Value) -> Ending {
     let text = text(result);
     match result["isError"] == true {
         false => Ending::Succeeded(text),
         true if text.starts_with("call-") => Ending::Failed(text),
-        true => of_words(&text),
+        true => ending_of_message(&text),
     }
 }
 
-fn of_fault(fault: Fault) -> Ending {
+fn ending_of_fault(fault: Fault) -> Ending {
     match fault {
-        Fault::Refused { message, .. } => of_words(&message),
+        Fault::Refused { message, .. } => ending_of_message(&message),
         fault => Ending::Other(format!("{fault:?}")),
     }
 }
 
-fn of_words(words: &str) -> Ending {
-    match words {
-        _ if words.contains("uncertain") => Ending::Uncertain,
-        _ if words.contains("times in a row while it looked at this job") => Ending::GivenUp,
-        _ if words.starts_with("Cancelled") => Ending::Cancelled,
-        _ => Ending::Other(words.to_owned()),
+fn ending_of_message(message: &str) -> Ending {
+    match message {
+        _ if message.contains("uncertain") => Ending::Uncertain,
+        _ if message.contains("times in a row while it looked at this job") => Ending::GivenUp,
+        _ if message.starts_with("Cancelled") => Ending::Cancelled,
+        _ => Ending::Other(message.to_owned()),
     }
 }

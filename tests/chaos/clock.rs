@@ -14,7 +14,7 @@ pub(super) struct Clock {
     /// Readable for every user, because the database runs as a different user than the test.
     folder: tempfile::TempDir,
     /// Offset from the machine's clock, in seconds.
-    ahead: parking_lot::Mutex<i64>,
+    offset_seconds: parking_lot::Mutex<i64>,
 }
 
 impl Clock {
@@ -22,39 +22,39 @@ impl Clock {
     pub(super) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("taskbridge-chaos-clock-").tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let clock = Self { folder, ahead: parking_lot::Mutex::new(0) };
+        let clock = Self { folder, offset_seconds: parking_lot::Mutex::new(0) };
         clock.set(0);
         clock
     }
 
     /// Sets the offset from the machine's clock. All processes see it at once.
-    pub(super) fn set(&self, ahead: i64) {
-        *self.ahead.lock() = ahead;
+    pub(super) fn set(&self, offset: i64) {
+        *self.offset_seconds.lock() = offset;
         let (file, new) = (self.folder.path().join("clock"), self.folder.path().join("new"));
-        fs::write(&new, format!("{ahead:+}")).unwrap();
+        fs::write(&new, format!("{offset:+}")).unwrap();
         fs::set_permissions(&new, fs::Permissions::from_mode(0o644)).unwrap();
         fs::rename(new, file).unwrap();
     }
 
     /// Steps the clock by this number of seconds.
     pub(super) fn step(&self, seconds: i64) {
-        let ahead = *self.ahead.lock() + seconds;
-        self.set(ahead);
+        let offset = *self.offset_seconds.lock() + seconds;
+        self.set(offset);
     }
 
-    pub(super) fn ahead(&self) -> i64 {
-        *self.ahead.lock()
+    pub(super) fn offset(&self) -> i64 {
+        *self.offset_seconds.lock()
     }
 
     /// Returns the environment of processes that use this clock and see a step at once. It must be set after
     /// a process has switched to its user, because the library creates a semaphore when it is loaded.
-    pub(super) fn of_many(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn environment_for_many(&self) -> Vec<(&'static str, String)> {
         // Reads the file at every request for the time.
         self.environment("FAKETIME_NO_CACHE")
     }
 
     /// Returns the environment of one process that uses this clock and sees a step within a second.
-    pub(super) fn of_one(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn environment_for_one(&self) -> Vec<(&'static str, String)> {
         self.environment("FAKETIME_CACHE_DURATION")
     }
 
@@ -71,7 +71,7 @@ impl Clock {
 }
 
 fn library() -> PathBuf {
-    let machines = fs::read_dir(LIBRARIES).unwrap().flatten();
-    let mut files = machines.map(|machine| machine.path().join(FAKETIME));
+    let arch_dirs = fs::read_dir(LIBRARIES).unwrap().flatten();
+    let mut files = arch_dirs.map(|arch_dir| arch_dir.path().join(FAKETIME));
     files.find(|file| file.exists()).expect("libfaketime is there: apt-get install libfaketime")
 }

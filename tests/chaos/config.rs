@@ -27,7 +27,7 @@ max_ttl = "90d"
 keep_result = "90d"
 "#;
 
-const ASKS: &str = r#"question = { message = "Who?", schema = { type = "object", required = ["name"], properties = { name = { type = "string" } } } }"#;
+const QUESTION_TARGET: &str = r#"question = { message = "Who?", schema = { type = "object", required = ["name"], properties = { name = { type = "string" } } } }"#;
 
 /// Returns a replica's config with these backends at these addresses.
 pub(super) fn config(url: &str, schema: &str, backends: &[(EngineName, SocketAddr)]) -> String {
@@ -58,7 +58,7 @@ slowest_look = "1s"
 
 /// Returns the tools of an engine: the end of the tool's name, and its target.
 fn tools(engine: EngineName) -> Vec<(&'static str, &'static str)> {
-    let mut tools = vec![("succeeds", ""), ("fails", r#"outcome = "fail""#), ("asks", ASKS)];
+    let mut tools = vec![("succeeds", ""), ("fails", r#"outcome = "fail""#), ("asks", QUESTION_TARGET)];
     if engine == EngineName::Crashing {
         tools.push(("panics", "panic_on_poll = true"));
     }

@@ -11,7 +11,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 const SIZE: &str = "size=768m";
 
 /// Mounts the file system at $1, reports whether that worked, and unmounts it at the end of its input.
-const KEEPER: &str = r#"
+const MOUNT_SCRIPT: &str = r#"
 mount -t tmpfs -o "$2" taskbridge-chaos "$1" && echo mounted || echo not
 cat >/dev/null
 umount -l "$1" && rmdir "$1"
@@ -20,7 +20,7 @@ umount -l "$1" && rmdir "$1"
 pub(super) struct Disk {
     folder: tempfile::TempDir,
     /// The process that keeps the disk mounted.
-    keeper: Option<Child>,
+    mount_process: Option<Child>,
 }
 
 impl Disk {
@@ -28,19 +28,19 @@ impl Disk {
         use std::io::{BufRead as _, BufReader};
         let folder = tempfile::Builder::new().prefix("taskbridge-chaos-disk-").tempdir().unwrap();
         let mut command = Command::new("sh");
-        command.args(["-c", KEEPER, "keeper"]).arg(folder.path()).arg(SIZE);
+        command.args(["-c", MOUNT_SCRIPT, "keeper"]).arg(folder.path()).arg(SIZE);
         // Shields the process from signals that are sent to the tests' process group.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut keeper =
+        let mut mount_process =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        if said.trim() == "mounted" {
-            return Self { folder, keeper: Some(keeper) };
+        let mut reply = String::new();
+        BufReader::new(mount_process.stdout.take().unwrap()).read_line(&mut reply).unwrap();
+        if reply.trim() == "mounted" {
+            return Self { folder, mount_process: Some(mount_process) };
         }
-        drop(keeper.stdin.take());
-        keeper.wait().unwrap();
-        Self { folder, keeper: None }
+        drop(mount_process.stdin.take());
+        mount_process.wait().unwrap();
+        Self { folder, mount_process: None }
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -49,7 +49,7 @@ impl Disk {
 
     /// Fills the disk.
     pub(super) fn fill(&self) {
-        if self.keeper.is_none() {
+        if self.mount_process.is_none() {
             self.limit_files("0:");
             return;
         }
@@ -65,7 +65,7 @@ impl Disk {
 
     /// Frees the disk.
     pub(super) fn free(&self) {
-        match &self.keeper {
+        match &self.mount_process {
             None => self.limit_files("unlimited:"),
             Some(_) => fs::remove_file(self.folder().join("filling")).unwrap(),
         }
@@ -73,10 +73,12 @@ impl Disk {
 
     /// Sets the file size limit of the database's processes.
     fn limit_files(&self, limit: &str) {
-        let first = fs::read_to_string(self.folder().join("data/postmaster.pid")).unwrap_or_default();
-        let Some(first) = first.lines().next().map(str::to_owned) else { return };
-        let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap_or_default();
-        for pid in children.split_whitespace().chain([first.as_str()]) {
+        let postmaster_pid =
+            fs::read_to_string(self.folder().join("data/postmaster.pid")).unwrap_or_default();
+        let Some(postmaster_pid) = postmaster_pid.lines().next().map(str::to_owned) else { return };
+        let children = fs::read_to_string(format!("/proc/{postmaster_pid}/task/{postmaster_pid}/children"))
+            .unwrap_or_default();
+        for pid in children.split_whitespace().chain([postmaster_pid.as_str()]) {
             // A process that has just ended needs no limit.
             let _ = Command::new("prlimit").args(["--pid", pid, &format!("--fsize={limit}")]).status();
         }
@@ -85,9 +87,9 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        if let Some(mut keeper) = self.keeper.take() {
-            drop(keeper.stdin.take());
-            let _ = keeper.wait();
+        if let Some(mut mount_process) = self.mount_process.take() {
+            drop(mount_process.stdin.take());
+            let _ = mount_process.wait();
         }
     }
 }

@@ -15,7 +15,7 @@ use super::plan::EngineName;
 use super::roll;
 use super::world::{LEASE, REPLICAS, Replica, World};
 use crate::support::postgres::{Postgres, Stop};
-use crate::support::{Proxy, Random, Way};
+use crate::support::{Proxy, ProxyMode, Random};
 
 /// The length of a run, and the number of faults of each kind.
 #[derive(Clone, Copy, Debug)]
@@ -53,66 +53,66 @@ enum Breakage {
 }
 
 /// Injects all faults in turn while calls are made.
-pub(super) async fn strike_all(world: Arc<World>, load: &Load, sizes: Sizes, mut random: Random) {
+pub(super) async fn inject_all(world: Arc<World>, load: &Load, sizes: Sizes, mut random: Random) {
     let script = script(sizes, &mut random);
     load.allow(sizes.quiet);
-    load.until_over(sizes.quiet).await;
-    let before = 2 * sizes.quiet;
+    load.wait_until_ended(sizes.quiet).await;
+    let calls_before = 2 * sizes.quiet;
     if sizes.quiet > 0 {
-        break_engines(&world, load, before).await;
+        break_engines(&world, load, calls_before).await;
     }
     load.set_phase(Phase::AllFaults);
-    let share = load.calls.saturating_sub(before) / (script.len() + 1);
-    let (two, engine) = (Arc::new(Semaphore::new(2)), Arc::new(Semaphore::new(1)));
-    let mut strikes = JoinSet::new();
-    load.allow(before + 2 * share);
+    let calls_per_fault = load.calls.saturating_sub(calls_before) / (script.len() + 1);
+    let (all_permits, engine_permits) = (Arc::new(Semaphore::new(2)), Arc::new(Semaphore::new(1)));
+    let mut running_faults = JoinSet::new();
+    load.allow(calls_before + 2 * calls_per_fault);
     for (at, breakage) in script.into_iter().enumerate() {
-        load.until(before + (at + 1) * share).await;
-        let is_of_engine = matches!(breakage, Breakage::Hang | Breakage::Panic);
-        let places = if is_of_engine { &engine } else { &two };
-        let place = Arc::clone(places).acquire_owned().await.unwrap();
-        load.allow(before + (at + 3) * share);
+        load.wait_until_started(calls_before + (at + 1) * calls_per_fault).await;
+        let is_engine_fault = matches!(breakage, Breakage::Hang | Breakage::Panic);
+        let permits = if is_engine_fault { &engine_permits } else { &all_permits };
+        let permit = Arc::clone(permits).acquire_owned().await.unwrap();
+        load.allow(calls_before + (at + 3) * calls_per_fault);
         let (world, random) = (Arc::clone(&world), Random::new(random.next()));
-        strikes.spawn(async move {
-            strike(&world, breakage, random).await;
-            drop(place);
+        running_faults.spawn(async move {
+            inject(&world, breakage, random).await;
+            drop(permit);
         });
     }
-    while let Some(ended) = strikes.join_next().await {
-        ended.unwrap();
+    while let Some(result) = running_faults.join_next().await {
+        result.unwrap();
     }
     if sizes.rolls > 0 {
         roll::add(&world, &mut random).await;
     }
     load.allow(load.calls);
-    load.until_all_over().await;
+    load.wait_until_all_ended().await;
 }
 
 /// Hangs one engine and makes the adapter of another panic, until this number of calls have ended at the
 /// healthy engines.
 async fn break_engines(world: &World, load: &Load, calls: usize) {
     load.set_phase(Phase::EngineFaults);
-    let hanging = world.engine(EngineName::Hanging);
-    hanging.process.signal(Signal::STOP);
+    let hanging_engine = world.engine(EngineName::Hanging);
+    hanging_engine.process.signal(Signal::STOP);
     load.allow(calls);
-    let calls_are_over = async {
-        load.until_over(calls).await;
+    let wait_for_calls = async {
+        load.wait_until_ended(calls).await;
         // Longer than all leases, no matter how few calls there are.
         tokio::time::sleep(LEASE).await;
     };
-    let panicking = async {
+    let repeat_panics = async {
         loop {
             inject_panics(world, 2).await;
             tokio::time::sleep(LEASE).await;
         }
     };
     tokio::select! {
-        () = calls_are_over => {}
-        () = panicking => {}
+        () = wait_for_calls => {}
+        () = repeat_panics => {}
     }
-    let waiting = world.open_tasks(EngineName::Hanging).await;
-    world.add("tasks at the engine that hung, before all else broke", waiting.try_into().unwrap());
-    hanging.process.signal(Signal::CONT);
+    let open_tasks = world.open_tasks(EngineName::Hanging).await;
+    world.add("tasks at the engine that hung, before all else broke", open_tasks.try_into().unwrap());
+    hanging_engine.process.signal(Signal::CONT);
 }
 
 fn script(sizes: Sizes, random: &mut Random) -> Vec<Breakage> {
@@ -138,7 +138,7 @@ fn script(sizes: Sizes, random: &mut Random) -> Vec<Breakage> {
     script
 }
 
-async fn strike(world: &World, breakage: Breakage, mut random: Random) {
+async fn inject(world: &World, breakage: Breakage, mut random: Random) {
     let replica = &world.replicas[random.below(REPLICAS as u64) as usize];
     match breakage {
         Breakage::Kill => kill(world, replica, &mut random).await,
@@ -175,8 +175,8 @@ async fn freeze(world: &World, replica: &Replica, random: &mut Random) {
 
 async fn restart(world: &World, random: &mut Random) {
     let mut database = world.database.lock().await;
-    let how = if random.below(2) == 0 { Stop::Fast } else { Stop::Immediate };
-    tokio::task::block_in_place(|| database.stop_by(how));
+    let mode = if random.below(2) == 0 { Stop::Fast } else { Stop::Immediate };
+    tokio::task::block_in_place(|| database.stop_with(mode));
     tokio::time::sleep(random.millis(3_000)).await;
     tokio::task::block_in_place(|| database.run());
     world.count("restarts of the database");
@@ -184,33 +184,33 @@ async fn restart(world: &World, random: &mut Random) {
 
 /// Cuts the connection of one or all replicas to the database, which becomes silent or refuses connections.
 async fn cut(world: &World, replica: &Replica, random: &mut Random) {
-    let ways: Vec<&Proxy> = match random.below(2) {
-        0 => vec![&replica.database],
-        _ => world.replicas.iter().map(|replica| &replica.database).collect(),
+    let proxies: Vec<&Proxy> = match random.below(2) {
+        0 => vec![&replica.database_proxy],
+        _ => world.replicas.iter().map(|replica| &replica.database_proxy).collect(),
     };
-    let shut = random.below(2) == 0;
-    for way in &ways {
-        way.set(if shut { Way::Shut } else { Way::Silent });
-        if shut {
-            way.reset();
+    let refuse_connections = random.below(2) == 0;
+    for proxy in &proxies {
+        proxy.set(if refuse_connections { ProxyMode::Shut } else { ProxyMode::Silent });
+        if refuse_connections {
+            proxy.reset();
         }
     }
     tokio::time::sleep(Duration::from_secs(1) + random.millis(5_000)).await;
-    for way in ways {
-        way.set(Way::Open);
+    for proxy in proxies {
+        proxy.set(ProxyMode::Open);
     }
     world.count("times that the way to the database was cut");
 }
 
 /// Resets all open connections of one proxy.
 fn reset(world: &World, replica: &Replica, random: &mut Random) {
-    let way = match random.below(4) {
-        0 => &replica.door,
-        1 => &replica.database,
-        2 => &world.engine(EngineName::Keyed).way,
-        _ => &world.engine(EngineName::Unkeyed).way,
+    let proxy = match random.below(4) {
+        0 => &replica.client_proxy,
+        1 => &replica.database_proxy,
+        2 => &world.engine(EngineName::Keyed).proxy,
+        _ => &world.engine(EngineName::Unkeyed).proxy,
     };
-    way.reset();
+    proxy.reset();
     world.count("ways whose connections were all reset");
 }
 
@@ -227,7 +227,7 @@ async fn fill(world: &World, random: &mut Random) {
 /// Restarts the database if it has stopped, as its operator would.
 fn recover(database: &mut Postgres) {
     tokio::task::block_in_place(|| {
-        if !database.is_there() {
+        if !database.is_running() {
             database.stop();
             database.run();
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::callers::Done;
+use super::callers::FinishedCall;
 use super::load::Phase;
 use super::plan::Ending;
 use super::world::World;
@@ -12,43 +12,43 @@ use super::world::World;
 /// Prints the number of calls per ending, the number of jobs, and what clients saw.
 pub(super) fn print<'a>(
     world: &World,
-    done: &'a [Done],
+    finished: &'a [FinishedCall],
     tasks: usize,
-    of: impl Fn(&'a Done) -> &'a [Option<Ending>],
+    jobs_of: impl Fn(&'a FinishedCall) -> &'a [Option<Ending>],
 ) {
     let mut figures = BTreeMap::new();
-    let mut add = |what: String, number: usize| *figures.entry(what).or_insert(0) += number;
-    for call in done {
+    let mut add = |label: String, number: usize| *figures.entry(label).or_insert(0) += number;
+    for call in finished {
         let engine = call.plan.engine.as_str();
         add(format!("{engine}: calls accepted"), 1);
-        add(format!("{engine}: jobs started"), of(call).len());
-        add(format!("{engine}: calls with more than one job"), usize::from(of(call).len() > 1));
-        let ended = match &call.ending {
+        add(format!("{engine}: jobs started"), jobs_of(call).len());
+        add(format!("{engine}: calls with more than one job"), usize::from(jobs_of(call).len() > 1));
+        let outcome = match &call.ending {
             Ending::Succeeded(_) => "succeeded",
             Ending::Failed(_) => "failed",
-            Ending::Cancelled if of(call).is_empty() => "cancelled before the job was started",
+            Ending::Cancelled if jobs_of(call).is_empty() => "cancelled before the job was started",
             Ending::Cancelled => "cancelled",
-            Ending::Uncertain if of(call).is_empty() => "uncertain, and there was no job",
+            Ending::Uncertain if jobs_of(call).is_empty() => "uncertain, and there was no job",
             Ending::Uncertain => "uncertain, and there was a job",
             Ending::GivenUp => "given up after repeated panics of the adapter",
             Ending::Other(_) => "ended otherwise",
         };
-        add(format!("{engine}: {ended}"), 1);
+        add(format!("{engine}: {outcome}"), 1);
     }
     println!("chaos: {:6} tasks in the database", tasks);
-    for (what, number) in figures {
-        println!("chaos: {number:6} {what}");
+    for (label, number) in figures {
+        println!("chaos: {number:6} {label}");
     }
-    for (what, number) in world.counted() {
-        println!("chaos: {number:6} {what}");
+    for (label, number) in world.event_counts() {
+        println!("chaos: {number:6} {label}");
     }
-    print_overheads(done);
+    print_overheads(finished);
 }
 
 /// Prints for each phase the duration of calls to healthy engines beyond their jobs'.
-fn print_overheads(done: &[Done]) {
+fn print_overheads(finished: &[FinishedCall]) {
     let mut phases: BTreeMap<Phase, Vec<Duration>> = BTreeMap::new();
-    for call in done {
+    for call in finished {
         let has_result = matches!(call.ending, Ending::Succeeded(_) | Ending::Failed(_));
         if let Some(phase) = call.phase.filter(|_| call.plan.is_measured() && has_result) {
             phases.entry(phase).or_default().push(call.overhead);
@@ -57,18 +57,20 @@ fn print_overheads(done: &[Done]) {
     println!("chaos: from a call to its end, less the length of its job, healthy engines:");
     for (phase, mut overheads) in phases {
         overheads.sort_unstable();
-        let [half, most, all] = [50, 99, 100].map(|part| percentile(&overheads, part).as_secs_f64());
-        let what = match phase {
+        let [p50, p99, longest] = [50, 99, 100].map(|percent| percentile(&overheads, percent).as_secs_f64());
+        let label = match phase {
             Phase::Quiet => "nothing breaks",
             Phase::EngineFaults => "beside an engine that hangs and an adapter that panics",
             Phase::AllFaults => "beside everything",
         };
         let calls = overheads.len();
-        println!("chaos: {calls:6} calls, p50 {half:6.3} s, p99 {most:6.3} s, longest {all:6.3} s: {what}");
+        println!(
+            "chaos: {calls:6} calls, p50 {p50:6.3} s, p99 {p99:6.3} s, longest {longest:6.3} s: {label}"
+        );
     }
 }
 
 /// Returns a percentile of sorted times, of which there must be at least one.
-fn percentile(sorted: &[Duration], part: usize) -> Duration {
-    sorted[(sorted.len() * part).div_ceil(100).max(1) - 1]
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1]
 }

@@ -10,16 +10,16 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::callers::REST;
+use super::callers::SETTLE_TIMEOUT;
 use super::faults::Sizes;
 use super::plan::{EngineName, Plan};
 
 /// A faulty engine's lane has one caller per this number of callers, and at least three.
-const SHARE: usize = 8;
+const FAULTY_LANE_DIVISOR: usize = 8;
 
 /// The first fraction (one in this number) of the quiet phase's calls is not measured, because caches are
 /// cold.
-const COLD: usize = 2;
+const WARMUP_DIVISOR: usize = 2;
 
 /// The faults while a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,15 +39,15 @@ pub(super) struct Load {
     pub(super) callers: usize,
     pub(super) seed: u64,
     /// Calls below this number are not measured.
-    cold: usize,
+    warmup_calls: usize,
     /// The first lane is that of the healthy engines, which measures progress.
     lanes: [Lane; 4],
-    begun: watch::Sender<usize>,
-    over: watch::Sender<usize>,
-    allowed: watch::Sender<usize>,
+    started_calls: watch::Sender<usize>,
+    ended_calls: watch::Sender<usize>,
+    allowed_calls: watch::Sender<usize>,
     phase: watch::Sender<Phase>,
     /// The calls that have started and not ended.
-    open: Mutex<BTreeMap<usize, Plan>>,
+    open_calls: Mutex<BTreeMap<usize, Plan>>,
 }
 
 /// The calls to some engines.
@@ -67,25 +67,25 @@ impl Load {
                 (0..calls).filter(|number| engines.contains(&Plan::of(seed, *number).engine)).collect();
             Lane { is_healthy: engines[0].is_healthy(), callers, numbers, next: AtomicUsize::new(0) }
         };
-        let few = (callers / SHARE).max(3);
+        let faulty_callers = (callers / FAULTY_LANE_DIVISOR).max(3);
         let lanes = [
             lane(&[EngineName::Keyed, EngineName::Unkeyed], callers),
-            lane(&[EngineName::Hanging], few),
-            lane(&[EngineName::Crashing], few),
-            lane(&[EngineName::Added], few),
+            lane(&[EngineName::Hanging], faulty_callers),
+            lane(&[EngineName::Crashing], faulty_callers),
+            lane(&[EngineName::Added], faulty_callers),
         ];
-        let [begun, over, allowed] = std::array::from_fn(|_| watch::Sender::new(0));
+        let [started_calls, ended_calls, allowed_calls] = std::array::from_fn(|_| watch::Sender::new(0));
         Self {
             calls,
             callers,
             seed,
-            cold: quiet / COLD,
+            warmup_calls: quiet / WARMUP_DIVISOR,
             lanes,
-            begun,
-            over,
-            allowed,
+            started_calls,
+            ended_calls,
+            allowed_calls,
             phase: watch::Sender::new(Phase::Quiet),
-            open: Mutex::default(),
+            open_calls: Mutex::default(),
         }
     }
 
@@ -96,20 +96,20 @@ impl Load {
 
     /// Raises the number of calls that may be made in total.
     pub(super) fn allow(&self, calls: usize) {
-        self.allowed.send_modify(|allowed| *allowed = calls.min(self.calls).max(*allowed));
+        self.allowed_calls.send_modify(|limit| *limit = calls.min(self.calls).max(*limit));
     }
 
     /// Waits until those of the first `calls` calls that go to healthy engines have started.
-    pub(super) async fn until(&self, calls: usize) {
+    pub(super) async fn wait_until_started(&self, calls: usize) {
         let healthy = self.healthy(calls);
-        let reached = self.begun.subscribe().wait_for(|begun| *begun >= healthy).await.is_ok();
+        let reached = self.started_calls.subscribe().wait_for(|count| *count >= healthy).await.is_ok();
         assert!(reached);
     }
 
     /// Waits until those of the first `calls` calls that go to healthy engines have ended.
-    pub(super) async fn until_over(&self, calls: usize) {
+    pub(super) async fn wait_until_ended(&self, calls: usize) {
         let healthy = self.healthy(calls);
-        let reached = self.over.subscribe().wait_for(|over| *over >= healthy).await.is_ok();
+        let reached = self.ended_calls.subscribe().wait_for(|count| *count >= healthy).await.is_ok();
         assert!(reached);
     }
 
@@ -121,13 +121,13 @@ impl Load {
     /// Returns the next call of a lane once it may be made.
     pub(super) async fn next(&self, lane: &Lane) -> Option<Plan> {
         let number = *lane.numbers.get(lane.next.fetch_add(1, Ordering::Relaxed))?;
-        let allowed = self.allowed.subscribe().wait_for(|allowed| *allowed > number).await.is_ok();
-        assert!(allowed);
+        let reached = self.allowed_calls.subscribe().wait_for(|limit| *limit > number).await.is_ok();
+        assert!(reached);
         if lane.is_healthy {
-            self.begun.send_modify(|begun| *begun += 1);
+            self.started_calls.send_modify(|count| *count += 1);
         }
         let plan = Plan::of(self.seed, number);
-        self.open.lock().insert(number, plan);
+        self.open_calls.lock().insert(number, plan);
         Some(plan)
     }
 
@@ -135,34 +135,34 @@ impl Load {
     ///
     /// # Panics
     /// If none ends for a long time.
-    pub(super) async fn until_all_over(&self) {
-        let mut left = (usize::MAX, Instant::now());
+    pub(super) async fn wait_until_all_ended(&self) {
+        let mut last_progress = (usize::MAX, Instant::now());
         loop {
-            let to_make: usize = self.lanes.iter().map(Lane::left).sum();
-            let open = self.open.lock().len();
-            if to_make + open == 0 {
+            let to_make: usize = self.lanes.iter().map(Lane::remaining).sum();
+            let open_count = self.open_calls.lock().len();
+            if to_make + open_count == 0 {
                 return;
             }
-            if to_make + open != left.0 {
-                left = (to_make + open, Instant::now());
+            if to_make + open_count != last_progress.0 {
+                last_progress = (to_make + open_count, Instant::now());
             }
-            let stuck = left.1.elapsed() > REST;
-            assert!(!stuck, "no call ends any more, such as {:?}", self.open.lock().values().next());
+            let stuck = last_progress.1.elapsed() > SETTLE_TIMEOUT;
+            assert!(!stuck, "no call ends any more, such as {:?}", self.open_calls.lock().values().next());
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     }
 
     /// Records that a call of a lane has ended.
-    pub(super) fn ended(&self, lane: &Lane, plan: Plan) {
-        self.open.lock().remove(&plan.number);
+    pub(super) fn record_end(&self, lane: &Lane, plan: Plan) {
+        self.open_calls.lock().remove(&plan.number);
         if lane.is_healthy {
-            self.over.send_modify(|over| *over += 1);
+            self.ended_calls.send_modify(|count| *count += 1);
         }
     }
 
     /// Returns the phase if a call of this phase is measured.
-    pub(super) fn phase(&self, plan: &Plan) -> Option<Phase> {
-        (plan.number >= self.cold).then(|| *self.phase.borrow())
+    pub(super) fn measured_phase(&self, plan: &Plan) -> Option<Phase> {
+        (plan.number >= self.warmup_calls).then(|| *self.phase.borrow())
     }
 
     pub(super) fn set_phase(&self, phase: Phase) {
@@ -172,7 +172,7 @@ impl Load {
 
 impl Lane {
     /// Returns the number of calls that have not started.
-    fn left(&self) -> usize {
+    fn remaining(&self) -> usize {
         self.numbers.len().saturating_sub(self.next.load(Ordering::Relaxed))
     }
 }

@@ -55,14 +55,14 @@ async fn every_call_has_one_outcome() {
     };
     let seed: u64 = knob("TASKBRIDGE_CHAOS_SEED", 1);
     println!("chaos: {sizes:?}, replay with TASKBRIDGE_CHAOS_SEED={seed}");
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mut random = Random::new(seed);
     let world = Arc::new(World::begin(&mut random, sizes.rolls == 0).await);
     let load = load::Load::new(&sizes, seed);
-    let strikes = faults::strike_all(Arc::clone(&world), &load, sizes, random.clone());
-    let (done, ()) = tokio::join!(callers::call_all(&world, &load), strikes);
-    println!("chaos: the last answer came after {:.1} s", began.elapsed().as_secs_f64());
+    let injection = faults::inject_all(Arc::clone(&world), &load, sizes, random.clone());
+    let (finished, ()) = tokio::join!(callers::call_all(&world, &load), injection);
+    println!("chaos: the last answer came after {:.1} s", started_at.elapsed().as_secs_f64());
     let world = Arc::into_inner(world).expect("nobody strikes or calls any more");
-    verdict::hold(world, sizes, &load, done).await;
-    println!("chaos: over after {:.1} s", began.elapsed().as_secs_f64());
+    verdict::check_all(world, sizes, &load, finished).await;
+    println!("chaos: over after {:.1} s", started_at.elapsed().as_secs_f64());
 }

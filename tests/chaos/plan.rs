@@ -48,7 +48,7 @@ impl EngineName {
 
 /// The kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Speaker {
+pub(super) enum ClientKind {
     /// 2025-11-25, with tasks.
     Old,
     /// 2025-11-25, with calls that wait.
@@ -61,7 +61,7 @@ pub(super) enum Speaker {
 
 /// What the client does with its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum ClientAction {
     /// Waits for the result in one request, where its revision can.
     Wait,
     /// Polls.
@@ -86,8 +86,8 @@ pub(super) enum Work {
 pub(super) struct Plan {
     pub(super) number: usize,
     pub(super) engine: EngineName,
-    pub(super) speaker: Speaker,
-    pub(super) manner: Manner,
+    pub(super) client_kind: ClientKind,
+    pub(super) client_action: ClientAction,
     pub(super) work: Work,
     delay_ms: u64,
     /// Delay before the cancel, in milliseconds.
@@ -111,16 +111,17 @@ pub(super) enum Ending {
 impl Plan {
     pub(super) fn of(seed: u64, number: usize) -> Self {
         let mut random = Random::new(seed ^ (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let speaker = [Speaker::Old, Speaker::New, Speaker::OldPlain, Speaker::NewPlain][number % 4];
-        let with_tasks = matches!(speaker, Speaker::Old | Speaker::New);
-        let manner = match random.below(10) {
-            0 | 1 if with_tasks => Manner::Cancel,
-            2..=5 => Manner::Poll,
-            _ => Manner::Wait,
+        let client_kind =
+            [ClientKind::Old, ClientKind::New, ClientKind::OldPlain, ClientKind::NewPlain][number % 4];
+        let with_tasks = matches!(client_kind, ClientKind::Old | ClientKind::New);
+        let client_action = match random.below(10) {
+            0 | 1 if with_tasks => ClientAction::Cancel,
+            2..=5 => ClientAction::Poll,
+            _ => ClientAction::Wait,
         };
         let work = match random.below(8) {
             0 => Work::Fails,
-            1 | 2 if manner != Manner::Cancel => Work::Asks,
+            1 | 2 if client_action != ClientAction::Cancel => Work::Asks,
             _ => Work::Succeeds,
         };
         let healthy = if random.below(2) == 0 { EngineName::Keyed } else { EngineName::Unkeyed };
@@ -135,17 +136,17 @@ impl Plan {
             (EngineName::Crashing, Work::Fails) => Work::Panics,
             _ => work,
         };
-        Self { number, engine, speaker, manner, work, delay_ms, cancel_after }
+        Self { number, engine, client_kind, client_action, work, delay_ms, cancel_after }
     }
 
     /// Returns a call whose job runs until it is cancelled. While it runs, the server soon gives up on a job
     /// whose polls make the adapter panic.
-    pub(super) fn companion(number: usize) -> Self {
+    pub(super) fn background(number: usize) -> Self {
         Self {
             number,
             engine: EngineName::Crashing,
-            speaker: Speaker::Old,
-            manner: Manner::Cancel,
+            client_kind: ClientKind::Old,
+            client_action: ClientAction::Cancel,
             work: Work::Succeeds,
             delay_ms: 10 * 3_600_000,
             cancel_after: 0,
@@ -153,14 +154,14 @@ impl Plan {
     }
 
     /// Returns the duration of the job.
-    pub(super) fn length(&self) -> Duration {
+    pub(super) fn job_duration(&self) -> Duration {
         Duration::from_millis(self.delay_ms)
     }
 
     /// Reports whether the call's duration measures the service of healthy engines: it waits only for the
     /// engine.
     pub(super) fn is_measured(&self) -> bool {
-        self.engine.is_healthy() && self.manner != Manner::Cancel && self.work != Work::Asks
+        self.engine.is_healthy() && self.client_action != ClientAction::Cancel && self.work != Work::Asks
     }
 
     /// Returns the text that identifies this call: its idempotency key and the output of its job.
@@ -189,17 +190,17 @@ impl Plan {
     }
 
     /// Returns the same call by a client that waits for its end.
-    pub(super) fn waiting(self) -> Self {
-        Self { manner: Manner::Wait, ..self }
+    pub(super) fn with_wait(self) -> Self {
+        Self { client_action: ClientAction::Wait, ..self }
     }
 
     /// Reports whether the client cancels the call.
     pub(super) fn is_cancelled(&self) -> bool {
-        self.manner == Manner::Cancel
+        self.client_action == ClientAction::Cancel
     }
 
     /// Returns how the job ends if it is not stopped.
-    pub(super) fn expected(&self) -> Ending {
+    pub(super) fn expected_ending(&self) -> Ending {
         let name = self.name();
         match self.work {
             Work::Succeeds | Work::Panics => Ending::Succeeded(name),

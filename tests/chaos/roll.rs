@@ -11,11 +11,11 @@ use super::world::{Replica, World};
 use crate::support::Random;
 
 /// Time limit for a replica to apply a config.
-const APPLIED_WITHIN: Duration = Duration::from_secs(30);
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Adds the backend to all replicas, and removes it from all after a while.
 pub(super) async fn roll(world: &World, random: &mut Random) {
-    let _changing = world.config.lock().await;
+    let _config_guard = world.config.lock().await;
     add(world, random).await;
     tokio::time::sleep(Duration::from_secs(1) + random.millis(1_000)).await;
     for replica in &world.replicas {
@@ -24,8 +24,8 @@ pub(super) async fn roll(world: &World, random: &mut Random) {
         replica.configure(world, false);
         replica.restart(&mut server, world).await;
     }
-    let waiting = world.open_tasks(EngineName::Added).await;
-    world.add("tasks whose backend no replica had", waiting.try_into().unwrap());
+    let open_tasks = world.open_tasks(EngineName::Added).await;
+    world.add("tasks whose backend no replica had", open_tasks.try_into().unwrap());
     tokio::time::sleep(random.millis(2_000)).await;
     world.count("rolling changes of the config");
 }
@@ -46,13 +46,14 @@ pub(super) async fn add(world: &World, random: &mut Random) {
 
 /// Makes a running replica reload its config.
 async fn reload(replica: &Replica, server: &crate::support::Server, world: &World) {
-    let read = || replica.logged(world, "config applied") + replica.logged(world, "config read again");
-    let before = read();
+    let count_reloads =
+        || replica.count_logged(world, "config applied") + replica.count_logged(world, "config read again");
+    let reloads_before = count_reloads();
     replica.configure(world, true);
     server.signal(Signal::HUP);
-    let until = Instant::now() + APPLIED_WITHIN;
-    while read() == before {
-        assert!(Instant::now() < until, "a replica does not apply its config");
+    let deadline = Instant::now() + RELOAD_TIMEOUT;
+    while count_reloads() == reloads_before {
+        assert!(Instant::now() < deadline, "a replica does not apply its config");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     world.count("configs applied by a reload");

@@ -14,7 +14,7 @@ use super::config::config;
 use super::disk::Disk;
 use super::plan::EngineName;
 use crate::support::postgres::{Postgres, schema};
-use crate::support::{PROGRAM, Place, Proxy, Random, Server, SimProcess};
+use crate::support::{PROGRAM, Proxy, Random, Server, SimProcess, TestDir};
 
 /// The lease: short, so that replicas take over from each other often.
 pub(super) const LEASE: Duration = Duration::from_secs(2);
@@ -31,9 +31,9 @@ pub(super) struct Replica {
     /// Locked during a fault or a change of this replica.
     pub(super) server: tokio::sync::Mutex<Option<Server>>,
     /// The proxy between its clients and it.
-    pub(super) door: Proxy,
+    pub(super) client_proxy: Proxy,
     /// The proxy between it and the database.
-    pub(super) database: Proxy,
+    pub(super) database_proxy: Proxy,
     /// The clock of its machine, for the one replica whose clock can be set.
     pub(super) clock: Option<Clock>,
 }
@@ -42,7 +42,7 @@ pub(super) struct Replica {
 pub(super) struct Engine {
     pub(super) process: SimProcess,
     /// The proxy between the replicas and it.
-    pub(super) way: Proxy,
+    pub(super) proxy: Proxy,
     /// A direct connection without faults.
     pub(super) client: SimClient,
 }
@@ -60,37 +60,38 @@ pub(super) struct World {
     pub(super) schema: String,
     /// The database's URL with a placeholder for the address of a proxy.
     url: String,
-    turn: AtomicUsize,
-    tally: Mutex<BTreeMap<String, u64>>,
+    next_replica: AtomicUsize,
+    event_counts: Mutex<BTreeMap<String, u64>>,
     /// Dropped last: it checks that none of the other processes is left.
-    pub(super) place: Place,
+    pub(super) workdir: TestDir,
 }
 
 impl World {
     /// Starts everything. `offers_added` selects whether the replicas have the backend that is added and
     /// removed.
     pub(super) async fn begin(random: &mut Random, offers_added: bool) -> Self {
-        let place = Place::new("");
+        let workdir = TestDir::new("");
         let (disk, clock) = (Disk::new(), Clock::new());
         // Limits the WAL, so that the disk is much larger than it and new files are needed often.
         let settings = ["max_wal_size=64MB", "min_wal_size=32MB"];
         let environment =
-            clock.of_many().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+            clock.environment_for_many().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         let start = || Postgres::start_with(disk.folder(), &settings, environment);
         let database = tokio::task::block_in_place(start);
         let mut engines = BTreeMap::new();
         for name in EngineName::ALL {
-            engines.insert(name, Engine::start(&place, name, random.next()).await);
+            engines.insert(name, Engine::start(&workdir, name, random.next()).await);
         }
         let mut replicas = Vec::new();
         for number in 0..REPLICAS {
-            let (door, way) = (Proxy::to(None).await, Proxy::to(database.address().parse().ok()).await);
+            let (client_proxy, database_proxy) =
+                (Proxy::to(None).await, Proxy::to(database.address().parse().ok()).await);
             let server = tokio::sync::Mutex::new(None);
             replicas.push(Replica {
                 number,
                 server,
-                door,
-                database: way,
+                client_proxy,
+                database_proxy,
                 clock: (number == 0).then(Clock::new),
             });
         }
@@ -104,9 +105,9 @@ impl World {
             disk,
             schema: schema(),
             url,
-            turn: AtomicUsize::new(0),
-            tally: Mutex::default(),
-            place,
+            next_replica: AtomicUsize::new(0),
+            event_counts: Mutex::default(),
+            workdir,
         };
         for replica in &world.replicas {
             replica.configure(&world, offers_added);
@@ -136,54 +137,54 @@ impl World {
 
     /// Returns the endpoint of the next replica in turn, like a load balancer without affinity.
     pub(super) fn next(&self) -> String {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        self.replicas[turn % REPLICAS].url()
+        let index = self.next_replica.fetch_add(1, Ordering::Relaxed);
+        self.replicas[index % REPLICAS].url()
     }
 
     /// Counts an event for the table.
-    pub(super) fn count(&self, what: &str) {
-        self.add(what, 1);
+    pub(super) fn count(&self, event: &str) {
+        self.add(event, 1);
     }
 
     /// Adds a number of events.
-    pub(super) fn add(&self, what: &str, number: u64) {
-        *self.tally.lock().entry(what.to_owned()).or_default() += number;
+    pub(super) fn add(&self, event: &str, number: u64) {
+        *self.event_counts.lock().entry(event.to_owned()).or_default() += number;
     }
 
-    pub(super) fn counted(&self) -> BTreeMap<String, u64> {
-        self.tally.lock().clone()
+    pub(super) fn event_counts(&self) -> BTreeMap<String, u64> {
+        self.event_counts.lock().clone()
     }
 
     /// Returns the log of a replica.
     pub(super) fn log(&self, number: usize) -> String {
-        std::fs::read_to_string(self.place.path(&format!("replica-{number}.log"))).unwrap_or_default()
+        std::fs::read_to_string(self.workdir.path(&format!("replica-{number}.log"))).unwrap_or_default()
     }
 }
 
 impl Replica {
     /// Returns the endpoint at the proxy for clients.
     pub(super) fn url(&self) -> String {
-        format!("http://{}/mcp", self.door.address())
+        format!("http://{}/mcp", self.client_proxy.address())
     }
 
     /// Writes the replica's config, with or without the backend that is added and removed.
     pub(super) fn configure(&self, world: &World, offers_added: bool) {
-        let url = world.url.replace("DATABASE", &self.database.address().to_string());
+        let url = world.url.replace("DATABASE", &self.database_proxy.address().to_string());
         let engines = EngineName::ALL.into_iter().filter(|name| offers_added || *name != EngineName::Added);
-        let backends: Vec<_> = engines.map(|name| (name, world.engine(name).way.address())).collect();
+        let backends: Vec<_> = engines.map(|name| (name, world.engine(name).proxy.address())).collect();
         let (file, new) =
-            (self.config(&world.place), world.place.path(&format!("replica-{}.new", self.number)));
+            (self.config(&world.workdir), world.workdir.path(&format!("replica-{}.new", self.number)));
         std::fs::write(&new, config(&url, &world.schema, &backends)).unwrap();
         std::fs::rename(new, file).unwrap();
     }
 
-    fn config(&self, place: &Place) -> std::path::PathBuf {
-        place.path(&format!("replica-{}.toml", self.number))
+    fn config(&self, workdir: &TestDir) -> std::path::PathBuf {
+        workdir.path(&format!("replica-{}.toml", self.number))
     }
 
     /// Stops the replica gracefully, and starts it again.
     pub(super) async fn restart(&self, server: &mut Option<Server>, world: &World) {
-        self.door.aim(None);
+        self.client_proxy.set_target(None);
         if let Some(mut server) = server.take() {
             let code = tokio::task::block_in_place(|| server.stop());
             assert_eq!(code, Some(0), "a replica stops when it is told to");
@@ -192,18 +193,18 @@ impl Replica {
     }
 
     /// Returns how often its log contains this text.
-    pub(super) fn logged(&self, world: &World, words: &str) -> usize {
-        world.log(self.number).matches(words).count()
+    pub(super) fn count_logged(&self, world: &World, text: &str) -> usize {
+        world.log(self.number).matches(text).count()
     }
 
     /// Starts the replica, and retries if it cannot start, as its operator would.
     pub(super) async fn start(&self, server: &mut Option<Server>, world: &World) {
         loop {
-            let mut started = self.launch(&world.place);
-            if tokio::task::block_in_place(|| started.listens()) {
-                let address = started.url().trim_start_matches("http://").trim_end_matches("/mcp").parse();
-                self.door.aim(Some(address.unwrap()));
-                *server = Some(started);
+            let mut new_server = self.launch(&world.workdir);
+            if tokio::task::block_in_place(|| new_server.listens()) {
+                let address = new_server.url().trim_start_matches("http://").trim_end_matches("/mcp").parse();
+                self.client_proxy.set_target(Some(address.unwrap()));
+                *server = Some(new_server);
                 return;
             }
             world.count("starts of a replica while the database was away");
@@ -213,30 +214,30 @@ impl Replica {
 
     /// Kills the replica as `kill -9` does.
     pub(super) fn kill(&self, server: &mut Option<Server>) {
-        self.door.aim(None);
+        self.client_proxy.set_target(None);
         if let Some(mut server) = server.take() {
             tokio::task::block_in_place(|| server.kill());
         }
     }
 
-    fn launch(&self, place: &Place) -> Server {
+    fn launch(&self, workdir: &TestDir) -> Server {
         let mut command = Command::new(PROGRAM);
-        command.arg("serve").arg("--config").arg(self.config(place));
-        place.settle(&mut command);
+        command.arg("serve").arg("--config").arg(self.config(workdir));
+        workdir.prepare(&mut command);
         if let Some(clock) = &self.clock {
-            command.envs(clock.of_one());
+            command.envs(clock.environment_for_one());
         }
-        Server::spawn(command, &place.path(&format!("replica-{}.log", self.number)))
+        Server::spawn(command, &workdir.path(&format!("replica-{}.log", self.number)))
     }
 }
 
 impl Engine {
-    async fn start(place: &Place, name: EngineName, seed: u64) -> Self {
+    async fn start(workdir: &TestDir, name: EngineName, seed: u64) -> Self {
         let (seed, mode) =
             ((seed % 1_000_000).to_string(), if name.has_keys() { "keyed" } else { "unkeyed" });
-        let more = ["--seed", &seed, "--faults", ENGINE_FAULTS];
-        let process = SimProcess::start_as(place, name.as_str(), mode, &more);
+        let options = ["--seed", &seed, "--faults", ENGINE_FAULTS];
+        let process = SimProcess::start_as(workdir, name.as_str(), mode, &options);
         let address = process.address.parse().unwrap();
-        Self { process, way: Proxy::to(Some(address)).await, client: SimClient::new(address) }
+        Self { process, proxy: Proxy::to(Some(address)).await, client: SimClient::new(address) }
     }
 }

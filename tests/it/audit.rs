@@ -15,10 +15,10 @@ use std::sync::LazyLock;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::support::{Ended, PROGRAM, Place, Server};
+use crate::support::{PROGRAM, ProgramOutput, Server, TestDir};
 
 /// Config: two users, and jobs that print, leave an artifact, ask a question, and take time.
-const REST: &str = r#"
+const BASE_CONFIG: &str = r#"
 [server]
 listen = "127.0.0.1:0"
 max_polls_per_second = 100000
@@ -68,22 +68,22 @@ static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
 });
 
 /// Creates a folder for a server that writes an audit log.
-fn place(audit: &str) -> Place {
+fn dir_with_audit(audit: &str) -> TestDir {
     let keys = KEYS.map(|(principal, key)| {
         let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(key));
         format!("{{ principal = \"{principal}\", sha256 = \"{digest}\" }}")
     });
     let auth = format!("[auth]\nmode = \"api_keys\"\nkeys = [{}]\n", keys.join(", "));
-    Place::new(&format!("{auth}{REST}\n[audit]\n{audit}\n"))
+    TestDir::new(&format!("{auth}{BASE_CONFIG}\n[audit]\n{audit}\n"))
 }
 
 /// Creates a folder for a server whose audit log is a file.
-fn to_file(more: &str) -> Place {
-    place(&format!("to = [\"file\"]\npath = \"audit.jsonl\"\n{more}"))
+fn dir_with_audit_file(extra: &str) -> TestDir {
+    dir_with_audit(&format!("to = [\"file\"]\npath = \"audit.jsonl\"\n{extra}"))
 }
 
 /// Parses and validates the lines of a log.
-fn lines_of(text: &str) -> Vec<Value> {
+fn parse_lines(text: &str) -> Vec<Value> {
     text.lines()
         .map(|line| {
             let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -95,37 +95,37 @@ fn lines_of(text: &str) -> Vec<Value> {
         .collect()
 }
 
-fn log(place: &Place) -> Vec<Value> {
-    lines_of(&fs::read_to_string(place.path("audit.jsonl")).unwrap())
+fn read_log(dir: &TestDir) -> Vec<Value> {
+    parse_lines(&fs::read_to_string(dir.path("audit.jsonl")).unwrap())
 }
 
-fn of_event<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
+fn filter_by_event<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["event"] == event).collect()
 }
 
 /// Waits until the log has a line of this event for the task whose id has this prefix.
-async fn until(place: &Place, event: &str, task: &str) {
-    let has = || {
-        let text = fs::read_to_string(place.path("audit.jsonl")).unwrap_or_default();
+async fn wait_for_line(dir: &TestDir, event: &str, task: &str) {
+    let has_line = || {
+        let text = fs::read_to_string(dir.path("audit.jsonl")).unwrap_or_default();
         text.lines().any(|line| line.contains(event) && line.contains(&format!("\"id\":\"{}\"", &task[..8])))
     };
-    while !has() {
+    while !has_line() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
 }
 
 /// Runs `taskbridge audit WORDS... --config FILE`.
-async fn audit(place: &Place, words: &[&str]) -> Ended {
+async fn run_audit(dir: &TestDir, arguments: &[&str]) -> ProgramOutput {
     let mut command = Command::new(PROGRAM);
-    command.arg("audit").args(words).arg("--config").arg(place.config());
-    place.settle(&mut command);
-    place.run(command).await
+    command.arg("audit").args(arguments).arg("--config").arg(dir.config());
+    dir.prepare(&mut command);
+    dir.run(command).await
 }
 
 /// Stops the server and verifies that the log is complete.
-async fn stopped(place: &Place, mut server: Server) -> Ended {
+async fn stop_and_verify(dir: &TestDir, mut server: Server) -> ProgramOutput {
     assert_eq!(server.stop(), Some(0));
-    let verified = audit(place, &["verify"]).await;
+    let verified = run_audit(dir, &["verify"]).await;
     assert_eq!(verified.code, Some(0), "{verified:?}");
     verified
 }

@@ -5,25 +5,25 @@
 //! The comparison leaves out what differs between any two runs: ids, keys, times, versions, and the origin
 //! of a call (session, progress token, stream of a question).
 
+mod call_path;
 mod rows;
-mod ways;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::support::{BASICS, Place, TestApp};
+use crate::support::{BASICS, TestApp, TestDir};
+use call_path::{Call, CallPath};
 use rows::Rows;
-use ways::{Call, Way};
 
 /// Allowed differences between the paths, with the reason for each.
 const DIFFERENCES: [Difference; 4] = [
     Difference {
         scenario: "a cancel",
-        way: Way::EXTENSION,
+        path: CallPath::EXTENSION,
         // In 2025-11-25 a task is cancelled before the request is answered. The extension only requests the
         // cancellation, so the job determines the final state.
-        made_equal: |rows, _| {
+        equalize: |rows, _| {
             let [row] = rows.as_mut_slice() else { panic!("one row") };
             assert_eq!((&row["message"], &row["output"]), (&json!("cancelled on request"), &json!({})));
             row["message"] = json!("cancelled by request");
@@ -32,9 +32,9 @@ const DIFFERENCES: [Difference; 4] = [
     },
     Difference {
         scenario: "a cancel that the job outruns",
-        way: Way::EXTENSION,
+        path: CallPath::EXTENSION,
         // Same reason: the extension only requests cancellation, so the caller sees how the job ended.
-        made_equal: |rows, _| {
+        equalize: |rows, _| {
             let [row] = rows.as_mut_slice() else { panic!("one row") };
             assert_eq!(row["state"], json!({"ended": "succeeded"}));
             assert_eq!(row["output"]["content"][0]["text"], "done");
@@ -45,10 +45,10 @@ const DIFFERENCES: [Difference; 4] = [
     },
     Difference {
         scenario: "a consent",
-        way: "of 2026-07-28",
+        path: "of 2026-07-28",
         // In 2026-07-28 the consent is requested before a task exists, and the answer arrives with the call.
         // Only the name of the call remains, under which a duplicate of the call finds the same task.
-        made_equal: |rows, first| {
+        equalize: |rows, first| {
             let [row] = rows.as_mut_slice() else { panic!("one row") };
             assert_eq!((row.get("questions"), &row["once"]), (None, &json!(["nonce"])));
             row["once"] = json!([]);
@@ -57,9 +57,9 @@ const DIFFERENCES: [Difference; 4] = [
     },
     Difference {
         scenario: "a consent that is not given",
-        way: "of 2026-07-28",
+        path: "of 2026-07-28",
         // No task existed yet, so no row remains.
-        made_equal: |rows, first| {
+        equalize: |rows, first| {
             assert_eq!(*rows, Vec::<Value>::new());
             assert_eq!(
                 first[0]["job"],
@@ -75,9 +75,9 @@ const DIFFERENCES: [Difference; 4] = [
 struct Difference {
     scenario: &'static str,
     /// Part of the names of the paths that differ from the first path.
-    way: &'static str,
+    path: &'static str,
     /// Makes the rows of such a path equal to those of the first path.
-    made_equal: fn(&mut Vec<Value>, &[Value]),
+    equalize: fn(&mut Vec<Value>, &[Value]),
 }
 
 /// Short waits, and companion tools for every caller.
@@ -156,175 +156,175 @@ concurrency_group = "house"
 when_full = "refuse"
 "#;
 
-type Scenario = for<'a> fn(&'a Way, &'a TestApp) -> BoxFuture<'a, Vec<Value>>;
+type Scenario = for<'a> fn(&'a CallPath, &'a TestApp) -> BoxFuture<'a, Vec<Value>>;
 
 /// The scenarios: each with its name, the final states of its tasks, and the calls. A scenario returns the
 /// responses that the caller got, which must be the same on all paths.
 const SCENARIOS: [(&str, &[&str], Scenario); 18] = [
-    ("a call as a task", &["succeeded"], |way, _| {
-        Box::pin(async { vec![way.run(Call::of("job", json!({"delay_ms": 700}))).await] })
+    ("a call as a task", &["succeeded"], |path, _| {
+        Box::pin(async { vec![path.run(Call::of("job", json!({"delay_ms": 700}))).await] })
     }),
-    ("a quick call", &["succeeded"], |way, _| {
-        Box::pin(async { vec![way.run(Call::of("job", json!({}))).await] })
+    ("a quick call", &["succeeded"], |path, _| {
+        Box::pin(async { vec![path.run(Call::of("job", json!({}))).await] })
     }),
-    ("a plain call within the budget", &["succeeded"], |way, _| {
-        Box::pin(async { vec![way.run(Call::plain("job", json!({"delay_ms": 100}))).await] })
+    ("a plain call within the budget", &["succeeded"], |path, _| {
+        Box::pin(async { vec![path.run(Call::plain("job", json!({"delay_ms": 100}))).await] })
     }),
-    ("a plain call that outlives the budget", &["succeeded"], |way, _| {
+    ("a plain call that outlives the budget", &["succeeded"], |path, _| {
         Box::pin(async {
-            let begun = way.begin(Call::plain("job", json!({"delay_ms": 1200}))).await;
-            begun.task();
-            vec![way.end(begun, &Value::Null).await]
+            let state = path.begin(Call::plain("job", json!({"delay_ms": 1200}))).await;
+            state.task();
+            vec![path.end(state, &Value::Null).await]
         })
     }),
-    ("a job that fails", &["failed"], |way, _| {
-        Box::pin(async { vec![way.run(Call::of("fails", json!({}))).await] })
+    ("a job that fails", &["failed"], |path, _| {
+        Box::pin(async { vec![path.run(Call::of("fails", json!({}))).await] })
     }),
-    ("a job that the engine refuses", &["failed"], |way, _| {
-        Box::pin(async { vec![way.run(Call::plain("refused", json!({}))).await] })
+    ("a job that the engine refuses", &["failed"], |path, _| {
+        Box::pin(async { vec![path.run(Call::plain("refused", json!({}))).await] })
     }),
-    ("a job that breaks", &["broken"], |way, _| {
-        Box::pin(async { vec![way.run(Call::of("breaks", json!({}))).await] })
+    ("a job that breaks", &["broken"], |path, _| {
+        Box::pin(async { vec![path.run(Call::of("breaks", json!({}))).await] })
     }),
-    ("a cancel", &["cancelled"], |way, app| {
+    ("a cancel", &["cancelled"], |path, app| {
         Box::pin(async {
-            let begun = way.begin(Call::of("fails", json!({"delay_ms": 60_000}))).await;
-            Rows::running(app).await;
-            way.cancel(begun.task()).await;
-            vec![way.end(begun, &Value::Null).await]
+            let state = path.begin(Call::of("fails", json!({"delay_ms": 60_000}))).await;
+            Rows::wait_until_running(app).await;
+            path.cancel(state.task()).await;
+            vec![path.end(state, &Value::Null).await]
         })
     }),
-    ("a cancel that the job outruns", &["cancelled"], |way, app| {
+    ("a cancel that the job outruns", &["cancelled"], |path, app| {
         Box::pin(async {
-            let begun = way.begin(Call::of("stubborn", json!({}))).await;
-            Rows::running(app).await;
-            way.cancel(begun.task()).await;
-            way.end(begun, &Value::Null).await;
+            let state = path.begin(Call::of("stubborn", json!({}))).await;
+            Rows::wait_until_running(app).await;
+            path.cancel(state.task()).await;
+            path.end(state, &Value::Null).await;
             vec![]
         })
     }),
-    ("an answered question", &["succeeded"], |way, _| {
+    ("an answered question", &["succeeded"], |path, _| {
         Box::pin(async {
-            let begun = way.begin(Call::of("asks", json!({}))).await;
-            vec![way.end(begun, &json!({"action": "accept", "content": {"colour": "blue"}})).await]
+            let state = path.begin(Call::of("asks", json!({}))).await;
+            vec![path.end(state, &json!({"action": "accept", "content": {"colour": "blue"}})).await]
         })
     }),
-    ("a declined question", &["failed"], |way, _| {
+    ("a declined question", &["failed"], |path, _| {
         Box::pin(async {
-            let begun = way.begin(Call::plain("asks", json!({}))).await;
-            vec![way.end(begun, &json!({"action": "decline"})).await]
+            let state = path.begin(Call::plain("asks", json!({}))).await;
+            vec![path.end(state, &json!({"action": "decline"})).await]
         })
     }),
-    ("a consent", &["succeeded"], |way, _| {
+    ("a consent", &["succeeded"], |path, _| {
         Box::pin(async {
-            let begun = way.begin(Call::of("consents", json!({}))).await;
-            vec![way.end(begun, &json!({"action": "accept", "content": {}})).await]
+            let state = path.begin(Call::of("consents", json!({}))).await;
+            vec![path.end(state, &json!({"action": "accept", "content": {}})).await]
         })
     }),
-    ("a consent that is not given", &["cancelled"], |way, _| {
+    ("a consent that is not given", &["cancelled"], |path, _| {
         Box::pin(async {
-            let begun = way.begin(Call::of("consents", json!({}))).await;
-            let told = way.end(begun, &json!({"action": "decline"})).await;
-            assert!(told == "cancelled" || told["is_error"] == true, "{told}");
+            let state = path.begin(Call::of("consents", json!({}))).await;
+            let result = path.end(state, &json!({"action": "decline"})).await;
+            assert!(result == "cancelled" || result["is_error"] == true, "{result}");
             vec![]
         })
     }),
-    ("a typed result", &["succeeded", "failed"], |way, _| {
+    ("a typed result", &["succeeded", "failed"], |path, _| {
         Box::pin(async {
             vec![
-                way.run(Call::of("typed", json!({}))).await,
-                way.run(Call::plain("mistyped", json!({}))).await,
+                path.run(Call::of("typed", json!({}))).await,
+                path.run(Call::plain("mistyped", json!({}))).await,
             ]
         })
     }),
-    ("a file and a secret", &["succeeded", "succeeded"], |way, app| {
+    ("a file and a secret", &["succeeded", "succeeded"], |path, app| {
         Box::pin(async {
-            let holder = way.begin(Call::of("holds", json!({}))).await;
+            let holder = path.begin(Call::of("holds", json!({}))).await;
             let document = json!({"content": "a;b", "name": "list.csv"});
             let arguments = json!({"document": document, "token": "hunter2"});
-            let waiting = way.begin(Call::of("secrets", arguments)).await;
+            let waiting = path.begin(Call::of("secrets", arguments)).await;
             waiting.task();
             // The job spec is in the row only while the task waits.
-            let in_line = Rows::of(app).last();
-            assert!(!in_line.to_string().contains("hunter2") && !in_line.to_string().contains("a;b"));
-            assert_eq!(in_line["job"]["pending"]["spec"]["sealed"], "set");
+            let queued_row = Rows::read(app).last();
+            assert!(!queued_row.to_string().contains("hunter2") && !queued_row.to_string().contains("a;b"));
+            assert_eq!(queued_row["job"]["pending"]["spec"]["sealed"], "set");
             let yes = json!({"action": "accept", "content": {}});
-            vec![in_line, way.end(holder, &yes).await, way.end(waiting, &yes).await]
+            vec![queued_row, path.end(holder, &yes).await, path.end(waiting, &yes).await]
         })
     }),
-    ("a key", &["succeeded"], |way, _| {
+    ("a key", &["succeeded"], |path, _| {
         Box::pin(async {
             let call = || Call::of("job", json!({"delay_ms": 1500})).once("k");
-            let first = way.begin(call()).await;
-            let second = way.begin(call()).await;
+            let first = path.begin(call()).await;
+            let second = path.begin(call()).await;
             assert_eq!(first.task(), second.task());
             let other = Call::of("job", json!({"delay_ms": 1})).once("k");
-            vec![way.end(first, &Value::Null).await, way.run(other).await]
+            vec![path.end(first, &Value::Null).await, path.run(other).await]
         })
     }),
-    ("a line", &["succeeded", "succeeded"], |way, _| {
+    ("a line", &["succeeded", "succeeded"], |path, _| {
         Box::pin(async {
             let call = |text| Call::of("line", json!({"delay_ms": 500, "text": text}));
-            let (one, two) = (way.begin(call("one")).await, way.begin(call("two")).await);
-            vec![way.end(two, &Value::Null).await, way.end(one, &Value::Null).await]
+            let (one, two) = (path.begin(call("one")).await, path.begin(call("two")).await);
+            vec![path.end(two, &Value::Null).await, path.end(one, &Value::Null).await]
         })
     }),
-    ("a full house", &["succeeded"], |way, _| {
+    ("a full house", &["succeeded"], |path, _| {
         Box::pin(async {
-            let holder = way.begin(Call::of("holds", json!({}))).await;
-            let refused = way.run(Call::of("full", json!({}))).await;
-            vec![refused, way.end(holder, &json!({"action": "accept", "content": {}})).await]
+            let holder = path.begin(Call::of("holds", json!({}))).await;
+            let refused = path.run(Call::of("full", json!({}))).await;
+            vec![refused, path.end(holder, &json!({"action": "accept", "content": {}})).await]
         })
     }),
 ];
 
 /// Runs every scenario on one path. Returns the caller's responses and the resulting rows of each scenario.
-async fn play(name: &'static str) -> Vec<(Vec<Value>, Vec<Value>)> {
-    let place = Place::new(&format!("{}{CONFIG}", BASICS.replace("[server]", WAITS)));
-    let app = TestApp { server: place.serve(), place };
-    let way = Way::open(name, app.server.url()).await;
-    let (mut played, mut before) = (Vec::new(), 0);
+async fn run_scenarios(name: &'static str) -> Vec<(Vec<Value>, Vec<Value>)> {
+    let dir = TestDir::new(&format!("{}{CONFIG}", BASICS.replace("[server]", WAITS)));
+    let app = TestApp { server: dir.serve(), dir };
+    let path = CallPath::open(name, app.server.url()).await;
+    let (mut results, mut before) = (Vec::new(), 0);
     for (_, _, scenario) in SCENARIOS {
-        let told = scenario(&way, &app).await;
-        let rows = Rows::settled(&app).await.after(before);
+        let responses = scenario(&path, &app).await;
+        let rows = Rows::wait_until_closed(&app).await.after(before);
         before += rows.len();
-        played.push((told, rows));
+        results.push((responses, rows));
     }
-    played
+    results
 }
 
 #[tokio::test]
 async fn every_way_leaves_the_same_rows() {
-    let mut playing = JoinSet::new();
-    for name in Way::ALL {
-        playing.spawn(async move { (name, play(name).await) });
+    let mut runs = JoinSet::new();
+    for name in CallPath::ALL {
+        runs.spawn(async move { (name, run_scenarios(name).await) });
     }
-    let mut played = playing.join_all().await;
-    played.sort_by_key(|(name, _)| Way::ALL.iter().position(|way| way == name));
+    let mut results = runs.join_all().await;
+    results.sort_by_key(|(name, _)| CallPath::ALL.iter().position(|path| path == name));
     let mut used = [false; DIFFERENCES.len()];
-    let (_, first) = played.remove(0);
-    for ((scenario, ends, _), (told, rows)) in SCENARIOS.iter().zip(&first) {
-        let ended: Vec<_> = rows.iter().map(|row| row["state"]["ended"].as_str().unwrap()).collect();
-        assert_eq!(ended, *ends, "{scenario}: {told:?}");
+    let (_, first) = results.remove(0);
+    for ((scenario, expected_states, _), (responses, rows)) in SCENARIOS.iter().zip(&first) {
+        let states: Vec<_> = rows.iter().map(|row| row["state"]["ended"].as_str().unwrap()).collect();
+        assert_eq!(states, *expected_states, "{scenario}: {responses:?}");
         assert!(rows.iter().all(|row| row.get("undelivered").is_none()), "{scenario}: somebody was told");
     }
-    for (name, other) in played {
+    for (name, other) in results {
         for (n, (scenario, _, _)) in SCENARIOS.iter().enumerate() {
-            let (told, mut rows) = other[n].clone();
+            let (responses, mut rows) = other[n].clone();
             for (difference, used) in DIFFERENCES.iter().zip(&mut used) {
-                if difference.scenario == *scenario && name.contains(difference.way) {
+                if difference.scenario == *scenario && name.contains(difference.path) {
                     *used = true;
-                    (difference.made_equal)(&mut rows, &first[n].1);
+                    (difference.equalize)(&mut rows, &first[n].1);
                 }
             }
-            same(&first[n].0, &told, &format!("{scenario}, {name}: what the caller is told"));
-            same(&first[n].1, &rows, &format!("{scenario}, {name}: the rows"));
+            assert_same(&first[n].0, &responses, &format!("{scenario}, {name}: what the caller is told"));
+            assert_same(&first[n].1, &rows, &format!("{scenario}, {name}: the rows"));
         }
     }
     assert_eq!(used, [true; DIFFERENCES.len()], "a difference that is none any more");
 }
 
-fn same(one: &[Value], other: &[Value], what: &str) {
+fn assert_same(expected: &[Value], actual: &[Value], label: &str) {
     let show = |values: &[Value]| serde_json::to_string_pretty(values).unwrap();
-    assert!(one == other, "{what}:\n{}\nand by the first way:\n{}", show(other), show(one));
+    assert!(expected == actual, "{label}:\n{}\nand by the first way:\n{}", show(actual), show(expected));
 }

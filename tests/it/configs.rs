@@ -5,20 +5,20 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{BASICS, Client, Ended, PROGRAM, Place};
+use crate::support::{BASICS, Client, PROGRAM, ProgramOutput, TestDir};
 
 /// The root of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-async fn run(arguments: &[&str]) -> Ended {
-    let place = Place::new("");
+async fn run(arguments: &[&str]) -> ProgramOutput {
+    let dir = TestDir::new("");
     let mut command = Command::new(PROGRAM);
-    place.settle(command.args(arguments));
+    dir.prepare(command.args(arguments));
     // A backend's config may refer to a credential in the environment, and is invalid without it.
     command.env("GITHUB_TOKEN", "none");
-    place.run(command).await
+    dir.run(command).await
 }
 
 async fn schema() -> Value {
@@ -51,9 +51,9 @@ fn configs() -> Vec<PathBuf> {
 /// `config/schema.json` equals the output of `taskbridge schema`.
 #[tokio::test]
 async fn committed_schema_is_current() {
-    let kept = std::fs::read_to_string(root().join("config/schema.json")).unwrap();
-    let kept: Value = serde_json::from_str(&kept).unwrap();
-    assert!(kept == schema().await, "it is out of date: cargo run -- schema > config/schema.json");
+    let committed = std::fs::read_to_string(root().join("config/schema.json")).unwrap();
+    let committed: Value = serde_json::from_str(&committed).unwrap();
+    assert!(committed == schema().await, "it is out of date: cargo run -- schema > config/schema.json");
 }
 
 /// Every config in the repository is valid for `check` and for the JSON schema.
@@ -76,7 +76,7 @@ async fn every_config_passes_check_and_schema() {
 #[tokio::test]
 async fn schema_and_program_refuse_same_configs() {
     let validator = jsonschema::validator_for(&schema().await).unwrap();
-    for (text, fits) in [
+    for (text, valid) in [
         ("[backends.a]\nkind = \"sim\"\nseed = 1\nmax_running = 2\n", true),
         ("[backends.a]\nkind = \"sim\"\nsed = 1\n", false),
         ("[backends.a]\nkind = \"simulated\"\n", false),
@@ -86,7 +86,7 @@ async fn schema_and_program_refuse_same_configs() {
         ("[tools.a]\nbackend = \"a\"\ntarget = { colour = 1 }\n", false),
     ] {
         let value: Value = toml::from_str(text).unwrap();
-        assert_eq!(validator.is_valid(&value), fits, "{text}");
+        assert_eq!(validator.is_valid(&value), valid, "{text}");
     }
 }
 
@@ -95,16 +95,16 @@ async fn schema_and_program_refuse_same_configs() {
 async fn tool_with_reserved_name_is_refused() {
     let sim = "[backends.sim]\nkind = \"sim\"\n";
     let always = BASICS.replace("[server]\n", "[server]\ncompanion_tools = \"always\"\n");
-    let place = Place::new(&format!("{always}{sim}"));
-    let server = place.serve();
+    let dir = TestDir::new(&format!("{always}{sim}"));
+    let server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     let listed = client.request("tools/list", serde_json::json!({})).await.unwrap();
     let names: Vec<&str> =
         listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names.len(), 5, "{names:?}");
     for name in names {
-        let place = Place::new(&format!("{sim}[tools.{name}]\nbackend = \"sim\"\ntarget = {{}}\n"));
-        let checked = place.run(place.command("check")).await;
+        let dir = TestDir::new(&format!("{sim}[tools.{name}]\nbackend = \"sim\"\ntarget = {{}}\n"));
+        let checked = dir.run(dir.command("check")).await;
         assert!(checked.stderr.contains("the server has a tool of this name itself"), "{name}: {checked:?}");
     }
 }

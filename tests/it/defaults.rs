@@ -9,23 +9,23 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::support::{Client, Events, PROGRAM, Place, Server, text};
+use crate::support::{Client, Events, PROGRAM, Server, TestDir, text};
 
-struct Default {
+struct DefaultApp {
     server: Server,
-    place: Place,
+    dir: TestDir,
 }
 
-impl Default {
+impl DefaultApp {
     /// Starts the program as `cargo run` does, with its state in its own folder.
     fn start() -> Self {
-        let place = Place::new("");
+        let dir = TestDir::new("");
         let mut command = Command::new(PROGRAM);
-        place.settle(command.args(["--listen", "127.0.0.1:0"]));
+        dir.prepare(command.args(["--listen", "127.0.0.1:0"]));
         command.current_dir(env!("CARGO_MANIFEST_DIR"));
-        let mut server = Server::spawn(command, &place.path("server.log"));
+        let mut server = Server::spawn(command, &dir.path("server.log"));
         server.wait_until_it_listens();
-        Self { server, place }
+        Self { server, dir }
     }
 
     async fn client(&self) -> Client {
@@ -34,7 +34,7 @@ impl Default {
 
     /// Creates a folder with file names that break careless scripts.
     fn folder(&self) -> String {
-        let folder = self.place.path("a folder");
+        let folder = self.dir.path("a folder");
         fs::create_dir_all(folder.join("sub -n")).unwrap();
         for (name, content) in [("-e", "abc"), ("sub -n/two\nlines", "12345"), ("sub -n/$(x) \"q\"", "")] {
             fs::write(folder.join(name), content).unwrap();
@@ -44,12 +44,15 @@ impl Default {
 }
 
 /// Answers the next question on a `tasks/result` stream. Returns the question and the result.
-async fn answered(client: &Client, mut events: Events, answer: Value) -> (Value, Value) {
+async fn answer_next(client: &Client, mut events: Events, answer: Value) -> (Value, Value) {
     let mut question = Value::Null;
     while let Some(message) = events.next().await.unwrap() {
         if message["method"] == "elicitation/create" {
             question = message["params"].clone();
-            client.tell(&json!({"jsonrpc": "2.0", "id": message["id"], "result": answer})).await.unwrap();
+            client
+                .send_message(&json!({"jsonrpc": "2.0", "id": message["id"], "result": answer}))
+                .await
+                .unwrap();
         } else if message.get("result").is_some() {
             return (question, message["result"].clone());
         }
@@ -62,8 +65,8 @@ async fn artifact(client: &Client, result: &Value, name: &str) -> Vec<u8> {
     let links = result["content"].as_array().unwrap().iter().filter(|block| block["type"] == "resource_link");
     let link = links.into_iter().find(|link| link["name"] == name);
     let uri = &link.unwrap_or_else(|| panic!("no link to {name}: {result}"))["uri"];
-    let read = client.request("resources/read", json!({"uri": uri})).await.unwrap();
-    let content = &read["contents"][0];
+    let response = client.request("resources/read", json!({"uri": uri})).await.unwrap();
+    let content = &response["contents"][0];
     match content["text"].as_str() {
         Some(text) => text.as_bytes().to_vec(),
         None => STANDARD.decode(content["blob"].as_str().unwrap()).unwrap(),
@@ -72,41 +75,44 @@ async fn artifact(client: &Client, result: &Value, name: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn hash_tree_hashes_every_file() {
-    let server = Default::start();
+    let server = DefaultApp::start();
     let client = server.client().await;
     let folder = server.folder();
     let task = client.start("hash_tree", json!({"path": folder})).await.unwrap();
     let result = client.result(&task).await.unwrap();
     assert_ne!(result["isError"], true, "{result}");
-    let found = &result["structuredContent"];
-    assert_eq!((&found["files"], &found["bytes"], &found["unreadable"]), (&json!(3), &json!(8), &json!(0)));
-    assert!(text(&result).contains(found["sha256"].as_str().unwrap()));
+    let structured = &result["structuredContent"];
+    assert_eq!(
+        (&structured["files"], &structured["bytes"], &structured["unreadable"]),
+        (&json!(3), &json!(8), &json!(0))
+    );
+    assert!(text(&result).contains(structured["sha256"].as_str().unwrap()));
 
     let sums = String::from_utf8(artifact(&client, &result, "SHA256SUMS").await).unwrap();
     let mut check = Command::new("sha256sum");
-    fs::write(server.place.path("sums"), &sums).unwrap();
-    let checked = check.args(["--check", "--status", "--strict"]).arg(server.place.path("sums"));
+    fs::write(server.dir.path("sums"), &sums).unwrap();
+    let checked = check.args(["--check", "--status", "--strict"]).arg(server.dir.path("sums"));
     assert!(checked.current_dir(&folder).status().unwrap().success(), "{sums}");
 
     // The same tree has the same digest, and a changed tree has a different one.
-    let again = client.call("hash_tree", json!({"path": folder})).await.unwrap();
-    assert_eq!(again["structuredContent"], *found);
+    let repeated = client.call("hash_tree", json!({"path": folder})).await.unwrap();
+    assert_eq!(repeated["structuredContent"], *structured);
     fs::write(Path::new(&folder).join("-e"), "abd").unwrap();
     let changed = client.call("hash_tree", json!({"path": folder})).await.unwrap();
-    assert_ne!(changed["structuredContent"]["sha256"], found["sha256"]);
+    assert_ne!(changed["structuredContent"]["sha256"], structured["sha256"]);
     assert_eq!(changed["structuredContent"]["files"], 3);
 }
 
 /// An empty folder has a result, a missing folder is an error, and a relative path is refused.
 #[tokio::test]
 async fn hash_tree_reports_missing_folder() {
-    let server = Default::start();
+    let server = DefaultApp::start();
     let client = server.client().await;
-    let empty = server.place.path("empty");
+    let empty = server.dir.path("empty");
     fs::create_dir(&empty).unwrap();
     let result = client.call("hash_tree", json!({"path": empty})).await.unwrap();
     assert_eq!(result["structuredContent"]["files"], 0, "{result}");
-    let result = client.call("hash_tree", json!({"path": server.place.path("none")})).await.unwrap();
+    let result = client.call("hash_tree", json!({"path": server.dir.path("none")})).await.unwrap();
     assert_eq!(result["isError"], true);
     assert!(text(&result).contains("there is no folder"), "{result}");
     let refused = client.call("hash_tree", json!({"path": "relative"})).await;
@@ -119,23 +125,23 @@ async fn hash_tree_reports_missing_folder() {
 /// The archive unpacks to the same files. A large one is created only with consent.
 #[tokio::test]
 async fn archive_folder_asks_before_large_archive() {
-    let server = Default::start();
+    let server = DefaultApp::start();
     let client = server.client().await;
     let folder = server.folder();
-    let unpacked = |archive: &[u8], how: &str| {
-        let into = server.place.path("unpacked");
-        fs::create_dir(&into).unwrap();
-        fs::write(server.place.path("archive"), archive).unwrap();
+    let check_archive = |archive: &[u8], flag: &str| {
+        let target = server.dir.path("unpacked");
+        fs::create_dir(&target).unwrap();
+        fs::write(server.dir.path("archive"), archive).unwrap();
         let mut tar = Command::new("tar");
-        tar.arg(how).arg(server.place.path("archive")).arg("-C").arg(&into);
+        tar.arg(flag).arg(server.dir.path("archive")).arg("-C").arg(&target);
         assert!(tar.status().unwrap().success());
-        assert_eq!(fs::read_to_string(into.join("sub -n/two\nlines")).unwrap(), "12345");
-        fs::remove_dir_all(into).unwrap();
+        assert_eq!(fs::read_to_string(target.join("sub -n/two\nlines")).unwrap(), "12345");
+        fs::remove_dir_all(target).unwrap();
     };
 
     let result = client.call("archive_folder", json!({"path": folder})).await.unwrap();
     assert_ne!(result["isError"], true, "{result}");
-    unpacked(&artifact(&client, &result, "a folder.tar.gz").await, "-xzf");
+    check_archive(&artifact(&client, &result, "a folder.tar.gz").await, "-xzf");
 
     let large = json!({"path": folder, "compression": "none", "ask_above_mib": 0});
     for (answer, packs) in
@@ -143,10 +149,10 @@ async fn archive_folder_asks_before_large_archive() {
     {
         let task = client.start("archive_folder", large.clone()).await.unwrap();
         let events = client.stream("tasks/result", json!({"taskId": task})).await.unwrap();
-        let (question, result) = answered(&client, events, answer).await;
+        let (question, result) = answer_next(&client, events, answer).await;
         assert!(question["message"].as_str().unwrap().contains("Archive it all the same?"), "{question}");
         if packs {
-            unpacked(&artifact(&client, &result, "a folder.tar").await, "-xf");
+            check_archive(&artifact(&client, &result, "a folder.tar").await, "-xf");
         } else {
             assert!(text(&result).contains("Not archived"), "{result}");
         }
@@ -155,7 +161,7 @@ async fn archive_folder_asks_before_large_archive() {
 
 #[tokio::test]
 async fn disk_speed_starts_only_with_consent() {
-    let server = Default::start();
+    let server = DefaultApp::start();
     let client = server.client().await;
     for (answer, runs) in
         [(json!({"action": "accept", "content": {}}), true), (json!({"action": "decline"}), false)]
@@ -163,7 +169,7 @@ async fn disk_speed_starts_only_with_consent() {
         let task = client.start("disk_speed", json!({"size_mib": 1})).await.unwrap();
         assert_eq!(client.get(&task).await.unwrap()["status"], "input_required");
         let events = client.stream("tasks/result", json!({"taskId": task})).await.unwrap();
-        let (question, result) = answered(&client, events, answer).await;
+        let (question, result) = answer_next(&client, events, answer).await;
         assert_eq!(question["message"], "Write 1 MiB to the disk, and delete them again?");
         if runs {
             assert!(result["structuredContent"]["write_mib_per_second"].is_u64(), "{result}");
@@ -175,7 +181,7 @@ async fn disk_speed_starts_only_with_consent() {
 
 #[tokio::test]
 async fn word_count_takes_a_text() {
-    let server = Default::start();
+    let server = DefaultApp::start();
     let client = server.client().await;
     let text = json!({"text": {"content": "one two\nthree\n", "name": "a.txt"}});
     let result = client.call("word_count", text).await.unwrap();
@@ -184,21 +190,22 @@ async fn word_count_takes_a_text() {
 
 #[tokio::test]
 async fn countdown_counts_and_can_be_cancelled() {
-    let server = Default::start();
+    let server = DefaultApp::start();
     let client = server.client().await;
     let result = client.call("countdown", json!({"seconds": 0})).await.unwrap();
     assert_eq!(text(&result).trim(), "Lift-off after 0 seconds.");
     let task = client.start("countdown", json!({"seconds": 3600})).await.unwrap();
-    let until = Instant::now() + Duration::from_secs(30);
-    let counts = |task: &Value| task["statusMessage"].as_str().is_some_and(|s| s.ends_with("seconds left"));
-    while !counts(&client.get(&task).await.unwrap()) {
-        assert!(Instant::now() < until, "the job never says how far it is");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let is_counting =
+        |task: &Value| task["statusMessage"].as_str().is_some_and(|s| s.ends_with("seconds left"));
+    while !is_counting(&client.get(&task).await.unwrap()) {
+        assert!(Instant::now() < deadline, "the job never says how far it is");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(client.cancel(&task).await.unwrap()["status"], "cancelled");
-    let runs = || server.place.processes().iter().any(|process| process.contains("countdown.sh"));
-    while runs() {
-        assert!(Instant::now() < until, "the job goes on although it was cancelled");
+    let is_running = || server.dir.processes().iter().any(|process| process.contains("countdown.sh"));
+    while is_running() {
+        assert!(Instant::now() < deadline, "the job goes on although it was cancelled");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

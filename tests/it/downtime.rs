@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{BASICS, Client, Place, text};
+use crate::support::{BASICS, Client, TestDir, text};
 
 /// A command of about one second with a `max_runtime` of two. Its row would expire after four seconds if the
 /// expiry were not extended after the downtime.
@@ -30,24 +30,24 @@ max_runtime = "2s"
 /// expiry.
 #[tokio::test(flavor = "multi_thread")]
 async fn downtime_past_deadline_keeps_result() {
-    let place = Place::new(&format!("{BASICS}{CONFIG}"));
-    std::fs::create_dir(place.path("runs")).unwrap();
-    let ran = || std::fs::read_to_string(place.path("runs/ran")).unwrap_or_default();
-    let mut server = place.serve();
+    let dir = TestDir::new(&format!("{BASICS}{CONFIG}"));
+    std::fs::create_dir(dir.path("runs")).unwrap();
+    let run_log = || std::fs::read_to_string(dir.path("runs/ran")).unwrap_or_default();
+    let mut server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     let task = client.start_once("key", "short", json!({})).await.unwrap();
-    while ran().is_empty() {
+    while run_log().is_empty() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     server.kill();
     // Longer than `max_runtime` and `keep_result` together, counted from the creation of the task.
     tokio::time::sleep(Duration::from_secs(5)).await;
 
-    let server = place.serve();
+    let server = dir.serve();
     let client = client.at(server.url());
-    let again = client.start_once("key", "short", json!({})).await.unwrap();
-    assert_eq!(again, task, "the key still names the first task");
+    let repeated = client.start_once("key", "short", json!({})).await.unwrap();
+    assert_eq!(repeated, task, "the key still names the first task");
     let result = client.result(&task).await.unwrap();
     assert_eq!(text(&result).trim_end(), "the result");
-    assert_eq!(ran(), "ran\n", "one job for one key");
+    assert_eq!(run_log(), "ran\n", "one job for one key");
 }

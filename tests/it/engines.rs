@@ -14,7 +14,7 @@ use serde_json::json;
 use taskbridge::clock::{Clock, System, Uptime};
 use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::tasks::history::HistoryRecorder;
-use taskbridge::tasks::notices::{Occasion, Receivers};
+use taskbridge::tasks::notices::{NoticeKind, Receivers};
 use taskbridge::tasks::pace::PollIntervals;
 use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
 use taskbridge::tasks::service::{Call, Service, WhenFull};
@@ -37,20 +37,20 @@ use tokio_util::sync::CancellationToken;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// The paused clock of the tokio runtime.
-struct Paused(Instant);
+struct PausedClock(Instant);
 
-impl Clock for Paused {
+impl Clock for PausedClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(1_800_000_000_000) + self.0.elapsed()
     }
 }
 
-impl Uptime for Paused {
+impl Uptime for PausedClock {
     fn uptime(&self) -> Duration {
         self.0.elapsed()
     }
 
-    fn boot(&self) -> String {
+    fn boot_id(&self) -> String {
         String::new()
     }
 }
@@ -58,21 +58,21 @@ impl Uptime for Paused {
 struct NoReceivers;
 
 impl Receivers for NoReceivers {
-    fn wanting(&self, _tool: &str, _occasion: Occasion) -> Vec<String> {
+    fn receivers_for(&self, _tool: &str, _occasion: NoticeKind) -> Vec<String> {
         Vec::new()
     }
 }
 
 /// Tools without sealed arguments and without slots. Every output is valid.
-struct Plain;
+struct PlainTools;
 
 #[async_trait]
-impl ToolCatalog for Plain {
+impl ToolCatalog for PlainTools {
     fn open(&self, spec: &Spec) -> Result<OpenedSpec> {
         Ok(OpenedSpec { arguments: spec.arguments.clone(), files: Vec::new() })
     }
 
-    async fn judge(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
+    async fn validate_output(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
         Ok(())
     }
 
@@ -86,58 +86,64 @@ struct Connection {
     inner: Arc<dyn Backend>,
     /// The engine's identity. With `learns`, it is unknown until the first poll.
     identity: Option<String>,
-    learns: AtomicBool,
+    learns_identity: AtomicBool,
     hangs: bool,
     /// The keys of the start requests that were sent.
-    sent: Mutex<BTreeSet<String>>,
+    sent_keys: Mutex<BTreeSet<String>>,
 }
 
 impl Connection {
-    fn to(engine: &SimEngine, identity: Option<&str>, hangs: bool) -> Arc<Self> {
+    fn new(engine: &SimEngine, identity: Option<&str>, hangs: bool) -> Arc<Self> {
         let identity = identity.map(str::to_owned);
-        let learns = AtomicBool::new(false);
-        Arc::new(Self { inner: engine.backend(), identity, learns, hangs, sent: Mutex::default() })
+        let learns_identity = AtomicBool::new(false);
+        Arc::new(Self {
+            inner: engine.backend(),
+            identity,
+            learns_identity,
+            hangs,
+            sent_keys: Mutex::default(),
+        })
     }
 
     /// Creates a backend that learns its engine's identity from the engine's first response.
-    fn learning(engine: &SimEngine, identity: &str) -> Arc<Self> {
-        let to = Self::to(engine, Some(identity), false);
-        to.learns.store(true, Ordering::SeqCst);
-        to
+    fn with_late_identity(engine: &SimEngine, identity: &str) -> Arc<Self> {
+        let connection = Self::new(engine, Some(identity), false);
+        connection.learns_identity.store(true, Ordering::SeqCst);
+        connection
     }
 
-    async fn passes(&self) {
+    async fn wait_if_hung(&self) {
         if self.hangs {
             std::future::pending::<()>().await;
         }
     }
 
     fn has_sent(&self, key: &JobKey) -> bool {
-        self.sent.lock().contains(key.as_str())
+        self.sent_keys.lock().contains(key.as_str())
     }
 }
 
 #[async_trait]
 impl Backend for Connection {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
-        self.sent.lock().insert(job.key.as_str().to_owned());
-        self.passes().await;
+        self.sent_keys.lock().insert(job.key.as_str().to_owned());
+        self.wait_if_hung().await;
         self.inner.start(job).await
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
-        self.passes().await;
+        self.wait_if_hung().await;
         self.inner.find(job).await
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        self.passes().await;
-        self.learns.store(false, Ordering::SeqCst);
+        self.wait_if_hung().await;
+        self.learns_identity.store(false, Ordering::SeqCst);
         self.inner.observe(handle).await
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
-        self.passes().await;
+        self.wait_if_hung().await;
         self.inner.cancel(handle).await
     }
 
@@ -150,7 +156,7 @@ impl Backend for Connection {
     }
 
     fn identity(&self) -> Option<String> {
-        self.identity.clone().filter(|_| !self.learns.load(Ordering::SeqCst))
+        self.identity.clone().filter(|_| !self.learns_identity.load(Ordering::SeqCst))
     }
 }
 
@@ -158,41 +164,43 @@ impl Backend for Connection {
 struct Node {
     service: Service,
     stop: CancellationToken,
-    running: JoinHandle<()>,
+    reconciler_task: JoinHandle<()>,
 }
 
 impl Node {
     async fn start(name: &str, dir: &Path, backends: &[(&str, &Arc<Connection>)]) -> Self {
-        let clock: Arc<dyn Clock> = Arc::new(Paused(began()));
+        let clock: Arc<dyn Clock> = Arc::new(PausedClock(start_time()));
         let store = Arc::new(SqliteStore::open(&dir.join("tasks.db"), clock, Mode::Inline).unwrap());
-        let time = StoreTime::of(store.clone() as _, Arc::new(Paused(began()))).await.unwrap();
+        let time = StoreTime::of(store.clone() as _, Arc::new(PausedClock(start_time()))).await.unwrap();
         let holder = Holder(name.to_owned());
-        let pace = PollIntervals { quickest: Duration::from_millis(100), slowest: Duration::from_secs(30) };
-        let ledger = TaskWriter {
+        let poll_intervals =
+            PollIntervals { shortest: Duration::from_millis(100), longest: Duration::from_secs(30) };
+        let writer = TaskWriter {
             store,
             watch: ChangeNotifier::default(),
             clock: time.clone(),
-            tools: Arc::new(Plain),
+            tools: Arc::new(PlainTools),
             receivers: Arc::new(NoReceivers),
             nudge: Arc::new(ReconcilerSignals::default()),
-            scribe: HistoryRecorder { replica: holder.clone(), keeps: false },
+            history_recorder: HistoryRecorder { replica: holder.clone(), enabled: false },
             meter: Arc::new(taskbridge::tasks::meter::Unmetered),
-            audit: Arc::new(taskbridge::tasks::audit::InTheLog),
+            audit: Arc::new(taskbridge::tasks::audit::LogOnlyAudit),
         };
-        let backends = backends.iter().map(|(name, to)| ((*name).to_owned(), Arc::clone(*to) as _));
+        let backends = backends.iter().map(|(name, backend)| ((*name).to_owned(), Arc::clone(*backend) as _));
         let engines = Engines::new(backends.collect::<BTreeMap<_, Arc<dyn Backend>>>(), 16);
         let (lease, tick) = (Duration::from_secs(15), Duration::from_secs(1));
-        let settings = Settings { lease, tick, pace, max_acts: 64, history: HOUR };
-        let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), settings).keeping(time);
-        let service = Service::new(ledger, System::entropy(), holder, lease, pace, reconciler.outbox());
+        let settings = Settings { lease, tick, poll_intervals, max_actions: 64, history: HOUR };
+        let reconciler = Reconciler::new(writer.clone(), engines, holder.clone(), settings).with_time(time);
+        let service =
+            Service::new(writer, System::entropy(), holder, lease, poll_intervals, reconciler.outbox());
         let stop = CancellationToken::new();
         #[allow(clippy::disallowed_methods, reason = "the test is its own app")]
-        let running = tokio::spawn(reconciler.run(stop.clone()));
-        Self { service, stop, running }
+        let reconciler_task = tokio::spawn(reconciler.run(stop.clone()));
+        Self { service, stop, reconciler_task }
     }
 
     /// Calls a tool whose job has this duration.
-    async fn call(&self, backend: &str, takes: Duration) -> TaskId {
+    async fn call(&self, backend: &str, duration: Duration) -> TaskId {
         let terms = TaskPolicy {
             ttl: HOUR,
             keep_result: HOUR,
@@ -207,7 +215,7 @@ impl Node {
             answer_within: None,
             four_eyes: false,
         };
-        let millis = u64::try_from(takes.as_millis()).unwrap();
+        let millis = u64::try_from(duration.as_millis()).unwrap();
         let spec = Spec {
             target: json!({"delay_ms": millis}),
             arguments: json!({}),
@@ -224,10 +232,10 @@ impl Node {
             terms,
             slots: Vec::new(),
             when_full: WhenFull::Queue,
-            most_kept: None,
+            quota: None,
             confirm: None,
-            once: None,
-            plain: None,
+            idempotency_key: None,
+            blocking: None,
         };
         self.service.call(call).await.unwrap().into_task().id
     }
@@ -236,7 +244,7 @@ impl Node {
         self.service.get(&owner(), id).await.unwrap().unwrap().task
     }
 
-    async fn ends(&self, id: &TaskId) -> TaskState {
+    async fn wait_for_end(&self, id: &TaskId) -> TaskState {
         for _ in 0..600 {
             let task = self.task(id).await;
             if task.has_ended() {
@@ -249,21 +257,21 @@ impl Node {
 
     /// Returns the median time from a call to its job's handle, over consecutive calls.
     async fn median_start(&self, backend: &str) -> Duration {
-        let mut took = Vec::new();
+        let mut durations = Vec::new();
         for _ in 0..21 {
-            let (id, began) = (self.call(backend, Duration::ZERO).await, Instant::now());
+            let (id, started_at) = (self.call(backend, Duration::ZERO).await, Instant::now());
             while self.task(&id).await.handle().is_none() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            took.push(began.elapsed());
+            durations.push(started_at.elapsed());
         }
-        took.sort();
-        took[took.len() / 2]
+        durations.sort();
+        durations[durations.len() / 2]
     }
 
     async fn stop(self) {
         self.stop.cancel();
-        self.running.await.unwrap();
+        self.reconciler_task.await.unwrap();
     }
 }
 
@@ -276,7 +284,7 @@ thread_local! {
 }
 
 /// Returns the start time of the test. Each test has its own thread.
-fn began() -> Instant {
+fn start_time() -> Instant {
     BEGAN.with(|began| *began)
 }
 
@@ -286,7 +294,7 @@ fn began() -> Instant {
 async fn hung_engine_delays_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let engine = SimEngine::new(Keys::Unkeyed);
-    let (hung, quick) = (Connection::to(&engine, None, true), Connection::to(&engine, None, false));
+    let (hung, quick) = (Connection::new(&engine, None, true), Connection::new(&engine, None, false));
     let node = Node::start("one", dir.path(), &[("hung", &hung), ("quick", &quick)]).await;
     let quiet = node.median_start("quick").await;
     let mut waiting = Vec::new();
@@ -326,8 +334,8 @@ async fn new_job_survives_takeover() {
     let config = Config { start_lag: Duration::from_secs(10), ..Config::default() };
     let engine = SimEngine::from_config(&config);
     let connection = || {
-        let to = Connection::to(&engine, None, false);
-        Arc::new(Connection { inner: engine.backend_as(&config), ..Arc::into_inner(to).unwrap() })
+        let base = Connection::new(&engine, None, false);
+        Arc::new(Connection { inner: engine.backend_as(&config), ..Arc::into_inner(base).unwrap() })
     };
     let one = Node::start("one", dir.path(), &[("engine", &connection())]).await;
     let id = one.call("engine", Duration::from_secs(20)).await;
@@ -337,13 +345,13 @@ async fn new_job_survives_takeover() {
     let two = Node::start("two", dir.path(), &[("engine", &connection())]).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(two.task(&id).await.state, TaskState::Working);
-    assert_eq!(two.ends(&id).await, TaskState::Ended(Outcome::Succeeded));
+    assert_eq!(two.wait_for_end(&id).await, TaskState::Ended(Outcome::Succeeded));
 
-    let (lost, began) = (two.call("engine", Duration::from_secs(80)).await, Instant::now());
+    let (lost, started_at) = (two.call("engine", Duration::from_secs(80)).await, Instant::now());
     tokio::time::sleep(Duration::from_secs(1)).await;
     engine.forget(two.task(&lost).await.handle().unwrap());
-    assert_eq!(two.ends(&lost).await, TaskState::Ended(Outcome::Broken));
-    assert!(began.elapsed() >= config.start_lag, "{:?}", began.elapsed());
+    assert_eq!(two.wait_for_end(&lost).await, TaskState::Ended(Outcome::Broken));
+    assert!(started_at.elapsed() >= config.start_lag, "{:?}", started_at.elapsed());
     two.stop().await;
 }
 
@@ -352,8 +360,8 @@ async fn new_job_survives_takeover() {
 async fn other_identity_leaves_tasks_alone() {
     let dir = tempfile::tempdir().unwrap();
     let (one, two) = (SimEngine::new(Keys::Keyed), SimEngine::new(Keys::Keyed));
-    let first = Connection::to(&one, Some("sim one"), false);
-    let second = Connection::to(&two, Some("sim two"), false);
+    let first = Connection::new(&one, Some("sim one"), false);
+    let second = Connection::new(&two, Some("sim two"), false);
     let node = Node::start("one", dir.path(), &[("engine", &first)]).await;
     let running = node.call("engine", Duration::from_secs(40)).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -361,19 +369,19 @@ async fn other_identity_leaves_tasks_alone() {
     node.stop().await;
 
     let other = Node::start("two", dir.path(), &[("engine", &second)]).await;
-    let own = other.call("engine", Duration::from_secs(5)).await;
-    let both = Node::start("three", dir.path(), &[("engine", &first)]).await;
-    let beside = both.call("engine", Duration::from_secs(5)).await;
-    assert_eq!(other.ends(&own).await, TaskState::Ended(Outcome::Succeeded));
-    assert_eq!(both.ends(&beside).await, TaskState::Ended(Outcome::Succeeded));
-    both.stop().await;
+    let own_task = other.call("engine", Duration::from_secs(5)).await;
+    let third = Node::start("three", dir.path(), &[("engine", &first)]).await;
+    let third_task = third.call("engine", Duration::from_secs(5)).await;
+    assert_eq!(other.wait_for_end(&own_task).await, TaskState::Ended(Outcome::Succeeded));
+    assert_eq!(third.wait_for_end(&third_task).await, TaskState::Ended(Outcome::Succeeded));
+    third.stop().await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(other.task(&running).await.state, TaskState::Working);
     assert_eq!((one.total_starts(), two.total_starts()), (2, 1));
     other.stop().await;
 
     let node = Node::start("one", dir.path(), &[("engine", &first)]).await;
-    assert_eq!(node.ends(&running).await, TaskState::Ended(Outcome::Succeeded));
+    assert_eq!(node.wait_for_end(&running).await, TaskState::Ended(Outcome::Succeeded));
     node.stop().await;
 }
 
@@ -383,23 +391,23 @@ async fn other_identity_leaves_tasks_alone() {
 async fn identity_learned_late_leaves_tasks_alone() {
     let dir = tempfile::tempdir().unwrap();
     let (one, two) = (SimEngine::new(Keys::Keyed), SimEngine::new(Keys::Keyed));
-    let first = Connection::to(&one, Some("sim one"), false);
+    let first = Connection::new(&one, Some("sim one"), false);
     let node = Node::start("one", dir.path(), &[("engine", &first)]).await;
     let running = node.call("engine", Duration::from_secs(40)).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     node.stop().await;
 
-    let late = Connection::learning(&two, "sim two");
+    let late = Connection::with_late_identity(&two, "sim two");
     let other = Node::start("two", dir.path(), &[("engine", &late)]).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert!(late.identity().is_some(), "it was never polled");
     assert_eq!(other.task(&running).await.state, TaskState::Working);
     let own = other.call("engine", Duration::from_secs(5)).await;
-    assert_eq!(other.ends(&own).await, TaskState::Ended(Outcome::Succeeded));
+    assert_eq!(other.wait_for_end(&own).await, TaskState::Ended(Outcome::Succeeded));
     other.stop().await;
 
     let node = Node::start("one", dir.path(), &[("engine", &first)]).await;
-    assert_eq!(node.ends(&running).await, TaskState::Ended(Outcome::Succeeded));
+    assert_eq!(node.wait_for_end(&running).await, TaskState::Ended(Outcome::Succeeded));
     node.stop().await;
 }
 
@@ -408,20 +416,20 @@ async fn identity_learned_late_leaves_tasks_alone() {
 async fn unconnected_backend_keeps_its_tasks() {
     let dir = tempfile::tempdir().unwrap();
     let engine = SimEngine::new(Keys::Keyed);
-    let connection = Connection::to(&engine, None, false);
-    let without = Node::start("one", dir.path(), &[("old", &connection)]).await;
+    let connection = Connection::new(&engine, None, false);
+    let unconnected = Node::start("one", dir.path(), &[("old", &connection)]).await;
     let mut tasks = Vec::new();
     for _ in 0..20 {
-        tasks.push(without.call("new", Duration::from_secs(5)).await);
+        tasks.push(unconnected.call("new", Duration::from_secs(5)).await);
     }
     tokio::time::sleep(Duration::from_secs(30)).await;
     for id in &tasks {
-        assert_eq!(without.task(id).await.state, TaskState::Working);
+        assert_eq!(unconnected.task(id).await.state, TaskState::Working);
     }
-    let with = Node::start("two", dir.path(), &[("old", &connection), ("new", &connection)]).await;
+    let connected = Node::start("two", dir.path(), &[("old", &connection), ("new", &connection)]).await;
     for id in &tasks {
-        assert_eq!(without.ends(id).await, TaskState::Ended(Outcome::Succeeded));
+        assert_eq!(unconnected.wait_for_end(id).await, TaskState::Ended(Outcome::Succeeded));
     }
-    with.stop().await;
-    without.stop().await;
+    connected.stop().await;
+    unconnected.stop().await;
 }

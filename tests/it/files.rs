@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{BASICS, Place, text};
+use crate::support::{BASICS, TestDir, text};
 
 const TOOLS: &str = r#"
 [backends.here]
@@ -23,13 +23,13 @@ target.command = ["sh", "-c", 'while [ ! -e "$2" ]; do sleep 0.02; done; cat "$1
 
 #[tokio::test]
 async fn file_changed_while_queued_is_refused() {
-    let place = Place::new("");
-    let go = place.path("go");
-    fs::write(place.config(), format!("{BASICS}{}", TOOLS.replace("GO", go.to_str().unwrap()))).unwrap();
-    let folder = place.path("in");
+    let dir = TestDir::new("");
+    let go = dir.path("go");
+    fs::write(dir.config(), format!("{BASICS}{}", TOOLS.replace("GO", go.to_str().unwrap()))).unwrap();
+    let folder = dir.path("in");
     fs::create_dir(&folder).unwrap();
-    fs::write(place.path("secret"), "the secret").unwrap();
-    let server = place.serve();
+    fs::write(dir.path("secret"), "the secret").unwrap();
+    let server = dir.serve();
     let client = crate::support::Client::open(server.url()).await.unwrap();
     let first = client.start("read", json!({"doc": {"content": "first"}})).await.unwrap();
     let mut queued = Vec::new();
@@ -40,7 +40,7 @@ async fn file_changed_while_queued_is_refused() {
     }
     fs::write(folder.join("grows"), "x".repeat(5000)).unwrap();
     fs::remove_file(folder.join("link")).unwrap();
-    symlink(place.path("secret"), folder.join("link")).unwrap();
+    symlink(dir.path("secret"), folder.join("link")).unwrap();
     fs::write(go, "").unwrap();
     assert_eq!(text(&client.result(&first).await.unwrap()), "first");
     assert_eq!(text(&client.result(&queued[0]).await.unwrap()), "small");
@@ -48,8 +48,11 @@ async fn file_changed_while_queued_is_refused() {
         (&queued[1], "grows has 5000 bytes, the limit is 1000"),
         (&queued[2], "the file `link` is not there any more"),
     ] {
-        let said = format!("{:?}", client.result(task).await);
-        assert!(said.contains(part) && !said.contains("the secret") && !said.contains("xxx"), "{said}");
+        let outcome = format!("{:?}", client.result(task).await);
+        assert!(
+            outcome.contains(part) && !outcome.contains("the secret") && !outcome.contains("xxx"),
+            "{outcome}"
+        );
     }
 }
 
@@ -70,20 +73,20 @@ target.command = ["sh", "-c", "echo left >$TASKBRIDGE_ARTIFACTS/file; echo done"
 /// The folder of a job is deleted with its task, long before the backend's `keep` expires.
 #[tokio::test]
 async fn expired_task_loses_its_folder() {
-    let place = Place::new(&format!("{BASICS}{SHORT}"));
-    let server = place.serve();
+    let dir = TestDir::new(&format!("{BASICS}{SHORT}"));
+    let server = dir.serve();
     let client = crate::support::Client::open(server.url()).await.unwrap();
     let folders = || {
-        let entries = fs::read_dir(place.path("state/backends/here/jobs")).unwrap().flatten();
+        let entries = fs::read_dir(dir.path("state/backends/here/jobs")).unwrap().flatten();
         entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).count()
     };
     let task = client.start("leave", json!({})).await.unwrap();
     assert_eq!(text(&client.result(&task).await.unwrap()).trim_end(), "done");
     assert_eq!(folders(), 1);
-    let goes = async {
+    let deletion = async {
         while folders() > 0 {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), goes).await.expect("the folder goes with its task");
+    tokio::time::timeout(Duration::from_secs(30), deletion).await.expect("the folder goes with its task");
 }

@@ -13,10 +13,10 @@ use crate::support::{Random, knob};
 mod entries;
 
 /// Maximum length of a generated input.
-const LONGEST: u64 = 512;
+const MAX_INPUT_BYTES: u64 = 512;
 
 /// Returns the stored inputs of a target.
-fn kept(name: &str) -> Vec<Vec<u8>> {
+fn stored_inputs(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(name);
     let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -24,20 +24,20 @@ fn kept(name: &str) -> Vec<Vec<u8>> {
 }
 
 /// Returns the next input: a mutated stored input, or random bytes.
-fn input(random: &mut Random, kept: &[Vec<u8>]) -> Vec<u8> {
-    let any = |random: &mut Random| {
-        (0..random.below(LONGEST)).map(|_| random.next().to_be_bytes()[0]).collect::<Vec<u8>>()
+fn input(random: &mut Random, stored: &[Vec<u8>]) -> Vec<u8> {
+    let random_bytes = |random: &mut Random| {
+        (0..random.below(MAX_INPUT_BYTES)).map(|_| random.next().to_be_bytes()[0]).collect::<Vec<u8>>()
     };
     if random.below(2) == 0 {
-        return any(random);
+        return random_bytes(random);
     }
-    let mut bytes = kept[usize::try_from(random.below(kept.len() as u64)).unwrap()].clone();
+    let mut bytes = stored[usize::try_from(random.below(stored.len() as u64)).unwrap()].clone();
     for _ in 0..=random.below(4) {
-        let at = usize::try_from(random.below(bytes.len() as u64 + 1)).unwrap();
+        let index = usize::try_from(random.below(bytes.len() as u64 + 1)).unwrap();
         match random.below(3) {
-            0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
-            1 => bytes.truncate(at),
-            _ => bytes.insert(at, random.next().to_be_bytes()[0]),
+            0 if index < bytes.len() => bytes[index] ^= 1 << random.below(8),
+            1 => bytes.truncate(index),
+            _ => bytes.insert(index, random.next().to_be_bytes()[0]),
         }
     }
     bytes
@@ -45,13 +45,13 @@ fn input(random: &mut Random, kept: &[Vec<u8>]) -> Vec<u8> {
 
 fn hold(name: &str) {
     let (_, target) = entries::TARGETS.into_iter().find(|(target, _)| *target == name).unwrap();
-    let (endpoint, kept) = (entries::Endpoint::new(), kept(name));
-    kept.iter().for_each(|bytes| target(&endpoint, bytes));
+    let (endpoint, stored) = (entries::Endpoint::new(), stored_inputs(name));
+    stored.iter().for_each(|bytes| target(&endpoint, bytes));
     let mut random = Random::new(0x7A5C);
     for _ in 0..knob("TASKBRIDGE_FUZZ_INPUTS", 1_000) {
-        let bytes = input(&mut random, &kept);
-        let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| target(&endpoint, &bytes)));
-        assert!(held.is_ok(), "{name} fails on {:?}", bytes.escape_ascii().to_string());
+        let bytes = input(&mut random, &stored);
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| target(&endpoint, &bytes)));
+        assert!(result.is_ok(), "{name} fails on {:?}", bytes.escape_ascii().to_string());
     }
 }
 

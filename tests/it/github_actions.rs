@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{BASICS, Client, Place, Server};
+use crate::support::{BASICS, Client, Server, TestDir};
 
 /// Timeout of a step: enough for a busy machine, and far shorter than the regular poll interval.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 const SECRET: &str = "only GitHub knows";
 const WORKFLOW: &str = "name: Work\nrun-name: work ${{ inputs.taskbridge_job }}\non:\n  workflow_dispatch:\n    inputs:\n      \
     word: {type: string, required: true}\n      taskbridge_job: {type: string}\njobs:\n  work:\n    runs-on: ubuntu-latest\n    \
@@ -43,35 +43,36 @@ impl Github {
         // Shields the process from signals that are sent to the tests' process group.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        let port = said.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("it did not start: {said}"));
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("it did not start: {line}"));
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let url = format!("http://127.0.0.1:{port}");
-        let mut made = Self { http, url, repo: String::new(), token: String::new(), _process: process };
-        let answer = made.control("repos", repository).await;
-        made.repo = answer["repo"].as_str().unwrap().to_owned();
-        made.token = answer["token"].as_str().unwrap().to_owned();
-        made
+        let mut github = Self { http, url, repo: String::new(), token: String::new(), _process: process };
+        let response = github.control("repos", repository).await;
+        github.repo = response["repo"].as_str().unwrap().to_owned();
+        github.token = response["token"].as_str().unwrap().to_owned();
+        github
     }
 
     /// Calls a control endpoint of the test GitHub, which the real GitHub does not have.
     pub(crate) async fn control(&self, name: &str, mut body: Value) -> Value {
         body["repo"] = self.repo.as_str().into();
-        let answer = self.http.post(format!("{}/_test/{name}", self.url)).body(body.to_string()).send().await;
-        serde_json::from_str(&answer.unwrap().text().await.unwrap()).unwrap_or_default()
+        let response =
+            self.http.post(format!("{}/_test/{name}", self.url)).body(body.to_string()).send().await;
+        serde_json::from_str(&response.unwrap().text().await.unwrap()).unwrap_or_default()
     }
 
     /// Creates another user and returns the user's token.
     pub(crate) async fn user(&self, login: &str) -> String {
-        let made = self.control("users", json!({"login": login})).await;
-        made["token"].as_str().unwrap().to_owned()
+        let created = self.control("users", json!({"login": login})).await;
+        created["token"].as_str().unwrap().to_owned()
     }
 
     /// Makes GitHub deliver webhooks in these ways, one after another.
-    async fn posts_to(&self, server: &Server, ways: &[&str]) {
+    async fn post_webhooks_to(&self, server: &Server, modes: &[&str]) {
         let url = server.url().replace("/mcp", "/hooks/github");
-        self.control("webhook", json!({"url": url, "secret": SECRET, "ways": ways})).await;
+        self.control("webhook", json!({"url": url, "secret": SECRET, "ways": modes})).await;
     }
 
     fn config(&self, quickest: &str, slowest: &str) -> String {
@@ -86,30 +87,30 @@ impl Github {
     }
 
     /// Starts a server that is connected to this GitHub.
-    fn served(&self, quickest: &str, slowest: &str) -> (Place, Server) {
-        let place = Place::new(&self.config(quickest, slowest));
-        std::fs::write(place.path("hook"), SECRET).unwrap();
-        let server = place.serve();
-        (place, server)
+    fn serve(&self, quickest: &str, slowest: &str) -> (TestDir, Server) {
+        let dir = TestDir::new(&self.config(quickest, slowest));
+        std::fs::write(dir.path("hook"), SECRET).unwrap();
+        let server = dir.serve();
+        (dir, server)
     }
 }
 
-async fn within<T>(what: &str, done: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, done).await.unwrap_or_else(|_| panic!("not in time: {what}"))
+async fn with_timeout<T>(label: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TIMEOUT, future).await.unwrap_or_else(|_| panic!("not in time: {label}"))
 }
 
 /// A webhook delivery makes the server poll the run long before its regular interval.
 #[tokio::test(flavor = "multi_thread")]
 async fn github_delivery_triggers_early_poll() {
     let github = Github::start().await;
-    let (_place, server) = github.served("1h", "1h");
-    github.posts_to(&server, &["sent"]).await;
+    let (_dir, server) = github.serve("1h", "1h");
+    github.post_webhooks_to(&server, &["sent"]).await;
     let client = Client::open(server.url()).await.unwrap();
     let task = client.start("work", json!({"word": "hints"})).await.unwrap();
-    let result = within("the end that was posted", client.result(&task)).await.unwrap();
+    let result = with_timeout("the end that was posted", client.result(&task)).await.unwrap();
     assert_eq!(result["structuredContent"]["conclusion"], "success", "{result}");
-    let answers = github.control("deliveries", json!({})).await;
-    assert!(answers.as_array().unwrap().iter().all(|status| *status == 202), "{answers}");
+    let statuses = github.control("deliveries", json!({})).await;
+    assert!(statuses.as_array().unwrap().iter().all(|status| *status == 202), "{statuses}");
     assert_eq!(github.control("breaches", json!({})).await, json!([]));
 }
 
@@ -117,12 +118,12 @@ async fn github_delivery_triggers_early_poll() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rerun_result_refers_to_first_task() {
     let github = Github::start().await;
-    let (_place, server) = github.served("1s", "2s");
+    let (_dir, server) = github.serve("1s", "2s");
     let client = Client::open(server.url()).await.unwrap();
     let first = client.start("work", json!({"word": "once"})).await.unwrap();
-    within("an end", client.result(&first)).await.unwrap();
+    with_timeout("an end", client.result(&first)).await.unwrap();
     let second = client.start("again", json!({"run": first})).await.unwrap();
-    let result = within("another end", client.result(&second)).await.unwrap();
+    let result = with_timeout("another end", client.result(&second)).await.unwrap();
     assert_eq!(result["structuredContent"]["attempt"], 2, "{result}");
     assert_eq!(result["_meta"]["io.taskbridge/refers-to"], json!([first]), "{result}");
     assert!(result["content"].to_string().contains(first.as_str()), "{result}");
@@ -134,15 +135,15 @@ async fn rerun_result_refers_to_first_task() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unreliable_deliveries_change_no_result() {
     let github = Github::start().await;
-    let (_place, server) = github.served("1s", "2s");
-    github.posts_to(&server, &["lost", "doubled", "late", "sent", "lost"]).await;
+    let (_dir, server) = github.serve("1s", "2s");
+    github.post_webhooks_to(&server, &["lost", "doubled", "late", "sent", "lost"]).await;
     let client = Client::open(server.url()).await.unwrap();
     let mut tasks = Vec::new();
     for word in ["one", "two", "three", "four"] {
         tasks.push(client.start("work", json!({"word": word})).await.unwrap());
     }
     for task in &tasks {
-        let result = within("an end", client.result(task)).await.unwrap();
+        let result = with_timeout("an end", client.result(task)).await.unwrap();
         assert_eq!(result["structuredContent"]["conclusion"], "success", "{result}");
     }
     assert_eq!(github.control("count", json!({"title": "work"})).await, json!(4), "one run for each call");
@@ -163,5 +164,5 @@ async fn unreliable_deliveries_change_no_result() {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     };
-    assert_eq!(within("another list of tools", offered).await, json!(["word"]));
+    assert_eq!(with_timeout("another list of tools", offered).await, json!(["word"]));
 }

@@ -14,8 +14,8 @@ use serde_json::json;
 use taskbridge::app::{self, App};
 use taskbridge::{adapters, config};
 use taskbridge_sdk::{
-    Adapter, Backend, Connect, GroupKey, JobHandle, JobSpec, JobState, Observation, Output, Problem, Result,
-    Started, Wakeups,
+    Adapter, Backend, ConnectContext, GroupKey, JobHandle, JobSpec, JobState, Observation, Output, Problem,
+    Result, Started, Wakeups,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -46,7 +46,7 @@ struct FaultyAdapter;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct NoSettings {}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -56,25 +56,25 @@ struct Target {
 
 /// The number of polls of each job.
 #[derive(Default)]
-struct Faulty(Mutex<std::collections::BTreeMap<JobHandle, u32>>);
+struct FaultyBackend(Mutex<std::collections::BTreeMap<JobHandle, u32>>);
 
 #[async_trait]
 impl Adapter for FaultyAdapter {
     const KIND: &'static str = "faulty";
-    type Config = Nothing;
+    type Config = NoSettings;
     type Target = Target;
 
-    fn check(_: &Nothing, _: &Target, _: &[&str]) -> Vec<Problem> {
+    fn check(_: &NoSettings, _: &Target, _: &[&str]) -> Vec<Problem> {
         Vec::new()
     }
 
-    async fn connect(_: Nothing, _: &Connect) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(Faulty::default()))
+    async fn connect(_: NoSettings, _: &ConnectContext) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(FaultyBackend::default()))
     }
 }
 
 #[async_trait]
-impl Backend for Faulty {
+impl Backend for FaultyBackend {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
         let Target { fault } = Target::deserialize(&job.target).unwrap();
         assert_ne!(fault, "panic_start");
@@ -93,10 +93,10 @@ impl Backend for Faulty {
             "panic_cancel" => return Ok(Observation::new(JobState::Running)),
             _ => {}
         }
-        let mut looks = self.0.lock();
-        let looks = looks.entry(handle.clone()).or_default();
-        *looks += 1;
-        Ok(Observation::new(if *looks < 3 {
+        let mut polls = self.0.lock();
+        let polls = polls.entry(handle.clone()).or_default();
+        *polls += 1;
+        Ok(Observation::new(if *polls < 3 {
             JobState::Running
         } else {
             JobState::Succeeded(Output::text("done"))
@@ -118,7 +118,7 @@ impl Backend for Faulty {
 }
 
 #[async_trait]
-impl Wakeups for Faulty {
+impl Wakeups for FaultyBackend {
     async fn next(&self) -> JobHandle {
         panic!("wakeups")
     }
@@ -140,7 +140,7 @@ async fn faulty_adapter_harms_only_its_jobs() {
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let app = App::build(parsed, &registry, PathBuf::new(), false).await.unwrap();
     let stop = CancellationToken::new();
-    let serving = tokio::spawn(app.serve_http(listener, stop.clone()));
+    let server_task = tokio::spawn(app.serve_http(listener, stop.clone()));
 
     let client = Client::open(&url).await.unwrap();
     let mut faulty = Vec::new();
@@ -169,5 +169,5 @@ async fn faulty_adapter_harms_only_its_jobs() {
         assert_eq!(client.get(task).await.unwrap()["status"], "working");
     }
     stop.cancel();
-    tokio::time::timeout(Duration::from_secs(20), serving).await.unwrap().unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(20), server_task).await.unwrap().unwrap().unwrap();
 }

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{BASICS, Client, Fault, PROGRAM, Place, Random, SimProcess, knob, text};
+use crate::support::{BASICS, Client, Fault, PROGRAM, Random, SimProcess, TestDir, knob, text};
 
 /// Number of concurrent clients of one server.
 const CALLERS: u64 = 6;
@@ -28,7 +28,7 @@ const CALLS_PER_LIFE: usize = 60;
 const LIFE_MS: u64 = 500;
 
 /// Timeout of the last result after the last kill.
-const DRAIN: Duration = Duration::from_secs(180);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(180);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -50,26 +50,26 @@ struct Call {
     busy: bool,
     task: Option<String>,
     /// The status in which its task ended, once a client has seen it.
-    ended: Option<String>,
+    end_status: Option<String>,
 }
 
 /// What the clients know. A call's number is its index here.
 #[derive(Default)]
-struct Book {
+struct CallRecords {
     calls: Vec<Call>,
     /// Calls that may still be made before the next kill.
-    allowed: usize,
+    remaining_calls: usize,
 }
 
-impl Book {
+impl CallRecords {
     /// Returns the next call: a repeatable one whose reply was lost, or else a new one.
     fn next(&mut self, random: &mut Random) -> Option<(usize, Call)> {
-        self.allowed = self.allowed.checked_sub(1)?;
+        self.remaining_calls = self.remaining_calls.checked_sub(1)?;
         let lost = self.calls.iter().position(|call| call.repeated && !call.busy && call.task.is_none());
         let number = lost.unwrap_or_else(|| {
             let kind = [Kind::Command, Kind::Keyed, Kind::Unkeyed][random.below(3) as usize];
             let repeated = random.below(2) == 0;
-            self.calls.push(Call { kind, repeated, busy: false, task: None, ended: None });
+            self.calls.push(Call { kind, repeated, busy: false, task: None, end_status: None });
             self.calls.len() - 1
         });
         self.calls[number].busy = true;
@@ -77,7 +77,7 @@ impl Book {
     }
 
     /// Returns the calls whose task is known.
-    fn told(&self) -> Vec<(usize, Call, String)> {
+    fn known_tasks(&self) -> Vec<(usize, Call, String)> {
         let calls = self.calls.iter().enumerate();
         calls.filter_map(|(number, call)| Some((number, call.clone(), call.task.clone()?))).collect()
     }
@@ -88,7 +88,7 @@ fn name(number: usize) -> String {
     format!("call-{number}")
 }
 
-async fn make(client: &Client, number: usize, call: &Call) -> Result<String, Fault> {
+async fn start_call(client: &Client, number: usize, call: &Call) -> Result<String, Fault> {
     let name = name(number);
     let delay_ms = 20 + number % 7 * 90;
     let (tool, arguments) = match call.kind {
@@ -103,43 +103,43 @@ async fn make(client: &Client, number: usize, call: &Call) -> Result<String, Fau
 }
 
 /// Reads a task of a call. A terminal status that was seen before must not change.
-async fn look(
+async fn check_task(
     client: &Client,
-    book: &Mutex<Book>,
+    records: &Mutex<CallRecords>,
     (number, call, task): (usize, Call, String),
 ) -> Result<(), Fault> {
-    let seen = client.get(&task).await?;
-    let status = seen["status"].as_str().unwrap().to_owned();
-    if let Some(ended) = &call.ended {
-        assert_eq!(&status, ended, "the task of call {number} had ended: {seen}");
+    let current = client.get(&task).await?;
+    let status = current["status"].as_str().unwrap().to_owned();
+    if let Some(previous) = &call.end_status {
+        assert_eq!(&status, previous, "the task of call {number} had ended: {current}");
     }
     if ["completed", "failed", "cancelled"].contains(&status.as_str()) {
-        book.lock().calls[number].ended = Some(status);
+        records.lock().calls[number].end_status = Some(status);
     }
     Ok(())
 }
 
 /// Makes one call, if one is still allowed, and reads another task.
-async fn step(client: &Client, book: &Mutex<Book>, random: &mut Random) -> Result<(), Fault> {
-    let next = book.lock().next(random);
+async fn step(client: &Client, records: &Mutex<CallRecords>, random: &mut Random) -> Result<(), Fault> {
+    let next = records.lock().next(random);
     if let Some((number, call)) = next {
-        let made = make(client, number, &call).await;
-        let mut book = book.lock();
-        book.calls[number].busy = false;
-        book.calls[number].task = Some(made?);
+        let started = start_call(client, number, &call).await;
+        let mut records = records.lock();
+        records.calls[number].busy = false;
+        records.calls[number].task = Some(started?);
     }
-    let mut told = book.lock().told();
-    if told.is_empty() {
+    let mut known = records.lock().known_tasks();
+    if known.is_empty() {
         return Ok(());
     }
-    let any = random.below(told.len() as u64) as usize;
-    look(client, book, told.swap_remove(any)).await
+    let index = random.below(known.len() as u64) as usize;
+    check_task(client, records, known.swap_remove(index)).await
 }
 
 /// Makes and reads tasks until the server is gone.
-async fn caller(client: Client, book: Arc<Mutex<Book>>, mut random: Random) {
+async fn caller(client: Client, records: Arc<Mutex<CallRecords>>, mut random: Random) {
     loop {
-        match step(&client, &book, &mut random).await {
+        match step(&client, &records, &mut random).await {
             Ok(()) => {}
             Err(Fault::Lost(_)) => return,
             Err(fault) => panic!("a request was not answered as it should be: {fault:?}"),
@@ -191,9 +191,9 @@ parameters.delay_ms.type = "integer"
 
 /// Counts at the end of the test.
 #[derive(Default, Debug)]
-struct Figures {
+struct Totals {
     tasks: usize,
-    told: usize,
+    reported: usize,
     commands: usize,
     keyed: usize,
     unkeyed: usize,
@@ -207,15 +207,15 @@ async fn kills_lose_and_repeat_no_job() {
     let seed: u64 = knob("TASKBRIDGE_KILL_SEED", 1);
     println!("kill: {kills} kills, replay with TASKBRIDGE_KILL_SEED={seed}");
     let mut random = Random::new(seed);
-    let place = Place::new("");
-    let (keyed, unkeyed) = (SimProcess::start(&place, "keyed"), SimProcess::start(&place, "unkeyed"));
-    std::fs::write(place.config(), config(&keyed, &unkeyed)).unwrap();
-    std::fs::create_dir(place.path("runs")).unwrap();
+    let dir = TestDir::new("");
+    let (keyed, unkeyed) = (SimProcess::start(&dir, "keyed"), SimProcess::start(&dir, "unkeyed"));
+    std::fs::write(dir.config(), config(&keyed, &unkeyed)).unwrap();
+    std::fs::create_dir(dir.path("runs")).unwrap();
 
-    let book = Arc::new(Mutex::new(Book::default()));
+    let records = Arc::new(Mutex::new(CallRecords::default()));
     let mut session: Option<Client> = None;
     for kill in 1..=kills {
-        let mut server = place.launch();
+        let mut server = dir.launch();
         if kill % 5 == 0 {
             // Killed before it listens or just then: startup must survive a kill too.
             tokio::time::sleep(random.millis(150)).await;
@@ -225,9 +225,9 @@ async fn kills_lose_and_repeat_no_job() {
         // Sometimes two servers share the file, as several stdio servers do.
         let mut servers = vec![server];
         if random.below(3) == 0 {
-            servers.push(place.launch());
+            servers.push(dir.launch());
         }
-        book.lock().allowed = CALLS_PER_LIFE;
+        records.lock().remaining_calls = CALLS_PER_LIFE;
         let mut callers = JoinSet::new();
         for server in &mut servers {
             server.wait_until_it_listens();
@@ -237,7 +237,7 @@ async fn kills_lose_and_repeat_no_job() {
                 None => Client::open(server.url()).await.unwrap(),
             };
             for _ in 0..CALLERS {
-                callers.spawn(caller(client.clone(), Arc::clone(&book), Random::new(random.next())));
+                callers.spawn(caller(client.clone(), Arc::clone(&records), Random::new(random.next())));
             }
             session = Some(client);
         }
@@ -250,55 +250,56 @@ async fn kills_lose_and_repeat_no_job() {
         }
     }
 
-    let mut server = place.serve();
+    let mut server = dir.serve();
     let client = session.expect("some server lived").at(server.url());
-    let began = Instant::now();
-    let figures = tokio::time::timeout(DRAIN, settle(&client, &book, &place, &keyed, &unkeyed)).await;
-    let figures = figures.expect("the results arrive in time");
+    let started_at = Instant::now();
+    let totals =
+        tokio::time::timeout(DRAIN_TIMEOUT, collect_totals(&client, &records, &dir, &keyed, &unkeyed)).await;
+    let totals = totals.expect("the results arrive in time");
     let mut check = std::process::Command::new(PROGRAM);
-    place.settle(check.args(["store", "check", "--config"]).arg(place.config()));
-    let checked = place.run(check).await;
+    dir.prepare(check.args(["store", "check", "--config"]).arg(dir.config()));
+    let checked = dir.run(check).await;
     assert_eq!(checked.code, Some(0), "{}{}", checked.stdout, checked.stderr);
-    println!("kill: {figures:?}, settled within {:.1} s", began.elapsed().as_secs_f64());
+    println!("kill: {totals:?}, settled within {:.1} s", started_at.elapsed().as_secs_f64());
     assert!(
-        figures.told > 0 && figures.commands > 0 && figures.keyed > 0 && figures.unkeyed > 0,
-        "{figures:?}"
+        totals.reported > 0 && totals.commands > 0 && totals.keyed > 0 && totals.unkeyed > 0,
+        "{totals:?}"
     );
     assert_eq!(server.stop(), Some(0), "it stops when it is told to");
 }
 
 /// Waits for every task that was created, and compares the tasks with the replies and with the jobs that
 /// ran.
-async fn settle(
+async fn collect_totals(
     client: &Client,
-    book: &Mutex<Book>,
-    place: &Place,
+    records: &Mutex<CallRecords>,
+    dir: &TestDir,
     keyed: &SimProcess,
     unkeyed: &SimProcess,
-) -> Figures {
+) -> Totals {
     // A client that lost a reply repeats the call, and gets the task of the first call if one was created.
     let lost: Vec<_> = {
-        let book = book.lock();
-        let calls = book.calls.iter().enumerate().filter(|(_, call)| call.repeated && call.task.is_none());
+        let records = records.lock();
+        let calls = records.calls.iter().enumerate().filter(|(_, call)| call.repeated && call.task.is_none());
         calls.map(|(number, call)| (number, call.clone())).collect()
     };
     for (number, call) in lost {
-        let task = make(client, number, &call).await.unwrap();
-        book.lock().calls[number].task = Some(task);
+        let task = start_call(client, number, &call).await.unwrap();
+        records.lock().calls[number].task = Some(task);
     }
 
     let tasks: HashSet<String> =
         client.list().await.unwrap().iter().map(|task| task["taskId"].as_str().unwrap().to_owned()).collect();
-    let told = book.lock().told();
-    let distinct: HashSet<&String> = told.iter().map(|(_, _, task)| task).collect();
-    assert_eq!(distinct.len(), told.len(), "two calls were told the same task");
+    let known = records.lock().known_tasks();
+    let distinct: HashSet<&String> = known.iter().map(|(_, _, task)| task).collect();
+    assert_eq!(distinct.len(), known.len(), "two calls were told the same task");
     let missing: Vec<_> = distinct.iter().filter(|task| !tasks.contains(**task)).collect();
     assert!(missing.is_empty(), "tasks that were told are not listed: {missing:?}");
 
-    let mut figures = Figures { tasks: tasks.len(), told: told.len(), ..Figures::default() };
-    for (number, call, task) in told {
+    let mut totals = Totals { tasks: tasks.len(), reported: known.len(), ..Totals::default() };
+    for (number, call, task) in known {
         let result = client.result(&task).await;
-        look(client, book, (number, call.clone(), task)).await.expect("it exists");
+        check_task(client, records, (number, call.clone(), task)).await.expect("it exists");
         match result {
             Ok(result) => {
                 assert_eq!(text(&result).trim_end(), name(number), "the result of {call:?}");
@@ -307,39 +308,39 @@ async fn settle(
             // The outcome of a start whose reply was lost is unknowable for an engine without keys.
             Err(Fault::Refused { message, .. }) if call.kind == Kind::Unkeyed => {
                 assert!(message.contains("uncertain"), "call {number} ended so: {message}");
-                figures.uncertain += 1;
+                totals.uncertain += 1;
             }
             Err(fault) => panic!("call {number} ({call:?}) has no result: {fault:?}"),
         }
     }
     // Also waits for tasks that were committed but never reported to a client: their jobs count below.
-    let mut untold = 0;
+    let mut uncertain = 0;
     for task in &tasks {
         if let Err(fault) = client.result(task).await {
             assert!(
                 matches!(&fault, Fault::Refused { message, .. } if message.contains("uncertain")),
                 "{fault:?}"
             );
-            untold += 1;
+            uncertain += 1;
         }
     }
-    figures.uncertain = figures.uncertain.max(untold);
+    totals.uncertain = totals.uncertain.max(uncertain);
 
-    for entry in std::fs::read_dir(place.path("runs")).unwrap() {
+    for entry in std::fs::read_dir(dir.path("runs")).unwrap() {
         let file = entry.unwrap().path();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "ran\n", "{} ran more than once", file.display());
-        figures.commands += 1;
+        totals.commands += 1;
     }
-    figures.keyed = each_once(keyed);
-    figures.unkeyed = each_once(unkeyed);
+    totals.keyed = count_distinct_starts(keyed);
+    totals.unkeyed = count_distinct_starts(unkeyed);
     // Every job belongs to a task. Every task has a job, except uncertain ones, which may have one.
-    let jobs = figures.commands + figures.keyed + figures.unkeyed;
-    assert!(jobs <= figures.tasks && figures.tasks <= jobs + figures.uncertain, "{jobs} jobs: {figures:?}");
-    figures
+    let jobs = totals.commands + totals.keyed + totals.unkeyed;
+    assert!(jobs <= totals.tasks && totals.tasks <= jobs + totals.uncertain, "{jobs} jobs: {totals:?}");
+    totals
 }
 
 /// Returns the number of an engine's jobs, whose keys must be distinct.
-fn each_once(engine: &SimProcess) -> usize {
+fn count_distinct_starts(engine: &SimProcess) -> usize {
     let started = engine.started();
     let keys: HashSet<&String> = started.iter().collect();
     assert_eq!(keys.len(), started.len(), "a key was started twice: {started:?}");

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{BASICS, Client, Place, text};
+use crate::support::{BASICS, Client, TestDir, text};
 
 const TOOLS: &str = r#"
 [backends.here]
@@ -39,36 +39,36 @@ async fn result(client: &Client, tool: &str) -> Value {
 
 #[tokio::test]
 async fn long_output_is_shortened_and_linked() {
-    let place = Place::new(&format!("{BASICS}{TOOLS}"));
-    let server = place.serve();
+    let dir = TestDir::new(&format!("{BASICS}{TOOLS}"));
+    let server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     for (tool, limit) in [("numbers", 16 * 1024), ("short", 1000)] {
         let result = result(&client, tool).await;
-        let shown = text(&result);
-        assert!(shown.starts_with("1\n2\n3\n") && shown.ends_with("\n32999\n33000\n"), "{tool}: {shown}");
-        assert!(shown.len() <= limit && shown.len() > limit * 9 / 10, "{tool}: {} bytes", shown.len());
+        let output = text(&result);
+        assert!(output.starts_with("1\n2\n3\n") && output.ends_with("\n32999\n33000\n"), "{tool}: {output}");
+        assert!(output.len() <= limit && output.len() > limit * 9 / 10, "{tool}: {} bytes", output.len());
         let log = result["content"].as_array().unwrap().iter().find(|block| block["name"] == "log").unwrap();
-        let gap = shown.lines().find(|line| line.starts_with("[... ")).unwrap();
+        let gap = output.lines().find(|line| line.starts_with("[... ")).unwrap();
         assert!(gap.contains(log["uri"].as_str().unwrap()) && gap.contains("task_logs"), "{gap}");
     }
 }
 
 #[tokio::test]
 async fn binary_output_is_named() {
-    let place = Place::new(&format!("{BASICS}{TOOLS}"));
-    let server = place.serve();
+    let dir = TestDir::new(&format!("{BASICS}{TOOLS}"));
+    let server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     assert_eq!(text(&result(&client, "garbage").await), "[82000 bytes on standard output that are not text]");
 }
 
 #[tokio::test]
 async fn written_results_are_never_cut() {
-    let place = Place::new(&format!("{BASICS}{TOOLS}"));
-    let server = place.serve();
+    let dir = TestDir::new(&format!("{BASICS}{TOOLS}"));
+    let server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     for tool in ["written", "declared"] {
         let result = result(&client, tool).await;
-        let shown = text(&result);
-        assert!(shown.len() > 180_000 && !shown.contains("left out"), "{tool}: {} bytes", shown.len());
+        let output = text(&result);
+        assert!(output.len() > 180_000 && !output.contains("left out"), "{tool}: {} bytes", output.len());
     }
 }

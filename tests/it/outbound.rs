@@ -16,9 +16,9 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::support::issuer::{RESOURCE, Signer, seconds};
-use crate::support::{BASICS, Client, Fault, Modern, Place, text};
+use crate::support::{BASICS, Client, Fault, ModernClient, TestDir, text};
 
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
 const TOOLS: &str = r#"
 [backends.here]
@@ -36,61 +36,67 @@ parameters.document.type = "file"
 "#;
 
 /// A server that redirects every request to a trap, an address that must never be requested.
-struct Lure {
+struct RedirectServer {
     url: String,
-    asked: Arc<Mutex<Vec<String>>>,
+    requested_paths: Arc<Mutex<Vec<String>>>,
     trap: String,
-    caught: Arc<AtomicUsize>,
-    serving: [JoinHandle<()>; 2],
+    trap_hits: Arc<AtomicUsize>,
+    server_tasks: [JoinHandle<()>; 2],
 }
 
-impl Lure {
+impl RedirectServer {
     #[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
-    async fn set() -> Self {
-        let caught = Arc::<AtomicUsize>::default();
+    async fn start() -> Self {
+        let trap_hits = Arc::<AtomicUsize>::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let trap = format!("http://{}", listener.local_addr().unwrap());
-        let counts = Arc::clone(&caught);
+        let hits = Arc::clone(&trap_hits);
         let counting = tokio::spawn(async move {
             while listener.accept().await.is_ok() {
-                counts.fetch_add(1, Ordering::SeqCst);
+                hits.fetch_add(1, Ordering::SeqCst);
             }
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::<Mutex<Vec<String>>>::default();
-        let state = (trap.clone(), Arc::clone(&asked));
-        let router = Router::new().fallback(away).with_state(state);
+        let requested_paths = Arc::<Mutex<Vec<String>>>::default();
+        let state = (trap.clone(), Arc::clone(&requested_paths));
+        let router = Router::new().fallback(redirect).with_state(state);
         let redirecting = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, asked, trap, caught, serving: [counting, redirecting] }
+        Self { url, requested_paths, trap, trap_hits, server_tasks: [counting, redirecting] }
     }
 
     /// Asserts that this path was requested and that no client followed the redirect.
-    fn leads_nobody_away_from(&self, path: &str) {
-        let asked = self.asked.lock();
-        assert!(asked.iter().any(|at| at == path), "nobody asked for {path}: {asked:?}");
-        assert_eq!(self.caught.load(Ordering::SeqCst), 0, "{asked:?}");
+    fn assert_not_followed(&self, path: &str) {
+        let requested_paths = self.requested_paths.lock();
+        assert!(
+            requested_paths.iter().any(|requested| requested == path),
+            "nobody asked for {path}: {requested_paths:?}"
+        );
+        assert_eq!(self.trap_hits.load(Ordering::SeqCst), 0, "{requested_paths:?}");
     }
 }
 
-impl Drop for Lure {
+impl Drop for RedirectServer {
     fn drop(&mut self) {
-        self.serving.iter().for_each(JoinHandle::abort);
+        self.server_tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
-async fn away(State((trap, asked)): State<(String, Arc<Mutex<Vec<String>>>)>, request: Request) -> Response {
+async fn redirect(
+    State((trap, requested_paths)): State<(String, Arc<Mutex<Vec<String>>>)>,
+    request: Request,
+) -> Response {
     let path = request.uri().path().to_owned();
     // Status 307 preserves the method and the body.
-    let answer = (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, format!("{trap}{path}"))]);
-    asked.lock().push(path);
-    answer.into_response()
+    let response = (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, format!("{trap}{path}"))]);
+    requested_paths.lock().push(path);
+    response.into_response()
 }
 
 #[tokio::test]
 async fn issuer_redirect_is_not_followed() {
-    let lure = Lure::set().await;
-    let url = &lure.url;
+    let redirector = RedirectServer::start().await;
+    let url = &redirector.url;
     let issuer = format!("{url}/realm");
     let signer = Signer::ed("one");
     let claims =
@@ -99,52 +105,52 @@ async fn issuer_redirect_is_not_followed() {
     let introspection = format!(
         "[auth.issuers.introspection]\nendpoint = \"{url}/introspect\"\nclient_id = \"a\"\nclient_secret = \"b\"\n"
     );
-    for (more, token, path) in [
+    for (extra, token, path) in [
         ("", &*signed, "/.well-known/openid-configuration/realm"),
         (&*format!("jwks_uri = \"{url}/keys\"\n"), &*signed, "/keys"),
         (&*introspection, "opaque", "/introspect"),
     ] {
         let auth = format!(
-            "mode = \"oauth\"\nresource = \"{RESOURCE}\"\n[[auth.issuers]]\nissuer = \"{issuer}\"\n{more}"
+            "mode = \"oauth\"\nresource = \"{RESOURCE}\"\n[[auth.issuers]]\nissuer = \"{issuer}\"\n{extra}"
         );
-        let place = Place::new(&format!("{}{TOOLS}", BASICS.replace("single_user = true", &auth)));
-        let server = place.serve();
-        match Client::open_with(server.url(), token).await.err() {
+        let dir = TestDir::new(&format!("{}{TOOLS}", BASICS.replace("single_user = true", &auth)));
+        let server = dir.serve();
+        match Client::open_with_key(server.url(), token).await.err() {
             Some(Fault::Status(status, _)) => assert!([401, 503].contains(&status.as_u16()), "{status}"),
             other => panic!("{path}: {other:?}"),
         }
-        lure.leads_nobody_away_from(path);
+        redirector.assert_not_followed(path);
     }
 }
 
 /// The redirects of notice receivers and of trace collectors are logged and not followed.
 #[tokio::test]
 async fn receiver_and_collector_redirects_are_refused() {
-    let lure = Lure::set().await;
-    let url = &lure.url;
+    let redirector = RedirectServer::start().await;
+    let url = &redirector.url;
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-    let place = Place::new(&format!(
+    let dir = TestDir::new(&format!(
         "{BASICS}{TOOLS}[[notify]]\nurl = \"{url}/hook\"\nsecret = \"{secret}\"\n[telemetry]\notlp = \"{url}\"\n"
     ));
-    let server = place.serve();
+    let server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     client.call("say", json!({"what": "x"})).await.unwrap();
-    let log = || std::fs::read_to_string(place.path("server.log")).unwrap();
-    let told = async {
-        let words = ["redirects are not followed", "spans cannot be sent, and are lost"];
-        while !words.iter().all(|words| log().contains(words)) {
+    let log = || std::fs::read_to_string(dir.path("server.log")).unwrap();
+    let logged = async {
+        let expected = ["redirects are not followed", "spans cannot be sent, and are lost"];
+        while !expected.iter().all(|expected| log().contains(expected)) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, told).await.expect("the log says of both that they are not told");
-    lure.leads_nobody_away_from("/hook");
-    lure.leads_nobody_away_from("/v1/traces");
+    tokio::time::timeout(TIMEOUT, logged).await.expect("the log says of both that they are not told");
+    redirector.assert_not_followed("/hook");
+    redirector.assert_not_followed("/v1/traces");
 }
 
 #[tokio::test]
 async fn engine_redirect_is_not_followed() {
-    let lure = Lure::set().await;
-    let url = &lure.url;
+    let redirector = RedirectServer::start().await;
+    let url = &redirector.url;
     for (kind, fields, path) in [
         (
             "github-actions",
@@ -157,10 +163,10 @@ async fn engine_redirect_is_not_followed() {
             "/openapi",
         ),
     ] {
-        let place = Place::new(&format!("{BASICS}[backends.engine]\nkind = \"{kind}\"\n{fields}"));
-        let looked = place.run(place.command("doctor")).await;
-        assert_eq!(looked.code, Some(1), "{kind}: {looked:?}");
-        lure.leads_nobody_away_from(path);
+        let dir = TestDir::new(&format!("{BASICS}[backends.engine]\nkind = \"{kind}\"\n{fields}"));
+        let output = dir.run(dir.command("doctor")).await;
+        assert_eq!(output.code, Some(1), "{kind}: {output:?}");
+        redirector.assert_not_followed(path);
     }
 }
 
@@ -170,10 +176,10 @@ async fn engine_redirect_is_not_followed() {
 async fn environment_proxy_is_used() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = format!("http://{}", listener.local_addr().unwrap());
-    let asked = Arc::<Mutex<Vec<String>>>::default();
-    let record = Arc::clone(&asked);
+    let requests = Arc::<Mutex<Vec<String>>>::default();
+    let record = Arc::clone(&requests);
     #[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
-    let serving = tokio::spawn(async move {
+    let server_task = tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let mut stream = BufReader::new(stream);
             let mut line = String::new();
@@ -185,7 +191,7 @@ async fn environment_proxy_is_used() {
     let auth = format!(
         "mode = \"oauth\"\nresource = \"{RESOURCE}\"\n[[auth.issuers]]\nissuer = \"https://login.test/realm\"\n"
     );
-    let place = Place::new(&format!(
+    let dir = TestDir::new(&format!(
         "{}[backends.engine]\nkind = \"github-actions\"\nrepository = \"o/r\"\ntoken = \"ghp_x\"\n\
          api = \"https://github.test\"\n[[notify]]\nurl = \"https://receiver.test/hook\"\n\
          secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n",
@@ -193,36 +199,36 @@ async fn environment_proxy_is_used() {
     ));
     let hosts = ["github.test", "login.test", "receiver.test"];
     for excepted in ["", "login.test"] {
-        let mut doctor = place.command("doctor");
+        let mut doctor = dir.command("doctor");
         doctor.env("HTTPS_PROXY", &proxy).env("NO_PROXY", excepted);
-        let looked = place.run(doctor).await;
-        let asked = std::mem::take(&mut *asked.lock());
+        let output = dir.run(doctor).await;
+        let requests = std::mem::take(&mut *requests.lock());
         for host in hosts {
-            let is_asked = asked.iter().any(|line| line.starts_with(&format!("CONNECT {host}:443")));
-            assert_eq!(is_asked, host != excepted, "{host}: {asked:?}, {looked:?}");
+            let was_requested = requests.iter().any(|line| line.starts_with(&format!("CONNECT {host}:443")));
+            assert_eq!(was_requested, host != excepted, "{host}: {requests:?}, {output:?}");
         }
     }
-    serving.abort();
+    server_task.abort();
 }
 
 /// No address in a caller's arguments, headers or metadata makes the server send a request.
 #[tokio::test]
 async fn caller_supplied_address_is_never_requested() {
-    let lure = Lure::set().await;
-    let trap = &lure.trap;
-    let place = Place::new(&format!("{BASICS}{TOOLS}"));
-    let server = place.serve();
+    let redirector = RedirectServer::start().await;
+    let trap = &redirector.trap;
+    let dir = TestDir::new(&format!("{BASICS}{TOOLS}"));
+    let server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
-    let modern = Modern::able(
+    let modern = ModernClient::with_capabilities(
         server.url(),
         json!({"elicitation": {"url": {}}, "extensions": {trap.clone(): {"href": trap}}}),
     );
-    let said = client.call("say", json!({"what": trap})).await.unwrap();
-    assert_eq!(text(&said), format!("{trap}\n"), "it is a text like any other");
+    let echo = client.call("say", json!({"what": trap})).await.unwrap();
+    assert_eq!(text(&echo), format!("{trap}\n"), "it is a text like any other");
     let refused = client.call("read", json!({"document": trap})).await;
-    assert!(refused.map_or(true, |answer| answer["isError"] == true), "an address is no file");
+    assert!(refused.map_or(true, |result| result["isError"] == true), "an address is no file");
     let file = json!({"document": {"uri": trap, "name": trap}});
-    assert!(client.call("read", file).await.map_or(true, |answer| answer["isError"] == true));
+    assert!(client.call("read", file).await.map_or(true, |result| result["isError"] == true));
     for (method, params) in [
         ("resources/read", json!({"uri": trap})),
         ("resources/read", json!({"uri": format!("taskbridge://tasks/{trap}/log")})),
@@ -239,11 +245,11 @@ async fn caller_supplied_address_is_never_requested() {
     let meta = json!({"_meta": {"io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1", "websiteUrl": trap, "icons": icon}}});
     let _ = modern.call("say", &json!({"what": trap}), meta).await;
     for name in ["host", "origin", "referer", "x-forwarded-host", "forwarded"] {
-        let _ = Modern::without_tasks(server.url())
+        let _ = ModernClient::without_tasks(server.url())
             .with_header(name, trap)
             .request("tools/list", json!({}))
             .await;
     }
-    assert_eq!(lure.caught.load(Ordering::SeqCst), 0);
-    assert!(lure.asked.lock().is_empty());
+    assert_eq!(redirector.trap_hits.load(Ordering::SeqCst), 0);
+    assert!(redirector.requested_paths.lock().is_empty());
 }

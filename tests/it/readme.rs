@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{PROGRAM, Place, Server};
+use crate::support::{PROGRAM, Server, TestDir};
 
 /// Returns the block of README.md that begins with this fence.
 fn block(fence: &str) -> String {
@@ -13,17 +13,17 @@ fn block(fence: &str) -> String {
 
 #[tokio::test]
 async fn the_walkthrough_ends_with_a_result() {
-    let place = Place::new("");
+    let dir = TestDir::new("");
     let mut command = Command::new(PROGRAM);
-    place.settle(command.args(["--listen", "127.0.0.1:0"]));
+    dir.prepare(command.args(["--listen", "127.0.0.1:0"]));
     command.current_dir(env!("CARGO_MANIFEST_DIR"));
-    let mut server = Server::spawn(command, &place.path("server.log"));
+    let mut server = Server::spawn(command, &dir.path("server.log"));
     server.wait_until_it_listens();
 
-    let mut walk = Command::new("sh");
-    place.settle(walk.args(["-eu", "-c", &block("sh walkthrough")]));
-    walk.env("URL", server.url());
-    let ended = place.run(walk).await;
+    let mut walkthrough = Command::new("sh");
+    dir.prepare(walkthrough.args(["-eu", "-c", &block("sh walkthrough")]));
+    walkthrough.env("URL", server.url());
+    let ended = dir.run(walkthrough).await;
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("\"status\":\"working\""), "{}", ended.stdout);
     assert!(ended.stdout.contains("Lift-off after 3 seconds."), "{}", ended.stdout);
@@ -31,7 +31,7 @@ async fn the_walkthrough_ends_with_a_result() {
 
 #[tokio::test]
 async fn readme_config_is_valid() {
-    let place = Place::new(&block("toml config"));
-    let checked = place.run(place.command("check")).await;
+    let dir = TestDir::new(&block("toml config"));
+    let checked = dir.run(dir.command("check")).await;
     assert!(checked.stdout.ends_with("all right: 1 tool on 1 backend\n"), "{}", checked.stderr);
 }

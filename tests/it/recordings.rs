@@ -10,7 +10,7 @@ use std::process::Command;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::support::{BASICS, CTRL_C, PROGRAM, Place, Pty, Server, knob};
+use crate::support::{BASICS, CTRL_C, PROGRAM, Pty, Server, TestDir, knob};
 
 const COLUMNS: u16 = 80;
 /// Rows of the screen: more than any recording has, so that nothing scrolls away.
@@ -104,7 +104,7 @@ target.command = ["wc", "-w", "{{ text }}"]
 "#;
 
 /// A config with one mistake of each common kind.
-const WRONG: &str = r#"
+const CONFIG_WITH_MISTAKES: &str = r#"
 [server]
 listen = "127.0.0.1"
 [auth]
@@ -118,7 +118,7 @@ target.command = ["echo"]
 "#;
 
 /// A config whose tools and receiver cannot work.
-const UNWELL: &str = r#"
+const UNHEALTHY_CONFIG: &str = r#"
 [backends.here]
 kind = "local"
 [tools.lost]
@@ -137,41 +137,41 @@ secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 struct Recording {
     title: &'static str,
     line: String,
-    written: Vec<u8>,
+    output: Vec<u8>,
 }
 
 /// A server and the recordings made with it.
-struct Recorder {
+struct TerminalRecorder {
     server: Server,
-    place: Place,
+    dir: TestDir,
     recordings: Vec<Recording>,
 }
 
-impl Recorder {
+impl TerminalRecorder {
     fn start() -> Self {
-        let place = Place::new(&format!("{BASICS}{TOOLS}"));
-        fs::create_dir(place.path("gates")).unwrap();
-        fs::write(place.path("wrong.toml"), WRONG).unwrap();
-        fs::write(place.path("unwell.toml"), format!("{BASICS}{UNWELL}")).unwrap();
-        Self { server: place.serve(), place, recordings: Vec::new() }
+        let dir = TestDir::new(&format!("{BASICS}{TOOLS}"));
+        fs::create_dir(dir.path("gates")).unwrap();
+        fs::write(dir.path("wrong.toml"), CONFIG_WITH_MISTAKES).unwrap();
+        fs::write(dir.path("unwell.toml"), format!("{BASICS}{UNHEALTHY_CONFIG}")).unwrap();
+        Self { server: dir.serve(), dir, recordings: Vec::new() }
     }
 
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new(PROGRAM);
-        self.place.settle(command.args(line.split(' ')));
-        command.env("TASKBRIDGE_URL", self.server.url()).env("TASKBRIDGE_CONFIG", self.place.config());
+        self.dir.prepare(command.args(line.split(' ')));
+        command.env("TASKBRIDGE_URL", self.server.url()).env("TASKBRIDGE_CONFIG", self.dir.config());
         command
     }
 
     /// Records a command line to its end. When a text of `typed` appears, the keys next to it are typed.
-    async fn record(&mut self, title: &'static str, line: &str, typed: &[(&str, &str)]) {
+    async fn record(&mut self, title: &'static str, line: &str, inputs: &[(&str, &str)]) {
         let mut pty = Pty::start_at(&self.command(line), COLUMNS);
-        for (words, keys) in typed {
-            pty.shows(words).await;
-            pty.types(keys);
+        for (prompt, keys) in inputs {
+            pty.wait_for(prompt).await;
+            pty.type_keys(keys);
         }
-        let written = pty.recording().await;
-        self.recordings.push(Recording { title, line: line.to_owned(), written });
+        let output = pty.recording().await;
+        self.recordings.push(Recording { title, line: line.to_owned(), output });
     }
 
     /// Records each of these command lines to its end, without input.
@@ -185,29 +185,29 @@ impl Recorder {
     async fn record_bar(&mut self) {
         let line = "call paint gate=bar";
         let mut pty = Pty::start_at(&self.command(line), COLUMNS);
-        pty.shows("[=====>").await;
-        let drawn = "half painted";
-        pty.shows(drawn).await;
+        pty.wait_for("[=====>").await;
+        let marker = "half painted";
+        pty.wait_for(marker).await;
         // The next redraw may have begun.
-        let written = String::from_utf8_lossy(pty.written());
-        let end = written.rfind(drawn).map(|at| at + drawn.len());
-        let written = written[..end.expect("it was shown")].as_bytes().to_vec();
-        self.recordings.push(Recording { title: "A job runs", line: line.to_owned(), written });
-        fs::write(self.place.path("gates/bar"), "").unwrap();
-        let written = pty.recording().await;
-        self.recordings.push(Recording { title: "The same job has ended", line: line.to_owned(), written });
+        let output = String::from_utf8_lossy(pty.written());
+        let end = output.rfind(marker).map(|start| start + marker.len());
+        let output = output[..end.expect("it was shown")].as_bytes().to_vec();
+        self.recordings.push(Recording { title: "A job runs", line: line.to_owned(), output });
+        fs::write(self.dir.path("gates/bar"), "").unwrap();
+        let output = pty.recording().await;
+        self.recordings.push(Recording { title: "The same job has ended", line: line.to_owned(), output });
     }
 
     /// Starts a job that waits, and returns the id of its task.
-    async fn detached(&self, gate: &str) -> String {
-        let ended = self.place.run(self.command(&format!("call wait gate={gate} --detach -q"))).await;
+    async fn start_detached(&self, gate: &str) -> String {
+        let ended = self.dir.run(self.command(&format!("call wait gate={gate} --detach -q"))).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
         ended.stdout.trim_end().to_owned()
     }
 
     /// Returns the ids of all tasks, oldest first.
     async fn ids(&self) -> Vec<String> {
-        let ended = self.place.run(self.command("tasks list --json")).await;
+        let ended = self.dir.run(self.command("tasks list --json")).await;
         let listed: Vec<Value> = serde_json::from_str(&ended.stdout).unwrap();
         listed.iter().rev().map(|task| task["id"].as_str().unwrap().to_owned()).collect()
     }
@@ -216,9 +216,9 @@ impl Recorder {
     async fn page(self) -> String {
         let examples = Examples::new(&self, &self.ids().await);
         let mut page = String::new();
-        for Recording { title, line, written } in &self.recordings {
-            let screen = screen(&examples.put_into(&String::from_utf8_lossy(written)));
-            let line = examples.put_into(line);
+        for Recording { title, line, output } in &self.recordings {
+            let screen = screen(&examples.apply(&String::from_utf8_lossy(output)));
+            let line = examples.apply(line);
             page.push_str(&format!("\n## {title}\n$ taskbridge {line}\n{screen}\n"));
         }
         page
@@ -227,16 +227,16 @@ impl Recorder {
 
 /// Replacements for values that differ from run to run.
 struct Examples {
-    words: Vec<(String, String)>,
+    literals: Vec<(String, String)>,
     patterns: Vec<(Regex, &'static str)>,
 }
 
 impl Examples {
-    fn new(recorder: &Recorder, ids: &[String]) -> Self {
-        let folder = recorder.place.config().parent().unwrap().display().to_string();
+    fn new(recorder: &TerminalRecorder, ids: &[String]) -> Self {
+        let folder = recorder.dir.config().parent().unwrap().display().to_string();
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let (host, url) = (host.trim_end(), recorder.server.url());
-        let mut words = vec![
+        let mut literals = vec![
             (PROGRAM.to_owned(), "/usr/bin/taskbridge".to_owned()),
             (folder, "/srv/bridge".to_owned()),
             (url.to_owned(), "http://127.0.0.1:8808/mcp".to_owned()),
@@ -244,7 +244,7 @@ impl Examples {
         for (id, letter) in ids.iter().zip('a'..='z') {
             // The whole id, and the prefixes that are shown instead of it.
             for length in [32, 12, 8] {
-                words.push((id[..length].to_owned(), letter.to_string().repeat(length)));
+                literals.push((id[..length].to_owned(), letter.to_string().repeat(length)));
             }
         }
         let host = regex::escape(host);
@@ -268,23 +268,23 @@ impl Examples {
             ("[\u{2801}-\u{28ff}]", "\u{280b}"),
         ];
         let patterns = patterns.map(|(pattern, example)| (Regex::new(pattern).unwrap(), example)).into();
-        Self { words, patterns }
+        Self { literals, patterns }
     }
 
-    fn put_into(&self, text: &str) -> String {
-        let words =
-            self.words.iter().fold(text.to_owned(), |text, (word, example)| text.replace(word, example));
+    fn apply(&self, text: &str) -> String {
+        let replaced =
+            self.literals.iter().fold(text.to_owned(), |text, (word, example)| text.replace(word, example));
         self.patterns
             .iter()
-            .fold(words, |text, (pattern, example)| pattern.replace_all(&text, *example).into_owned())
+            .fold(replaced, |text, (pattern, example)| pattern.replace_all(&text, *example).into_owned())
     }
 }
 
 /// Returns the contents of a terminal's screen after this output.
-fn screen(written: &str) -> String {
+fn screen(output: &str) -> String {
     let columns = NonZero::new(COLUMNS).expect("a terminal has columns");
     let mut terminal = vt100::Parser::new(ROWS, columns, 0);
-    terminal.process(written.as_bytes());
+    terminal.process(output.as_bytes());
     let lines: Vec<String> = terminal.screen().rows(0, COLUMNS).collect();
     let text = lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
     text.trim_end().to_owned()
@@ -296,7 +296,7 @@ fn file() -> PathBuf {
 
 #[tokio::test]
 async fn terminal_output_is_as_reviewed() {
-    let mut recorder = Recorder::start();
+    let mut recorder = TerminalRecorder::start();
     recorder.record_calls().await;
     recorder.record_tasks().await;
     recorder.record_checks().await;
@@ -304,19 +304,19 @@ async fn terminal_output_is_as_reviewed() {
 
     let reviewed = fs::read_to_string(file()).unwrap_or_default();
     let head = reviewed.split("\n## ").next().unwrap().trim_end();
-    let now = format!("{head}\n{page}");
+    let current = format!("{head}\n{page}");
     if knob("TASKBRIDGE_REVIEW", 0) == 1 {
-        fs::write(file(), now).unwrap();
+        fs::write(file(), current).unwrap();
         return;
     }
-    let differs = reviewed.lines().zip(now.lines()).find(|(reviewed, now)| reviewed != now);
+    let differs = reviewed.lines().zip(current.lines()).find(|(reviewed, current)| reviewed != current);
     assert!(
-        reviewed == now,
+        reviewed == current,
         "{differs:?}: write it anew with TASKBRIDGE_REVIEW=1, and review the difference"
     );
 }
 
-impl Recorder {
+impl TerminalRecorder {
     async fn record_calls(&mut self) {
         self.record_all(&[
             ("Help of call", "call --help"),
@@ -348,15 +348,15 @@ impl Recorder {
         self.record("A job asks for a visit to a page", "call pay", &[("cancel] ", "yes\n")]).await;
         self.record("Consent is given", "call careful", &[("cancel] ", "yes\n")]).await;
         self.record("Consent is refused", "call careful", &[("cancel] ", "no\n")]).await;
-        let stops = [("half painted", CTRL_C), ("  > ", "c\n")];
-        self.record("Ctrl-C, and the job is cancelled", "call paint gate=stop", &stops).await;
-        let leaves = [("half painted", CTRL_C), ("  > ", "b\n")];
-        self.record("Ctrl-C, and the job goes on", "call paint gate=leave", &leaves).await;
-        fs::write(self.place.path("gates/leave"), "").unwrap();
+        let cancel = [("half painted", CTRL_C), ("  > ", "c\n")];
+        self.record("Ctrl-C, and the job is cancelled", "call paint gate=stop", &cancel).await;
+        let detach = [("half painted", CTRL_C), ("  > ", "b\n")];
+        self.record("Ctrl-C, and the job goes on", "call paint gate=leave", &detach).await;
+        fs::write(self.dir.path("gates/leave"), "").unwrap();
     }
 
     async fn record_tasks(&mut self) {
-        let (runs, ended) = (self.detached("tasks").await, self.ids().await.remove(0));
+        let (running, ended) = (self.start_detached("tasks").await, self.ids().await.remove(0));
         let lines: [(&'static str, &str); 9] = [
             ("Help of tasks", "tasks --help"),
             ("Help of tasks list", "tasks list --help"),
@@ -369,9 +369,9 @@ impl Recorder {
             ("There is no such task", "tasks show nosuchtask"),
         ];
         for (title, line) in lines {
-            self.record(title, &line.replace("RUNS", &runs).replace("ENDED", &ended), &[]).await;
+            self.record(title, &line.replace("RUNS", &running).replace("ENDED", &ended), &[]).await;
         }
-        self.place.jobs_end().await;
+        self.dir.wait_for_jobs_to_end().await;
     }
 
     async fn record_checks(&mut self) {

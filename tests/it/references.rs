@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Modern, Place, TestApp, text};
+use crate::support::{Client, ModernClient, TestApp, TestDir, text};
 
 const CONFIG: &str = r#"
 [server]
@@ -66,12 +66,12 @@ parameters.text = { type = "task", required = false }
 const KEY: &str = "io.taskbridge/refers-to";
 
 fn app() -> TestApp {
-    let place = Place::new(CONFIG);
-    TestApp { server: place.serve(), place }
+    let dir = TestDir::new(CONFIG);
+    TestApp { server: dir.serve(), dir }
 }
 
 async fn client(app: &TestApp, name: &str) -> Client {
-    Client::open_with(app.server.url(), &format!("{name}-key")).await.unwrap()
+    Client::open_with_key(app.server.url(), &format!("{name}-key")).await.unwrap()
 }
 
 /// Returns the last text of a result.
@@ -93,27 +93,29 @@ async fn job_gets_handle_of_referenced_task() {
     let first = client.start("job", json!({})).await.unwrap();
     client.result(&first).await.unwrap();
     let line = format!("It refers to task {first}.");
-    let made = client
+    let created = client
         .request("tools/call", json!({"name": "about", "arguments": {"text": first}, "task": {}}))
         .await
         .unwrap();
-    assert_eq!(made["_meta"][KEY], json!([first]));
-    let at_once = made["_meta"]["io.modelcontextprotocol/model-immediate-response"].as_str().unwrap();
-    assert!(at_once.ends_with(&line), "{at_once}");
-    let ended = client.result(made["task"]["taskId"].as_str().unwrap()).await.unwrap();
+    assert_eq!(created["_meta"][KEY], json!([first]));
+    let immediate_response =
+        created["_meta"]["io.modelcontextprotocol/model-immediate-response"].as_str().unwrap();
+    assert!(immediate_response.ends_with(&line), "{immediate_response}");
+    let ended = client.result(created["task"]["taskId"].as_str().unwrap()).await.unwrap();
     assert_eq!(ended["_meta"][KEY], json!([first]));
     assert_eq!(last_line(&ended), line);
     let handle = ended["content"][0]["text"].as_str().unwrap();
     assert!(!handle.contains(&first) && !handle.is_empty(), "the engine's name, and not ours: {handle}");
 
     // The same with the other generation, and with a call that waits for its result.
-    for modern in [Modern::with_tasks(app.server.url()), Modern::without_tasks(app.server.url())] {
+    for modern in [ModernClient::with_tasks(app.server.url()), ModernClient::without_tasks(app.server.url())]
+    {
         let modern = modern.with_key("ann-key");
-        let mut answer = modern.call("about", &json!({"text": first}), json!({})).await.unwrap();
-        assert_eq!(answer["_meta"][KEY], json!([first]), "{answer}");
-        if let Some(id) = answer["taskId"].as_str() {
+        let mut result = modern.call("about", &json!({"text": first}), json!({})).await.unwrap();
+        assert_eq!(result["_meta"][KEY], json!([first]), "{result}");
+        if let Some(id) = result["taskId"].as_str() {
             let id = id.to_owned();
-            answer = loop {
+            result = loop {
                 let task = modern.request("tasks/get", json!({"taskId": id})).await.unwrap();
                 if task["status"] == "completed" {
                     break task["result"].clone();
@@ -121,12 +123,12 @@ async fn job_gets_handle_of_referenced_task() {
             };
         }
         assert_eq!(
-            (answer["content"][0]["text"].as_str(), last_line(&answer)),
+            (result["content"][0]["text"].as_str(), last_line(&result)),
             (Some(handle), line.as_str())
         );
     }
-    let without = client.call("perhaps", json!({})).await.unwrap();
-    assert_eq!((text(&without).as_str(), &without["_meta"][KEY]), ("about nothing", &Value::Null));
+    let no_reference = client.call("perhaps", json!({})).await.unwrap();
+    assert_eq!((text(&no_reference).as_str(), &no_reference["_meta"][KEY]), ("about nothing", &Value::Null));
 }
 
 /// A reference to an unknown, foreign or unstarted task, or to one of another backend, is refused.
@@ -134,24 +136,24 @@ async fn job_gets_handle_of_referenced_task() {
 async fn invalid_reference_starts_nothing() {
     let app = app();
     let (ann, bob) = (client(&app, "ann").await, client(&app, "bob").await);
-    let of_bob = bob.start("job", json!({})).await.unwrap();
-    bob.result(&of_bob).await.unwrap();
-    let elsewhere = ann.start("elsewhere", json!({})).await.unwrap();
-    ann.result(&elsewhere).await.unwrap();
-    let never = ann.start("held", json!({})).await.unwrap();
-    ann.cancel(&never).await.unwrap();
+    let bob_task = bob.start("job", json!({})).await.unwrap();
+    bob.result(&bob_task).await.unwrap();
+    let other_backend_task = ann.start("elsewhere", json!({})).await.unwrap();
+    ann.result(&other_backend_task).await.unwrap();
+    let unstarted = ann.start("held", json!({})).await.unwrap();
+    ann.cancel(&unstarted).await.unwrap();
     let before = ann.list().await.unwrap().len();
-    for (id, why) in [
+    for (id, expected) in [
         ("nosuch", "there is no task nosuch, or it has expired"),
-        (&of_bob, "there is no task"),
-        (&elsewhere, "runs on `other`, and about does not"),
-        (&never, "ended before it was started"),
+        (&bob_task, "there is no task"),
+        (&other_backend_task, "runs on `other`, and about does not"),
+        (&unstarted, "ended before it was started"),
         ("", "is shorter than 1 character"),
     ] {
         let refused = ann.call("about", json!({"text": id})).await.unwrap();
         assert_eq!(refused["isError"], true, "{refused}");
         let text = text(&refused);
-        assert!(text.contains("text") && text.contains(why), "{why}: {text}");
+        assert!(text.contains("text") && text.contains(expected), "{expected}: {text}");
     }
     assert_eq!(ann.list().await.unwrap().len(), before);
 }
@@ -183,7 +185,7 @@ async fn call_fails_if_reference_never_starts() {
     ann.cancel(&queued).await.unwrap();
     let result = ann.result(&about).await.unwrap();
     assert_eq!(result["isError"], true, "{result}");
-    let why = format!("not started: task {queued}, which `text` names, ended before it was started");
-    assert!(text(&result).contains(&why), "{result}");
+    let message = format!("not started: task {queued}, which `text` names, ended before it was started");
+    assert!(text(&result).contains(&message), "{result}");
     ann.cancel(&first).await.unwrap();
 }

@@ -10,14 +10,14 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::support::postgres::{schema, shared};
-use crate::support::{Client, PROGRAM, Place, SimProcess, text};
+use crate::support::{Client, PROGRAM, SimProcess, TestDir, text};
 
 /// The schema name in the dumps of PostgreSQL.
-const DUMPED: &str = "dumped";
+const DUMPED_SCHEMA: &str = "dumped";
 
 /// How the task of each tool ends, once servers run again. The engine of the dump is gone, and the present
 /// engine knows none of its jobs.
-const ENDS: [(&str, &str); 14] = [
+const EXPECTED_STATES: [(&str, &str); 14] = [
     ("abandoned", "broken"),
     ("asks", "broken"),
     ("cancelled", "cancelled"),
@@ -54,42 +54,42 @@ fn dumps(kind: &str) -> Vec<(usize, String)> {
 }
 
 /// Runs `taskbridge WORDS... --config FILE`, which must succeed. Returns its stdout.
-async fn says(place: &Place, words: &[&str]) -> String {
+async fn run_cli(dir: &TestDir, args: &[&str]) -> String {
     let mut command = Command::new(PROGRAM);
-    command.args(words).arg("--config").arg(place.config());
-    place.settle(&mut command);
-    let ended = place.run(command).await;
-    assert_eq!(ended.code, Some(0), "{words:?}: {}{}", ended.stdout, ended.stderr);
-    ended.stdout
+    command.args(args).arg("--config").arg(dir.config());
+    dir.prepare(&mut command);
+    let output = dir.run(command).await;
+    assert_eq!(output.code, Some(0), "{args:?}: {}{}", output.stdout, output.stderr);
+    output.stdout
 }
 
-async fn listed(place: &Place) -> Vec<Value> {
+async fn list_tasks(dir: &TestDir) -> Vec<Value> {
     let mut tasks: Vec<Value> =
-        serde_json::from_str(&says(place, &["tasks", "list", "--json"]).await).unwrap();
+        serde_json::from_str(&run_cli(dir, &["tasks", "list", "--json"]).await).unwrap();
     tasks.sort_by_key(|task| task["tool"].to_string());
     tasks
 }
 
 /// Starts a server of this program on the dump, which is already in `store`, and checks how each task ends.
-async fn comes_to_its_ends(place: &Place, store: &str) {
-    let engine = SimProcess::start(place, "keyed");
+async fn check_task_ends(dir: &TestDir, store: &str) {
+    let engine = SimProcess::start(dir, "keyed");
     let config = fs::read_to_string(folder("tests/schemas/config.in")).unwrap();
     let config = config.replace("@STORE@", store).replace("@ENGINE@", &engine.address);
-    fs::write(place.config(), config.replace("@ELSEWHERE@", &engine.address)).unwrap();
-    let mut server = place.serve();
+    fs::write(dir.config(), config.replace("@ELSEWHERE@", &engine.address)).unwrap();
+    let mut server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
-    let over = |task: &Value| task["job"] == "closed" || task["tool"] == "waits_for_consent";
-    let mut tasks = listed(place).await;
+    let has_ended = |task: &Value| task["job"] == "closed" || task["tool"] == "waits_for_consent";
+    let mut tasks = list_tasks(dir).await;
     for _ in 0..200 {
-        if tasks.iter().all(over) {
+        if tasks.iter().all(has_ended) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
-        tasks = listed(place).await;
+        tasks = list_tasks(dir).await;
     }
-    let ends: Vec<(&str, &str)> =
+    let states: Vec<(&str, &str)> =
         tasks.iter().map(|task| (task["tool"].as_str().unwrap(), task["state"].as_str().unwrap())).collect();
-    assert_eq!(ends, ENDS);
+    assert_eq!(states, EXPECTED_STATES);
     let id = |tool: &str| {
         let task = tasks.iter().find(|task| task["tool"] == tool).unwrap();
         task["id"].as_str().unwrap().to_owned()
@@ -103,32 +103,32 @@ async fn comes_to_its_ends(place: &Place, store: &str) {
     ] {
         assert_eq!(text(&client.result(&id(tool)).await.unwrap()), result, "{tool}");
     }
-    let again = client.start_once("the key of then", "succeeded", json!({})).await.unwrap();
-    assert_eq!(again, id("succeeded"), "the key stands for its task still");
+    let repeated = client.start_once("the key of then", "succeeded", json!({})).await.unwrap();
+    assert_eq!(repeated, id("succeeded"), "the key stands for its task still");
     assert_eq!(engine.started().len(), 3, "what had been started is not started again");
-    assert_eq!(client.list().await.unwrap().len(), ENDS.len());
-    says(place, &["tasks", "cancel", &id("waits_for_consent")]).await;
+    assert_eq!(client.list().await.unwrap().len(), EXPECTED_STATES.len());
+    run_cli(dir, &["tasks", "cancel", &id("waits_for_consent")]).await;
     assert_eq!(client.get(&id("waits_for_consent")).await.unwrap()["status"], "cancelled");
-    let shown = says(place, &["tasks", "show", &id("pending")]).await;
+    let shown = run_cli(dir, &["tasks", "show", &id("pending")]).await;
     assert!(shown.contains("accepted by the engine"), "{shown}");
     assert_eq!(server.stop(), Some(0));
-    let checked = says(place, &["store", "check"]).await;
-    assert!(checked.ends_with(": 14 tasks, nothing wrong\n"), "{checked}");
+    let report = run_cli(dir, &["store", "check"]).await;
+    assert!(report.ends_with(": 14 tasks, nothing wrong\n"), "{report}");
 }
 
 /// A file of every older schema version is migrated, and its tasks continue.
 #[tokio::test]
 async fn older_sqlite_file_keeps_its_tasks() {
     for (version, dump) in dumps("sqlite") {
-        let place = Place::new("");
-        let db = Connection::open(place.path("tasks.db")).unwrap();
+        let dir = TestDir::new("");
+        let db = Connection::open(dir.path("tasks.db")).unwrap();
         // A dump lists its tables by name, not in the order of foreign keys.
         db.pragma_update(None, "foreign_keys", false).unwrap();
         db.execute_batch(&dump).unwrap();
-        let found: usize = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-        assert_eq!(found, version, "the dump is of the version in its name");
+        let stored_version: usize = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(stored_version, version, "the dump is of the version in its name");
         drop(db);
-        comes_to_its_ends(&place, "path = \"tasks.db\"").await;
+        check_task_ends(&dir, "path = \"tasks.db\"").await;
     }
 }
 
@@ -138,7 +138,7 @@ async fn older_postgres_schema_keeps_its_tasks() {
     for (version, dump) in dumps("postgres") {
         let schema = schema();
         let client = shared().client("public").await;
-        client.batch_execute(&dump.replace(DUMPED, &schema)).await.unwrap();
+        client.batch_execute(&dump.replace(DUMPED_SCHEMA, &schema)).await.unwrap();
         let steps = client.query_one(&format!("SELECT steps FROM {schema}.taskbridge_schema"), &[]).await;
         assert_eq!(
             usize::try_from(steps.unwrap().get::<_, i32>(0)).unwrap(),
@@ -148,7 +148,7 @@ async fn older_postgres_schema_keeps_its_tasks() {
         let url = shared().url();
         let store =
             format!("kind = \"postgres\"\nurl = \"{url}\"\nschema = \"{schema}\"\nbackends_dir = \"state\"");
-        comes_to_its_ends(&Place::new(""), &store).await;
+        check_task_ends(&TestDir::new(""), &store).await;
     }
 }
 
@@ -156,10 +156,10 @@ async fn older_postgres_schema_keeps_its_tasks() {
 fn every_older_schema_has_dump() {
     for kind in ["sqlite", "postgres"] {
         let migrations = fs::read_dir(folder(&format!("src/store/migrations/{kind}"))).unwrap().count();
-        let found: Vec<usize> = dumps(kind).into_iter().map(|(version, _)| version).collect();
+        let versions: Vec<usize> = dumps(kind).into_iter().map(|(version, _)| version).collect();
         for version in 1..migrations {
             assert!(
-                found.contains(&version),
+                versions.contains(&version),
                 "tests/schemas/{kind}-{version:04}.sql is missing: before a migration is added, the version before it is \
                  dumped, with a program that does not have the migration yet: `cargo build && tests/schemas/make \
                  target/debug/taskbridge`"

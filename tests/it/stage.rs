@@ -11,21 +11,21 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use taskbridge_sdk::{
-    Adapter, Answer, ArtifactData, Artifacts, Ask, Backend, Connect, Error, GroupKey, JobHandle, JobKey,
-    JobSpec, JobState, Level, LogRequest, LogText, Logs, Note, Observation, OnBehalfOf, Output, Problem,
-    Question, Questions, Result, Started, Subject, Taken, Wakeups,
+    Adapter, Answer, AnswerOutcome, ArtifactData, Artifacts, Ask, Backend, ConnectContext, Error, GroupKey,
+    JobHandle, JobKey, JobSpec, JobState, Level, LogRequest, LogText, Logs, Note, Observation, OnBehalfOf,
+    Output, Problem, Question, Questions, Result, Started, Subject, Wakeups,
 };
 use tokio::sync::{mpsc, watch};
 
 /// The stages of all tests by name, so that a config can refer to one.
-static STAGES: LazyLock<Mutex<HashMap<String, Stage>>> = LazyLock::new(Mutex::default);
+static ENGINES: LazyLock<Mutex<HashMap<String, ScriptedEngine>>> = LazyLock::new(Mutex::default);
 
 /// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A scripted engine. Clones share the same state.
 #[derive(Clone)]
-pub(crate) struct Stage(Arc<Inner>);
+pub(crate) struct ScriptedEngine(Arc<Inner>);
 
 struct Inner {
     jobs: Mutex<BTreeMap<String, Job>>,
@@ -36,7 +36,7 @@ struct Inner {
 struct Job {
     key: JobKey,
     arguments: Value,
-    seen: Observation,
+    observation: Observation,
     notes: Vec<Note>,
     fault: Option<String>,
     /// Whether the last poll had a watcher.
@@ -50,22 +50,22 @@ struct Job {
 
 /// A handle by which a test controls one job.
 #[derive(Clone)]
-pub(crate) struct Handle {
-    stage: Stage,
+pub(crate) struct ScriptedJob {
+    engine: ScriptedEngine,
     name: String,
 }
 
-impl Stage {
+impl ScriptedEngine {
     /// Creates a new stage, which a config selects by `kind = "stage"` and `name = NAME`.
     pub(crate) fn named(name: &str) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let stage = Self(Arc::new(Inner {
+        let engine = Self(Arc::new(Inner {
             jobs: Mutex::default(),
             count: watch::Sender::new(0),
             hints: (sender, tokio::sync::Mutex::new(receiver)),
         }));
-        STAGES.lock().insert(name.to_owned(), stage.clone());
-        stage
+        ENGINES.lock().insert(name.to_owned(), engine.clone());
+        engine
     }
 
     /// Returns the number of jobs that were started.
@@ -74,28 +74,28 @@ impl Stage {
     }
 
     /// Waits until the condition is true, and fails the test at a timeout.
-    async fn wait(&self, mut happened: impl FnMut(usize) -> bool) {
+    async fn wait(&self, mut condition: impl FnMut(usize) -> bool) {
         let mut count = self.0.count.subscribe();
-        let waiting = count.wait_for(|count| happened(*count));
-        tokio::time::timeout(PATIENCE, waiting).await.expect("it never happens").unwrap();
+        let waiting = count.wait_for(|count| condition(*count));
+        tokio::time::timeout(TIMEOUT, waiting).await.expect("it never happens").unwrap();
     }
 
     /// Waits for the `n`-th job, counted from 1.
-    pub(crate) async fn job(&self, n: usize) -> Handle {
+    pub(crate) async fn job(&self, n: usize) -> ScriptedJob {
         self.wait(|count| count >= n).await;
-        Handle { stage: self.clone(), name: format!("job-{n}") }
+        ScriptedJob { engine: self.clone(), name: format!("job-{n}") }
     }
 }
 
-impl Handle {
+impl ScriptedJob {
     fn with<T>(&self, act: impl FnOnce(&mut Job) -> T) -> T {
-        act(self.stage.0.jobs.lock().get_mut(&self.name).unwrap())
+        act(self.engine.0.jobs.lock().get_mut(&self.name).unwrap())
     }
 
     /// Sets the observation that polls of the job return from now on.
-    pub(crate) fn show(&self, seen: Observation) {
-        self.with(|job| job.seen = seen);
-        self.stage.0.hints.0.send(JobHandle::new(&self.name)).unwrap();
+    pub(crate) fn show(&self, observation: Observation) {
+        self.with(|job| job.observation = observation);
+        self.engine.0.hints.0.send(JobHandle::new(&self.name)).unwrap();
     }
 
     /// Sets the job to running with this progress.
@@ -109,10 +109,10 @@ impl Handle {
     }
 
     /// Sets the open questions of the job to exactly these.
-    pub(crate) fn asks(&self, questions: Vec<Question>) {
-        let mut seen = Observation::new(JobState::Running);
-        seen.questions = questions;
-        self.show(seen);
+    pub(crate) fn set_questions(&self, questions: Vec<Question>) {
+        let mut observation = Observation::new(JobState::Running);
+        observation.questions = questions;
+        self.show(observation);
     }
 
     /// Makes the job ask one question with a form.
@@ -122,9 +122,9 @@ impl Handle {
 
     /// Makes the job ask one question of any kind.
     pub(crate) fn ask_for(&self, id: &str, message: &str, ask: Ask) {
-        let mut seen = Observation::new(JobState::Running);
-        seen.questions = vec![Question { id: id.to_owned(), message: message.to_owned(), ask }];
-        self.show(seen);
+        let mut observation = Observation::new(JobState::Running);
+        observation.questions = vec![Question { id: id.to_owned(), message: message.to_owned(), ask }];
+        self.show(observation);
     }
 
     /// Ends the job successfully with this text.
@@ -133,24 +133,24 @@ impl Handle {
     }
 
     /// Adds a note to the job and sends a hint.
-    pub(crate) fn say(&self, level: Level, text: &str) {
+    pub(crate) fn add_note(&self, level: Level, text: &str) {
         self.with(|job| job.notes.push(Note::text(job.notes.len() as u64, level, text)));
-        self.stage.0.hints.0.send(JobHandle::new(&self.name)).unwrap();
+        self.engine.0.hints.0.send(JobHandle::new(&self.name)).unwrap();
     }
 
     /// Makes polls of the job fail from now on for this reason, or succeed again.
-    pub(crate) fn hide(&self, reason: Option<&str>) {
+    pub(crate) fn fail_polls(&self, reason: Option<&str>) {
         self.with(|job| job.fault = reason.map(str::to_owned));
-        self.stage.0.hints.0.send(JobHandle::new(&self.name)).unwrap();
+        self.engine.0.hints.0.send(JobHandle::new(&self.name)).unwrap();
     }
 
     /// Sets the job's log.
-    pub(crate) fn prints(&self, log: &str) {
+    pub(crate) fn set_log(&self, log: &str) {
         self.with(|job| log.clone_into(&mut job.log));
     }
 
     /// Adds an artifact to the job.
-    pub(crate) fn leaves(&self, name: &str, bytes: &[u8]) {
+    pub(crate) fn add_artifact(&self, name: &str, bytes: &[u8]) {
         self.with(|job| job.files.insert(name.to_owned(), bytes.to_vec()));
     }
 
@@ -160,56 +160,56 @@ impl Handle {
     }
 
     /// Waits until the job received a cancel request.
-    pub(crate) async fn cancelled(&self) {
-        self.stage.wait(|_| self.with(|job| job.cancels > 0)).await;
+    pub(crate) async fn wait_for_cancel(&self) {
+        self.engine.wait(|_| self.with(|job| job.cancels > 0)).await;
     }
 
     /// Waits for a poll of the job that has a watcher, or one that has none.
-    pub(crate) async fn looked_at(&self, watched: bool) {
-        self.stage.wait(|_| self.with(|job| job.watched == Some(watched))).await;
+    pub(crate) async fn wait_for_poll(&self, watched: bool) {
+        self.engine.wait(|_| self.with(|job| job.watched == Some(watched))).await;
     }
 
     /// Returns the names of the users whose answers the job received. The name is empty for an anonymous
     /// user.
-    pub(crate) fn answered_as(&self) -> Vec<String> {
+    pub(crate) fn answering_users(&self) -> Vec<String> {
         self.with(|job| job.answers.iter().map(|(_, name)| name.clone()).collect())
     }
 
     /// Waits until the job received an answer.
-    pub(crate) async fn answered(&self) -> Answer {
-        self.stage.wait(|_| !self.answers().is_empty()).await;
+    pub(crate) async fn wait_for_answer(&self) -> Answer {
+        self.engine.wait(|_| !self.answers().is_empty()).await;
         self.answers().swap_remove(0)
     }
 }
 
-struct Played(Stage);
+struct ScriptedBackend(ScriptedEngine);
 
-impl Played {
+impl ScriptedBackend {
     fn with<T>(&self, handle: &JobHandle, act: impl FnOnce(&mut Job) -> T) -> Option<T> {
-        let done = self.0.0.jobs.lock().get_mut(handle.as_str()).map(act);
+        let result = self.0.0.jobs.lock().get_mut(handle.as_str()).map(act);
         self.0.0.count.send_modify(|_| {});
-        done
+        result
     }
 }
 
 #[async_trait]
-impl Backend for Played {
+impl Backend for ScriptedBackend {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
         let mut jobs = self.0.0.jobs.lock();
-        if let Some((name, known)) = jobs.iter().find(|(_, known)| known.key == job.key) {
-            return Ok(Started { handle: JobHandle::new(name), first: Some(known.seen.clone()) });
+        if let Some((name, existing)) = jobs.iter().find(|(_, existing)| existing.key == job.key) {
+            return Ok(Started { handle: JobHandle::new(name), first: Some(existing.observation.clone()) });
         }
         let state = match job.arguments.get("end") {
             Some(end) => JobState::deserialize(end).map_err(|e| Error::rejected(e.to_string()))?,
             None => JobState::Running,
         };
-        let mut seen = Observation::new(state);
-        seen.message = job.arguments.get("message").and_then(Value::as_str).map(str::to_owned);
+        let mut observation = Observation::new(state);
+        observation.message = job.arguments.get("message").and_then(Value::as_str).map(str::to_owned);
         let name = format!("job-{}", jobs.len() + 1);
         let row = Job {
             key: job.key.clone(),
             arguments: job.arguments.clone(),
-            seen: seen.clone(),
+            observation: observation.clone(),
             notes: Vec::new(),
             fault: None,
             watched: None,
@@ -220,34 +220,36 @@ impl Backend for Played {
         };
         jobs.insert(name.clone(), row);
         self.0.0.count.send_replace(jobs.len());
-        Ok(Started { handle: JobHandle::new(name), first: Some(seen) })
+        Ok(Started { handle: JobHandle::new(name), first: Some(observation) })
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
         let jobs = self.0.0.jobs.lock();
-        let found = jobs.iter().find(|(_, known)| known.key == job.key);
-        Ok(found
-            .map(|(name, known)| Started { handle: JobHandle::new(name), first: Some(known.seen.clone()) }))
+        let found = jobs.iter().find(|(_, existing)| existing.key == job.key);
+        Ok(found.map(|(name, existing)| Started {
+            handle: JobHandle::new(name),
+            first: Some(existing.observation.clone()),
+        }))
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        let seen = self.with(handle, |job| match &job.fault {
+        let observation = self.with(handle, |job| match &job.fault {
             Some(reason) => Err(Error::unavailable(reason.clone())),
             None => Ok(Observation {
                 log_bytes: Some(job.log.len() as u64),
-                ..job.seen.clone().with_notes(job.notes.clone())
+                ..job.observation.clone().with_notes(job.notes.clone())
             }),
         });
-        seen.unwrap_or(Ok(Observation::new(JobState::Gone)))
+        observation.unwrap_or(Ok(Observation::new(JobState::Gone)))
     }
 
     async fn observe_all(&self, _group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        let mut seen = Vec::with_capacity(jobs.len());
+        let mut observations = Vec::with_capacity(jobs.len());
         for Subject { handle, watched, .. } in jobs {
             self.with(handle, |job| job.watched = Some(*watched));
-            seen.push(self.observe(handle).await);
+            observations.push(self.observe(handle).await);
         }
-        seen
+        observations
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
@@ -273,8 +275,8 @@ impl Backend for Played {
 }
 
 #[async_trait]
-impl Questions for Played {
-    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+impl Questions for ScriptedBackend {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
         self.answer_for(handle, question, answer, None).await
     }
 
@@ -284,36 +286,36 @@ impl Questions for Played {
         question: &str,
         answer: &Answer,
         by: Option<&OnBehalfOf>,
-    ) -> Result<Taken> {
+    ) -> Result<AnswerOutcome> {
         let name = by.map_or_else(String::new, |by| by.name.clone());
-        let taken = self.with(handle, |job| {
-            let asked = job.seen.questions.iter().any(|open| open.id == question);
-            if asked {
+        let accepted = self.with(handle, |job| {
+            let is_open = job.observation.questions.iter().any(|open| open.id == question);
+            if is_open {
                 // A URL question stays open until the job reports the visit.
-                let stays = |ask: &Ask| matches!((ask, answer), (Ask::Url(_), Answer::Accept(_)));
-                job.seen.questions.retain(|open| open.id != question || stays(&open.ask));
+                let stays_open = |ask: &Ask| matches!((ask, answer), (Ask::Url(_), Answer::Accept(_)));
+                job.observation.questions.retain(|open| open.id != question || stays_open(&open.ask));
                 job.answers.push((answer.clone(), name.clone()));
             }
-            asked
+            is_open
         });
-        Ok(if taken == Some(true) { Taken::Accepted } else { Taken::TooLate })
+        Ok(if accepted == Some(true) { AnswerOutcome::Accepted } else { AnswerOutcome::TooLate })
     }
 }
 
 #[async_trait]
-impl Logs for Played {
+impl Logs for ScriptedBackend {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
         let log = self.with(handle, |job| job.log.clone()).unwrap_or_default();
         let search = request.search.as_deref().unwrap_or_default().to_lowercase();
-        let kept: String =
+        let matching: String =
             log.split_inclusive('\n').filter(|line| line.to_lowercase().contains(&search)).collect();
-        let from = kept.len().saturating_sub(request.max_bytes);
-        Ok(LogText { text: kept[from..].to_owned(), cut: from > 0 })
+        let from = matching.len().saturating_sub(request.max_bytes);
+        Ok(LogText { text: matching[from..].to_owned(), cut: from > 0 })
     }
 }
 
 #[async_trait]
-impl Artifacts for Played {
+impl Artifacts for ScriptedBackend {
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
         let bytes = self.with(handle, |job| job.files.get(name).cloned()).flatten();
         match bytes {
@@ -327,14 +329,14 @@ impl Artifacts for Played {
 }
 
 #[async_trait]
-impl Wakeups for Played {
+impl Wakeups for ScriptedBackend {
     async fn next(&self) -> JobHandle {
         self.0.0.hints.1.lock().await.recv().await.unwrap()
     }
 }
 
 /// The adapter of `kind = "stage"`.
-pub(crate) struct StageAdapter;
+pub(crate) struct ScriptedAdapter;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -347,7 +349,7 @@ pub(crate) struct Config {
 pub(crate) struct Target {}
 
 #[async_trait]
-impl Adapter for StageAdapter {
+impl Adapter for ScriptedAdapter {
     const KIND: &'static str = "stage";
 
     type Config = Config;
@@ -357,9 +359,9 @@ impl Adapter for StageAdapter {
         Vec::new()
     }
 
-    async fn connect(config: Config, _context: &Connect) -> Result<Arc<dyn Backend>> {
-        let stage = STAGES.lock().get(&config.name).cloned();
-        let stage = stage.ok_or_else(|| Error::config("no test made this stage"))?;
-        Ok(Arc::new(Played(stage)))
+    async fn connect(config: Config, _context: &ConnectContext) -> Result<Arc<dyn Backend>> {
+        let engine = ENGINES.lock().get(&config.name).cloned();
+        let engine = engine.ok_or_else(|| Error::config("no test made this stage"))?;
+        Ok(Arc::new(ScriptedBackend(engine)))
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::aws::standin::Standin;
-use crate::step_functions::{backend, place};
-use crate::support::{BASICS, Client, Fault, Place, text};
+use crate::step_functions::{backend, test_dir};
+use crate::support::{BASICS, Client, Fault, TestDir, text};
 
 const MACHINE: &str = "arn:aws:states:us-east-1:000000000000:stateMachine";
 
@@ -26,7 +26,11 @@ fn tool(name: &str, machine: &str) -> String {
 
 /// Starts a server that answers each request with this AWS error and counts the requests. It runs until the
 /// process ends.
-fn refuser(status: &'static str, code: &'static str, message: &'static str) -> (String, Arc<AtomicUsize>) {
+fn start_error_server(
+    status: &'static str,
+    code: &'static str,
+    message: &'static str,
+) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let count = Arc::<AtomicUsize>::default();
@@ -50,7 +54,7 @@ fn refuser(status: &'static str, code: &'static str, message: &'static str) -> (
     (url, count)
 }
 
-async fn called(client: &Client, tool: &str, what: &str) -> String {
+async fn call_error(client: &Client, tool: &str, what: &str) -> String {
     match client.call(tool, json!({"what": what})).await {
         // A refusal by AWS is a failure of the tool. A fault of the setup is an error of the server.
         Ok(result) => {
@@ -82,10 +86,10 @@ async fn invalid_aws_setup_prevents_start() {
             &["hook_secret", "NOT_SET is not set"],
         ),
     ] {
-        let place = Place::new(&config);
-        fs::write(place.path("aws"), "[profile other]\nregion = us-east-1\n").unwrap();
+        let dir = TestDir::new(&config);
+        fs::write(dir.path("aws"), "[profile other]\nregion = us-east-1\n").unwrap();
         let command = |verb: &str| {
-            let mut command = place.command(verb);
+            let mut command = dir.command(verb);
             // Keeps the SDK from querying the metadata service of the machine that runs the tests.
             command.env("AWS_EC2_METADATA_DISABLED", "true");
             if config.contains("hook_secret") {
@@ -93,9 +97,9 @@ async fn invalid_aws_setup_prevents_start() {
             }
             command
         };
-        let served = place.run(command("serve")).await;
+        let served = dir.run(command("serve")).await;
         assert_eq!((served.code, served.stdout.as_str()), (Some(1), ""), "{served:?}");
-        let doctor = place.run(command("doctor")).await;
+        let doctor = dir.run(command("doctor")).await;
         assert_eq!(doctor.code, Some(1), "{doctor:?}");
         assert!(doctor.stdout.contains("fault    "), "{doctor:?}");
         for part in parts {
@@ -122,23 +126,23 @@ async fn refused_credentials_fail_without_retry() {
             "not authorized",
         ),
     ] {
-        let (url, asked) = refuser(status, code, message);
+        let (url, request_count) = start_error_server(status, code, message);
         let config = format!(
             "{BASICS}[backends.aws]\nkind = \"step-functions\"\nregion = \"us-east-1\"\nprofile = \"tester\"\nconfig_file = \"aws\"\n\
              endpoint = \"{url}\"\n{}",
             tool("ship", &format!("{MACHINE}:m"))
         );
-        let place = place(&config);
-        let server = place.serve();
+        let dir = test_dir(&config);
+        let server = dir.serve();
         let client = Client::open(server.url()).await.unwrap();
-        let said = called(&client, "ship", "it").await;
-        assert!(said.contains(code) && said.contains(part) && !said.contains("T0KEN"), "{said}");
-        assert_eq!(asked.load(Ordering::Relaxed), 1, "it is asked once");
-        assert!(called(&client, "ship", "more").await.contains(code), "the server goes on");
-        let doctor = place.run(place.command("doctor")).await;
+        let error = call_error(&client, "ship", "it").await;
+        assert!(error.contains(code) && error.contains(part) && !error.contains("T0KEN"), "{error}");
+        assert_eq!(request_count.load(Ordering::Relaxed), 1, "it is asked once");
+        assert!(call_error(&client, "ship", "more").await.contains(code), "the server goes on");
+        let doctor = dir.run(dir.command("doctor")).await;
         assert!(doctor.code == Some(1) && doctor.stdout.contains(code), "{doctor:?}");
         assert!(!doctor.stdout.contains("T0KEN") && !doctor.stdout.contains("s3cr3t"), "{doctor:?}");
-        let log = fs::read_to_string(place.path("server.log")).unwrap();
+        let log = fs::read_to_string(dir.path("server.log")).unwrap();
         assert!(!log.contains("s3cr3t"), "{log}");
     }
 }
@@ -155,32 +159,33 @@ async fn missing_machine_fails_only_its_calls() {
     ]
     .concat();
     let config = backend(standin, "").replace("\"6s\"", "\"60s\"").replace("\"2s\"", "\"20s\"");
-    let place = place(&format!("{config}{tools}"));
-    let server = place.serve();
+    let dir = test_dir(&format!("{config}{tools}"));
+    let server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     let large = "x".repeat(262_144);
-    assert!(called(&client, "ships", &large).await.contains("Step Functions takes at most 262144"));
+    assert!(call_error(&client, "ships", &large).await.contains("Step Functions takes at most 262144"));
     let result = client.call("ships", json!({"what": "it"})).await.unwrap();
     assert_eq!(result["structuredContent"], json!({"what": "it"}), "{result}");
     standin.call("DeleteStateMachine", json!({"stateMachineArn": deleted})).await;
-    let said = called(&client, "ships", "it").await;
-    assert!(said.contains("StateMachineDoesNotExist"), "{said}");
-    let said = called(&client, "unknown", "it").await;
-    assert!(said.contains("StateMachineDoesNotExist") && said.contains("nobody-made-it"), "{said}");
-    let said = called(&client, "unnamed", "it").await;
+    let error = call_error(&client, "ships", "it").await;
+    assert!(error.contains("StateMachineDoesNotExist"), "{error}");
+    let error = call_error(&client, "unknown", "it").await;
+    assert!(error.contains("StateMachineDoesNotExist") && error.contains("nobody-made-it"), "{error}");
+    let error = call_error(&client, "unnamed", "it").await;
     assert!(
-        said.contains("there is no state machine `nobody-made-it-either` in the region `us-east-1`"),
-        "{said}"
+        error.contains("there is no state machine `nobody-made-it-either` in the region `us-east-1`"),
+        "{error}"
     );
 
-    let mut command = place.command("doctor");
+    let mut command = dir.command("doctor");
     command.arg("--json");
-    let doctor = tokio::time::timeout(Duration::from_secs(120), place.run(command)).await.unwrap();
+    let doctor = tokio::time::timeout(Duration::from_secs(120), dir.run(command)).await.unwrap();
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
-    let found: Vec<Value> = serde_json::from_str(&doctor.stdout).unwrap();
+    let findings: Vec<Value> = serde_json::from_str(&doctor.stdout).unwrap();
     for name in ["ships", "unknown", "unnamed"] {
         let what = format!("tool `{name}`");
-        let finding = found.iter().find(|one| one["of"] == "backend aws" && one["what"] == what).unwrap();
+        let finding =
+            findings.iter().find(|entry| entry["of"] == "backend aws" && entry["what"] == what).unwrap();
         assert_eq!(finding["verdict"], "fault", "{finding}");
         assert!(finding["fix"].as_str().unwrap().contains("create the state machine"), "{finding}");
     }

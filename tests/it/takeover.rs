@@ -8,10 +8,10 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{BASICS, Client, PROGRAM, Place, Server, SimProcess, text};
+use crate::support::{BASICS, Client, PROGRAM, Server, SimProcess, TestDir, text};
 
 /// Timeout of any step, far shorter than a lease.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 const LEASES: &str = "[reconciler]\nlease = \"10m\"\nquickest_look = \"50ms\"\nslowest_look = \"200ms\"\n";
 
@@ -25,7 +25,7 @@ target.command = ["sh", "-c", "sleep 0.3; echo done"]
 "#;
 
 async fn result(client: &Client, task: &str) -> String {
-    let result = tokio::time::timeout(PATIENCE, client.result(task)).await;
+    let result = tokio::time::timeout(TIMEOUT, client.result(task)).await;
     text(&result.expect("the task moves on long before the lease is over").unwrap())
 }
 
@@ -35,20 +35,20 @@ async fn status(client: &Client, task: &str) -> String {
 
 #[tokio::test]
 async fn restart_after_kill_resumes_at_once() {
-    let place = Place::new(&format!("{BASICS}{LEASES}{COMMAND}"));
-    let mut server = place.serve();
+    let dir = TestDir::new(&format!("{BASICS}{LEASES}{COMMAND}"));
+    let mut server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     let task = client.start("job", json!({})).await.unwrap();
     server.kill();
-    let server = place.serve();
+    let server = dir.serve();
     assert_eq!(result(&client.at(server.url()), &task).await, "done\n");
 }
 
 #[tokio::test]
 async fn neighbour_takes_over_killed_server() {
-    let place = Place::new(&format!("{BASICS}{LEASES}{COMMAND}"));
-    let mut server = place.serve();
-    let neighbour = place.serve();
+    let dir = TestDir::new(&format!("{BASICS}{LEASES}{COMMAND}"));
+    let mut server = dir.serve();
+    let neighbour = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     let task = client.start("job", json!({})).await.unwrap();
     server.kill();
@@ -58,54 +58,54 @@ async fn neighbour_takes_over_killed_server() {
 /// A frozen server still has its file lock, so it may continue at any moment.
 #[tokio::test]
 async fn frozen_server_keeps_its_leases() {
-    let place = Place::new(&format!("{BASICS}{LEASES}{COMMAND}"));
-    let server = place.serve();
+    let dir = TestDir::new(&format!("{BASICS}{LEASES}{COMMAND}"));
+    let server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     let task = client.start("job", json!({})).await.unwrap();
     server.signal(Signal::STOP);
-    let neighbour = place.serve();
-    let elsewhere = client.at(neighbour.url());
+    let neighbour = dir.serve();
+    let other_client = client.at(neighbour.url());
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(status(&elsewhere, &task).await, "working");
+    assert_eq!(status(&other_client, &task).await, "working");
     server.signal(Signal::CONT);
-    assert_eq!(result(&elsewhere, &task).await, "done\n");
+    assert_eq!(result(&other_client, &task).await, "done\n");
 }
 
 /// Like two containers that share a volume: neither sees the processes of the other.
 #[tokio::test]
 async fn killed_container_frees_its_leases() {
-    let alone = ["--pid", "--fork", "--kill-child=KILL"];
-    let can = Command::new("unshare").args(alone).arg("true").status();
-    if !can.is_ok_and(|status| status.success()) {
-        let words = "tried otherwise: two containers: this user cannot make a pid namespace, so two processes stand for them";
-        writeln!(std::io::stderr(), "{words}").unwrap();
+    let namespace_args = ["--pid", "--fork", "--kill-child=KILL"];
+    let probe = Command::new("unshare").args(namespace_args).arg("true").status();
+    if !probe.is_ok_and(|status| status.success()) {
+        let message = "tried otherwise: two containers: this user cannot make a pid namespace, so two processes stand for them";
+        writeln!(std::io::stderr(), "{message}").unwrap();
         return;
     }
-    let place = Place::new("");
-    let engine = SimProcess::start(&place, "keyed");
+    let dir = TestDir::new("");
+    let engine = SimProcess::start(&dir, "keyed");
     let config = format!(
         "{BASICS}{LEASES}\n[backends.sim]\nkind = \"sim\"\naddress = \"{}\"\n\n[tools.job]\nbackend = \"sim\"\n\
          target = {{}}\nparameters.text.type = \"string\"\nparameters.delay_ms.type = \"integer\"\n",
         engine.address
     );
-    std::fs::write(place.config(), config).unwrap();
+    std::fs::write(dir.config(), config).unwrap();
     let container = |log: &str| {
         let mut command = Command::new("unshare");
-        command.args(alone).arg(PROGRAM).args(["serve", "--config"]).arg(place.config());
-        place.settle(&mut command);
-        let mut server = Server::spawn(command, &place.path(log));
+        command.args(namespace_args).arg(PROGRAM).args(["serve", "--config"]).arg(dir.config());
+        dir.prepare(&mut command);
+        let mut server = Server::spawn(command, &dir.path(log));
         server.wait_until_it_listens();
         server
     };
     let (mut first, second) = (container("first.log"), container("server.log"));
     let client = Client::open(first.url()).await.unwrap();
     let task = client.start("job", json!({"text": "hello", "delay_ms": 2000})).await.unwrap();
-    let elsewhere = client.at(second.url());
+    let other_client = client.at(second.url());
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(status(&elsewhere, &task).await, "working");
-    let log = std::fs::read_to_string(place.path("server.log")).unwrap();
+    assert_eq!(status(&other_client, &task).await, "working");
+    let log = std::fs::read_to_string(dir.path("server.log")).unwrap();
     assert!(!log.contains("have died"), "both live: {log}");
     first.kill();
-    assert_eq!(result(&elsewhere, &task).await, "hello");
+    assert_eq!(result(&other_client, &task).await, "hello");
     assert_eq!(engine.started().len(), 1);
 }

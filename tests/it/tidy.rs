@@ -54,14 +54,14 @@ impl Source {
 
 /// Returns every line of the files under `folder` that contains one of `words`, except in files that
 /// `allowed` names.
-fn breaches(folder: &str, words: &[&str], allowed: &[&str]) -> Vec<String> {
+fn violations(folder: &str, patterns: &[&str], allowed: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources(&[folder]) {
         if source.is_test() || allowed.iter().any(|prefix| source.path.starts_with(prefix)) {
             continue;
         }
         for (line, text) in source.code() {
-            if words.iter().any(|word| text.contains(word)) {
+            if patterns.iter().any(|pattern| text.contains(pattern)) {
                 found.push(format!("{}:{line}: {}", source.path, text.trim()));
             }
         }
@@ -69,13 +69,13 @@ fn breaches(folder: &str, words: &[&str], allowed: &[&str]) -> Vec<String> {
     found
 }
 
-fn none(what: &str, found: &[String]) {
+fn assert_none(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{what}:\n{}", found.join("\n"));
 }
 
 /// The modules of the server, and the modules that each may use: a top-level module with all of its
 /// contents, or one inside a module.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 15] = [
     ("src/clock.rs", &[]),
     ("src/tasks", &["tasks", "clock"]),
     // The last two are the macros by which a store runs the suite.
@@ -106,35 +106,37 @@ const ARROWS: [(&str, &[&str]); 15] = [
 fn modules_follow_dependency_map() {
     let mut found = Vec::new();
     for source in sources(&["src"]) {
-        let Some((_, allowed)) = ARROWS.iter().find(|(room, _)| source.path.starts_with(room)) else {
+        let Some((_, allowed)) =
+            ALLOWED_DEPENDENCIES.iter().find(|(prefix, _)| source.path.starts_with(prefix))
+        else {
             continue;
         };
         if source.is_test() {
             continue;
         }
         for (line, text) in source.code() {
-            for reached in text.split("crate::").skip(1) {
+            for path in text.split("crate::").skip(1) {
                 let module: String =
-                    reached.chars().take_while(|c| c.is_alphanumeric() || "_:".contains(*c)).collect();
-                let lies_in = |room: &&str| format!("{module}::").starts_with(&format!("{room}::"));
-                if !module.is_empty() && !allowed.iter().any(lies_in) {
+                    path.chars().take_while(|c| c.is_alphanumeric() || "_:".contains(*c)).collect();
+                let is_within = |prefix: &&str| format!("{module}::").starts_with(&format!("{prefix}::"));
+                if !module.is_empty() && !allowed.iter().any(is_within) {
                     found.push(format!("{}:{line}: reaches `{module}`", source.path));
                 }
             }
         }
     }
-    none("arrows that the map in ARCHITECTURE.md does not have", &found);
+    assert_none("arrows that the map in ARCHITECTURE.md does not have", &found);
 }
 
 /// Only the command line uses the client.
 #[test]
 fn server_does_not_use_client() {
-    let found = breaches(
+    let found = violations(
         "src",
         &["crate::client::", "crate::client;", "super::client::"],
         &["src/cli", "src/client"],
     );
-    none("the client is reached from the command line alone", &found);
+    assert_none("the client is reached from the command line alone", &found);
 }
 
 /// The SDK does not depend on the server, and no other code uses an engine's own library.
@@ -146,38 +148,42 @@ fn adapters_depend_only_on_sdk() {
         "adapters/slurm/src",
         "adapters/step-functions/src",
     ] {
-        none("an adapter that reaches into the server", &breaches(adapter, &["taskbridge::"], &[]));
+        assert_none("an adapter that reaches into the server", &violations(adapter, &["taskbridge::"], &[]));
     }
     let sdk = fs::read_to_string(root().join("adapters/sdk/Cargo.toml")).unwrap();
     assert!(!sdk.contains("taskbridge.workspace"), "the sdk depends on the server");
-    let words = ["axum", "rusqlite", "jsonrpc", "JSON-RPC"];
-    none("a word in the sdk that is not its own", &breaches("adapters/sdk/src", &words, &[]));
+    let patterns = ["axum", "rusqlite", "jsonrpc", "JSON-RPC"];
+    assert_none("a word in the sdk that is not its own", &violations("adapters/sdk/src", &patterns, &[]));
     for folder in ["src", "adapters"] {
-        let found = breaches(folder, &["aws_sdk_", "aws_config"], &["adapters/step-functions/"]);
-        none("an engine's SDK outside of its adapter", &found);
+        let found = violations(folder, &["aws_sdk_", "aws_config"], &["adapters/step-functions/"]);
+        assert_none("an engine's SDK outside of its adapter", &found);
     }
 }
 
 #[test]
 fn protocol_versions_stay_in_their_modules() {
-    let words = ["\"2024-", "\"2025-", "\"2026-"];
-    let rooms = ["src/mcp/generation.rs", "src/mcp/v20"];
-    none("protocol version literals outside their rooms", &breaches("src", &words, &rooms));
+    let patterns = ["\"2024-", "\"2025-", "\"2026-"];
+    let allowed = ["src/mcp/generation.rs", "src/mcp/v20"];
+    assert_none("protocol version literals outside their rooms", &violations("src", &patterns, &allowed));
 }
 
 /// The core does not name a wire status, a database or an engine.
 #[test]
 fn core_names_no_protocol_or_engine() {
-    let words = ["\"working\"", "\"completed\"", "-32", "taskId", "Mcp-", "sqlite", "rusqlite", "\"local\""];
-    none("words of the protocol, a store or an engine in the core", &breaches("src/tasks", &words, &[]));
+    let patterns =
+        ["\"working\"", "\"completed\"", "-32", "taskId", "Mcp-", "sqlite", "rusqlite", "\"local\""];
+    assert_none(
+        "words of the protocol, a store or an engine in the core",
+        &violations("src/tasks", &patterns, &[]),
+    );
 }
 
 #[test]
 fn only_the_app_spawns() {
-    let words = ["tokio::spawn", "JoinSet::new", "thread::spawn", "thread::Builder"];
+    let patterns = ["tokio::spawn", "JoinSet::new", "thread::spawn", "thread::Builder"];
     // Connections come and go with clients. SQLite's flush blocks. A write to PostgreSQL and a fetch of an
     // issuer's keys outlive their callers. Heavy work has threads of a lower priority.
-    let places = [
+    let allowed = [
         "src/app/",
         "src/mcp/http/serve.rs",
         "src/store/sqlite/writer.rs",
@@ -185,17 +191,17 @@ fn only_the_app_spawns() {
         "src/auth/oauth/keyring.rs",
         "src/offload.rs",
     ];
-    none("spawning outside of its places", &breaches("src", &words, &places));
+    assert_none("spawning outside of its places", &violations("src", &patterns, &allowed));
 }
 
 #[test]
 fn every_file_has_module_docs() {
-    let silent: Vec<_> = sources(&["src", "adapters", "tests", "examples", "benches", "fuzz"])
+    let undocumented: Vec<_> = sources(&["src", "adapters", "tests", "examples", "benches", "fuzz"])
         .into_iter()
         .filter(|source| !source.text.starts_with("//!"))
         .map(|source| source.path)
         .collect();
-    none("files that do not open with `//!`", &silent);
+    assert_none("files that do not open with `//!`", &undocumented);
 }
 
 #[test]
@@ -220,15 +226,16 @@ fn files_stay_readable() {
 #[test]
 fn wrappers_delegate_every_method() {
     let mut missing = Vec::new();
-    for (wrapper, of, traits) in [
+    for (wrapper, type_name, traits) in [
         ("src/metrics/backend.rs", "Measured", "adapters/sdk/src"),
         ("src/metrics/store.rs", "Measured", "src/tasks/store.rs"),
         ("src/isolation.rs", "Isolated", "adapters/sdk/src"),
     ] {
-        let wraps = fs::read_to_string(root().join(wrapper)).unwrap();
-        let suffix = format!(" for {of} {{");
-        let wrapped = wraps.lines().filter_map(|line| line.strip_prefix("impl ")?.strip_suffix(&*suffix));
-        for name in wrapped {
+        let wrapper_source = fs::read_to_string(root().join(wrapper)).unwrap();
+        let suffix = format!(" for {type_name} {{");
+        let trait_names =
+            wrapper_source.lines().filter_map(|line| line.strip_prefix("impl ")?.strip_suffix(&*suffix));
+        for name in trait_names {
             let is_here = |source: &Source| source.text.contains(&format!("pub trait {name}: "));
             let folders = if traits.ends_with(".rs") { &["src/tasks"] } else { &[traits] };
             let source = sources(folders).into_iter().find(is_here).unwrap();
@@ -239,31 +246,31 @@ fn wrappers_delegate_every_method() {
                 let Some(function) = function.strip_prefix("fn ").and_then(|f| f.split('(').next()) else {
                     continue;
                 };
-                if !wraps.contains(&format!("fn {function}(")) {
+                if !wrapper_source.contains(&format!("fn {function}(")) {
                     missing.push(format!("{wrapper}: {name}::{function}"));
                 }
             }
         }
     }
-    none("methods that a wrapper does not hand on", &missing);
+    assert_none("methods that a wrapper does not hand on", &missing);
 }
 
 /// No file contains a mark for later work, an unimplemented function or an ignored test.
 #[test]
 fn sources_contain_no_unfinished_work() {
-    let words = ["TODO", "FIXME", "XXX", "todo!(", "unimplemented!(", "#[ignore"];
+    let patterns = ["TODO", "FIXME", "XXX", "todo!(", "unimplemented!(", "#[ignore"];
     let mut found = Vec::new();
     for source in sources(&["src", "adapters", "tests", "examples", "benches", "fuzz"]) {
         if source.path == "tests/it/tidy.rs" {
             continue;
         }
         for (at, line) in source.text.lines().enumerate() {
-            if words.iter().any(|word| line.contains(word)) {
+            if patterns.iter().any(|pattern| line.contains(pattern)) {
                 found.push(format!("{}:{}: {}", source.path, at + 1, line.trim()));
             }
         }
     }
-    none("left for later", &found);
+    assert_none("left for later", &found);
 }
 
 /// The conformance tables, and the test folder that their unqualified names refer to.
@@ -280,26 +287,26 @@ fn tests_named(row: &str) -> Vec<&str> {
 
 /// Reports a test name that is ambiguous or missing. Its function must be in exactly one file, or in several
 /// if one of them is below `own`.
-fn missing(all: &[Source], name: &str, own: Option<&str>) -> Option<String> {
+fn test_name_error(all: &[Source], name: &str, own: Option<&str>) -> Option<String> {
     let mut parts = name.rsplit("::");
     let function = parts.next().unwrap_or(name);
     let modules: Vec<&str> = parts.filter(|module| *module != "tests").collect();
-    let leads = |source: &&Source| {
+    let matches_modules = |source: &&Source| {
         let path = source.path.trim_end_matches(".rs");
         modules.iter().all(|module| path.split('/').any(|part| part == *module))
     };
     let has = |source: &&Source| source.text.contains(&format!("fn {function}("));
-    let found: Vec<&Source> = all.iter().filter(leads).filter(has).collect();
-    let here = own.is_some_and(|own| found.iter().any(|source| source.path.starts_with(own)));
-    let clear = found.len() == 1 || (found.len() > 1 && here);
-    (!clear).then(|| format!("{name} is in {} files", found.len()))
+    let found: Vec<&Source> = all.iter().filter(matches_modules).filter(has).collect();
+    let in_own_folder = own.is_some_and(|own| found.iter().any(|source| source.path.starts_with(own)));
+    let is_unique = found.len() == 1 || (found.len() > 1 && in_own_folder);
+    (!is_unique).then(|| format!("{name} is in {} files", found.len()))
 }
 
 /// Each test that these files name must exist, in a file or folder with the name of its module.
 #[test]
 fn conformance_tables_name_existing_tests() {
     let all = sources(&["src", "adapters", "tests"]);
-    let mut wrong = Vec::new();
+    let mut errors = Vec::new();
     for (file, folder) in CONFORMANCE {
         let table = fs::read_to_string(root().join(file)).unwrap();
         let own = format!("tests/it/{folder}/");
@@ -307,15 +314,15 @@ fn conformance_tables_name_existing_tests() {
         for row in table.lines().filter(|line| line.starts_with("| ")) {
             for name in tests_named(row) {
                 named += 1;
-                if let Some(why) = missing(&all, name, Some(&own)) {
+                if let Some(error) = test_name_error(&all, name, Some(&own)) {
                     let id = row.split('|').nth(1).unwrap_or("").trim();
-                    wrong.push(format!("{file}, {id}: {why}"));
+                    errors.push(format!("{file}, {id}: {error}"));
                 }
             }
         }
         assert!(named > 100, "{file} names only {named} tests");
     }
-    none("tests that a conformance table names and that are not there, or are not clear", &wrong);
+    assert_none("tests that a conformance table names and that are not there, or are not clear", &errors);
 }
 
 /// The minimum number of attacks in docs/attacks.md.
@@ -328,22 +335,22 @@ fn each_attack_names_tests_that_exist() {
     let table = fs::read_to_string(root().join("docs/attacks.md")).unwrap();
     let rows: Vec<&str> =
         table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what is tried")).collect();
-    let mut wrong = Vec::new();
+    let mut errors = Vec::new();
     for row in &rows {
         let tried = row.split('|').nth(1).unwrap_or_default().trim();
         if row.matches('|').count() != 4 || tests_named(row).is_empty() {
-            wrong.push(format!("{tried}: three cells, with a test in the last"));
+            errors.push(format!("{tried}: three cells, with a test in the last"));
         }
-        wrong.extend(tests_named(row).iter().filter_map(|name| {
-            let why = missing(&all, name, None)?;
-            Some(format!("{tried}: {why}"))
+        errors.extend(tests_named(row).iter().filter_map(|name| {
+            let error = test_name_error(&all, name, None)?;
+            Some(format!("{tried}: {error}"))
         }));
     }
     let mut tried: Vec<&str> = rows.iter().filter_map(|row| row.split('|').nth(1)).collect();
     tried.sort_unstable();
-    wrong.extend(
+    errors.extend(
         tried.windows(2).filter(|two| two[0] == two[1]).map(|two| format!("{} is there twice", two[0])),
     );
-    none("rows of docs/attacks.md that no test shows", &wrong);
+    assert_none("rows of docs/attacks.md that no test shows", &errors);
     assert!(rows.len() >= ATTACKS, "docs/attacks.md has only {} rows", rows.len());
 }

@@ -15,10 +15,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::support::{BASICS, Modern, Place, TestApp, text};
+use crate::support::{BASICS, ModernClient, TestApp, TestDir, text};
 
 /// Timeout of any step here.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
@@ -53,37 +53,41 @@ struct Span {
     kind: u64,
     attributes: BTreeMap<String, String>,
     status: u64,
-    began: u128,
-    ended: u128,
+    started_at: u128,
+    ended_at: u128,
 }
 
 /// A collector that accepts OTLP over HTTP. It stops with the test.
 struct Collector {
     url: String,
-    heard: Arc<Heard>,
-    serving: tokio::task::JoinHandle<()>,
+    received: Arc<ReceivedSpans>,
+    server_task: tokio::task::JoinHandle<()>,
 }
 
 #[derive(Default)]
-struct Heard {
+struct ReceivedSpans {
     spans: Mutex<Vec<Span>>,
     raw: Mutex<String>,
-    news: Notify,
+    span_added: Notify,
 }
 
-async fn take(State(heard): State<Arc<Heard>>, headers: HeaderMap, Json(body): Json<Value>) -> Json<Value> {
+async fn receive_spans(
+    State(received): State<Arc<ReceivedSpans>>,
+    headers: HeaderMap,
+    Json(body): Json<Value>,
+) -> Json<Value> {
     assert_eq!(headers["authorization"], "a secret of the collector");
-    heard.raw.lock().push_str(&body.to_string());
+    received.raw.lock().push_str(&body.to_string());
     for resource in body["resourceSpans"].as_array().unwrap() {
         let service = &resource["resource"]["attributes"][0];
         assert_eq!(*service, json!({"key": "service.name", "value": {"stringValue": "bridge"}}));
         for span in
             resource["scopeSpans"].as_array().unwrap().iter().flat_map(|s| s["spans"].as_array().unwrap())
         {
-            heard.spans.lock().push(read(span));
+            received.spans.lock().push(read(span));
         }
     }
-    heard.news.notify_one();
+    received.span_added.notify_one();
     Json(json!({}))
 }
 
@@ -101,8 +105,8 @@ fn read(span: &Value) -> Span {
         kind: span["kind"].as_u64().unwrap(),
         attributes: attributes.collect(),
         status: span["status"]["code"].as_u64().unwrap(),
-        began: text("startTimeUnixNano").parse().unwrap(),
-        ended: text("endTimeUnixNano").parse().unwrap(),
+        started_at: text("startTimeUnixNano").parse().unwrap(),
+        ended_at: text("endTimeUnixNano").parse().unwrap(),
     }
 }
 
@@ -111,10 +115,10 @@ impl Collector {
     async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let heard = Arc::<Heard>::default();
-        let router = Router::new().route("/v1/traces", post(take)).with_state(Arc::clone(&heard));
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, heard, serving }
+        let received = Arc::<ReceivedSpans>::default();
+        let router = Router::new().route("/v1/traces", post(receive_spans)).with_state(Arc::clone(&received));
+        let server_task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, received, server_task }
     }
 
     fn config(&self) -> String {
@@ -123,24 +127,24 @@ impl Collector {
     }
 
     /// Waits for a span that satisfies the condition.
-    async fn span(&self, what: &str, is_it: impl Fn(&Span) -> bool) -> Span {
+    async fn span(&self, what: &str, matches: impl Fn(&Span) -> bool) -> Span {
         let waiting = async {
             loop {
-                let found = self.heard.spans.lock().iter().find(|span| is_it(span)).cloned();
+                let found = self.received.spans.lock().iter().find(|span| matches(span)).cloned();
                 match found {
                     Some(span) => return span,
-                    None => self.heard.news.notified().await,
+                    None => self.received.span_added.notified().await,
                 }
             }
         };
-        let found = tokio::time::timeout(PATIENCE, waiting).await;
-        found.unwrap_or_else(|_| panic!("no span is {what}: {:#?}", self.heard.spans.lock()))
+        let found = tokio::time::timeout(TIMEOUT, waiting).await;
+        found.unwrap_or_else(|_| panic!("no span is {what}: {:#?}", self.received.spans.lock()))
     }
 }
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.server_task.abort();
     }
 }
 
@@ -150,13 +154,13 @@ impl Span {
     }
 }
 
-fn named(tool: &str, arguments: Value, parent: &str) -> Value {
+fn call_params(tool: &str, arguments: Value, parent: &str) -> Value {
     json!({"name": tool, "arguments": arguments, "_meta": {"traceparent": parent, "tracestate": "vendor=x"}})
 }
 
 /// Follows a call from its request to the engine. The trace context that the job got is the span of the
 /// engine call.
-async fn follow(collector: &Collector, parent: Option<&str>, given: &str) -> Span {
+async fn follow(collector: &Collector, parent: Option<&str>, job_context: &str) -> Span {
     let start = |span: &Span| span.is("engine call", "taskbridge.operation", "start");
     let engine = collector.span("the start at the engine", start).await;
     let by_id = async |id: &str| collector.span("its parent", |span| span.id == id).await;
@@ -172,8 +176,8 @@ async fn follow(collector: &Collector, parent: Option<&str>, given: &str) -> Spa
         (&*act.attributes["taskbridge.tool"], &*act.attributes["taskbridge.backend"]),
         ("place", "here")
     );
-    assert!(request.began <= engine.began && engine.began <= engine.ended);
-    assert_eq!(given, format!("00-{}-{}-01", engine.trace, engine.id));
+    assert!(request.started_at <= engine.started_at && engine.started_at <= engine.ended_at);
+    assert_eq!(job_context, format!("00-{}-{}-01", engine.trace, engine.id));
     engine
 }
 
@@ -183,7 +187,7 @@ async fn trace_connects_client_to_engine() {
     let collector = Collector::start().await;
     let app = TestApp::start(&collector.config());
     let client = app.client().await;
-    let params = named("place", json!({"word": "also-not-this-one"}), PARENT);
+    let params = call_params("place", json!({"word": "also-not-this-one"}), PARENT);
     let answer = client.request("tools/call", params).await.unwrap();
     let engine = follow(&collector, Some("00f067aa0ba902b7"), text(&answer).trim()).await;
     assert_eq!(engine.trace, TRACE);
@@ -192,7 +196,7 @@ async fn trace_connects_client_to_engine() {
     assert_eq!(act.attributes["taskbridge.task"].len(), 10, "{act:?}");
     let id = client.list().await.unwrap()[0]["taskId"].as_str().unwrap().to_owned();
     assert!(id.starts_with(act.attributes["taskbridge.task"].trim_end_matches('.')));
-    let raw = collector.heard.raw.lock().clone();
+    let raw = collector.received.raw.lock().clone();
     for secret in [&*id, "also-not-this-one", "nobody-else", "echo", "a secret of the collector"] {
         assert!(!raw.contains(secret), "{secret}");
     }
@@ -203,7 +207,7 @@ async fn trace_connects_client_to_engine() {
 async fn traceparent_header_sets_trace() {
     let collector = Collector::start().await;
     let app = TestApp::start(&collector.config());
-    let modern = Modern::without_tasks(app.server.url()).with_header("traceparent", PARENT);
+    let modern = ModernClient::without_tasks(app.server.url()).with_header("traceparent", PARENT);
     let answer = modern.call("place", &json!({}), json!({})).await.unwrap();
     let engine = follow(&collector, Some("00f067aa0ba902b7"), text(&answer).trim()).await;
     assert_eq!(engine.trace, TRACE);
@@ -222,25 +226,25 @@ async fn call_without_trace_begins_one() {
 #[tokio::test]
 async fn start_after_takeover_keeps_trace() {
     let collector = Collector::start().await;
-    let place = Place::new(&format!("{BASICS}{}", collector.config()));
-    let mut first = place.serve();
+    let dir = TestDir::new(&format!("{BASICS}{}", collector.config()));
+    let mut first = dir.serve();
     let client = crate::support::Client::open(first.url()).await.unwrap();
-    let holds = client.start("one", json!({"seconds": 1000})).await.unwrap();
-    let mut params = named("one", json!({}), PARENT);
+    let running = client.start("one", json!({"seconds": 1000})).await.unwrap();
+    let mut params = call_params("one", json!({}), PARENT);
     params["task"] = json!({});
-    let waits =
+    let queued =
         client.request("tools/call", params).await.unwrap()["task"]["taskId"].as_str().unwrap().to_owned();
     let request = |span: &Span| span.name == "request" && span.trace == TRACE;
     let request = collector.span("the request", request).await;
     first.kill();
-    let began_before =
-        collector.heard.spans.lock().iter().any(|s| s.trace == TRACE && s.name == "engine call");
-    assert!(!began_before, "it waits for its slot");
+    let started_before =
+        collector.received.spans.lock().iter().any(|s| s.trace == TRACE && s.name == "engine call");
+    assert!(!started_before, "it waits for its slot");
 
-    let second = place.serve();
+    let second = dir.serve();
     let client = client.at(second.url());
-    client.cancel(&holds).await.unwrap();
-    client.result(&waits).await.unwrap();
+    client.cancel(&running).await.unwrap();
+    client.result(&queued).await.unwrap();
     let act = collector
         .span("the start", |s| s.is("act", "taskbridge.operation", "start") && s.trace == TRACE)
         .await;
@@ -255,17 +259,20 @@ async fn unsampled_trace_is_not_exported() {
     let collector = Collector::start().await;
     let app = TestApp::start(&collector.config());
     let client = app.client().await;
-    let params = named("place", json!({}), &PARENT.replace("-01", "-00"));
-    let given = text(&client.request("tools/call", params).await.unwrap());
-    assert!(given.starts_with(&format!("00-{TRACE}-")) && given.trim().ends_with("-00"), "{given}");
+    let params = call_params("place", json!({}), &PARENT.replace("-01", "-00"));
+    let job_context = text(&client.request("tools/call", params).await.unwrap());
+    assert!(
+        job_context.starts_with(&format!("00-{TRACE}-")) && job_context.trim().ends_with("-00"),
+        "{job_context}"
+    );
     client
-        .request("tools/call", named("place", json!({}), &PARENT.replace(TRACE, &"9".repeat(32))))
+        .request("tools/call", call_params("place", json!({}), &PARENT.replace(TRACE, &"9".repeat(32))))
         .await
         .unwrap();
     collector
         .span("that of the next call", |span| span.trace == "9".repeat(32) && span.name == "request")
         .await;
-    assert!(!collector.heard.spans.lock().iter().any(|span| span.trace == TRACE));
+    assert!(!collector.received.spans.lock().iter().any(|span| span.trace == TRACE));
 }
 
 /// Calls work without the collector, and their jobs get the trace context.
@@ -273,13 +280,15 @@ async fn unsampled_trace_is_not_exported() {
 async fn unreachable_collector_is_logged_once() {
     let mut app = TestApp::start(&format!("[telemetry]\notlp = \"http://127.0.0.1:1/else/\"\n{TOOLS}"));
     let client = app.client().await;
-    let mut places = Vec::new();
+    let mut outputs = Vec::new();
     for _ in 0..3 {
-        places.push(text(&client.request("tools/call", named("place", json!({}), PARENT)).await.unwrap()));
+        outputs.push(text(
+            &client.request("tools/call", call_params("place", json!({}), PARENT)).await.unwrap(),
+        ));
     }
-    assert!(places.iter().all(|place| place.contains(TRACE)), "{places:?}");
+    assert!(outputs.iter().all(|output| output.contains(TRACE)), "{outputs:?}");
     assert_eq!(app.server.stop(), Some(0));
-    let log = std::fs::read_to_string(app.place.path("server.log")).unwrap();
+    let log = std::fs::read_to_string(app.dir.path("server.log")).unwrap();
     assert_eq!(log.matches("spans cannot be sent").count(), 1, "{log}");
 }
 
@@ -291,14 +300,14 @@ async fn log_lines_name_trace_and_task() {
         let config = if telemetry { collector.config() } else { TOOLS.to_owned() };
         let mut app = TestApp::start(&config);
         let client = app.client().await;
-        client.request("tools/call", named("place", json!({}), PARENT)).await.unwrap();
+        client.request("tools/call", call_params("place", json!({}), PARENT)).await.unwrap();
         assert_eq!(app.server.stop(), Some(0));
-        let log = std::fs::read_to_string(app.place.path("server.log")).unwrap();
+        let log = std::fs::read_to_string(app.dir.path("server.log")).unwrap();
         let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let said = |what: &str| lines.iter().find(|line| line["message"] == what).unwrap();
+        let log_line = |what: &str| lines.iter().find(|line| line["message"] == what).unwrap();
         for what in ["task created", "task ended"] {
-            assert_eq!(said(what)["trace_id"], TRACE, "{}", said(what));
-            assert!(said(what)["task"].is_string());
+            assert_eq!(log_line(what)["trace_id"], TRACE, "{}", log_line(what));
+            assert!(log_line(what)["task"].is_string());
         }
     }
 }

@@ -12,10 +12,12 @@ use serde_json::{Value, json};
 use taskbridge_sdk::DiscoveredTool;
 use taskbridge_sdk::sim::SimClient;
 
-use crate::support::{BASICS, Client, Ended, Modern, Numbers, Place, Server, SimProcess, text};
+use crate::support::{
+    BASICS, Client, MetricsScrape, ModernClient, ProgramOutput, Server, SimProcess, TestDir, text,
+};
 
 /// Timeout of any step here.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const HERE: &str = r#"
 [backends.here]
@@ -29,7 +31,7 @@ target.command = ["echo", "hello"]
 
 /// How the stand-in for GitHub answers.
 #[derive(Clone, Copy)]
-enum Answers {
+enum ForgeMode {
     /// It refuses the token.
     Denied,
     /// It has the repository, but cannot dispatch now.
@@ -46,24 +48,24 @@ struct Forge {
 
 impl Forge {
     #[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
-    async fn start(answers: Answers) -> Self {
-        let mode = Arc::new(AtomicU8::new(answers as u8));
+    async fn start(initial: ForgeMode) -> Self {
+        let mode = Arc::new(AtomicU8::new(initial as u8));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (of_repository, of_all) = (Arc::clone(&mode), Arc::clone(&mode));
-        let refused = |status: u16, words: &str| {
-            (StatusCode::from_u16(status).unwrap(), Json(json!({"message": words})))
+        let (repository_mode, fallback_mode) = (Arc::clone(&mode), Arc::clone(&mode));
+        let refused = |status: u16, message: &str| {
+            (StatusCode::from_u16(status).unwrap(), Json(json!({"message": message})))
         };
         let repository = move || async move {
-            match of_repository.load(Ordering::SeqCst) == Answers::Denied as u8 {
+            match repository_mode.load(Ordering::SeqCst) == ForgeMode::Denied as u8 {
                 true => refused(401, "Bad credentials"),
                 false => (StatusCode::OK, Json(json!({"id": 7, "default_branch": "main"}))),
             }
         };
         let others = move || async move {
-            match of_all.load(Ordering::SeqCst) {
-                mode if mode == Answers::Denied as u8 => refused(401, "Bad credentials"),
-                mode if mode == Answers::Busy as u8 => refused(503, "busy"),
+            match fallback_mode.load(Ordering::SeqCst) {
+                mode if mode == ForgeMode::Denied as u8 => refused(401, "Bad credentials"),
+                mode if mode == ForgeMode::Busy as u8 => refused(503, "busy"),
                 _ => refused(422, "Workflow does not have 'workflow_dispatch' trigger"),
             }
         };
@@ -72,8 +74,8 @@ impl Forge {
         Self { url, mode }
     }
 
-    fn turn(&self, answers: Answers) {
-        self.mode.store(answers as u8, Ordering::SeqCst);
+    fn set_mode(&self, mode: ForgeMode) {
+        self.mode.store(mode as u8, Ordering::SeqCst);
     }
 
     fn backend(&self) -> String {
@@ -92,20 +94,20 @@ async fn readyz(server: &Server) -> Value {
     answer.json().await.unwrap()
 }
 
-async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let seen = async {
+async fn wait_for<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
+    let result = async {
         loop {
-            if let Some(seen) = look().await {
-                return seen;
+            if let Some(result) = poll().await {
+                return result;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, seen).await.unwrap_or_else(|_| panic!("it never happens: {what}"))
+    tokio::time::timeout(TIMEOUT, result).await.unwrap_or_else(|_| panic!("it never happens: {what}"))
 }
 
-async fn until_connected(server: &Server) {
-    until("the backend connects", async || {
+async fn wait_until_connected(server: &Server) {
+    wait_for("the backend connects", async || {
         (readyz(server).await["backends"]["forge"]["status"] != "unconnected").then_some(())
     })
     .await;
@@ -118,16 +120,16 @@ async fn names(client: &Client) -> Vec<String> {
     names.filter(|name| !name.starts_with("task_")).map(str::to_owned).collect()
 }
 
-fn log(place: &Place) -> String {
-    std::fs::read_to_string(place.path("server.log")).unwrap()
+fn log(dir: &TestDir) -> String {
+    std::fs::read_to_string(dir.path("server.log")).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unconnected_backend_refuses_calls_until_connected() {
-    let forge = Forge::start(Answers::Denied).await;
+    let forge = Forge::start(ForgeMode::Denied).await;
     let metrics = "[metrics]\nlisten = \"127.0.0.1:0\"\n";
-    let place = Place::new(&format!("{BASICS}{HERE}{}{metrics}", forge.backend()));
-    let mut server = place.serve();
+    let dir = TestDir::new(&format!("{BASICS}{HERE}{}{metrics}", forge.backend()));
+    let mut server = dir.serve();
     let page = server.metrics_url();
     let client = Client::open(server.url()).await.unwrap();
     assert_eq!(names(&client).await, ["deploy", "hello"], "its tools are listed");
@@ -135,13 +137,13 @@ async fn unconnected_backend_refuses_calls_until_connected() {
 
     let refused = client.call("deploy", json!({})).await.unwrap();
     assert_eq!(refused["isError"], true, "{refused}");
-    let words = text(&refused);
+    let message = text(&refused);
     for part in ["backend `forge` of tool deploy is not connected", "does not accept the token", "call again"]
     {
-        assert!(words.contains(part), "no `{part}` in: {words}");
+        assert!(message.contains(part), "no `{part}` in: {message}");
     }
-    let modern = Modern::with_tasks(server.url()).call("deploy", &json!({}), json!({})).await.unwrap();
-    assert_eq!(text(&modern), words);
+    let modern = ModernClient::with_tasks(server.url()).call("deploy", &json!({}), json!({})).await.unwrap();
+    assert_eq!(text(&modern), message);
     let as_task = client.start("deploy", json!({})).await.unwrap_err();
     assert!(format!("{as_task:?}").contains("is not connected"), "{as_task:?}");
     assert!(client.list().await.unwrap().iter().all(|task| task["status"] == "completed"));
@@ -152,20 +154,20 @@ async fn unconnected_backend_refuses_calls_until_connected() {
         (&json!("degraded"), &json!("unconnected"))
     );
     assert!(!ready.to_string().contains("token"), "why is for the log: {ready}");
-    let connected = |of: &'static str| {
+    let connected = |backend: &'static str| {
         let page = page.clone();
-        async move { Numbers::read(&page).await.sum("taskbridge_engine_connected", &[("backend", of)]) }
+        async move { MetricsScrape::read(&page).await.sum("taskbridge_engine_connected", &[("backend", backend)]) }
     };
     assert_eq!((connected("here").await, connected("forge").await), (1.0, 0.0));
-    let said = log(&place);
-    let line = said.lines().find(|line| line.contains("backends.forge: ")).unwrap();
+    let log_text = log(&dir);
+    let line = log_text.lines().find(|line| line.contains("backends.forge: ")).unwrap();
     assert!(line.contains("ERROR") && line.contains("taskbridge.toml:"), "{line}");
-    let Ended { code, stdout, .. } = place.run(place.command("doctor")).await;
+    let ProgramOutput { code, stdout, .. } = dir.run(dir.command("doctor")).await;
     assert_eq!(code, Some(1));
     assert!(stdout.contains("fault    backend forge: connection: "), "{stdout}");
 
-    forge.turn(Answers::Refuses);
-    until_connected(&server).await;
+    forge.set_mode(ForgeMode::Refuses);
+    wait_until_connected(&server).await;
     assert_eq!(connected("forge").await, 1.0);
     let answer = text(&client.call("deploy", json!({})).await.unwrap());
     assert!(answer.contains("workflow_dispatch"), "the engine itself refuses it now: {answer}");
@@ -173,17 +175,17 @@ async fn unconnected_backend_refuses_calls_until_connected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_of_unconnected_backend_wait() {
-    let forge = Forge::start(Answers::Busy).await;
-    let place = Place::new(&format!("{BASICS}{HERE}{}", forge.backend()));
-    let mut server = place.serve();
+    let forge = Forge::start(ForgeMode::Busy).await;
+    let dir = TestDir::new(&format!("{BASICS}{HERE}{}", forge.backend()));
+    let mut server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     let task = client.start_once("key", "deploy", json!({})).await.unwrap();
     assert_eq!(server.stop(), Some(0));
 
-    forge.turn(Answers::Denied);
-    let server = place.serve();
+    forge.set_mode(ForgeMode::Denied);
+    let server = dir.serve();
     let client = client.at(server.url());
-    let database = rusqlite::Connection::open(place.path("state/taskbridge.db")).unwrap();
+    let database = rusqlite::Connection::open(dir.path("state/taskbridge.db")).unwrap();
     let row = || -> (i64, Option<String>) {
         let sql = "SELECT version, lease_holder FROM tasks WHERE id = ?1";
         database.query_row(sql, [&task], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
@@ -193,7 +195,7 @@ async fn tasks_of_unconnected_backend_wait() {
     for _ in 0..3 {
         assert_eq!(text(&client.call("hello", json!({})).await.unwrap()), "hello\n");
     }
-    until("another attempt fails", async || {
+    wait_for("another attempt fails", async || {
         (readyz(&server).await["backends"]["forge"]["seconds"] != 0).then_some(())
     })
     .await;
@@ -203,8 +205,8 @@ async fn tasks_of_unconnected_backend_wait() {
     let refused = client.start_once("another", "deploy", json!({})).await.unwrap_err();
     assert!(format!("{refused:?}").contains("is not connected"), "{refused:?}");
 
-    forge.turn(Answers::Refuses);
-    let ended = until("the task is taken up", async || {
+    forge.set_mode(ForgeMode::Refuses);
+    let ended = wait_for("the task is taken up", async || {
         let task = client.get(&task).await.unwrap();
         (task["status"] != "working").then_some(task)
     })
@@ -214,31 +216,31 @@ async fn tasks_of_unconnected_backend_wait() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_backend_or_strict_exits() {
-    let forge = Forge::start(Answers::Denied).await;
-    for (config, more, says) in [
+    let forge = Forge::start(ForgeMode::Denied).await;
+    for (config, more, expected) in [
         (forge.backend(), None, "could not connect any backend"),
         (format!("{HERE}{}", forge.backend()), Some("--strict"), "--strict wants every backend connected"),
         (format!("{HERE}[backends.sim]\nkind = \"sim\"\naddress = \"192.0.2.1:9\"\n"), None, "loopback"),
     ] {
-        let place = Place::new(&format!("{BASICS}{config}"));
-        let mut command = place.command("serve");
+        let dir = TestDir::new(&format!("{BASICS}{config}"));
+        let mut command = dir.command("serve");
         command.args(more);
-        let Ended { code, stdout, stderr } = place.run(command).await;
+        let ProgramOutput { code, stdout, stderr } = dir.run(command).await;
         assert_eq!((code, &*stdout), (Some(1), ""), "{stderr}");
-        assert!(stderr.contains(says) && stderr.contains("taskbridge.toml:"), "{stderr}");
+        assert!(stderr.contains(expected) && stderr.contains("taskbridge.toml:"), "{stderr}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reload_with_unconnected_backend_applies_rest() {
-    let forge = Forge::start(Answers::Denied).await;
-    let place = Place::new(&format!("{BASICS}{HERE}"));
-    let server = place.serve();
+    let forge = Forge::start(ForgeMode::Denied).await;
+    let dir = TestDir::new(&format!("{BASICS}{HERE}"));
+    let server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     let more = "[tools.more]\nbackend = \"here\"\ntarget.command = [\"echo\", \"more\"]\n";
-    std::fs::write(place.path("new"), format!("{BASICS}{HERE}{more}{}", forge.backend())).unwrap();
-    std::fs::rename(place.path("new"), place.config()).unwrap();
-    until("the config is applied", async || {
+    std::fs::write(dir.path("new"), format!("{BASICS}{HERE}{more}{}", forge.backend())).unwrap();
+    std::fs::rename(dir.path("new"), dir.config()).unwrap();
+    wait_for("the config is applied", async || {
         (names(&client).await == ["deploy", "hello", "more"]).then_some(())
     })
     .await;
@@ -246,49 +248,49 @@ async fn reload_with_unconnected_backend_applies_rest() {
     assert!(text(&client.call("deploy", json!({})).await.unwrap()).contains("is not connected"));
 
     // The old connection stays in use while the changed settings do not connect.
-    forge.turn(Answers::Refuses);
-    until_connected(&server).await;
-    forge.turn(Answers::Denied);
+    forge.set_mode(ForgeMode::Refuses);
+    wait_until_connected(&server).await;
+    forge.set_mode(ForgeMode::Denied);
     let changed = forge.backend().replace("T0KEN", "AN0THER");
-    std::fs::write(place.path("new"), format!("{BASICS}{HERE}{changed}")).unwrap();
-    std::fs::rename(place.path("new"), place.config()).unwrap();
-    until("the config is applied", async || (names(&client).await == ["deploy", "hello"]).then_some(()))
+    std::fs::write(dir.path("new"), format!("{BASICS}{HERE}{changed}")).unwrap();
+    std::fs::rename(dir.path("new"), dir.config()).unwrap();
+    wait_for("the config is applied", async || (names(&client).await == ["deploy", "hello"]).then_some(()))
         .await;
     assert_eq!(readyz(&server).await["backends"]["forge"]["status"], "unconnected");
     let answer = format!("{:?}", client.call("deploy", json!({})).await);
     assert!(!answer.contains("is not connected"), "the connection of before is used: {answer}");
-    assert!(!log(&place).contains("AN0THER"), "a secret is logged");
+    assert!(!log(&dir).contains("AN0THER"), "a secret is logged");
 }
 
 /// A machine whose Slurm is not set up yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn slurm_without_conf_connects_later() {
-    let place = Place::new("");
-    let bin = place.path("bin");
+    let dir = TestDir::new("");
+    let bin = dir.path("bin");
     let cluster = format!("[backends.forge]\nkind = \"slurm\"\ncommands_dir = \"{}\"\n", bin.display());
-    std::fs::write(place.config(), format!("{BASICS}{HERE}{cluster}")).unwrap();
+    std::fs::write(dir.config(), format!("{BASICS}{HERE}{cluster}")).unwrap();
     std::fs::create_dir(&bin).unwrap();
-    let says = |name: &str, script: &str| {
+    let write_script = |name: &str, script: &str| {
         std::fs::write(bin.join("new"), format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(bin.join("new"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .unwrap();
         std::fs::rename(bin.join("new"), bin.join(name)).unwrap();
     };
     for name in ["scontrol", "squeue", "sacct", "sinfo"] {
-        says(name, "echo \"$0: fatal: Could not establish a configuration source\" >&2; exit 1");
+        write_script(name, "echo \"$0: fatal: Could not establish a configuration source\" >&2; exit 1");
     }
-    let server = place.serve();
+    let server = dir.serve();
     assert_eq!(readyz(&server).await["backends"]["forge"]["status"], "unconnected");
-    assert!(log(&place).contains("Could not establish a configuration source"));
-    says("scontrol", "echo 'ClusterName = one'; echo 'SLURM_VERSION = 24.05.0'");
-    until_connected(&server).await;
+    assert!(log(&dir).contains("Could not establish a configuration source"));
+    write_script("scontrol", "echo 'ClusterName = one'; echo 'SLURM_VERSION = 24.05.0'");
+    wait_until_connected(&server).await;
 }
 
 /// The store keeps the tools that a backend offered last.
 #[tokio::test(flavor = "multi_thread")]
 async fn offered_tools_survive_restart_without_engine() {
-    let place = Place::new("");
-    let engine = SimProcess::start(&place, "keyed");
+    let dir = TestDir::new("");
+    let engine = SimProcess::start(&dir, "keyed");
     let control = SimClient::new(engine.address.parse().unwrap());
     let schema = json!({"type": "object", "properties": {}});
     let night = DiscoveredTool {
@@ -301,18 +303,19 @@ async fn offered_tools_survive_restart_without_engine() {
     let address = &engine.address;
     let sim =
         format!("[backends.sim]\nkind = \"sim\"\naddress = \"{address}\"\ndiscover = {{ every = \"1s\" }}\n");
-    std::fs::write(place.config(), format!("{BASICS}{HERE}{sim}")).unwrap();
-    let mut server = place.serve();
+    std::fs::write(dir.config(), format!("{BASICS}{HERE}{sim}")).unwrap();
+    let mut server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     assert_eq!(names(&client).await, ["hello", "night"]);
     assert_eq!(server.stop(), Some(0));
 
     control.set_outage(true).await.unwrap();
-    let server = place.serve();
+    let server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     assert_eq!(names(&client).await, ["hello", "night"], "they are those of the last answer");
     control.set_outage(false).await.unwrap();
     assert_eq!(text(&client.call("night", json!({})).await.unwrap()), "done");
     control.offer(Vec::new()).await.unwrap();
-    until("the engine's own answer counts", async || (names(&client).await == ["hello"]).then_some(())).await;
+    wait_for("the engine's own answer counts", async || (names(&client).await == ["hello"]).then_some(()))
+        .await;
 }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use crate::support::{PROGRAM, TestApp, text};
 
 /// Colours, a cleared screen, a window title, a link, reversed text, and text that only a model reads.
-const STEERS: &str = "a\u{1b}[31mb\u{1b}[2J\u{1b}]0;title\u{7}c\u{9b}1Kd\u{202e}e\u{e0041}f\u{0}g\u{8}h";
+const CONTROL_TEXT: &str =
+    "a\u{1b}[31mb\u{1b}[2J\u{1b}]0;title\u{7}c\u{9b}1Kd\u{202e}e\u{e0041}f\u{0}g\u{8}h";
 const PLAIN: &str = "abcdefgh";
 
 const TOOLS: &str = r#"
@@ -46,17 +47,20 @@ async fn job_output_is_sanitized_and_marked() {
     let client = app.client().await;
     for tool in ["say", "fail"] {
         // An argument cannot contain a NUL.
-        let what = STEERS.replace('\0', "");
+        let what = CONTROL_TEXT.replace('\0', "");
         let task = client.start(tool, json!({ "what": what })).await.unwrap();
         let result = client.result(&task).await.unwrap();
-        let said: Vec<&str> =
+        let texts: Vec<&str> =
             result["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str()).collect();
-        assert!(said.iter().all(|text| is_plain(text)) && said.concat().contains(PLAIN), "{tool}: {result}");
-        let marked = result["_meta"]["io.taskbridge/untrusted"].as_array().unwrap();
-        let pointed: Vec<&Value> =
-            marked.iter().map(|at| result.pointer(at.as_str().unwrap()).unwrap()).collect();
-        assert!(pointed.iter().any(|part| part["text"].as_str().is_some_and(|text| text.contains(PLAIN))));
-        assert_eq!(pointed.contains(&&json!({"said": "x"})), tool == "say", "{result}");
+        assert!(
+            texts.iter().all(|text| is_plain(text)) && texts.concat().contains(PLAIN),
+            "{tool}: {result}"
+        );
+        let pointers = result["_meta"]["io.taskbridge/untrusted"].as_array().unwrap();
+        let targets: Vec<&Value> =
+            pointers.iter().map(|at| result.pointer(at.as_str().unwrap()).unwrap()).collect();
+        assert!(targets.iter().any(|part| part["text"].as_str().is_some_and(|text| text.contains(PLAIN))));
+        assert_eq!(targets.contains(&&json!({"said": "x"})), tool == "say", "{result}");
         let status = client.get(&task).await.unwrap();
         assert!(status["statusMessage"].as_str().is_none_or(is_plain), "{status}");
         let logs = client.call("task_logs", json!({ "task_id": task })).await.unwrap();
@@ -86,7 +90,7 @@ async fn output_flood_is_bounded() {
     assert!(logs.len() < 20_000 && is_plain(&logs), "{}", logs.len());
     let status = client.get(&task).await.unwrap();
     assert!(status.to_string().len() < 2000, "{status}");
-    let on_disk = std::process::Command::new("du").arg("-sk").arg(app.place.path("state")).output().unwrap();
+    let on_disk = std::process::Command::new("du").arg("-sk").arg(app.dir.path("state")).output().unwrap();
     let kib: u64 = String::from_utf8(on_disk.stdout).unwrap().split('\t').next().unwrap().parse().unwrap();
     assert!(kib < 8000, "{kib} KiB are kept");
 }
@@ -95,10 +99,10 @@ async fn output_flood_is_bounded() {
 #[tokio::test]
 async fn terminal_gets_no_control_characters() {
     let app = TestApp::start(TOOLS);
-    let what = format!("what={}", STEERS.replace('\0', ""));
+    let what = format!("what={}", CONTROL_TEXT.replace('\0', ""));
     let mut command = std::process::Command::new(PROGRAM);
-    app.place.settle(&mut command);
+    app.dir.prepare(&mut command);
     command.args(["call", "--url", app.server.url(), "fail", &what]);
-    let ended = app.place.run(command).await;
-    assert!(is_plain(&ended.stderr) && ended.stderr.contains(PLAIN), "{ended:?}");
+    let output = app.dir.run(command).await;
+    assert!(is_plain(&output.stderr) && output.stderr.contains(PLAIN), "{output:?}");
 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::support::{Place, knob};
+use crate::support::{TestDir, knob};
 
 /// A wrong config and its messages.
 struct Case {
@@ -30,7 +30,7 @@ fn cases(text: &str) -> Vec<Case> {
     parts.map(case).collect()
 }
 
-fn written(head: &str, cases: &[Case]) -> String {
+fn render_cases(head: &str, cases: &[Case]) -> String {
     let mut text = head.to_owned();
     for Case { title, config, answer } in cases {
         let answer: String = answer.lines().map(|line| format!("> {line}\n")).collect();
@@ -45,13 +45,13 @@ async fn wrong_configs_are_answered_as_reviewed() {
     let head = format!("{}\n", reviewed.split("\n## ").next().unwrap().trim_end());
     let mut cases = cases(&reviewed);
     assert!(cases.len() >= 100, "{} cases", cases.len());
-    let place = Place::new("");
+    let dir = TestDir::new("");
     for case in &mut cases {
-        std::fs::write(place.config(), &case.config).unwrap();
-        let checked = place.run(place.command("check")).await;
-        assert_eq!(checked.code, Some(1), "{}: {checked:?}", case.title);
-        let folder = place.config().parent().unwrap().display().to_string();
-        let answer = checked.stderr.replace(&format!("{folder}/"), "");
+        std::fs::write(dir.config(), &case.config).unwrap();
+        let output = dir.run(dir.command("check")).await;
+        assert_eq!(output.code, Some(1), "{}: {output:?}", case.title);
+        let folder = dir.config().parent().unwrap().display().to_string();
+        let answer = output.stderr.replace(&format!("{folder}/"), "");
         for line in answer.lines() {
             assert!(line.starts_with("taskbridge.toml:"), "{}: no line is named: {line}", case.title);
             let foreign = ["invalid type", "unknown variant", "expected", "struct ", " u32", "usize"];
@@ -59,14 +59,14 @@ async fn wrong_configs_are_answered_as_reviewed() {
         }
         case.answer = answer;
     }
-    let now = written(&head, &cases);
+    let current = render_cases(&head, &cases);
     if knob("TASKBRIDGE_REVIEW", 0) == 1 {
-        std::fs::write(file(), now).unwrap();
+        std::fs::write(file(), current).unwrap();
         return;
     }
-    let differs = reviewed.lines().zip(now.lines()).find(|(reviewed, now)| reviewed != now);
+    let differs = reviewed.lines().zip(current.lines()).find(|(reviewed, current)| reviewed != current);
     assert!(
-        reviewed == now,
+        reviewed == current,
         "{differs:?}: write it anew with TASKBRIDGE_REVIEW=1, and review the difference"
     );
 }

@@ -14,10 +14,10 @@ use taskbridge::clock::Clock;
 use taskbridge::tasks::history::HistoryEntry;
 use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
-    AccessScope, BoundedOutput, Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Group,
-    Groups, Hint, Hints, History, Holder, InsertResult, Keys, LeasedNotice, NewTask, Notices, OpenJob,
-    Position, Purged, Queue, Result, ServedBackend, SessionChange, SessionSettings, Sessions, Store, Tally,
-    TaskStore, Time, UpdateResult,
+    AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, Counts, DeletedRow, Durations, Facts,
+    Group, Groups, Hint, Hints, History, Holder, InsertResult, Keys, LeasedNotice, NewTask, Notices, OpenJob,
+    Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, SessionChange, SessionSettings,
+    Sessions, Store, TaskStore, Time, UpdateResult,
 };
 use taskbridge::tasks::task::{Owner, Task, TaskId};
 use taskbridge_sdk::{Output, Timestamp};
@@ -32,7 +32,7 @@ pub(super) fn block_on<T>(runtime: &Handle, work: impl Future<Output = T>) -> T 
             self.0.unpark();
         }
     }
-    let _entered = runtime.enter();
+    let _guard = runtime.enter();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     // The outer task's cooperative budget would otherwise run out in here, and nothing would refill it.
@@ -77,16 +77,16 @@ impl TaskStore for BlockingStore {
         self.wait(self.inner.insert(new))
     }
 
-    async fn get(&self, id: &TaskId, within: Option<AccessScope<'_>>) -> Result<Option<Task>> {
-        self.wait(self.inner.get(id, within))
+    async fn get(&self, id: &TaskId, scope: Option<AccessScope<'_>>) -> Result<Option<Task>> {
+        self.wait(self.inner.get(id, scope))
     }
 
     async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
         self.wait(self.inner.output(id))
     }
 
-    async fn output_within(&self, id: &TaskId, most: usize) -> Result<BoundedOutput> {
-        self.wait(self.inner.output_within(id, most))
+    async fn output_within(&self, id: &TaskId, max_bytes: usize) -> Result<BoundedOutput> {
+        self.wait(self.inner.output_within(id, max_bytes))
     }
 
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
@@ -101,7 +101,7 @@ impl TaskStore for BlockingStore {
         self.wait(self.inner.update(change))
     }
 
-    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<Claimed> {
+    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<ClaimResult> {
         self.wait(self.inner.claim(holder, lease, request))
     }
 
@@ -118,7 +118,7 @@ impl TaskStore for BlockingStore {
         self.wait(self.inner.adopt(served))
     }
 
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>> {
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<DeletedRow>> {
         self.wait(self.inner.purge(now, limit))
     }
 
@@ -129,8 +129,8 @@ impl TaskStore for BlockingStore {
 
 #[async_trait]
 impl Queue for BlockingStore {
-    async fn heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>> {
-        self.wait(self.inner.heads(served))
+    async fn queue_heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>> {
+        self.wait(self.inner.queue_heads(served))
     }
 
     async fn ahead(&self, task: &Task) -> Result<u64> {
@@ -157,8 +157,8 @@ impl Groups for BlockingStore {
         self.wait(self.inner.release_all(holder))
     }
 
-    async fn free_dead(&self) -> Result<bool> {
-        self.wait(self.inner.free_dead())
+    async fn release_dead_holders(&self) -> Result<bool> {
+        self.wait(self.inner.release_dead_holders())
     }
 
     async fn open_jobs(
@@ -170,8 +170,8 @@ impl Groups for BlockingStore {
         self.wait(self.inner.open_jobs(group, identity, opened_since))
     }
 
-    async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>> {
-        self.wait(self.inner.wanted(group))
+    async fn watched_jobs(&self, group: &Group) -> Result<Vec<TaskId>> {
+        self.wait(self.inner.watched_jobs(group))
     }
 }
 
@@ -195,8 +195,8 @@ impl Notices for BlockingStore {
         self.wait(self.inner.retry_notice_later(notice, holder, pause))
     }
 
-    async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize> {
-        self.wait(self.inner.forget_notices(which, before))
+    async fn delete_notices(&self, selection: ReceiverFilter<'_>, before: Timestamp) -> Result<usize> {
+        self.wait(self.inner.delete_notices(selection, before))
     }
 }
 
@@ -206,19 +206,19 @@ impl History for BlockingStore {
         self.wait(self.inner.entries(id))
     }
 
-    async fn forget(&self, before: Timestamp, limit: usize) -> Result<usize> {
-        self.wait(self.inner.forget(before, limit))
+    async fn delete_entries(&self, before: Timestamp, limit: usize) -> Result<usize> {
+        self.wait(self.inner.delete_entries(before, limit))
     }
 }
 
 #[async_trait]
 impl Durations for BlockingStore {
-    async fn record(&self, tool: &str, took: Duration) -> Result<()> {
-        self.wait(self.inner.record(tool, took))
+    async fn record_duration(&self, tool: &str, duration: Duration) -> Result<()> {
+        self.wait(self.inner.record_duration(tool, duration))
     }
 
-    async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
-        self.wait(self.inner.typical(tool))
+    async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
+        self.wait(self.inner.typical_duration(tool))
     }
 }
 
@@ -248,8 +248,8 @@ impl Sessions for BlockingStore {
 
 #[async_trait]
 impl Keys for BlockingStore {
-    async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]> {
-        self.wait(self.inner.seal_key(fresh))
+    async fn seal_key(&self, new_key: [u8; 32]) -> Result<[u8; 32]> {
+        self.wait(self.inner.seal_key(new_key))
     }
 }
 
@@ -274,8 +274,8 @@ impl Facts for BlockingStore {
         self.wait(self.inner.set_fact(name, value))
     }
 
-    async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool> {
-        self.wait(self.inner.replace_fact(name, before, value))
+    async fn replace_fact(&self, name: &str, expected: Option<&str>, value: &str) -> Result<bool> {
+        self.wait(self.inner.replace_fact(name, expected, value))
     }
 
     fn write_failure(&self) -> Option<&'static str> {
@@ -284,9 +284,9 @@ impl Facts for BlockingStore {
 }
 
 #[async_trait]
-impl Tally for BlockingStore {
-    async fn tally(&self) -> Result<Counts> {
-        self.wait(self.inner.tally())
+impl RowCounts for BlockingStore {
+    async fn row_counts(&self) -> Result<Counts> {
+        self.wait(self.inner.row_counts())
     }
 }
 

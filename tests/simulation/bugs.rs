@@ -15,13 +15,13 @@ pub(super) enum Bug {
     /// Others can claim a claimed row at once.
     LeaseOfNoLength,
     /// A repeated start does not report that it is a repeat.
-    RepeatIsNotSaid,
+    RepeatNotReported,
     /// A lost reply is treated as "not started".
     LostReplyIsNotStarted,
     /// A cancel is confirmed to the client but not sent to the engine.
     CancelForgetsTheEngine,
     /// The cancel request is lost when the row is written.
-    WishForgotten,
+    CancelRequestForgotten,
     /// A row is written without its due time.
     DueTimeForgotten,
     /// A terminal state is overwritten when the job ends.
@@ -55,7 +55,7 @@ pub(super) enum Bug {
     /// Leases are compared by each process's own clock.
     LeaseByOwnClock,
     /// A process that stops releases the leases of others.
-    LetsGoOfAll,
+    ReleasesAllLeases,
     /// While the store is down, a write is treated as committed.
     WriteTakenForMade,
     /// A lost reply to an insert is treated as "not written", and the row is inserted again.
@@ -83,7 +83,7 @@ pub(super) enum Bug {
     /// A job's deadline counts from its call.
     DeadlineFromCall,
     /// A deadline is decided without a poll of the job.
-    DeadlineWithoutLook,
+    DeadlineWithoutPoll,
     /// A question that is asked again under the same id is treated as the answered one.
     RelistedIsOld,
     /// The first answer is given to every question.
@@ -138,10 +138,10 @@ impl Bug {
         (HandleForgotten, 0),
         (NoFence, 0),
         (LeaseOfNoLength, 0),
-        (RepeatIsNotSaid, 7),
+        (RepeatNotReported, 7),
         (LostReplyIsNotStarted, 7),
         (CancelForgetsTheEngine, 3),
-        (WishForgotten, 8),
+        (CancelRequestForgotten, 8),
         (DueTimeForgotten, 1),
         (OutcomeOverwritten, 3),
         (OutputForgotten, 0),
@@ -158,7 +158,7 @@ impl Bug {
         (LostLeaseKept, 12),
         (SlowTakenForDead, 7),
         (LeaseByOwnClock, 4),
-        (LetsGoOfAll, 34),
+        (ReleasesAllLeases, 34),
         (WriteTakenForMade, 4),
         (LostReplyIsNotWritten, 8),
         (StaleRead, 0),
@@ -172,7 +172,7 @@ impl Bug {
         (AnswerOverridden, 0),
         (CancelStopsDeadline, 0),
         (DeadlineFromCall, 0),
-        (DeadlineWithoutLook, 3),
+        (DeadlineWithoutPoll, 3),
         (RelistedIsOld, 0),
         (FirstAnswerStands, 1),
         (AnswerForgetsTheEngine, 0),

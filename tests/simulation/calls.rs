@@ -10,37 +10,38 @@ use taskbridge_sdk::Question;
 
 use super::connection::POISON;
 use super::engines::{CALM, ROUGH, SIM};
-use super::node::sealed;
-use super::place::call_with;
+use super::fixture::call_with;
+use super::node::seal_text;
 use super::plan::{any_terms, terms};
 use super::record::Expected;
 use super::rng::Rng;
 use super::world::World;
 
 /// The owners. The last one has a quota of kept tasks.
-pub(super) const OWNERS: [&str; 3] = ["ana", "ben", FRUGAL];
-pub(super) const FRUGAL: &str = "cid";
+pub(super) const OWNERS: [&str; 3] = ["ana", "ben", QUOTA_OWNER];
+pub(super) const QUOTA_OWNER: &str = "cid";
 /// That quota.
-pub(super) const KEPT: u32 = 3;
+pub(super) const QUOTA_ROWS: u32 = 3;
 
 /// How long a plain call waits for its result.
-pub(super) const WAITS: Duration = Duration::from_secs(10);
+pub(super) const CALL_WAIT: Duration = Duration::from_secs(10);
 
 /// A slot with a limit of one.
 const SLOT: &str = "group:one-at-a-time";
 
 /// A call and its expected outcome.
-pub(super) struct Planned {
+pub(super) struct PlannedCall {
     pub(super) call: Call,
     pub(super) expected: Expected,
     /// The job's own duration.
-    pub(super) takes: Duration,
+    pub(super) job_duration: Duration,
 }
 
-impl Planned {
+impl PlannedCall {
     fn new(call: Call, expected: Expected) -> Self {
-        let takes = Duration::from_millis(call.spec.arguments["delay_ms"].as_u64().unwrap_or_default());
-        Self { call, expected, takes }
+        let job_duration =
+            Duration::from_millis(call.spec.arguments["delay_ms"].as_u64().unwrap_or_default());
+        Self { call, expected, job_duration }
     }
 }
 
@@ -50,22 +51,22 @@ fn form() -> Value {
 }
 
 /// Maximum duration of a job that ends by itself and obeys cancels.
-pub(super) const OBEDIENT: Duration = Duration::from_secs(602);
+pub(super) const MAX_OBEDIENT_RUNTIME: Duration = Duration::from_secs(602);
 
 /// Returns a random job and its expected outcome.
 fn any_job(rng: &Rng, n: u32, backend: &str) -> (Value, Expected) {
     let text = format!("output-{n}");
-    let slow = |most: u64| 1_000 + rng.below(most * 1_000);
+    let random_delay = |max_seconds: u64| 1_000 + rng.below(max_seconds * 1_000);
     match rng.below(10) {
         0 => (json!({"delay_ms": 0, "text": text}), Expected::Text(text)),
-        1 | 2 => (json!({"delay_ms": slow(20), "text": text}), Expected::Text(text)),
-        3 => (json!({"delay_ms": slow(600), "text": text, "steps": 10}), Expected::Text(text)),
-        4 => (json!({"delay_ms": slow(5), "outcome": "fail", "text": text}), Expected::Failure),
-        5 => (json!({"delay_ms": slow(5), "outcome": "gone"}), Expected::Gone),
+        1 | 2 => (json!({"delay_ms": random_delay(20), "text": text}), Expected::Text(text)),
+        3 => (json!({"delay_ms": random_delay(600), "text": text, "steps": 10}), Expected::Text(text)),
+        4 => (json!({"delay_ms": random_delay(5), "outcome": "fail", "text": text}), Expected::Failure),
+        5 => (json!({"delay_ms": random_delay(5), "outcome": "gone"}), Expected::Gone),
         6 | 7 => {
             let times = 1 + rng.below(2);
             let question = json!({"message": "go on?", "schema": form(), "times": times});
-            let job = json!({"delay_ms": slow(10), "text": text, "question": question});
+            let job = json!({"delay_ms": random_delay(10), "text": text, "question": question});
             (job, Expected::Answered(times as usize))
         }
         8 if backend == ROUGH => {
@@ -73,7 +74,7 @@ fn any_job(rng: &Rng, n: u32, backend: &str) -> (Value, Expected) {
         }
         8 => {
             // It ignores cancels, and one in four runs for longer than its row is kept.
-            let delay = slow(120);
+            let delay = random_delay(120);
             let delay = if delay % 4 == 0 { 30 * delay } else { delay };
             (json!({"delay_ms": delay, "text": text, "ignore_cancel": true}), Expected::Text(text))
         }
@@ -82,47 +83,49 @@ fn any_job(rng: &Rng, n: u32, backend: &str) -> (Value, Expected) {
 }
 
 /// Reports whether the job ignores cancels and takes longer than `OBEDIENT`.
-fn is_deaf_for_long(arguments: &Value) -> bool {
-    let takes = arguments["delay_ms"].as_u64().map(Duration::from_millis);
-    arguments["ignore_cancel"] == true && takes > Some(OBEDIENT)
+fn ignores_cancel_for_long(arguments: &Value) -> bool {
+    let job_duration = arguments["delay_ms"].as_u64().map(Duration::from_millis);
+    arguments["ignore_cancel"] == true && job_duration > Some(MAX_OBEDIENT_RUNTIME)
 }
 
 impl World {
     /// Returns a call of any kind.
-    pub(super) fn any_call(&self) -> Planned {
+    pub(super) fn any_call(&self) -> PlannedCall {
         let (rng, n) = (&*self.rng, self.calls);
         let owner = Owner::new(OWNERS[[0, 0, 0, 1, 1, 2][rng.below(6) as usize]]);
         // A key identifies one call, so its arguments depend on the key.
-        let once = rng.one_in(4).then(|| format!("once-{}", rng.below(3)));
+        let idempotency_key = rng.one_in(4).then(|| format!("once-{}", rng.below(3)));
         let backend = match rng.below(6) {
-            _ if once.is_some() => SIM,
+            _ if idempotency_key.is_some() => SIM,
             0 if self.plan.rough => ROUGH,
             1 => CALM,
             _ => SIM,
         };
-        let (arguments, expected) = match &once {
+        let (arguments, expected) = match &idempotency_key {
             Some(key) => (json!({"delay_ms": 3_000, "text": key}), Expected::Text(key.clone())),
             None => any_job(rng, n, backend),
         };
         let waits_for_people = matches!(expected, Expected::Answered(_));
         // Answers by people take time.
-        let patient = TaskPolicy { max_runtime: Duration::from_secs(12 * 3600), ..terms() };
-        let terms = if waits_for_people { patient } else { any_terms(rng) };
+        let long_terms = TaskPolicy { max_runtime: Duration::from_secs(12 * 3600), ..terms() };
+        let terms = if waits_for_people { long_terms } else { any_terms(rng) };
         // The row would expire while the job runs.
-        let soon = Duration::from_secs(600);
-        let terms = if is_deaf_for_long(&arguments) {
-            TaskPolicy { ttl: soon, keep_result: soon, on_expiry: OnExpiry::Cancel, ..terms }
+        let short_ttl = Duration::from_secs(600);
+        let terms = if ignores_cancel_for_long(&arguments) {
+            TaskPolicy { ttl: short_ttl, keep_result: short_ttl, on_expiry: OnExpiry::Cancel, ..terms }
         } else {
             terms
         };
-        let in_line =
-            rng.one_in(5) && once.is_none() && !matches!(expected, Expected::Endless | Expected::Poison);
-        let refuses = in_line && rng.one_in(4);
-        let confirm = (once.is_none() && rng.one_in(8)).then(|| Question::form("q", "sure?", form()));
+        let takes_slot = rng.one_in(5)
+            && idempotency_key.is_none()
+            && !matches!(expected, Expected::Endless | Expected::Poison);
+        let refuse_when_full = takes_slot && rng.one_in(4);
+        let confirm =
+            (idempotency_key.is_none() && rng.one_in(8)).then(|| Question::form("q", "sure?", form()));
         let mut spec = Spec { target: json!({}), arguments, sealed: None, unresolved: Default::default() };
-        if let (true, Expected::Text(text)) = (rng.one_in(8) && once.is_none(), &expected) {
+        if let (true, Expected::Text(text)) = (rng.one_in(8) && idempotency_key.is_none(), &expected) {
             spec.arguments["text"] = "sealed".into();
-            spec.sealed = Some(sealed(text));
+            spec.sealed = Some(seal_text(text));
         }
         let expected = match expected {
             // Only its deadline ends it, and leaves the job running.
@@ -133,8 +136,8 @@ impl World {
             expected => expected,
         };
         let call = Call {
-            most_kept: (owner.as_str() == FRUGAL).then_some(Quota { rows: KEPT, bytes: u64::MAX }),
-            once: once.map(|key| IdempotencyKey {
+            quota: (owner.as_str() == QUOTA_OWNER).then_some(Quota { rows: QUOTA_ROWS, bytes: u64::MAX }),
+            idempotency_key: idempotency_key.map(|key| IdempotencyKey {
                 scope: owner.as_str().to_owned(),
                 digest: key.clone(),
                 key,
@@ -147,29 +150,29 @@ impl World {
             spec,
             references: Vec::new(),
             terms,
-            slots: if in_line { vec![SLOT.to_owned()] } else { Vec::new() },
-            when_full: if refuses { WhenFull::Refuse } else { WhenFull::Queue },
+            slots: if takes_slot { vec![SLOT.to_owned()] } else { Vec::new() },
+            when_full: if refuse_when_full { WhenFull::Refuse } else { WhenFull::Queue },
             confirm,
-            plain: None,
+            blocking: None,
         };
-        Planned::new(call, expected)
+        PlannedCall::new(call, expected)
     }
 
     /// Returns a call that waits for its result and can be equal to other calls.
-    pub(super) fn plain_call(&self) -> Planned {
-        let which = self.rng.below(3);
+    pub(super) fn plain_call(&self) -> PlannedCall {
+        let variant = self.rng.below(3);
         let owner = Owner::new(OWNERS[self.rng.below(2) as usize]);
-        let text = format!("plain-{which} of {}", owner.as_str());
-        let cancels = which == 0;
-        let plain = BlockingCall {
+        let text = format!("plain-{variant} of {}", owner.as_str());
+        let cancel_on_abandon = variant == 0;
+        let blocking_call = BlockingCall {
             digest: text.clone(),
-            waits: WAITS,
+            timeout: CALL_WAIT,
             attach_within: Duration::from_secs(120),
-            cancel_on_abandon: cancels,
+            cancel_on_abandon,
         };
-        let arguments = json!({"delay_ms": 4_000 * which, "text": text});
-        let call = Call { owner, plain: Some(plain), ..self.calm_call(arguments) };
-        Planned::new(call, Expected::Text(text))
+        let arguments = json!({"delay_ms": 4_000 * variant, "text": text});
+        let call = Call { owner, blocking: Some(blocking_call), ..self.calm_call(arguments) };
+        PlannedCall::new(call, Expected::Text(text))
     }
 
     /// Returns a call of the engine without faults.

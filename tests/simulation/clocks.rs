@@ -35,37 +35,37 @@ impl Uptime for WorldUptime {
         self.0.now().since(Timestamp::from_millis(0))
     }
 
-    fn boot(&self) -> String {
+    fn boot_id(&self) -> String {
         "world".to_owned()
     }
 }
 
 /// A clock that can be set: a machine's, or the store's.
 pub(super) struct SettableClock {
-    world: Arc<dyn Clock>,
-    ahead_ms: AtomicI64,
+    world_clock: Arc<dyn Clock>,
+    offset_ms: AtomicI64,
 }
 
 impl SettableClock {
     /// Creates a clock that shows the right time.
-    pub(super) fn right(world: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self { world, ahead_ms: AtomicI64::new(0) })
+    pub(super) fn new(world_clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self { world_clock, offset_ms: AtomicI64::new(0) })
     }
 
     /// Sets the clock to this offset from the world's clock.
-    pub(super) fn set(&self, ahead_ms: i64) {
-        self.ahead_ms.store(ahead_ms, Ordering::Relaxed);
+    pub(super) fn set(&self, offset_ms: i64) {
+        self.offset_ms.store(offset_ms, Ordering::Relaxed);
     }
 
     /// Sets the clock to a random offset: of seconds, minutes or hours, in either direction.
-    pub(super) fn set_by_chance(&self, rng: &Rng) {
-        let most = [0, 20_000, 300_000, 7_200_000][rng.below(4) as usize];
-        self.set(rng.below(2 * most + 1) as i64 - most as i64);
+    pub(super) fn set_randomly(&self, rng: &Rng) {
+        let max_ms = [0, 20_000, 300_000, 7_200_000][rng.below(4) as usize];
+        self.set(rng.below(2 * max_ms + 1) as i64 - max_ms as i64);
     }
 }
 
 impl Clock for SettableClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.world.now().as_millis() + self.ahead_ms.load(Ordering::Relaxed))
+        Timestamp::from_millis(self.world_clock.now().as_millis() + self.offset_ms.load(Ordering::Relaxed))
     }
 }

@@ -12,8 +12,8 @@ use taskbridge::clock::Clock;
 use taskbridge::tasks::reconciler::Crash;
 use taskbridge::tasks::store::Holder;
 use taskbridge_sdk::{
-    Answer, Backend, Error, ErrorKind, GroupKey, JobHandle, JobSpec, JobState, Observation, Output,
-    Questions, Result, Started, Subject, Taken, Wakeups,
+    Answer, AnswerOutcome, Backend, Error, ErrorKind, GroupKey, JobHandle, JobSpec, JobState, Observation,
+    Output, Questions, Result, Started, Subject, Wakeups,
 };
 
 use super::bugs::Bug;
@@ -25,8 +25,8 @@ use super::points::Points;
 const GROUPS: u64 = 3;
 
 /// The arguments by which a job shows that it got the referenced handle.
-pub(super) const REFERS: &str = "of";
-pub(super) const REFERS_TO_KEY: &str = "of_key";
+pub(super) const REFERENCE_ARG: &str = "of";
+pub(super) const REFERENCED_KEY_ARG: &str = "of_key";
 /// The text of a job whose polls crash the adapter.
 pub(super) const POISON: &str = "poison";
 
@@ -38,15 +38,15 @@ pub(super) struct Connection {
     pub(super) points: Arc<Points>,
     pub(super) holder: Holder,
     pub(super) leases: Arc<Leases>,
-    pub(super) world: Arc<dyn Clock>,
+    pub(super) world_clock: Arc<dyn Clock>,
     pub(super) bug: Option<Bug>,
     /// True while the network path from the machine to the engine is cut.
     pub(super) is_cut: Arc<AtomicBool>,
     /// Jobs of the hints so far, for [`Bug::HintTakenForEnd`] and [`Bug::NoHintTakenForRunning`].
-    pub(super) hinted: Mutex<HashSet<JobHandle>>,
+    pub(super) hinted_jobs: Mutex<HashSet<JobHandle>>,
     /// Questions that were answered, for [`Bug::RelistedIsOld`], and the answers, for
     /// [`Bug::FirstAnswerStands`].
-    pub(super) answered: Mutex<HashMap<JobHandle, Answer>>,
+    pub(super) first_answers: Mutex<HashMap<JobHandle, Answer>>,
 }
 
 impl Connection {
@@ -55,12 +55,12 @@ impl Connection {
     }
 
     /// Checks an action, at the moment of its decision, against the leases of this process.
-    fn acts(&self, key: &str, what: &str) {
-        self.leases.act(key, &self.holder, self.world.now(), what);
+    fn check_lease(&self, key: &str, action: &str) {
+        self.leases.check_holder(key, &self.holder, self.world_clock.now(), action);
     }
 
     /// Passes a call to the engine. Fails with this kind of error if the adapter crashes.
-    async fn passes(&self, crashed: ErrorKind) -> Result<()> {
+    async fn pass_call(&self, crash_kind: ErrorKind) -> Result<()> {
         self.points.pass().await;
         if self.is_cut.load(Ordering::Relaxed) {
             return Err(Error::unavailable("connection refused"));
@@ -68,40 +68,41 @@ impl Connection {
         if self.faults.pass().await {
             return Ok(());
         }
-        Err(self.crashes(crashed))
+        Err(self.crash_error(crash_kind))
     }
 
     /// Records the job state that a start or a search returned.
-    fn found(&self, job: &JobSpec, started: &Started) {
+    fn record_state(&self, job: &JobSpec, started: &Started) {
         if let Some(first) = &started.first {
-            self.faults.found(job.key.as_str(), self.world.now(), first);
+            self.faults.record_observation(job.key.as_str(), self.world_clock.now(), first);
         }
     }
 
     /// Returns the error into which the server turns a panic of an adapter.
-    fn crashes(&self, kind: ErrorKind) -> Error {
+    fn crash_error(&self, kind: ErrorKind) -> Error {
         if self.has(Bug::CrashEndsProcess) {
-            self.points.die_unasked();
+            self.points.crash();
         }
         Error::new(kind, "the adapter crashed").caused_by(Crash)
     }
 
     /// Passes a response back. The adapter may crash on it.
-    async fn returns<T>(&self, answer: Result<T>, crashed: ErrorKind) -> Result<T> {
+    async fn pass_response<T>(&self, response: Result<T>, crash_kind: ErrorKind) -> Result<T> {
         self.points.pass().await;
-        let crashes = !self.faults.pass().await;
-        if crashes { Err(self.crashes(crashed)) } else { answer }
+        let adapter_crashes = !self.faults.pass().await;
+        if adapter_crashes { Err(self.crash_error(crash_kind)) } else { response }
     }
 
-    async fn look(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        let hinted = |handle: &JobHandle| self.hinted.lock().contains(handle);
+    async fn poll_group(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        let is_hinted = |handle: &JobHandle| self.hinted_jobs.lock().contains(handle);
         let end = || Observation::new(JobState::Succeeded(Output::text("a hint said so")));
         match self.bug {
-            Some(Bug::HintTakenForEnd) if jobs.iter().any(|job| hinted(&job.handle)) => {
-                let seen = |handle| if hinted(handle) { end() } else { Observation::new(JobState::Running) };
-                jobs.iter().map(|job| Ok(seen(&job.handle))).collect()
+            Some(Bug::HintTakenForEnd) if jobs.iter().any(|job| is_hinted(&job.handle)) => {
+                let observation_of =
+                    |handle| if is_hinted(handle) { end() } else { Observation::new(JobState::Running) };
+                jobs.iter().map(|job| Ok(observation_of(&job.handle))).collect()
             }
-            Some(Bug::NoHintTakenForRunning) if !jobs.iter().any(|job| hinted(&job.handle)) => {
+            Some(Bug::NoHintTakenForRunning) if !jobs.iter().any(|job| is_hinted(&job.handle)) => {
                 jobs.iter().map(|_| Ok(Observation::new(JobState::Running))).collect()
             }
             _ => self.backend.observe_all(group, jobs).await,
@@ -109,22 +110,23 @@ impl Connection {
     }
 
     /// Returns what a poll shows of a job.
-    fn shows(&self, handle: &JobHandle, seen: Observation) -> Observation {
-        let mut seen = self.faults.show(key_in(handle), self.world.now(), seen);
-        if self.has(Bug::RelistedIsOld) && self.answered.lock().contains_key(handle) {
-            seen.questions.clear();
+    fn poll_result(&self, handle: &JobHandle, observation: Observation) -> Observation {
+        let mut observation = self.faults.poll_result(key_in(handle), self.world_clock.now(), observation);
+        if self.has(Bug::RelistedIsOld) && self.first_answers.lock().contains_key(handle) {
+            observation.questions.clear();
         }
-        let is_gone = self.has(Bug::GoneIsSuccess) && seen.state == JobState::Gone;
-        if is_gone || self.has(Bug::CancelledIsSuccess) && matches!(seen.state, JobState::Cancelled(_)) {
-            seen.state = JobState::Succeeded(Output::text("it is over"));
+        let is_gone = self.has(Bug::GoneIsSuccess) && observation.state == JobState::Gone;
+        if is_gone || self.has(Bug::CancelledIsSuccess) && matches!(observation.state, JobState::Cancelled(_))
+        {
+            observation.state = JobState::Succeeded(Output::text("it is over"));
         }
-        seen
+        observation
     }
 
     /// Checks that a call got the handles of the tasks that it refers to.
-    fn refers(&self, job: &JobSpec) {
+    fn check_references(&self, job: &JobSpec) {
         let text = |name: &str| job.arguments.get(name).and_then(|value| value.as_str());
-        if let (handle, Some(key)) = (text(REFERS), text(REFERS_TO_KEY))
+        if let (handle, Some(key)) = (text(REFERENCE_ARG), text(REFERENCED_KEY_ARG))
             && handle.is_none_or(|handle| key_in(&JobHandle::new(handle)) != key)
         {
             self.leases.report(format!("a job got {handle:?}, and its call refers to the task of {key}"));
@@ -152,49 +154,50 @@ impl Backend for Connection {
     }
 
     async fn start(&self, job: &JobSpec) -> Result<Started> {
-        self.acts(job.key.as_str(), "start");
-        self.refers(job);
+        self.check_lease(job.key.as_str(), "start");
+        self.check_references(job);
         let mut job = job.clone();
-        if self.has(Bug::RepeatIsNotSaid) {
+        if self.has(Bug::RepeatNotReported) {
             job.may_exist = false;
         }
-        let crashed = if job.may_exist { ErrorKind::Unavailable } else { ErrorKind::Uncertain };
-        self.passes(crashed).await?;
+        let crash_kind = if job.may_exist { ErrorKind::Unavailable } else { ErrorKind::Uncertain };
+        self.pass_call(crash_kind).await?;
         let started = self.backend.start(&job).await;
-        match (self.returns(started, crashed).await, self.bug) {
+        match (self.pass_response(started, crash_kind).await, self.bug) {
             (Err(error), Some(Bug::LostReplyIsNotStarted)) => Err(Error::unavailable(error.to_string())),
             (Err(error), Some(Bug::LimitIsRefusal)) if matches!(error.kind(), ErrorKind::Limited { .. }) => {
                 Err(Error::rejected(error.to_string()))
             }
-            (started, _) => started.inspect(|started| self.found(&job, started)),
+            (started, _) => started.inspect(|started| self.record_state(&job, started)),
         }
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
-        self.acts(job.key.as_str(), "find");
-        self.passes(ErrorKind::Unavailable).await?;
-        let found = self.backend.find(job).await;
-        let found = self.returns(found, ErrorKind::Unavailable).await?;
-        Ok(found.inspect(|started| self.found(job, started)))
+        self.check_lease(job.key.as_str(), "find");
+        self.pass_call(ErrorKind::Unavailable).await?;
+        let result = self.backend.find(job).await;
+        let result = self.pass_response(result, ErrorKind::Unavailable).await?;
+        Ok(result.inspect(|started| self.record_state(job, started)))
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        self.passes(ErrorKind::Unavailable).await?;
+        self.pass_call(ErrorKind::Unavailable).await?;
         if self.faults.is_poison(key_in(handle)) {
-            return Err(self.crashes(ErrorKind::Unavailable));
+            return Err(self.crash_error(ErrorKind::Unavailable));
         }
-        let seen = self.backend.observe(handle).await.map(|seen| self.shows(handle, seen));
-        self.returns(seen, ErrorKind::Unavailable).await
+        let observation =
+            self.backend.observe(handle).await.map(|observation| self.poll_result(handle, observation));
+        self.pass_response(observation, ErrorKind::Unavailable).await
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
-        self.acts(key_in(handle), "cancel");
-        self.passes(ErrorKind::Unavailable).await?;
+        self.check_lease(key_in(handle), "cancel");
+        self.pass_call(ErrorKind::Unavailable).await?;
         if self.has(Bug::CancelForgetsTheEngine) {
             return Ok(());
         }
-        let taken = self.backend.cancel(handle).await;
-        self.returns(taken, ErrorKind::Unavailable).await
+        let result = self.backend.cancel(handle).await;
+        self.pass_response(result, ErrorKind::Unavailable).await
     }
 
     fn group(&self, handle: &JobHandle) -> GroupKey {
@@ -203,29 +206,33 @@ impl Backend for Connection {
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         let handles = jobs.iter().map(|job| &job.handle);
-        let strangers: Vec<_> = handles.filter(|handle| group_of(handle) != *group).collect();
-        self.leases.report_strangers(&strangers);
-        let fails = |error: &Error| {
-            let again = Error::new(error.kind(), error.to_string());
-            if Crash::caused(error) { again.caused_by(Crash) } else { again }
+        let foreign_jobs: Vec<_> = handles.filter(|handle| group_of(handle) != *group).collect();
+        self.leases.report_foreign_jobs(&foreign_jobs);
+        let clone_error = |error: &Error| {
+            let copy = Error::new(error.kind(), error.to_string());
+            if Crash::caused(error) { copy.caused_by(Crash) } else { copy }
         };
-        let all = |error: &Error| jobs.iter().map(|_| Err(fails(error))).collect();
-        if let Err(error) = self.passes(ErrorKind::Unavailable).await {
-            return all(&error);
+        let fail_all = |error: &Error| jobs.iter().map(|_| Err(clone_error(error))).collect();
+        if let Err(error) = self.pass_call(ErrorKind::Unavailable).await {
+            return fail_all(&error);
         }
         if jobs.iter().any(|job| self.faults.is_poison(key_in(&job.handle))) {
-            return all(&self.crashes(ErrorKind::Unavailable));
+            return fail_all(&self.crash_error(ErrorKind::Unavailable));
         }
-        let seen = self.look(group, jobs).await;
-        if let Err(error) = self.returns(Ok(()), ErrorKind::Unavailable).await {
-            return all(&error);
+        let results = self.poll_group(group, jobs).await;
+        if let Err(error) = self.pass_response(Ok(()), ErrorKind::Unavailable).await {
+            return fail_all(&error);
         }
-        let gone = |error| match self.has(Bug::OutageIsGone) {
+        let gone_or_error = |error| match self.has(Bug::OutageIsGone) {
             true => Ok(Observation::new(JobState::Gone)),
             false => Err(error),
         };
-        let seen = jobs.iter().zip(seen);
-        seen.map(|(job, seen)| seen.or_else(gone).map(|seen| self.shows(&job.handle, seen))).collect()
+        let results = jobs.iter().zip(results);
+        results
+            .map(|(job, result)| {
+                result.or_else(gone_or_error).map(|observation| self.poll_result(&job.handle, observation))
+            })
+            .collect()
     }
 
     fn start_lag(&self) -> Duration {
@@ -246,24 +253,24 @@ impl Wakeups for Connection {
     async fn next(&self) -> JobHandle {
         let wakeups = self.backend.wakeups().expect("the simulated engine of this process gives hints");
         let handle = wakeups.next().await;
-        self.hinted.lock().insert(handle.clone());
+        self.hinted_jobs.lock().insert(handle.clone());
         handle
     }
 }
 
 #[async_trait]
 impl Questions for Connection {
-    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
-        self.acts(key_in(handle), "answer");
-        self.passes(ErrorKind::Unavailable).await?;
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
+        self.check_lease(key_in(handle), "answer");
+        self.pass_call(ErrorKind::Unavailable).await?;
         let questions = self.backend.questions().expect("the simulated engine's jobs can be answered");
         if self.has(Bug::AnswerForgetsTheEngine) {
-            return Ok(Taken::Accepted);
+            return Ok(AnswerOutcome::Accepted);
         }
-        let first = self.answered.lock().entry(handle.clone()).or_insert_with(|| answer.clone()).clone();
+        let first = self.first_answers.lock().entry(handle.clone()).or_insert_with(|| answer.clone()).clone();
         let answer = if self.has(Bug::FirstAnswerStands) { &first } else { answer };
-        let taken = questions.answer(handle, question, answer).await;
-        self.returns(taken, ErrorKind::Unavailable).await
+        let result = questions.answer(handle, question, answer).await;
+        self.pass_response(result, ErrorKind::Unavailable).await
     }
 
     fn list_lag(&self) -> Duration {

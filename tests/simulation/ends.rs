@@ -19,46 +19,51 @@ use super::world::{World, name};
 const SLACK: Duration = Duration::from_secs(30);
 
 /// How long after the creation of a row a frozen process may write it.
-const FROZEN: Duration = Duration::from_secs(120);
+const MAX_FREEZE: Duration = Duration::from_secs(120);
 
 /// Checks a world in which nothing is due.
-pub(super) async fn at_rest(world: &World, store: &dyn Store) -> Result<(), String> {
+pub(super) async fn check_at_rest(world: &World, store: &dyn Store) -> Result<(), String> {
     let record = std::mem::take(&mut *world.record.lock());
-    let held = check(world, store, &record).await;
+    let result = check(world, store, &record).await;
     *world.record.lock() = record;
-    held
+    result
 }
 
 async fn check(world: &World, store: &dyn Store, record: &Record) -> Result<(), String> {
-    let given_up = |Snapshot { task, .. }: &Snapshot| {
+    let is_given_up = |Snapshot { task, .. }: &Snapshot| {
         record.promises.iter().any(|promise| promise.id == task.id && promise.given_up)
     };
-    let of_key = |key: &JobKey| record.snapshots.values().find(|seen| seen.task.key == *key);
+    let find_by_key = |key: &JobKey| record.snapshots.values().find(|snapshot| snapshot.task.key == *key);
     for key in world.engines.iter().chain(&world.foreign).flat_map(|engine| engine.sim.running()) {
-        match of_key(&key) {
-            Some(seen) if may_run_on(seen) || given_up(seen) || never_found(world, seen) => {}
-            Some(seen) => return Err(format!("{} has ended, and its job runs on", name(&seen.task.id))),
+        match find_by_key(&key) {
+            Some(snapshot)
+                if may_run_on(snapshot) || is_given_up(snapshot) || never_found(world, snapshot) => {}
+            Some(snapshot) => {
+                return Err(format!("{} has ended, and its job runs on", name(&snapshot.task.id)));
+            }
             None => return Err(format!("a job of no task runs on: {key:?}")),
         }
     }
     for promise in &record.promises {
-        let seen = record.snapshots.get(&promise.id);
-        let Some(seen) = seen.filter(|seen| !ended_unseen(record, seen)) else { continue };
+        let snapshot = record.snapshots.get(&promise.id);
+        let Some(snapshot) = snapshot.filter(|snapshot| !ended_between_reads(record, snapshot)) else {
+            continue;
+        };
         let mut promise = promise.clone();
         for other in record.promises.iter().filter(|other| other.id == promise.id) {
             promise.called_at = promise.called_at.min(other.called_at);
             promise.cancelled |= other.cancelled;
             promise.given_up |= other.given_up;
         }
-        came_true(world, record, &promise, seen)?;
+        check_outcome(world, record, &promise, snapshot)?;
     }
-    notices_are_complete(world, store, record).await?;
+    check_notices(world, store, record).await?;
     // While the store's clock is ahead, keys of expired tasks are free.
-    if world.plan.steps { Ok(()) } else { no_twins(record) }
+    if world.plan.steps { Ok(()) } else { check_no_duplicates(record) }
 }
 
 /// Reports whether the row ended, expired and was deleted between two readings of all rows.
-fn ended_unseen(record: &Record, Snapshot { task, .. }: &Snapshot) -> bool {
+fn ended_between_reads(record: &Record, Snapshot { task, .. }: &Snapshot) -> bool {
     !task.has_ended() && record.deleted.contains(&task.id)
 }
 
@@ -80,31 +85,35 @@ fn may_run_on(Snapshot { task, .. }: &Snapshot) -> bool {
 
 /// Checks that a receiver of all events has exactly one notice for each end, with the right outcome. It must
 /// have at most one for each question, and no others.
-async fn notices_are_complete(world: &World, store: &dyn Store, record: &Record) -> Result<(), String> {
+async fn check_notices(world: &World, store: &dyn Store, record: &Record) -> Result<(), String> {
     // Notices written while the clock was ahead are due later.
     world.store_clock.set(10 * 86_400_000);
-    let sender = Holder("outside".to_owned());
-    let owed = store.take_notices(RECEIVER, &sender, LEASE, usize::MAX >> 1).await;
-    let owed = owed.map_err(|error| error.to_string())?;
-    let of = |task: &Task, what: &NoticeCause| {
-        owed.iter().filter(|owed| owed.notice.news.task == task.id && owed.notice.news.what == *what).count()
+    let holder = Holder("outside".to_owned());
+    let notices = store.take_notices(RECEIVER, &holder, LEASE, usize::MAX >> 1).await;
+    let notices = notices.map_err(|error| error.to_string())?;
+    let count_notices = |task: &Task, cause: &NoticeCause| {
+        notices
+            .iter()
+            .filter(|leased| leased.notice.content.task == task.id && leased.notice.content.what == *cause)
+            .count()
     };
-    for Snapshot { task, .. } in record.snapshots.values().filter(|seen| !ended_unseen(record, seen)) {
-        let ends = task.outcome().map_or(0, |outcome| of(task, &NoticeCause::Ended(outcome)));
+    for Snapshot { task, .. } in
+        record.snapshots.values().filter(|snapshot| !ended_between_reads(record, snapshot))
+    {
+        let ends = task.outcome().map_or(0, |outcome| count_notices(task, &NoticeCause::Ended(outcome)));
         if ends != 1 {
             return Err(format!("{} has ended, and {ends} notices say how", name(&task.id)));
         }
-        let untold = task
-            .questions
-            .iter()
-            .find(|asked| asked.delivery.is_some() && of(task, &NoticeCause::Asks(asked.key.clone())) == 0);
-        if let Some(asked) = untold {
-            return Err(format!("{} has asked {}, and no notice says so", name(&task.id), asked.key));
+        let unnotified = task.questions.iter().find(|question| {
+            question.delivery.is_some() && count_notices(task, &NoticeCause::Asks(question.key.clone())) == 0
+        });
+        if let Some(question) = unnotified {
+            return Err(format!("{} has asked {}, and no notice says so", name(&task.id), question.key));
         }
     }
-    for news in owed.iter().map(|owed| &owed.notice.news) {
+    for news in notices.iter().map(|leased| &leased.notice.content) {
         let Some(Snapshot { task, .. }) = record.snapshots.get(&news.task) else {
-            if world.plan.steps || world.plan.away {
+            if world.plan.steps || world.plan.long_outages {
                 // It ended, expired and was deleted between two readings.
                 continue;
             }
@@ -112,7 +121,7 @@ async fn notices_are_complete(world: &World, store: &dyn Store, record: &Record)
         };
         let is_false = task.has_ended()
             && matches!(news.what, NoticeCause::Ended(outcome) if Some(outcome) != task.outcome());
-        if is_false || of(task, &news.what) > 1 {
+        if is_false || count_notices(task, &news.what) > 1 {
             return Err(format!("{} has a false or a second notice: {:?}", name(&task.id), news.what));
         }
     }
@@ -120,10 +129,12 @@ async fn notices_are_complete(world: &World, store: &dyn Store, record: &Record)
 }
 
 /// Checks that an idempotency key is free again when its task has expired, and not before.
-fn no_twins(record: &Record) -> Result<(), String> {
+fn check_no_duplicates(record: &Record) -> Result<(), String> {
     for promise in &record.promises {
         for other in &record.promises {
-            let same = promise.once.is_some() && other.once == promise.once && other.owner == promise.owner;
+            let same = promise.idempotency_key.is_some()
+                && other.idempotency_key == promise.idempotency_key
+                && other.owner == promise.owner;
             let (Some(first), Some(second)) =
                 (record.snapshots.get(&promise.id), record.snapshots.get(&other.id))
             else {
@@ -133,7 +144,7 @@ fn no_twins(record: &Record) -> Result<(), String> {
             if same
                 && first.id != second.id
                 && first.created_at <= second.created_at
-                && second.created_at + FROZEN < first.kept_until()
+                && second.created_at + MAX_FREEZE < first.kept_until()
             {
                 return Err(format!(
                     "{} has a twin under the same idempotency key: {}",
@@ -146,24 +157,29 @@ fn no_twins(record: &Record) -> Result<(), String> {
     Ok(())
 }
 
-fn came_true(world: &World, record: &Record, promise: &Promise, seen: &Snapshot) -> Result<(), String> {
-    let Snapshot { task, output, .. } = seen;
+fn check_outcome(
+    world: &World,
+    record: &Record,
+    promise: &Promise,
+    snapshot: &Snapshot,
+) -> Result<(), String> {
+    let Snapshot { task, output, .. } = snapshot;
     let Some(outcome) = task.outcome() else { return Err(format!("{} has not ended", name(&promise.id))) };
     let starts = starts(world, &task.key);
-    let wrong = |what: &str| {
-        let lived = task.ended_at.map(|ended| ended.since(task.created_at));
+    let failure = |reason: &str| {
+        let age = task.ended_at.map(|ended| ended.since(task.created_at));
         Err(format!(
-            "{} {what}: {:?} was expected, and it is {outcome:?} after {lived:?}, {:?}, {output:?}",
+            "{} {reason}: {:?} was expected, and it is {outcome:?} after {age:?}, {:?}, {output:?}",
             name(&promise.id),
             promise.expected,
             task.status_message()
         ))
     };
     if promise.declined == Ack::Confirmed && starts > 0 {
-        return wrong("was started although its owner declined");
+        return failure("was started although its owner declined");
     }
     if promise.asks_consent && promise.consented == Ack::NotSent && starts > 0 {
-        return wrong("was started although its owner was not asked");
+        return failure("was started although its owner was not asked");
     }
     match outcome {
         Outcome::Cancelled if promise.cancelled || promise.declined != Ack::NotSent => return Ok(()),
@@ -171,11 +187,13 @@ fn came_true(world: &World, record: &Record, promise: &Promise, seen: &Snapshot)
         Outcome::Failed if starts == 0 && lost_reference(record, task) => return Ok(()),
         // Another task took the last slot in the meantime.
         Outcome::Failed if task.refused_when_full && starts == 0 => return Ok(()),
-        Outcome::Broken => return explained(world, promise, seen, starts).or_else(|why| wrong(&why)),
+        Outcome::Broken => {
+            return check_broken_reason(world, promise, snapshot, starts).or_else(|reason| failure(&reason));
+        }
         _ => {}
     }
     if starts != 1 {
-        return wrong(&format!("ended with {starts} jobs"));
+        return failure(&format!("ended with {starts} jobs"));
     }
     match (&promise.expected, outcome) {
         (Expected::Text(expected), Outcome::Succeeded)
@@ -184,18 +202,18 @@ fn came_true(world: &World, record: &Record, promise: &Promise, seen: &Snapshot)
             Ok(())
         }
         (Expected::Answered(times), Outcome::Succeeded) => {
-            answers_arrived(world, record, promise, output.as_ref(), *times).or_else(|why| wrong(&why))
+            check_answers(world, record, promise, output.as_ref(), *times).or_else(|reason| failure(&reason))
         }
         (Expected::Failure, Outcome::Failed) if output.is_some() => Ok(()),
-        _ => wrong("did not come to what was expected"),
+        _ => failure("did not come to what was expected"),
     }
 }
 
 /// Reports whether the task failed because a task that it refers to ended without a job.
 fn lost_reference(record: &Record, task: &Task) -> bool {
-    let ended = |id| record.snapshots.get(id).is_none_or(|Snapshot { task, .. }| task.has_ended());
+    let has_ended = |id| record.snapshots.get(id).is_none_or(|Snapshot { task, .. }| task.has_ended());
     let message = task.status_message().unwrap_or_default();
-    message.contains("ended before it was started") && task.refers_to.iter().any(ended)
+    message.contains("ended before it was started") && task.refers_to.iter().any(has_ended)
 }
 
 fn texts(output: Option<&Output>) -> Vec<&str> {
@@ -207,7 +225,7 @@ fn texts(output: Option<&Output>) -> Vec<&str> {
 
 /// Checks that the job received one answer for each question. Each was sent by a client and not refused, and
 /// every confirmed one arrived.
-fn answers_arrived(
+fn check_answers(
     world: &World,
     record: &Record,
     promise: &Promise,
@@ -218,16 +236,16 @@ fn answers_arrived(
         let answer: serde_json::Value = serde_json::from_str(text).ok()?;
         answer["answer"]["n"].as_u64()
     };
-    let arrived: Vec<u64> = texts(output).iter().skip(1).filter_map(number).collect();
-    let given = record.answers.get(&promise.id).map(Vec::as_slice).unwrap_or_default();
-    if arrived.len() != times {
-        return Err(format!("has {} answers of {times}", arrived.len()));
+    let received: Vec<u64> = texts(output).iter().skip(1).filter_map(number).collect();
+    let sent = record.answers.get(&promise.id).map(Vec::as_slice).unwrap_or_default();
+    if received.len() != times {
+        return Err(format!("has {} answers of {times}", received.len()));
     }
-    let ack = |n: &u64| given.iter().any(|(given, ack)| given == n && *ack != Ack::NotSent);
-    if let Some(n) = arrived.iter().find(|n| !ack(n)) {
+    let ack = |n: &u64| sent.iter().any(|(sent, ack)| sent == n && *ack != Ack::NotSent);
+    if let Some(n) = received.iter().find(|n| !ack(n)) {
         return Err(format!("received the answer {n}, which no client sent or which was refused"));
     }
-    let lost = given.iter().find(|(n, ack)| *ack == Ack::Confirmed && !arrived.contains(n));
+    let lost = sent.iter().find(|(n, ack)| *ack == Ack::Confirmed && !received.contains(n));
     // If a poll leaves out a question, it is asked again, and the first answer can be too late.
     match lost.filter(|_| !world.plan.rough) {
         Some((n, _)) => Err(format!("never received the answer {n}, which was confirmed")),
@@ -236,7 +254,7 @@ fn answers_arrived(
 }
 
 /// Checks that a task had a valid reason to end as broken.
-fn explained(
+fn check_broken_reason(
     world: &World,
     promise: &Promise,
     Snapshot { task, ended_at, .. }: &Snapshot,
@@ -245,33 +263,37 @@ fn explained(
     let message = task.status_message().unwrap_or_default();
     let ended = ended_at.ok_or("has ended at an unknown time")?;
     // An earlier call under the same key may have lost its reply.
-    let lived = ended.since(promise.called_at.min(task.created_at)) + SLACK;
+    let age = ended.since(promise.called_at.min(task.created_at)) + SLACK;
     let terms = &task.terms;
     // A clock that is ahead brings deadlines forward.
     let steps = world.plan.steps;
-    let fair = |holds: bool, what: &str| if holds || steps { Ok(()) } else { Err(what.to_owned()) };
+    let require =
+        |condition: bool, reason: &str| if condition || steps { Ok(()) } else { Err(reason.to_owned()) };
     if is_uncertain(world, task) {
         return Ok(());
     }
     if message.contains("uncertain") {
-        let within = terms.max_wait().min(terms.start_within);
-        return fair(lived >= within, "is uncertain, on an engine that knows keys");
+        let limit = terms.max_wait().min(terms.start_within);
+        return require(age >= limit, "is uncertain, on an engine that knows keys");
     }
     if message.starts_with("not started") {
         if starts > 0 {
             return Err("is said not to have been started".to_owned());
         }
-        return fair(lived >= terms.max_wait().min(terms.start_within), "was given up too early");
+        return require(age >= terms.max_wait().min(terms.start_within), "was given up too early");
     }
     if message.contains("the outcome is unknown") {
-        let least = terms.max_runtime + terms.outcome_grace;
-        return fair(lived >= least, "could have been asked for longer");
+        let min_age = terms.max_runtime + terms.outcome_grace;
+        return require(age >= min_age, "could have been asked for longer");
     }
     if message.contains("ran longer than max_runtime") {
         let endless = matches!(promise.expected, Expected::Endless | Expected::Stubborn | Expected::Poison);
         // A job with a question runs until an answer reaches it.
-        let asks = matches!(promise.expected, Expected::Answered(_)) && lived >= terms.max_runtime;
-        return fair(endless || asks || promise.takes + SLACK > terms.max_runtime, "did not run that long");
+        let asks = matches!(promise.expected, Expected::Answered(_)) && age >= terms.max_runtime;
+        return require(
+            endless || asks || promise.job_duration + SLACK > terms.max_runtime,
+            "did not run that long",
+        );
     }
     match promise.expected {
         Expected::Gone if starts == 1 => Ok(()),
@@ -283,9 +305,9 @@ fn explained(
 }
 
 fn engine_of<'w>(world: &'w World, task: &Task) -> &'w Engine {
-    let theirs = world.foreign.iter().find(|engine| engine.sim.starts(&task.key) > 0);
-    let named = || world.engines.iter().find(|engine| engine.name == task.backend);
-    theirs.or_else(named).expect("every task is of an engine of the world")
+    let foreign_engine = world.foreign.iter().find(|engine| engine.sim.starts(&task.key) > 0);
+    let named_engine = || world.engines.iter().find(|engine| engine.name == task.backend);
+    foreign_engine.or_else(named_engine).expect("every task is of an engine of the world")
 }
 
 /// Reports whether the task ended as uncertain, with that word in its message. A lost reply can cause it at

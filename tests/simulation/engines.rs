@@ -22,7 +22,7 @@ pub(super) const CALM: &str = "calm";
 pub(super) const LIST_LAG: Duration = Duration::from_secs(10);
 
 /// How long engines with a lag do not know a new job.
-const UNLISTED: Duration = Duration::from_secs(8);
+const LISTING_DELAY: Duration = Duration::from_secs(8);
 /// The lag that the backends declare. It is longer than [`UNLISTED`], because a poll can also repeat the one
 /// before.
 pub(super) const START_LAG: Duration = Duration::from_secs(20);
@@ -42,7 +42,7 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) fn new(name: &'static str, identity: Option<&'static str>, mode: Mode, lags: bool) -> Self {
-        let start_lag = if lags { UNLISTED } else { Duration::ZERO };
+        let start_lag = if lags { LISTING_DELAY } else { Duration::ZERO };
         let sim = SimEngine::from_config(&Config { mode: Some(mode), start_lag, ..Config::default() });
         let faults = Arc::new(EngineFaults { lags, ..EngineFaults::default() });
         Self { name, identity, is_keyed: mode == Mode::Keyed, sim, faults }
@@ -56,18 +56,18 @@ pub(super) struct EngineFaults {
     pub(super) lags: bool,
     hangs: AtomicBool,
     /// Notifies waiting calls when the engine stops hanging.
-    answers: Notify,
+    resumed: Notify,
     /// Number of upcoming calls that crash the adapter.
-    crashes: AtomicU64,
+    crashing_calls: AtomicU64,
     /// Number of upcoming polls that leave out the job's questions.
-    forgets: AtomicU64,
+    incomplete_polls: AtomicU64,
     /// Number of upcoming polls that repeat the result of the one before.
-    stale: AtomicU64,
+    stale_polls: AtomicU64,
     /// The jobs whose polls crash the adapter.
     poison: Mutex<HashSet<String>>,
     /// The result of the last poll of each job, and its time.
-    shown: Mutex<HashMap<String, (Timestamp, Observation)>>,
-    looks: AtomicU64,
+    last_observations: Mutex<HashMap<String, (Timestamp, Observation)>>,
+    poll_count: AtomicU64,
 }
 
 impl EngineFaults {
@@ -75,26 +75,26 @@ impl EngineFaults {
     pub(super) fn hang(&self, hangs: bool) {
         self.hangs.store(hangs, Ordering::Relaxed);
         if !hangs {
-            self.answers.notify_waiters();
+            self.resumed.notify_waiters();
         }
     }
 
     /// Makes the adapter crash at this number of upcoming calls.
     pub(super) fn crash(&self, calls: u64) {
-        self.crashes.store(calls, Ordering::Relaxed);
+        self.crashing_calls.store(calls, Ordering::Relaxed);
     }
 
     /// Makes these numbers of upcoming polls incomplete or stale.
-    pub(super) fn blur(&self, forgets: u64, stale: u64) {
-        self.forgets.store(forgets, Ordering::Relaxed);
-        self.stale.store(stale, Ordering::Relaxed);
+    pub(super) fn degrade_polls(&self, incomplete_polls: u64, stale_polls: u64) {
+        self.incomplete_polls.store(incomplete_polls, Ordering::Relaxed);
+        self.stale_polls.store(stale_polls, Ordering::Relaxed);
     }
 
     /// Ends all faults except jobs whose polls crash the adapter.
-    pub(super) fn calm(&self) {
+    pub(super) fn clear(&self) {
         self.hang(false);
         self.crash(0);
-        self.blur(0, 0);
+        self.degrade_polls(0, 0);
     }
 
     /// Makes polls of this job crash the adapter.
@@ -110,42 +110,48 @@ impl EngineFaults {
     /// Passes a call once the engine answers. Returns `false` if the adapter crashes.
     pub(super) async fn pass(&self) -> bool {
         while self.hangs.load(Ordering::Relaxed) {
-            self.answers.notified().await;
+            self.resumed.notified().await;
         }
-        !take_one(&self.crashes)
+        !take_one(&self.crashing_calls)
     }
 
     /// Returns the result of a poll for this response of the engine.
-    pub(super) fn show(&self, key: &str, now: Timestamp, mut seen: Observation) -> Observation {
-        self.looks.fetch_add(1, Ordering::Relaxed);
-        let before = self.shown.lock().insert(key.to_owned(), (now, seen.clone()));
-        if let Some((_, older)) = before.filter(|(at, _)| now.since(*at) < LIST_LAG / 2)
-            && take_one(&self.stale)
+    pub(super) fn poll_result(&self, key: &str, now: Timestamp, mut observation: Observation) -> Observation {
+        self.poll_count.fetch_add(1, Ordering::Relaxed);
+        let previous = self.last_observations.lock().insert(key.to_owned(), (now, observation.clone()));
+        if let Some((_, older)) = previous.filter(|(at, _)| now.since(*at) < LIST_LAG / 2)
+            && take_one(&self.stale_polls)
         {
-            seen = older;
+            observation = older;
         }
-        if !seen.state.has_ended() && !seen.questions.is_empty() && take_one(&self.forgets) {
-            seen.questions.clear();
+        if !observation.state.has_ended()
+            && !observation.questions.is_empty()
+            && take_one(&self.incomplete_polls)
+        {
+            observation.questions.clear();
         }
-        seen
+        observation
     }
 
     /// Records that a start or a search returned the job in this state.
-    pub(super) fn found(&self, key: &str, now: Timestamp, seen: &Observation) {
-        self.shown.lock().insert(key.to_owned(), (now, seen.clone()));
+    pub(super) fn record_observation(&self, key: &str, now: Timestamp, observation: &Observation) {
+        self.last_observations.lock().insert(key.to_owned(), (now, observation.clone()));
     }
 
     /// Reports whether a call has shown that this job is over.
-    pub(super) fn has_shown_over(&self, key: &JobKey) -> bool {
-        self.shown.lock().get(key.as_str()).is_some_and(|(_, seen)| seen.state.has_ended())
+    pub(super) fn has_shown_end(&self, key: &JobKey) -> bool {
+        self.last_observations
+            .lock()
+            .get(key.as_str())
+            .is_some_and(|(_, observation)| observation.state.has_ended())
     }
 
     /// Returns the total number of poll results so far.
-    pub(super) fn looks(&self) -> u64 {
-        self.looks.load(Ordering::Relaxed)
+    pub(super) fn poll_count(&self) -> u64 {
+        self.poll_count.load(Ordering::Relaxed)
     }
 }
 
-fn take_one(left: &AtomicU64) -> bool {
-    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+fn take_one(remaining: &AtomicU64) -> bool {
+    remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |remaining| remaining.checked_sub(1)).is_ok()
 }

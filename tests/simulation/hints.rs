@@ -9,7 +9,7 @@ use taskbridge::tasks::task::Task;
 use tokio::sync::mpsc;
 
 /// One of this many hints is lost.
-const LOST: usize = 4;
+const LOSS_INTERVAL: usize = 4;
 
 /// Distributes hints among all processes.
 #[derive(Default)]
@@ -17,8 +17,8 @@ pub(super) struct HintBus(Mutex<Ports>);
 
 #[derive(Default)]
 struct Ports {
-    all: Vec<mpsc::UnboundedSender<Hint>>,
-    sent: usize,
+    senders: Vec<mpsc::UnboundedSender<Hint>>,
+    sent_count: usize,
 }
 
 /// The sender and receiver of one process.
@@ -26,17 +26,17 @@ pub(super) struct HintPort {
     bus: Arc<HintBus>,
     /// The port's own number, if this world has hints.
     number: Option<usize>,
-    arrived: tokio::sync::Mutex<mpsc::UnboundedReceiver<Hint>>,
+    receiver: tokio::sync::Mutex<mpsc::UnboundedReceiver<Hint>>,
 }
 
 impl HintBus {
     /// Connects one more process. Without `hints` it neither sends nor receives.
     pub(super) fn open(self: &Arc<Self>, hints: bool) -> HintPort {
-        let (send, arrived) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::unbounded_channel();
         let mut ports = self.0.lock();
-        let number = hints.then_some(ports.all.len());
-        ports.all.push(send);
-        HintPort { bus: Arc::clone(self), number, arrived: tokio::sync::Mutex::new(arrived) }
+        let number = hints.then_some(ports.senders.len());
+        ports.senders.push(sender);
+        HintPort { bus: Arc::clone(self), number, receiver: tokio::sync::Mutex::new(receiver) }
     }
 }
 
@@ -44,20 +44,20 @@ impl HintPort {
     /// Announces a row that this process has written.
     pub(super) fn send(&self, task: &Task) {
         let mut ports = self.bus.0.lock();
-        let Some(own) = self.number else { return };
-        ports.sent += 1;
-        if ports.sent.is_multiple_of(LOST) {
+        let Some(own_number) = self.number else { return };
+        ports.sent_count += 1;
+        if ports.sent_count.is_multiple_of(LOSS_INTERVAL) {
             return;
         }
-        for (_, other) in ports.all.iter().enumerate().filter(|(number, _)| *number != own) {
+        for (_, sender) in ports.senders.iter().enumerate().filter(|(number, _)| *number != own_number) {
             // The receiver of an ended process is gone.
-            let _ = other.send(Hint::Task { id: task.id.clone(), session: task.origin.session.clone() });
+            let _ = sender.send(Hint::Task { id: task.id.clone(), session: task.origin.session.clone() });
         }
     }
 
     /// Returns the next hints.
     pub(super) async fn next(&self) -> Vec<Hint> {
-        match self.arrived.lock().await.recv().await {
+        match self.receiver.lock().await.recv().await {
             Some(hint) => vec![hint],
             None => std::future::pending().await,
         }

@@ -17,13 +17,13 @@ impl World {
         if let Some(breach) = self.leases.breach() {
             return Err(breach);
         }
-        let mut rows = self.listed().await;
-        let hidden = self.hidden(&rows).await;
-        checks::hidden(&hidden)?;
+        let mut rows = self.visible_rows().await;
+        let hidden = self.hidden_rows(&rows).await;
+        checks::check_hidden(&hidden)?;
         rows.extend(hidden);
         self.record_rows(&rows).await;
-        checks::always(self, &rows, self.looked_at)?;
-        self.looked_at = (self.clock.now(), self.store_clock.now());
+        checks::check_rows(self, &rows, self.last_check_at)?;
+        self.last_check_at = (self.clock.now(), self.store_clock.now());
         Ok(())
     }
 
@@ -31,16 +31,20 @@ impl World {
     async fn record_rows(&self, rows: &[Task]) {
         let now = self.clock.now();
         for task in rows {
-            let known =
-                self.record.lock().snapshots.get(&task.id).is_some_and(|seen| seen.ended_at.is_some());
-            let output = match task.has_ended() && !known {
-                true => self.outside.output(&task.id).await.expect("the file can be read"),
+            let is_recorded = self
+                .record
+                .lock()
+                .snapshots
+                .get(&task.id)
+                .is_some_and(|snapshot| snapshot.ended_at.is_some());
+            let output = match task.has_ended() && !is_recorded {
+                true => self.inspection_store.output(&task.id).await.expect("the file can be read"),
                 false => None,
             };
             let mut record = self.record.lock();
-            let before = record.snapshots.remove(&task.id);
-            let (output, ended_at) = match before.filter(|before| before.ended_at.is_some()) {
-                Some(before) => (before.output, before.ended_at),
+            let previous = record.snapshots.remove(&task.id);
+            let (output, ended_at) = match previous.filter(|previous| previous.ended_at.is_some()) {
+                Some(previous) => (previous.output, previous.ended_at),
                 None => (output, task.has_ended().then_some(now)),
             };
             record.snapshots.insert(task.id.clone(), Snapshot { task: task.clone(), output, ended_at });
@@ -50,19 +54,19 @@ impl World {
 
     /// Returns the breach with the history of all tasks that it names.
     pub(super) async fn with_history(&self, mut breach: String) -> String {
-        let named: Vec<TaskId> = {
+        let task_ids: Vec<TaskId> = {
             let record = self.record.lock();
             let ids = record.snapshots.keys().chain(record.promises.iter().map(|promise| &promise.id));
-            let key = |id: &TaskId| record.snapshots.get(id).map(|seen| seen.task.key.as_str());
+            let key = |id: &TaskId| record.snapshots.get(id).map(|latest| latest.task.key.as_str());
             let is_named =
                 |id: &&TaskId| breach.contains(&name(id)) || key(id).is_some_and(|key| breach.contains(key));
-            let mut named: Vec<_> = ids.filter(is_named).cloned().collect();
-            named.sort_by(|one, other| one.as_str().cmp(other.as_str()));
-            named.dedup();
-            named
+            let mut task_ids: Vec<_> = ids.filter(is_named).cloned().collect();
+            task_ids.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+            task_ids.dedup();
+            task_ids
         };
-        for id in named {
-            let entries = self.outside.entries(&id).await.expect("the file can be read");
+        for id in task_ids {
+            let entries = self.inspection_store.entries(&id).await.expect("the file can be read");
             let history: String = entries.iter().map(|entry| format!("\n    {entry:?}")).collect();
             let record = self.record.lock();
             let promise = record.promises.iter().find(|promise| promise.id == id);
@@ -74,35 +78,35 @@ impl World {
 
     /// Returns all rows of all owners, including expired ones.
     pub(super) async fn rows(&self) -> Vec<Task> {
-        let mut rows = self.listed().await;
-        let hidden = self.hidden(&rows).await;
+        let mut rows = self.visible_rows().await;
+        let hidden = self.hidden_rows(&rows).await;
         rows.extend(hidden);
         rows
     }
 
     /// Returns the rows that their owners can see.
-    async fn listed(&self) -> Vec<Task> {
+    async fn visible_rows(&self) -> Vec<Task> {
         let mut rows = Vec::new();
         for owner in OWNERS {
-            let listed = self.outside.list(&Owner::new(owner), None, 10_000).await;
-            rows.extend(listed.expect("the file can be read"));
+            let result = self.inspection_store.list(&Owner::new(owner), None, 10_000).await;
+            rows.extend(result.expect("the file can be read"));
         }
         rows
     }
 
     /// Returns the known rows that are not among these: expired ones.
-    async fn hidden(&self, listed: &[Task]) -> Vec<Task> {
-        let listed: HashSet<&TaskId> = listed.iter().map(|task| &task.id).collect();
+    async fn hidden_rows(&self, visible: &[Task]) -> Vec<Task> {
+        let visible: HashSet<&TaskId> = visible.iter().map(|task| &task.id).collect();
         let mut others: Vec<TaskId> = {
             let record = self.record.lock();
-            let known = record.present.iter().chain(record.promises.iter().map(|promise| &promise.id));
-            known.filter(|id| !listed.contains(id)).cloned().collect()
+            let known_ids = record.present.iter().chain(record.promises.iter().map(|promise| &promise.id));
+            known_ids.filter(|id| !visible.contains(id)).cloned().collect()
         };
         others.sort_by(|one, other| one.as_str().cmp(other.as_str()));
         others.dedup();
         let mut rows = Vec::new();
         for id in others {
-            rows.extend(self.outside.get(&id, None).await.expect("the file can be read"));
+            rows.extend(self.inspection_store.get(&id, None).await.expect("the file can be read"));
         }
         rows
     }

@@ -13,21 +13,21 @@ use super::node::LEASE;
 /// The leases of a world.
 #[derive(Default)]
 pub(super) struct Leases {
-    rows: Mutex<HashMap<JobKey, Held>>,
-    groups: Mutex<HashMap<Group, Held>>,
+    rows: Mutex<HashMap<JobKey, LeaseEntry>>,
+    groups: Mutex<HashMap<Group, LeaseEntry>>,
     breaches: Mutex<Vec<String>>,
     /// Until then the lease owners are unknown, because the store's clock was set.
     unknown_until: Mutex<Option<Timestamp>>,
 }
 
 #[derive(Clone)]
-struct Held {
+struct LeaseEntry {
     by: Holder,
     until: Timestamp,
 }
 
-impl Held {
-    fn is_anothers(&self, holder: &Holder, now: Timestamp) -> bool {
+impl LeaseEntry {
+    fn is_held_by_other(&self, holder: &Holder, now: Timestamp) -> bool {
         self.by != *holder && self.until > now
     }
 }
@@ -47,13 +47,13 @@ impl Leases {
 
     /// Records that a row was leased to this holder.
     pub(super) fn take(&self, key: &JobKey, holder: &Holder, now: Timestamp, lease: Duration) {
-        let held = Held { by: holder.clone(), until: now + lease };
-        let before = self.rows.lock().insert(key.clone(), held);
+        let entry = LeaseEntry { by: holder.clone(), until: now + lease };
+        let previous = self.rows.lock().insert(key.clone(), entry);
         if self.is_unknown(now) {
             return;
         }
-        if let Some(before) = before.filter(|before| before.is_anothers(holder, now)) {
-            let Held { by, until } = before;
+        if let Some(previous) = previous.filter(|previous| previous.is_held_by_other(holder, now)) {
+            let LeaseEntry { by, until } = previous;
             self.report(format!("{holder:?} was given a row that {by:?} holds until {until}"));
         }
     }
@@ -61,7 +61,7 @@ impl Leases {
     /// Records that this holder released a row.
     pub(super) fn release(&self, key: &JobKey, holder: &Holder) {
         let mut rows = self.rows.lock();
-        if rows.get(key).is_some_and(|held| held.by == *holder) {
+        if rows.get(key).is_some_and(|entry| entry.by == *holder) {
             rows.remove(key);
         }
     }
@@ -69,53 +69,53 @@ impl Leases {
     /// Records that this holder watches exactly these groups. A store need not renew a lease with two thirds
     /// of it left.
     pub(super) fn watch(&self, groups: &[Group], holder: &Holder, now: Timestamp, lease: Duration) {
-        let mut held = self.groups.lock();
-        held.retain(|group, held| held.by != *holder || groups.contains(group));
+        let mut group_leases = self.groups.lock();
+        group_leases.retain(|group, entry| entry.by != *holder || groups.contains(group));
         for group in groups {
-            let watches = Held { by: holder.clone(), until: now + lease * 2 / 3 };
-            let before = held.insert(group.clone(), watches);
-            if let Some(before) =
-                before.filter(|before| before.is_anothers(holder, now) && !self.is_unknown(now))
+            let watches = LeaseEntry { by: holder.clone(), until: now + lease * 2 / 3 };
+            let previous = group_leases.insert(group.clone(), watches);
+            if let Some(previous) =
+                previous.filter(|previous| previous.is_held_by_other(holder, now) && !self.is_unknown(now))
             {
-                let Held { by, until } = before;
+                let LeaseEntry { by, until } = previous;
                 self.report(format!("{holder:?} was given {group:?} that {by:?} watches until {until}"));
             }
         }
     }
 
     /// Records that this holder watches no group any more.
-    pub(super) fn leave(&self, holder: &Holder) {
-        self.groups.lock().retain(|_, held| held.by != *holder);
+    pub(super) fn release_groups(&self, holder: &Holder) {
+        self.groups.lock().retain(|_, entry| entry.by != *holder);
     }
 
     /// Records that this holder released everything.
-    pub(super) fn let_go(&self, holder: &Holder) {
-        self.rows.lock().retain(|_, held| held.by != *holder);
-        self.groups.lock().retain(|_, held| held.by != *holder);
+    pub(super) fn release_all(&self, holder: &Holder) {
+        self.rows.lock().retain(|_, entry| entry.by != *holder);
+        self.groups.lock().retain(|_, entry| entry.by != *holder);
     }
 
     /// Checks that this holder owns the row of this key before it acts on the job.
-    pub(super) fn act(&self, key: &str, holder: &Holder, now: Timestamp, what: &str) {
+    pub(super) fn check_holder(&self, key: &str, holder: &Holder, now: Timestamp, action: &str) {
         let rows = self.rows.lock();
-        let held = rows.iter().find(|(row, _)| row.as_str() == key).map(|(_, held)| held);
-        if !self.is_unknown(now) && held.is_none_or(|held| held.by != *holder || held.until <= now) {
-            let by = held.map(|held| (held.by.clone(), held.until));
+        let entry = rows.iter().find(|(row, _)| row.as_str() == key).map(|(_, entry)| entry);
+        if !self.is_unknown(now) && entry.is_none_or(|entry| entry.by != *holder || entry.until <= now) {
+            let by = entry.map(|entry| (entry.by.clone(), entry.until));
             self.report(format!(
-                "{holder:?} is about to {what} for the row of {key}, which it does not hold ({by:?})"
+                "{holder:?} is about to {action} for the row of {key}, which it does not hold ({by:?})"
             ));
         }
     }
 
     /// Reports jobs that are polled with a group to which they do not belong.
-    pub(super) fn report_strangers(&self, strangers: &[&JobHandle]) {
-        if !strangers.is_empty() {
-            self.report(format!("{strangers:?} are looked at in a group that they are not of"));
+    pub(super) fn report_foreign_jobs(&self, foreign_jobs: &[&JobHandle]) {
+        if !foreign_jobs.is_empty() {
+            self.report(format!("{foreign_jobs:?} are looked at in a group that they are not of"));
         }
     }
 
     /// Returns the holders of rows.
     pub(super) fn holders(&self) -> Vec<Holder> {
-        self.rows.lock().values().map(|held| held.by.clone()).collect()
+        self.rows.lock().values().map(|entry| entry.by.clone()).collect()
     }
 
     /// Returns the first breach.

@@ -13,7 +13,7 @@
     reason = "what a test could not try is printed past the capture of its output"
 )]
 
-mod away;
+mod backlog;
 mod batches;
 mod blocking;
 mod bugs;
@@ -22,18 +22,17 @@ mod checks;
 mod clients;
 mod clocks;
 mod connection;
-mod crowd;
 mod cut_off;
 mod ends;
 mod engines;
+mod fixture;
 mod hints;
 mod inspection;
+mod late_polls;
 mod leaps;
 mod leases;
 mod node;
 mod orphans;
-mod overtaken;
-mod place;
 mod plan;
 mod planted;
 mod points;
@@ -44,6 +43,7 @@ mod rng;
 mod steps;
 mod store;
 mod store_faults;
+mod store_outage;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod suspended;
@@ -61,12 +61,12 @@ use world::World;
 /// Number of seeds in `tests/run`; `tests/full` sets its own number.
 const SEEDS: u64 = 1000;
 /// Seeds beyond those of `tests/run` that once broke a promise: see `docs/simulation.md`.
-const BROKE: [u64; 15] = [
+const REGRESSION_SEEDS: [u64; 15] = [
     1039, 2266, 6118, 6215, 11_943, 100_868, 101_391, 103_870, 105_790, 402_070, 506_717, 508_477, 520_069,
     582_245, 585_124,
 ];
 /// A long run counts how many of this number of seeds catch a planted bug.
-const COUNTED: u64 = 250;
+const COUNTED_SEEDS: u64 = 250;
 
 /// Returns the seeds: `TASKBRIDGE_SIM_SEED` is the first, `TASKBRIDGE_SIM_SEEDS` the count, which is one if
 /// only the first is set.
@@ -111,21 +111,21 @@ fn for_each<T: Send>(work: impl IntoIterator<Item = T, IntoIter: Send>, act: imp
 
 #[test]
 fn no_seed_breaks_a_promise() {
-    hold(seeds(), Plan::of);
+    check_seeds(seeds(), Plan::of);
 }
 
 #[test]
 fn seeds_that_broke_hold() {
-    hold(BROKE, Plan::of);
+    check_seeds(REGRESSION_SEEDS, Plan::of);
 }
 
 /// Runs all seeds, even after a breach, and prints every breach.
 #[allow(clippy::print_stdout, reason = "long runs print their figures")]
-fn hold(
+fn check_seeds(
     seeds: impl IntoIterator<Item = u64, IntoIter: ExactSizeIterator + Send>,
     plan: impl Fn(u64) -> Plan + Sync,
 ) {
-    let began = Instant::now();
+    let started_at = Instant::now();
     let breaches = Mutex::new(Vec::new());
     let seeds = seeds.into_iter();
     let count = seeds.len();
@@ -135,8 +135,8 @@ fn hold(
             breaches.lock().push(seed);
         }
     });
-    let (took, breaches) = (began.elapsed().as_secs(), breaches.into_inner());
-    println!("{count} worlds, {} breaches, {took} s", breaches.len());
+    let (elapsed_secs, breaches) = (started_at.elapsed().as_secs(), breaches.into_inner());
+    println!("{count} worlds, {} breaches, {elapsed_secs} s", breaches.len());
     assert!(breaches.is_empty(), "breaches under the seeds {breaches:?}, printed above");
 }
 
@@ -144,8 +144,8 @@ fn hold(
 #[test]
 fn a_seed_replays() {
     for seed in 0..6 {
-        let (once, again) = (run(seed, Plan::of(seed)), run(seed, Plan::of(seed)));
-        assert!(once == again, "seed {seed} came to two different ends:\n{once:?}\n{again:?}");
+        let (first, second) = (run(seed, Plan::of(seed)), run(seed, Plan::of(seed)));
+        assert!(first == second, "seed {seed} came to two different ends:\n{first:?}\n{second:?}");
     }
 }
 
@@ -157,21 +157,21 @@ fn a_seed_replays() {
 fn planted_bugs_are_caught() {
     let counts = knob("TASKBRIDGE_SIM_SEEDS").is_some();
     let missed = Mutex::new(Vec::new());
-    for_each(Bug::ALL, |(bug, named)| {
+    for_each(Bug::ALL, |(bug, known_seed)| {
         let catch = |seed| {
             let plan = Plan { bug: Some(bug), ..Plan::of(seed) };
             run(seed, plan).err().map(|breach| (seed, breach))
         };
-        let Some((seed, breach)) = std::iter::once(named).chain(0..SEEDS).find_map(catch) else {
+        let Some((seed, breach)) = std::iter::once(known_seed).chain(0..SEEDS).find_map(catch) else {
             missed.lock().push(bug);
             return;
         };
-        let caught = AtomicU64::new(0);
+        let caught_count = AtomicU64::new(0);
         if counts {
-            caught.store((0..COUNTED).filter_map(catch).count() as u64, Ordering::Relaxed);
+            caught_count.store((0..COUNTED_SEEDS).filter_map(catch).count() as u64, Ordering::Relaxed);
         }
         let first = breach.lines().next().unwrap_or_default();
-        println!("| `{bug:?}` | {seed} | {} | {first:.120} |", caught.into_inner());
+        println!("| `{bug:?}` | {seed} | {} | {first:.120} |", caught_count.into_inner());
     });
     let missed = missed.into_inner();
     assert!(missed.is_empty(), "not caught: {missed:?}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use taskbridge::clock::{Clock, Entropy};
 use taskbridge::tasks::history::HistoryRecorder;
-use taskbridge::tasks::notices::{Occasion, Receivers};
+use taskbridge::tasks::notices::{NoticeKind, Receivers};
 use taskbridge::tasks::pace::PollIntervals;
 use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
 use taskbridge::tasks::service::Service;
@@ -34,16 +34,16 @@ pub(super) const LEASE: Duration = Duration::from_secs(15);
 /// How often a process polls for due rows without a hint.
 pub(super) const TICK: Duration = Duration::from_secs(10);
 /// Maximum number of concurrent calls from a process to one engine.
-const CALLS: usize = 4;
+const MAX_CALLS_PER_ENGINE: usize = 4;
 
 /// The parts of a process.
 pub(super) struct Parts {
     pub(super) name: String,
     pub(super) store: Arc<dyn Store>,
     /// The engines that it can be connected to.
-    pub(super) reach: Vec<Way>,
+    pub(super) engine_links: Vec<EngineLink>,
     /// The world's clock, which is never set.
-    pub(super) world: Arc<dyn Clock>,
+    pub(super) world_clock: Arc<dyn Clock>,
     pub(super) leases: Arc<Leases>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) points: Arc<Points>,
@@ -51,20 +51,27 @@ pub(super) struct Parts {
 }
 
 /// The connection from one process to one engine.
-pub(super) struct Way {
+pub(super) struct EngineLink {
     pub(super) name: &'static str,
     pub(super) backend: Arc<dyn Backend>,
     pub(super) identity: Option<&'static str>,
     pub(super) faults: Arc<EngineFaults>,
     pub(super) is_cut: Arc<AtomicBool>,
     /// True if the config at the start of the process has it.
-    pub(super) is_known: bool,
+    pub(super) is_configured: bool,
 }
 
-impl Way {
+impl EngineLink {
     /// Creates a connection that is never cut, to an engine with only the faults of its backend.
     pub(super) fn to(name: &'static str, backend: Arc<dyn Backend>) -> Self {
-        Self { name, backend, identity: None, faults: Arc::default(), is_cut: Arc::default(), is_known: true }
+        Self {
+            name,
+            backend,
+            identity: None,
+            faults: Arc::default(),
+            is_cut: Arc::default(),
+            is_configured: true,
+        }
     }
 }
 
@@ -73,35 +80,36 @@ pub(super) struct Node {
     pub(super) service: Service,
     pub(super) points: Arc<Points>,
     /// For the actions of operators.
-    pub(super) ledger: TaskWriter,
+    pub(super) writer: TaskWriter,
     engines: Engines,
     connections: BTreeMap<String, Arc<dyn Backend>>,
     stop: CancellationToken,
-    running: tokio::task::JoinHandle<()>,
+    reconciler_task: tokio::task::JoinHandle<()>,
 }
 
 impl Node {
     /// Starts a process. Returns `None` while the store is down.
     pub(super) async fn start(parts: Parts) -> Option<Self> {
-        let Parts { name, store, reach, world, leases, entropy, points, bug } = parts;
+        let Parts { name, store, engine_links, world_clock, leases, entropy, points, bug } = parts;
         let holder = Holder(name);
-        let pace = PollIntervals { quickest: Duration::from_millis(100), slowest: Duration::from_secs(20) };
-        let uptime = Arc::new(WorldUptime(Arc::clone(&world)));
+        let poll_intervals =
+            PollIntervals { shortest: Duration::from_millis(100), longest: Duration::from_secs(20) };
+        let uptime = Arc::new(WorldUptime(Arc::clone(&world_clock)));
         let time = StoreTime::of(Arc::clone(&store) as _, uptime).await.ok()?;
         time.compare().await.ok()?;
-        let ledger = TaskWriter {
+        let writer = TaskWriter {
             store,
             watch: ChangeNotifier::default(),
             clock: time.clone(),
-            tools: Arc::new(OneSlotEach),
-            receivers: Arc::new(WantsAll),
+            tools: Arc::new(TestTools),
+            receivers: Arc::new(NotifyAll),
             nudge: Arc::new(ReconcilerSignals::default()),
-            scribe: HistoryRecorder { replica: holder.clone(), keeps: true },
+            history_recorder: HistoryRecorder { replica: holder.clone(), enabled: true },
             meter: Arc::new(taskbridge::tasks::meter::Unmetered),
-            audit: Arc::new(taskbridge::tasks::audit::InTheLog),
+            audit: Arc::new(taskbridge::tasks::audit::LogOnlyAudit),
         };
-        let (mut connections, mut known) = (BTreeMap::new(), BTreeMap::new());
-        for Way { name, backend, identity, faults, is_cut, is_known } in reach {
+        let (mut connections, mut configured) = (BTreeMap::new(), BTreeMap::new());
+        for EngineLink { name, backend, identity, faults, is_cut, is_configured } in engine_links {
             let connection: Arc<dyn Backend> = Arc::new(Connection {
                 backend,
                 identity,
@@ -111,35 +119,43 @@ impl Node {
                 points: Arc::clone(&points),
                 holder: holder.clone(),
                 leases: Arc::clone(&leases),
-                world: Arc::clone(&world),
-                hinted: Default::default(),
-                answered: Default::default(),
+                world_clock: Arc::clone(&world_clock),
+                hinted_jobs: Default::default(),
+                first_answers: Default::default(),
             });
-            if is_known {
-                known.insert(name.to_owned(), Arc::clone(&connection));
+            if is_configured {
+                configured.insert(name.to_owned(), Arc::clone(&connection));
             }
             connections.insert(name.to_owned(), connection);
         }
-        let engines = Engines::new(known, CALLS);
-        let settings =
-            Settings { lease: LEASE, tick: TICK, pace, max_acts: 8, history: Duration::from_secs(3 * 3600) };
+        let engines = Engines::new(configured, MAX_CALLS_PER_ENGINE);
+        let settings = Settings {
+            lease: LEASE,
+            tick: TICK,
+            poll_intervals,
+            max_actions: 8,
+            history: Duration::from_secs(3 * 3600),
+        };
         let reconciler =
-            Reconciler::new(ledger.clone(), engines.clone(), holder.clone(), settings).keeping(time);
-        let service = Service::new(ledger.clone(), entropy, holder, LEASE, pace, reconciler.outbox());
+            Reconciler::new(writer.clone(), engines.clone(), holder.clone(), settings).with_time(time);
+        let service =
+            Service::new(writer.clone(), entropy, holder, LEASE, poll_intervals, reconciler.outbox());
         let stop = CancellationToken::new();
         #[allow(clippy::disallowed_methods, reason = "the simulation is its own app")]
-        let running = tokio::spawn(reconciler.run(stop.clone()));
-        Some(Self { service, points, ledger, engines, connections, stop, running })
+        let reconciler_task = tokio::spawn(reconciler.run(stop.clone()));
+        Some(Self { service, points, writer, engines, connections, stop, reconciler_task })
     }
 
     /// Reloads the config, which names these engines. A removed engine stays connected for its tasks until
     /// the process ends.
-    pub(super) fn reload(&self, knows: impl Fn(&str) -> bool) {
+    pub(super) fn reload(&self, is_configured: impl Fn(&str) -> bool) {
         let served = self.engines.served();
-        let stays = |name: &str| served.iter().any(|served| served.backend == name);
-        let known = self.connections.iter().filter(|(name, _)| knows(name) || stays(name));
-        self.engines
-            .replace(known.map(|(name, connection)| (name.clone(), Arc::clone(connection))).collect(), CALLS);
+        let is_served = |name: &str| served.iter().any(|served| served.backend == name);
+        let active = self.connections.iter().filter(|(name, _)| is_configured(name) || is_served(name));
+        self.engines.replace(
+            active.map(|(name, connection)| (name.clone(), Arc::clone(connection))).collect(),
+            MAX_CALLS_PER_ENGINE,
+        );
     }
 
     /// Stops the process gracefully.
@@ -153,29 +169,29 @@ impl Node {
     }
 
     /// Reports whether nothing of it runs any more.
-    pub(super) fn is_over(&self) -> bool {
-        self.points.is_dead() || self.running.is_finished()
+    pub(super) fn is_finished(&self) -> bool {
+        self.points.is_dead() || self.reconciler_task.is_finished()
     }
 
     /// Reports whether it ended by itself.
-    pub(super) fn has_fallen(&self) -> bool {
-        self.points.died_unasked()
-            || (self.running.is_finished() && !self.is_stopping() && !self.points.is_dead())
+    pub(super) fn ended_unexpectedly(&self) -> bool {
+        self.points.has_crashed()
+            || (self.reconciler_task.is_finished() && !self.is_stopping() && !self.points.is_dead())
     }
 }
 
 impl Drop for Node {
     /// Like a kill: every future of the process is dropped at its current point.
     fn drop(&mut self) {
-        self.running.abort();
+        self.reconciler_task.abort();
     }
 }
 
 /// A receiver that wants every event.
-struct WantsAll;
+struct NotifyAll;
 
-impl Receivers for WantsAll {
-    fn wanting(&self, _tool: &str, _occasion: Occasion) -> Vec<String> {
+impl Receivers for NotifyAll {
+    fn receivers_for(&self, _tool: &str, _occasion: NoticeKind) -> Vec<String> {
         vec![RECEIVER.to_owned()]
     }
 }
@@ -184,24 +200,24 @@ impl Receivers for WantsAll {
 pub(super) const RECEIVER: &str = "everything";
 
 /// Tools of a simulation: every output is valid, slots have a limit of one, and sealing reverses the text.
-struct OneSlotEach;
+struct TestTools;
 
 /// Seals an argument.
-pub(super) fn sealed(text: &str) -> String {
+pub(super) fn seal_text(text: &str) -> String {
     text.chars().rev().collect()
 }
 
 #[async_trait]
-impl ToolCatalog for OneSlotEach {
+impl ToolCatalog for TestTools {
     fn open(&self, spec: &Spec) -> Result<OpenedSpec> {
         let mut arguments = spec.arguments.clone();
         if let Some(secret) = &spec.sealed {
-            arguments["text"] = sealed(secret).into();
+            arguments["text"] = seal_text(secret).into();
         }
         Ok(OpenedSpec { arguments, files: Vec::new() })
     }
 
-    async fn judge(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
+    async fn validate_output(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
         Ok(())
     }
 

@@ -7,13 +7,13 @@ use std::task::Poll;
 use serde_json::json;
 use taskbridge::clock::System;
 use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
-use taskbridge::tasks::machine::Cancel;
+use taskbridge::tasks::machine::CancelMode;
 use taskbridge::tasks::service::{BlockingCall, Call, WhenFull};
 use taskbridge::tasks::store::Store;
 use taskbridge::tasks::task::{Origin, Outcome, Owner, Spec, Task};
 use taskbridge_sdk::sim::{Mode, SimEngine};
 
-use super::node::{LEASE, Node, Parts, Way};
+use super::node::{EngineLink, LEASE, Node, Parts};
 use super::plan::terms;
 use super::points::Points;
 use super::rng::Rng;
@@ -38,13 +38,13 @@ fn call(number: usize, delay_ms: u64, cancel_on_abandon: bool) -> Call {
         terms: terms(),
         slots: Vec::new(),
         when_full: WhenFull::Queue,
-        most_kept: None,
+        quota: None,
         confirm: None,
-        once: None,
+        idempotency_key: None,
         // All calls differ, so none attaches to the task of another.
-        plain: Some(BlockingCall {
+        blocking: Some(BlockingCall {
             digest: number.to_string(),
-            waits: LEASE,
+            timeout: LEASE,
             attach_within: LEASE,
             cancel_on_abandon,
         }),
@@ -52,7 +52,7 @@ fn call(number: usize, delay_ms: u64, cancel_on_abandon: bool) -> Call {
 }
 
 /// Drops calls as soon as their rows are queued at the writer, and returns the ended tasks.
-async fn left_behind(delay_ms: u64, cancel_on_abandon: bool) -> Vec<Task> {
+async fn run_dropped_calls(delay_ms: u64, cancel_on_abandon: bool) -> Vec<Task> {
     let dir = tempfile::tempdir().unwrap();
     let store =
         SqliteStore::open(&dir.path().join("tasks.db"), System::clock(), StoreMode::Threaded).unwrap();
@@ -60,8 +60,8 @@ async fn left_behind(delay_ms: u64, cancel_on_abandon: bool) -> Vec<Task> {
     let parts = Parts {
         name: "one".to_owned(),
         store: Arc::clone(&store),
-        reach: vec![Way::to("sim", SimEngine::new(Mode::Unkeyed).backend())],
-        world: System::clock(),
+        engine_links: vec![EngineLink::to("sim", SimEngine::new(Mode::Unkeyed).backend())],
+        world_clock: System::clock(),
         leases: Arc::default(),
         entropy: System::entropy(),
         points: Points::new(Arc::new(Rng::new(1))),
@@ -72,15 +72,18 @@ async fn left_behind(delay_ms: u64, cancel_on_abandon: bool) -> Vec<Task> {
         let mut call = std::pin::pin!(node.service.call(call(number, delay_ms, cancel_on_abandon)));
         // The first poll queues the row; the disk answers later. If this thread was delayed, the disk may
         // have answered already. That call was not dropped in time, so its client has to cancel it.
-        if let Poll::Ready(called) = futures_util::poll!(&mut call)
+        if let Poll::Ready(call_result) = futures_util::poll!(&mut call)
             && cancel_on_abandon
         {
-            let id = called.expect("the store is there").into_task().id;
-            node.service.cancel(&Owner::new("ana"), &id, Cancel::Settle).await.expect("the store is there");
+            let id = call_result.expect("the store is there").into_task().id;
+            node.service
+                .cancel(&Owner::new("ana"), &id, CancelMode::Immediate)
+                .await
+                .expect("the store is there");
         }
     }
     let owner = Owner::new("ana");
-    let ended = async {
+    let all_ended = async {
         loop {
             let tasks = store.list(&owner, None, 100).await.unwrap();
             match tasks.iter().find(|task| !task.has_ended()) {
@@ -90,13 +93,13 @@ async fn left_behind(delay_ms: u64, cancel_on_abandon: bool) -> Vec<Task> {
             }
         }
     };
-    tokio::time::timeout(LEASE * 9 / 10, ended).await.expect("nobody acts on the rows")
+    tokio::time::timeout(LEASE * 9 / 10, all_ended).await.expect("nobody acts on the rows")
 }
 
 /// The job starts at once, not only after the lease of the row has expired.
 #[tokio::test]
 async fn call_dropped_during_write_runs() {
-    for task in left_behind(0, false).await {
+    for task in run_dropped_calls(0, false).await {
         assert_eq!(task.outcome(), Some(Outcome::Succeeded), "{task:?}");
     }
 }
@@ -104,7 +107,7 @@ async fn call_dropped_during_write_runs() {
 /// This is true for a tool with `cancel_on_abandon`.
 #[tokio::test]
 async fn call_dropped_during_write_is_cancelled() {
-    for task in left_behind(3_600_000, true).await {
+    for task in run_dropped_calls(3_600_000, true).await {
         assert_eq!(task.outcome(), Some(Outcome::Cancelled), "{task:?}");
     }
 }

@@ -7,12 +7,12 @@ use taskbridge::tasks::task::{OnExpiry, OnRefusal, TaskPolicy};
 use taskbridge_sdk::sim::Mode;
 
 use super::bugs::Bug;
-use super::postgres::Kind;
+use super::postgres::DatabaseKind;
 use super::rng::Rng;
 
 /// The processes that share the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Among {
+pub(super) enum Topology {
     /// One process on the machine of the file.
     One,
     /// Two processes on that machine.
@@ -22,13 +22,13 @@ pub(super) enum Among {
     Replicas,
 }
 
-impl Among {
+impl Topology {
     /// Returns the number of processes.
     pub(super) fn count(self) -> usize {
         match self {
-            Among::One => 1,
-            Among::Two => 2,
-            Among::Replicas => 3,
+            Topology::One => 1,
+            Topology::Two => 2,
+            Topology::Replicas => 3,
         }
     }
 }
@@ -37,13 +37,13 @@ impl Among {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     /// The processes that share the store.
-    pub(super) among: Among,
+    pub(super) topology: Topology,
     /// Whether the engines `sim` and `rough` know idempotency keys.
     pub(super) mode: Mode,
     /// The store's clock is set ahead and back.
     pub(super) steps: bool,
     /// All processes, the store or an engine are down for longer than the deadlines.
-    pub(super) away: bool,
+    pub(super) long_outages: bool,
     /// One engine hangs, crashes its adapter, and returns stale polls.
     pub(super) rough: bool,
     /// Processes are connected to different backends, which change at run time.
@@ -53,7 +53,7 @@ pub(super) struct Plan {
     /// Two of the engines do not know a job in its first seconds.
     pub(super) lags: bool,
     /// The database.
-    pub(super) kind: Kind,
+    pub(super) database_kind: DatabaseKind,
     /// The planted bug, if any.
     pub(super) bug: Option<Bug>,
 }
@@ -63,17 +63,24 @@ impl Plan {
     pub(super) fn of(seed: u64) -> Self {
         // A separate stream, so that one more choice here changes nothing in the world.
         let rng = Rng::new(!seed);
-        let among = [Among::One, Among::Two, Among::Two, Among::Replicas, Among::Replicas, Among::Replicas];
+        let topologies = [
+            Topology::One,
+            Topology::Two,
+            Topology::Two,
+            Topology::Replicas,
+            Topology::Replicas,
+            Topology::Replicas,
+        ];
         let plan = Self {
-            among: among[rng.below(6) as usize],
+            topology: topologies[rng.below(6) as usize],
             mode: if rng.one_in(2) { Mode::Keyed } else { Mode::Unkeyed },
             steps: rng.one_in(3),
-            away: rng.one_in(3),
+            long_outages: rng.one_in(3),
             rough: rng.one_in(2),
             skew: rng.one_in(3),
             hints: rng.one_in(2),
             lags: false,
-            kind: Kind::Sqlite,
+            database_kind: DatabaseKind::Sqlite,
             bug: None,
         };
         // A clock that is set ahead makes a new job look old.

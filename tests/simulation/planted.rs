@@ -17,11 +17,11 @@ use taskbridge_sdk::{JobKey, Output, Timestamp};
 
 use super::bugs::Bug;
 use super::calls::OWNERS;
-use super::connection::REFERS;
+use super::connection::REFERENCE_ARG;
 
 /// State of the planted bug that the processes of a world share.
 #[derive(Default)]
-pub(super) struct Common {
+pub(super) struct SharedBugState {
     /// The first watcher of each group.
     first_watchers: Mutex<HashMap<Group, Holder>>,
     /// The output that was stored last.
@@ -33,26 +33,31 @@ pub(super) struct Common {
 pub(super) struct PlantedBug {
     pub(super) bug: Option<Bug>,
     process: String,
-    common: Arc<Common>,
+    shared_state: Arc<SharedBugState>,
     file: PathBuf,
     /// Rows whose inserts were acknowledged but not written yet.
     unwritten: Mutex<Vec<NewTask>>,
     /// Rows as a client of this process first read them.
     first_seen: Mutex<HashMap<TaskId, Task>>,
     /// Rows to which this process granted slots.
-    let_in: Mutex<Vec<TaskId>>,
+    rows_with_slots: Mutex<Vec<TaskId>>,
 }
 
 impl PlantedBug {
-    pub(super) fn new(bug: Option<Bug>, process: String, common: Arc<Common>, file: &Path) -> Self {
+    pub(super) fn new(
+        bug: Option<Bug>,
+        process: String,
+        shared_state: Arc<SharedBugState>,
+        file: &Path,
+    ) -> Self {
         Self {
             bug,
             process,
-            common,
+            shared_state,
             file: file.to_owned(),
             unwritten: Mutex::default(),
             first_seen: Mutex::default(),
-            let_in: Mutex::default(),
+            rows_with_slots: Mutex::default(),
         }
     }
 
@@ -64,24 +69,27 @@ impl PlantedBug {
         std::mem::take(&mut *self.unwritten.lock())
     }
 
-    pub(super) fn answer_unwritten(&self, new: NewTask) -> InsertResult {
-        let answered = Task { version: 1, ..new.task.clone() };
+    pub(super) fn ack_unwritten(&self, new: NewTask) -> InsertResult {
+        let created = Task { version: 1, ..new.task.clone() };
         self.unwritten.lock().push(new);
-        InsertResult::Created(answered)
+        InsertResult::Created(created)
     }
 
     /// Returns the row to insert.
     pub(super) async fn new_task(&self, store: &dyn Store, mut new: NewTask) -> NewTask {
         if self.is(Bug::OnceIgnored) {
-            new.once = None;
+            new.idempotency_key = None;
         }
-        if let (true, Some(once)) = (self.is(Bug::OncePerProcess), &mut new.once) {
-            once.scope = format!("{} at {}", once.scope, self.process);
+        if let (true, Some(idempotency_key)) = (self.is(Bug::OncePerProcess), &mut new.idempotency_key) {
+            idempotency_key.scope = format!("{} at {}", idempotency_key.scope, self.process);
         }
         match self.bug {
-            Some(Bug::OnceForAll) => new.once.iter_mut().for_each(|once| once.scope = "all".to_owned()),
-            Some(Bug::KeyFreedEarly) if new.once.is_some() => self.free_keys(store).await,
-            Some(Bug::MostKeptIgnored) => new.most_kept = None,
+            Some(Bug::OnceForAll) => new
+                .idempotency_key
+                .iter_mut()
+                .for_each(|idempotency_key| idempotency_key.scope = "all".to_owned()),
+            Some(Bug::KeyFreedEarly) if new.idempotency_key.is_some() => self.free_keys(store).await,
+            Some(Bug::MostKeptIgnored) => new.quota = None,
             Some(Bug::AttachToUnequal) => {
                 new.attach.iter_mut().for_each(|attach| attach.digest = "any".to_owned());
                 new.task.undelivered.iter_mut().for_each(|one| one.digest = "any".to_owned());
@@ -94,8 +102,8 @@ impl PlantedBug {
         }
         if let Job::Pending { spec, .. } | Job::Starting { spec, .. } = &mut new.task.job {
             match self.bug {
-                Some(Bug::ReferenceMixedUp) if spec.arguments.get(REFERS).is_some() => {
-                    spec.arguments[REFERS] = "1.another".into();
+                Some(Bug::ReferenceMixedUp) if spec.arguments.get(REFERENCE_ARG).is_some() => {
+                    spec.arguments[REFERENCE_ARG] = "1.another".into();
                 }
                 Some(Bug::SealedForgotten) => spec.sealed = None,
                 _ => {}
@@ -106,7 +114,7 @@ impl PlantedBug {
     }
 
     /// Returns the row to insert after the reply to the first insert was lost.
-    pub(super) fn again(&self, new: &NewTask) -> Option<NewTask> {
+    pub(super) fn repeated_insert(&self, new: &NewTask) -> Option<NewTask> {
         let mut new = new.clone();
         let mut bytes = [7; 16];
         bytes[..8].copy_from_slice(&new.task.id.as_str().as_bytes()[..8]);
@@ -131,7 +139,7 @@ impl PlantedBug {
                 if let Job::Pending { queued, .. } = &mut new.task.job {
                     *queued = true;
                 }
-                (new.limits, new.behind, new.lease) = (Vec::new(), Vec::new(), None);
+                (new.limits, new.queue_behind, new.lease) = (Vec::new(), Vec::new(), None);
                 store.insert(new).await
             }
             _ => inserted,
@@ -146,24 +154,25 @@ impl PlantedBug {
         limits: Vec<SlotLimit>,
     ) -> Vec<SlotLimit> {
         if self.is(Bug::SlotsPerProcess) && !limits.is_empty() {
-            let let_in = self.let_in.lock().clone();
-            for own in let_in {
-                if store.get(&own, None).await.is_ok_and(|row| row.is_some_and(|row| row.holds_slots())) {
+            let rows_with_slots = self.rows_with_slots.lock().clone();
+            for row_id in rows_with_slots {
+                if store.get(&row_id, None).await.is_ok_and(|row| row.is_some_and(|row| row.holds_slots())) {
                     return limits;
                 }
             }
-            self.let_in.lock().push(id.clone());
+            self.rows_with_slots.lock().push(id.clone());
         }
         if self.is(Bug::SlotsIgnored) || self.is(Bug::SlotsPerProcess) { Vec::new() } else { limits }
     }
 
     /// Returns the row that a client reads.
-    pub(super) fn read(&self, task: Option<Task>, owner: Option<&Owner>) -> Option<Task> {
+    pub(super) fn read_row(&self, task: Option<Task>, owner: Option<&Owner>) -> Option<Task> {
         let (mut task, _) = (task?, owner.is_some());
         if self.is(Bug::AnswerOverridden) {
-            for asked in task.questions.iter_mut().filter(|asked| asked.asker == QuestionSource::Job) {
-                if matches!(asked.status, QuestionStatus::Answered { .. }) {
-                    asked.status = QuestionStatus::Open;
+            for question in task.questions.iter_mut().filter(|question| question.asker == QuestionSource::Job)
+            {
+                if matches!(question.status, QuestionStatus::Answered { .. }) {
+                    question.status = QuestionStatus::Open;
                 }
             }
         }
@@ -174,10 +183,12 @@ impl PlantedBug {
     }
 
     /// Returns the row to write over the previous one.
-    pub(super) fn written(&self, task: &Task, before: Option<&Task>) -> Task {
+    pub(super) fn row_to_write(&self, task: &Task, previous: Option<&Task>) -> Task {
         let mut task = task.clone();
         match self.bug {
-            Some(Bug::WishForgotten) if task.cancel.as_ref().map(|wish| wish.at) == task.ended_at => {
+            Some(Bug::CancelRequestForgotten)
+                if task.cancel.as_ref().map(|request| request.at) == task.ended_at =>
+            {
                 task.cancel = None;
             }
             Some(Bug::DueTimeForgotten) if matches!(task.job, Job::Pending { .. }) => task.due_at = None,
@@ -194,7 +205,7 @@ impl PlantedBug {
                 task.terms.max_runtime = Duration::from_secs(1_000_000_000);
             }
             Some(Bug::AttachToDelivered) if task.undelivered.is_none() => {
-                task.undelivered = before.and_then(|before| before.undelivered.clone());
+                task.undelivered = previous.and_then(|previous| previous.undelivered.clone());
                 if let Some(undelivered) = &mut task.undelivered {
                     undelivered.waiting_until = task.changed_at;
                 }
@@ -215,24 +226,24 @@ impl PlantedBug {
         if !self.is(Bug::OutputSwapped) {
             return output.cloned();
         }
-        let last = self.common.last_output.lock().replace(output?.clone());
+        let last = self.shared_state.last_output.lock().replace(output?.clone());
         last.or_else(|| output.cloned())
     }
 
     /// Reports whether to skip a write but treat it as committed.
     pub(super) fn loses_write(&self) -> bool {
-        self.is(Bug::WriteLost) && self.common.writes.fetch_add(1, Ordering::Relaxed) % 20 == 19
+        self.is(Bug::WriteLost) && self.shared_state.writes.fetch_add(1, Ordering::Relaxed) % 20 == 19
     }
 
     /// Returns the row as claimed.
-    pub(super) fn claimed(&self, mut task: Task, now: Timestamp) -> Task {
+    pub(super) fn claimed_row(&self, mut task: Task, now: Timestamp) -> Task {
         if let (true, Job::Starting { spec, attempts, not_before, .. }) =
             (self.is(Bug::TakeoverStartsAnew), &task.job)
         {
             let (spec, attempts, not_before) = (spec.clone(), *attempts, *not_before);
             task.job = Job::Pending { spec, queued: false, attempts, not_before };
         }
-        if let (true, Job::Open { handle, started_at, .. }) = (self.is(Bug::DeadlineWithoutLook), &task.job)
+        if let (true, Job::Open { handle, started_at, .. }) = (self.is(Bug::DeadlineWithoutPoll), &task.job)
             && !task.has_ended()
             && *started_at + task.terms.max_runtime <= now
             && task.terms.on_expiry == OnExpiry::Abandon
@@ -255,33 +266,34 @@ impl PlantedBug {
     }
 
     /// Returns the groups that a process gets to watch.
-    pub(super) fn groups(&self, holder: &Holder, mut held: Vec<Group>) -> Vec<Group> {
+    pub(super) fn groups(&self, holder: &Holder, mut groups: Vec<Group>) -> Vec<Group> {
         if self.is(Bug::GroupNeverTakenOver) {
-            let mut first = self.common.first_watchers.lock();
-            held.retain(|group| first.entry(group.clone()).or_insert_with(|| holder.clone()) == holder);
+            let mut first = self.shared_state.first_watchers.lock();
+            groups.retain(|group| first.entry(group.clone()).or_insert_with(|| holder.clone()) == holder);
         }
-        held
+        groups
     }
 
     /// Deletes rows beyond the expired ones.
     pub(super) async fn purge(&self, store: &dyn Store) {
         let Ok(now) = store.now().await else { return };
-        let wrong: fn(&Task, Timestamp) -> bool = match self.bug {
+        let should_delete: fn(&Task, Timestamp) -> bool = match self.bug {
             Some(Bug::PurgeUnended) => {
                 |task, now| task.created_at + task.terms.ttl <= now && !task.has_ended()
             }
             Some(Bug::PurgeOpen) => {
-                return self.raw("DELETE FROM tasks WHERE closed = 0 AND expires_at <= ?1", now.as_millis());
+                return self
+                    .execute("DELETE FROM tasks WHERE closed = 0 AND expires_at <= ?1", now.as_millis());
             }
             _ => return,
         };
-        for task in all(store).await.iter().filter(|task| wrong(task, now)) {
-            self.raw("DELETE FROM tasks WHERE id = ?1", task.id.as_str());
+        for task in all_rows(store).await.iter().filter(|task| should_delete(task, now)) {
+            self.execute("DELETE FROM tasks WHERE id = ?1", task.id.as_str());
         }
     }
 
     /// Runs whenever a process queries for the next due rows.
-    pub(super) async fn between(&self, store: &dyn Store, served: &[ServedBackend]) {
+    pub(super) async fn on_next_due(&self, store: &dyn Store, served: &[ServedBackend]) {
         match self.bug {
             Some(Bug::PurgeInLeap) => {
                 if let Ok(now) = store.now().await {
@@ -289,7 +301,7 @@ impl PlantedBug {
                 }
             }
             Some(Bug::RowsOfOthersEnded) => {
-                for task in all(store).await {
+                for task in all_rows(store).await {
                     let is_served = served.iter().any(|served| served.backend == task.backend);
                     if is_served || !matches!(task.job, Job::Pending { .. }) {
                         continue;
@@ -306,18 +318,18 @@ impl PlantedBug {
 
     /// Frees the idempotency keys of ended tasks.
     async fn free_keys(&self, store: &dyn Store) {
-        for task in all(store).await.iter().filter(|task| task.has_ended()) {
-            self.raw("DELETE FROM once WHERE task = ?1", task.id.as_str());
+        for task in all_rows(store).await.iter().filter(|task| task.has_ended()) {
+            self.execute("DELETE FROM once WHERE task = ?1", task.id.as_str());
         }
     }
 
-    fn raw(&self, statement: &str, value: impl rusqlite::ToSql) {
+    fn execute(&self, statement: &str, value: impl rusqlite::ToSql) {
         let file = rusqlite::Connection::open(&self.file).expect("the file can be opened");
         file.execute(statement, [value]).expect("the file can be written");
     }
 }
 
-async fn all(store: &dyn Store) -> Vec<Task> {
+async fn all_rows(store: &dyn Store) -> Vec<Task> {
     let mut rows = Vec::new();
     for owner in OWNERS {
         rows.extend(store.list(&Owner::new(owner), None, 10_000).await.unwrap_or_default());

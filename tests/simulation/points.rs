@@ -15,7 +15,7 @@ pub(super) struct Points {
     passed: AtomicU64,
     dies_at: AtomicU64,
     dead: AtomicBool,
-    died_unasked: AtomicBool,
+    has_crashed: AtomicBool,
     frozen: AtomicBool,
     /// Wakes the waiters at a point in their order of arrival: a `watch` channel would pick a random order.
     thawed: Notify,
@@ -28,7 +28,7 @@ impl Points {
             passed: AtomicU64::new(0),
             dies_at: AtomicU64::new(u64::MAX),
             dead: AtomicBool::new(false),
-            died_unasked: AtomicBool::new(false),
+            has_crashed: AtomicBool::new(false),
             frozen: AtomicBool::new(false),
             thawed: Notify::new(),
         })
@@ -40,14 +40,14 @@ impl Points {
     }
 
     /// Kills the process as if it had crashed by itself.
-    pub(super) fn die_unasked(&self) {
-        self.died_unasked.store(true, Ordering::Relaxed);
+    pub(super) fn crash(&self) {
+        self.has_crashed.store(true, Ordering::Relaxed);
         self.dead.store(true, Ordering::Relaxed);
     }
 
     /// Reports whether the process ended itself.
-    pub(super) fn died_unasked(&self) -> bool {
-        self.died_unasked.load(Ordering::Relaxed)
+    pub(super) fn has_crashed(&self) -> bool {
+        self.has_crashed.load(Ordering::Relaxed)
     }
 
     /// Freezes the process at its next points, or resumes it.

@@ -13,7 +13,7 @@ use tokio_postgres::Client;
 use super::blocking::{BlockingStore, CallTime, block_on};
 use super::bugs::Bug;
 use super::plan::Plan;
-use super::{for_each, hold, knob, run};
+use super::{check_seeds, for_each, knob, run};
 use crate::support::postgres::{schema, shared};
 
 /// Number of seeds in `tests/run`. A long run tries a thousandth of the seeds that it tries over SQLite.
@@ -34,7 +34,7 @@ const TRIES: u64 = 40;
 
 /// The database of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DatabaseKind {
     Sqlite,
     Postgres,
 }
@@ -56,11 +56,11 @@ fn runtime() -> &'static Runtime {
 
 impl Database {
     /// Returns the empty database of this thread's next world, or `None` if the world uses a file.
-    pub(super) fn empty(kind: Kind) -> Option<Arc<Self>> {
+    pub(super) fn empty(kind: DatabaseKind) -> Option<Arc<Self>> {
         thread_local! {
             static DATABASE: OnceLock<Arc<Database>> = const { OnceLock::new() };
         }
-        if kind == Kind::Sqlite {
+        if kind == DatabaseKind::Sqlite {
             return None;
         }
         let database = DATABASE.with(|database| Arc::clone(database.get_or_init(|| Arc::new(Self::new()))));
@@ -71,7 +71,7 @@ impl Database {
     fn new() -> Self {
         let schema = schema();
         let client = block_on(runtime().handle(), async {
-            postgres::migrate(&shared().place(&schema)).await.expect("the server is there");
+            postgres::migrate(&shared().connection_config(&schema)).await.expect("the server is there");
             shared().client(&schema).await
         });
         Self { schema, client }
@@ -89,10 +89,10 @@ impl Database {
 
     /// Opens a store over this database, with this clock and its own connections.
     pub(super) fn open(&self, clock: &Arc<dyn Clock>) -> Arc<dyn Store> {
-        let place = shared().place(&self.schema).migrated_by_hand().with_connections(4);
+        let config = shared().connection_config(&self.schema).without_migration().with_connections(4);
         let call_time = Arc::new(CallTime::default());
-        let given = StoreClock::Given(Arc::clone(&call_time) as _);
-        let inner = block_on(runtime().handle(), PostgresStore::open(place, given));
+        let store_clock = StoreClock::Custom(Arc::clone(&call_time) as _);
+        let inner = block_on(runtime().handle(), PostgresStore::open(config, store_clock));
         let inner: Arc<dyn Store> = Arc::new(inner.expect("the server is there"));
         let (runtime, clock) = (runtime().handle().clone(), Arc::clone(clock));
         Arc::new(BlockingStore { inner, runtime, clock, call_time })
@@ -101,7 +101,7 @@ impl Database {
 
 /// Returns the plan of a seed, over this database.
 fn plan(seed: u64) -> Plan {
-    Plan { kind: Kind::Postgres, ..Plan::of(seed) }
+    Plan { database_kind: DatabaseKind::Postgres, ..Plan::of(seed) }
 }
 
 fn seeds() -> std::ops::Range<u64> {
@@ -115,15 +115,18 @@ fn seeds() -> std::ops::Range<u64> {
 /// The invariants of the simulation also hold over PostgreSQL.
 #[test]
 fn no_seed_breaks_a_promise_postgresql() {
-    hold(seeds().collect::<Vec<_>>(), plan);
+    check_seeds(seeds().collect::<Vec<_>>(), plan);
 }
 
 /// Both databases return the same results in the same order, so a seed ends with the same rows over both.
 #[test]
 fn postgresql_world_ends_like_sqlite() {
     for seed in 0..2 {
-        let (here, there) = (run(seed, plan(seed)), run(seed, Plan::of(seed)));
-        assert!(here == there, "seed {seed} came to two different ends:\n{here:?}\n{there:?}");
+        let (on_postgres, on_sqlite) = (run(seed, plan(seed)), run(seed, Plan::of(seed)));
+        assert!(
+            on_postgres == on_sqlite,
+            "seed {seed} came to two different ends:\n{on_postgres:?}\n{on_sqlite:?}"
+        );
     }
 }
 
@@ -132,10 +135,11 @@ fn postgresql_world_ends_like_sqlite() {
 fn planted_bugs_are_caught_over_postgresql() {
     let missed = Mutex::new(Vec::new());
     for_each(BUGS, |bug| {
-        let named = Bug::ALL.into_iter().find_map(|(known, seed)| (known == bug).then_some(seed));
+        let known_seed =
+            Bug::ALL.into_iter().find_map(|(listed_bug, seed)| (listed_bug == bug).then_some(seed));
         let catch =
             |seed| run(seed, Plan { bug: Some(bug), ..plan(seed) }).err().map(|breach| (seed, breach));
-        match named.into_iter().chain(0..TRIES).find_map(catch) {
+        match known_seed.into_iter().chain(0..TRIES).find_map(catch) {
             Some((seed, breach)) => {
                 println!("| `{bug:?}` | {seed} | {:.120} |", breach.lines().next().unwrap_or_default());
             }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use taskbridge::tasks::task::{Outcome, Owner, Task, TaskId};
 use taskbridge_sdk::{Output, Timestamp};
 
-use super::calls::Planned;
+use super::calls::PlannedCall;
 
 /// The expected outcome of a call without a cancel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,12 +53,12 @@ pub(super) struct Promise {
     pub(super) owner: Owner,
     pub(super) expected: Expected,
     /// The job's own duration.
-    pub(super) takes: Duration,
+    pub(super) job_duration: Duration,
     /// When the call was made, by the world's clock.
     pub(super) called_at: Timestamp,
-    pub(super) once: Option<String>,
+    pub(super) idempotency_key: Option<String>,
     /// The first terminal state that was read.
-    pub(super) ended: Option<Outcome>,
+    pub(super) terminal_outcome: Option<Outcome>,
     /// True once a cancel was sent.
     pub(super) cancelled: bool,
     /// Whether its owner declined the start.
@@ -73,15 +73,19 @@ pub(super) struct Promise {
 
 impl Promise {
     /// Creates the promise of a call, before any other request.
-    pub(super) fn of(id: TaskId, planned: &Planned, called_at: Timestamp) -> Self {
+    pub(super) fn of(id: TaskId, planned: &PlannedCall, called_at: Timestamp) -> Self {
         Self {
             id,
             owner: planned.call.owner.clone(),
             expected: planned.expected.clone(),
-            takes: planned.takes,
+            job_duration: planned.job_duration,
             called_at,
-            once: planned.call.once.as_ref().map(|once| once.key.clone()),
-            ended: None,
+            idempotency_key: planned
+                .call
+                .idempotency_key
+                .as_ref()
+                .map(|idempotency_key| idempotency_key.key.clone()),
+            terminal_outcome: None,
             cancelled: false,
             declined: Ack::NotSent,
             consented: Ack::NotSent,
@@ -117,16 +121,18 @@ pub(super) struct Record {
 }
 
 /// A record shared by all clients of a world.
-pub(super) type Shared = Arc<Mutex<Record>>;
+pub(super) type SharedRecord = Arc<Mutex<Record>>;
 
 impl Record {
     /// Updates every promise of this task.
-    pub(super) fn with(&mut self, id: &TaskId, note: impl Fn(&mut Promise)) {
-        self.promises.iter_mut().filter(|promise| promise.id == *id).for_each(note);
+    pub(super) fn update_promises(&mut self, id: &TaskId, update: impl Fn(&mut Promise)) {
+        self.promises.iter_mut().filter(|promise| promise.id == *id).for_each(update);
     }
 
     /// Records what a client read.
-    pub(super) fn read(&mut self, task: &Task) {
-        self.with(&task.id, |promise| promise.ended = promise.ended.or(task.outcome()));
+    pub(super) fn record_read(&mut self, task: &Task) {
+        self.update_promises(&task.id, |promise| {
+            promise.terminal_outcome = promise.terminal_outcome.or(task.outcome())
+        });
     }
 }

@@ -27,14 +27,14 @@ impl World {
             19 | 20 => self.call_and_wait(at),
             21 => self.operate(at).await,
             22 => (0..12).for_each(|_| self.call(at)),
-            23 | 24 if self.plan.rough => self.be_rough(at),
+            23 | 24 if self.plan.rough => self.inject_rough_fault(at),
             25 if self.plan.skew => self.change_config(at),
             26 if self.plan.steps => self.step_store_clock(),
-            27 if self.plan.away => self.be_away(at).await?,
+            27 if self.plan.long_outages => self.cause_long_outage(at).await?,
             _ => {}
         }
-        let quiet = [0, 5, 100, 1_000, 8_000, 20_000][self.rng.below(6) as usize];
-        tokio::time::sleep(Duration::from_millis(quiet)).await;
+        let pause_ms = [0, 5, 100, 1_000, 8_000, 20_000][self.rng.below(6) as usize];
+        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         Ok(())
     }
 
@@ -43,11 +43,11 @@ impl World {
     }
 
     /// Injects a random fault that only replicas have.
-    pub(super) fn befall(&self) {
+    pub(super) fn inject_replica_fault(&self) {
         let at = self.any_machine();
         let Machine { node, clock, store_faults, .. } = &self.machines[at];
         match self.rng.below(20) {
-            0 | 1 => clock.set_by_chance(&self.rng),
+            0 | 1 => clock.set_randomly(&self.rng),
             2 => store_faults.cut(&self.rng),
             3 => self.machines.iter().for_each(|machine| machine.store_faults.cut(&self.rng)),
             4 => store_faults.clear(),
@@ -61,15 +61,17 @@ impl World {
 
     /// Injects a fault into the engine that has all of them.
     fn inject(&self) {
-        let within = |most: u64| Duration::from_secs(1 + self.rng.below(most));
+        let random_duration = |max_seconds: u64| Duration::from_secs(1 + self.rng.below(max_seconds));
         let fault = match self.rng.below(8) {
             0 | 1 => Fault::LostReply,
             2 => Fault::LostBefore,
-            3 if self.plan.away && self.rng.one_in(3) => Fault::Limited(Duration::from_secs(4 * 3600)),
-            3 => Fault::Limited(within(20)),
+            3 if self.plan.long_outages && self.rng.one_in(3) => {
+                Fault::Limited(Duration::from_secs(4 * 3600))
+            }
+            3 => Fault::Limited(random_duration(20)),
             4 => Fault::Outage,
-            5 => Fault::Slow(within(20)),
-            6 => Fault::Late(within(LEASE.as_secs() * 3)),
+            5 => Fault::Slow(random_duration(20)),
+            6 => Fault::Late(random_duration(LEASE.as_secs() * 3)),
             _ => {
                 self.engines[0].sim.set_outage(self.rng.one_in(2));
                 return;
@@ -81,14 +83,14 @@ impl World {
     }
 
     /// Injects a fault beyond those of the simulated engine.
-    fn be_rough(&self, at: usize) {
+    fn inject_rough_fault(&self, at: usize) {
         let faults = &self.engines[1].faults;
         let is_cut = &self.machines[at].is_cut;
         match self.rng.below(8) {
             0 | 1 => faults.hang(true),
             2 => faults.hang(false),
             3 => faults.crash(1 + self.rng.below(4)),
-            4 | 5 => self.engines[0].faults.blur(self.rng.below(4), self.rng.below(4)),
+            4 | 5 => self.engines[0].faults.degrade_polls(self.rng.below(4), self.rng.below(4)),
             6 => is_cut[self.rng.below(3) as usize].store(true, Ordering::Relaxed),
             _ => is_cut.iter().for_each(|cut| cut.store(false, Ordering::Relaxed)),
         }
@@ -97,13 +99,14 @@ impl World {
     /// Changes the engines in a machine's config; a running process reloads it.
     fn change_config(&mut self, at: usize) {
         let machine = &mut self.machines[at];
-        for known in &mut machine.knows {
-            *known = !self.rng.one_in(3);
+        for is_configured in &mut machine.configured {
+            *is_configured = !self.rng.one_in(3);
         }
-        let knows = machine.knows;
+        let configured = machine.configured;
         let names = self.engines.iter().map(|engine| engine.name);
-        let known: Vec<_> = names.zip(knows).filter_map(|(name, knows)| knows.then_some(name)).collect();
-        machine.node.iter().for_each(|node| node.reload(|name| known.contains(&name)));
+        let configured_names: Vec<_> =
+            names.zip(configured).filter_map(|(name, configured)| configured.then_some(name)).collect();
+        machine.node.iter().for_each(|node| node.reload(|name| configured_names.contains(&name)));
     }
 
     fn step_store_clock(&mut self) {
@@ -112,7 +115,7 @@ impl World {
     }
 
     /// Stops all processes, the engine or a connection to the store for longer than the deadlines.
-    async fn be_away(&mut self, at: usize) -> Result<(), String> {
+    async fn cause_long_outage(&mut self, at: usize) -> Result<(), String> {
         let minutes = [20, 50, 200][self.rng.below(3) as usize];
         match self.rng.below(3) {
             0 => self.engines[0].sim.set_outage(true),

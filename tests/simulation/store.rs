@@ -9,10 +9,10 @@ use taskbridge::clock::Clock;
 use taskbridge::tasks::history::HistoryEntry;
 use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
-    AccessScope, BoundedOutput, Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Group,
-    Groups, Hint, Hints, History, Holder, InsertResult, Keys, Lease, LeasedNotice, NewTask, Notices, OpenJob,
-    Position, Purged, Queue, Result, ServedBackend, SessionChange, SessionSettings, Sessions, Store, Tally,
-    TaskStore, Time, UpdateResult,
+    AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, Counts, DeletedRow, Durations, Facts,
+    Group, Groups, Hint, Hints, History, Holder, InsertResult, Keys, Lease, LeasedNotice, NewTask, Notices,
+    OpenJob, Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, SessionChange,
+    SessionSettings, Sessions, Store, TaskStore, Time, UpdateResult,
 };
 use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
 use taskbridge_sdk::{JobKey, Output, Timestamp};
@@ -34,7 +34,7 @@ pub(super) struct PointedStore {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) leases: Arc<Leases>,
     pub(super) store_faults: Arc<StoreFaults>,
-    pub(super) planted: PlantedBug,
+    pub(super) planted_bug: PlantedBug,
     pub(super) connections: Semaphore,
     pub(super) hints: HintPort,
 }
@@ -44,12 +44,12 @@ pub(super) const CONNECTIONS: usize = 2;
 
 impl PointedStore {
     fn has(&self, bug: Bug) -> bool {
-        self.planted.bug == Some(bug)
+        self.planted_bug.bug == Some(bug)
     }
 
-    async fn before(&self) {
+    async fn before_call(&self) {
         self.points.pass().await;
-        for new in self.planted.take_unwritten() {
+        for new in self.planted_bug.take_unwritten() {
             let _ = self.inner.insert(new).await;
         }
     }
@@ -58,7 +58,7 @@ impl PointedStore {
     /// connection for all others.
     async fn before_read(&self) -> Result<SemaphorePermit<'_>> {
         let connection = self.connections.acquire().await.expect("nobody closes it");
-        self.before().await;
+        self.before_call().await;
         self.store_faults.read()?;
         Ok(connection)
     }
@@ -66,20 +66,20 @@ impl PointedStore {
     /// A write waits for a connection, and then completes whether it is polled or not.
     async fn before_write(&self) -> Result<()> {
         drop(self.connections.acquire().await.expect("nobody closes it"));
-        self.before().await;
+        self.before_call().await;
         self.store_faults.write()
     }
 
-    async fn after_write<T>(&self, answer: Result<T>) -> Result<T> {
+    async fn after_write<T>(&self, result: Result<T>) -> Result<T> {
         self.points.pass().await;
-        self.store_faults.answered(answer).await
+        self.store_faults.pass_reply(result).await
     }
 
-    fn note_lease(&self, key: &JobKey, lease: Lease<'_>) {
+    fn record_lease(&self, key: &JobKey, lease: Lease<'_>) {
         match lease {
             Lease::Keep => {}
             Lease::Release(holder) => self.leases.release(key, holder),
-            Lease::Hold(holder, lease) => self.leases.take(key, holder, self.clock.now(), lease),
+            Lease::Acquire(holder, lease) => self.leases.take(key, holder, self.clock.now(), lease),
         }
     }
 }
@@ -88,11 +88,11 @@ impl PointedStore {
 impl TaskStore for PointedStore {
     async fn insert(&self, new: NewTask) -> Result<InsertResult> {
         self.before_write().await?;
-        let new = self.planted.new_task(&*self.inner, new).await;
-        if self.has(Bug::AnsweredBeforeCommit) && new.once.is_none() {
-            return Ok(self.planted.answer_unwritten(new));
+        let new = self.planted_bug.new_task(&*self.inner, new).await;
+        if self.has(Bug::AnsweredBeforeCommit) && new.idempotency_key.is_none() {
+            return Ok(self.planted_bug.ack_unwritten(new));
         }
-        let (lease, again) = (new.lease.clone(), self.planted.again(&new));
+        let (lease, retry_insert) = (new.lease.clone(), self.planted_bug.repeated_insert(&new));
         let refused = self.has(Bug::RefusalIgnored).then(|| new.clone());
         let inserted = self.inner.insert(new).await;
         if let Ok(InsertResult::Created(task)) = &inserted {
@@ -101,21 +101,21 @@ impl TaskStore for PointedStore {
                 self.leases.take(&task.key, &holder, self.clock.now(), lease);
             }
         }
-        let inserted = self.planted.queue_refused(&*self.inner, inserted, refused).await;
-        let answer = self.after_write(inserted).await;
-        match (answer, again) {
-            (Err(_), Some(again)) => self.inner.insert(again).await,
-            (answer, _) => answer,
+        let inserted = self.planted_bug.queue_refused(&*self.inner, inserted, refused).await;
+        let result = self.after_write(inserted).await;
+        match (result, retry_insert) {
+            (Err(_), Some(retry_insert)) => self.inner.insert(retry_insert).await,
+            (result, _) => result,
         }
     }
 
-    async fn get(&self, id: &TaskId, within: Option<AccessScope<'_>>) -> Result<Option<Task>> {
+    async fn get(&self, id: &TaskId, scope: Option<AccessScope<'_>>) -> Result<Option<Task>> {
         let _connection = self.before_read().await?;
-        let owner = within.map(|reach| reach.owner);
-        let asked_for = within.filter(|_| !self.has(Bug::OwnerIgnored));
-        let task = self.inner.get(id, asked_for).await;
+        let owner = scope.map(|scope| scope.owner);
+        let effective_scope = scope.filter(|_| !self.has(Bug::OwnerIgnored));
+        let task = self.inner.get(id, effective_scope).await;
         self.points.pass().await;
-        Ok(self.planted.read(task?, owner))
+        Ok(self.planted_bug.read_row(task?, owner))
     }
 
     async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
@@ -123,9 +123,9 @@ impl TaskStore for PointedStore {
         self.inner.output(id).await
     }
 
-    async fn output_within(&self, id: &TaskId, most: usize) -> Result<BoundedOutput> {
+    async fn output_within(&self, id: &TaskId, max_bytes: usize) -> Result<BoundedOutput> {
         let _connection = self.before_read().await?;
-        self.inner.output_within(id, most).await
+        self.inner.output_within(id, max_bytes).await
     }
 
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
@@ -139,56 +139,59 @@ impl TaskStore for PointedStore {
     }
 
     async fn update(&self, change: Change<'_>) -> Result<UpdateResult> {
-        if let Err(away) = self.before_write().await {
+        if let Err(error) = self.before_write().await {
             return if self.has(Bug::WriteTakenForMade) {
                 Ok(UpdateResult::Written(change.task.version + 1))
             } else {
-                Err(away)
+                Err(error)
             };
         }
-        let before = self.inner.get(&change.task.id, None).await?;
-        let was_pending = before.as_ref().is_some_and(|task| matches!(task.job, Job::Pending { .. }));
+        let previous = self.inner.get(&change.task.id, None).await?;
+        let was_pending = previous.as_ref().is_some_and(|task| matches!(task.job, Job::Pending { .. }));
         if self.has(Bug::IntentNotCommitted) && was_pending && matches!(change.task.job, Job::Starting { .. })
         {
             return Ok(UpdateResult::Written(change.task.version));
         }
-        if self.planted.loses_write() {
+        if self.planted_bug.loses_write() {
             return Ok(UpdateResult::Written(change.task.version + 1));
         }
-        let mut task = self.planted.written(change.task, before.as_ref());
+        let mut task = self.planted_bug.row_to_write(change.task, previous.as_ref());
         if self.has(Bug::NoFence)
-            && let Some(before) = &before
+            && let Some(previous) = &previous
         {
-            task.version = before.version;
+            task.version = previous.version;
         }
-        let limits = self.planted.limits(&*self.inner, &task.id, change.limits.to_vec()).await;
-        let swapped = self.planted.output(change.output);
-        let output = swapped.as_ref().filter(|_| !self.has(Bug::OutputForgotten));
-        let given = change.lease;
-        let lease = match given {
-            Lease::Hold(..) if self.has(Bug::LostLeaseKept) => Lease::Keep,
+        let limits = self.planted_bug.limits(&*self.inner, &task.id, change.limits.to_vec()).await;
+        let planted_output = self.planted_bug.output(change.output);
+        let output = planted_output.as_ref().filter(|_| !self.has(Bug::OutputForgotten));
+        let requested_lease = change.lease;
+        let lease = match requested_lease {
+            Lease::Acquire(..) if self.has(Bug::LostLeaseKept) => Lease::Keep,
             lease => lease,
         };
-        let forgets = self.has(Bug::NoticeForgotten) && change.task.has_ended();
-        let notices = if forgets { &[] } else { change.notices };
+        let drops_notices = self.has(Bug::NoticeForgotten) && change.task.has_ended();
+        let notices = if drops_notices { &[] } else { change.notices };
         let change = Change { notices, task: &task, output, limits: &limits, lease, ..change };
         let updated = self.inner.update(change).await;
         if matches!(updated, Ok(UpdateResult::Written(_))) {
-            self.note_lease(&task.key, given);
+            self.record_lease(&task.key, requested_lease);
             self.hints.send(&task);
         }
         self.after_write(updated).await
     }
 
-    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<Claimed> {
+    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<ClaimResult> {
         self.before_write().await?;
-        let claimed = self.inner.claim(holder, self.planted.lease(lease), request).await;
+        let claimed = self.inner.claim(holder, self.planted_bug.lease(lease), request).await;
         for task in claimed.iter().flat_map(|claimed| &claimed.tasks) {
             self.leases.take(&task.key, holder, self.clock.now(), lease);
         }
-        let Claimed { tasks, cursor } = self.after_write(claimed).await?;
+        let ClaimResult { tasks, cursor } = self.after_write(claimed).await?;
         let now = self.inner.now().await?;
-        Ok(Claimed { tasks: tasks.into_iter().map(|task| self.planted.claimed(task, now)).collect(), cursor })
+        Ok(ClaimResult {
+            tasks: tasks.into_iter().map(|task| self.planted_bug.claimed_row(task, now)).collect(),
+            cursor,
+        })
     }
 
     async fn list_due(
@@ -207,24 +210,24 @@ impl TaskStore for PointedStore {
         self.after_write(adopted).await
     }
 
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>> {
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<DeletedRow>> {
         self.before_write().await?;
-        self.planted.purge(&*self.inner).await;
+        self.planted_bug.purge(&*self.inner).await;
         self.inner.purge(now, limit).await
     }
 
     async fn next_due(&self, served: &[ServedBackend]) -> Result<Vec<Option<Timestamp>>> {
         let _connection = self.before_read().await?;
-        self.planted.between(&*self.inner, served).await;
+        self.planted_bug.on_next_due(&*self.inner, served).await;
         self.inner.next_due(served).await
     }
 }
 
 #[async_trait]
 impl Queue for PointedStore {
-    async fn heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>> {
+    async fn queue_heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>> {
         let _connection = self.before_read().await?;
-        self.inner.heads(served).await
+        self.inner.queue_heads(served).await
     }
 
     async fn ahead(&self, task: &Task) -> Result<u64> {
@@ -242,41 +245,42 @@ impl Groups for PointedStore {
         served: &[ServedBackend],
     ) -> Result<Vec<Group>> {
         self.before_write().await?;
-        let real = if self.has(Bug::GroupWatchedTwice) { Duration::ZERO } else { lease };
-        let held = self
+        let actual_lease = if self.has(Bug::GroupWatchedTwice) { Duration::ZERO } else { lease };
+        let groups = self
             .inner
-            .acquire_groups(holder, real, served)
+            .acquire_groups(holder, actual_lease, served)
             .await
-            .map(|held| self.planted.groups(holder, held));
-        if let Ok(held) = &held {
+            .map(|groups| self.planted_bug.groups(holder, groups));
+        if let Ok(groups) = &groups {
             // Engines with different identities are watched independently of each other.
             let name = |group: &Group| {
                 served.iter().find(|s| s.backend == group.backend).map(ServedBackend::lease_name)
             };
-            let named =
-                held.iter().map(|group| Group { backend: name(group).unwrap_or_default(), ..group.clone() });
-            self.leases.watch(&named.collect::<Vec<_>>(), holder, self.clock.now(), lease);
+            let lease_groups = groups
+                .iter()
+                .map(|group| Group { backend: name(group).unwrap_or_default(), ..group.clone() });
+            self.leases.watch(&lease_groups.collect::<Vec<_>>(), holder, self.clock.now(), lease);
         }
-        self.after_write(held).await
+        self.after_write(groups).await
     }
 
     async fn release_groups(&self, holder: &Holder) -> Result<()> {
         self.before_write().await?;
-        let done = self.inner.release_groups(holder).await;
-        self.leases.leave(holder);
-        self.after_write(done).await
+        let result = self.inner.release_groups(holder).await;
+        self.leases.release_groups(holder);
+        self.after_write(result).await
     }
 
     async fn release_all(&self, holder: &Holder) -> Result<()> {
         self.before_write().await?;
-        if self.has(Bug::LetsGoOfAll) {
+        if self.has(Bug::ReleasesAllLeases) {
             for other in self.leases.holders() {
                 self.inner.release_all(&other).await?;
             }
         }
-        let done = self.inner.release_all(holder).await;
-        self.leases.let_go(holder);
-        self.after_write(done).await
+        let result = self.inner.release_all(holder).await;
+        self.leases.release_all(holder);
+        self.after_write(result).await
     }
 
     async fn open_jobs(
@@ -286,14 +290,15 @@ impl Groups for PointedStore {
         opened_since: Timestamp,
     ) -> Result<Vec<OpenJob>> {
         let _connection = self.before_read().await?;
-        let recently = self.clock.now() - LEASE;
-        let since = if self.has(Bug::TakeoverForgets) { opened_since.max(recently) } else { opened_since };
+        let one_lease_ago = self.clock.now() - LEASE;
+        let since =
+            if self.has(Bug::TakeoverForgets) { opened_since.max(one_lease_ago) } else { opened_since };
         self.inner.open_jobs(group, identity, since).await
     }
 
-    async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>> {
+    async fn watched_jobs(&self, group: &Group) -> Result<Vec<TaskId>> {
         let _connection = self.before_read().await?;
-        self.inner.wanted(group).await
+        self.inner.watched_jobs(group).await
     }
 }
 
@@ -318,8 +323,8 @@ impl Notices for PointedStore {
         self.inner.retry_notice_later(notice, holder, pause).await
     }
 
-    async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize> {
-        self.inner.forget_notices(which, before).await
+    async fn delete_notices(&self, selection: ReceiverFilter<'_>, before: Timestamp) -> Result<usize> {
+        self.inner.delete_notices(selection, before).await
     }
 }
 
@@ -330,22 +335,22 @@ impl History for PointedStore {
         self.inner.entries(id).await
     }
 
-    async fn forget(&self, before: Timestamp, limit: usize) -> Result<usize> {
+    async fn delete_entries(&self, before: Timestamp, limit: usize) -> Result<usize> {
         self.before_write().await?;
-        self.inner.forget(before, limit).await
+        self.inner.delete_entries(before, limit).await
     }
 }
 
 #[async_trait]
 impl Durations for PointedStore {
-    async fn record(&self, tool: &str, took: Duration) -> Result<()> {
+    async fn record_duration(&self, tool: &str, duration: Duration) -> Result<()> {
         self.before_write().await?;
-        self.inner.record(tool, took).await
+        self.inner.record_duration(tool, duration).await
     }
 
-    async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
+    async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
         let _connection = self.before_read().await?;
-        self.inner.typical(tool).await
+        self.inner.typical_duration(tool).await
     }
 }
 
@@ -375,8 +380,8 @@ impl Sessions for PointedStore {
 
 #[async_trait]
 impl Keys for PointedStore {
-    async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]> {
-        self.inner.seal_key(fresh).await
+    async fn seal_key(&self, new_key: [u8; 32]) -> Result<[u8; 32]> {
+        self.inner.seal_key(new_key).await
     }
 }
 
@@ -402,16 +407,16 @@ impl Facts for PointedStore {
         self.inner.set_fact(name, value).await
     }
 
-    async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool> {
-        self.inner.replace_fact(name, before, value).await
+    async fn replace_fact(&self, name: &str, expected: Option<&str>, value: &str) -> Result<bool> {
+        self.inner.replace_fact(name, expected, value).await
     }
 }
 
 #[async_trait]
-impl Tally for PointedStore {
-    async fn tally(&self) -> Result<Counts> {
+impl RowCounts for PointedStore {
+    async fn row_counts(&self) -> Result<Counts> {
         let _connection = self.before_read().await?;
-        self.inner.tally().await
+        self.inner.row_counts().await
     }
 }
 

@@ -14,11 +14,11 @@ pub(super) struct StoreFaults {
     reads_fail: AtomicBool,
     writes_fail: AtomicBool,
     /// Number of refused writes.
-    refused: AtomicU64,
+    refused_writes: AtomicU64,
     /// Number of upcoming writes that are committed but whose replies are lost.
-    replies_lost: AtomicU64,
+    replies_to_lose: AtomicU64,
     /// Delay of the reply to the next write, in milliseconds.
-    late_ms: AtomicU64,
+    reply_delay_ms: AtomicU64,
 }
 
 impl StoreFaults {
@@ -36,8 +36,8 @@ impl StoreFaults {
     }
 
     /// Returns the number of writes refused so far.
-    pub(super) fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+    pub(super) fn refused_writes(&self) -> u64 {
+        self.refused_writes.load(Ordering::Relaxed)
     }
 
     /// Makes the store reachable again.
@@ -47,51 +47,51 @@ impl StoreFaults {
     }
 
     /// Ends all faults, including lost and late replies.
-    pub(super) fn calm(&self) {
+    pub(super) fn clear_all(&self) {
         self.clear();
-        self.replies_lost.store(0, Ordering::Relaxed);
-        self.late_ms.store(0, Ordering::Relaxed);
+        self.replies_to_lose.store(0, Ordering::Relaxed);
+        self.reply_delay_ms.store(0, Ordering::Relaxed);
     }
 
     /// Makes the next writes lose their replies.
     pub(super) fn lose_replies(&self, rng: &Rng) {
-        self.replies_lost.store(1 + rng.below(3), Ordering::Relaxed);
+        self.replies_to_lose.store(1 + rng.below(3), Ordering::Relaxed);
     }
 
     /// Delays the reply to the next write by up to two leases.
     pub(super) fn delay_reply(&self, rng: &Rng) {
-        self.late_ms.store(rng.below(2_000 * LEASE.as_secs()), Ordering::Relaxed);
+        self.reply_delay_ms.store(rng.below(2_000 * LEASE.as_secs()), Ordering::Relaxed);
     }
 
     /// Passes a read to the store, or fails it.
     pub(super) fn read(&self) -> Result<()> {
-        if self.reads_fail.load(Ordering::Relaxed) { Err(away()) } else { Ok(()) }
+        if self.reads_fail.load(Ordering::Relaxed) { Err(unavailable()) } else { Ok(()) }
     }
 
     /// Passes a write to the store, or fails it.
     pub(super) fn write(&self) -> Result<()> {
         if self.writes_fail.load(Ordering::Relaxed) {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(away());
+            self.refused_writes.fetch_add(1, Ordering::Relaxed);
+            return Err(unavailable());
         }
         Ok(())
     }
 
     /// Passes the reply to a write back.
-    pub(super) async fn answered<T>(&self, answer: Result<T>) -> Result<T> {
-        let late = self.late_ms.swap(0, Ordering::Relaxed);
-        if late > 0 {
-            tokio::time::sleep(Duration::from_millis(late)).await;
+    pub(super) async fn pass_reply<T>(&self, reply: Result<T>) -> Result<T> {
+        let delay_ms = self.reply_delay_ms.swap(0, Ordering::Relaxed);
+        if delay_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(delay_ms)).await;
         }
-        let lost = self.replies_lost.load(Ordering::Relaxed);
-        if lost > 0 && answer.is_ok() {
-            self.replies_lost.store(lost - 1, Ordering::Relaxed);
+        let remaining = self.replies_to_lose.load(Ordering::Relaxed);
+        if remaining > 0 && reply.is_ok() {
+            self.replies_to_lose.store(remaining - 1, Ordering::Relaxed);
             return Err(StoreError::Unavailable("the connection broke after the commit was sent".to_owned()));
         }
-        answer
+        reply
     }
 }
 
-fn away() -> StoreError {
+fn unavailable() -> StoreError {
     StoreError::Unavailable("the store is away".to_owned())
 }

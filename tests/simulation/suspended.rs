@@ -10,59 +10,59 @@ use taskbridge::tasks::machine::Event;
 use taskbridge::tasks::store::Lease;
 use taskbridge::tasks::task::{Outcome, Task};
 
+use super::fixture::{Fixture, call_with};
 use super::node::Node;
-use super::place::{Place, call_with};
 
 const DAY: i64 = 86_400_000;
 /// Shorter than the job and than its `max_runtime`.
-const NAP: Duration = Duration::from_secs(20 * 60);
+const SUSPENSION: Duration = Duration::from_secs(20 * 60);
 
 /// Starts a job of this duration, and returns its row once the engine has it.
-async fn started(place: &Place, node: &Node, delay_ms: u64) -> Task {
-    let called = node.service.call(call_with(json!({ "delay_ms": delay_ms }))).await;
-    let id = called.expect("the store is there").into_task().id;
+async fn start_job(fixture: &Fixture, node: &Node, delay_ms: u64) -> Task {
+    let call_result = node.service.call(call_with(json!({ "delay_ms": delay_ms }))).await;
+    let id = call_result.expect("the store is there").into_task().id;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    place.row(&id).await
+    fixture.row(&id).await
 }
 
 async fn abandon(node: &Node, task: &Task) -> Task {
-    let abandoned = node.ledger.apply(task.clone(), Event::OutcomeUnknown, Lease::Keep).await;
-    abandoned.expect("the store is there").expect("the row is there")
+    let result = node.writer.apply(task.clone(), Event::OutcomeUnknown, Lease::Keep).await;
+    result.expect("the store is there").expect("the row is there")
 }
 
 /// The store's clock was three days ahead for longer than deletions pause, and is set right while the
 /// process is suspended. Found by seed 105790.
 #[tokio::test(start_paused = true)]
 async fn suspended_process_purges_by_store_clock() {
-    let place = Place::new();
-    let (first, second) = (place.start("one").await, place.start("two").await);
-    place.clock.set(3 * DAY);
+    let fixture = Fixture::new();
+    let (first, second) = (fixture.start("one").await, fixture.start("two").await);
+    fixture.clock.set(3 * DAY);
     tokio::time::sleep(Duration::from_secs(900)).await;
     first.points.freeze(true);
-    place.clock.set(0);
+    fixture.clock.set(0);
     // The other process notices it, and writes the right times.
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let id = started(&place, &second, 0).await.id;
+    let id = start_job(&fixture, &second, 0).await.id;
     tokio::time::sleep(Duration::from_secs(300)).await;
-    assert_eq!(place.row(&id).await.outcome(), Some(Outcome::Succeeded));
+    assert_eq!(fixture.row(&id).await.outcome(), Some(Outcome::Succeeded));
     first.points.freeze(false);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(place.find(&id).await.is_some());
+    assert!(fixture.find(&id).await.is_some());
 }
 
 /// The row would expire by the time at which its end was decided. Found by seed 101391.
 #[tokio::test(start_paused = true)]
 async fn suspended_commit_ends_when_written() {
-    let place = Place::new();
-    let node = place.start("one").await;
-    let task = started(&place, &node, 3_600_000).await;
+    let fixture = Fixture::new();
+    let node = fixture.start("one").await;
+    let task = start_job(&fixture, &node, 3_600_000).await;
     node.points.freeze(true);
-    let wakes = async {
-        tokio::time::sleep(NAP).await;
+    let resume = async {
+        tokio::time::sleep(SUSPENSION).await;
         node.points.freeze(false);
     };
-    let (ended, ()) = join(abandon(&node, &task), wakes).await;
-    let since_end = place.clock.now().since(ended.ended_at.expect("it has ended"));
+    let (ended, ()) = join(abandon(&node, &task), resume).await;
+    let since_end = fixture.clock.now().since(ended.ended_at.expect("it has ended"));
     assert!(since_end < Duration::from_secs(10), "it ended {since_end:?} ago");
 }
 
@@ -70,12 +70,12 @@ async fn suspended_commit_ends_when_written() {
 #[tokio::test(start_paused = true)]
 async fn commit_after_leap_uses_store_clock() {
     for leap in [DAY, -DAY] {
-        let place = Place::new();
-        let node = place.start("one").await;
-        let task = started(&place, &node, 3_600_000).await;
-        place.clock.set(leap);
+        let fixture = Fixture::new();
+        let node = fixture.start("one").await;
+        let task = start_job(&fixture, &node, 3_600_000).await;
+        fixture.clock.set(leap);
         let ended = abandon(&node, &task).await.ended_at.expect("it has ended");
-        let now = place.clock.now();
+        let now = fixture.clock.now();
         assert!(now.since(ended).max(ended.since(now)) < Duration::from_secs(1), "{ended:?} is not {now:?}");
     }
 }

@@ -23,22 +23,22 @@ use super::ends;
 use super::engines::{CALM, Engine, ROUGH, SIM};
 use super::hints::HintBus;
 use super::leases::Leases;
-use super::node::{Node, Parts, TICK, Way};
-use super::plan::{Among, Plan};
-use super::planted::{Common, PlantedBug};
+use super::node::{EngineLink, Node, Parts, TICK};
+use super::plan::{Plan, Topology};
+use super::planted::{PlantedBug, SharedBugState};
 use super::points::Points;
 use super::postgres::Database;
-use super::record::Shared;
+use super::record::SharedRecord;
 use super::rng::Rng;
 use super::store::{CONNECTIONS, PointedStore};
 use super::store_faults::StoreFaults;
 
 /// Minutes without a fault after which every cancelled job has stopped. Longer than the longest delay that
 /// an engine may request by `Retry-After` (seed 585124).
-const QUIET: u64 = 17;
-const QUIET_FOR: Duration = Duration::from_secs(QUIET * 60);
+const QUIET_MINUTES: u64 = 17;
+const QUIET_DURATION: Duration = Duration::from_secs(QUIET_MINUTES * 60);
 /// Time limit for a world to come to rest, in minutes: longer than any deadline with its delays.
-const REST: u64 = 150;
+const SETTLE_MINUTES: u64 = 150;
 
 /// Returns a database file without rows. Every world starts with a copy, which is faster than creating the
 /// tables.
@@ -75,20 +75,20 @@ pub(super) struct World {
     database: Option<Arc<Database>>,
     _dir: tempfile::TempDir,
     pub(super) machines: Vec<Machine>,
-    born: u32,
+    started_processes: u32,
     pub(super) leases: Arc<Leases>,
-    common: Arc<Common>,
+    shared_state: Arc<SharedBugState>,
     bus: Arc<HintBus>,
-    pub(super) record: Shared,
+    pub(super) record: SharedRecord,
     pub(super) calls: u32,
     /// When the store's clock was last set, by the world's clock.
     pub(super) stepped_at: Option<Timestamp>,
     /// When a process was last started.
-    pub(super) last_born_at: Timestamp,
+    pub(super) last_started_at: Timestamp,
     /// When the rows were last read, by both clocks.
-    pub(super) looked_at: (Timestamp, Timestamp),
+    pub(super) last_check_at: (Timestamp, Timestamp),
     /// A store for reading the rows from outside of all processes.
-    pub(super) outside: Arc<dyn Store>,
+    pub(super) inspection_store: Arc<dyn Store>,
 }
 
 /// The machine of a process.
@@ -99,7 +99,7 @@ pub(super) struct Machine {
     /// Which of its connections to the engines are cut.
     pub(super) is_cut: [Arc<AtomicBool>; 3],
     /// The engines in its config.
-    pub(super) knows: [bool; 3],
+    pub(super) configured: [bool; 3],
 }
 
 impl World {
@@ -108,18 +108,18 @@ impl World {
         let file = dir.path().join("tasks.db");
         fs::write(&file, empty_store()).expect("a temporary file can be written");
         let clock: Arc<dyn Clock> = Arc::new(WorldClock::new());
-        let store_clock = SettableClock::right(Arc::clone(&clock));
-        let by: Arc<dyn Clock> = store_clock.clone();
-        let database = Database::empty(plan.kind);
-        let outside = open(&file, database.as_deref(), &by);
+        let store_clock = SettableClock::new(Arc::clone(&clock));
+        let shared_store_clock: Arc<dyn Clock> = store_clock.clone();
+        let database = Database::empty(plan.database_kind);
+        let inspection_store = open(&file, database.as_deref(), &shared_store_clock);
         let machine = || Machine {
             node: None,
-            clock: SettableClock::right(Arc::clone(&clock)),
+            clock: SettableClock::new(Arc::clone(&clock)),
             store_faults: Arc::default(),
             is_cut: Default::default(),
-            knows: [true; 3],
+            configured: [true; 3],
         };
-        let foreign = plan.skew && plan.among != Among::One;
+        let has_foreign = plan.skew && plan.topology != Topology::One;
         Self {
             plan,
             rng: Arc::new(Rng::new(seed)),
@@ -128,66 +128,66 @@ impl World {
                 Engine::new(ROUGH, None, plan.mode, plan.lags),
                 Engine::new(CALM, Some("the calm one"), Mode::Keyed, false),
             ],
-            foreign: foreign.then(|| Engine::new(CALM, Some("another"), Mode::Keyed, false)),
-            machines: (0..plan.among.count()).map(|_| machine()).collect(),
-            looked_at: (clock.now(), clock.now()),
-            last_born_at: clock.now(),
+            foreign: has_foreign.then(|| Engine::new(CALM, Some("another"), Mode::Keyed, false)),
+            machines: (0..plan.topology.count()).map(|_| machine()).collect(),
+            last_check_at: (clock.now(), clock.now()),
+            last_started_at: clock.now(),
             clock,
             store_clock,
             file,
             database,
             _dir: dir,
-            born: 0,
+            started_processes: 0,
             leases: Arc::default(),
-            common: Arc::default(),
+            shared_state: Arc::default(),
             bus: Arc::default(),
-            record: Shared::default(),
+            record: SharedRecord::default(),
             calls: 0,
             stepped_at: None,
-            outside,
+            inspection_store,
         }
     }
 
     /// Runs the world and returns its final state. `Err` contains the first breach and the history of the
     /// tasks that it names.
     pub(super) async fn run(mut self) -> Result<String, String> {
-        match self.live().await {
+        match self.run_phases().await {
             Err(breach) => Err(self.with_history(breach).await),
-            came_to => came_to,
+            final_state => final_state,
         }
     }
 
-    async fn live(&mut self) -> Result<String, String> {
+    async fn run_phases(&mut self) -> Result<String, String> {
         for at in 0..self.machines.len() {
-            if self.plan.among == Among::Replicas {
-                self.machines[at].clock.set_by_chance(&self.rng);
+            if self.plan.topology == Topology::Replicas {
+                self.machines[at].clock.set_randomly(&self.rng);
             }
             self.start_node(at).await;
         }
         for _ in 0..80 {
-            if self.plan.among == Among::Replicas {
-                self.befall();
+            if self.plan.topology == Topology::Replicas {
+                self.inject_replica_fault();
             }
             self.step().await?;
-            self.bury()?;
+            self.remove_ended()?;
             self.check_now().await?;
         }
-        self.clear_up().await;
-        self.calm_engine_is_quick().await?;
-        self.come_to_rest().await
+        self.clear_faults().await;
+        self.check_calm_engine().await?;
+        self.wait_until_idle().await
     }
 
     /// Ends all faults, except that one engine hangs.
-    async fn clear_up(&mut self) {
+    async fn clear_faults(&mut self) {
         self.set_store_clock(0);
         self.engines[0].sim.set_outage(false);
         self.engines[0].sim.clear_faults();
-        self.engines.iter().for_each(|engine| engine.faults.calm());
+        self.engines.iter().for_each(|engine| engine.faults.clear());
         self.engines[1].faults.hang(self.plan.rough);
         for at in 0..self.machines.len() {
             let machine = &mut self.machines[at];
-            machine.store_faults.calm();
-            machine.knows = [true; 3];
+            machine.store_faults.clear_all();
+            machine.configured = [true; 3];
             machine.is_cut.iter().for_each(|cut| cut.store(false, Ordering::Relaxed));
             machine.node.iter().for_each(|node| node.reload(|_| true));
             self.with_points(at, |points, _| points.freeze(false));
@@ -196,9 +196,9 @@ impl World {
     }
 
     /// Checks that jobs of another engine start without delay while one engine hangs.
-    async fn calm_engine_is_quick(&mut self) -> Result<(), String> {
+    async fn check_calm_engine(&mut self) -> Result<(), String> {
         tokio::time::sleep(Duration::from_secs(120)).await;
-        self.bury()?;
+        self.remove_ended()?;
         for at in 0..self.machines.len() {
             self.start_node(at).await;
             self.calls += 1;
@@ -219,43 +219,44 @@ impl World {
     }
 
     /// Waits until every task is at rest, and checks that every promise is kept.
-    async fn come_to_rest(&mut self) -> Result<String, String> {
-        for minute in 0..REST {
+    async fn wait_until_idle(&mut self) -> Result<String, String> {
+        for minute in 0..SETTLE_MINUTES {
             tokio::time::sleep(Duration::from_secs(60)).await;
-            self.bury()?;
+            self.remove_ended()?;
             for at in 0..self.machines.len() {
                 self.start_node(at).await;
                 self.answer(at).await;
             }
             self.check_now().await?;
             self.answer_all(0).await;
-            if minute == QUIET {
-                checks::stopped(self, &self.rows().await, self.clock.now() - QUIET_FOR)?;
+            if minute == QUIET_MINUTES {
+                checks::check_stopped(self, &self.rows().await, self.clock.now() - QUIET_DURATION)?;
             }
-            if self.rows().await.iter().all(|task| task.due_at.is_none() || asks_in_vain(task)) {
-                return self.rest().await;
+            if self.rows().await.iter().all(|task| task.due_at.is_none() || has_unreachable_question(task)) {
+                return self.check_idle().await;
             }
         }
         let stuck = self.rows().await.into_iter().find(|task| task.due_at.is_some() || !task.has_ended());
-        Err(format!("a task did not come to rest in {REST} minutes: {stuck:?}"))
+        Err(format!("a task did not come to rest in {SETTLE_MINUTES} minutes: {stuck:?}"))
     }
 
     /// Checks that no work is pending and no job is polled any more.
-    async fn rest(&mut self) -> Result<String, String> {
+    async fn check_idle(&mut self) -> Result<String, String> {
         tokio::time::sleep(Duration::from_secs(60)).await;
-        let looks = |world: &Self| world.engines.iter().map(|engine| engine.faults.looks()).sum::<u64>();
-        let before = looks(self);
+        let count_polls =
+            |world: &Self| world.engines.iter().map(|engine| engine.faults.poll_count()).sum::<u64>();
+        let polls_before = count_polls(self);
         tokio::time::sleep(Duration::from_secs(60)).await;
         self.check_now().await?;
-        let is_polled = self.rows().await.iter().any(asks_in_vain);
-        if looks(self) != before && !is_polled {
+        let is_polled = self.rows().await.iter().any(has_unreachable_question);
+        if count_polls(self) != polls_before && !is_polled {
             return Err("jobs are looked at whose tasks have all ended".to_owned());
         }
-        ends::at_rest(self, &*self.outside).await?;
+        ends::check_at_rest(self, &*self.inspection_store).await?;
         let record = self.record.lock();
-        let mut seen: Vec<_> = record.snapshots.values().map(|seen| &seen.task).collect();
-        seen.sort_by_key(|task| task.id.as_str().to_owned());
-        Ok(format!("{seen:?} {:?}", record.promises))
+        let mut tasks: Vec<_> = record.snapshots.values().map(|snapshot| &snapshot.task).collect();
+        tasks.sort_by_key(|task| task.id.as_str().to_owned());
+        Ok(format!("{tasks:?} {:?}", record.promises))
     }
 
     /// Starts a process on this machine if there is none.
@@ -263,49 +264,50 @@ impl World {
         if self.machines[at].node.is_some() {
             return;
         }
-        self.born += 1;
-        let process = format!("process-{}", self.born);
+        self.started_processes += 1;
+        let process = format!("process-{}", self.started_processes);
         let bug = self.plan.bug;
         let points = Points::new(Arc::clone(&self.rng));
-        let Machine { clock: own, store_faults, is_cut, knows, .. } = &self.machines[at];
-        let own: Arc<dyn Clock> = own.clone();
-        let by: Arc<dyn Clock> = self.store_clock.clone();
-        let stores = if bug == Some(Bug::LeaseByOwnClock) { &own } else { &by };
+        let Machine { clock: machine_clock, store_faults, is_cut, configured, .. } = &self.machines[at];
+        let machine_clock: Arc<dyn Clock> = machine_clock.clone();
+        let store_clock: Arc<dyn Clock> = self.store_clock.clone();
+        let inner_clock = if bug == Some(Bug::LeaseByOwnClock) { &machine_clock } else { &store_clock };
         let store = PointedStore {
-            inner: open(&self.file, self.database.as_deref(), stores),
+            inner: open(&self.file, self.database.as_deref(), inner_clock),
             points: Arc::clone(&points),
             clock: Arc::clone(&self.clock),
             leases: Arc::clone(&self.leases),
             store_faults: Arc::clone(store_faults),
-            planted: PlantedBug::new(bug, process.clone(), Arc::clone(&self.common), &self.file),
+            planted_bug: PlantedBug::new(bug, process.clone(), Arc::clone(&self.shared_state), &self.file),
             connections: Semaphore::new(CONNECTIONS),
             hints: self.bus.open(self.plan.hints),
         };
-        let way = |(n, engine): (usize, &Engine)| {
-            let theirs = self.foreign.as_ref().filter(|foreign| at == 1 && foreign.name == engine.name);
-            let engine = theirs.unwrap_or(engine);
+        let engine_link = |(n, engine): (usize, &Engine)| {
+            let foreign_engine =
+                self.foreign.as_ref().filter(|foreign| at == 1 && foreign.name == engine.name);
+            let engine = foreign_engine.unwrap_or(engine);
             let backend: Arc<dyn Backend> = engine.sim.backend();
-            Way {
+            EngineLink {
                 name: engine.name,
                 backend,
                 identity: engine.identity,
                 faults: Arc::clone(&engine.faults),
                 is_cut: Arc::clone(&is_cut[n]),
-                is_known: knows[n],
+                is_configured: configured[n],
             }
         };
         let parts = Parts {
             name: process,
             store: Arc::new(store),
-            reach: self.engines.iter().enumerate().map(way).collect(),
-            world: Arc::clone(&self.clock),
+            engine_links: self.engines.iter().enumerate().map(engine_link).collect(),
+            world_clock: Arc::clone(&self.clock),
             leases: Arc::clone(&self.leases),
             entropy: Arc::clone(&self.rng) as _,
             points,
             bug,
         };
         self.machines[at].node = Node::start(parts).await;
-        self.last_born_at = self.clock.now();
+        self.last_started_at = self.clock.now();
     }
 
     /// Returns the process of this machine if it serves clients.
@@ -314,12 +316,12 @@ impl World {
     }
 
     /// Removes processes that have ended. Fails if one ended by itself.
-    fn bury(&mut self) -> Result<(), String> {
+    fn remove_ended(&mut self) -> Result<(), String> {
         for machine in &mut self.machines {
-            if machine.node.as_ref().is_some_and(Node::has_fallen) {
+            if machine.node.as_ref().is_some_and(Node::ended_unexpectedly) {
                 return Err("a process ended by itself".to_owned());
             }
-            machine.node.take_if(|node| node.is_over());
+            machine.node.take_if(|node| node.is_finished());
         }
         Ok(())
     }
@@ -331,10 +333,10 @@ impl World {
     }
 
     /// Sets the store's clock to this offset from the right time.
-    pub(super) fn set_store_clock(&mut self, ahead_ms: i64) {
-        let before = self.store_clock.now();
-        self.store_clock.set(ahead_ms);
-        if self.store_clock.now() != before {
+    pub(super) fn set_store_clock(&mut self, offset_ms: i64) {
+        let previous = self.store_clock.now();
+        self.store_clock.set(offset_ms);
+        if self.store_clock.now() != previous {
             self.stepped_at = Some(self.clock.now());
             self.leases.clock_was_set(self.clock.now());
         }
@@ -343,7 +345,7 @@ impl World {
 
 /// Reports whether the job was found after its task had ended as uncertain. Its question reaches no client,
 /// so it can wait until `max_runtime`, longer than a world lives.
-fn asks_in_vain(task: &Task) -> bool {
+fn has_unreachable_question(task: &Task) -> bool {
     let is_uncertain =
         task.has_ended() && task.status_message().is_some_and(|message| message.contains("uncertain"));
     is_uncertain && matches!(task.job, Job::Open { .. }) && task.cancel.is_none()

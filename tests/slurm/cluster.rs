@@ -67,22 +67,28 @@ impl Cluster {
         // Shields the process from signals that are sent to the tests' process group.
         command.args(options).process_group(0);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (orders, answers) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-        let mut keeper = Keeper { orders: Some(orders), answers: BufReader::new(answers), process };
-        let said = keeper.line();
-        let told = said.strip_prefix("ready ").unwrap_or_else(|| panic!("the cluster did not start: {said}"));
-        let told: Value = serde_json::from_str(told).unwrap();
-        let text = |name: &str| told[name].as_str().unwrap().to_owned();
-        Self { folder: text("folder").into(), user: text("user"), told, keeper: Mutex::new(keeper) }
+        let (commands, replies) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        let mut server = Keeper { orders: Some(commands), answers: BufReader::new(replies), process };
+        let reply = server.line();
+        let ready_info =
+            reply.strip_prefix("ready ").unwrap_or_else(|| panic!("the cluster did not start: {reply}"));
+        let ready_info: Value = serde_json::from_str(ready_info).unwrap();
+        let text = |name: &str| ready_info[name].as_str().unwrap().to_owned();
+        Self {
+            folder: text("folder").into(),
+            user: text("user"),
+            told: ready_info,
+            keeper: Mutex::new(server),
+        }
     }
 
     /// Sends a command for one of the cluster's servers: `kill slurmctld`, `stop`, `start`, `freeze`,
     /// `thaw`.
-    pub(crate) fn order(&self, order: &str) {
-        let mut keeper = self.keeper.lock().unwrap();
-        writeln!(keeper.orders.as_mut().unwrap(), "{order}").unwrap();
-        let said = keeper.line();
-        assert_eq!(said, "ok", "{order}");
+    pub(crate) fn order(&self, command: &str) {
+        let mut server = self.keeper.lock().unwrap();
+        writeln!(server.orders.as_mut().unwrap(), "{command}").unwrap();
+        let reply = server.line();
+        assert_eq!(reply, "ok", "{command}");
     }
 
     /// Returns the endpoints of slurmrestd, which the cluster must have.
@@ -117,10 +123,10 @@ impl Cluster {
 
     /// Runs one of Slurm's own commands without injected faults, and returns its stdout. It must succeed.
     pub(crate) fn run(&self, name: &str, arguments: &[&str]) -> String {
-        let done = self.try_run(name, arguments);
-        let said = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{name} {arguments:?}: {said}");
-        String::from_utf8(done.stdout).unwrap()
+        let output = self.try_run(name, arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name} {arguments:?}: {stderr}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// Does the same for a command that may fail.
@@ -133,18 +139,18 @@ impl Cluster {
 
 impl Keeper {
     fn line(&mut self) -> String {
-        let mut said = String::new();
-        self.answers.read_line(&mut said).unwrap();
-        said.trim_end().to_owned()
+        let mut reply = String::new();
+        self.answers.read_line(&mut reply).unwrap();
+        reply.trim_end().to_owned()
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let keeper = self.keeper.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        drop(keeper.orders.take());
+        let server = self.keeper.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        drop(server.orders.take());
         // The process cleans up before it ends.
-        let _ = keeper.process.wait();
+        let _ = server.process.wait();
     }
 }
 
@@ -175,8 +181,8 @@ impl Fault<'_> {
     fn file(self) -> String {
         match self {
             Fault::Lost => "lost\n".to_owned(),
-            Fault::Refused(words) => format!("refused\n{words}\n"),
-            Fault::Says(words) => format!("says\n{words}\n"),
+            Fault::Refused(text) => format!("refused\n{text}\n"),
+            Fault::Says(text) => format!("says\n{text}\n"),
             Fault::Hangs => "hangs\n".to_owned(),
             Fault::HangsAfter => "hangs-after\n".to_owned(),
             Fault::Slow => "slow\n".to_owned(),
@@ -215,19 +221,20 @@ impl Commands {
     /// Writes a fault file atomically.
     fn plant(&self, name: &str, fault: Fault<'_>) {
         let folder = self.folder.join("faults");
-        let unseen = folder.join(format!("new-{name}"));
-        fs::write(&unseen, fault.file()).unwrap();
-        fs::rename(unseen, folder.join(name)).unwrap();
+        let temp_file = folder.join(format!("new-{name}"));
+        fs::write(&temp_file, fault.file()).unwrap();
+        fs::rename(temp_file, folder.join(name)).unwrap();
     }
 
     /// Returns the calls since the last request: for each, the command's name and its arguments.
     pub(crate) fn calls(&self) -> Vec<Vec<String>> {
-        let (calls, taken) = (self.folder.join("calls"), self.folder.join("calls.taken"));
-        fs::rename(&calls, &taken).unwrap();
+        let (calls, taken_path) = (self.folder.join("calls"), self.folder.join("calls.taken"));
+        fs::rename(&calls, &taken_path).unwrap();
         empty(&calls);
-        let text = String::from_utf8_lossy(&fs::read(taken).unwrap()).into_owned();
-        let words = |call: &str| call.trim_end_matches('\u{1f}').split('\u{1f}').map(str::to_owned).collect();
-        text.split('\u{1e}').skip(1).map(words).collect()
+        let text = String::from_utf8_lossy(&fs::read(taken_path).unwrap()).into_owned();
+        let split_call =
+            |call: &str| call.trim_end_matches('\u{1f}').split('\u{1f}').map(str::to_owned).collect();
+        text.split('\u{1e}').skip(1).map(split_call).collect()
     }
 
     /// Returns how often this command was called since the last request for calls.

@@ -14,13 +14,13 @@ use taskbridge_sdk::Error;
 use tokio::time::timeout;
 
 use crate::caller_credentials::AuthenticatedClient;
-use crate::failure::{Failure, Repeat, unclear};
+use crate::failure::{Failure, RetrySafety, unknown_outcome};
 use crate::response_cache::ResponseCache;
 
 /// Maximum size of a response. A page of a hundred runs has about a megabyte.
-const LONGEST: usize = 16 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum number of requests per call: the first one, and one for each redirect that is followed.
-const REDIRECTS: usize = 3;
+const MAX_REQUESTS: usize = 3;
 
 /// Result of a call.
 pub(crate) type ApiResult<T> = std::result::Result<T, Failure>;
@@ -28,20 +28,20 @@ pub(crate) type ApiResult<T> = std::result::Result<T, Failure>;
 /// Client of the GitHub API.
 pub(crate) struct Api {
     /// The backend's own credential.
-    pub(crate) own: AuthenticatedClient,
+    pub(crate) own_client: AuthenticatedClient,
     base: Url,
     call_timeout: Duration,
-    kept: ResponseCache,
+    cache: ResponseCache,
 }
 
 /// Request to send.
-enum Ask<'a> {
+enum Request<'a> {
     Get(Option<HeaderMap>),
     Post(Option<&'a Value>),
 }
 
 /// Unparsed response.
-struct Raw {
+struct RawResponse {
     status: u16,
     headers: HeaderMap,
     body: Bytes,
@@ -49,61 +49,66 @@ struct Raw {
 
 impl Api {
     pub(crate) fn new(crab: Octocrab, base: Url, call_timeout: Duration) -> Self {
-        Self { own: AuthenticatedClient::new(crab), base, call_timeout, kept: ResponseCache::default() }
+        Self {
+            own_client: AuthenticatedClient::new(crab),
+            base,
+            call_timeout,
+            cache: ResponseCache::default(),
+        }
     }
 
     /// Reads a path. The request is conditional on the cached ETag, so that GitHub does not send unchanged
     /// data again.
-    pub(crate) async fn get<T: DeserializeOwned>(&self, what: &str, path: &str) -> ApiResult<T> {
-        self.get_within(Duration::ZERO, what, path).await
+    pub(crate) async fn get<T: DeserializeOwned>(&self, label: &str, path: &str) -> ApiResult<T> {
+        self.get_cached(Duration::ZERO, label, path).await
     }
 
     /// Reads a path, or returns the cached response if it is not older than `age`.
-    pub(crate) async fn get_within<T: DeserializeOwned>(
+    pub(crate) async fn get_cached<T: DeserializeOwned>(
         &self,
-        age: Duration,
-        what: &str,
+        max_age: Duration,
+        label: &str,
         path: &str,
     ) -> ApiResult<T> {
-        let body = match self.kept.within(age, path) {
+        let body = match self.cache.get_fresh(max_age, path) {
             Some(body) => body,
-            None => self.get_bytes(what, path).await?,
+            None => self.get_bytes(label, path).await?,
         };
-        parsed(what, Repeat::Safe, &body)
+        parse_response(label, RetrySafety::Safe, &body)
     }
 
     /// Reads a path with a credential and without the cache. Also returns the headers of the response.
-    pub(crate) async fn get_anew<T: DeserializeOwned>(
+    pub(crate) async fn get_uncached<T: DeserializeOwned>(
         &self,
         by: &AuthenticatedClient,
-        what: &str,
+        label: &str,
         path: &str,
     ) -> ApiResult<(HeaderMap, T)> {
-        let answer = self.call(by, what, Repeat::Safe, path, Ask::Get(None)).await?;
-        match answer.status {
-            200 => Ok((answer.headers, parsed(what, Repeat::Safe, &answer.body)?)),
-            _ => Err(refusal(by, what, Repeat::Safe, &answer)),
+        let response = self.call(by, label, RetrySafety::Safe, path, Request::Get(None)).await?;
+        match response.status {
+            200 => Ok((response.headers, parse_response(label, RetrySafety::Safe, &response.body)?)),
+            _ => Err(handle_error_response(by, label, RetrySafety::Safe, &response)),
         }
     }
 
-    async fn get_bytes(&self, what: &str, path: &str) -> ApiResult<Bytes> {
-        let tag = self.kept.tag(path).and_then(|tag| HeaderValue::from_str(&tag).ok());
-        let headers = tag.map(|tag| HeaderMap::from_iter([(IF_NONE_MATCH, tag)]));
-        let by = &self.own;
-        let answer = self.call(by, what, Repeat::Safe, path, Ask::Get(headers)).await?;
-        match answer.status {
+    async fn get_bytes(&self, label: &str, path: &str) -> ApiResult<Bytes> {
+        let etag = self.cache.etag(path).and_then(|etag| HeaderValue::from_str(&etag).ok());
+        let headers = etag.map(|etag| HeaderMap::from_iter([(IF_NONE_MATCH, etag)]));
+        let by = &self.own_client;
+        let response = self.call(by, label, RetrySafety::Safe, path, Request::Get(headers)).await?;
+        match response.status {
             200 => {
-                if let Some(tag) = answer.headers.get(ETAG).and_then(|tag| tag.to_str().ok()) {
-                    self.kept.put(path, tag.to_owned(), answer.body.clone());
+                if let Some(etag) = response.headers.get(ETAG).and_then(|etag| etag.to_str().ok()) {
+                    self.cache.put(path, etag.to_owned(), response.body.clone());
                 }
-                Ok(answer.body)
+                Ok(response.body)
             }
-            304 => self.kept.confirmed(path).ok_or_else(|| Failure {
+            304 => self.cache.revalidate(path).ok_or_else(|| Failure {
                 status: None,
                 // The response was evicted from the cache during the request.
-                error: Error::unavailable(format!("{what}: the answer before was forgotten meanwhile")),
+                error: Error::unavailable(format!("{label}: the answer before was forgotten meanwhile")),
             }),
-            _ => Err(refusal(&self.own, what, Repeat::Safe, &answer)),
+            _ => Err(handle_error_response(&self.own_client, label, RetrySafety::Safe, &response)),
         }
     }
 
@@ -111,29 +116,30 @@ impl Api {
     pub(crate) async fn post(
         &self,
         by: &AuthenticatedClient,
-        what: &str,
-        repeat: Repeat,
+        label: &str,
+        retry_safety: RetrySafety,
         path: &str,
         body: Option<&Value>,
     ) -> ApiResult<(u16, Bytes)> {
-        let answer = self.call(by, what, repeat, path, Ask::Post(body)).await?;
-        match answer.status {
-            200..=299 => Ok((answer.status, answer.body)),
-            _ => Err(refusal(by, what, repeat, &answer)),
+        let response = self.call(by, label, retry_safety, path, Request::Post(body)).await?;
+        match response.status {
+            200..=299 => Ok((response.status, response.body)),
+            _ => Err(handle_error_response(by, label, retry_safety, &response)),
         }
     }
 
     /// Returns the short-lived URL of a log or an artifact, which needs no credentials.
-    pub(crate) async fn link(&self, what: &str, path: &str) -> ApiResult<String> {
-        let answer = self.call(&self.own, what, Repeat::Safe, path, Ask::Get(None)).await?;
-        let link = answer.headers.get(LOCATION).and_then(|link| link.to_str().ok());
-        match (answer.status, link) {
+    pub(crate) async fn link(&self, label: &str, path: &str) -> ApiResult<String> {
+        let response =
+            self.call(&self.own_client, label, RetrySafety::Safe, path, Request::Get(None)).await?;
+        let link = response.headers.get(LOCATION).and_then(|link| link.to_str().ok());
+        match (response.status, link) {
             (302 | 307, Some(link)) => Ok(link.to_owned()),
             (200..=399, _) => Err(Failure {
-                status: Some(answer.status),
-                error: Error::unavailable(format!("{what}: GitHub gives no link")),
+                status: Some(response.status),
+                error: Error::unavailable(format!("{label}: GitHub gives no link")),
             }),
-            _ => Err(refusal(&self.own, what, Repeat::Safe, &answer)),
+            _ => Err(handle_error_response(&self.own_client, label, RetrySafety::Safe, &response)),
         }
     }
 
@@ -141,79 +147,94 @@ impl Api {
     async fn call(
         &self,
         by: &AuthenticatedClient,
-        what: &str,
-        repeat: Repeat,
+        label: &str,
+        retry_safety: RetrySafety,
         path: &str,
-        ask: Ask<'_>,
-    ) -> ApiResult<Raw> {
+        request: Request<'_>,
+    ) -> ApiResult<RawResponse> {
         by.limits.check().map_err(|error| Failure { status: None, error })?;
         let exchange = async {
             let mut path = path.to_owned();
-            for _ in 0..REDIRECTS {
-                let raw = self.send(by, what, repeat, &path, &ask).await?;
-                by.limits.learn(&raw.headers);
-                match moved(&self.base, &raw, &ask) {
+            for _ in 0..MAX_REQUESTS {
+                let response = self.send(by, label, retry_safety, &path, &request).await?;
+                by.limits.update_from_headers(&response.headers);
+                match redirect_path(&self.base, &response, &request) {
                     Some(next) => path = next,
-                    None => return Ok(raw),
+                    None => return Ok(response),
                 }
             }
             // The redirects had no effect but to name the next one.
-            let error = Error::config(format!("{what}: GitHub redirects this more than {REDIRECTS} times"));
+            let error =
+                Error::config(format!("{label}: GitHub redirects this more than {MAX_REQUESTS} times"));
             Err(Failure { status: None, error })
         };
-        timeout(self.call_timeout, exchange).await.unwrap_or_else(|_| Err(Failure::late(what, repeat)))
+        timeout(self.call_timeout, exchange)
+            .await
+            .unwrap_or_else(|_| Err(Failure::from_timeout(label, retry_safety)))
     }
 
     async fn send(
         &self,
         by: &AuthenticatedClient,
-        what: &str,
-        repeat: Repeat,
+        label: &str,
+        retry_safety: RetrySafety,
         path: &str,
-        ask: &Ask<'_>,
-    ) -> ApiResult<Raw> {
-        let sent = match ask {
-            Ask::Get(headers) => by.crab._get_with_headers(path, headers.clone()).await,
-            Ask::Post(body) => by.crab._post(path, *body).await,
+        request: &Request<'_>,
+    ) -> ApiResult<RawResponse> {
+        let result = match request {
+            Request::Get(headers) => by.crab._get_with_headers(path, headers.clone()).await,
+            Request::Post(body) => by.crab._post(path, *body).await,
         };
-        let (parts, body) = sent.map_err(|e| Failure::unanswered(what, repeat, e))?.into_parts();
-        let body = Limited::new(body, LONGEST).collect().await.map_err(|e| Failure {
+        let (parts, body) =
+            result.map_err(|e| Failure::from_client_error(label, retry_safety, e))?.into_parts();
+        let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await.map_err(|e| Failure {
             status: None,
-            error: unclear(repeat, format!("{what}: the answer broke off, or is too long")).caused_by(e),
+            error: unknown_outcome(retry_safety, format!("{label}: the answer broke off, or is too long"))
+                .caused_by(e),
         })?;
-        Ok(Raw { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
+        Ok(RawResponse { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
     }
 }
 
 /// Returns the new path of a moved repository, or of anything in it, if it is within the same API. Links to
 /// logs and artifacts lead elsewhere and return `None`.
-fn moved(base: &Url, answer: &Raw, ask: &Ask<'_>) -> Option<String> {
-    let keeps_method = matches!(answer.status, 307 | 308);
-    let may_follow = match ask {
-        Ask::Get(_) => keeps_method || matches!(answer.status, 301 | 302),
-        Ask::Post(_) => keeps_method,
+fn redirect_path(base: &Url, response: &RawResponse, request: &Request<'_>) -> Option<String> {
+    let keeps_method = matches!(response.status, 307 | 308);
+    let may_follow = match request {
+        Request::Get(_) => keeps_method || matches!(response.status, 301 | 302),
+        Request::Post(_) => keeps_method,
     };
-    let location = answer.headers.get(LOCATION).filter(|_| may_follow)?.to_str().ok()?;
-    let to = base.join(location).ok().filter(|to| to.origin() == base.origin())?;
-    let within = to.path().strip_prefix(base.path().trim_end_matches('/'))?;
-    let is_of_repository = within.starts_with("/repositories/") || within.starts_with("/repos/");
-    is_of_repository.then(|| match to.query() {
-        Some(query) => format!("{}?{query}", to.path()),
-        None => to.path().to_owned(),
+    let location = response.headers.get(LOCATION).filter(|_| may_follow)?.to_str().ok()?;
+    let target = base.join(location).ok().filter(|target| target.origin() == base.origin())?;
+    let api_path = target.path().strip_prefix(base.path().trim_end_matches('/'))?;
+    let is_repository_path = api_path.starts_with("/repositories/") || api_path.starts_with("/repos/");
+    is_repository_path.then(|| match target.query() {
+        Some(query) => format!("{}?{query}", target.path()),
+        None => target.path().to_owned(),
     })
 }
 
-fn refusal(by: &AuthenticatedClient, what: &str, repeat: Repeat, answer: &Raw) -> Failure {
-    let failure = Failure::answered(what, repeat, answer.status, &answer.headers, &answer.body);
-    by.limits.refused(&failure.error);
+fn handle_error_response(
+    by: &AuthenticatedClient,
+    label: &str,
+    retry_safety: RetrySafety,
+    response: &RawResponse,
+) -> Failure {
+    let failure =
+        Failure::from_response(label, retry_safety, response.status, &response.headers, &response.body);
+    by.limits.update_from_error(&failure.error);
     failure
 }
 
 /// Parses a response.
-pub(crate) fn parsed<T: DeserializeOwned>(what: &str, repeat: Repeat, body: &[u8]) -> ApiResult<T> {
+pub(crate) fn parse_response<T: DeserializeOwned>(
+    label: &str,
+    retry_safety: RetrySafety,
+    body: &[u8],
+) -> ApiResult<T> {
     serde_json::from_slice(body).map_err(|e| Failure {
         status: None,
-        error: unclear(repeat, format!("{what}: GitHub's answer is not understood: {e}")),
+        error: unknown_outcome(retry_safety, format!("{label}: GitHub's answer is not understood: {e}")),
     })
 }
 
@@ -221,23 +242,27 @@ pub(crate) fn parsed<T: DeserializeOwned>(what: &str, repeat: Repeat, body: &[u8
 mod tests {
     use super::*;
 
-    fn followed(base: &str, status: u16, location: &str, ask: &Ask<'_>) -> Option<String> {
+    fn redirect(base: &str, status: u16, location: &str, request: &Request<'_>) -> Option<String> {
         let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(location).unwrap())]);
-        moved(&Url::parse(base).unwrap(), &Raw { status, headers, body: Bytes::new() }, ask)
+        redirect_path(
+            &Url::parse(base).unwrap(),
+            &RawResponse { status, headers, body: Bytes::new() },
+            request,
+        )
     }
 
     #[test]
     fn redirects_stay_within_api() {
         let github = "https://api.github.com";
-        let there = "/repositories/41/actions/runs/7?page=2";
-        let get = |base: &str, status, location: &str| followed(base, status, location, &Ask::Get(None));
+        let moved_path = "/repositories/41/actions/runs/7?page=2";
+        let get = |base: &str, status, location: &str| redirect(base, status, location, &Request::Get(None));
         for status in [301, 302, 307, 308] {
-            assert_eq!(get(github, status, &format!("{github}{there}")).as_deref(), Some(there));
+            assert_eq!(get(github, status, &format!("{github}{moved_path}")).as_deref(), Some(moved_path));
         }
         let server = "https://ghes.example.com/api/v3";
         assert_eq!(
-            get(server, 301, &format!("{server}{there}")).unwrap(),
-            format!("/api/v3{there}"),
+            get(server, 301, &format!("{server}{moved_path}")).unwrap(),
+            format!("/api/v3{moved_path}"),
             "the client leaves a path alone that begins as the API does"
         );
         for location in [
@@ -254,12 +279,15 @@ mod tests {
             None,
             "it is no part of the API"
         );
-        let post = Ask::Post(None);
+        let post = Request::Post(None);
         assert_eq!(
-            followed(github, 301, &format!("{github}{there}"), &post),
+            redirect(github, 301, &format!("{github}{moved_path}"), &post),
             None,
             "it need not stay a POST"
         );
-        assert_eq!(followed(github, 307, &format!("{github}{there}"), &post).as_deref(), Some(there));
+        assert_eq!(
+            redirect(github, 307, &format!("{github}{moved_path}"), &post).as_deref(),
+            Some(moved_path)
+        );
     }
 }

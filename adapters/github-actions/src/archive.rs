@@ -9,7 +9,7 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 /// Maximum number of entries per artifact in a result.
-const MOST_NAMED: usize = 50;
+const MAX_LISTED_FILES: usize = 50;
 
 pub(crate) struct Archive {
     zip: ZipArchive<Cursor<Vec<u8>>>,
@@ -28,8 +28,8 @@ impl Archive {
         for at in 0..self.zip.len() {
             let Ok(entry) = self.zip.by_index(at) else { continue };
             let Ok(name) = entry.name().map(Cow::into_owned) else { continue };
-            let plain = name.split('/').all(|part| !matches!(part, "" | "." | ".."));
-            if entry.is_file() && plain && files.len() < MOST_NAMED {
+            let is_addressable = name.split('/').all(|part| !matches!(part, "" | "." | ".."));
+            if entry.is_file() && is_addressable && files.len() < MAX_LISTED_FILES {
                 files.push((name, entry.size()));
             }
         }
@@ -48,8 +48,8 @@ impl Archive {
         let size = entry.size();
         let mut bytes = Vec::new();
         // The size in the archive may be false.
-        let read = entry.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes);
-        read.map_err(|e| Error::rejected(format!("the file in the artifact is damaged: {e}")))?;
+        let result = entry.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes);
+        result.map_err(|e| Error::rejected(format!("the file in the artifact is damaged: {e}")))?;
         if size > max_bytes || bytes.len() as u64 > max_bytes {
             return Err(too_large(name, size.max(bytes.len() as u64), max_bytes));
         }

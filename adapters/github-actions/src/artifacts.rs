@@ -12,21 +12,21 @@ use crate::backend::Actions;
 use crate::handle::RunHandle;
 use crate::links::Body;
 use crate::partial_read::PartialReader;
-use crate::wire::{self, moment};
+use crate::wire::{self, parse_time};
 
 /// Artifact with which a workflow returns data, and its name without an archive.
-const OUTPUT: [&str; 2] = ["taskbridge-output", "taskbridge-output.json"];
+const OUTPUT_NAMES: [&str; 2] = ["taskbridge-output", "taskbridge-output.json"];
 /// Maximum size of an artifact from which a single file is read, because it must be fetched whole.
-const LARGEST: u64 = 64 * 1024 * 1024;
+const MAX_ARCHIVE_BYTES: u64 = 64 * 1024 * 1024;
 /// Maximum size of an artifact that is opened at the end of a run, to list its files or to read the data that
 /// it returns.
-const LARGEST_NAMED: u64 = 1024 * 1024;
+const MAX_OPENED_BYTES: u64 = 1024 * 1024;
 /// Maximum number of artifacts that are opened to list their files.
-const MOST_NAMED: usize = 5;
+const MAX_OPENED_ARTIFACTS: usize = 5;
 /// Maximum number of artifacts with a dot in their names that are checked for being plain files.
-const MOST_ASKED: usize = 10;
+const MAX_PROBED_ARTIFACTS: usize = 10;
 /// Maximum number of pages of artifacts, a hundred each. Later artifacts are ignored.
-const MOST_PAGES: usize = 5;
+const MAX_PAGES: usize = 5;
 
 /// Artifacts and data of a run.
 #[derive(Default)]
@@ -45,39 +45,39 @@ enum ArtifactContent {
 impl Actions {
     /// Returns the artifacts of a run. If a name occurs twice and there is a later attempt, all artifacts
     /// that were made since its start are left out. Of several with one name, only the newest remains.
-    async fn kept(&self, place: &RunHandle) -> Result<Vec<wire::Artifact>> {
-        let mut all: Vec<wire::Artifact> = Vec::new();
-        for page in 1..=MOST_PAGES {
-            let path = format!("{}/artifacts?per_page=100&page={page}", place.path());
-            let found: wire::Artifacts = match self.api.get("the artifacts", &path).await {
-                Ok(found) => found,
-                Err(failure) if failure.is(404) => break,
+    async fn list_artifacts(&self, run_handle: &RunHandle) -> Result<Vec<wire::Artifact>> {
+        let mut artifacts: Vec<wire::Artifact> = Vec::new();
+        for page in 1..=MAX_PAGES {
+            let path = format!("{}/artifacts?per_page=100&page={page}", run_handle.path());
+            let response: wire::Artifacts = match self.api.get("the artifacts", &path).await {
+                Ok(response) => response,
+                Err(failure) if failure.has_status(404) => break,
                 Err(failure) => return Err(failure.into()),
             };
-            let last = found.artifacts.len() < 100;
-            all.extend(found.artifacts);
-            if last {
+            let is_last_page = response.artifacts.len() < 100;
+            artifacts.extend(response.artifacts);
+            if is_last_page {
                 break;
             }
         }
         let mut names: HashMap<&str, usize> = HashMap::new();
-        for artifact in &all {
+        for artifact in &artifacts {
             *names.entry(&artifact.name).or_default() += 1;
         }
         if names.values().any(|count| *count > 1)
-            && let Some(next) = self.next_attempt(place).await?
+            && let Some(next_start) = self.next_attempt_start(run_handle).await?
         {
-            all.retain(|artifact| made(artifact) < Some(next));
+            artifacts.retain(|artifact| created_at(artifact) < Some(next_start));
         }
-        Ok(newest(all))
+        Ok(newest_per_name(artifacts))
     }
 
     /// Returns the start time of the next attempt, if there is one.
-    async fn next_attempt(&self, place: &RunHandle) -> Result<Option<Timestamp>> {
-        let next = RunHandle { attempt: place.attempt + 1, ..place.clone() };
-        match self.api.get::<wire::Run>("the next attempt", &next.attempt_path()).await {
-            Ok(next) => Ok(moment(next.run_started_at.as_deref())),
-            Err(failure) if failure.is(404) => Ok(None),
+    async fn next_attempt_start(&self, run_handle: &RunHandle) -> Result<Option<Timestamp>> {
+        let next_handle = RunHandle { attempt: run_handle.attempt + 1, ..run_handle.clone() };
+        match self.api.get::<wire::Run>("the next attempt", &next_handle.attempt_path()).await {
+            Ok(run) => Ok(parse_time(run.run_started_at.as_deref())),
+            Err(failure) if failure.has_status(404) => Ok(None),
             Err(failure) => Err(failure.into()),
         }
     }
@@ -85,57 +85,64 @@ impl Actions {
     /// Returns the artifacts and data that an ended run left since `since`, or at any time if that is `None`.
     pub(crate) async fn read_output(
         &self,
-        place: &RunHandle,
+        run_handle: &RunHandle,
         since: Option<Timestamp>,
-        gathering: &mut PartialReader,
+        reader: &mut PartialReader,
     ) -> Result<RunOutput> {
-        let mut left = RunOutput::default();
-        let (mut opened, mut asked) = (0, 0);
-        let kept = gathering.part("the artifacts", self.kept(place)).await?;
-        for artifact in kept.iter().filter(|artifact| since.is_none() || made(artifact) >= since) {
-            let is_output = OUTPUT.contains(&artifact.name.as_str());
-            let is_small = artifact.size_in_bytes <= LARGEST_NAMED && !artifact.expired;
-            let what = format!("the artifact {}", artifact.name);
-            if is_small && (is_output || opened < MOST_NAMED) {
-                opened += usize::from(!is_output);
-                match gathering.part(&what, self.fetch_content(place, artifact)).await? {
-                    Some(held) if is_output && left.output.is_none() => {
-                        left.output = data_in(held);
-                        if left.output.is_none() {
-                            left.artifacts.push(archived(artifact));
+        let mut run_output = RunOutput::default();
+        let (mut opened_count, mut probed_count) = (0, 0);
+        let artifacts = reader.read_part("the artifacts", self.list_artifacts(run_handle)).await?;
+        for artifact in artifacts.iter().filter(|artifact| since.is_none() || created_at(artifact) >= since) {
+            let is_output = OUTPUT_NAMES.contains(&artifact.name.as_str());
+            let is_small = artifact.size_in_bytes <= MAX_OPENED_BYTES && !artifact.expired;
+            let label = format!("the artifact {}", artifact.name);
+            if is_small && (is_output || opened_count < MAX_OPENED_ARTIFACTS) {
+                opened_count += usize::from(!is_output);
+                match reader.read_part(&label, self.fetch_content(run_handle, artifact)).await? {
+                    Some(content) if is_output && run_output.output.is_none() => {
+                        run_output.output = parse_output(content);
+                        if run_output.output.is_none() {
+                            run_output.artifacts.push(describe_archive(artifact));
                         }
                     }
                     Some(ArtifactContent::Zip(mut archive)) => {
-                        left.artifacts.push(archived(artifact));
-                        left.artifacts.extend(archive.files().into_iter().map(|(name, size)| Artifact {
-                            mime_type: media_type(&name).map(str::to_owned),
-                            name: format!("{}/{name}", artifact.name),
-                            size: Some(size),
+                        run_output.artifacts.push(describe_archive(artifact));
+                        run_output.artifacts.extend(archive.files().into_iter().map(|(name, size)| {
+                            Artifact {
+                                mime_type: media_type(&name).map(str::to_owned),
+                                name: format!("{}/{name}", artifact.name),
+                                size: Some(size),
+                            }
                         }));
                     }
-                    Some(ArtifactContent::File(_)) => left.artifacts.push(plain(artifact)),
-                    None => left.artifacts.push(archived(artifact)),
+                    Some(ArtifactContent::File(_)) => run_output.artifacts.push(describe_file(artifact)),
+                    None => run_output.artifacts.push(describe_archive(artifact)),
                 }
                 continue;
             }
-            let may_be_file = artifact.name.contains('.') && !artifact.expired && asked < MOST_ASKED;
-            asked += usize::from(may_be_file);
-            let is_file = may_be_file && gathering.part(&what, self.is_file(place, artifact)).await?;
-            left.artifacts.push(if is_file { plain(artifact) } else { archived(artifact) });
+            let may_be_file =
+                artifact.name.contains('.') && !artifact.expired && probed_count < MAX_PROBED_ARTIFACTS;
+            probed_count += usize::from(may_be_file);
+            let is_file = may_be_file && reader.read_part(&label, self.is_file(run_handle, artifact)).await?;
+            run_output.artifacts.push(if is_file {
+                describe_file(artifact)
+            } else {
+                describe_archive(artifact)
+            });
         }
-        Ok(left)
+        Ok(run_output)
     }
 
     /// Fetches a small artifact. `None` if it cannot be opened, or has expired in the meantime.
     async fn fetch_content(
         &self,
-        place: &RunHandle,
+        run_handle: &RunHandle,
         artifact: &wire::Artifact,
     ) -> Result<Option<ArtifactContent>> {
-        let Some(body) = self.fetch(place, artifact).await? else { return Ok(None) };
+        let Some(body) = self.fetch(run_handle, artifact).await? else { return Ok(None) };
         let is_zip = body.is_zip();
         // An artifact that is larger than GitHub reports is listed without its files.
-        let Some(bytes) = body.all(LARGEST_NAMED).await? else { return Ok(None) };
+        let Some(bytes) = body.read_all(MAX_OPENED_BYTES).await? else { return Ok(None) };
         Ok(if is_zip {
             Archive::open(bytes).ok().map(ArtifactContent::Zip)
         } else {
@@ -144,64 +151,64 @@ impl Actions {
     }
 
     /// Returns true if an artifact was uploaded without an archive. Does not fetch its content.
-    async fn is_file(&self, place: &RunHandle, artifact: &wire::Artifact) -> Result<bool> {
-        Ok(self.fetch(place, artifact).await?.is_some_and(|body| !body.is_zip()))
+    async fn is_file(&self, run_handle: &RunHandle, artifact: &wire::Artifact) -> Result<bool> {
+        Ok(self.fetch(run_handle, artifact).await?.is_some_and(|body| !body.is_zip()))
     }
 
     /// Opens the content of an artifact as a stream. `None` if it has expired in the meantime.
-    async fn fetch(&self, place: &RunHandle, artifact: &wire::Artifact) -> Result<Option<Body>> {
+    async fn fetch(&self, run_handle: &RunHandle, artifact: &wire::Artifact) -> Result<Option<Body>> {
         if artifact.expired {
             return Ok(None);
         }
-        let path = format!("/repos/{}/actions/artifacts/{}/zip", place.repository, artifact.id);
+        let path = format!("/repos/{}/actions/artifacts/{}/zip", run_handle.repository, artifact.id);
         match self.links.open(&self.api, &format!("the artifact {}", artifact.name), &path).await {
             Ok(body) => Ok(Some(body)),
-            Err(failure) if failure.is(404) || failure.is(410) => Ok(None),
+            Err(failure) if failure.has_status(404) || failure.has_status(410) => Ok(None),
             Err(failure) => Err(failure.into()),
         }
     }
 }
 
 /// Returns the creation time of an artifact.
-fn made(artifact: &wire::Artifact) -> Option<Timestamp> {
-    moment(artifact.created_at.as_deref())
+fn created_at(artifact: &wire::Artifact) -> Option<Timestamp> {
+    parse_time(artifact.created_at.as_deref())
 }
 
 /// Keeps only the newest artifact of each name, at the position of the first.
-fn newest(all: Vec<wire::Artifact>) -> Vec<wire::Artifact> {
-    let mut kept: Vec<wire::Artifact> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    for artifact in all {
-        match places.get(&artifact.name) {
-            Some(at) if (made(&artifact), artifact.id) > (made(&kept[*at]), kept[*at].id) => {
-                kept[*at] = artifact;
+fn newest_per_name(artifacts: Vec<wire::Artifact>) -> Vec<wire::Artifact> {
+    let mut newest: Vec<wire::Artifact> = Vec::new();
+    let mut positions: HashMap<String, usize> = HashMap::new();
+    for artifact in artifacts {
+        match positions.get(&artifact.name) {
+            Some(at) if (created_at(&artifact), artifact.id) > (created_at(&newest[*at]), newest[*at].id) => {
+                newest[*at] = artifact;
             }
             Some(_) => {}
             None => {
-                places.insert(artifact.name.clone(), kept.len());
-                kept.push(artifact);
+                positions.insert(artifact.name.clone(), newest.len());
+                newest.push(artifact);
             }
         }
     }
-    kept
+    newest
 }
 
 /// Returns the data that a workflow returns: the first JSON file of an archive, or the file itself.
-fn data_in(held: ArtifactContent) -> Option<serde_json::Value> {
-    let bytes = match held {
+fn parse_output(content: ArtifactContent) -> Option<serde_json::Value> {
+    let bytes = match content {
         ArtifactContent::File(bytes) => bytes,
         ArtifactContent::Zip(mut archive) => {
             let files = archive.files();
             let (name, _) = files.iter().find(|(name, _)| name.ends_with(".json"))?;
             // If the file is too large, the artifact contains no data.
-            archive.read(name, LARGEST_NAMED).ok()??
+            archive.read(name, MAX_OPENED_BYTES).ok()??
         }
     };
     serde_json::from_slice(&bytes).ok()
 }
 
 /// Describes an artifact as an archive.
-fn archived(artifact: &wire::Artifact) -> Artifact {
+fn describe_archive(artifact: &wire::Artifact) -> Artifact {
     let suffix = if artifact.name.ends_with(".zip") { "" } else { ".zip" };
     Artifact {
         name: format!("{}{suffix}", artifact.name),
@@ -211,7 +218,7 @@ fn archived(artifact: &wire::Artifact) -> Artifact {
 }
 
 /// Describes an artifact as a plain file.
-fn plain(artifact: &wire::Artifact) -> Artifact {
+fn describe_file(artifact: &wire::Artifact) -> Artifact {
     Artifact {
         name: artifact.name.clone(),
         mime_type: media_type(&artifact.name).map(str::to_owned),
@@ -222,34 +229,35 @@ fn plain(artifact: &wire::Artifact) -> Artifact {
 #[async_trait]
 impl Artifacts for Actions {
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
-        let Some(place) = RunHandle::parse(handle) else { return Ok(None) };
-        let (wanted, entry) = match name.split_once('/') {
+        let Some(run_handle) = RunHandle::parse(handle) else { return Ok(None) };
+        let (artifact_name, entry) = match name.split_once('/') {
             Some((artifact, entry)) => (artifact, Some(entry)),
             None => (name, None),
         };
-        let kept = self.kept(&place).await?;
-        let named = |name: &str| kept.iter().find(|one| one.name == name);
-        let without_suffix = || named(wanted.strip_suffix(".zip").filter(|_| entry.is_none())?);
-        let Some(artifact) = named(wanted).or_else(without_suffix) else { return Ok(None) };
+        let artifacts = self.list_artifacts(&run_handle).await?;
+        let find_artifact = |name: &str| artifacts.iter().find(|artifact| artifact.name == name);
+        let without_suffix =
+            || find_artifact(artifact_name.strip_suffix(".zip").filter(|_| entry.is_none())?);
+        let Some(artifact) = find_artifact(artifact_name).or_else(without_suffix) else { return Ok(None) };
         let name = &artifact.name;
         if artifact.expired {
             return Err(Error::rejected(format!(
                 "GitHub has deleted the artifact `{name}`: its time was over"
             )));
         }
-        let most = if entry.is_some() { LARGEST } else { max_bytes };
-        if artifact.size_in_bytes > most {
-            return Err(too_large(name, artifact.size_in_bytes, most));
+        let limit = if entry.is_some() { MAX_ARCHIVE_BYTES } else { max_bytes };
+        if artifact.size_in_bytes > limit {
+            return Err(too_large(name, artifact.size_in_bytes, limit));
         }
-        let Some(body) = self.fetch(&place, artifact).await? else { return Ok(None) };
+        let Some(body) = self.fetch(&run_handle, artifact).await? else { return Ok(None) };
         let is_zip = body.is_zip();
         // An archive is offered only under a name with `.zip`, and a plain file contains no files.
-        if (is_zip && entry.is_none() && !wanted.ends_with(".zip")) || (!is_zip && entry.is_some()) {
+        if (is_zip && entry.is_none() && !artifact_name.ends_with(".zip")) || (!is_zip && entry.is_some()) {
             return Ok(None);
         }
-        let given = body.media_type().to_owned();
-        let Some(bytes) = body.all(most).await? else {
-            return Err(too_large(name, artifact.size_in_bytes.max(most + 1), most));
+        let reported_type = body.media_type().to_owned();
+        let Some(bytes) = body.read_all(limit).await? else {
+            return Err(too_large(name, artifact.size_in_bytes.max(limit + 1), limit));
         };
         if let Some(entry) = entry {
             let bytes = Archive::open(bytes)?.read(entry, max_bytes)?;
@@ -257,8 +265,10 @@ impl Artifacts for Actions {
                 bytes.map(|bytes| ArtifactData { bytes, mime_type: media_type(entry).map(str::to_owned) })
             );
         }
-        let known = if is_zip { Some("application/zip") } else { media_type(name) };
-        let mime_type = known.map(str::to_owned).or_else(|| Some(given).filter(|given| !given.is_empty()));
+        let known_type = if is_zip { Some("application/zip") } else { media_type(name) };
+        let mime_type = known_type
+            .map(str::to_owned)
+            .or_else(|| Some(reported_type).filter(|reported_type| !reported_type.is_empty()));
         Ok(Some(ArtifactData { bytes, mime_type }))
     }
 }
@@ -283,7 +293,7 @@ mod tests {
             artifact(9, "report", "20"),
             artifact(7, "other", "10"),
         ];
-        let kept: Vec<u64> = newest(all).iter().map(|artifact| artifact.id).collect();
-        assert_eq!(kept, [3, 7]);
+        let ids: Vec<u64> = newest_per_name(all).iter().map(|artifact| artifact.id).collect();
+        assert_eq!(ids, [3, 7]);
     }
 }

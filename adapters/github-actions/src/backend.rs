@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Artifacts, Backend, Budget, Checkup, Connect, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec,
-    Logs, Observation, OnBehalfOf, Questions, Result, Secret, Started, Subject, async_trait,
+    Artifacts, Backend, Budget, Checkup, ConnectContext, Discovery, Error, GroupKey, Hooks, JobHandle,
+    JobSpec, Logs, Observation, OnBehalfOf, Questions, Result, Secret, Started, Subject, async_trait,
 };
 use tokio::time::Instant;
 
@@ -15,9 +15,9 @@ use crate::api::Api;
 use crate::caller_credentials::CallerClients;
 use crate::client;
 use crate::config::{Config, Discover};
-use crate::credential::Credential;
+use crate::credential::CredentialKind;
 use crate::end::PendingEnd;
-use crate::failure::Repeat;
+use crate::failure::RetrySafety;
 use crate::handle::RunHandle;
 use crate::identity::Identity;
 use crate::links::Links;
@@ -28,7 +28,7 @@ use crate::progress::ProgressTracker;
 const START_LAG: Duration = Duration::from_secs(60);
 
 /// Maximum number of runs that are recorded as polled here. Beyond it, the record starts anew.
-const MOST_LOOKED_AT: usize = 100_000;
+const MAX_POLLED_RUNS: usize = 100_000;
 
 /// GitHub Actions as a backend.
 pub(crate) struct Actions {
@@ -36,40 +36,40 @@ pub(crate) struct Actions {
     pub(crate) name: String,
     pub(crate) api: Api,
     /// Address of GitHub's web pages.
-    pub(crate) web: String,
+    pub(crate) web_url: String,
     /// `None` if all calls use the backend's own credential.
-    pub(crate) persons: Option<CallerClients>,
-    pub(crate) credential: Credential,
+    pub(crate) caller_clients: Option<CallerClients>,
+    pub(crate) credential_kind: CredentialKind,
     pub(crate) webhook_secret: Option<Secret>,
     pub(crate) links: Links,
-    pub(crate) lists: RunListCache,
-    pub(crate) watch: ProgressTracker,
+    pub(crate) list_cache: RunListCache,
+    pub(crate) progress_tracker: ProgressTracker,
     /// Repository for targets that name none.
     pub(crate) repository: Option<String>,
     identity: Identity,
     /// Filter of discovery.
-    pub(crate) wanted: Discover,
+    pub(crate) discovery_filter: Discover,
     pub(crate) call_timeout: Duration,
     /// How long the server waits for a poll.
-    pub(crate) call_limit: Duration,
+    pub(crate) poll_timeout: Duration,
     force_cancel_after: Duration,
     /// True once this GitHub refused to return the run id of a dispatch. Then no dispatch requests it again.
-    pub(crate) keeps_run_details: AtomicBool,
+    pub(crate) omits_run_details: AtomicBool,
     /// Text about the usual duration of the runs of a group.
-    pub(crate) usual: Mutex<HashMap<GroupKey, String>>,
+    pub(crate) usual_durations: Mutex<HashMap<GroupKey, String>>,
     /// When the files and the default branch that starts of a workflow need were last read ahead, by its
     /// group.
-    pub(crate) read: Mutex<HashMap<GroupKey, Instant>>,
+    pub(crate) prefetched_at: Mutex<HashMap<GroupKey, Instant>>,
     /// Jobs of each run that this process polls.
-    looked_at: Mutex<HashMap<u64, Vec<JobHandle>>>,
+    polled_jobs: Mutex<HashMap<u64, Vec<JobHandle>>>,
     /// Runs whose cancellation this process requested, with the time of the last request and the person.
-    cancelled: Mutex<HashMap<u64, (Instant, Option<OnBehalfOf>)>>,
+    cancel_requests: Mutex<HashMap<u64, (Instant, Option<OnBehalfOf>)>>,
     /// Ends of attempts that are not reported yet, because parts of them could not be read.
-    pub(crate) unread: Mutex<HashMap<(u64, u64), PendingEnd>>,
+    pub(crate) pending_ends: Mutex<HashMap<(u64, u64), PendingEnd>>,
     /// Repositories as GitHub knows them, by their names in the config.
     repositories: Mutex<HashMap<String, KnownRepository>>,
     /// When this process last reviewed an environment of a run. GitHub may list it for a moment longer.
-    pub(crate) reviewed: Mutex<HashMap<(u64, u64), Instant>>,
+    pub(crate) recent_reviews: Mutex<HashMap<(u64, u64), Instant>>,
 }
 
 /// Repository as GitHub knows it.
@@ -81,42 +81,42 @@ pub(crate) struct KnownRepository {
 }
 
 impl Actions {
-    pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
+    pub(crate) async fn connect(config: Config, context: &ConnectContext) -> Result<Self> {
         let backend = Self {
             name: context.name.clone(),
-            credential: Credential::of(&config),
-            persons: CallerClients::of(&config)?,
-            api: Api::new(client::connect(&config)?, client::api(&config)?, config.call_timeout),
-            web: client::web(&client::api(&config)?),
+            credential_kind: CredentialKind::from_config(&config),
+            caller_clients: CallerClients::from_config(&config)?,
+            api: Api::new(client::connect(&config)?, client::api_url(&config)?, config.call_timeout),
+            web_url: client::web_url(&client::api_url(&config)?),
             links: Links::new(&config)?,
             identity: Identity::new(&config.api, config.repository.is_some()),
-            lists: RunListCache::default(),
-            watch: ProgressTracker::new(config.progress_calls_per_minute),
+            list_cache: RunListCache::default(),
+            progress_tracker: ProgressTracker::new(config.progress_calls_per_minute),
             webhook_secret: config.webhook_secret,
             repository: config.repository,
-            wanted: config.discover.unwrap_or_default(),
+            discovery_filter: config.discover.unwrap_or_default(),
             call_timeout: config.call_timeout,
-            call_limit: context.call_limit,
+            poll_timeout: context.call_timeout,
             force_cancel_after: config.force_cancel_after,
-            keeps_run_details: AtomicBool::new(false),
-            usual: Mutex::default(),
-            read: Mutex::default(),
-            looked_at: Mutex::default(),
-            cancelled: Mutex::default(),
-            unread: Mutex::default(),
+            omits_run_details: AtomicBool::new(false),
+            usual_durations: Mutex::default(),
+            prefetched_at: Mutex::default(),
+            polled_jobs: Mutex::default(),
+            cancel_requests: Mutex::default(),
+            pending_ends: Mutex::default(),
             repositories: Mutex::default(),
-            reviewed: Mutex::default(),
+            recent_reviews: Mutex::default(),
         };
         // An invalid token or an unknown repository is found here. A temporary failure does not prevent the
         // server from starting.
-        match backend.learn_identity().await {
-            Err(error) if !may_pass(&error) => Err(error.while_connecting()),
+        match backend.resolve_identity().await {
+            Err(error) if !is_transient(&error) => Err(error.while_connecting()),
             _ => Ok(backend),
         }
     }
 
     /// Reads the id of the configured repository, unless it is known.
-    async fn learn_identity(&self) -> Result<()> {
+    async fn resolve_identity(&self) -> Result<()> {
         match &self.repository {
             Some(repository) if self.identity.text().is_none() => {
                 self.default_branch(Duration::ZERO, repository).await.map(drop)
@@ -126,83 +126,85 @@ impl Actions {
     }
 
     /// Returns the default branch of a repository. `age` is the maximum age of the cached response.
-    pub(crate) async fn default_branch(&self, age: Duration, repository: &str) -> Result<String> {
-        let found = crate::workflow::repository(&self.api, age, repository).await?;
+    pub(crate) async fn default_branch(&self, max_age: Duration, repository: &str) -> Result<String> {
+        let current = crate::workflow::fetch_repository(&self.api, max_age, repository).await?;
         if self.repository.as_deref() == Some(repository) {
-            self.identity.learn(found.id);
+            self.identity.set_repository_id(current.id);
         }
-        let is_renamed = !found.full_name.is_empty() && !found.full_name.eq_ignore_ascii_case(repository);
-        let name = if is_renamed { found.full_name } else { repository.to_owned() };
-        let known = KnownRepository { name, id: found.id };
-        self.repositories.lock().insert(repository.to_owned(), known);
-        Ok(found.default_branch)
+        let is_renamed = !current.full_name.is_empty() && !current.full_name.eq_ignore_ascii_case(repository);
+        let name = if is_renamed { current.full_name } else { repository.to_owned() };
+        let known_repository = KnownRepository { name, id: current.id };
+        self.repositories.lock().insert(repository.to_owned(), known_repository);
+        Ok(current.default_branch)
     }
 
     /// Returns a configured repository as GitHub last described it. It may have been renamed.
-    pub(crate) fn known(&self, repository: &str) -> Option<KnownRepository> {
+    pub(crate) fn known_repository(&self, repository: &str) -> Option<KnownRepository> {
         self.repositories.lock().get(repository).cloned()
     }
 
     /// Returns the current name of a configured repository, and its id, as far as they are known.
-    pub(crate) fn now_called(&self, repository: &str) -> (String, Option<u64>) {
-        let known = self.known(repository);
-        known.map_or((repository.to_owned(), None), |known| (known.name, Some(known.id)))
+    pub(crate) fn current_name_and_id(&self, repository: &str) -> (String, Option<u64>) {
+        let known_repository = self.known_repository(repository);
+        known_repository.map_or((repository.to_owned(), None), |known_repository| {
+            (known_repository.name, Some(known_repository.id))
+        })
     }
 
     /// Forces the cancellation of a run that continues `force_cancel_after` after this process last requested
     /// it. A failure is ignored: the next polls show whether the run ends, and the request is repeated after
     /// the same time.
-    pub(crate) async fn force_cancel_when_due(&self, place: &RunHandle) {
-        let due = {
-            let mut cancelled = self.cancelled.lock();
-            match cancelled.get_mut(&place.run) {
-                Some((at, whom)) if at.elapsed() >= self.force_cancel_after => {
+    pub(crate) async fn force_cancel_when_due(&self, run_handle: &RunHandle) {
+        let due_request = {
+            let mut cancel_requests = self.cancel_requests.lock();
+            match cancel_requests.get_mut(&run_handle.run) {
+                Some((at, on_behalf_of)) if at.elapsed() >= self.force_cancel_after => {
                     *at = Instant::now();
-                    Some(whom.clone())
+                    Some(on_behalf_of.clone())
                 }
                 _ => None,
             }
         };
-        if let Some(whom) = due
-            && let Ok(by) = self.client_for(whom.as_ref())
+        if let Some(on_behalf_of) = due_request
+            && let Ok(by) = self.client_for(on_behalf_of.as_ref())
         {
-            let path = format!("{}/force-cancel", place.path());
-            drop(self.api.post(by, "force-cancel", Repeat::Safe, &path, None).await);
+            let path = format!("{}/force-cancel", run_handle.path());
+            drop(self.api.post(by, "force-cancel", RetrySafety::Safe, &path, None).await);
         }
     }
 
     /// Records that a run is polled.
-    pub(crate) fn note_looked_at(&self, place: &RunHandle) {
-        let (mut looked_at, job) = (self.looked_at.lock(), place.handle());
+    pub(crate) fn record_polled(&self, run_handle: &RunHandle) {
+        let (mut polled_jobs, job) = (self.polled_jobs.lock(), run_handle.job_handle());
         // Nothing removes runs that other processes poll by now. So the record is cleared when it is full.
-        if looked_at.len() >= MOST_LOOKED_AT {
-            looked_at.clear();
+        if polled_jobs.len() >= MAX_POLLED_RUNS {
+            polled_jobs.clear();
         }
-        let jobs = looked_at.entry(place.run).or_default();
+        let jobs = polled_jobs.entry(run_handle.run).or_default();
         if !jobs.contains(&job) {
             jobs.push(job);
         }
     }
 
     /// Returns the jobs of a run that this process polls.
-    pub(crate) fn jobs_looked_at(&self, run: u64) -> Vec<JobHandle> {
-        self.looked_at.lock().get(&run).cloned().unwrap_or_default()
+    pub(crate) fn polled_jobs_of(&self, run: u64) -> Vec<JobHandle> {
+        self.polled_jobs.lock().get(&run).cloned().unwrap_or_default()
     }
 
     /// Returns true if this process requested its cancellation.
     pub(crate) fn was_cancelled_here(&self, run: u64) -> bool {
-        self.cancelled.lock().contains_key(&run)
+        self.cancel_requests.lock().contains_key(&run)
     }
 
     pub(crate) fn forget(&self, run: u64) {
-        self.unread.lock().retain(|(ended, _), _| *ended != run);
-        self.looked_at.lock().remove(&run);
-        self.cancelled.lock().remove(&run);
-        self.watch.forget(run);
+        self.pending_ends.lock().retain(|(ended_run, _), _| *ended_run != run);
+        self.polled_jobs.lock().remove(&run);
+        self.cancel_requests.lock().remove(&run);
+        self.progress_tracker.forget(run);
     }
 }
 
-fn may_pass(error: &Error) -> bool {
+fn is_transient(error: &Error) -> bool {
     use taskbridge_sdk::ErrorKind::{Limited, Unavailable};
     matches!(error.kind(), Limited { .. } | Unavailable)
 }
@@ -210,7 +212,7 @@ fn may_pass(error: &Error) -> bool {
 #[async_trait]
 impl Backend for Actions {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
-        self.begin(job).await
+        self.start_job(job).await
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
@@ -225,20 +227,25 @@ impl Backend for Actions {
         self.cancel_for(handle, None).await
     }
 
-    async fn cancel_for(&self, handle: &JobHandle, whom: Option<&OnBehalfOf>) -> Result<()> {
-        let Some(place) = RunHandle::parse(handle).filter(|place| !place.attached) else { return Ok(()) };
-        let path = format!("{}/cancel", place.path());
-        let by = self.client_for(whom)?;
-        match self.api.post(by, "cancel", Repeat::Safe, &path, None).await {
+    async fn cancel_for(&self, handle: &JobHandle, on_behalf_of: Option<&OnBehalfOf>) -> Result<()> {
+        let Some(run_handle) = RunHandle::parse(handle).filter(|run_handle| !run_handle.attached) else {
+            return Ok(());
+        };
+        let path = format!("{}/cancel", run_handle.path());
+        let by = self.client_for(on_behalf_of)?;
+        match self.api.post(by, "cancel", RetrySafety::Safe, &path, None).await {
             Ok(_) => {
-                self.lists.mark_changed(place.run, Instant::now());
+                self.list_cache.mark_changed(run_handle.run, Instant::now());
                 let now = Instant::now();
-                self.cancelled.lock().entry(place.run).or_insert_with(|| (now, whom.cloned()));
+                self.cancel_requests
+                    .lock()
+                    .entry(run_handle.run)
+                    .or_insert_with(|| (now, on_behalf_of.cloned()));
                 Ok(())
             }
             // It has ended.
-            Err(failure) if failure.is(409) => Ok(()),
-            Err(failure) if failure.is(404) => Ok(()),
+            Err(failure) if failure.has_status(409) => Ok(()),
+            Err(failure) if failure.has_status(404) => Ok(()),
             Err(failure) => Err(failure.into()),
         }
     }
@@ -249,12 +256,12 @@ impl Backend for Actions {
 
     /// Groups runs by workflow: one list reports on all of them.
     fn group(&self, handle: &JobHandle) -> GroupKey {
-        RunHandle::parse(handle).map_or_else(|| GroupKey::new(""), |place| place.group())
+        RunHandle::parse(handle).map_or_else(|| GroupKey::new(""), |run_handle| run_handle.group())
     }
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         // GitHub may have been unreachable when the server started.
-        let _ = self.learn_identity().await;
+        let _ = self.resolve_identity().await;
         self.poll_group(group, jobs).await
     }
 
@@ -283,7 +290,7 @@ impl Backend for Actions {
     }
 
     fn budgets(&self) -> Vec<Budget> {
-        self.api.own.limits.budget().into_iter().collect()
+        self.api.own_client.limits.budget().into_iter().collect()
     }
 
     fn hooks(&self) -> Option<&dyn Hooks> {
@@ -300,10 +307,10 @@ mod tests {
     async fn identity_survives_new_credentials() {
         let repository = |id| Standin::new(Repository { id, ..Repository::default() });
         let (one, other) = (repository(41), repository(42));
-        let known = one.connect("T0KEN").await.identity().unwrap();
-        assert!(known.starts_with("github-actions 127.0.0.1:") && known.ends_with("/41"), "{known}");
-        assert_eq!(one.connect("another").await.identity().unwrap(), known);
-        assert_ne!(other.connect("T0KEN").await.identity().unwrap(), known);
+        let identity = one.connect("T0KEN").await.identity().unwrap();
+        assert!(identity.starts_with("github-actions 127.0.0.1:") && identity.ends_with("/41"), "{identity}");
+        assert_eq!(one.connect("another").await.identity().unwrap(), identity);
+        assert_ne!(other.connect("T0KEN").await.identity().unwrap(), identity);
     }
 
     /// The API and the targets of its links use the same proxy.
@@ -312,11 +319,11 @@ mod tests {
         let standin = Standin::new(Repository { id: 41, ..Repository::default() });
         let config =
             serde_json::json!({"api": "http://github.test", "token": "T", "proxy": standin.address()});
-        let backend = standin.connect_as(config).await;
+        let backend = standin.connect_with(config).await;
         assert!(backend.identity().unwrap().ends_with("github.test/41"));
         let body =
             backend.links.open(&backend.api, "the log", "/repos/o/r/actions/jobs/3/logs").await.unwrap();
-        assert_eq!(body.all(100).await.unwrap().unwrap(), b"\"printed\"");
+        assert_eq!(body.read_all(100).await.unwrap().unwrap(), b"\"printed\"");
         let hosts = standin.repository.lock().hosts.clone();
         assert_eq!(hosts, ["github.test", "github.test", "blobs.test"]);
     }
@@ -326,18 +333,18 @@ mod tests {
     async fn run_is_found_by_repository_id() {
         let standin = Standin::new(Repository { id: 42, ..Repository::default() });
         let backend = standin.connect("T").await;
-        let seen = backend.observe(&JobHandle::new("o/r/w.yml@41/9/1")).await.unwrap();
-        assert_eq!(seen.state, taskbridge_sdk::JobState::Running);
-        let seen = backend.observe(&JobHandle::new("o/r/w.yml@41/8/1")).await.unwrap();
-        assert_eq!(seen.state, taskbridge_sdk::JobState::Gone);
+        let observation = backend.observe(&JobHandle::new("o/r/w.yml@41/9/1")).await.unwrap();
+        assert_eq!(observation.state, taskbridge_sdk::JobState::Running);
+        let observation = backend.observe(&JobHandle::new("o/r/w.yml@41/8/1")).await.unwrap();
+        assert_eq!(observation.state, taskbridge_sdk::JobState::Gone);
     }
 
     #[tokio::test]
     async fn identity_is_learned_after_outage() {
-        let standin = Standin::new(Repository { id: 41, is_away: true, ..Repository::default() });
+        let standin = Standin::new(Repository { id: 41, is_unavailable: true, ..Repository::default() });
         let backend = standin.connect("token").await;
         assert_eq!(backend.identity(), None);
-        standin.repository.lock().is_away = false;
+        standin.repository.lock().is_unavailable = false;
         backend.observe_all(&GroupKey::new("o/r/w.yml"), &[]).await;
         assert!(backend.identity().unwrap().ends_with("/41"));
     }

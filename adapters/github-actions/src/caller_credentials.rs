@@ -11,7 +11,7 @@ use taskbridge_sdk::{Error, OnBehalfOf, Result, one_line};
 use crate::backend::Actions;
 use crate::client;
 use crate::config::Config;
-use crate::credential::Credential;
+use crate::credential::CredentialKind;
 use crate::limits::Limits;
 
 /// Credential and its rate limits.
@@ -27,27 +27,27 @@ impl AuthenticatedClient {
 }
 
 /// Credentials of people, by their ids.
-pub(crate) struct CallerClients(HashMap<String, (AuthenticatedClient, Credential)>);
+pub(crate) struct CallerClients(HashMap<String, (AuthenticatedClient, CredentialKind)>);
 
 impl CallerClients {
     /// Returns `None` if all requests use the backend's own credential.
-    pub(crate) fn of(config: &Config) -> Result<Option<Self>> {
-        let Some(wanted) = &config.per_caller else { return Ok(None) };
+    pub(crate) fn from_config(config: &Config) -> Result<Option<Self>> {
+        let Some(per_caller) = &config.per_caller else { return Ok(None) };
         // This client has no credential of its own, so a request contains the person's and no other.
-        let nobody = client::nobody(config)?;
-        let mut hands = HashMap::new();
-        for (id, token) in &wanted.tokens {
+        let anonymous_client = client::anonymous(config)?;
+        let mut clients = HashMap::new();
+        for (id, token) in &per_caller.tokens {
             let token = client::token(&format!("per_caller.tokens.{id}"), token)?;
-            let kind = Credential::of_token(&token);
-            let crab = nobody.user_access_token(token).map_err(client::unusable)?;
-            hands.insert(id.clone(), (AuthenticatedClient::new(crab), kind));
+            let kind = CredentialKind::from_token(&token);
+            let crab = anonymous_client.user_access_token(token).map_err(client::client_error)?;
+            clients.insert(id.clone(), (AuthenticatedClient::new(crab), kind));
         }
-        Ok(Some(Self(hands)))
+        Ok(Some(Self(clients)))
     }
 
     /// Returns all credentials with their ids.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&String, &AuthenticatedClient, Credential)> {
-        self.0.iter().map(|(id, (hand, kind))| (id, hand, *kind))
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&String, &AuthenticatedClient, CredentialKind)> {
+        self.0.iter().map(|(id, (client, kind))| (id, client, *kind))
     }
 }
 
@@ -56,16 +56,16 @@ impl Actions {
     ///
     /// # Errors
     /// `Denied` without a person, or if their token is unknown.
-    pub(crate) fn client_for(&self, whom: Option<&OnBehalfOf>) -> Result<&AuthenticatedClient> {
-        let Some(persons) = &self.persons else { return Ok(&self.api.own) };
-        let whom = whom.ok_or_else(|| {
+    pub(crate) fn client_for(&self, on_behalf_of: Option<&OnBehalfOf>) -> Result<&AuthenticatedClient> {
+        let Some(clients) = &self.caller_clients else { return Ok(&self.api.own_client) };
+        let on_behalf_of = on_behalf_of.ok_or_else(|| {
             Error::denied(
                 "this backend acts with the GitHub token of whoever asks (`per_caller`), and nobody is named here: nothing was \
                  done. Callers have to be known by an API key or a token",
             )
         })?;
-        let id = whom.id();
-        persons.0.get(&id).map(|(hand, _)| hand).ok_or_else(|| {
+        let id = on_behalf_of.id();
+        clients.0.get(&id).map(|(client, _)| client).ok_or_else(|| {
             Error::denied(format!(
                 "there is no GitHub token for `{}` (`per_caller.tokens`), so nothing was done at GitHub",
                 one_line(&id)

@@ -4,7 +4,7 @@
 use taskbridge_sdk::{Problem, Templates};
 
 use crate::config::{Config, Target};
-use crate::workflow::{MARKER, MOST_INPUTS};
+use crate::workflow::{MARKER, MAX_INPUTS};
 
 /// Returns all problems of a target for a tool with these parameters.
 pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
@@ -42,8 +42,8 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
         }
     }
     let inputs = target.inputs.as_ref();
-    if let Some(count) = inputs.map(|inputs| inputs.len()).filter(|count| *count > MOST_INPUTS) {
-        problem("inputs", format!("there are {count} inputs, and GitHub takes at most {MOST_INPUTS}"));
+    if let Some(count) = inputs.map(|inputs| inputs.len()).filter(|count| *count > MAX_INPUTS) {
+        problem("inputs", format!("there are {count} inputs, and GitHub takes at most {MAX_INPUTS}"));
     }
     if inputs.is_some_and(|inputs| inputs.contains_key(MARKER)) {
         problem(&format!("inputs.{MARKER}"), "this input is given by the server: leave it out".to_owned());
@@ -81,22 +81,22 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
 }
 
 fn is_repository(name: &str) -> bool {
-    let plain = |part: &str| {
+    let is_valid_part = |part: &str| {
         !matches!(part, "" | "." | "..")
             && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
     };
-    name.split_once('/').is_some_and(|(owner, name)| plain(owner) && plain(name))
+    name.split_once('/').is_some_and(|(owner, name)| is_valid_part(owner) && is_valid_part(name))
 }
 
 /// Returns true if a branch or tag is allowed. `*` in a pattern matches any text.
-pub(crate) fn allows(allowed: Option<&[String]>, git_ref: &str) -> bool {
-    allowed.is_none_or(|patterns| patterns.iter().any(|pattern| fits(pattern, git_ref)))
+pub(crate) fn allows(allowed_refs: Option<&[String]>, git_ref: &str) -> bool {
+    allowed_refs.is_none_or(|patterns| patterns.iter().any(|pattern| matches_pattern(pattern, git_ref)))
 }
 
-fn fits(pattern: &str, text: &str) -> bool {
+fn matches_pattern(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(text) = text.strip_prefix(head) else { return false };
-    (0..=text.len()).filter(|at| text.is_char_boundary(*at)).any(|at| fits(rest, &text[at..]))
+    (0..=text.len()).filter(|at| text.is_char_boundary(*at)).any(|at| matches_pattern(rest, &text[at..]))
 }
 
 #[cfg(test)]
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn patterns_allow_what_they_say() {
-        let allowed = ["main".to_owned(), "release/*".to_owned(), "v*.*".to_owned()];
-        for (git_ref, fits) in [
+        let patterns = ["main".to_owned(), "release/*".to_owned(), "v*.*".to_owned()];
+        for (git_ref, expected) in [
             ("main", true),
             ("main2", false),
             ("release/1.4", true),
@@ -162,7 +162,7 @@ mod tests {
             ("v1.2", true),
             ("v12", false),
         ] {
-            assert_eq!(allows(Some(&allowed), git_ref), fits, "{git_ref}");
+            assert_eq!(allows(Some(&patterns), git_ref), expected, "{git_ref}");
         }
         assert!(allows(None, "anything"));
     }

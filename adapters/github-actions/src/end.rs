@@ -13,182 +13,194 @@ use crate::backend::Actions;
 use crate::handle::RunHandle;
 use crate::partial_read::{PartialReader, RETRY_FOR};
 use crate::state::{EndKind, RunConclusion};
-use crate::wire::{Annotation, Job, Run, moment};
+use crate::wire::{Annotation, Job, Run, parse_time};
 
 /// Number of failed jobs whose last log lines and annotations are read.
-const MOST_TOLD: usize = 3;
+const MAX_DETAILED_JOBS: usize = 3;
 /// Number of jobs in the text. The data contains all of them.
-const MOST_NAMED: usize = 15;
+const MAX_LISTED_JOBS: usize = 15;
 /// Maximum bytes of logs in the text, for all failed jobs together.
-const LOG_BYTES: usize = 1200;
+const MAX_LOG_BYTES: usize = 1200;
 /// Prefix of the line with which GitHub's runner reports a failed step. The cause is in the lines before it.
-const EXIT_CODE: &str = "Process completed with exit code";
+const EXIT_CODE_PREFIX: &str = "Process completed with exit code";
 /// Prefix of GitHub's annotation for a job that was cancelled because of its concurrency group.
-const CONCURRENCY: &str = "Canceling since a higher priority waiting request";
+const CONCURRENCY_PREFIX: &str = "Canceling since a higher priority waiting request";
 /// Part of GitHub's annotation for a job that was cancelled because of its `timeout-minutes`.
-const TIME_LIMIT: &str = "exceeded the maximum execution time";
+const TIME_LIMIT_TEXT: &str = "exceeded the maximum execution time";
 /// How long an end that is not reported yet is remembered after its first poll.
-const REMEMBERED: Duration = Duration::from_secs(600);
+const PENDING_END_TTL: Duration = Duration::from_secs(600);
 
 /// Cause of a failed job.
 struct FailureDetails {
     job: String,
     step: Option<String>,
-    lines: String,
-    remarks: Vec<Annotation>,
+    log_lines: String,
+    annotations: Vec<Annotation>,
 }
 
 /// End that is not reported yet, because parts of it could not be read.
 pub(crate) struct PendingEnd {
     /// First and last attempt of this process to read the parts.
-    first: Instant,
-    last: Instant,
-    why: String,
+    first_read_at: Instant,
+    last_read_at: Instant,
+    reason: String,
 }
 
 impl PendingEnd {
     /// Returns true if the parts may be read again. The interval between retries doubles: a link costs a
     /// request of the hourly limit, and polls are frequent.
     fn is_due(&self, now: Instant) -> bool {
-        let age = now - self.first;
-        age >= RETRY_FOR || age >= (self.last - self.first) * 2
+        let age = now - self.first_read_at;
+        age >= RETRY_FOR || age >= (self.last_read_at - self.first_read_at) * 2
     }
 }
 
 /// All that was read about an ended run.
-struct Read {
+struct EndedRunData {
     jobs: Vec<Job>,
-    whys: Vec<FailureDetails>,
-    left: RunOutput,
+    failures: Vec<FailureDetails>,
+    run_output: RunOutput,
     /// Cause of a cancellation, if GitHub reports it.
     cause: Option<String>,
     /// Why other parts could not be read.
-    unread: Vec<String>,
+    unread_parts: Vec<String>,
 }
 
 impl Actions {
     /// Returns the observation of an ended run. While parts cannot be read but may become available, the run
     /// counts as running, for at most `RETRY_FOR` after its end was first seen.
-    pub(crate) async fn ended(
+    pub(crate) async fn observe_end(
         &self,
-        place: &RunHandle,
+        run_handle: &RunHandle,
         run: &Run,
         end: RunConclusion,
     ) -> Result<Observation> {
-        if let Some(why) = self.unread_lately(place, Instant::now()) {
-            self.note_looked_at(place);
-            return Ok(being_read(&end, &why));
+        if let Some(reason) = self.pending_reason(run_handle, Instant::now()) {
+            self.record_polled(run_handle);
+            return Ok(pending_observation(&end, &reason));
         }
-        let mut gathering = PartialReader::within(self.call_limit / 2);
-        let mut jobs = gathering.part("the jobs", self.jobs(place)).await?;
+        let mut reader = PartialReader::with_timeout(self.poll_timeout / 2);
+        let mut jobs = reader.read_part("the jobs", self.jobs(run_handle)).await?;
         // Failed jobs matter most in a matrix of hundreds.
         jobs.sort_by_key(rank);
-        let left = self.read_output(place, began_anew(place, run, &jobs), &mut gathering).await?;
-        let mut whys = Vec::new();
+        let run_output =
+            self.read_output(run_handle, full_rerun_start(run_handle, run, &jobs), &mut reader).await?;
+        let mut failures = Vec::new();
         if end.kind == EndKind::Failed {
-            for job in jobs.iter().filter(|job| has_failed(job)).take(MOST_TOLD) {
-                whys.push(self.why(place, job, &mut gathering).await?);
+            for job in jobs.iter().filter(|job| has_failed(job)).take(MAX_DETAILED_JOBS) {
+                failures.push(self.failure_details(run_handle, job, &mut reader).await?);
             }
         }
         let cause = match end.kind {
-            EndKind::Cancelled => self.cause(place, &jobs, &mut gathering).await?,
-            EndKind::Failed if whys.is_empty() => {
-                gathering.part("the reviews", self.rejection(place)).await?
+            EndKind::Cancelled => self.cancel_cause(run_handle, &jobs, &mut reader).await?,
+            EndKind::Failed if failures.is_empty() => {
+                reader.read_part("the reviews", self.rejection_reason(run_handle)).await?
             }
             _ => None,
         };
-        if let Some(why) = gathering.retryable_reason()
-            && self.may_wait(place, why, Instant::now())
+        if let Some(reason) = reader.retryable_reason()
+            && self.record_unread(run_handle, reason, Instant::now())
         {
-            self.note_looked_at(place);
-            return Ok(being_read(&end, why));
+            self.record_polled(run_handle);
+            return Ok(pending_observation(&end, reason));
         }
-        self.forget(place.run);
-        let unread = gathering.unread().to_vec();
-        Ok(build_observation(run, place, &end, Read { jobs, whys, left, cause, unread }))
+        self.forget(run_handle.run);
+        let unread_parts = reader.unread_reasons().to_vec();
+        Ok(build_observation(
+            run,
+            run_handle,
+            &end,
+            EndedRunData { jobs, failures, run_output, cause, unread_parts },
+        ))
     }
 
     /// Records that parts could not be read. Returns false once the end of this attempt was first seen
     /// `RETRY_FOR` ago.
-    fn may_wait(&self, place: &RunHandle, why: &str, now: Instant) -> bool {
-        let mut unread = self.unread.lock();
-        unread.retain(|_, it| now - it.first < REMEMBERED);
-        let new = || PendingEnd { first: now, last: now, why: String::new() };
-        let it = unread.entry((place.run, place.attempt)).or_insert_with(new);
-        it.last = now;
-        why.clone_into(&mut it.why);
-        now - it.first < RETRY_FOR
+    fn record_unread(&self, run_handle: &RunHandle, reason: &str, now: Instant) -> bool {
+        let mut pending_ends = self.pending_ends.lock();
+        pending_ends.retain(|_, end| now - end.first_read_at < PENDING_END_TTL);
+        let new = || PendingEnd { first_read_at: now, last_read_at: now, reason: String::new() };
+        let end = pending_ends.entry((run_handle.run, run_handle.attempt)).or_insert_with(new);
+        end.last_read_at = now;
+        reason.clone_into(&mut end.reason);
+        now - end.first_read_at < RETRY_FOR
     }
 
     /// Returns why parts of this end could not be read, until the next retry is due.
-    fn unread_lately(&self, place: &RunHandle, now: Instant) -> Option<String> {
-        let unread = self.unread.lock();
-        unread.get(&(place.run, place.attempt)).filter(|it| !it.is_due(now)).map(|it| it.why.clone())
+    fn pending_reason(&self, run_handle: &RunHandle, now: Instant) -> Option<String> {
+        let pending_ends = self.pending_ends.lock();
+        pending_ends
+            .get(&(run_handle.run, run_handle.attempt))
+            .filter(|end| !end.is_due(now))
+            .map(|end| end.reason.clone())
     }
 
-    async fn annotations(&self, place: &RunHandle, job: &Job) -> Result<Vec<Annotation>> {
-        let path = format!("/repos/{}/check-runs/{}/annotations?per_page=20", place.repository, job.id);
+    async fn annotations(&self, run_handle: &RunHandle, job: &Job) -> Result<Vec<Annotation>> {
+        let path = format!("/repos/{}/check-runs/{}/annotations?per_page=20", run_handle.repository, job.id);
         match self.api.get::<Vec<Annotation>>("the annotations", &path).await {
-            Ok(remarks) => Ok(remarks),
+            Ok(annotations) => Ok(annotations),
             // A token without the permission `checks` gets no annotations.
-            Err(failure) if failure.is(403) || failure.is(404) => Ok(Vec::new()),
+            Err(failure) if failure.has_status(403) || failure.has_status(404) => Ok(Vec::new()),
             Err(failure) => Err(failure.into()),
         }
     }
 
-    async fn why(
+    async fn failure_details(
         &self,
-        place: &RunHandle,
+        run_handle: &RunHandle,
         job: &Job,
-        gathering: &mut PartialReader,
+        reader: &mut PartialReader,
     ) -> Result<FailureDetails> {
-        let failed = job.steps().iter().find(|step| step.conclusion.as_deref() == Some("failure"));
+        let failed_step = job.steps().iter().find(|step| step.conclusion.as_deref() == Some("failure"));
         Ok(FailureDetails {
             job: job.name.clone(),
-            step: failed.map(|step| step.name.clone()),
-            remarks: gathering.part("the annotations", self.annotations(place, job)).await?,
-            lines: gathering.part("the log", self.last_lines(place, job)).await?,
+            step: failed_step.map(|step| step.name.clone()),
+            annotations: reader.read_part("the annotations", self.annotations(run_handle, job)).await?,
+            log_lines: reader.read_part("the log", self.failure_excerpt(run_handle, job)).await?,
         })
     }
 
     /// Returns the cause of a cancellation, if GitHub reports it: the run's concurrency group or its time
     /// limit. `None` if this process requested the cancellation.
-    async fn cause(
+    async fn cancel_cause(
         &self,
-        place: &RunHandle,
+        run_handle: &RunHandle,
         jobs: &[Job],
-        gathering: &mut PartialReader,
+        reader: &mut PartialReader,
     ) -> Result<Option<String>> {
-        if self.was_cancelled_here(place.run) {
+        if self.was_cancelled_here(run_handle.run) {
             return Ok(None);
         }
         let Some(job) = jobs.iter().find(|job| job.conclusion.as_deref() == Some("cancelled")) else {
-            let before =
+            let reason =
                 "before a job began: by a person, or by GitHub for a newer run of its concurrency group";
-            return Ok(jobs.is_empty().then(|| before.to_owned()));
+            return Ok(jobs.is_empty().then(|| reason.to_owned()));
         };
-        let remarks = gathering.part("the annotations", self.annotations(place, job)).await?;
-        let cause = |words: String| match () {
-            () if words.starts_with(CONCURRENCY) => Some(format!("by its concurrency group: {words}")),
-            () if words.contains(TIME_LIMIT) => Some(format!("by its time limit: {words}")),
+        let annotations = reader.read_part("the annotations", self.annotations(run_handle, job)).await?;
+        let classify = |message: String| match () {
+            () if message.starts_with(CONCURRENCY_PREFIX) => {
+                Some(format!("by its concurrency group: {message}"))
+            }
+            () if message.contains(TIME_LIMIT_TEXT) => Some(format!("by its time limit: {message}")),
             () => None,
         };
-        Ok(remarks.into_iter().filter_map(|one| one.message).find_map(cause))
+        Ok(annotations.into_iter().filter_map(|annotation| annotation.message).find_map(classify))
     }
 }
 
 /// Returns the observation of an ended run whose parts may become available.
-fn being_read(end: &RunConclusion, why: &str) -> Observation {
-    let message = format!("{}, and its result is being read: {why}", end.words());
+fn pending_observation(end: &RunConclusion, reason: &str) -> Observation {
+    let message = format!("{}, and its result is being read: {reason}", end.describe());
     Observation::new(JobState::Running).with_message(one_line(&message))
 }
 
 /// Returns the start of a later attempt if all of its jobs ran in it: only artifacts from then on are its
 /// own. `None` for the first attempt, and if only some jobs were rerun: then all artifacts of the run count.
-fn began_anew(place: &RunHandle, run: &Run, jobs: &[Job]) -> Option<Timestamp> {
-    let began = moment(run.run_started_at.as_deref()).filter(|_| place.attempt > 1 && !jobs.is_empty())?;
-    let is_anew = |job: &Job| moment(job.started_at.as_deref()).is_none_or(|at| at >= began);
-    jobs.iter().all(is_anew).then_some(began)
+fn full_rerun_start(run_handle: &RunHandle, run: &Run, jobs: &[Job]) -> Option<Timestamp> {
+    let started_at =
+        parse_time(run.run_started_at.as_deref()).filter(|_| run_handle.attempt > 1 && !jobs.is_empty())?;
+    let ran_in_attempt = |job: &Job| parse_time(job.started_at.as_deref()).is_none_or(|at| at >= started_at);
+    jobs.iter().all(ran_in_attempt).then_some(started_at)
 }
 
 /// Sorts failed jobs first, then those that did not run to completion.
@@ -204,112 +216,122 @@ fn has_failed(job: &Job) -> bool {
     matches!(job.conclusion.as_deref(), Some("failure" | "timed_out" | "startup_failure"))
 }
 
-fn build_observation(run: &Run, place: &RunHandle, end: &RunConclusion, read: Read) -> Observation {
-    let Read { jobs, whys, left, cause, unread } = read;
-    let link = attempt_url(run, place.attempt);
-    let at = whys.first().map(|why| match &why.step {
-        Some(step) => format!(" in the job {}, step {step}", why.job),
-        None => format!(" in the job {}", why.job),
+fn build_observation(
+    run: &Run,
+    run_handle: &RunHandle,
+    end: &RunConclusion,
+    ended_run: EndedRunData,
+) -> Observation {
+    let EndedRunData { jobs, failures, run_output, cause, unread_parts } = ended_run;
+    let url = attempt_url(run, run_handle.attempt);
+    let location = failures.first().map(|failure| match &failure.step {
+        Some(step) => format!(" in the job {}, step {step}", failure.job),
+        None => format!(" in the job {}", failure.job),
     });
-    let reason = whys.first().and_then(|why| reason(&why.lines)).map(|line| format!(": {line}"));
-    let words = [Some(end.words()), cause].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let headline = format!("{words}{}", at.unwrap_or_default());
+    let reason =
+        failures.first().and_then(|failure| failure_line(&failure.log_lines)).map(|line| format!(": {line}"));
+    let summary = [Some(end.describe()), cause].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let headline = format!("{summary}{}", location.unwrap_or_default());
     let message = one_line(&format!("{headline}{}", reason.unwrap_or_default()));
 
-    let mut text = format!("{}\nThe run: {link}", capital(&headline));
-    if place.attempt > 1 {
-        let before = attempt_url(run, place.attempt - 1);
-        text.push_str(&format!("\nIt is the attempt {} of the run, after {before}", place.attempt));
+    let mut text = format!("{}\nThe run: {url}", capitalize(&headline));
+    if run_handle.attempt > 1 {
+        let previous_url = attempt_url(run, run_handle.attempt - 1);
+        text.push_str(&format!(
+            "\nIt is the attempt {} of the run, after {previous_url}",
+            run_handle.attempt
+        ));
     }
-    for job in jobs.iter().take(MOST_NAMED) {
+    for job in jobs.iter().take(MAX_LISTED_JOBS) {
         text.push_str(&format!("\n- {}: {}", job.name, job.conclusion.as_deref().unwrap_or("no conclusion")));
     }
-    if jobs.len() > MOST_NAMED {
-        text.push_str(&format!("\n- and {} more", jobs.len() - MOST_NAMED));
+    if jobs.len() > MAX_LISTED_JOBS {
+        text.push_str(&format!("\n- and {} more", jobs.len() - MAX_LISTED_JOBS));
     }
-    for why in whys.iter().filter(|why| !why.lines.is_empty()) {
-        let step = why.step.as_deref().map(|step| format!(", step {step}")).unwrap_or_default();
-        let lines = last_lines(&why.lines, LOG_BYTES / whys.len());
-        text.push_str(&format!("\n\nThe last lines of {}{step}:\n{lines}", why.job));
+    for failure in failures.iter().filter(|failure| !failure.log_lines.is_empty()) {
+        let step = failure.step.as_deref().map(|step| format!(", step {step}")).unwrap_or_default();
+        let lines = last_lines(&failure.log_lines, MAX_LOG_BYTES / failures.len());
+        text.push_str(&format!("\n\nThe last lines of {}{step}:\n{lines}", failure.job));
     }
-    if !unread.is_empty() {
-        text.push_str(&format!("\n\nThis could not be read:\n- {}", unread.join("\n- ")));
+    if !unread_parts.is_empty() {
+        text.push_str(&format!("\n\nThis could not be read:\n- {}", unread_parts.join("\n- ")));
     }
     let mut content = vec![Content::text(text)];
-    let structured = match left.output {
+    let structured = match run_output.output {
         Some(output) => {
             content.push(Content::text(output.to_string()));
             output
         }
-        None => data(run, place, end, &jobs, &whys, &unread),
+        None => end_as_json(run, run_handle, end, &jobs, &failures, &unread_parts),
     };
-    let (structured, artifacts) = (Some(structured), left.artifacts);
+    let (structured, artifacts) = (Some(structured), run_output.artifacts);
     let output = Output { content, structured, artifacts, ..Output::default() };
-    let seen = Observation::new(end.state(output));
+    let observation = Observation::new(end.state(output));
     match end.kind {
-        EndKind::Succeeded => seen,
-        EndKind::Failed | EndKind::Cancelled => seen.with_message(message),
+        EndKind::Succeeded => observation,
+        EndKind::Failed | EndKind::Cancelled => observation.with_message(message),
     }
 }
 
 /// Returns the log line with the cause of a failed step: the last one before the runner's own line.
-fn reason(lines: &str) -> Option<&str> {
-    let says_why = |line: &&str| !line.trim().is_empty() && !line.starts_with(EXIT_CODE);
-    lines.lines().rfind(says_why).or_else(|| lines.lines().next_back())
+fn failure_line(lines: &str) -> Option<&str> {
+    let is_relevant = |line: &&str| !line.trim().is_empty() && !line.starts_with(EXIT_CODE_PREFIX);
+    lines.lines().rfind(is_relevant).or_else(|| lines.lines().next_back())
 }
 
 /// Returns the last whole lines that fit into `most` bytes, but at least the last line.
-fn last_lines(lines: &str, most: usize) -> &str {
-    let cut = lines.len().saturating_sub(most);
+fn last_lines(lines: &str, max_bytes: usize) -> &str {
+    let min_start = lines.len().saturating_sub(max_bytes);
     let mut starts = lines.match_indices('\n').map(|(at, _)| at + 1);
-    match starts.find(|at| *at >= cut) {
-        Some(at) if cut > 0 && at < lines.len() => &lines[at..],
+    match starts.find(|at| *at >= min_start) {
+        Some(at) if min_start > 0 && at < lines.len() => &lines[at..],
         _ => lines,
     }
 }
 
 /// Returns the end as data, for a workflow that returns no data of its own.
-fn data(
+fn end_as_json(
     run: &Run,
-    place: &RunHandle,
+    run_handle: &RunHandle,
     end: &RunConclusion,
     jobs: &[Job],
-    whys: &[FailureDetails],
-    unread: &[String],
+    failures: &[FailureDetails],
+    unread_parts: &[String],
 ) -> Value {
-    let job = |job: &Job| {
-        let why = whys.iter().find(|why| why.job == job.name);
-        let mut told = Map::new();
-        told.insert("name".to_owned(), job.name.as_str().into());
-        told.insert("conclusion".to_owned(), job.conclusion.as_deref().into());
-        told.insert("url".to_owned(), job.html_url.as_deref().into());
-        if let Some(why) = why {
-            told.insert("failed_step".to_owned(), why.step.as_deref().into());
-            let remark = |one: &Annotation| json!({"level": one.annotation_level, "path": one.path, "line": one.start_line, "message": one.message});
-            told.insert("annotations".to_owned(), why.remarks.iter().map(remark).collect());
+    let job_json = |job_json: &Job| {
+        let failure = failures.iter().find(|failure| failure.job == job_json.name);
+        let mut fields = Map::new();
+        fields.insert("name".to_owned(), job_json.name.as_str().into());
+        fields.insert("conclusion".to_owned(), job_json.conclusion.as_deref().into());
+        fields.insert("url".to_owned(), job_json.html_url.as_deref().into());
+        if let Some(failure) = failure {
+            fields.insert("failed_step".to_owned(), failure.step.as_deref().into());
+            let annotation_json = |annotation: &Annotation| json!({"level": annotation.annotation_level, "path": annotation.path, "line": annotation.start_line, "message": annotation.message});
+            fields
+                .insert("annotations".to_owned(), failure.annotations.iter().map(annotation_json).collect());
         }
-        Value::from(told)
+        Value::from(fields)
     };
     let mut data = json!({
-        "conclusion": end.conclusion, "run_id": place.run, "attempt": place.attempt, "url": attempt_url(run, place.attempt),
-        "attempt_before": (place.attempt > 1).then(|| attempt_url(run, place.attempt - 1)),
-        "jobs": jobs.iter().map(job).collect::<Vec<_>>(),
+        "conclusion": end.conclusion, "run_id": run_handle.run, "attempt": run_handle.attempt, "url": attempt_url(run, run_handle.attempt),
+        "attempt_before": (run_handle.attempt > 1).then(|| attempt_url(run, run_handle.attempt - 1)),
+        "jobs": jobs.iter().map(job_json).collect::<Vec<_>>(),
     });
-    if !unread.is_empty() {
-        data["not_read"] = unread.into();
+    if !unread_parts.is_empty() {
+        data["not_read"] = unread_parts.into();
     }
     data
 }
 
 /// Returns the address of an attempt. A run that is named by it is rerun at most once.
-fn attempt_url(run: &Run, attempt: u64) -> String {
-    let link = run.html_url.as_deref().unwrap_or_default();
-    let run = link.split("/attempts/").next().unwrap_or_default();
-    format!("{run}/attempts/{attempt}")
+fn attempt_url(run_url: &Run, attempt: u64) -> String {
+    let url = run_url.html_url.as_deref().unwrap_or_default();
+    let run_url = url.split("/attempts/").next().unwrap_or_default();
+    format!("{run_url}/attempts/{attempt}")
 }
 
-fn capital(words: &str) -> String {
-    let mut letters = words.chars();
+fn capitalize(text: &str) -> String {
+    let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
@@ -320,16 +342,17 @@ mod tests {
     /// A link that stays missing is polled five times a second, but requested only a few times.
     #[test]
     fn retries_of_unread_parts_become_rarer() {
-        let first = Instant::now();
-        let mut unread = PendingEnd { first, last: first, why: String::new() };
+        let first_read_at = Instant::now();
+        let mut pending_end =
+            PendingEnd { first_read_at, last_read_at: first_read_at, reason: String::new() };
         let mut tries = 0;
         for poll in 1..=RETRY_FOR.as_secs() * 5 {
-            let now = first + Duration::from_millis(200) * u32::try_from(poll).unwrap();
-            if unread.is_due(now) {
-                (unread.last, tries) = (now, tries + 1);
+            let now = first_read_at + Duration::from_millis(200) * u32::try_from(poll).unwrap();
+            if pending_end.is_due(now) {
+                (pending_end.last_read_at, tries) = (now, tries + 1);
             }
         }
         assert!((5..=10).contains(&tries), "{tries}");
-        assert!(unread.is_due(first + RETRY_FOR), "the last try is at the end");
+        assert!(pending_end.is_due(first_read_at + RETRY_FOR), "the last try is at the end");
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::backend::Actions;
 use crate::config::Target;
-use crate::failure::{Failure, Repeat};
+use crate::failure::{Failure, RetrySafety};
 use crate::handle::RunHandle;
 use crate::inputs::render;
 use crate::wire::Run;
@@ -15,7 +15,7 @@ use crate::wire::Run;
 /// Run that a caller named.
 struct NamedRun {
     /// Contains the newest attempt.
-    place: RunHandle,
+    run_handle: RunHandle,
     run: Run,
     /// Attempt that the caller named, if any.
     attempt: Option<u64>,
@@ -30,12 +30,13 @@ impl Actions {
         repository: &str,
         template: &str,
     ) -> Result<Started> {
-        let NamedRun { place, run, .. } = self.named(job, target, repository, ("attach", template)).await?;
-        Ok(self.started(&RunHandle { attached: true, ..place }, Some(run)).await)
+        let NamedRun { run_handle, run, .. } =
+            self.resolve_run(job, target, repository, ("attach", template)).await?;
+        Ok(self.build_started(&RunHandle { attached: true, ..run_handle }, Some(run)).await)
     }
 
     /// Reruns an ended run, as a new attempt.
-    pub(crate) async fn run_again(
+    pub(crate) async fn rerun(
         &self,
         job: &JobSpec,
         target: &Target,
@@ -43,16 +44,16 @@ impl Actions {
         template: &str,
     ) -> Result<Started> {
         if job.may_exist {
-            let found = self.find_again(job, target, repository, template).await?;
+            let found = self.find_rerun(job, target, repository, template).await?;
             return found.ok_or_else(|| Error::uncertain("the run has no newer attempt yet"));
         }
-        let by = self.starter(job)?;
-        let NamedRun { mut place, run, attempt } =
-            self.named(job, target, repository, ("rerun", template)).await?;
-        let (number, newest) = (place.run, place.attempt);
-        if attempt.is_some_and(|attempt| attempt != newest) {
+        let by = self.client_for_start(job)?;
+        let NamedRun { mut run_handle, run, attempt } =
+            self.resolve_run(job, target, repository, ("rerun", template)).await?;
+        let (number, newest_attempt) = (run_handle.run, run_handle.attempt);
+        if attempt.is_some_and(|attempt| attempt != newest_attempt) {
             return Err(Error::rejected(format!(
-                "the run {number} was run again since: name its newest attempt, {newest}"
+                "the run {number} was run again since: name its newest attempt, {newest_attempt}"
             )));
         }
         if run.status.as_deref() != Some("completed") {
@@ -63,63 +64,63 @@ impl Actions {
         if target.only_failed && run.conclusion.as_deref() == Some("success") {
             return Err(Error::rejected(format!("no job of the run {number} failed")));
         }
-        let what = if target.only_failed { "rerun-failed-jobs" } else { "rerun" };
-        let path = format!("{}/{what}", place.path());
-        self.api.post(by, what, Repeat::Unsafe, &path, None).await.map_err(refused)?;
-        place.attempt = newest + 1;
-        self.lists.mark_changed(number, Instant::now());
-        Ok(self.started(&place, None).await)
+        let operation = if target.only_failed { "rerun-failed-jobs" } else { "rerun" };
+        let path = format!("{}/{operation}", run_handle.path());
+        self.api.post(by, operation, RetrySafety::Unsafe, &path, None).await.map_err(rerun_error)?;
+        run_handle.attempt = newest_attempt + 1;
+        self.list_cache.mark_changed(number, Instant::now());
+        Ok(self.build_started(&run_handle, None).await)
     }
 
     /// Finds the attempt that an earlier call may have started: the one after the attempt that the caller
     /// named. If the caller named a run without its attempt, the new attempt cannot be identified, and the
     /// error is a final `Uncertain`.
-    pub(crate) async fn find_again(
+    pub(crate) async fn find_rerun(
         &self,
         job: &JobSpec,
         target: &Target,
         repository: &str,
         template: &str,
     ) -> Result<Option<Started>> {
-        let named = match self.named(job, target, repository, ("rerun", template)).await {
+        let named_run = match self.resolve_run(job, target, repository, ("rerun", template)).await {
             Err(error) if error.kind() == ErrorKind::Rejected => return Ok(None),
-            named => named?,
+            result => result?,
         };
-        let NamedRun { place, run, attempt } = named;
+        let NamedRun { run_handle, run, attempt } = named_run;
         let Some(attempt) = attempt else {
-            let address = run.html_url.as_deref().unwrap_or(&place.repository);
+            let address = run.html_url.as_deref().unwrap_or(&run_handle.repository);
             return Err(Error::uncertain(format!(
                 "the call named run {} without its attempt, so the attempt that it started cannot be identified: see {address}",
-                place.run
+                run_handle.run
             ))
-            .for_good());
+            .into_final());
         };
-        if attempt >= place.attempt {
+        if attempt >= run_handle.attempt {
             return Ok(None);
         }
-        let place = RunHandle { attempt: attempt + 1, ..place };
-        Ok(Some(self.started(&place, Some(run)).await))
+        let run_handle = RunHandle { attempt: attempt + 1, ..run_handle };
+        Ok(Some(self.build_started(&run_handle, Some(run)).await))
     }
 
     /// Returns the run that a template of the target names.
-    async fn named(
+    async fn resolve_run(
         &self,
         job: &JobSpec,
         target: &Target,
         repository: &str,
         (field, template): (&str, &str),
     ) -> Result<NamedRun> {
-        let named = render(job, field, template)?
+        let reference = render(job, field, template)?
             .ok_or_else(|| Error::rejected(format!("`{field}` needs a parameter that was not given")))?;
-        let (name, repository_id) = self.now_called(repository);
+        let (name, repository_id) = self.current_name_and_id(repository);
         let (number, attempt) =
-            run_and_attempt(&named, &[repository, &name], repository_id).ok_or_else(|| {
-                let named = one_line(&named);
+            run_and_attempt(&reference, &[repository, &name], repository_id).ok_or_else(|| {
+                let reference = one_line(&reference);
                 Error::rejected(format!(
-                    "`{named}` is neither the number nor the address of a run of {repository}"
+                    "`{reference}` is neither the number nor the address of a run of {repository}"
                 ))
             })?;
-        let mut place = RunHandle {
+        let mut run_handle = RunHandle {
             repository: name,
             repository_id,
             workflow: target.workflow.clone(),
@@ -127,9 +128,9 @@ impl Actions {
             attempt: 1,
             attached: false,
         };
-        let run: Run = match self.api.get("the run", &place.path()).await {
+        let run: Run = match self.api.get("the run", &run_handle.path()).await {
             Ok(run) => run,
-            Err(failure) if failure.is(404) => {
+            Err(failure) if failure.has_status(404) => {
                 return Err(Error::rejected(format!("{repository} has no run {number}")));
             }
             Err(failure) => return Err(failure.into()),
@@ -138,18 +139,18 @@ impl Actions {
         if file != Some(target.workflow.as_str()) {
             return Err(Error::rejected(format!("the run {number} is none of {}", target.workflow)));
         }
-        place.attempt = run.run_attempt.unwrap_or(1);
-        Ok(NamedRun { place, run, attempt })
+        run_handle.attempt = run.run_attempt.unwrap_or(1);
+        Ok(NamedRun { run_handle, run, attempt })
     }
 }
 
 /// Translates the failure of a rerun. GitHub rejects a run that cannot be rerun with the same status as
 /// missing permissions, so its text decides.
-fn refused(failure: Failure) -> Error {
-    let words = failure.error.to_string();
-    let about_the_run = ["already running", "cannot be rerun", "cannot be retried"];
-    if failure.is(403) && about_the_run.iter().any(|part| words.contains(part)) {
-        return Error::rejected(words);
+fn rerun_error(failure: Failure) -> Error {
+    let message = failure.error.to_string();
+    let rerun_rejections = ["already running", "cannot be rerun", "cannot be retried"];
+    if failure.has_status(403) && rerun_rejections.iter().any(|part| message.contains(part)) {
+        return Error::rejected(message);
     }
     failure.into()
 }
@@ -159,20 +160,20 @@ fn refused(failure: Failure) -> Error {
 ///
 /// `named` is a number, an address with `owner/name/actions/runs/NUMBER` and optionally `/attempts/NUMBER`,
 /// or, if a caller named a task, the handle of its job.
-fn run_and_attempt(named: &str, names: &[&str], id: Option<u64>) -> Option<(u64, Option<u64>)> {
-    let is_ours = |place: &RunHandle| {
-        names.contains(&place.repository.as_str()) || (id.is_some() && place.repository_id == id)
+fn run_and_attempt(reference: &str, names: &[&str], id: Option<u64>) -> Option<(u64, Option<u64>)> {
+    let is_in_repository = |run_handle: &RunHandle| {
+        names.contains(&run_handle.repository.as_str()) || (id.is_some() && run_handle.repository_id == id)
     };
-    if let Some(place) = RunHandle::parse(&JobHandle::new(named)).filter(is_ours) {
-        return Some((place.run, Some(place.attempt)));
+    if let Some(run_handle) = RunHandle::parse(&JobHandle::new(reference)).filter(is_in_repository) {
+        return Some((run_handle.run, Some(run_handle.attempt)));
     }
     let number = |text: &str| -> Option<u64> {
         text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
     };
-    let named = named.trim();
-    let mut after = names.iter().filter_map(|name| named.split_once(&format!("/{name}/actions/runs/")));
-    let Some((_, rest)) = after.next() else {
-        return Some((number(named)?, None));
+    let reference = reference.trim();
+    let mut splits = names.iter().filter_map(|name| reference.split_once(&format!("/{name}/actions/runs/")));
+    let Some((_, rest)) = splits.next() else {
+        return Some((number(reference)?, None));
     };
     let mut parts = rest.split(['/', '?', '#']);
     let run = number(parts.next()?)?;
@@ -190,7 +191,7 @@ mod tests {
     /// A run is named by its number, its URL or its handle, and must belong to the repository.
     #[test]
     fn run_number_or_url_is_parsed() {
-        for (named, found) in [
+        for (reference, expected) in [
             ("30433642", Some((30_433_642, None))),
             (" https://github.com/octo-org/app/actions/runs/30433642 ", Some((30_433_642, None))),
             ("https://github.com/octo-org/app/actions/runs/30433642/job/5?pr=1", Some((30_433_642, None))),
@@ -207,7 +208,7 @@ mod tests {
             ("", None),
         ] {
             let names = ["octo-org/app", "octo-org/newer"];
-            assert_eq!(run_and_attempt(named, &names, Some(41)), found, "{named}");
+            assert_eq!(run_and_attempt(reference, &names, Some(41)), expected, "{reference}");
         }
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use octocrab::Error as Octocrab;
-use taskbridge_sdk::{Error, Timestamp, find_cause, innermost, one_line};
+use taskbridge_sdk::{Error, Timestamp, find_cause, one_line, root_cause};
 
-use crate::wire::Refused;
+use crate::wire::ErrorResponse;
 
 /// How long to wait if GitHub reports a rate limit without a time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Failed call: the error for the caller, and the status from GitHub if it answered.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl From<Failure> for Error {
 
 /// Whether a call that may have taken effect can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Repeat {
+pub(crate) enum RetrySafety {
     /// The call only reads, or repeating it has no further effect.
     Safe,
     /// Repeating the call may start a second run.
@@ -36,7 +36,7 @@ pub(crate) enum Repeat {
 
 /// Meaning of an error response from GitHub.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Meaning {
+pub(crate) enum ErrorClass {
     Rejected,
     Denied,
     NotFound,
@@ -48,125 +48,129 @@ pub(crate) enum Meaning {
 }
 
 /// Returns the meaning of a status, with its headers and message.
-pub(crate) fn meaning(status: u16, headers: &HeaderMap, words: &str) -> Meaning {
-    let words = words.to_ascii_lowercase();
-    let limited = headers.contains_key("retry-after")
-        || text(headers, "x-ratelimit-remaining") == Some("0")
-        || words.contains("rate limit")
-        || words.contains("abuse detection");
+pub(crate) fn classify(status: u16, headers: &HeaderMap, message: &str) -> ErrorClass {
+    let message = message.to_ascii_lowercase();
+    let is_rate_limited = headers.contains_key("retry-after")
+        || header_text(headers, "x-ratelimit-remaining") == Some("0")
+        || message.contains("rate limit")
+        || message.contains("abuse detection");
     match status {
-        300..=399 => Meaning::Moved,
-        429 => Meaning::Limited(retry_after(headers)),
-        403 if limited => Meaning::Limited(retry_after(headers)),
-        401 | 403 => Meaning::Denied,
-        404 | 410 => Meaning::NotFound,
-        400..=499 => Meaning::Rejected,
+        300..=399 => ErrorClass::Moved,
+        429 => ErrorClass::Limited(retry_after(headers)),
+        403 if is_rate_limited => ErrorClass::Limited(retry_after(headers)),
+        401 | 403 => ErrorClass::Denied,
+        404 | 410 => ErrorClass::NotFound,
+        400..=499 => ErrorClass::Rejected,
         // Whether the call took effect before the failure is unknown, whatever the status is.
-        _ => Meaning::Unknown,
+        _ => ErrorClass::Unknown,
     }
 }
 
 /// Returns how long GitHub asks to wait: `retry-after`; else, if no request is left, the time until the limit
 /// is reset, by GitHub's own clock; else `PATIENCE`.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Duration {
-    let seconds = |name| text(headers, name)?.trim().parse::<u64>().ok();
+    let seconds = |name| header_text(headers, name)?.trim().parse::<u64>().ok();
     if let Some(seconds) = seconds("retry-after") {
         return Duration::from_secs(seconds);
     }
-    let spent = text(headers, "x-ratelimit-remaining") == Some("0");
-    match (spent, seconds("x-ratelimit-reset"), date(headers)) {
+    let is_exhausted = header_text(headers, "x-ratelimit-remaining") == Some("0");
+    match (is_exhausted, seconds("x-ratelimit-reset"), header_date(headers)) {
         (true, Some(reset), Some(now)) => {
             let reset =
                 Timestamp::from_millis(i64::try_from(reset).unwrap_or(i64::MAX / 1000).saturating_mul(1000));
             reset.since(now).max(Duration::from_secs(1))
         }
-        _ => PATIENCE,
+        _ => DEFAULT_RETRY_AFTER,
     }
 }
 
-pub(crate) fn date(headers: &HeaderMap) -> Option<Timestamp> {
-    let date = jiff::fmt::rfc2822::parse(text(headers, "date")?).ok()?;
+pub(crate) fn header_date(headers: &HeaderMap) -> Option<Timestamp> {
+    let date = jiff::fmt::rfc2822::parse(header_text(headers, "date")?).ok()?;
     Some(Timestamp::from_millis(date.timestamp().as_millisecond()))
 }
 
-pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(crate) fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
 impl Failure {
     /// Translates an error response.
-    pub(crate) fn answered(
-        what: &str,
-        repeat: Repeat,
+    pub(crate) fn from_response(
+        label: &str,
+        retry_safety: RetrySafety,
         status: u16,
         headers: &HeaderMap,
         body: &[u8],
     ) -> Self {
-        let words = serde_json::from_slice::<Refused>(body).unwrap_or_default().message;
-        let said = match one_line(&words).as_str() {
-            "" => format!("{what}: GitHub answers with the status {status}"),
-            words => format!("{what}: {words}"),
+        let github_message = serde_json::from_slice::<ErrorResponse>(body).unwrap_or_default().message;
+        let message = match one_line(&github_message).as_str() {
+            "" => format!("{label}: GitHub answers with the status {status}"),
+            github_message => format!("{label}: {github_message}"),
         };
-        let error = match meaning(status, headers, &words) {
-            Meaning::Rejected => Error::rejected(said),
-            Meaning::Denied if status == 401 => Error::denied(format!(
-                "{what}: GitHub does not accept the token: look whether it has expired or was revoked"
+        let error = match classify(status, headers, &github_message) {
+            ErrorClass::Rejected => Error::rejected(message),
+            ErrorClass::Denied if status == 401 => Error::denied(format!(
+                "{label}: GitHub does not accept the token: look whether it has expired or was revoked"
             )),
-            Meaning::Denied => Error::denied(match text(headers, "x-accepted-github-permissions") {
-                Some(needed) => format!("{said}; give the token the permission {}", one_line(needed)),
-                None => said,
-            }),
-            Meaning::NotFound => Error::config(format!(
-                "{said}: it does not exist, or the token may not see it; correct the name, or give the token access"
+            ErrorClass::Denied => {
+                Error::denied(match header_text(headers, "x-accepted-github-permissions") {
+                    Some(permissions) => {
+                        format!("{message}; give the token the permission {}", one_line(permissions))
+                    }
+                    None => message,
+                })
+            }
+            ErrorClass::NotFound => Error::config(format!(
+                "{message}: it does not exist, or the token may not see it; correct the name, or give the token access"
             )),
-            Meaning::Moved => Error::config(format!(
-                "{said}: GitHub redirects this to where it is not followed: see whether `api` and `repository` are right"
+            ErrorClass::Moved => Error::config(format!(
+                "{message}: GitHub redirects this to where it is not followed: see whether `api` and `repository` are right"
             )),
-            Meaning::Limited(after) => Error::limited(Some(after), said),
-            Meaning::Unknown => unclear(repeat, said),
+            ErrorClass::Limited(after) => Error::limited(Some(after), message),
+            ErrorClass::Unknown => unknown_outcome(retry_safety, message),
         };
         Self { status: Some(status), error }
     }
 
     /// Translates a failure without a response.
-    pub(crate) fn unanswered(what: &str, repeat: Repeat, error: Octocrab) -> Self {
+    pub(crate) fn from_client_error(label: &str, retry_safety: RetrySafety, error: Octocrab) -> Self {
         // The calls themselves return raw responses, so this error is about the token of an installation.
         if let Octocrab::GitHub { source, .. } = &error {
-            let said = format!("{what}: GitHub gives the App no token: {}", one_line(&source.message));
+            let message = format!("{label}: GitHub gives the App no token: {}", one_line(&source.message));
             let error = match source.status_code.as_u16() {
-                500.. => Error::unavailable(said),
-                _ => Error::denied(format!("{said}: look at the App's id, its key and its installation")),
+                500.. => Error::unavailable(message),
+                _ => Error::denied(format!("{message}: look at the App's id, its key and its installation")),
             };
             return Self { status: None, error };
         }
-        let unsent = find_cause::<reqwest::Error>(&error).is_some_and(reqwest::Error::is_connect);
-        let why = innermost(&error);
-        let made = match &error {
+        let is_connect = find_cause::<reqwest::Error>(&error).is_some_and(reqwest::Error::is_connect);
+        let cause = root_cause(&error);
+        let sdk_error = match &error {
             Octocrab::JWT { .. } => {
-                Error::config(format!("{what}: the App's private key cannot be used: {why}"))
+                Error::config(format!("{label}: the App's private key cannot be used: {cause}"))
             }
-            _ if unsent => Error::unavailable(format!("{what}: GitHub cannot be reached: {why}")),
-            _ => unclear(repeat, format!("{what}: the connection failed: {why}")),
+            _ if is_connect => Error::unavailable(format!("{label}: GitHub cannot be reached: {cause}")),
+            _ => unknown_outcome(retry_safety, format!("{label}: the connection failed: {cause}")),
         };
-        Self { status: None, error: made.caused_by(error) }
+        Self { status: None, error: sdk_error.caused_by(error) }
     }
 
     /// Returns the error of a call that timed out.
-    pub(crate) fn late(what: &str, repeat: Repeat) -> Self {
-        Self { status: None, error: unclear(repeat, format!("{what}: no answer in time")) }
+    pub(crate) fn from_timeout(label: &str, retry_safety: RetrySafety) -> Self {
+        Self { status: None, error: unknown_outcome(retry_safety, format!("{label}: no answer in time")) }
     }
 
     /// Returns true if GitHub answered with this status.
-    pub(crate) fn is(&self, status: u16) -> bool {
+    pub(crate) fn has_status(&self, status: u16) -> bool {
         self.status == Some(status)
     }
 }
 
 /// Returns the error of a call that may have taken effect.
-pub(crate) fn unclear(repeat: Repeat, message: String) -> Error {
-    match repeat {
-        Repeat::Safe => Error::unavailable(message),
-        Repeat::Unsafe => Error::uncertain(message),
+pub(crate) fn unknown_outcome(retry_safety: RetrySafety, message: String) -> Error {
+    match retry_safety {
+        RetrySafety::Safe => Error::unavailable(message),
+        RetrySafety::Unsafe => Error::uncertain(message),
     }
 }
 
@@ -179,15 +183,15 @@ mod tests {
         pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
     }
 
-    fn answered(status: u16, pairs: &[(&'static str, &str)], words: &str) -> Failure {
-        let body = serde_json::json!({"message": words}).to_string();
-        Failure::answered("dispatch", Repeat::Unsafe, status, &headers(pairs), body.as_bytes())
+    fn failure_for(status: u16, pairs: &[(&'static str, &str)], message: &str) -> Failure {
+        let body = serde_json::json!({"message": message}).to_string();
+        Failure::from_response("dispatch", RetrySafety::Unsafe, status, &headers(pairs), body.as_bytes())
     }
 
     #[test]
     fn each_answer_means_one_thing() {
         let limited = |seconds| ErrorKind::Limited { after: Some(Duration::from_secs(seconds)) };
-        for (status, pairs, words, kind) in [
+        for (status, pairs, message, kind) in [
             (422, &[][..], "No ref found for: x", ErrorKind::Rejected),
             (401, &[][..], "Bad credentials", ErrorKind::Denied),
             (403, &[][..], "Resource not accessible by integration", ErrorKind::Denied),
@@ -199,9 +203,9 @@ mod tests {
             (502, &[][..], "Server Error", ErrorKind::Uncertain),
             (503, &[][..], "", ErrorKind::Uncertain),
         ] {
-            assert_eq!(answered(status, pairs, words).error.kind(), kind, "{status} {words}");
+            assert_eq!(failure_for(status, pairs, message).error.kind(), kind, "{status} {message}");
         }
-        let safe = Failure::answered("look", Repeat::Safe, 502, &HeaderMap::new(), b"<html>");
+        let safe = Failure::from_response("look", RetrySafety::Safe, 502, &HeaderMap::new(), b"<html>");
         assert_eq!(safe.error.kind(), ErrorKind::Unavailable);
     }
 
@@ -214,7 +218,11 @@ mod tests {
             ("date", "Thu, 01 Jan 2026 00:02:00 GMT"),
         ];
         assert_eq!(retry_after(&headers(&pairs)), Duration::from_secs(10));
-        assert_eq!(retry_after(&headers(&pairs[..2])), PATIENCE, "without a date");
-        assert_eq!(retry_after(&headers(&pairs[1..])), PATIENCE, "a limit that is not spent says nothing");
+        assert_eq!(retry_after(&headers(&pairs[..2])), DEFAULT_RETRY_AFTER, "without a date");
+        assert_eq!(
+            retry_after(&headers(&pairs[1..])),
+            DEFAULT_RETRY_AFTER,
+            "a limit that is not spent says nothing"
+        );
     }
 }

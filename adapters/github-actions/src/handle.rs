@@ -28,8 +28,8 @@ impl RunHandle {
             [owner, name, workflow, run, attempt, "attached"] => (owner, name, workflow, run, attempt, true),
             _ => return None,
         };
-        let numbered = workflow.rsplit_once('@').and_then(|(file, id)| Some((file, id.parse().ok()?)));
-        let (workflow, repository_id) = numbered.map_or((workflow, None), |(file, id)| (file, Some(id)));
+        let file_and_id = workflow.rsplit_once('@').and_then(|(file, id)| Some((file, id.parse().ok()?)));
+        let (workflow, repository_id) = file_and_id.map_or((workflow, None), |(file, id)| (file, Some(id)));
         Some(Self {
             repository: format!("{owner}/{name}"),
             repository_id,
@@ -40,11 +40,11 @@ impl RunHandle {
         })
     }
 
-    pub(crate) fn handle(&self) -> JobHandle {
-        let attached = if self.attached { "/attached" } else { "" };
+    pub(crate) fn job_handle(&self) -> JobHandle {
+        let suffix = if self.attached { "/attached" } else { "" };
         let id = self.repository_id.map(|id| format!("@{id}")).unwrap_or_default();
         let Self { repository, workflow, run, attempt, .. } = self;
-        JobHandle::new(format!("{repository}/{workflow}{id}/{run}/{attempt}{attached}"))
+        JobHandle::new(format!("{repository}/{workflow}{id}/{run}/{attempt}{suffix}"))
     }
 
     /// Groups runs by workflow: one list reports on all of them.
@@ -83,10 +83,10 @@ mod tests {
             "octo-org/app/release.yml@41/30433642/1",
             "octo-org/app/release.yml@41/30433642/2/attached",
         ] {
-            let place = RunHandle::parse(&JobHandle::new(text)).unwrap();
-            assert_eq!(place.handle().as_str(), text);
-            assert_eq!(place.group().as_str(), "octo-org/app/release.yml");
-            assert_eq!(place.repository_id, text.contains('@').then_some(41));
+            let run_handle = RunHandle::parse(&JobHandle::new(text)).unwrap();
+            assert_eq!(run_handle.job_handle().as_str(), text);
+            assert_eq!(run_handle.group().as_str(), "octo-org/app/release.yml");
+            assert_eq!(run_handle.repository_id, text.contains('@').then_some(41));
         }
         for text in ["", "a/b/c.yml/1", "a/b/c.yml/x/1", "a/b/c.yml/1/1/else", "a/b/c.yml/1/1/attached/1"] {
             assert_eq!(RunHandle::parse(&JobHandle::new(text)), None, "{text}");

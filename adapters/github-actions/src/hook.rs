@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::Deserialize;
 use sha2::Sha256;
-use taskbridge_sdk::{Delivery, Hooks, JobHandle, Told, same_secret};
+use taskbridge_sdk::{Delivery, HookEvent, Hooks, JobHandle, same_secret};
 use tokio::time::Instant;
 
 use crate::backend::Actions;
@@ -45,26 +45,26 @@ struct Repository {
 }
 
 impl Hooks for Actions {
-    fn read(&self, delivery: &Delivery<'_>) -> Option<Told> {
+    fn read(&self, delivery: &Delivery<'_>) -> Option<HookEvent> {
         let secret = self.webhook_secret.as_ref()?;
-        let given = delivery.header("x-hub-signature-256")?.strip_prefix("sha256=")?;
-        if !same_secret(given.as_bytes(), signature(secret.reveal(), delivery.body).as_bytes()) {
+        let received_signature = delivery.header("x-hub-signature-256")?.strip_prefix("sha256=")?;
+        if !same_secret(received_signature.as_bytes(), signature(secret.reveal(), delivery.body).as_bytes()) {
             return None;
         }
         let event: Event = serde_json::from_slice(delivery.body).unwrap_or_default();
         let id = delivery.header("x-github-delivery").map(str::to_owned);
-        Some(Told { jobs: self.meant(&event), id })
+        Some(HookEvent { jobs: self.affected_jobs(&event), id })
     }
 }
 
 impl Actions {
     /// Returns the jobs that an event is about: those that this process polls, and those that the event
     /// itself names, because another process may poll them.
-    fn meant(&self, event: &Event) -> Vec<JobHandle> {
+    fn affected_jobs(&self, event: &Event) -> Vec<JobHandle> {
         let run = event.workflow_run.as_ref().map(|run| run.id);
         let Some(run) = run.or(event.workflow_job.as_ref().map(|job| job.run_id)) else { return Vec::new() };
-        self.lists.mark_changed(run, Instant::now());
-        let mut jobs = self.jobs_looked_at(run);
+        self.list_cache.mark_changed(run, Instant::now());
+        let mut jobs = self.polled_jobs_of(run);
         for job in named_jobs(event) {
             if !jobs.contains(&job) {
                 jobs.push(job);
@@ -79,7 +79,7 @@ fn named_jobs(event: &Event) -> Vec<JobHandle> {
     let (Some(run), Some(repository)) = (&event.workflow_run, &event.repository) else { return Vec::new() };
     let file = run.path.as_deref().and_then(|path| path.split('@').next()?.rsplit('/').next());
     let Some(file) = file.filter(|file| !file.is_empty()) else { return Vec::new() };
-    let place = |repository_id, attached| RunHandle {
+    let run_handle = |repository_id, attached| RunHandle {
         repository: repository.full_name.clone(),
         repository_id,
         workflow: file.to_owned(),
@@ -89,7 +89,7 @@ fn named_jobs(event: &Event) -> Vec<JobHandle> {
     };
     // Handles of earlier versions contain no id.
     let ids = [None, repository.id].into_iter().take(if repository.id.is_some() { 2 } else { 1 });
-    ids.flat_map(|id| [false, true].map(|attached| place(id, attached).handle())).collect()
+    ids.flat_map(|id| [false, true].map(|attached| run_handle(id, attached).job_handle())).collect()
 }
 
 /// Returns the signature of a body, in hexadecimal digits.
@@ -108,25 +108,25 @@ mod tests {
     #[test]
     fn signature_matches_github_documentation() {
         // https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
-        let documented = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
-        assert_eq!(signature("It's a Secret to Everybody", b"Hello, World!"), documented);
+        let expected = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+        assert_eq!(signature("It's a Secret to Everybody", b"Hello, World!"), expected);
     }
 
     #[test]
     fn an_event_names_its_run() {
-        let named = |event: Value| -> Vec<String> {
+        let job_names = |event: Value| -> Vec<String> {
             let event: Event = serde_json::from_value(event).unwrap();
             named_jobs(&event).iter().map(|job| job.as_str().to_owned()).collect()
         };
         let run = json!({"id": 7, "run_attempt": 2, "path": ".github/workflows/release.yml@refs/heads/main"});
         let handles = ["octo-org/app/release.yml/7/2", "octo-org/app/release.yml/7/2/attached"];
         let event = json!({"workflow_run": run, "repository": {"full_name": "octo-org/app"}});
-        assert_eq!(named(event), handles);
+        assert_eq!(job_names(event), handles);
         let event = json!({"workflow_run": run, "repository": {"full_name": "octo-org/app", "id": 41}});
         let with_id = handles.map(|handle| handle.replace("release.yml", "release.yml@41"));
-        assert_eq!(named(event), [handles.map(str::to_owned), with_id].concat());
+        assert_eq!(job_names(event), [handles.map(str::to_owned), with_id].concat());
         for event in [json!({"zen": "Design for failure."}), json!({"workflow_job": {"run_id": 7}})] {
-            assert!(named(event).is_empty());
+            assert!(job_names(event).is_empty());
         }
     }
 }

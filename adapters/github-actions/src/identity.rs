@@ -9,7 +9,7 @@ use reqwest::Url;
 pub(crate) struct Identity {
     server: String,
     /// `None` if the config names no repository: each handle names its own.
-    repository: Option<OnceLock<u64>>,
+    repository_id: Option<OnceLock<u64>>,
 }
 
 impl Identity {
@@ -23,19 +23,19 @@ impl Identity {
             Some(port) => format!("{host}:{port}"),
             None => host.to_owned(),
         };
-        Self { server, repository: has_repository.then(OnceLock::new) }
+        Self { server, repository_id: has_repository.then(OnceLock::new) }
     }
 
     /// Stores the id of the configured repository. The first id stays.
-    pub(crate) fn learn(&self, id: u64) {
-        if let Some(known) = &self.repository {
-            let _ = known.set(id);
+    pub(crate) fn set_repository_id(&self, id: u64) {
+        if let Some(cell) = &self.repository_id {
+            let _ = cell.set(id);
         }
     }
 
     /// Returns the identity, or `None` until the id of the configured repository is known.
     pub(crate) fn text(&self) -> Option<String> {
-        match &self.repository {
+        match &self.repository_id {
             None => Some(format!("github-actions {}", self.server)),
             Some(id) => id.get().map(|id| format!("github-actions {}/{id}", self.server)),
         }
@@ -48,12 +48,12 @@ mod tests {
 
     #[test]
     fn identity_names_server_and_repository_id() {
-        let all = Identity::new("https://api.github.com", false);
-        assert_eq!(all.text().unwrap(), "github-actions github.com");
-        let own = Identity::new("https://user:pass@github.example.com:8443/api/v3", true);
-        assert_eq!(own.text(), None, "the id is not known yet");
-        own.learn(42);
-        own.learn(43);
-        assert_eq!(own.text().unwrap(), "github-actions github.example.com:8443/42");
+        let server_only = Identity::new("https://api.github.com", false);
+        assert_eq!(server_only.text().unwrap(), "github-actions github.com");
+        let with_repository = Identity::new("https://user:pass@github.example.com:8443/api/v3", true);
+        assert_eq!(with_repository.text(), None, "the id is not known yet");
+        with_repository.set_repository_id(42);
+        with_repository.set_repository_id(43);
+        assert_eq!(with_repository.text().unwrap(), "github-actions github.example.com:8443/42");
     }
 }

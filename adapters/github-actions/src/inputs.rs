@@ -5,41 +5,42 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use taskbridge_sdk::{Context, Error, JobSpec, Result, Templates};
+use taskbridge_sdk::{Error, JobSpec, Result, TemplateContext, Templates};
 
 use crate::config::Target;
-use crate::workflow::{Input, Kind, MARKER, MOST_INPUTS, Workflow, plain};
+use crate::workflow::{Input, InputKind, MARKER, MAX_INPUTS, Workflow, value_text};
 
 /// Returns the inputs of a run, each as text.
-pub(crate) fn of(job: &JobSpec, target: &Target, workflow: &Workflow) -> Result<Map<String, Value>> {
+pub(crate) fn build(job: &JobSpec, target: &Target, workflow: &Workflow) -> Result<Map<String, Value>> {
     if let Some(file) = job.files.first() {
         return Err(Error::rejected(format!(
             "`{}` is a file, and a workflow cannot be given one: give it text, or an address that the workflow can read",
             file.parameter
         )));
     }
-    let mut given = given(job, target)?;
+    let mut values = collect_values(job, target)?;
     if workflow.inputs.iter().any(|input| input.name == MARKER) {
-        given.insert(MARKER.to_owned(), job.key.as_str().into());
+        values.insert(MARKER.to_owned(), job.key.as_str().into());
     }
-    let known = |name: &String| workflow.inputs.iter().any(|input| input.name == *name);
-    if let Some(name) = given.keys().find(|name| !known(name)) {
+    let is_declared = |name: &String| workflow.inputs.iter().any(|input| input.name == *name);
+    if let Some(name) = values.keys().find(|name| !is_declared(name)) {
         let names: Vec<&str> = workflow.inputs.iter().map(|input| input.name.as_str()).collect();
-        let has = if names.is_empty() { "none".to_owned() } else { format!("`{}`", names.join("`, `")) };
-        return Err(Error::rejected(format!("the workflow has no input `{name}`; it has {has}")));
+        let declared_names =
+            if names.is_empty() { "none".to_owned() } else { format!("`{}`", names.join("`, `")) };
+        return Err(Error::rejected(format!("the workflow has no input `{name}`; it has {declared_names}")));
     }
-    if given.len() > MOST_INPUTS {
-        let count = given.len();
+    if values.len() > MAX_INPUTS {
+        let count = values.len();
         return Err(Error::rejected(format!(
-            "there are {count} inputs, and GitHub takes at most {MOST_INPUTS}"
+            "there are {count} inputs, and GitHub takes at most {MAX_INPUTS}"
         )));
     }
     let mut inputs = Map::new();
     for input in &workflow.inputs {
-        match given.get(&input.name) {
+        match values.get(&input.name) {
             Some(value) => {
-                let text = fitting(input, value)
-                    .map_err(|why| Error::rejected(format!("the input `{}` {why}", input.name)))?;
+                let text = convert_value(input, value)
+                    .map_err(|reason| Error::rejected(format!("the input `{}` {reason}", input.name)))?;
                 inputs.insert(input.name.clone(), text.into());
             }
             None if input.required && input.default.is_none() => {
@@ -54,12 +55,12 @@ pub(crate) fn of(job: &JobSpec, target: &Target, workflow: &Workflow) -> Result<
     Ok(inputs)
 }
 
-fn given(job: &JobSpec, target: &Target) -> Result<BTreeMap<String, Value>> {
-    let mut given = BTreeMap::new();
+fn collect_values(job: &JobSpec, target: &Target) -> Result<BTreeMap<String, Value>> {
+    let mut values = BTreeMap::new();
     match &target.inputs {
         None => {
             let arguments = job.arguments.as_object().into_iter().flatten();
-            given.extend(
+            values.extend(
                 arguments
                     .filter(|(_, value)| !value.is_null())
                     .map(|(name, value)| (name.clone(), value.clone())),
@@ -68,32 +69,32 @@ fn given(job: &JobSpec, target: &Target) -> Result<BTreeMap<String, Value>> {
         Some(templates) => {
             for (name, template) in templates {
                 let value = render(job, &format!("inputs.{name}"), template)?;
-                given.extend(value.map(|value| (name.clone(), value.into())));
+                values.extend(value.map(|value| (name.clone(), value.into())));
             }
         }
     }
-    Ok(given)
+    Ok(values)
 }
 
 /// Renders a template as text. `None` if it is a single parameter that was not given.
 pub(crate) fn render(job: &JobSpec, field: &str, template: &str) -> Result<Option<String>> {
     let arguments = job.arguments.as_object().cloned().unwrap_or_default();
-    let context = Context::new(&arguments, Value::Null, Value::Null);
-    context.gives(template).then(|| Templates::new().text(field, template, &context)).transpose()
+    let context = TemplateContext::new(&arguments, Value::Null, Value::Null);
+    context.has_value(template).then(|| Templates::new().render_text(field, template, &context)).transpose()
 }
 
 /// Returns a value as text if it is valid for the input, or else what the input requires.
-fn fitting(input: &Input, value: &Value) -> std::result::Result<String, String> {
-    let text = plain(value);
+fn convert_value(input: &Input, value: &Value) -> std::result::Result<String, String> {
+    let text = value_text(value);
     match &input.kind {
-        Kind::Text => Ok(text),
-        Kind::Boolean if matches!(text.as_str(), "true" | "false") => Ok(text),
-        Kind::Boolean => Err("must be true or false".to_owned()),
-        Kind::Number if text.parse::<f64>().is_ok_and(f64::is_finite) => Ok(text),
-        Kind::Number => Err("must be a number".to_owned()),
-        Kind::Choice(options) if options.contains(&text) => Ok(text),
-        Kind::Choice(options) => Err(format!("must be one of `{}`", options.join("`, `"))),
-        Kind::Other(kind) => {
+        InputKind::Text => Ok(text),
+        InputKind::Boolean if matches!(text.as_str(), "true" | "false") => Ok(text),
+        InputKind::Boolean => Err("must be true or false".to_owned()),
+        InputKind::Number if text.parse::<f64>().is_ok_and(f64::is_finite) => Ok(text),
+        InputKind::Number => Err("must be a number".to_owned()),
+        InputKind::Choice(options) if options.contains(&text) => Ok(text),
+        InputKind::Choice(options) => Err(format!("must be one of `{}`", options.join("`, `"))),
+        InputKind::Other(kind) => {
             Err(format!("has the type `{kind}` in the workflow's file, which this server does not know"))
         }
     }
@@ -114,13 +115,13 @@ mod tests {
             default: has_default.then_some(Value::Bool(false)),
             description: None,
         };
-        let choice = Kind::Choice(vec!["staging".to_owned(), "3".to_owned()]);
+        let choice = InputKind::Choice(vec!["staging".to_owned(), "3".to_owned()]);
         let inputs = vec![
-            input("count", Kind::Number, false, false),
-            input("dry", Kind::Boolean, true, true),
-            input("odd", Kind::Other("matrix".to_owned()), false, false),
-            input(MARKER, Kind::Text, false, false),
-            input("version", Kind::Text, true, false),
+            input("count", InputKind::Number, false, false),
+            input("dry", InputKind::Boolean, true, true),
+            input("odd", InputKind::Other("matrix".to_owned()), false, false),
+            input(MARKER, InputKind::Text, false, false),
+            input("version", InputKind::Text, true, false),
             input("where", choice, false, false),
         ];
         Workflow { inputs, marked: true, ..Workflow::default() }
@@ -129,18 +130,18 @@ mod tests {
     fn inputs(arguments: Value, templates: Value) -> std::result::Result<Value, String> {
         let job = job(json!({}), arguments);
         let target = json!({"workflow": "w.yml", "inputs": templates});
-        let mut found =
-            of(&job, &serde_json::from_value(target).unwrap(), &workflow()).map_err(|e| e.to_string())?;
-        assert_eq!(found.remove(MARKER), Some(job.key.as_str().into()), "every run is marked");
-        Ok(found.into())
+        let mut run_inputs =
+            build(&job, &serde_json::from_value(target).unwrap(), &workflow()).map_err(|e| e.to_string())?;
+        assert_eq!(run_inputs.remove(MARKER), Some(job.key.as_str().into()), "every run is marked");
+        Ok(run_inputs.into())
     }
 
     /// Each argument becomes the text that GitHub expects as an input. Null is left out.
     #[test]
     fn values_become_workflow_input_text() {
-        let all = json!({"version": "1.4", "dry": true, "count": 2.5, "where": 3, "odd": null});
+        let arguments = json!({"version": "1.4", "dry": true, "count": 2.5, "where": 3, "odd": null});
         let expected = json!({"version": "1.4", "dry": "true", "count": "2.5", "where": "3"});
-        assert_eq!(inputs(all, Value::Null), Ok(expected));
+        assert_eq!(inputs(arguments, Value::Null), Ok(expected));
         assert_eq!(inputs(json!({"version": [1]}), Value::Null), Ok(json!({"version": "[1]"})));
         let templates = json!({"version": "v{{ v }}", "where": "{{ place }}", "dry": "false"});
         assert_eq!(inputs(json!({"v": "1"}), templates), Ok(json!({"version": "v1", "dry": "false"})));
@@ -149,7 +150,7 @@ mod tests {
     /// An input that GitHub would refuse or drop is rejected with its name, but without its value.
     #[test]
     fn invalid_input_is_rejected_by_name() {
-        for (arguments, words) in [
+        for (arguments, expected) in [
             (json!({}), "the workflow needs the input `version`"),
             (json!({"version": "1", "dry": "yes"}), "the input `dry` must be true or false"),
             (json!({"version": "1", "count": "s3cret"}), "the input `count` must be a number"),
@@ -158,33 +159,33 @@ mod tests {
             (json!({"version": "1", "vesion": "2"}), "no input `vesion`; it has `count`, `dry`"),
         ] {
             let error = inputs(arguments.clone(), Value::Null).unwrap_err();
-            assert!(error.contains(words) && !error.contains("s3cret"), "{arguments}: {error}");
+            assert!(error.contains(expected) && !error.contains("s3cret"), "{arguments}: {error}");
         }
     }
 
     /// More than 25 inputs, and files, are rejected.
     #[test]
     fn excess_inputs_and_files_are_rejected() {
-        let text = |at: usize| Input {
+        let input = |at: usize| Input {
             name: format!("i{at:02}"),
-            kind: Kind::Text,
+            kind: InputKind::Text,
             required: false,
             default: None,
             description: None,
         };
-        let workflow = Workflow { inputs: (0..26).map(text).collect(), ..Workflow::default() };
+        let workflow = Workflow { inputs: (0..26).map(input).collect(), ..Workflow::default() };
         let arguments: Map<String, Value> = (0..26).map(|at| (format!("i{at:02}"), at.into())).collect();
         let target: Target = serde_json::from_value(json!({"workflow": "w.yml"})).unwrap();
         let mut job = job(json!({}), arguments.into());
         assert!(
-            of(&job, &target, &workflow)
+            build(&job, &target, &workflow)
                 .unwrap_err()
                 .to_string()
                 .contains("26 inputs, and GitHub takes at most 25")
         );
         let content = FileContent::Inline(vec![]);
         job.files.push(InputFile { parameter: "table".to_owned(), name: "t.csv".to_owned(), content });
-        assert!(of(&job, &target, &workflow).unwrap_err().to_string().starts_with("`table` is a file"));
+        assert!(build(&job, &target, &workflow).unwrap_err().to_string().starts_with("`table` is a file"));
     }
 
     /// Arguments that look like shell code, expressions, templates or options stay one text.

@@ -18,11 +18,11 @@ use crate::inputs::{self, render};
 use crate::workflow::{self, Workflow};
 
 /// How long a workflow's file and a repository's default branch are cached.
-const KEPT_FOR: Duration = Duration::from_secs(300);
+const CACHE_TTL: Duration = Duration::from_secs(300);
 /// Age at which they are refreshed if runs of the workflow are polled.
-const READ_AGAIN_AFTER: Duration = Duration::from_secs(150);
+const REFRESH_AFTER: Duration = Duration::from_secs(150);
 /// Maximum number of branches and tags of one workflow whose files are refreshed.
-const MOST_REFS: usize = 4;
+const MAX_REFS: usize = 4;
 
 /// Dispatch to send.
 #[derive(Debug, PartialEq)]
@@ -49,7 +49,7 @@ impl DispatchRequest {
         body
     }
 
-    pub(crate) fn place(&self, run: u64) -> RunHandle {
+    pub(crate) fn run_handle(&self, run: u64) -> RunHandle {
         RunHandle {
             repository: self.repository.clone(),
             repository_id: self.repository_id,
@@ -63,75 +63,70 @@ impl DispatchRequest {
 
 impl Actions {
     /// Builds the dispatch for a job, within half of `call_timeout`. If this fails, nothing was sent.
-    pub(crate) async fn order(
+    pub(crate) async fn build_dispatch(
         &self,
         job: &JobSpec,
         target: &Target,
         repository: &str,
     ) -> Result<DispatchRequest> {
-        let reading = async {
-            match self.order_within(KEPT_FOR, job, target, repository).await {
+        let build = async {
+            match self.build_dispatch_cached(CACHE_TTL, job, target, repository).await {
                 // Cached data may be the cause.
                 Err(error) if matches!(error.kind(), ErrorKind::Rejected | ErrorKind::Config) => {
-                    self.order_anew(job, target, repository).await
+                    self.build_dispatch_uncached(job, target, repository).await
                 }
-                order => order,
+                result => result,
             }
         };
         // The dispatch needs time as well: the caller's timeout covers the whole start.
-        let late = || Err(Error::unavailable("GitHub answers slowly, so nothing was dispatched"));
-        timeout(self.call_timeout / 2, reading).await.unwrap_or_else(|_| late())
+        let timeout_error = || Err(Error::unavailable("GitHub answers slowly, so nothing was dispatched"));
+        timeout(self.call_timeout / 2, build).await.unwrap_or_else(|_| timeout_error())
     }
 
     /// Builds the dispatch from current data of GitHub.
-    pub(crate) async fn order_anew(
+    pub(crate) async fn build_dispatch_uncached(
         &self,
         job: &JobSpec,
         target: &Target,
         repository: &str,
     ) -> Result<DispatchRequest> {
-        self.order_within(Duration::ZERO, job, target, repository).await
+        self.build_dispatch_cached(Duration::ZERO, job, target, repository).await
     }
 
-    async fn order_within(
+    async fn build_dispatch_cached(
         &self,
-        age: Duration,
+        max_age: Duration,
         job: &JobSpec,
         target: &Target,
         repository: &str,
     ) -> Result<DispatchRequest> {
-        let git_ref = self.ref_of(age, job, target, repository).await?;
-        let found = self.workflow_of(age, target, repository, &git_ref).await?;
-        if self.known(repository).is_none() {
+        let git_ref = self.resolve_ref(max_age, job, target, repository).await?;
+        let definition = self.read_workflow(max_age, target, repository, &git_ref).await?;
+        if self.known_repository(repository).is_none() {
             self.default_branch(Duration::MAX, repository).await?;
         }
-        let (repository, repository_id) = self.now_called(repository);
+        let (repository, repository_id) = self.current_name_and_id(repository);
         Ok(DispatchRequest {
             repository,
             repository_id,
             workflow: target.workflow.clone(),
             git_ref,
-            inputs: inputs::of(job, target, &found)?,
-            marked: found.marked,
+            inputs: inputs::build(job, target, &definition)?,
+            marked: definition.marked,
         })
     }
 
     /// Returns whether the runs of a job show its key, by a cached response of any age if there is one.
     /// `None` if that is unknown.
-    pub(crate) async fn carries_mark(
-        &self,
-        job: &JobSpec,
-        target: &Target,
-        repository: &str,
-    ) -> Option<bool> {
-        let git_ref = self.ref_of(Duration::MAX, job, target, repository).await.ok()?;
-        let found = self.workflow_of(Duration::MAX, target, repository, &git_ref).await.ok()?;
-        Some(found.marked)
+    pub(crate) async fn is_marked(&self, job: &JobSpec, target: &Target, repository: &str) -> Option<bool> {
+        let git_ref = self.resolve_ref(Duration::MAX, job, target, repository).await.ok()?;
+        let definition = self.read_workflow(Duration::MAX, target, repository, &git_ref).await.ok()?;
+        Some(definition.marked)
     }
 
-    async fn ref_of(
+    async fn resolve_ref(
         &self,
-        age: Duration,
+        max_age: Duration,
         job: &JobSpec,
         target: &Target,
         repository: &str,
@@ -141,12 +136,12 @@ impl Actions {
             None => None,
         };
         let Some(git_ref) = rendered else {
-            return self.default_branch(age, repository).await;
+            return self.default_branch(max_age, repository).await;
         };
         if !allows(target.allowed_refs.as_deref(), &git_ref) {
-            let allowed = target.allowed_refs.as_deref().unwrap_or_default().join("`, `");
+            let allowed_refs = target.allowed_refs.as_deref().unwrap_or_default().join("`, `");
             return Err(Error::rejected(format!(
-                "`{}` is not among the allowed refs: `{allowed}`",
+                "`{}` is not among the allowed refs: `{allowed_refs}`",
                 one_line(&git_ref)
             )));
         }
@@ -154,48 +149,48 @@ impl Actions {
     }
 
     /// Reads the workflow's file. If the caller chose the branch, a missing file is the caller's error.
-    async fn workflow_of(
+    async fn read_workflow(
         &self,
-        age: Duration,
+        max_age: Duration,
         target: &Target,
         repository: &str,
         git_ref: &str,
     ) -> Result<Workflow> {
-        let found = workflow::at(&self.api, age, repository, &target.workflow, git_ref).await;
-        let chosen = target.git_ref.as_deref().is_some_and(|template| template.contains("{{"));
-        found.map_err(|error| match error.kind() {
-            ErrorKind::Config if chosen => Error::rejected(error.to_string()),
+        let result = workflow::fetch(&self.api, max_age, repository, &target.workflow, git_ref).await;
+        let is_chosen_by_caller = target.git_ref.as_deref().is_some_and(|template| template.contains("{{"));
+        result.map_err(|error| match error.kind() {
+            ErrorKind::Config if is_chosen_by_caller => Error::rejected(error.to_string()),
             _ => error,
         })
     }
 
     /// Refreshes the data that starts of a workflow need before it expires: its file at the default branch
     /// and at the branches of recent runs, up to `MOST_REFS`. Does nothing if the hourly limit is scarce.
-    pub(crate) async fn keep_ready(&self, group: &GroupKey, ran_at: BTreeSet<String>) {
+    pub(crate) async fn prefetch(&self, group: &GroupKey, recent_refs: BTreeSet<String>) {
         let Some((repository, file)) = group.as_str().rsplit_once('/') else { return };
-        if !self.api.own.limits.are_ample() || !self.is_to_be_read(group) {
+        if !self.api.own_client.limits.has_spare_quota() || !self.is_prefetch_due(group) {
             return;
         }
-        let reading = async {
-            let mut refs = ran_at;
-            refs.extend(self.default_branch(READ_AGAIN_AFTER, repository).await);
-            for git_ref in refs.iter().take(MOST_REFS) {
+        let refresh = async {
+            let mut refs = recent_refs;
+            refs.extend(self.default_branch(REFRESH_AFTER, repository).await);
+            for git_ref in refs.iter().take(MAX_REFS) {
                 // A start reports an invalid file.
-                drop(workflow::text(&self.api, READ_AGAIN_AFTER, repository, file, git_ref).await);
+                drop(workflow::fetch_text(&self.api, REFRESH_AFTER, repository, file, git_ref).await);
             }
         };
         // It must not delay the polls.
-        drop(timeout(self.call_timeout / 4, reading).await);
+        drop(timeout(self.call_timeout / 4, refresh).await);
     }
 
     /// Returns true once per interval for each workflow.
-    fn is_to_be_read(&self, group: &GroupKey) -> bool {
-        let (mut read, now) = (self.read.lock(), Instant::now());
-        read.retain(|_, at| now - *at < READ_AGAIN_AFTER);
-        let due = !read.contains_key(group);
-        if due {
-            read.insert(group.clone(), now);
+    fn is_prefetch_due(&self, group: &GroupKey) -> bool {
+        let (mut prefetched_at, now) = (self.prefetched_at.lock(), Instant::now());
+        prefetched_at.retain(|_, at| now - *at < REFRESH_AFTER);
+        let is_due = !prefetched_at.contains_key(group);
+        if is_due {
+            prefetched_at.insert(group.clone(), now);
         }
-        due
+        is_due
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use taskbridge_sdk::{Adapter, Backend, Connect, Problem, Result, async_trait};
+use taskbridge_sdk::{Adapter, Backend, ConnectContext, Problem, Result, async_trait};
 
 mod api;
 mod archive;
@@ -63,7 +63,7 @@ impl Adapter for GithubActions {
         check::check(config, target, parameters)
     }
 
-    async fn connect(config: Config, context: &Connect) -> Result<Arc<dyn Backend>> {
+    async fn connect(config: Config, context: &ConnectContext) -> Result<Arc<dyn Backend>> {
         Ok(Arc::new(backend::Actions::connect(config, context).await?))
     }
 }

@@ -12,71 +12,79 @@ use tokio::time::Instant;
 use crate::failure::retry_after;
 
 /// Fraction of the hourly limit below which a credential sends only essential requests.
-const SPARE: f64 = 0.1;
+const SCARCE_FRACTION: f64 = 0.1;
 
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
-    known: Mutex<LimitState>,
+    state: Mutex<LimitState>,
 }
 
 #[derive(Debug, Default)]
 struct LimitState {
-    until: Option<Instant>,
+    blocked_until: Option<Instant>,
     /// True if little is left of the hourly limit.
-    scarce: bool,
+    is_scarce: bool,
     /// Remaining requests of the hourly limit, and the limit.
-    hour: Option<(f64, f64)>,
+    hourly_quota: Option<(f64, f64)>,
 }
 
 impl Limits {
     /// Returns an error while GitHub asks to wait.
     pub(crate) fn check(&self) -> Result<()> {
-        let until = self.known.lock().until;
-        let left = until.map(|until| until.saturating_duration_since(Instant::now())).unwrap_or_default();
-        if left.is_zero() {
+        let blocked_until = self.state.lock().blocked_until;
+        let remaining = blocked_until
+            .map(|blocked_until| blocked_until.saturating_duration_since(Instant::now()))
+            .unwrap_or_default();
+        if remaining.is_zero() {
             return Ok(());
         }
-        Err(Error::limited(Some(left), "GitHub asked for patience, and nothing is asked of it until then"))
+        Err(Error::limited(
+            Some(remaining),
+            "GitHub asked for patience, and nothing is asked of it until then",
+        ))
     }
 
     /// Updates the limits from the headers of a response.
-    pub(crate) fn learn(&self, headers: &HeaderMap) {
+    pub(crate) fn update_from_headers(&self, headers: &HeaderMap) {
         let number = |name: &str| headers.get(name)?.to_str().ok()?.parse::<f64>().ok();
-        let (Some(left), Some(all)) = (number("x-ratelimit-remaining"), number("x-ratelimit-limit")) else {
+        let (Some(remaining), Some(limit)) = (number("x-ratelimit-remaining"), number("x-ratelimit-limit"))
+        else {
             return;
         };
         {
-            let mut known = self.known.lock();
-            (known.scarce, known.hour) = (left < all * SPARE, Some((left, all)));
+            let mut state = self.state.lock();
+            (state.is_scarce, state.hourly_quota) =
+                (remaining < limit * SCARCE_FRACTION, Some((remaining, limit)));
         }
-        if left < 1.0 {
-            self.wait(retry_after(headers));
+        if remaining < 1.0 {
+            self.block_for(retry_after(headers));
         }
     }
 
     /// Returns the rest of the hourly limit, as GitHub last reported it.
     pub(crate) fn budget(&self) -> Option<Budget> {
-        let (left, limit) = self.known.lock().hour?;
-        Some(Budget { name: "hour".to_owned(), left, limit })
+        let (remaining, limit) = self.state.lock().hourly_quota?;
+        Some(Budget { name: "hour".to_owned(), remaining, limit })
     }
 
     /// Updates the limits from an error response.
-    pub(crate) fn refused(&self, error: &Error) {
+    pub(crate) fn update_from_error(&self, error: &Error) {
         if let ErrorKind::Limited { after: Some(after) } = error.kind() {
-            self.wait(after);
+            self.block_for(after);
         }
     }
 
     /// Returns false if optional requests must not be sent.
-    pub(crate) fn are_ample(&self) -> bool {
-        let scarce = self.known.lock().scarce;
-        !scarce && self.check().is_ok()
+    pub(crate) fn has_spare_quota(&self) -> bool {
+        let is_scarce = self.state.lock().is_scarce;
+        !is_scarce && self.check().is_ok()
     }
 
-    fn wait(&self, after: Duration) {
-        let until = Instant::now() + after;
-        let mut known = self.known.lock();
-        known.until = Some(known.until.map_or(until, |known| known.max(until)));
+    fn block_for(&self, after: Duration) {
+        let blocked_until = Instant::now() + after;
+        let mut state = self.state.lock();
+        state.blocked_until =
+            Some(state.blocked_until.map_or(blocked_until, |current| current.max(blocked_until)));
     }
 }
 
@@ -84,26 +92,28 @@ impl Limits {
 mod tests {
     use super::*;
 
-    fn told(remaining: &str) -> Limits {
+    fn limits_with_remaining(remaining: &str) -> Limits {
         let mut headers = HeaderMap::new();
         for (name, value) in [("x-ratelimit-limit", "5000"), ("x-ratelimit-remaining", remaining)] {
             headers.insert(name, value.parse().unwrap());
         }
         let limits = Limits::default();
-        limits.learn(&headers);
+        limits.update_from_headers(&headers);
         limits
     }
 
     /// A spent rate limit blocks requests. Of two retry delays, the longer one holds.
     #[tokio::test]
     async fn exhausted_rate_limit_blocks_requests() {
-        assert!(told("5000").are_ample() && told("4000").check().is_ok());
-        let scarce = told("499");
-        assert!(!scarce.are_ample() && scarce.check().is_ok());
-        assert!(told("0").check().is_err());
+        assert!(
+            limits_with_remaining("5000").has_spare_quota() && limits_with_remaining("4000").check().is_ok()
+        );
+        let scarce_limits = limits_with_remaining("499");
+        assert!(!scarce_limits.has_spare_quota() && scarce_limits.check().is_ok());
+        assert!(limits_with_remaining("0").check().is_err());
         let limits = Limits::default();
-        limits.refused(&Error::limited(Some(Duration::from_secs(7)), "no"));
-        limits.refused(&Error::limited(Some(Duration::from_secs(3)), "no"));
+        limits.update_from_error(&Error::limited(Some(Duration::from_secs(7)), "no"));
+        limits.update_from_error(&Error::limited(Some(Duration::from_secs(3)), "no"));
         let Err(error) = limits.check() else { panic!("nothing was learned") };
         let ErrorKind::Limited { after: Some(after) } = error.kind() else { panic!("{error}") };
         assert!(after > Duration::from_secs(6), "the longest holds: {after:?}");

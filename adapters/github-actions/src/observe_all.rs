@@ -14,82 +14,83 @@ use crate::progress;
 use crate::wire::{Run, Runs};
 
 /// Number of runs polled concurrently. GitHub allows at most a hundred concurrent requests.
-const AT_A_TIME: usize = 16;
+const MAX_CONCURRENT_POLLS: usize = 16;
 
 impl Actions {
     pub(crate) async fn poll_group(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        let began = Instant::now();
-        let listed = match self.listed(group, jobs).await {
-            Ok(listed) => listed,
+        let started_at = Instant::now();
+        let listed_runs = match self.lookup_runs(group, jobs).await {
+            Ok(listed_runs) => listed_runs,
             // Runs that cannot be listed can still be polled one by one.
             Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Config) => HashMap::new(),
             Err(error) => {
                 return jobs.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect();
             }
         };
-        let looks: Vec<_> = jobs.iter().map(|job| self.look_within(job, &listed, began)).collect();
-        let seen = stream::iter(looks).buffered(AT_A_TIME).collect().await;
+        let polls: Vec<_> = jobs.iter().map(|job| self.poll_subject(job, &listed_runs, started_at)).collect();
+        let observations = stream::iter(polls).buffered(MAX_CONCURRENT_POLLS).collect().await;
         // There is only time for it if the polls were fast.
-        if began.elapsed() < self.call_timeout / 4 {
-            self.keep_ready(group, listed.into_values().filter_map(|run| run.head_branch).collect()).await;
+        if started_at.elapsed() < self.call_timeout / 4 {
+            self.prefetch(group, listed_runs.into_values().filter_map(|run| run.head_branch).collect()).await;
         }
-        seen
+        observations
     }
 
-    async fn look_within(
+    async fn poll_subject(
         &self,
         job: &Subject,
-        listed: &HashMap<u64, Run>,
-        began: Instant,
+        listed_runs: &HashMap<u64, Run>,
+        started_at: Instant,
     ) -> Result<Observation> {
         // The caller discards all results if the last one is too late.
-        if began.elapsed() > self.call_timeout / 2 {
+        if started_at.elapsed() > self.call_timeout / 2 {
             return Err(Error::unavailable("GitHub answers slowly, so this run was not looked at"));
         }
-        let place = RunHandle::parse(&job.handle);
-        match place.and_then(|place| Some((listed.get(&place.run)?.clone(), place))) {
-            Some((run, place)) => self.judge(&place, run, job.watched).await,
+        let run_handle = RunHandle::parse(&job.handle);
+        match run_handle.and_then(|run_handle| Some((listed_runs.get(&run_handle.run)?.clone(), run_handle)))
+        {
+            Some((run, run_handle)) => self.interpret_run(&run_handle, run, job.watched).await,
             None => self.poll_run(&job.handle, job.watched).await,
         }
     }
 
     /// Returns those of the runs that a list contains: the cached one, or a new one if that is due.
-    async fn listed(&self, group: &GroupKey, jobs: &[Subject]) -> Result<HashMap<u64, Run>> {
-        let wanted = jobs.iter().filter_map(|job| RunHandle::parse(&job.handle));
-        let wanted: Vec<u64> = wanted.map(|place| place.run).collect();
+    async fn lookup_runs(&self, group: &GroupKey, jobs: &[Subject]) -> Result<HashMap<u64, Run>> {
+        let handles = jobs.iter().filter_map(|job| RunHandle::parse(&job.handle));
+        let run_ids: Vec<u64> = handles.map(|run_handle| run_handle.run).collect();
         let now = Instant::now();
-        let CachedRuns { mut runs, to_list } = self.lists.known(group, &wanted, now);
-        if let Some(to_list) = to_list {
-            let listed = self.list(group, to_list).await?;
-            runs = wanted.iter().filter_map(|run| Some((*run, listed.get(run)?.clone()))).collect();
-            self.lists.keep(group, now, listed);
+        let CachedRuns { mut runs, runs_to_list } = self.list_cache.record_poll(group, &run_ids, now);
+        if let Some(runs_to_list) = runs_to_list {
+            let listed_runs = self.list_runs(group, runs_to_list).await?;
+            runs = run_ids.iter().filter_map(|run| Some((*run, listed_runs.get(run)?.clone()))).collect();
+            self.list_cache.store(group, now, listed_runs);
         }
         Ok(runs)
     }
 
     /// Lists the newest runs, as far as pages are cheaper than single polls.
-    async fn list(&self, group: &GroupKey, mut wanted: Vec<u64>) -> Result<HashMap<u64, Run>> {
-        let mut listed = HashMap::new();
-        let Some((repository, workflow)) = group.as_str().rsplit_once('/') else { return Ok(listed) };
+    async fn list_runs(&self, group: &GroupKey, mut missing_ids: Vec<u64>) -> Result<HashMap<u64, Run>> {
+        let mut listed_runs = HashMap::new();
+        let Some((repository, workflow)) = group.as_str().rsplit_once('/') else { return Ok(listed_runs) };
         for page in 1.. {
             // Page n is requested only while at least n runs are wanted. The first page is free if nothing
             // has changed.
-            if wanted.is_empty() || (page > 1 && wanted.len() < page) {
+            if missing_ids.is_empty() || (page > 1 && missing_ids.len() < page) {
                 break;
             }
-            let found: Runs = self.api.get("the runs", &runs_path(repository, workflow, page)).await?;
+            let response: Runs = self.api.get("the runs", &runs_path(repository, workflow, page)).await?;
             if page == 1
-                && let Some(usual) = progress::usual(&found.workflow_runs)
+                && let Some(usual_duration) = progress::usual_duration(&response.workflow_runs)
             {
-                self.usual.lock().insert(group.clone(), usual);
+                self.usual_durations.lock().insert(group.clone(), usual_duration);
             }
-            let last = found.workflow_runs.len() < 100;
-            listed.extend(found.workflow_runs.into_iter().map(|run| (run.id, run)));
-            wanted.retain(|run| !listed.contains_key(run));
-            if last {
+            let is_last_page = response.workflow_runs.len() < 100;
+            listed_runs.extend(response.workflow_runs.into_iter().map(|run| (run.id, run)));
+            missing_ids.retain(|run| !listed_runs.contains_key(run));
+            if is_last_page {
                 break;
             }
         }
-        Ok(listed)
+        Ok(listed_runs)
     }
 }

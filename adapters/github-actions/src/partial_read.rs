@@ -11,56 +11,56 @@ use tokio::time::{Instant, timeout_at};
 pub(crate) const RETRY_FOR: Duration = Duration::from_secs(40);
 
 /// Maximum number of parts that are named.
-const MOST_NAMED: usize = 10;
+const MAX_REASONS: usize = 10;
 
 pub(crate) struct PartialReader {
     deadline: Instant,
     /// Why each part could not be read. Each text begins with the name of the part.
-    unread: Vec<String>,
+    unread_reasons: Vec<String>,
     /// True if a retry may help for a part.
-    may_come: bool,
+    is_retryable: bool,
 }
 
 impl PartialReader {
     /// Creates a reader with a deadline for all parts together.
-    pub(crate) fn within(time: Duration) -> Self {
-        Self { deadline: Instant::now() + time, unread: Vec::new(), may_come: false }
+    pub(crate) fn with_timeout(timeout: Duration) -> Self {
+        Self { deadline: Instant::now() + timeout, unread_reasons: Vec::new(), is_retryable: false }
     }
 
     /// Reads one part, or returns its default if it cannot be read.
     ///
     /// # Errors
     /// `Limited`, because then nothing else can be read either.
-    pub(crate) async fn part<T: Default>(
+    pub(crate) async fn read_part<T: Default>(
         &mut self,
-        what: &str,
-        read: impl Future<Output = Result<T>>,
+        label: &str,
+        future: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let late = |_| Err(Error::unavailable(format!("{what}: no answer in time")));
-        let error = match timeout_at(self.deadline, read).await.unwrap_or_else(late) {
+        let timeout_error = |_| Err(Error::unavailable(format!("{label}: no answer in time")));
+        let error = match timeout_at(self.deadline, future).await.unwrap_or_else(timeout_error) {
             Ok(part) => return Ok(part),
             Err(error) => error,
         };
         match error.kind() {
             ErrorKind::Limited { .. } => return Err(error),
             ErrorKind::Denied | ErrorKind::Rejected => {}
-            _ => self.may_come = true,
+            _ => self.is_retryable = true,
         }
-        let why = one_line(&error.to_string());
-        if self.unread.len() < MOST_NAMED && !self.unread.contains(&why) {
-            self.unread.push(why);
+        let reason = one_line(&error.to_string());
+        if self.unread_reasons.len() < MAX_REASONS && !self.unread_reasons.contains(&reason) {
+            self.unread_reasons.push(reason);
         }
         Ok(T::default())
     }
 
     /// Returns why the first part could not be read, if a retry may help for any part.
     pub(crate) fn retryable_reason(&self) -> Option<&str> {
-        self.unread.first().filter(|_| self.may_come).map(String::as_str)
+        self.unread_reasons.first().filter(|_| self.is_retryable).map(String::as_str)
     }
 
     /// Returns why parts could not be read, without duplicates and at most `MOST_NAMED`.
-    pub(crate) fn unread(&self) -> &[String] {
-        &self.unread
+    pub(crate) fn unread_reasons(&self) -> &[String] {
+        &self.unread_reasons
     }
 }
 
@@ -70,20 +70,20 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn unread_part_is_named_once() {
-        let mut gathering = PartialReader::within(Duration::from_secs(5));
-        assert_eq!(gathering.part("a", async { Ok(7) }).await.unwrap(), 7);
+        let mut reader = PartialReader::with_timeout(Duration::from_secs(5));
+        assert_eq!(reader.read_part("a", async { Ok(7) }).await.unwrap(), 7);
         for _ in 0..2 {
             let denied = async { Err::<u8, _>(Error::denied("b: not this token's to see")) };
-            assert_eq!(gathering.part("b", denied).await.unwrap(), 0);
+            assert_eq!(reader.read_part("b", denied).await.unwrap(), 0);
         }
-        assert_eq!(gathering.retryable_reason(), None, "it stays denied");
-        gathering.part("c", std::future::pending::<Result<()>>()).await.unwrap();
-        gathering.part("d", std::future::pending::<Result<()>>()).await.unwrap();
-        let unread = ["b: not this token's to see", "c: no answer in time", "d: no answer in time"];
-        assert_eq!(gathering.unread(), unread);
-        assert_eq!(gathering.retryable_reason(), Some(unread[0]));
+        assert_eq!(reader.retryable_reason(), None, "it stays denied");
+        reader.read_part("c", std::future::pending::<Result<()>>()).await.unwrap();
+        reader.read_part("d", std::future::pending::<Result<()>>()).await.unwrap();
+        let reasons = ["b: not this token's to see", "c: no answer in time", "d: no answer in time"];
+        assert_eq!(reader.unread_reasons(), reasons);
+        assert_eq!(reader.retryable_reason(), Some(reasons[0]));
         let limited = async { Err::<(), _>(Error::limited(None, "wait")) };
-        let mut gathering = PartialReader::within(Duration::from_secs(5));
-        assert!(gathering.part("e", limited).await.is_err());
+        let mut reader = PartialReader::with_timeout(Duration::from_secs(5));
+        assert!(reader.read_part("e", limited).await.is_err());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use taskbridge_sdk::Connect;
+use taskbridge_sdk::ConnectContext;
 
 use crate::backend::Actions;
 
@@ -24,7 +24,7 @@ pub(crate) struct Repository {
     /// Hosts of the requests that used this server as a proxy.
     pub(crate) hosts: Vec<String>,
     /// True while every call fails.
-    pub(crate) is_away: bool,
+    pub(crate) is_unavailable: bool,
 }
 
 pub(crate) struct Standin {
@@ -38,11 +38,11 @@ impl Standin {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let repository = Arc::new(Mutex::new(repository));
-        let served = Arc::clone(&repository);
+        let shared_repository = Arc::clone(&repository);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (stream, served) = (stream.unwrap(), Arc::clone(&served));
-                std::thread::spawn(move || serve(stream, &served));
+                let (stream, shared_repository) = (stream.unwrap(), Arc::clone(&shared_repository));
+                std::thread::spawn(move || serve(stream, &shared_repository));
             }
         });
         Self { port, repository }
@@ -51,7 +51,7 @@ impl Standin {
     /// Connects a backend of the repository `o/r` with this token.
     pub(crate) async fn connect(&self, token: &str) -> Actions {
         let config = json!({"api": self.address(), "token": token});
-        self.connect_as(config).await
+        self.connect_with(config).await
     }
 
     /// Returns the address of this server.
@@ -60,14 +60,14 @@ impl Standin {
     }
 
     /// Connects a backend of the repository `o/r`, with the rest of this config.
-    pub(crate) async fn connect_as(&self, mut config: Value) -> Actions {
+    pub(crate) async fn connect_with(&self, mut config: Value) -> Actions {
         config["repository"] = "o/r".into();
-        let context = Connect {
+        let context = ConnectContext {
             name: "gh".to_owned(),
             config_dir: "/".into(),
             state_dir: "/".into(),
             program: "/".into(),
-            call_limit: std::time::Duration::from_secs(60),
+            call_timeout: std::time::Duration::from_secs(60),
         };
         Actions::connect(serde_json::from_value(config).unwrap(), &context).await.unwrap()
     }
@@ -77,8 +77,8 @@ impl Standin {
 fn serve(mut stream: TcpStream, repository: &Mutex<Repository>) -> std::io::Result<()> {
     let mut lines = BufReader::new(stream.try_clone()?);
     loop {
-        let (mut first, mut length) = (String::new(), 0);
-        if lines.read_line(&mut first)? == 0 {
+        let (mut request_line, mut length) = (String::new(), 0);
+        if lines.read_line(&mut request_line)? == 0 {
             return Ok(());
         }
         loop {
@@ -94,8 +94,8 @@ fn serve(mut stream: TcpStream, repository: &Mutex<Repository>) -> std::io::Resu
         }
         let mut body = vec![0; length];
         lines.read_exact(&mut body)?;
-        let mut words = first.split(' ');
-        let (method, target) = (words.next().unwrap(), words.next().unwrap());
+        let mut parts = request_line.split(' ');
+        let (method, target) = (parts.next().unwrap(), parts.next().unwrap());
         // Requests to a proxy contain the whole URL.
         let path = match target.strip_prefix("http://").and_then(|rest| Some((rest, rest.find('/')?))) {
             Some((rest, at)) => {
@@ -104,7 +104,7 @@ fn serve(mut stream: TcpStream, repository: &Mutex<Repository>) -> std::io::Resu
             }
             None => target,
         };
-        let (status, body) = answer(&mut repository.lock(), method, path, &body);
+        let (status, body) = respond(&mut repository.lock(), method, path, &body);
         let body = body.to_string();
         let location = if status == 302 { "location: http://blobs.test/log\r\n" } else { "" };
         let head = format!("HTTP/1.1 {status} -\r\n{location}content-length: {}\r\n\r\n", body.len());
@@ -112,11 +112,11 @@ fn serve(mut stream: TcpStream, repository: &Mutex<Repository>) -> std::io::Resu
     }
 }
 
-fn answer(repository: &mut Repository, method: &str, path: &str, body: &[u8]) -> (u16, Value) {
+fn respond(repository: &mut Repository, method: &str, path: &str, body: &[u8]) -> (u16, Value) {
     let environment = json!({"id": ENVIRONMENT, "name": "production"});
     let run = path.strip_prefix("/repos/o/r/actions/runs/7");
     match (method, path, run) {
-        _ if repository.is_away => (503, json!({"message": "away"})),
+        _ if repository.is_unavailable => (503, json!({"message": "away"})),
         // Another repository has taken the name `o/r`.
         ("GET", "/repositories/41", _) => {
             (200, json!({"id": 41, "full_name": "o/new", "default_branch": "main"}))

@@ -9,55 +9,55 @@ use serde::Deserialize;
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, Observation, Result, Started};
 use tokio::time::Instant;
 
-use crate::api::{ApiResult, parsed};
+use crate::api::{ApiResult, parse_response};
 use crate::backend::Actions;
 use crate::caller_credentials::AuthenticatedClient;
 use crate::config::Target;
-use crate::failure::{Failure, Repeat};
+use crate::failure::{Failure, RetrySafety};
 use crate::handle::{RunHandle, runs_path};
 use crate::job_request::DispatchRequest;
-use crate::wire::{Dispatched, Run, Runs};
+use crate::wire::{DispatchResponse, Run, Runs};
 use crate::workflow::MARKER;
 
 /// Maximum number of pages that are searched for a key: GitHub lists at most a thousand runs.
-const MOST_PAGES: usize = 10;
+const MAX_PAGES: usize = 10;
 
 impl Actions {
-    pub(crate) async fn begin(&self, job: &JobSpec) -> Result<Started> {
-        let target = target(job)?;
+    pub(crate) async fn start_job(&self, job: &JobSpec) -> Result<Started> {
+        let target = parse_target(job)?;
         let repository = self.repository_of(&target)?;
         if let Some(template) = &target.attach {
             return self.attach(job, &target, repository, template).await;
         }
         if let Some(template) = &target.rerun {
-            return self.run_again(job, &target, repository, template).await;
+            return self.rerun(job, &target, repository, template).await;
         }
         if job.may_exist {
-            let found = self.search(job, &target, repository).await?;
+            let found = self.search_run(job, &target, repository).await?;
             return match found {
                 Some(started) => Ok(started),
-                None => Err(self.not_found(job, &target, repository).await),
+                None => Err(self.not_found_error(job, &target, repository).await),
             };
         }
-        let by = self.starter(job)?;
-        let order = self.order(job, &target, repository).await?;
-        match self.dispatch(by, &order).await {
+        let by = self.client_for_start(job)?;
+        let request = self.build_dispatch(job, &target, repository).await?;
+        match self.dispatch(by, &request).await {
             Ok(Some(run)) => {
-                self.lists.mark_changed(run, Instant::now());
-                Ok(self.started(&order.place(run), None).await)
+                self.list_cache.mark_changed(run, Instant::now());
+                Ok(self.build_started(&request.run_handle(run), None).await)
             }
             // GitHub accepted the dispatch without returning the run id.
             Ok(None) => self
-                .search(job, &target, repository)
+                .search_run(job, &target, repository)
                 .await
                 .ok()
                 .flatten()
                 .ok_or_else(|| Error::uncertain("GitHub took the dispatch and does not list the run yet")),
-            Err(failure) if failure.is(422) => {
-                Err(self.refused(job, &target, repository, &order, failure).await)
+            Err(failure) if failure.has_status(422) => {
+                Err(self.dispatch_error(job, &target, repository, &request, failure).await)
             }
-            Err(failure) if failure.error.kind() == ErrorKind::Uncertain && !order.marked => {
-                Err(self.unmarked(&failure.error.to_string(), &order.repository, &order.workflow))
+            Err(failure) if failure.error.kind() == ErrorKind::Uncertain && !request.marked => {
+                Err(self.unmarked_error(&failure.error.to_string(), &request.repository, &request.workflow))
             }
             Err(failure) => Err(failure.into()),
         }
@@ -65,61 +65,67 @@ impl Actions {
 
     /// Returns the credential that starts a job. A person without a token is no fault of the backend, so the
     /// error is `Rejected`.
-    pub(crate) fn starter(&self, job: &JobSpec) -> Result<&AuthenticatedClient> {
+    pub(crate) fn client_for_start(&self, job: &JobSpec) -> Result<&AuthenticatedClient> {
         self.client_for(job.on_behalf_of.as_ref()).map_err(|error| Error::rejected(error.to_string()))
     }
 
     /// Sends the dispatch. Returns the run id if GitHub reports it. If this GitHub never does, a workflow
     /// that is not marked is not dispatched.
-    async fn dispatch(&self, by: &AuthenticatedClient, order: &DispatchRequest) -> ApiResult<Option<u64>> {
-        let what = format!("dispatch of {}", order.workflow);
-        if !self.keeps_run_details.load(Ordering::Relaxed) {
-            match self.api.post(by, &what, Repeat::Unsafe, &order.path(), Some(&order.body(true))).await {
+    async fn dispatch(&self, by: &AuthenticatedClient, request: &DispatchRequest) -> ApiResult<Option<u64>> {
+        let label = format!("dispatch of {}", request.workflow);
+        if !self.omits_run_details.load(Ordering::Relaxed) {
+            match self
+                .api
+                .post(by, &label, RetrySafety::Unsafe, &request.path(), Some(&request.body(true)))
+                .await
+            {
                 Ok((200, body)) => {
-                    let made: Dispatched = parsed(&what, Repeat::Unsafe, &body)?;
-                    return Ok(Some(made.workflow_run_id));
+                    let response: DispatchResponse = parse_response(&label, RetrySafety::Unsafe, &body)?;
+                    return Ok(Some(response.workflow_run_id));
                 }
                 Ok(_) => return Ok(None),
                 // An older GitHub Enterprise Server does not know the key, and has started nothing.
                 Err(failure)
-                    if failure.is(422) && failure.error.to_string().contains("return_run_details") =>
+                    if failure.has_status(422)
+                        && failure.error.to_string().contains("return_run_details") =>
                 {
-                    self.keeps_run_details.store(true, Ordering::Relaxed);
+                    self.omits_run_details.store(true, Ordering::Relaxed);
                 }
                 Err(failure) => return Err(failure),
             }
         }
-        if !order.marked {
+        if !request.marked {
             let error = Error::config(format!(
                 "this GitHub does not say which run a dispatch made, so {} must carry a mark: declare the input `{MARKER}` and \
                  show it in `run-name`",
-                order.workflow
+                request.workflow
             ));
             return Err(Failure { status: None, error });
         }
-        let sent = self.api.post(by, &what, Repeat::Unsafe, &order.path(), Some(&order.body(false))).await;
-        sent.map(|_| None)
+        let result =
+            self.api.post(by, &label, RetrySafety::Unsafe, &request.path(), Some(&request.body(false))).await;
+        result.map(|_| None)
     }
 
     /// Translates GitHub's refusal of a dispatch: nothing was started. If the file has changed since it was
     /// read, the error is `Unavailable`, so that the start is retried.
-    async fn refused(
+    async fn dispatch_error(
         &self,
         job: &JobSpec,
         target: &Target,
         repository: &str,
-        order: &DispatchRequest,
+        request: &DispatchRequest,
         failure: Failure,
     ) -> Error {
-        let words = failure.error.to_string();
+        let message = failure.error.to_string();
         // This is a fault of the deployment, not of the caller.
-        if words.contains("disabled workflow") {
-            return Error::config(format!("{words}: enable {} at GitHub", order.workflow));
+        if message.contains("disabled workflow") {
+            return Error::config(format!("{message}: enable {} at GitHub", request.workflow));
         }
-        match self.order_anew(job, target, repository).await {
-            Ok(anew) if anew == *order => failure.into(),
+        match self.build_dispatch_uncached(job, target, repository).await {
+            Ok(current) if current == *request => failure.into(),
             Ok(_) => {
-                Error::unavailable(format!("{} has changed at GitHub: nothing was started", order.workflow))
+                Error::unavailable(format!("{} has changed at GitHub: nothing was started", request.workflow))
             }
             Err(error) => error,
         }
@@ -127,21 +133,21 @@ impl Actions {
 
     /// Searches for the run of a job. It starts none.
     pub(crate) async fn find_job(&self, job: &JobSpec) -> Result<Option<Started>> {
-        let target = target(job)?;
+        let target = parse_target(job)?;
         let repository = self.repository_of(&target)?;
         if let Some(template) = &target.attach {
             return match self.attach(job, &target, repository, template).await {
                 Err(error) if error.kind() == ErrorKind::Rejected => Ok(None),
-                found => found.map(Some),
+                result => result.map(Some),
             };
         }
         if let Some(template) = &target.rerun {
-            return self.find_again(job, &target, repository, template).await;
+            return self.find_rerun(job, &target, repository, template).await;
         }
-        match self.search(job, &target, repository).await? {
+        match self.search_run(job, &target, repository).await? {
             Some(started) => Ok(Some(started)),
-            None if self.carries_mark(job, &target, repository).await == Some(false) => {
-                Err(self.not_found(job, &target, repository).await)
+            None if self.is_marked(job, &target, repository).await == Some(false) => {
+                Err(self.not_found_error(job, &target, repository).await)
             }
             None => Ok(None),
         }
@@ -149,15 +155,15 @@ impl Actions {
 
     /// Returns the run that shows the job's key, if any of the thousand newest dispatched runs does. Two such
     /// runs on one page are an `Uncertain` error.
-    async fn search(&self, job: &JobSpec, target: &Target, repository: &str) -> Result<Option<Started>> {
-        for page in 1..=MOST_PAGES {
+    async fn search_run(&self, job: &JobSpec, target: &Target, repository: &str) -> Result<Option<Started>> {
+        for page in 1..=MAX_PAGES {
             let path = runs_path(repository, &target.workflow, page);
             let runs: Runs = self.api.get("the runs", &path).await?;
-            let last = runs.workflow_runs.len() < 100;
-            let carries = |run: &Run| {
+            let is_last_page = runs.workflow_runs.len() < 100;
+            let shows_key = |run: &Run| {
                 run.display_title.as_deref().is_some_and(|title| title.contains(job.key.as_str()))
             };
-            let mut candidates = runs.workflow_runs.into_iter().filter(carries);
+            let mut candidates = runs.workflow_runs.into_iter().filter(shows_key);
             if let Some(run) = candidates.next() {
                 if let Some(other) = candidates.next() {
                     return Err(Error::uncertain(format!(
@@ -165,8 +171,8 @@ impl Actions {
                         run.id, other.id
                     )));
                 }
-                let (repository, repository_id) = self.now_called(repository);
-                let place = RunHandle {
+                let (repository, repository_id) = self.current_name_and_id(repository);
+                let run_handle = RunHandle {
                     repository,
                     repository_id,
                     workflow: target.workflow.clone(),
@@ -174,9 +180,9 @@ impl Actions {
                     attempt: 1,
                     attached: false,
                 };
-                return Ok(Some(self.started(&place, Some(run)).await));
+                return Ok(Some(self.build_started(&run_handle, Some(run)).await));
             }
-            if last {
+            if is_last_page {
                 break;
             }
         }
@@ -185,40 +191,40 @@ impl Actions {
 
     /// Returns a run as started. If `run` was read, its first observation is included; if that fails, a later
     /// poll replaces it.
-    pub(crate) async fn started(&self, place: &RunHandle, run: Option<Run>) -> Started {
+    pub(crate) async fn build_started(&self, run_handle: &RunHandle, run: Option<Run>) -> Started {
         let first: Option<Observation> = match run {
-            Some(run) => self.judge(place, run, true).await.ok(),
+            Some(run) => self.interpret_run(run_handle, run, true).await.ok(),
             None => None,
         };
-        Started { handle: place.handle(), first }
+        Started { handle: run_handle.job_handle(), first }
     }
 
     fn repository_of<'a>(&'a self, target: &'a Target) -> Result<&'a str> {
-        let named = target.repository.as_deref().or(self.repository.as_deref());
-        named.ok_or_else(|| Error::config("neither the target nor the backend names a `repository`"))
+        let repository = target.repository.as_deref().or(self.repository.as_deref());
+        repository.ok_or_else(|| Error::config("neither the target nor the backend names a `repository`"))
     }
 
-    async fn not_found(&self, job: &JobSpec, target: &Target, repository: &str) -> Error {
-        match self.carries_mark(job, target, repository).await {
+    async fn not_found_error(&self, job: &JobSpec, target: &Target, repository: &str) -> Error {
+        match self.is_marked(job, target, repository).await {
             Some(false) => {
-                let (repository, _) = self.now_called(repository);
-                self.unmarked("whether a run was started is not known", &repository, &target.workflow)
+                let (repository, _) = self.current_name_and_id(repository);
+                self.unmarked_error("whether a run was started is not known", &repository, &target.workflow)
             }
             _ => Error::uncertain("whether a run was started is not known: no run carries this job's key"),
         }
     }
 
     /// Returns the final `Uncertain` error of an unanswered dispatch of a workflow whose runs show no key.
-    fn unmarked(&self, why: &str, repository: &str, workflow: &str) -> Error {
-        let link = format!("{}/{repository}/actions/workflows/{workflow}", self.web);
+    fn unmarked_error(&self, reason: &str, repository: &str, workflow: &str) -> Error {
+        let url = format!("{}/{repository}/actions/workflows/{workflow}", self.web_url);
         Error::uncertain(format!(
-            "{why}; the runs of {workflow} carry no mark, so that none can be found: look at {link}"
+            "{reason}; the runs of {workflow} carry no mark, so that none can be found: look at {url}"
         ))
-        .for_good()
+        .into_final()
     }
 }
 
-fn target(job: &JobSpec) -> Result<Target> {
+fn parse_target(job: &JobSpec) -> Result<Target> {
     Target::deserialize(&job.target)
         .map_err(|e| Error::config(format!("the tool's target is not understood: {e}")))
 }

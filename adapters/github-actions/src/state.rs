@@ -2,7 +2,7 @@
 
 use taskbridge_sdk::{JobState, Output, Timestamp, one_line};
 
-use crate::wire::{Run, moment};
+use crate::wire::{Run, parse_time};
 
 /// Stage of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,9 +32,9 @@ pub(crate) enum EndKind {
 }
 
 impl Stage {
-    pub(crate) fn of(run: &Run) -> Self {
+    pub(crate) fn from_run(run: &Run) -> Self {
         match (run.status.as_deref(), run.conclusion.as_deref()) {
-            (Some("completed"), Some(conclusion)) => Stage::Ended(RunConclusion::of(conclusion)),
+            (Some("completed"), Some(conclusion)) => Stage::Ended(RunConclusion::from_name(conclusion)),
             (Some("completed"), None) => {
                 Stage::Running(Some("it has ended, and GitHub does not say how yet".to_owned()))
             }
@@ -55,7 +55,7 @@ impl Stage {
 }
 
 impl RunConclusion {
-    fn of(conclusion: &str) -> Self {
+    fn from_name(conclusion: &str) -> Self {
         let kind = match conclusion {
             "success" | "neutral" | "skipped" => EndKind::Succeeded,
             "cancelled" => EndKind::Cancelled,
@@ -73,7 +73,7 @@ impl RunConclusion {
     }
 
     /// Returns the text for people, such as `the run failed`.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self.conclusion.as_str() {
             "success" => "the run succeeded".to_owned(),
             "failure" => "the run failed".to_owned(),
@@ -90,12 +90,12 @@ impl RunConclusion {
 }
 
 /// Returns the time of the end for an ended run, otherwise the time of the start.
-pub(crate) fn since(run: &Run, stage: &Stage) -> Option<Timestamp> {
+pub(crate) fn state_since(run: &Run, stage: &Stage) -> Option<Timestamp> {
     let text = match stage {
         Stage::Ended(_) => run.updated_at.as_deref(),
         _ => run.run_started_at.as_deref(),
     };
-    moment(text)
+    parse_time(text)
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
             conclusion: conclusion.map(str::to_owned),
             ..Run::default()
         };
-        Stage::of(&run)
+        Stage::from_run(&run)
     }
 
     /// Every known status and conclusion has a stage, and an unknown conclusion is a failure.
@@ -127,10 +127,10 @@ mod tests {
                 panic!("{conclusion}")
             };
             assert_eq!(end.kind, EndKind::Failed, "{conclusion}");
-            assert!(!end.words().contains('\n'));
+            assert!(!end.describe().contains('\n'));
         }
         let Stage::Ended(end) = stage(Some("completed"), Some("cancelled")) else { panic!() };
-        assert_eq!((end.kind, end.words().as_str()), (EndKind::Cancelled, "the run was cancelled"));
+        assert_eq!((end.kind, end.describe().as_str()), (EndKind::Cancelled, "the run was cancelled"));
         for status in ["queued", "requested", "pending"] {
             assert!(matches!(stage(Some(status), None), Stage::Queued(Some(_))), "{status}");
         }
@@ -141,14 +141,14 @@ mod tests {
     /// A missing or unknown status, and a missing conclusion, do not end a run.
     #[test]
     fn unknown_status_keeps_run_active() {
-        for (status, conclusion, words) in [
+        for (status, conclusion, expected) in [
             (None, None, "gives no status"),
             (None, Some("success"), "gives no status"),
             (Some("paused"), None, "does not know: paused"),
             (Some("completed"), None, "does not say how"),
         ] {
             let Stage::Running(Some(message)) = stage(status, conclusion) else { panic!("{status:?}") };
-            assert!(message.contains(words), "{message}");
+            assert!(message.contains(expected), "{message}");
         }
     }
 }

@@ -115,13 +115,13 @@ pub(crate) struct Environment {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Reviewer {
     #[serde(default)]
-    pub(crate) reviewer: Named,
+    pub(crate) reviewer: UserOrTeam,
 }
 
 /// User by login, or team by name.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Named {
+pub(crate) struct UserOrTeam {
     pub(crate) login: Option<String>,
     pub(crate) name: Option<String>,
 }
@@ -131,7 +131,7 @@ pub(crate) struct Named {
 pub(crate) struct Review {
     pub(crate) state: String,
     pub(crate) comment: Option<String>,
-    pub(crate) user: Option<Named>,
+    pub(crate) user: Option<UserOrTeam>,
     #[serde(default)]
     pub(crate) environments: Vec<Environment>,
 }
@@ -144,7 +144,7 @@ pub(crate) struct File {
 
 /// Workflow in the list of a repository.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Listed {
+pub(crate) struct ListedWorkflow {
     pub(crate) path: String,
     pub(crate) state: String,
 }
@@ -152,7 +152,7 @@ pub(crate) struct Listed {
 /// Page of workflows.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Workflows {
-    pub(crate) workflows: Vec<Listed>,
+    pub(crate) workflows: Vec<ListedWorkflow>,
 }
 
 /// Repository.
@@ -178,13 +178,13 @@ pub(crate) struct RepositoryPermissions {
 
 /// Environment with its protection rules.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Guarded {
+pub(crate) struct ProtectedEnvironment {
     #[serde(default)]
     pub(crate) protection_rules: Vec<Rule>,
 }
 
-impl Guarded {
-    pub(crate) fn is_reviewed(&self) -> bool {
+impl ProtectedEnvironment {
+    pub(crate) fn requires_review(&self) -> bool {
         self.protection_rules.iter().any(|rule| rule.kind == "required_reviewers")
     }
 }
@@ -224,19 +224,19 @@ pub(crate) struct LastResponse {
 
 /// Response to a dispatch, if GitHub returns the run id.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Dispatched {
+pub(crate) struct DispatchResponse {
     pub(crate) workflow_run_id: u64,
 }
 
 /// Error response.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Refused {
+pub(crate) struct ErrorResponse {
     pub(crate) message: String,
 }
 
 /// Parses a time of GitHub.
-pub(crate) fn moment(text: Option<&str>) -> Option<Timestamp> {
-    let moment: jiff::Timestamp = text?.parse().ok()?;
-    Some(Timestamp::from_millis(moment.as_millisecond()))
+pub(crate) fn parse_time(text: Option<&str>) -> Option<Timestamp> {
+    let time: jiff::Timestamp = text?.parse().ok()?;
+    Some(Timestamp::from_millis(time.as_millisecond()))
 }

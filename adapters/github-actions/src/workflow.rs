@@ -17,10 +17,10 @@ use crate::wire::{File, Repository};
 /// Input that a workflow declares and shows in its `run-name`, to identify a run.
 pub(crate) const MARKER: &str = "taskbridge_job";
 /// Maximum number of inputs that GitHub accepts.
-pub(crate) const MOST_INPUTS: usize = 25;
+pub(crate) const MAX_INPUTS: usize = 25;
 
 /// Characters that are escaped in a path or a query: all except letters, digits and `-_./`.
-const PLAIN: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'/');
+const ESCAPED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'/');
 
 /// Workflow that can be dispatched.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,7 +38,7 @@ pub(crate) struct Workflow {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Input {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: InputKind,
     pub(crate) required: bool,
     pub(crate) default: Option<Value>,
     pub(crate) description: Option<String>,
@@ -46,7 +46,7 @@ pub(crate) struct Input {
 
 /// Type of an input.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum InputKind {
     Text,
     Boolean,
     Number,
@@ -57,7 +57,7 @@ pub(crate) enum Kind {
 
 /// File of a workflow, as far as it is used.
 #[derive(Deserialize)]
-struct Written {
+struct WorkflowFile {
     #[serde(default)]
     name: Option<String>,
     #[serde(default)]
@@ -69,50 +69,51 @@ struct Written {
 }
 
 /// Reads the workflow of a file at a branch or tag. `age` is the maximum age of the cached response.
-pub(crate) async fn at(
+pub(crate) async fn fetch(
     api: &Api,
-    age: Duration,
+    max_age: Duration,
     repository: &str,
     file: &str,
     git_ref: &str,
 ) -> Result<Workflow> {
-    let text = text(api, age, repository, file, git_ref).await?;
-    parse(&text).map_err(|message| Error::config(format!("{} {message}", what(file, git_ref))))
+    let text = fetch_text(api, max_age, repository, file, git_ref).await?;
+    parse(&text).map_err(|message| Error::config(format!("{} {message}", file_label(file, git_ref))))
 }
 
 /// Reads the text of a workflow's file. `age` is the maximum age of the cached response.
-pub(crate) async fn text(
+pub(crate) async fn fetch_text(
     api: &Api,
-    age: Duration,
+    max_age: Duration,
     repository: &str,
     file: &str,
     git_ref: &str,
 ) -> ApiResult<String> {
-    let what = what(file, git_ref);
-    let (name, at) = (utf8_percent_encode(file, &PLAIN), utf8_percent_encode(git_ref, &PLAIN));
-    let path = format!("/repos/{repository}/contents/.github/workflows/{name}?ref={at}");
-    let found: File = api.get_within(age, &what, &path).await?;
-    let bytes: Vec<u8> = found.content.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let label = file_label(file, git_ref);
+    let (encoded_file, encoded_ref) =
+        (utf8_percent_encode(file, &ESCAPED), utf8_percent_encode(git_ref, &ESCAPED));
+    let path = format!("/repos/{repository}/contents/.github/workflows/{encoded_file}?ref={encoded_ref}");
+    let response: File = api.get_cached(max_age, &label, &path).await?;
+    let bytes: Vec<u8> = response.content.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let text = BASE64.decode(&bytes).ok().and_then(|text| String::from_utf8(text).ok());
-    text.ok_or_else(|| Failure { status: None, error: Error::config(format!("{what} is no text")) })
+    text.ok_or_else(|| Failure { status: None, error: Error::config(format!("{label} is no text")) })
 }
 
-fn what(file: &str, git_ref: &str) -> String {
+fn file_label(file: &str, git_ref: &str) -> String {
     format!("the workflow {file} at {git_ref}")
 }
 
 /// Reads a repository. `age` is the maximum age of the cached response.
-pub(crate) async fn repository(api: &Api, age: Duration, repository: &str) -> Result<Repository> {
-    let (what, path) = (format!("the repository {repository}"), format!("/repos/{repository}"));
-    Ok(api.get_within(age, &what, &path).await?)
+pub(crate) async fn fetch_repository(api: &Api, max_age: Duration, repository: &str) -> Result<Repository> {
+    let (label, path) = (format!("the repository {repository}"), format!("/repos/{repository}"));
+    Ok(api.get_cached(max_age, &label, &path).await?)
 }
 
 /// Parses a workflow's file. The error is the reason why it cannot be dispatched; it continues a sentence
 /// about the file.
 pub(crate) fn parse(text: &str) -> std::result::Result<Workflow, String> {
-    let written: Written = serde_saphyr::from_str(text)
+    let workflow_file: WorkflowFile = serde_saphyr::from_str(text)
         .map_err(|e| format!("is no YAML that can be read: {}", first_line(&e.to_string())))?;
-    let trigger = match &written.on {
+    let trigger = match &workflow_file.on {
         Value::String(name) if name == "workflow_dispatch" => Some(&Value::Null),
         Value::Array(names) if names.iter().any(|name| name == "workflow_dispatch") => Some(&Value::Null),
         Value::Object(triggers) => triggers.get("workflow_dispatch"),
@@ -120,31 +121,33 @@ pub(crate) fn parse(text: &str) -> std::result::Result<Workflow, String> {
     };
     let trigger =
         trigger.ok_or("has no `workflow_dispatch` trigger: add it under `on` in the workflow's file")?;
-    let none = Map::new();
-    let declared = trigger.get("inputs").and_then(Value::as_object).unwrap_or(&none);
-    let mut inputs: Vec<Input> = declared.iter().map(|(name, input)| Input::of(name, input)).collect();
+    let empty = Map::new();
+    let declared_inputs = trigger.get("inputs").and_then(Value::as_object).unwrap_or(&empty);
+    let mut inputs: Vec<Input> =
+        declared_inputs.iter().map(|(name, input)| Input::from_value(name, input)).collect();
     inputs.sort_by(|a, b| a.name.cmp(&b.name));
     let has_marker = inputs.iter().any(|input| input.name == MARKER);
-    let shown = written.run_name.is_some_and(|name| {
-        let squeezed: String = name.split_whitespace().collect();
-        squeezed.contains(&format!("inputs.{MARKER}"))
+    let shows_marker = workflow_file.run_name.is_some_and(|name| {
+        let compact: String = name.split_whitespace().collect();
+        compact.contains(&format!("inputs.{MARKER}"))
     });
-    let environments = environments(&written.jobs);
-    Ok(Workflow { name: written.name, inputs, marked: has_marker && shown, environments })
+    let environments = environments(&workflow_file.jobs);
+    Ok(Workflow { name: workflow_file.name, inputs, marked: has_marker && shows_marker, environments })
 }
 
 fn environments(jobs: &Value) -> Vec<String> {
-    let named = jobs.as_object().into_iter().flatten().filter_map(|(_, job)| {
+    let environment_names = jobs.as_object().into_iter().flatten().filter_map(|(_, job)| {
         let environment = job.get("environment")?;
         environment.as_str().or_else(|| environment.get("name")?.as_str())
     });
-    let names: BTreeSet<&str> = named.filter(|name| !name.is_empty() && !name.contains("${{")).collect();
+    let names: BTreeSet<&str> =
+        environment_names.filter(|name| !name.is_empty() && !name.contains("${{")).collect();
     names.into_iter().map(str::to_owned).collect()
 }
 
 /// Returns the path of an environment in the API. Slashes in its name are escaped.
 pub(crate) fn environment_path(repository: &str, name: &str) -> String {
-    const SEGMENT: AsciiSet = PLAIN.add(b'/');
+    const SEGMENT: AsciiSet = ESCAPED.add(b'/');
     format!("/repos/{repository}/environments/{}", utf8_percent_encode(name, &SEGMENT))
 }
 
@@ -153,24 +156,25 @@ fn first_line(text: &str) -> &str {
 }
 
 impl Input {
-    fn of(name: &str, written: &Value) -> Self {
-        let options = written.get("options").and_then(Value::as_array);
-        let kind = match written.get("type").and_then(Value::as_str).unwrap_or("string") {
-            "string" | "environment" => Kind::Text,
-            "boolean" => Kind::Boolean,
-            "number" => Kind::Number,
-            "choice" => Kind::Choice(options.into_iter().flatten().map(plain).collect()),
-            other => Kind::Other(other.to_owned()),
+    fn from_value(name: &str, declaration: &Value) -> Self {
+        let options = declaration.get("options").and_then(Value::as_array);
+        let kind = match declaration.get("type").and_then(Value::as_str).unwrap_or("string") {
+            "string" | "environment" => InputKind::Text,
+            "boolean" => InputKind::Boolean,
+            "number" => InputKind::Number,
+            "choice" => InputKind::Choice(options.into_iter().flatten().map(value_text).collect()),
+            other => InputKind::Other(other.to_owned()),
         };
-        let default = written.get("default").filter(|default| !default.is_null() && **default != "").cloned();
-        let description = written.get("description").and_then(Value::as_str).map(str::to_owned);
-        let required = written.get("required").and_then(Value::as_bool).unwrap_or(false);
+        let default =
+            declaration.get("default").filter(|default| !default.is_null() && **default != "").cloned();
+        let description = declaration.get("description").and_then(Value::as_str).map(str::to_owned);
+        let required = declaration.get("required").and_then(Value::as_bool).unwrap_or(false);
         Self { name: name.to_owned(), kind, required, default, description }
     }
 }
 
 /// Returns a value as GitHub passes it to a workflow: text unchanged, everything else as JSON.
-pub(crate) fn plain(value: &Value) -> String {
+pub(crate) fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -202,37 +206,40 @@ jobs: {}
 
     #[test]
     fn inputs_are_read_with_their_types() {
-        let found = parse(RELEASE).unwrap();
-        assert!(found.marked && found.name.as_deref() == Some("Release"));
-        let kind = |name: &str| &found.inputs.iter().find(|input| input.name == name).unwrap().kind;
+        let workflow = parse(RELEASE).unwrap();
+        assert!(workflow.marked && workflow.name.as_deref() == Some("Release"));
+        let kind = |name: &str| &workflow.inputs.iter().find(|input| input.name == name).unwrap().kind;
         for name in ["version", "env", "plain", "nothing"] {
-            assert_eq!(kind(name), &Kind::Text, "{name}");
+            assert_eq!(kind(name), &InputKind::Text, "{name}");
         }
-        assert_eq!((kind("dry_run"), kind("count")), (&Kind::Boolean, &Kind::Number));
-        assert_eq!(kind("where"), &Kind::Choice(["staging", "production", "3"].map(str::to_owned).to_vec()));
-        assert_eq!(kind("odd"), &Kind::Other("matrix".to_owned()));
-        let named = |name: &str| found.inputs.iter().find(|input| input.name == name).unwrap();
-        assert!(named("version").required && named("version").default.is_none());
-        assert_eq!(named("version").description.as_deref(), Some("Which one"));
-        assert_eq!(named("dry_run").default, Some(Value::Bool(false)));
+        assert_eq!((kind("dry_run"), kind("count")), (&InputKind::Boolean, &InputKind::Number));
+        assert_eq!(
+            kind("where"),
+            &InputKind::Choice(["staging", "production", "3"].map(str::to_owned).to_vec())
+        );
+        assert_eq!(kind("odd"), &InputKind::Other("matrix".to_owned()));
+        let find_input = |name: &str| workflow.inputs.iter().find(|input| input.name == name).unwrap();
+        assert!(find_input("version").required && find_input("version").default.is_none());
+        assert_eq!(find_input("version").description.as_deref(), Some("Which one"));
+        assert_eq!(find_input("dry_run").default, Some(Value::Bool(false)));
     }
 
     /// A workflow is marked only if it declares the input `taskbridge_job` and shows it in `run-name`.
     #[test]
     fn mark_requires_input_and_run_name() {
-        let marked = |text: &str| parse(text).unwrap().marked;
-        let declared = "on: {workflow_dispatch: {inputs: {taskbridge_job: {}}}}\n";
-        assert!(!marked(declared));
-        assert!(marked(&format!("run-name: a ${{{{ inputs.taskbridge_job }}}}\n{declared}")));
-        assert!(!marked("run-name: a ${{ inputs.taskbridge_job }}\non: workflow_dispatch"));
+        let is_marked = |text: &str| parse(text).unwrap().marked;
+        let trigger = "on: {workflow_dispatch: {inputs: {taskbridge_job: {}}}}\n";
+        assert!(!is_marked(trigger));
+        assert!(is_marked(&format!("run-name: a ${{{{ inputs.taskbridge_job }}}}\n{trigger}")));
+        assert!(!is_marked("run-name: a ${{ inputs.taskbridge_job }}\non: workflow_dispatch"));
     }
 
     /// Environments with a fixed name are collected. Expressions are not.
     #[test]
     fn literal_environments_are_collected() {
         let jobs = "{a: {environment: prod}, b: {environment: {name: test, url: x}}, c: {environment: '${{ inputs.where }}'}, d: {}}";
-        let found = parse(&format!("on: workflow_dispatch\njobs: {jobs}")).unwrap();
-        assert_eq!(found.environments, ["prod", "test"]);
+        let workflow = parse(&format!("on: workflow_dispatch\njobs: {jobs}")).unwrap();
+        assert_eq!(workflow.environments, ["prod", "test"]);
         assert_eq!(environment_path("o/r", "a b/c"), "/repos/o/r/environments/a%20b%2Fc");
     }
 

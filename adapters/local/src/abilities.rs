@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use taskbridge_sdk::{
-    Answer, ArtifactData, Artifacts, JobHandle, LogRequest, LogText, Logs, Questions, Result, Taken,
+    Answer, AnswerOutcome, ArtifactData, Artifacts, JobHandle, LogRequest, LogText, Logs, Questions, Result,
     async_trait,
 };
 
@@ -13,10 +13,10 @@ use crate::{artifacts, observe, questions};
 
 #[async_trait]
 impl Questions for Local {
-    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
         let (question, answer) = (question.to_owned(), answer.clone());
-        let hand_over = move |dir: &JobDir| questions::answer(dir, &question, &answer);
-        Ok(self.within(handle, hand_over).await?.unwrap_or(Taken::TooLate))
+        let write_answer = move |dir: &JobDir| questions::answer(dir, &question, &answer);
+        Ok(self.with_job_dir(handle, write_answer).await?.unwrap_or(AnswerOutcome::TooLate))
     }
 
     fn list_lag(&self) -> Duration {
@@ -27,8 +27,11 @@ impl Questions for Local {
 #[async_trait]
 impl Logs for Local {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
-        let (request, kept) = (request.clone(), self.setup.config.max_output_bytes.get());
-        Ok(self.within(handle, move |dir| observe::tail(dir, &request, kept)).await?.unwrap_or_default())
+        let (request, max_bytes) = (request.clone(), self.setup.config.max_output_bytes.get());
+        Ok(self
+            .with_job_dir(handle, move |dir| observe::tail(dir, &request, max_bytes))
+            .await?
+            .unwrap_or_default())
     }
 }
 
@@ -37,6 +40,6 @@ impl Artifacts for Local {
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
         let name = name.to_owned();
         let read = move |dir: &JobDir| Ok(artifacts::read(&dir.provided_path("artifacts"), &name, max_bytes));
-        self.within(handle, read).await?.unwrap_or(Ok(None))
+        self.with_job_dir(handle, read).await?.unwrap_or(Ok(None))
     }
 }

@@ -7,27 +7,27 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use taskbridge_sdk::{Artifact, ArtifactData, Error, Result, media_type, one_line, open_below};
+use taskbridge_sdk::{Artifact, ArtifactData, Error, Result, media_type, one_line, open_confined};
 
 /// Maximum number of files that are listed.
-const MOST: usize = 1000;
+const MAX_LISTED: usize = 1000;
 
 /// Maximum depth of nested folders that are searched.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// Maximum number of kinds of files with their own count.
-const MOST_KINDS: usize = 20;
+const MAX_KINDS: usize = 20;
 
 /// Longest file name extension that is its own kind, in bytes.
-const LONGEST_KIND: usize = 12;
+const MAX_EXTENSION_BYTES: usize = 12;
 
 /// Regular files below a folder.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ArtifactListing {
     /// The largest files, at most 1,000, ordered by name.
-    pub(crate) listed: Vec<Artifact>,
+    pub(crate) artifacts: Vec<Artifact>,
     /// Description of what is not listed.
-    pub(crate) left_out: Option<String>,
+    pub(crate) omission_note: Option<String>,
 }
 
 /// Collector of files during the walk through the folders.
@@ -38,22 +38,22 @@ struct Collector {
     largest: BinaryHeap<Reverse<(u64, Reverse<String>)>>,
     /// Number of files that were not kept, by kind.
     kinds: BTreeMap<String, usize>,
-    left_out: usize,
+    omitted: usize,
     /// Size of the largest file that was not kept, in bytes.
-    largest_left_out: u64,
+    largest_omitted: u64,
     /// Number of files and folders whose names are not UTF-8.
-    unnamed: usize,
+    non_utf8_names: usize,
     /// Number of folders that are nested too deeply.
-    deep: usize,
+    too_deep: usize,
 }
 
 /// Lists the regular files below a folder: the largest 1,000, ordered by name, and a description of the rest.
 /// Skips what cannot be read.
-pub(crate) fn list(root: &Path) -> Found {
+pub(crate) fn list(root: &Path) -> ArtifactListing {
     let mut collector = Collector::default();
     collector.walk(root, "", 0);
-    let left_out = collector.in_words();
-    let mut listed: Vec<Artifact> = collector
+    let omission_note = collector.describe_omitted();
+    let mut artifacts: Vec<Artifact> = collector
         .largest
         .into_iter()
         .map(|Reverse((size, Reverse(name)))| {
@@ -61,8 +61,8 @@ pub(crate) fn list(root: &Path) -> Found {
             Artifact { name, mime_type, size: Some(size) }
         })
         .collect();
-    listed.sort_by(|a, b| a.name.cmp(&b.name));
-    Found { listed, left_out }
+    artifacts.sort_by(|a, b| a.name.cmp(&b.name));
+    ArtifactListing { artifacts, omission_note }
 }
 
 impl Collector {
@@ -76,60 +76,63 @@ impl Collector {
                 continue;
             }
             let Ok(name) = entry.file_name().into_string() else {
-                self.unnamed += 1;
+                self.non_utf8_names += 1;
                 continue;
             };
             let name = format!("{prefix}{name}");
             match kind.is_dir() {
-                true if depth < DEEPEST => self.walk(&entry.path(), &format!("{name}/"), depth + 1),
-                true => self.deep += 1,
-                false => self.keep(name, metadata.len()),
+                true if depth < MAX_DEPTH => self.walk(&entry.path(), &format!("{name}/"), depth + 1),
+                true => self.too_deep += 1,
+                false => self.add(name, metadata.len()),
             }
         }
     }
 
-    fn keep(&mut self, name: String, size: u64) {
+    fn add(&mut self, name: String, size: u64) {
         self.largest.push(Reverse((size, Reverse(name))));
-        if self.largest.len() <= MOST {
+        if self.largest.len() <= MAX_LISTED {
             return;
         }
         if let Some(Reverse((size, Reverse(name)))) = self.largest.pop() {
-            self.left_out += 1;
-            self.largest_left_out = self.largest_left_out.max(size);
+            self.omitted += 1;
+            self.largest_omitted = self.largest_omitted.max(size);
             let kind = kind(&name);
-            let known = self.kinds.contains_key(&kind) || self.kinds.len() < MOST_KINDS;
-            *self.kinds.entry(if known { kind } else { "of other kinds".to_owned() }).or_default() += 1;
+            let is_counted = self.kinds.contains_key(&kind) || self.kinds.len() < MAX_KINDS;
+            *self.kinds.entry(if is_counted { kind } else { "of other kinds".to_owned() }).or_default() += 1;
         }
     }
 
-    fn in_words(&self) -> Option<String> {
-        let mut words = Vec::new();
-        if self.left_out > 0 {
+    fn describe_omitted(&self) -> Option<String> {
+        let mut lines = Vec::new();
+        if self.omitted > 0 {
             let mut kinds: Vec<(&String, &usize)> = self.kinds.iter().collect();
             kinds.sort_by_key(|(_, count)| Reverse(**count));
             let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-            words.push(format!(
-                "{} of {} files are no artifacts: only the {MOST} largest are. Left out: {}; none has more than {} bytes.",
-                self.left_out,
-                self.left_out + self.largest.len(),
+            lines.push(format!(
+                "{} of {} files are no artifacts: only the {MAX_LISTED} largest are. Left out: {}; none has more than {} bytes.",
+                self.omitted,
+                self.omitted + self.largest.len(),
                 kinds.join(", "),
-                self.largest_left_out
+                self.largest_omitted
             ));
         }
-        if self.unnamed > 0 {
-            words.push(format!("Names that are not UTF-8 are left out: {}.", self.unnamed));
+        if self.non_utf8_names > 0 {
+            lines.push(format!("Names that are not UTF-8 are left out: {}.", self.non_utf8_names));
         }
-        if self.deep > 0 {
-            words.push(format!("Folders more than {DEEPEST} levels deep are not searched: {}.", self.deep));
+        if self.too_deep > 0 {
+            lines.push(format!(
+                "Folders more than {MAX_DEPTH} levels deep are not searched: {}.",
+                self.too_deep
+            ));
         }
-        (!words.is_empty()).then(|| words.join("\n"))
+        (!lines.is_empty()).then(|| lines.join("\n"))
     }
 }
 
 /// Returns the kind of a file by the extension of its name: `.csv`.
 fn kind(name: &str) -> String {
     let extension = Path::new(name).extension().and_then(OsStr::to_str);
-    match extension.filter(|extension| extension.len() <= LONGEST_KIND) {
+    match extension.filter(|extension| extension.len() <= MAX_EXTENSION_BYTES) {
         Some(extension) => one_line(&format!(".{extension}")),
         None => "without an extension".to_owned(),
     }
@@ -138,10 +141,10 @@ fn kind(name: &str) -> String {
 /// Reads one artifact completely. Returns `None` if there is no such file.
 pub(crate) fn read(root: &Path, name: &str, max: u64) -> Result<Option<ArtifactData>> {
     // The job can also replace this folder, so it must not be a link either.
-    let (Some(folder), Some(own)) = (root.parent(), root.file_name().and_then(OsStr::to_str)) else {
+    let (Some(folder), Some(folder_name)) = (root.parent(), root.file_name().and_then(OsStr::to_str)) else {
         return Ok(None);
     };
-    let opened = open_below(folder, &format!("{own}/{name}"));
+    let opened = open_confined(folder, &format!("{folder_name}/{name}"));
     let unreadable = |e| Error::unavailable(format!("the artifact `{name}` cannot be read")).caused_by(e);
     let Some(file) = opened.map_err(unreadable)? else { return Ok(None) };
     let size = file.metadata().map_err(unreadable)?.len();
@@ -164,7 +167,7 @@ mod tests {
         symlink(dir.path(), root.join("up")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, root.join("fifo"), 0o600.into()).unwrap();
 
-        let names: Vec<String> = list(&root).listed.into_iter().map(|a| a.name).collect();
+        let names: Vec<String> = list(&root).artifacts.into_iter().map(|a| a.name).collect();
         assert_eq!(names, ["a/b/x.txt"]);
         let inside = read(&root, "a/b/x.txt", 6).unwrap().unwrap();
         assert_eq!(
@@ -183,25 +186,25 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("artifacts");
         fs::create_dir_all(root.join("parts")).unwrap();
-        for number in 0..MOST + 4 {
+        for number in 0..MAX_LISTED + 4 {
             fs::write(root.join(format!("parts/{number:04}.csv")), "x").unwrap();
         }
         fs::write(root.join("notes"), "").unwrap();
         fs::write(root.join("parts/model.bin"), "large").unwrap();
-        let found = list(&root);
-        assert_eq!(found.listed.len(), MOST);
-        let model = found.listed.iter().find(|artifact| artifact.name == "parts/model.bin").unwrap();
+        let listing = list(&root);
+        assert_eq!(listing.artifacts.len(), MAX_LISTED);
+        let model = listing.artifacts.iter().find(|artifact| artifact.name == "parts/model.bin").unwrap();
         assert_eq!(model.size, Some(5), "the largest is listed");
-        assert_eq!(found.listed[0].name, "parts/0000.csv");
+        assert_eq!(listing.artifacts[0].name, "parts/0000.csv");
         assert_eq!(
-            found.left_out.as_deref(),
+            listing.omission_note.as_deref(),
             Some(
                 "6 of 1006 files are no artifacts: only the 1000 largest are. Left out: 5 .csv, 1 without an extension; none \
                  has more than 1 bytes."
             )
         );
         fs::remove_dir_all(root.join("parts")).unwrap();
-        assert_eq!(list(&root).left_out, None);
+        assert_eq!(list(&root).omission_note, None);
     }
 
     #[test]
@@ -209,10 +212,10 @@ mod tests {
         use std::os::unix::ffi::OsStrExt as _;
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(OsStr::from_bytes(b"\xff.txt")), "x").unwrap();
-        fs::create_dir_all(dir.path().join(vec!["d"; DEEPEST + 1].join("/"))).unwrap();
-        let words = list(dir.path()).left_out.unwrap();
+        fs::create_dir_all(dir.path().join(vec!["d"; MAX_DEPTH + 1].join("/"))).unwrap();
+        let description = list(dir.path()).omission_note.unwrap();
         assert_eq!(
-            words,
+            description,
             "Names that are not UTF-8 are left out: 1.\nFolders more than 16 levels deep are not searched: 1."
         );
     }

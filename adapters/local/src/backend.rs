@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Artifacts, Backend, Checkup, Connect, Error, GroupKey, JobHandle, JobKey, JobSpec, JobState, Logs,
+    Artifacts, Backend, Checkup, ConnectContext, Error, GroupKey, JobHandle, JobKey, JobSpec, JobState, Logs,
     Observation, Questions, Result, Started, Subject, Wakeups, async_trait,
 };
 
 use crate::config::Config;
 use crate::handle::{self, Machine};
-use crate::job_dir::{JobDir, SupervisorState, make_private};
+use crate::job_dir::{JobDir, SupervisorState, create_private_dir};
 use crate::job_request::LaunchRequest;
 use crate::wakeups::Listener;
 use crate::{environment, identity, launch, observe, sweep};
 
 /// Interval between sweeps of old folders.
-const SWEEP_EVERY: Duration = Duration::from_hours(1);
+const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Config in the form that rendering needs.
 pub(crate) struct Setup {
@@ -36,7 +36,7 @@ pub(crate) struct Local {
     pub(crate) setup: Setup,
     pub(crate) jobs: PathBuf,
     pub(crate) program: PathBuf,
-    here: Machine,
+    this_machine: Machine,
     /// Id of the folder that jobs run in.
     identity: String,
     wakeups: Listener,
@@ -44,26 +44,34 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
-        let here = Machine::here()?;
-        let environment = environment::of(&config)?;
+    pub(crate) async fn connect(config: Config, context: &ConnectContext) -> Result<Self> {
+        let this_machine = Machine::current()?;
+        let environment = environment::shared_variables(&config)?;
         let (jobs, keep) = (context.state_dir.join("jobs"), config.keep);
-        let unusable = |e: io::Error| {
+        let folder_error = |e: io::Error| {
             let folder = context.state_dir.display();
             Error::config(format!("the folder {folder} cannot be used for jobs: {e}")).caused_by(e)
         };
         let (folder, state) = (jobs.clone(), context.state_dir.clone());
-        let identity = disk(move || {
-            make_private(&folder)?;
+        let identity = run_blocking(move || {
+            create_private_dir(&folder)?;
             sweep::sweep(&folder, keep)?;
-            identity::of(&state)
+            identity::get_or_create(&state)
         })
         .await?
-        .map_err(unusable)?;
-        let wakeups = Listener::open(&jobs, here.clone()).map_err(unusable)?;
+        .map_err(folder_error)?;
+        let wakeups = Listener::open(&jobs, this_machine.clone()).map_err(folder_error)?;
         let setup = Setup { config, config_dir: context.config_dir.clone(), environment };
         let last_sweep = Mutex::new(Instant::now());
-        Ok(Self { setup, jobs, program: context.program.clone(), here, identity, wakeups, last_sweep })
+        Ok(Self {
+            setup,
+            jobs,
+            program: context.program.clone(),
+            this_machine,
+            identity,
+            wakeups,
+            last_sweep,
+        })
     }
 
     fn dir(&self, key: &str) -> JobDir {
@@ -71,20 +79,20 @@ impl Local {
     }
 
     /// Returns the job and its current state, if a supervisor ever claimed it.
-    async fn taken(&self, key: &JobKey) -> Result<Option<Started>> {
-        let (dir, here) = (self.dir(key.as_str()), self.here.clone());
-        let look = move || {
-            let unreadable = |e| observe::unreadable(&dir, e);
+    async fn find_claimed(&self, key: &JobKey) -> Result<Option<Started>> {
+        let (dir, this_machine) = (self.dir(key.as_str()), self.this_machine.clone());
+        let poll = move || {
+            let unreadable = |e| observe::read_error(&dir, e);
             let Some(claim) = dir.read_claim().map_err(unreadable)? else { return Ok(None) };
-            let first = observe::observe(&dir, &claim.machine, &here)?;
+            let first = observe::observe(&dir, &claim.machine, &this_machine)?;
             Ok(Some(Started { handle: claim.machine.handle(dir.key()), first: Some(first) }))
         };
-        disk(look).await?
+        run_blocking(poll).await?
     }
 
     fn sweep_if_due(&self) {
         let mut last = self.last_sweep.lock();
-        if last.elapsed() >= SWEEP_EVERY {
+        if last.elapsed() >= SWEEP_INTERVAL {
             *last = Instant::now();
             let (jobs, keep) = (self.jobs.clone(), self.setup.config.keep);
             // No caller waits for this sweep. The next sweep handles what it leaves.
@@ -93,32 +101,32 @@ impl Local {
     }
 
     /// Runs `work` on the folder of a job. Returns `None` if the handle is not valid for this backend.
-    pub(crate) async fn within<T: Send + 'static>(
+    pub(crate) async fn with_job_dir<T: Send + 'static>(
         &self,
         handle: &JobHandle,
         work: impl FnOnce(&JobDir) -> io::Result<T> + Send + 'static,
     ) -> Result<Option<T>> {
         let Some((_, key)) = handle::parse(handle) else { return Ok(None) };
         let dir = self.dir(key);
-        disk(move || work(&dir).map_err(|e| observe::unreadable(&dir, e))).await?.map(Some)
+        run_blocking(move || work(&dir).map_err(|e| observe::read_error(&dir, e))).await?.map(Some)
     }
 }
 
 #[async_trait]
 impl Backend for Local {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
-        if let Some(started) = self.taken(&job.key).await? {
+        if let Some(started) = self.find_claimed(&job.key).await? {
             return Ok(started);
         }
         let dir = self.dir(job.key.as_str());
-        let order = LaunchRequest::new(job, &self.setup, &dir)?;
+        let request = LaunchRequest::new(job, &self.setup, &dir)?;
         let files = job.files.clone();
-        disk(move || LaunchRequest::check_sources(&files)).await??;
-        let launched = launch::launch(&self.program, &dir, &order).await;
+        run_blocking(move || LaunchRequest::check_sources(&files)).await??;
+        let launched = launch::launch(&self.program, &dir, &request).await;
         self.sweep_if_due();
         // A supervisor that could not reply may still have claimed the job. If it is unclaimed now, it stays
         // so, because the only supervisor that could claim it has ended.
-        match (self.taken(&job.key).await?, launched) {
+        match (self.find_claimed(&job.key).await?, launched) {
             (Some(started), _) => Ok(started),
             (None, Err(e)) => Err(e),
             (None, Ok(())) => Err(Error::unavailable("the job's folder was removed as it began")),
@@ -126,19 +134,19 @@ impl Backend for Local {
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
-        self.taken(&job.key).await
+        self.find_claimed(&job.key).await
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
         let subject = Subject::watched(std::slice::from_ref(handle));
-        let seen = self.observe_all(&self.group(handle), &subject).await;
-        seen.into_iter().next().expect("one handle has one answer")
+        let observations = self.observe_all(&self.group(handle), &subject).await;
+        observations.into_iter().next().expect("one handle has one answer")
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
-        self.within(handle, |dir| match dir.supervisor_state()? {
+        self.with_job_dir(handle, |dir| match dir.supervisor_state()? {
             SupervisorState::Supervised { .. } => dir.request_cancel(),
-            SupervisorState::Left | SupervisorState::Unclaimed => Ok(()),
+            SupervisorState::Ended | SupervisorState::Unclaimed => Ok(()),
         })
         .await
         .map(drop)
@@ -146,8 +154,8 @@ impl Backend for Local {
 
     /// Deletes the folder of a job whose supervisor has ended. The sweep deletes the others later.
     async fn forget(&self, handle: &JobHandle) -> Result<()> {
-        self.within(handle, |dir| match dir.supervisor_state()? {
-            SupervisorState::Left => fs::remove_dir_all(dir.path()),
+        self.with_job_dir(handle, |dir| match dir.supervisor_state()? {
+            SupervisorState::Ended => fs::remove_dir_all(dir.path()),
             SupervisorState::Supervised { .. } | SupervisorState::Unclaimed => Ok(()),
         })
         .await
@@ -160,18 +168,18 @@ impl Backend for Local {
     }
 
     async fn observe_all(&self, _: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        let look = |handle: &JobHandle| {
+        let make_poll = |handle: &JobHandle| {
             let parsed = handle::parse(handle).map(|(machine, key)| (machine, self.dir(key)));
-            let here = self.here.clone();
+            let this_machine = self.this_machine.clone();
             move || match parsed {
-                Some((machine, dir)) => observe::observe(&dir, &machine, &here),
+                Some((machine, dir)) => observe::observe(&dir, &machine, &this_machine),
                 None => Ok(Observation::new(JobState::Gone).with_message("it is no job of this machine")),
             }
         };
-        let looks: Vec<_> = jobs.iter().map(|job| look(&job.handle)).collect();
-        match disk(move || looks.into_iter().map(|look| look()).collect()).await {
-            Ok(seen) => seen,
-            Err(_) => jobs.iter().map(|_| Err(cut_short())).collect(),
+        let polls: Vec<_> = jobs.iter().map(|job| make_poll(&job.handle)).collect();
+        match run_blocking(move || polls.into_iter().map(|poll| poll()).collect()).await {
+            Ok(observations) => observations,
+            Err(_) => jobs.iter().map(|_| Err(disk_access_aborted())).collect(),
         }
     }
 
@@ -201,10 +209,10 @@ impl Backend for Local {
 }
 
 /// Runs disk access on a blocking thread. A read takes microseconds, unless the disk stalls.
-pub(crate) async fn disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|e| cut_short().caused_by(e))
+pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|e| disk_access_aborted().caused_by(e))
 }
 
-fn cut_short() -> Error {
+fn disk_access_aborted() -> Error {
     Error::unavailable("the look at the disk was cut short")
 }

@@ -9,22 +9,23 @@ use crate::job_dir;
 /// Returns all problems of a target for a tool with these parameters.
 pub(crate) fn check(target: &Target, parameters: &[&str]) -> Vec<Problem> {
     let templates = Templates::new();
-    let ours: Vec<&str> = job_dir::NAMES.into_iter().chain(["arguments", "caller"]).collect();
+    let provided_names: Vec<&str> =
+        job_dir::PROVIDED_NAMES.into_iter().chain(["arguments", "caller"]).collect();
     let mut problems = Vec::new();
     let mut problem =
         |field: &str, message: String| problems.push(Problem { field: field.to_owned(), message });
 
     for (field, template) in each_template(target) {
-        for message in templates.check(template, parameters, &ours) {
+        for message in templates.check(template, parameters, &provided_names) {
             problem(&field, message);
         }
     }
-    if parameters.contains(&Templates::OURS) {
+    if parameters.contains(&Templates::NAMESPACE) {
         problem(
             "",
             format!(
                 "a parameter cannot be called `{}`: templates find the job's own paths there",
-                Templates::OURS
+                Templates::NAMESPACE
             ),
         );
     }

@@ -6,38 +6,39 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use taskbridge_sdk::{Checkup, CommandArgument, Finding, ToolTarget, async_trait};
 
-use crate::backend::{Local, disk};
+use crate::backend::{Local, run_blocking};
 use crate::config::Target;
 
 #[async_trait]
 impl Checkup for Local {
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
         let (jobs, program) = (self.jobs.clone(), self.program.clone());
-        let places: Vec<_> = tools.iter().map(|tool| (tool.tool.clone(), self.places(tool))).collect();
-        let look = move || {
-            let mut found = vec![folder(&jobs), supervisor(&program)];
-            found.extend(places.into_iter().map(|(tool, places)| {
-                let what = format!("tool `{tool}`");
-                match places.and_then(|places| places.look()) {
-                    Ok(says) => Finding::ok(what, says),
-                    Err((says, fix)) => Finding::fault(what, says, fix),
+        let target_paths: Vec<_> =
+            tools.iter().map(|tool| (tool.tool.clone(), self.target_paths(tool))).collect();
+        let check = move || {
+            let mut findings = vec![check_jobs_folder(&jobs), check_supervisor(&program)];
+            findings.extend(target_paths.into_iter().map(|(tool, paths)| {
+                let name = format!("tool `{tool}`");
+                match paths.and_then(|paths| paths.check()) {
+                    Ok(message) => Finding::ok(name, message),
+                    Err((message, fix)) => Finding::fault(name, message, fix),
                 }
             }));
-            found
+            findings
         };
-        let cut_short = |error: taskbridge_sdk::Error| {
+        let disk_fault = |error: taskbridge_sdk::Error| {
             vec![Finding::fault(
                 "disk",
                 error.to_string(),
                 "look at the machine's log for faults of its disks",
             )]
         };
-        disk(look).await.unwrap_or_else(cut_short)
+        run_blocking(check).await.unwrap_or_else(disk_fault)
     }
 }
 
 /// Description of the fault, and how to fix it.
-type Wrong = (String, &'static str);
+type TargetFault = (String, &'static str);
 
 /// Required locations of a target's program and working directory.
 struct TargetPaths {
@@ -48,7 +49,7 @@ struct TargetPaths {
 
 impl Local {
     /// Returns the locations of a target. Omits those that depend on the arguments of a call.
-    fn places(&self, ToolTarget { target, .. }: &ToolTarget) -> Result<TargetPaths, Wrong> {
+    fn target_paths(&self, ToolTarget { target, .. }: &ToolTarget) -> Result<TargetPaths, TargetFault> {
         let target: Target = serde_json::from_value(target.clone())
             .map_err(|error| (error.to_string(), "`taskbridge check` says what its target must hold"))?;
         let setup = &self.setup;
@@ -73,11 +74,11 @@ impl Local {
 }
 
 impl TargetPaths {
-    fn look(self) -> Result<String, Wrong> {
+    fn check(self) -> Result<String, TargetFault> {
         let (program, candidates) = self.program;
         if let Some(folder) = self.folder.filter(|folder| !folder.is_dir()) {
-            let says = format!("it runs in {}, and there is no such folder", folder.display());
-            return Err((says, "make the folder, or set another `working_dir`"));
+            let message = format!("it runs in {}, and there is no such folder", folder.display());
+            return Err((message, "make the folder, or set another `working_dir`"));
         }
         if candidates.is_empty() {
             return Ok(format!("which program {program:?} is depends on the call"));
@@ -85,9 +86,9 @@ impl TargetPaths {
         match candidates.iter().find(|file| file.is_file() && access(*file, Access::EXEC_OK).is_ok()) {
             Some(file) => Ok(format!("it runs {}", file.display())),
             None => {
-                let places: Vec<String> = candidates.iter().map(|file| file.display().to_string()).collect();
-                let says = format!("there is no program that this user may run at {}", places.join(", "));
-                Err((says, "install the program, make it executable, or set `PATH` in `env`"))
+                let paths: Vec<String> = candidates.iter().map(|file| file.display().to_string()).collect();
+                let message = format!("there is no program that this user may run at {}", paths.join(", "));
+                Err((message, "install the program, make it executable, or set `PATH` in `env`"))
             }
         }
     }
@@ -97,7 +98,7 @@ fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")
 }
 
-fn folder(jobs: &Path) -> Finding {
+fn check_jobs_folder(jobs: &Path) -> Finding {
     match access(jobs, Access::WRITE_OK | Access::EXEC_OK) {
         Ok(()) => Finding::ok("folder for jobs", jobs.display().to_string()),
         Err(error) => Finding::fault(
@@ -108,7 +109,7 @@ fn folder(jobs: &Path) -> Finding {
     }
 }
 
-fn supervisor(program: &Path) -> Finding {
+fn check_supervisor(program: &Path) -> Finding {
     match access(program, Access::EXEC_OK) {
         Ok(()) => Finding::ok("supervisor", program.display().to_string()),
         Err(error) => Finding::fault(

@@ -12,7 +12,7 @@ use crate::config::Config;
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Prefix of the variables that describe the job to itself.
-const OURS: &str = "TASKBRIDGE_";
+const RESERVED_PREFIX: &str = "TASKBRIDGE_";
 
 /// Name of an environment variable that a config may set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
@@ -36,9 +36,9 @@ impl TryFrom<String> for VariableName {
                 "`{name}` cannot name an environment variable: it is empty, or holds `=` or NUL"
             ));
         }
-        if name.starts_with(OURS) {
+        if name.starts_with(RESERVED_PREFIX) {
             return Err(format!(
-                "`{name}` cannot be set: variables that begin with `{OURS}` are the server's own"
+                "`{name}` cannot be set: variables that begin with `{RESERVED_PREFIX}` are the server's own"
             ));
         }
         Ok(Self(name))
@@ -46,10 +46,10 @@ impl TryFrom<String> for VariableName {
 }
 
 /// Returns the environment that all jobs of a backend share, without the variables of each job.
-pub(crate) fn of(config: &Config) -> Result<BTreeMap<String, String>> {
+pub(crate) fn shared_variables(config: &Config) -> Result<BTreeMap<String, String>> {
     let mut variables = BTreeMap::from([("PATH".to_owned(), PATH.to_owned())]);
     for name in &config.pass_env {
-        if let Some(value) = own(name)? {
+        if let Some(value) = server_variable(name)? {
             variables.insert(name.as_str().to_owned(), value);
         }
     }
@@ -60,11 +60,11 @@ pub(crate) fn of(config: &Config) -> Result<BTreeMap<String, String>> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "`pass_env` names variables of the server's environment")]
-fn own(name: &VariableName) -> Result<Option<String>> {
+fn server_variable(name: &VariableName) -> Result<Option<String>> {
     let Some(value) = std::env::var_os(name.as_str()) else { return Ok(None) };
     let value = value.into_string();
-    let refused = |_| Error::config(format!("pass_env: the value of `{}` is not UTF-8", name.as_str()));
-    value.map(Some).map_err(refused)
+    let not_utf8 = |_| Error::config(format!("pass_env: the value of `{}` is not UTF-8", name.as_str()));
+    value.map(Some).map_err(not_utf8)
 }
 
 #[cfg(test)]
@@ -76,12 +76,12 @@ mod tests {
     #[test]
     fn environment_holds_config_and_path() {
         let config = |value| serde_json::from_value::<Config>(value).unwrap();
-        let names = |config: &Config| of(config).unwrap().into_keys().collect::<Vec<_>>();
+        let names = |config: &Config| shared_variables(config).unwrap().into_keys().collect::<Vec<_>>();
         assert_eq!(names(&config(json!({}))), ["PATH"]);
         // Cargo sets this variable for tests.
-        let passing =
+        let passing_config =
             config(json!({"pass_env": ["CARGO_MANIFEST_DIR", "NOT_SET_ANYWHERE"], "env": {"PATH": "/x"}}));
-        let variables = of(&passing).unwrap();
+        let variables = shared_variables(&passing_config).unwrap();
         assert_eq!(variables["CARGO_MANIFEST_DIR"], env!("CARGO_MANIFEST_DIR"));
         assert_eq!(variables["PATH"], "/x");
         assert_eq!(variables.len(), 2);

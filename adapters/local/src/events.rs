@@ -12,10 +12,10 @@ const WINDOW: u64 = 32 * 1024;
 
 /// Longest note that is passed on: a longer text is cut to this many characters, and longer JSON (in bytes)
 /// becomes such a text.
-const LONGEST_NOTE: usize = 2000;
+const MAX_NOTE_LENGTH: usize = 2000;
 
 /// Maximum number of notes per observation.
-const MOST_NOTES: usize = 32;
+const MAX_NOTES: usize = 32;
 
 /// The last progress, the last message, and the newest notes of a job.
 #[derive(Debug, Default, PartialEq)]
@@ -29,56 +29,56 @@ pub(crate) struct JobEvents {
 /// Reads the last [`WINDOW`] bytes of the file. A missing or unreadable file gives the same result as an
 /// empty one.
 pub(crate) fn read(path: &Path) -> JobEvents {
-    window(path).map(|(from, bytes)| parse(from, &bytes)).unwrap_or_default()
+    read_window(path).map(|(offset, bytes)| parse(offset, &bytes)).unwrap_or_default()
 }
 
 /// Returns the end of the file, and the offset at which it starts.
-fn window(path: &Path) -> io::Result<(u64, Vec<u8>)> {
+fn read_window(path: &Path) -> io::Result<(u64, Vec<u8>)> {
     let mut file = open_regular(path)?;
-    let from = file.metadata()?.len().saturating_sub(WINDOW);
-    file.seek(SeekFrom::Start(from))?;
+    let offset = file.metadata()?.len().saturating_sub(WINDOW);
+    file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();
     file.take(WINDOW).read_to_end(&mut bytes)?;
-    Ok((from, bytes))
+    Ok((offset, bytes))
 }
 
 /// Parses complete lines only. The last line may still be incomplete, and the first line of a window may be
 /// cut.
-fn parse(from: u64, bytes: &[u8]) -> JobEvents {
-    let mut said = JobEvents::default();
-    let mut ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).rev();
-    let mut end = ends.next();
-    while let Some(line_end) = end {
-        end = ends.next();
-        let begins = match (end, from) {
-            (Some(before), _) => before + 1,
+fn parse(offset: u64, bytes: &[u8]) -> JobEvents {
+    let mut events = JobEvents::default();
+    let mut line_ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).rev();
+    let mut next_end = line_ends.next();
+    while let Some(line_end) = next_end {
+        next_end = line_ends.next();
+        let line_start = match (next_end, offset) {
+            (Some(previous_end), _) => previous_end + 1,
             (None, 0) => 0,
             (None, _) => break,
         };
-        let line = String::from_utf8_lossy(&bytes[begins..line_end]);
-        let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
-        let message = match word {
+        let line = String::from_utf8_lossy(&bytes[line_start..line_end]);
+        let (keyword, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        let message = match keyword {
             "message" => rest,
             "log" => {
-                if said.notes.len() < MOST_NOTES {
-                    said.notes.extend(note(from + begins as u64, rest));
+                if events.notes.len() < MAX_NOTES {
+                    events.notes.extend(note(offset + line_start as u64, rest));
                 }
                 continue;
             }
             "progress" => {
                 let (numbers, message) = rest.trim_start().split_once(' ').unwrap_or((rest.trim_start(), ""));
                 let Some(progress) = progress(numbers) else { continue };
-                said.progress.get_or_insert(progress);
+                events.progress.get_or_insert(progress);
                 message
             }
             _ => continue,
         };
-        if said.message.is_none() && !message.trim().is_empty() {
-            said.message = Some(one_line(message));
+        if events.message.is_none() && !message.trim().is_empty() {
+            events.message = Some(one_line(message));
         }
     }
-    said.notes.reverse();
-    said
+    events.notes.reverse();
+    events
 }
 
 /// Parses `LEVEL MESSAGE`. A message that is a JSON object or array becomes that value.
@@ -88,13 +88,13 @@ fn note(n: u64, text: &str) -> Option<Note> {
     if message.is_empty() {
         return None;
     }
-    let data = match message.starts_with(['{', '[']) && message.len() <= LONGEST_NOTE {
+    let data = match message.starts_with(['{', '[']) && message.len() <= MAX_NOTE_LENGTH {
         true => serde_json::from_str(message).ok(),
         false => None,
     };
     Some(match data {
         Some(data) => Note { n, level, data, at: None },
-        None => Note::text(n, level, short_line(message, LONGEST_NOTE)),
+        None => Note::text(n, level, short_line(message, MAX_NOTE_LENGTH)),
     })
 }
 
@@ -111,7 +111,7 @@ fn progress(text: &str) -> Option<Progress> {
 mod tests {
     use super::*;
 
-    fn said(done: f64, total: Option<f64>, message: &str) -> JobEvents {
+    fn events_with(done: f64, total: Option<f64>, message: &str) -> JobEvents {
         let message = (!message.is_empty()).then(|| message.to_owned());
         JobEvents { progress: Some(Progress { done, total }), message, notes: Vec::new() }
     }
@@ -123,32 +123,35 @@ mod tests {
     #[test]
     fn last_event_of_kind_wins() {
         assert_eq!(parse(""), JobEvents::default());
-        assert_eq!(parse("progress 1/9 one\nprogress 2/9\n"), said(2.0, Some(9.0), "one"));
-        assert_eq!(parse("progress 0.5 half\nmessage now this\n"), said(0.5, None, "now this"));
+        assert_eq!(parse("progress 1/9 one\nprogress 2/9\n"), events_with(2.0, Some(9.0), "one"));
+        assert_eq!(parse("progress 0.5 half\nmessage now this\n"), events_with(0.5, None, "now this"));
         assert_eq!(
             parse("progress 3/9 x\nprogress 4/"),
-            said(3.0, Some(9.0), "x"),
+            events_with(3.0, Some(9.0), "x"),
             "an unfinished line waits"
         );
-        assert_eq!(parse("progress 3/9 x\nprogress nan\nprogress -1\nhello\n\n"), said(3.0, Some(9.0), "x"));
+        assert_eq!(
+            parse("progress 3/9 x\nprogress nan\nprogress -1\nhello\n\n"),
+            events_with(3.0, Some(9.0), "x")
+        );
     }
 
     #[test]
     fn notes_are_numbered_by_line() {
         let text = "log info Begun\nlog warning {\"left\": 3}\nprogress 1/2 half\nlog error [unfinished\nlog info on its";
-        let said = parse(text);
+        let events = parse(text);
         let expected = [
             Note::text(0, Level::Info, "Begun"),
             Note { n: 15, level: Level::Warning, data: serde_json::json!({"left": 3}), at: None },
             Note::text(57, Level::Error, "[unfinished"),
         ];
-        assert_eq!((&said.notes[..], said.message.as_deref()), (&expected[..], Some("half")));
+        assert_eq!((&events.notes[..], events.message.as_deref()), (&expected[..], Some("half")));
         assert_eq!(
             parse("log\nlog info\nlog info \nlog loud x\n log  info  x \n").notes,
             [Note::text(34, Level::Info, "x")]
         );
         let long = format!("log info {}\n", "ä".repeat(5000));
-        assert_eq!(parse(&long).notes[0].data.as_str().unwrap().chars().count(), LONGEST_NOTE + 1);
+        assert_eq!(parse(&long).notes[0].data.as_str().unwrap().chars().count(), MAX_NOTE_LENGTH + 1);
     }
 
     /// A note has the number of its line, however many lines follow.
@@ -159,14 +162,14 @@ mod tests {
         let lines: String = (0..9999).map(|n| format!("log info note {n}\n")).collect();
         std::fs::write(&path, &lines).unwrap();
         let notes = read(&path).notes;
-        assert_eq!(notes.len(), MOST_NOTES);
+        assert_eq!(notes.len(), MAX_NOTES);
         for note in &notes {
             let at = usize::try_from(note.n).unwrap();
             let line = lines[at..].lines().next().unwrap();
             assert_eq!(line, format!("log info {}", note.data.as_str().unwrap()));
         }
         std::fs::write(&path, format!("{lines}log info one more\n")).unwrap();
-        assert_eq!(read(&path).notes[..MOST_NOTES - 1], notes[1..]);
+        assert_eq!(read(&path).notes[..MAX_NOTES - 1], notes[1..]);
     }
 
     /// The last progress of a long file is found.
@@ -177,6 +180,6 @@ mod tests {
         assert_eq!(read(&path), JobEvents::default());
         let lines: String = (0..9999).map(|n| format!("progress {n}/9999 step {n}\n")).collect();
         std::fs::write(&path, lines).unwrap();
-        assert_eq!(read(&path), said(9998.0, Some(9999.0), "step 9998"));
+        assert_eq!(read(&path), events_with(9998.0, Some(9999.0), "step 9998"));
     }
 }

@@ -12,18 +12,18 @@ use serde::de::DeserializeOwned;
 use taskbridge_sdk::{BoundedFile, count_values, open_regular};
 
 /// Maximum number of files and folders that [`disk_use`] counts.
-const MOST_COUNTED: usize = 200_000;
+const MAX_COUNTED: usize = 200_000;
 
 /// Returns the disk usage of a folder and what is below it, in bytes: at most the first [`MOST_COUNTED`]
 /// entries. It does not follow links, and skips what cannot be read.
-pub(crate) fn disk_use(folder: &Path) -> u64 {
-    let (mut folders, mut bytes, mut counted) = (vec![folder.to_owned()], 0_u64, 0);
+pub(crate) fn disk_usage(folder: &Path) -> u64 {
+    let (mut folders, mut bytes, mut count) = (vec![folder.to_owned()], 0_u64, 0);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let Ok(metadata) = entry.metadata() else { continue };
             bytes = bytes.saturating_add(metadata.blocks().saturating_mul(512));
-            counted += 1;
-            if counted >= MOST_COUNTED {
+            count += 1;
+            if count >= MAX_COUNTED {
                 return bytes;
             }
             if metadata.is_dir() {
@@ -132,17 +132,17 @@ pub(crate) fn read(path: &Path, max: u64) -> io::Result<Option<Content>> {
 }
 
 /// Maximum number of values in a JSON file. A parsed value can take a hundred times the memory of its text.
-pub(crate) const MOST_VALUES: usize = 500_000;
+pub(crate) const MAX_JSON_VALUES: usize = 500_000;
 
 /// Reads JSON of at most `max` bytes and [`MOST_VALUES`] values. Returns `None` if the file does not exist,
 /// and `InvalidData` if its content is not valid.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, max: u64) -> io::Result<Option<(T, SystemTime)>> {
-    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
     let Some(content) = read(path, max)? else { return Ok(None) };
     let values = count_values(&content.bytes);
-    if values > MOST_VALUES {
+    if values > MAX_JSON_VALUES {
         let name = path.file_name().unwrap_or_default().display();
-        return Err(invalid(format!("{name} has {values} JSON values, the limit is {MOST_VALUES}")));
+        return Err(invalid(format!("{name} has {values} JSON values, the limit is {MAX_JSON_VALUES}")));
     }
     let value = taskbridge_sdk::from_json(&content.bytes).map_err(|e| invalid(e.to_string()))?;
     Ok(Some((value, content.modified)))

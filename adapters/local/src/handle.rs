@@ -15,7 +15,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Returns this machine.
-    pub(crate) fn here() -> Result<Self> {
+    pub(crate) fn current() -> Result<Self> {
         const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
         let unreadable =
             |e| Error::config(format!("{BOOT_ID} cannot be read; this backend needs Linux")).caused_by(e);
@@ -50,10 +50,10 @@ mod tests {
     /// A handle is parsed back to its machine and its key, also if the host has colons.
     #[test]
     fn local_handle_round_trips() {
-        let here = Machine::here().unwrap();
-        assert_eq!(parse(&here.handle("tb-abc")), Some((here.clone(), "tb-abc")));
-        let odd = Machine { host: "fe80::1".into(), boot: "b".into() };
-        assert_eq!(parse(&odd.handle("tb-x")), Some((odd.clone(), "tb-x")));
+        let machine = Machine::current().unwrap();
+        assert_eq!(parse(&machine.handle("tb-abc")), Some((machine.clone(), "tb-abc")));
+        let colon_host = Machine { host: "fe80::1".into(), boot: "b".into() };
+        assert_eq!(parse(&colon_host.handle("tb-x")), Some((colon_host.clone(), "tb-x")));
     }
 
     #[test]

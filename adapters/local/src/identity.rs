@@ -7,14 +7,14 @@ use std::path::Path;
 use crate::files::{self, Draft};
 
 /// Name of the file in the backend's folder.
-const NAME: &str = "identity";
+const FILE_NAME: &str = "identity";
 
 /// Maximum size of the file, in bytes.
-const LARGEST: u64 = 256;
+const MAX_BYTES: u64 = 256;
 
 /// Returns the id of this folder. Creates one if there is none.
-pub(crate) fn of(folder: &Path) -> io::Result<String> {
-    let path = folder.join(NAME);
+pub(crate) fn get_or_create(folder: &Path) -> io::Result<String> {
+    let path = folder.join(FILE_NAME);
     if let Some(id) = read(&path)? {
         return Ok(id);
     }
@@ -25,7 +25,7 @@ pub(crate) fn of(folder: &Path) -> io::Result<String> {
 }
 
 fn read(path: &Path) -> io::Result<Option<String>> {
-    let Some(content) = files::read(path, LARGEST)? else { return Ok(None) };
+    let Some(content) = files::read(path, MAX_BYTES)? else { return Ok(None) };
     let id = String::from_utf8_lossy(&content.bytes).trim().to_owned();
     let is_plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     match is_plain {
@@ -49,12 +49,12 @@ mod tests {
         for folder in [&one, &other] {
             std::fs::create_dir(folder).unwrap();
         }
-        let id = of(&one).unwrap();
-        assert_eq!(of(&one).unwrap(), id);
-        assert_ne!(of(&other).unwrap(), id);
+        let id = get_or_create(&one).unwrap();
+        assert_eq!(get_or_create(&one).unwrap(), id);
+        assert_ne!(get_or_create(&other).unwrap(), id);
         std::fs::rename(&one, &moved).unwrap();
-        assert_eq!(of(&moved).unwrap(), id);
-        std::fs::write(moved.join(NAME), "").unwrap();
-        assert!(of(&moved).unwrap_err().to_string().contains("restore it"));
+        assert_eq!(get_or_create(&moved).unwrap(), id);
+        std::fs::write(moved.join(FILE_NAME), "").unwrap();
+        assert!(get_or_create(&moved).unwrap_err().to_string().contains("restore it"));
     }
 }

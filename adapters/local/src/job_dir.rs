@@ -12,19 +12,19 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::{JobState, Observation, Output, count_values, open_regular};
 
-use crate::files::{self, Draft, MOST_VALUES, read_json};
+use crate::files::{self, Draft, MAX_JSON_VALUES, read_json};
 use crate::handle::Machine;
 
 /// Names of the paths and values that a job receives: `artifacts` is `$TASKBRIDGE_ARTIFACTS`, and
 /// `taskbridge.artifacts` in templates.
-pub(crate) const NAMES: [&str; 6] = ["artifacts", "content", "events", "job", "output", "questions"];
+pub(crate) const PROVIDED_NAMES: [&str; 6] = ["artifacts", "content", "events", "job", "output", "questions"];
 
 /// Maximum size of a small file that is read completely, in bytes.
-const SMALL: u64 = 64 * 1024;
+const MAX_CLAIM_BYTES: u64 = 64 * 1024;
 
 /// Maximum size of the final record, in bytes. Jobs can write to it, so the limit applies to writes and to
 /// reads.
-const LARGEST_END: u64 = 64 * 1024 * 1024;
+const MAX_END_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Flags for files that are opened for writing. A job may have replaced them with a link or a FIFO.
 const NO_LINK: i32 = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).bits().cast_signed();
@@ -50,7 +50,7 @@ pub(crate) enum SupervisorState {
     /// Its supervisor is alive, and claimed the job at this time.
     Supervised { since: SystemTime },
     /// Its supervisor has ended: after it recorded the end of the job, or because it was killed.
-    Left,
+    Ended,
 }
 
 impl JobDir {
@@ -77,17 +77,17 @@ impl JobDir {
     }
 
     /// Returns the job's own working directory, which is the default.
-    pub(crate) fn work(&self) -> PathBuf {
+    pub(crate) fn work_dir(&self) -> PathBuf {
         self.0.join("work")
     }
 
     /// Returns the folder of the job's log.
-    pub(crate) fn log(&self) -> PathBuf {
+    pub(crate) fn log_dir(&self) -> PathBuf {
         self.0.join("log")
     }
 
     /// Returns the path of a file that came with the arguments.
-    pub(crate) fn input(&self, number: usize, name: &str) -> PathBuf {
+    pub(crate) fn input_path(&self, number: usize, name: &str) -> PathBuf {
         self.0.join("in").join(number.to_string()).join(name)
     }
 
@@ -97,10 +97,10 @@ impl JobDir {
             self.0.clone(),
             self.provided_path("artifacts"),
             self.provided_path("questions"),
-            self.work(),
-            self.log(),
+            self.work_dir(),
+            self.log_dir(),
         ] {
-            match private().create(&folder) {
+            match private_dir_builder().create(&folder) {
                 Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
                 _ => {}
             }
@@ -122,31 +122,31 @@ impl JobDir {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(SupervisorState::Unclaimed),
             // The job replaced the claim, so no process has its lock.
-            Err(e) if e.kind() == io::ErrorKind::InvalidData => return Ok(SupervisorState::Left),
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => return Ok(SupervisorState::Ended),
             Err(e) => return Err(e),
         };
         // A shared lock, so that two concurrent readers do not take each other for the supervisor.
         match flock(&file, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => Ok(SupervisorState::Left),
+            Ok(()) => Ok(SupervisorState::Ended),
             Err(Errno::WOULDBLOCK) => Ok(SupervisorState::Supervised { since: file.metadata()?.modified()? }),
             Err(e) => Err(e.into()),
         }
     }
 
     pub(crate) fn read_claim(&self) -> io::Result<Option<Claim>> {
-        read_json(&self.0.join("claim.json"), SMALL).map(|found| found.map(|(claim, _)| claim))
+        read_json(&self.0.join("claim.json"), MAX_CLAIM_BYTES).map(|found| found.map(|(claim, _)| claim))
     }
 
     /// Writes the final observation atomically. A result over the limits becomes a failure.
     pub(crate) fn write_end(&self, end: &Observation) -> io::Result<()> {
         let mut json = serde_json::to_vec(end)?;
         let (bytes, values) = (json.len(), count_values(&json));
-        if bytes as u64 > LARGEST_END || values > MOST_VALUES {
-            let why = format!(
-                "the job's result has {bytes} bytes and {values} values as JSON, the limits are {LARGEST_END} and {MOST_VALUES}"
+        if bytes as u64 > MAX_END_BYTES || values > MAX_JSON_VALUES {
+            let message = format!(
+                "the job's result has {bytes} bytes and {values} values as JSON, the limits are {MAX_END_BYTES} and {MAX_JSON_VALUES}"
             );
             let failed = JobState::Failed(Output::default());
-            json = serde_json::to_vec(&Observation::new(failed).with_message(why))?;
+            json = serde_json::to_vec(&Observation::new(failed).with_message(message))?;
         }
         Draft::new(&self.0.join("end.json"), &json)?.replace()
     }
@@ -154,11 +154,11 @@ impl JobDir {
     /// Returns the final observation, and when it was written. Returns `InvalidData` if the content is not
     /// valid, which only the job can cause.
     pub(crate) fn read_end(&self) -> io::Result<Option<(Observation, SystemTime)>> {
-        read_json(&self.0.join("end.json"), LARGEST_END)
+        read_json(&self.0.join("end.json"), MAX_END_BYTES)
     }
 
     /// Returns when the job ended, if that was recorded.
-    pub(crate) fn ended(&self) -> io::Result<Option<SystemTime>> {
+    pub(crate) fn ended_at(&self) -> io::Result<Option<SystemTime>> {
         files::modified(&self.0.join("end.json"))
     }
 
@@ -171,7 +171,7 @@ impl JobDir {
             return Err(e);
         }
         // If no process reads the FIFO, the supervisor is dead, or checks for the file before its first wait.
-        if let Ok(mut fifo) = OpenOptions::new().write(true).custom_flags(NO_LINK).open(self.wake()) {
+        if let Ok(mut fifo) = OpenOptions::new().write(true).custom_flags(NO_LINK).open(self.wake_fifo()) {
             let _ = fifo.write(b"\n");
         }
         Ok(())
@@ -183,17 +183,17 @@ impl JobDir {
     }
 
     /// Returns the path of the FIFO that wakes the supervisor.
-    pub(crate) fn wake(&self) -> PathBuf {
+    pub(crate) fn wake_fifo(&self) -> PathBuf {
         self.0.join("wake")
     }
 }
 
 /// Creates a folder and its parents with access for the owner only.
-pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
-    private().recursive(true).create(folder)
+pub(crate) fn create_private_dir(folder: &Path) -> io::Result<()> {
+    private_dir_builder().recursive(true).create(folder)
 }
 
-fn private() -> DirBuilder {
+fn private_dir_builder() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     builder
@@ -209,14 +209,14 @@ mod tests {
     fn too_large_result_is_a_failure() {
         let folder = tempfile::tempdir().unwrap();
         let dir = JobDir::new(folder.path());
-        let written = |structured| {
+        let round_trip = |structured| {
             let output = Output { structured: Some(structured), ..Output::default() };
             dir.write_end(&Observation::new(JobState::Succeeded(output))).unwrap();
             dir.read_end().unwrap().unwrap().0
         };
-        assert!(matches!(written(json!([1, 2])).state, JobState::Succeeded(_)));
-        for result in [json!("x".repeat(65 << 20)), json!(vec![0; MOST_VALUES])] {
-            let end = written(result);
+        assert!(matches!(round_trip(json!([1, 2])).state, JobState::Succeeded(_)));
+        for result in [json!("x".repeat(65 << 20)), json!(vec![0; MAX_JSON_VALUES])] {
+            let end = round_trip(result);
             assert!(matches!(end.state, JobState::Failed(_)));
             assert!(end.message.unwrap().ends_with("the limits are 67108864 and 500000"));
         }

@@ -10,7 +10,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Context, Error, FileContent, InputFile, JobSpec, Result, SourceFile, Templates, Trace};
+use taskbridge_sdk::{
+    Error, FileContent, InputFile, JobSpec, Result, SourceFile, TemplateContext, Templates, Trace,
+};
 
 use crate::backend::Setup;
 use crate::config::Target;
@@ -69,7 +71,7 @@ impl LaunchRequest {
             command: command(&target, &templates, &context, &setup.config_dir)?,
             working_dir: working_dir(&target, &templates, &context, setup, dir)?,
             env: environment(job, &target, &templates, &context, setup, dir)?,
-            stdin: stdin.map(|template| templates.text("stdin", template, &context)).transpose()?,
+            stdin: stdin.map(|template| templates.render_text("stdin", template, &context)).transpose()?,
             files,
             timeout: target.timeout,
             kill_grace: setup.config.kill_grace,
@@ -80,22 +82,24 @@ impl LaunchRequest {
 }
 
 /// Returns the variables of the templates.
-fn context(job: &JobSpec, arguments: &Map<String, Value>, dir: &JobDir) -> Context {
-    let told = job_dir::NAMES.map(|name| (name.to_owned(), dir.provided_path(name).to_string_lossy().into()));
-    let mut passed_on = json!({"arguments": arguments});
-    if let Some(whom) = &job.on_behalf_of {
-        passed_on["caller"] = whom.name.as_str().into();
+fn context(job: &JobSpec, arguments: &Map<String, Value>, dir: &JobDir) -> TemplateContext {
+    let server_values = job_dir::PROVIDED_NAMES
+        .map(|name| (name.to_owned(), dir.provided_path(name).to_string_lossy().into()));
+    let mut caller_values = json!({"arguments": arguments});
+    if let Some(caller) = &job.on_behalf_of {
+        caller_values["caller"] = caller.name.as_str().into();
     }
-    Context::new(arguments, Map::from_iter(told).into(), passed_on)
+    TemplateContext::new(arguments, Map::from_iter(server_values).into(), caller_values)
 }
 
 fn command(
     target: &Target,
     templates: &Templates,
-    context: &Context,
+    context: &TemplateContext,
     config_dir: &Path,
 ) -> Result<Vec<String>> {
-    let mut command = templates.words("command", &target.command, context, target.allow_leading_dash)?;
+    let mut command =
+        templates.render_arguments("command", &target.command, context, target.allow_leading_dash)?;
     match command.first_mut() {
         Some(program) if program.contains('/') => *program = utf8(&config_dir.join(&*program))?,
         Some(program) if !program.is_empty() => {}
@@ -107,16 +111,16 @@ fn command(
 fn working_dir(
     target: &Target,
     templates: &Templates,
-    context: &Context,
+    context: &TemplateContext,
     setup: &Setup,
     dir: &JobDir,
 ) -> Result<PathBuf> {
     let rendered = match &target.working_dir {
-        Some(template) => templates.word("working_dir", template, context)?,
+        Some(template) => templates.render_argument("working_dir", template, context)?,
         None => String::new(),
     };
     Ok(match (&setup.config.working_dir, rendered.as_str()) {
-        (None, "") => dir.work(),
+        (None, "") => dir.work_dir(),
         (Some(folder), "") => setup.config_dir.join(folder),
         (_, folder) => setup.config_dir.join(folder),
     })
@@ -126,16 +130,16 @@ fn environment(
     job: &JobSpec,
     target: &Target,
     templates: &Templates,
-    context: &Context,
+    context: &TemplateContext,
     setup: &Setup,
     dir: &JobDir,
 ) -> Result<BTreeMap<String, String>> {
     let mut env = setup.environment.clone();
     for (name, template) in &target.env {
         let name = name.as_str();
-        env.insert(name.to_owned(), templates.word(&format!("env.{name}"), template, context)?);
+        env.insert(name.to_owned(), templates.render_argument(&format!("env.{name}"), template, context)?);
     }
-    for name in job_dir::NAMES {
+    for name in job_dir::PROVIDED_NAMES {
         env.insert(format!("TASKBRIDGE_{}", name.to_uppercase()), utf8(&dir.provided_path(name))?);
     }
     // Variables that the config sets take precedence.
@@ -153,7 +157,7 @@ fn stage(job: &JobSpec, dir: &JobDir) -> Result<(Map<String, Value>, Vec<StagedF
     };
     let mut staged = Vec::new();
     for (number, file) in job.files.iter().enumerate() {
-        let path = dir.input(number, file.plain_name());
+        let path = dir.input_path(number, file.plain_name());
         let content = match &file.content {
             FileContent::Source(source) => StagedContent::Source(source.clone()),
             FileContent::Inline(bytes) => StagedContent::Base64(BASE64.encode(bytes)),

@@ -12,11 +12,11 @@ use tokio::process::{Child, Command};
 use crate::Local;
 use crate::job_dir::JobDir;
 use crate::job_request::LaunchRequest;
-use crate::supervisor::TAKEN;
+use crate::supervisor::CLAIMED_REPLY;
 
 /// Starts a supervisor and returns when the job is claimed, by it or by another. After an error this
 /// supervisor has not claimed the job, unless it died in between. The folder shows which.
-pub(crate) async fn launch(program: &Path, dir: &JobDir, order: &LaunchRequest) -> Result<()> {
+pub(crate) async fn launch(program: &Path, dir: &JobDir, request: &LaunchRequest) -> Result<()> {
     let spawned = Command::new(program)
         .arg("adapter-helper")
         .arg(Local::KIND)
@@ -28,24 +28,25 @@ pub(crate) async fn launch(program: &Path, dir: &JobDir, order: &LaunchRequest) 
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
-    let mut supervisor = spawned.map_err(|e| not_spawned(program, e))?;
-    let order = serde_json::to_vec(order).map_err(|e| Error::config(format!("a path is not UTF-8: {e}")))?;
-    let reply = converse(&mut supervisor, &order).await;
+    let mut supervisor = spawned.map_err(|e| spawn_error(program, e))?;
+    let request =
+        serde_json::to_vec(request).map_err(|e| Error::config(format!("a path is not UTF-8: {e}")))?;
+    let reply = send_request(&mut supervisor, &request).await;
     let reply = reply.map_err(|e| Error::unavailable("the supervisor cannot be talked to").caused_by(e))?;
     // The runtime reaps the supervisor when it ends, if the server still runs.
     match reply.trim() {
-        TAKEN => Ok(()),
+        CLAIMED_REPLY => Ok(()),
         "" => Err(Error::unavailable("the supervisor ended before it took the job")),
-        why => Err(Error::unavailable(why)),
+        reason => Err(Error::unavailable(reason)),
     }
 }
 
-async fn converse(supervisor: &mut Child, order: &[u8]) -> io::Result<String> {
+async fn send_request(supervisor: &mut Child, request: &[u8]) -> io::Result<String> {
     if let Some(mut stdin) = supervisor.stdin.take() {
-        match stdin.write_all(order).await {
+        match stdin.write_all(request).await {
             // It stopped reading. Its reply contains the reason.
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
-            written => written?,
+            result => result?,
         }
     }
     let mut reply = Vec::new();
@@ -55,7 +56,7 @@ async fn converse(supervisor: &mut Child, order: &[u8]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&reply).into_owned())
 }
 
-fn not_spawned(program: &Path, error: io::Error) -> Error {
+fn spawn_error(program: &Path, error: io::Error) -> Error {
     let message = format!("the supervisor {} cannot be started", program.display());
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Error::config(message),

@@ -35,7 +35,7 @@ mod wakeups;
 
 use std::sync::Arc;
 
-use taskbridge_sdk::{Adapter, Backend, Connect, Helper, Problem, Result, async_trait};
+use taskbridge_sdk::{Adapter, Backend, ConnectContext, Helper, Problem, Result, async_trait};
 
 pub use config::{Config, Target};
 pub use environment::VariableName;
@@ -56,7 +56,7 @@ impl Adapter for Local {
         check::check(target, parameters)
     }
 
-    async fn connect(config: Config, context: &Connect) -> Result<Arc<dyn Backend>> {
+    async fn connect(config: Config, context: &ConnectContext) -> Result<Arc<dyn Backend>> {
         Ok(Arc::new(backend::Local::connect(config, context).await?))
     }
 }

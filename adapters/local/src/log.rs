@@ -13,7 +13,7 @@ use taskbridge_sdk::{is_mostly_text, open_regular};
 
 /// Maximum number of files in a log folder that are read. The two writers of a job keep six, but jobs can add
 /// others.
-const MOST_FILES: usize = 1000;
+const MAX_FILES: usize = 1000;
 
 /// The two output streams of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Stream {
     }
 
     /// Returns the segment number of a file of this stream. Returns `None` if the name does not match.
-    fn number(self, name: &OsStr) -> Option<u64> {
+    fn segment_number(self, name: &OsStr) -> Option<u64> {
         name.to_str()?.strip_prefix(self.name())?.strip_prefix('.')?.parse().ok()
     }
 }
@@ -40,47 +40,55 @@ impl Stream {
 pub(crate) struct Writer {
     folder: PathBuf,
     stream: Stream,
-    segment: u64,
+    segment_bytes: u64,
     file: Option<File>,
-    room: u64,
-    next: u64,
+    remaining: u64,
+    next_number: u64,
 }
 
 impl Writer {
     /// Creates a writer that keeps at most `max` bytes in this folder.
     pub(crate) fn new(folder: &Path, stream: Stream, max: u64) -> Self {
-        Self { folder: folder.to_owned(), stream, segment: segment(max), file: None, room: 0, next: 0 }
+        Self {
+            folder: folder.to_owned(),
+            stream,
+            segment_bytes: segment_bytes(max),
+            file: None,
+            remaining: 0,
+            next_number: 0,
+        }
     }
 
     /// Appends output. After an error the rest of these bytes is lost, and the next call tries again.
     pub(crate) fn append(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            if self.room == 0 && self.open_next().is_err() {
+            if self.remaining == 0 && self.open_next().is_err() {
                 return;
             }
-            let fitting = usize::try_from(self.room).map_or(bytes.len(), |room| bytes.len().min(room));
-            let (now, later) = bytes.split_at(fitting);
-            let Some(Ok(())) = self.file.as_mut().map(|file| file.write_all(now)) else { return };
-            self.room -= now.len() as u64;
-            bytes = later;
+            let len =
+                usize::try_from(self.remaining).map_or(bytes.len(), |remaining| bytes.len().min(remaining));
+            let (head, rest) = bytes.split_at(len);
+            let Some(Ok(())) = self.file.as_mut().map(|file| file.write_all(head)) else { return };
+            self.remaining -= head.len() as u64;
+            bytes = rest;
         }
     }
 
     fn open_next(&mut self) -> io::Result<()> {
         let path = |number| self.folder.join(format!("{}.{number}", self.stream.name()));
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path(self.next))?;
-        if let Some(old) = self.next.checked_sub(2).filter(|old| *old > 0) {
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path(self.next_number))?;
+        if let Some(old) = self.next_number.checked_sub(2).filter(|old| *old > 0) {
             fs::remove_file(path(old))?;
         }
         self.file = Some(file);
-        self.room = self.segment;
-        self.next += 1;
+        self.remaining = self.segment_bytes;
+        self.next_number += 1;
         Ok(())
     }
 }
 
 /// Returns the length of a segment if at most `max` bytes are kept.
-fn segment(max: u64) -> u64 {
+fn segment_bytes(max: u64) -> u64 {
     (max / 3).max(1)
 }
 
@@ -90,21 +98,21 @@ pub(crate) fn printed(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for stream in [Stream::Out, Stream::Err] {
         let mut newest = None;
-        let mut segment = 0;
-        for entry in fs::read_dir(folder)?.take(MOST_FILES) {
+        let mut segment_length = 0;
+        for entry in fs::read_dir(folder)?.take(MAX_FILES) {
             let entry = entry?;
-            let Some(number) = stream.number(&entry.file_name()) else { continue };
+            let Some(number) = stream.segment_number(&entry.file_name()) else { continue };
             // A segment that was dropped in the meantime is neither the first nor the newest.
             let Ok(length) = entry.metadata().map(|metadata| metadata.len()) else { continue };
             if number == 0 {
-                segment = length;
+                segment_length = length;
             }
             newest = newest.max(Some((number, length)));
         }
         // Saturating, because jobs can create files with any number and length.
-        let of_stream =
-            newest.map_or(0, |(number, length)| number.saturating_mul(segment).saturating_add(length));
-        bytes = u64::saturating_add(bytes, of_stream);
+        let stream_bytes =
+            newest.map_or(0, |(number, length)| number.saturating_mul(segment_length).saturating_add(length));
+        bytes = u64::saturating_add(bytes, stream_bytes);
     }
     Ok(bytes)
 }
@@ -123,22 +131,22 @@ impl RetainedLog {
     /// never reads more than a [`Writer`] keeps, and counts longer content as dropped.
     pub(crate) fn read(folder: &Path, stream: Stream, max: u64) -> io::Result<Self> {
         let mut newest = BTreeSet::new();
-        for entry in fs::read_dir(folder)?.take(MOST_FILES) {
-            newest.extend(stream.number(&entry?.file_name()).filter(|number| *number > 0));
+        for entry in fs::read_dir(folder)?.take(MAX_FILES) {
+            newest.extend(stream.segment_number(&entry?.file_name()).filter(|number| *number > 0));
             if newest.len() > 2 {
                 newest.pop_first();
             }
         }
-        let most = segment(max);
+        let max_part_bytes = segment_bytes(max);
         let path = |number| folder.join(format!("{}.{number}", stream.name()));
-        let first = Part::read(&path(0), most, Cut::End)?.unwrap_or_default();
-        let missing = newest.first().map_or(0, |oldest| oldest - 1);
-        let mut dropped = missing.saturating_mul(first.length).saturating_add(first.left_out());
+        let first = Part::read(&path(0), max_part_bytes, Cut::End)?.unwrap_or_default();
+        let missing_segments = newest.first().map_or(0, |oldest| oldest - 1);
+        let mut dropped = missing_segments.saturating_mul(first.length).saturating_add(first.omitted_bytes());
         let mut end = Vec::new();
         for number in newest {
             // A segment that is dropped after the listing counts as dropped.
-            let part = Part::read(&path(number), most, Cut::Start)?;
-            dropped = dropped.saturating_add(part.as_ref().map_or(first.length, Part::left_out));
+            let part = Part::read(&path(number), max_part_bytes, Cut::Start)?;
+            dropped = dropped.saturating_add(part.as_ref().map_or(first.length, Part::omitted_bytes));
             end.extend(part.unwrap_or_default().bytes);
         }
         Ok(Self { start: first.bytes, dropped, end })
@@ -150,9 +158,9 @@ impl RetainedLog {
     }
 
     /// Returns a description in place of bytes that are not text.
-    pub(crate) fn in_words(&self, what: &str) -> String {
+    pub(crate) fn describe(&self, stream_name: &str) -> String {
         let bytes = self.dropped.saturating_add((self.start.len() + self.end.len()) as u64);
-        format!("[{bytes} bytes on {what} that are not text]")
+        format!("[{bytes} bytes on {stream_name} that are not text]")
     }
 
     /// Returns the kept part as text, with a marker where bytes are missing.
@@ -183,7 +191,7 @@ enum Cut {
 
 impl Part {
     /// Reads a segment. Returns `None` if it does not exist or is not a regular file.
-    fn read(path: &Path, most: u64, cut: Cut) -> io::Result<Option<Self>> {
+    fn read(path: &Path, max_bytes: u64, cut: Cut) -> io::Result<Option<Self>> {
         let mut file = match open_regular(path) {
             Ok(file) => file,
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
@@ -193,14 +201,14 @@ impl Part {
         };
         let length = file.metadata()?.len();
         if let Cut::Start = cut {
-            file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+            file.seek(SeekFrom::Start(length.saturating_sub(max_bytes)))?;
         }
         let mut bytes = Vec::new();
-        file.take(most.min(length)).read_to_end(&mut bytes)?;
+        file.take(max_bytes.min(length)).read_to_end(&mut bytes)?;
         Ok(Some(Self { bytes, length }))
     }
 
-    fn left_out(&self) -> u64 {
+    fn omitted_bytes(&self) -> u64 {
         self.length.saturating_sub(self.bytes.len() as u64)
     }
 }
@@ -219,26 +227,26 @@ mod tests {
         for piece in pieces {
             writer.append(piece.as_bytes());
         }
-        let kept = RetainedLog::read(dir.path(), Stream::Out, max).unwrap();
-        (dir, kept)
+        let log = RetainedLog::read(dir.path(), Stream::Out, max).unwrap();
+        (dir, log)
     }
 
     #[test]
     fn small_log_is_kept_whole() {
-        let (_dir, kept) = write(30, &["0123456789", "abcdefghij", "ABCDEFGHIJ"]);
-        assert_eq!((kept.dropped, kept.into_text().as_str()), (0, "0123456789abcdefghijABCDEFGHIJ"));
+        let (_dir, log) = write(30, &["0123456789", "abcdefghij", "ABCDEFGHIJ"]);
+        assert_eq!((log.dropped, log.into_text().as_str()), (0, "0123456789abcdefghijABCDEFGHIJ"));
     }
 
     /// The gap between them is marked with its number of bytes.
     #[test]
     fn large_log_keeps_start_and_end() {
         let text: String = (0..1000).map(|n| format!("{n:03}\n")).collect();
-        let (dir, kept) = write(300, &[&text]);
-        let total = kept.start.len() as u64 + kept.dropped + kept.end.len() as u64;
+        let (dir, log) = write(300, &[&text]);
+        let total = log.start.len() as u64 + log.dropped + log.end.len() as u64;
         assert_eq!(total, 4000, "nothing is unaccounted for");
         assert_eq!(printed(dir.path()).unwrap(), 4000);
-        assert!(kept.start.len() + kept.end.len() <= 300);
-        let text = kept.into_text();
+        assert!(log.start.len() + log.end.len() <= 300);
+        let text = log.into_text();
         assert!(text.starts_with("000\n001\n") && text.ends_with("998\n999\n"), "{text}");
         assert!(text.contains("\n[... 3700 bytes left out ...]\n"), "{text}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
@@ -247,8 +255,8 @@ mod tests {
     /// A character that the cut would split is dropped.
     #[test]
     fn cut_log_has_no_broken_characters() {
-        let (_dir, kept) = write(30, &[&"ä".repeat(5), "€".repeat(40).as_str()]);
-        assert!(!kept.into_text().contains('\u{fffd}'));
+        let (_dir, log) = write(30, &[&"ä".repeat(5), "€".repeat(40).as_str()]);
+        assert!(!log.into_text().contains('\u{fffd}'));
     }
 
     #[test]

@@ -12,90 +12,95 @@ use crate::log::{RetainedLog, Stream, printed};
 use crate::{events, orphans, questions};
 
 /// Polls a job that was started on `machine`, from the machine `here`.
-pub(crate) fn observe(dir: &JobDir, machine: &Machine, here: &Machine) -> Result<Observation> {
+pub(crate) fn observe(dir: &JobDir, machine: &Machine, this_machine: &Machine) -> Result<Observation> {
     // The lock is checked first: once it is free, no process writes a final record.
-    let life = dir.supervisor_state().map_err(|e| unreadable(dir, e))?;
-    let false_end = match dir.read_end() {
-        Ok(Some((end, written))) => return Ok(Observation { since: Some(timestamp(written)), ..end }),
+    let supervisor = dir.supervisor_state().map_err(|e| read_error(dir, e))?;
+    let invalid_end = match dir.read_end() {
+        Ok(Some((end, written_at))) => return Ok(Observation { since: Some(timestamp(written_at)), ..end }),
         Ok(None) => None,
         // The job wrote it, not its supervisor. The supervisor replaces it at the end.
         Err(e) if e.kind() == io::ErrorKind::InvalidData => {
             Some(format!("the job's end.json is not its supervisor's: {e}"))
         }
-        Err(e) => return Err(unreadable(dir, e)),
+        Err(e) => return Err(read_error(dir, e)),
     };
-    match life {
+    match supervisor {
         SupervisorState::Supervised { since } => {
-            let seen = running(dir, since).map_err(|e| unreadable(dir, e))?;
-            Ok(Observation { message: false_end.or(seen.message), ..seen })
+            let observation = observe_running(dir, since).map_err(|e| read_error(dir, e))?;
+            Ok(Observation { message: invalid_end.or(observation.message), ..observation })
         }
-        SupervisorState::Left | SupervisorState::Unclaimed => {
-            let seen = gone(dir, machine, here, &life)?;
-            let message = false_end.into_iter().chain(seen.message).collect::<Vec<_>>().join("; ");
-            Ok(Observation { message: Some(message), ..seen })
+        SupervisorState::Ended | SupervisorState::Unclaimed => {
+            let observation = observe_gone(dir, machine, this_machine, &supervisor)?;
+            let message = invalid_end.into_iter().chain(observation.message).collect::<Vec<_>>().join("; ");
+            Ok(Observation { message: Some(message), ..observation })
         }
     }
 }
 
-fn running(dir: &JobDir, since: SystemTime) -> io::Result<Observation> {
-    let said = events::read(&dir.provided_path("events"));
-    let open = questions::open(dir)?;
+fn observe_running(dir: &JobDir, since: SystemTime) -> io::Result<Observation> {
+    let job_events = events::read(&dir.provided_path("events"));
+    let open_questions = questions::list_open(dir)?;
     Ok(Observation {
-        progress: said.progress,
-        message: open.complaint.or(said.message),
+        progress: job_events.progress,
+        message: open_questions.problem.or(job_events.message),
         since: Some(timestamp(since)),
-        questions: open.questions,
-        notes: said.notes,
-        log_bytes: Some(printed(&dir.log())?),
+        questions: open_questions.questions,
+        notes: job_events.notes,
+        log_bytes: Some(printed(&dir.log_dir())?),
         ..Observation::new(JobState::Running)
     })
 }
 
 /// Returns the observation of a job without a supervisor and without a final record, and kills what is left
 /// of it. Fails for a job of another machine, which may still run there.
-fn gone(dir: &JobDir, machine: &Machine, here: &Machine, life: &SupervisorState) -> Result<Observation> {
-    if machine.host != here.host && machine.boot != here.boot {
+fn observe_gone(
+    dir: &JobDir,
+    machine: &Machine,
+    this_machine: &Machine,
+    supervisor: &SupervisorState,
+) -> Result<Observation> {
+    if machine.host != this_machine.host && machine.boot != this_machine.boot {
         return Err(Error::config(format!(
             "the job runs on the machine `{}`, and only a server there can look at it; this is `{}`",
-            machine.host, here.host
+            machine.host, this_machine.host
         )));
     }
     // Unsupervised processes must not continue after the task is reported as ended.
     orphans::kill(dir.key());
-    let why = match life {
-        _ if machine.boot != here.boot => "the machine was restarted while the job ran",
-        SupervisorState::Left => {
+    let reason = match supervisor {
+        _ if machine.boot != this_machine.boot => "the machine was restarted while the job ran",
+        SupervisorState::Ended => {
             "the job's supervisor was killed, so nobody knows how it ended; what was left of it was killed"
         }
         _ => "the job's files are gone",
     };
-    Ok(Observation::new(JobState::Gone).with_message(why))
+    Ok(Observation::new(JobState::Gone).with_message(reason))
 }
 
 /// Returns the end of what the job printed, both streams one after the other. `kept` is the number of bytes
 /// that are kept per stream.
-pub(crate) fn tail(dir: &JobDir, request: &LogRequest, kept: u64) -> io::Result<LogText> {
+pub(crate) fn tail(dir: &JobDir, request: &LogRequest, max_stream_bytes: u64) -> io::Result<LogText> {
     if !dir.path().exists() {
         return Ok(LogText::default());
     }
     let streams = [
-        RetainedLog::read(&dir.log(), Stream::Out, kept)?,
-        RetainedLog::read(&dir.log(), Stream::Err, kept)?,
+        RetainedLog::read(&dir.log_dir(), Stream::Out, max_stream_bytes)?,
+        RetainedLog::read(&dir.log_dir(), Stream::Err, max_stream_bytes)?,
     ];
-    let mut cut = streams.iter().any(|kept| kept.dropped > 0);
-    let [out, err] = streams.map(|kept| select(kept.into_text(), request.search.as_deref()));
+    let mut cut = streams.iter().any(|log| log.dropped > 0);
+    let [out, err] = streams.map(|log| filter_lines(log.into_text(), request.search.as_deref()));
     let text = match (out.is_empty(), err.is_empty()) {
         (_, true) => out,
         (true, false) => err,
         (false, false) => format!("==> stdout <==\n{}\n==> stderr <==\n{err}", out.trim_end_matches('\n')),
     };
-    let (text, shortened) = last_lines(text, request.max_bytes);
-    cut |= shortened;
+    let (text, truncated) = last_lines(text, request.max_bytes);
+    cut |= truncated;
     Ok(LogText { text, cut })
 }
 
 /// Returns the lines that contain the search text.
-fn select(text: String, search: Option<&str>) -> String {
+fn filter_lines(text: String, search: Option<&str>) -> String {
     let Some(search) = search.map(str::to_lowercase) else { return text };
     text.split_inclusive('\n').filter(|line| line.to_lowercase().contains(&search)).collect()
 }
@@ -105,23 +110,23 @@ fn last_lines(text: String, max: usize) -> (String, bool) {
     if text.len() <= max {
         return (text, false);
     }
-    let from = (text.len() - max..=text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(text.len());
-    let line_start = from == 0 || text.as_bytes()[from - 1] == b'\n';
-    let end = &text[from..];
+    let start = (text.len() - max..=text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(text.len());
+    let at_line_start = start == 0 || text.as_bytes()[start - 1] == b'\n';
+    let end = &text[start..];
     match end.split_once('\n') {
-        Some((_, lines)) if !line_start && !lines.is_empty() => (lines.to_owned(), true),
+        Some((_, lines)) if !at_line_start && !lines.is_empty() => (lines.to_owned(), true),
         _ => (end.to_owned(), true),
     }
 }
 
 /// Returns the error for a folder that cannot be read or written now. It is a fault of the engine, never of
 /// the job.
-pub(crate) fn unreadable(dir: &JobDir, error: io::Error) -> Error {
+pub(crate) fn read_error(dir: &JobDir, error: io::Error) -> Error {
     Error::unavailable(format!("the folder of the job {} cannot be read: {error}", dir.key()))
         .caused_by(error)
 }
 
-fn timestamp(moment: SystemTime) -> Timestamp {
-    let since_epoch = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+fn timestamp(time: SystemTime) -> Timestamp {
+    let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }

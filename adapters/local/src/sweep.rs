@@ -21,8 +21,8 @@ pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
         let dir = JobDir::new(entry.path());
         // A folder that cannot be read or removed is retried at the next sweep.
         if is_job
-            && let Ok(Some(ended)) = ended(&dir)
-            && now.duration_since(ended).is_ok_and(|age| age >= keep)
+            && let Ok(Some(ended_at)) = find_end_time(&dir)
+            && now.duration_since(ended_at).is_ok_and(|age| age >= keep)
         {
             let _ = fs::remove_dir_all(dir.path());
         }
@@ -32,13 +32,13 @@ pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
 
 /// Returns when a job ended, or when its folder last changed if no end was recorded. Returns `None` while a
 /// supervisor is alive.
-fn ended(dir: &JobDir) -> io::Result<Option<SystemTime>> {
-    let touched = |path: &Path| fs::metadata(path)?.modified();
+fn find_end_time(dir: &JobDir) -> io::Result<Option<SystemTime>> {
+    let modified_at = |path: &Path| fs::metadata(path)?.modified();
     Ok(match dir.supervisor_state()? {
         SupervisorState::Supervised { .. } => None,
-        SupervisorState::Left | SupervisorState::Unclaimed => Some(match dir.ended()? {
-            Some(ended) => ended,
-            None => touched(dir.path())?,
+        SupervisorState::Ended | SupervisorState::Unclaimed => Some(match dir.ended_at()? {
+            Some(ended_at) => ended_at,
+            None => modified_at(dir.path())?,
         }),
     })
 }

@@ -16,31 +16,31 @@ use crate::handle::{Machine, is_key};
 use crate::job_dir::JobDir;
 
 /// Longest line that can be a hint, in bytes. Any process of this user can write to the FIFO.
-const LONGEST: usize = 256;
+const MAX_LINE_BYTES: usize = 256;
 
 /// Returns the path of the FIFO, next to the jobs' folders.
-fn path(jobs: &Path) -> PathBuf {
+fn fifo_path(jobs: &Path) -> PathBuf {
     jobs.join(".wakeups")
 }
 
 /// Notifies a server that a job has changed, if one listens.
 pub(crate) fn hint(dir: &JobDir) {
     let Some(jobs) = dir.path().parent() else { return };
-    if let Ok(mut fifo) = OpenOptions::new().write(true).custom_flags(flags()).open(path(jobs)) {
+    if let Ok(mut fifo) = OpenOptions::new().write(true).custom_flags(open_flags()).open(fifo_path(jobs)) {
         // A line this short is written completely or, if the FIFO is full, not at all.
         let _ = fifo.write_all(format!("{}\n", dir.key()).as_bytes());
     }
 }
 
 /// Returns flags for an open that never blocks and never follows a link.
-fn flags() -> i32 {
+fn open_flags() -> i32 {
     (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed()
 }
 
 /// Opens the FIFO. It is also opened for writing, so that it never reaches end of file. A job may have
 /// replaced it with something else, which is removed.
 fn open_fifo(path: &Path) -> io::Result<File> {
-    let open = || OpenOptions::new().read(true).write(true).custom_flags(flags()).open(path);
+    let open = || OpenOptions::new().read(true).write(true).custom_flags(open_flags()).open(path);
     match open() {
         Ok(file) if file.metadata()?.file_type().is_fifo() => return Ok(file),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -62,7 +62,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     pub(crate) fn open(jobs: &Path, machine: Machine) -> io::Result<Self> {
-        let receiver = pipe::Receiver::from_file(open_fifo(&path(jobs))?)?;
+        let receiver = pipe::Receiver::from_file(open_fifo(&fifo_path(jobs))?)?;
         Ok(Self { machine, state: Mutex::new((receiver, Vec::new())) })
     }
 }
@@ -71,24 +71,24 @@ impl Listener {
 impl Wakeups for Listener {
     async fn next(&self) -> JobHandle {
         let mut state = self.state.lock().await;
-        let (receiver, read) = &mut *state;
+        let (receiver, unread) = &mut *state;
         loop {
-            if let Some(end) = read.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = read.drain(..=end).collect();
+            if let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = unread.drain(..=end).collect();
                 match std::str::from_utf8(&line[..end]) {
-                    Ok(key) if key.len() <= LONGEST && is_key(key) => return self.machine.handle(key),
+                    Ok(key) if key.len() <= MAX_LINE_BYTES && is_key(key) => return self.machine.handle(key),
                     _ => continue,
                 }
             }
             // Keeps enough of a line that is too long, so that it is still too long when its end arrives.
-            read.truncate(LONGEST + 1);
+            unread.truncate(MAX_LINE_BYTES + 1);
             // A broken pipe sends no hints: this waits forever, and only regular polls remain.
             if receiver.readable().await.is_err() {
                 std::future::pending::<()>().await;
             }
             let mut buffer = [0; 4096];
             if let Ok(n) = receiver.try_read(&mut buffer) {
-                read.extend_from_slice(&buffer[..n]);
+                unread.extend_from_slice(&buffer[..n]);
             }
         }
     }
@@ -101,15 +101,15 @@ mod tests {
     #[tokio::test]
     async fn long_line_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
-        let here = Machine { host: "h".to_owned(), boot: "b".to_owned() };
-        let listener = Listener::open(dir.path(), here.clone()).unwrap();
-        let fifo = path(dir.path());
+        let machine = Machine { host: "h".to_owned(), boot: "b".to_owned() };
+        let listener = Listener::open(dir.path(), machine.clone()).unwrap();
+        let fifo = fifo_path(dir.path());
         let flood = tokio::task::spawn_blocking(move || {
             let mut fifo = OpenOptions::new().write(true).open(fifo).unwrap();
             fifo.write_all(&vec![b'x'; 1024 * 1024]).unwrap();
             fifo.write_all(b"x\n../x\n\xff\n\ntb-abc\n").unwrap();
         });
-        assert_eq!(listener.next().await, here.handle("tb-abc"));
+        assert_eq!(listener.next().await, machine.handle("tb-abc"));
         flood.await.unwrap();
         assert!(listener.state.lock().await.1.capacity() <= 4 * 4096);
     }
@@ -118,16 +118,16 @@ mod tests {
     #[tokio::test]
     async fn wakeup_fifo_replaces_other_file() {
         let dir = tempfile::tempdir().unwrap();
-        let here = Machine { host: "h".to_owned(), boot: "b".to_owned() };
+        let machine = Machine { host: "h".to_owned(), boot: "b".to_owned() };
         std::fs::write(dir.path().join("victim"), "kept").unwrap();
-        let put: [fn(&Path); 2] =
+        let obstacles: [fn(&Path); 2] =
             [|at| std::fs::write(at, "x").unwrap(), |at| std::os::unix::fs::symlink("victim", at).unwrap()];
-        for put in put {
-            drop(std::fs::remove_file(path(dir.path())));
-            put(&path(dir.path()));
-            let listener = Listener::open(dir.path(), here.clone()).unwrap();
+        for create_obstacle in obstacles {
+            drop(std::fs::remove_file(fifo_path(dir.path())));
+            create_obstacle(&fifo_path(dir.path()));
+            let listener = Listener::open(dir.path(), machine.clone()).unwrap();
             hint(&JobDir::new(dir.path().join("tb-abc")));
-            assert_eq!(listener.next().await, here.handle("tb-abc"));
+            assert_eq!(listener.next().await, machine.handle("tb-abc"));
         }
         assert_eq!(std::fs::read(dir.path().join("victim")).unwrap(), b"kept");
     }

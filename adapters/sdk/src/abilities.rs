@@ -18,7 +18,7 @@ pub trait Questions: Send + Sync {
     /// - The first answer that the engine accepted is final. The question disappears from observations, at
     ///   the latest after [`Questions::list_lag`]. Only a page that a person agreed to visit may stay there,
     ///   until the visit is over.
-    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken>;
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome>;
 
     /// Sends an answer on behalf of the person who gave it.
     ///
@@ -29,7 +29,7 @@ pub trait Questions: Send + Sync {
         question: &str,
         answer: &Answer,
         _by: Option<&OnBehalfOf>,
-    ) -> Result<Taken> {
+    ) -> Result<AnswerOutcome> {
         self.answer(handle, question, answer).await
     }
 
@@ -47,7 +47,7 @@ pub trait Questions: Send + Sync {
 /// Result of sending an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Taken {
+pub enum AnswerOutcome {
     /// The job has the answer, or had it before.
     Accepted,
     /// The job has ended, is unknown, or does not ask this question (any more), for example because another

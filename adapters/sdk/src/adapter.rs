@@ -53,7 +53,7 @@ pub trait Adapter: Send + Sync + 'static {
     /// Returns `Config` if the config file is wrong, so that no later attempt can succeed: the server does
     /// not start. After any other kind, the server runs without this backend and retries the connection with
     /// backoff. See [`crate::Error::while_connecting`].
-    async fn connect(config: Self::Config, context: &Connect) -> Result<Arc<dyn Backend>>;
+    async fn connect(config: Self::Config, context: &ConnectContext) -> Result<Arc<dyn Backend>>;
 }
 
 /// Entry point of an additional role of the server's program. It receives the arguments after
@@ -62,7 +62,7 @@ pub type Helper = fn(&[OsString]) -> ExitCode;
 
 /// Information about the server that an adapter receives when it connects.
 #[derive(Clone, Debug)]
-pub struct Connect {
+pub struct ConnectContext {
     /// Name of the backend in the config.
     pub name: String,
     /// Absolute path of the config file's folder. Relative paths in the config are resolved against it.
@@ -74,7 +74,7 @@ pub struct Connect {
     pub program: PathBuf,
     /// Timeout of one call. The server abandons a call that takes longer. The result of an abandoned start is
     /// unknown.
-    pub call_limit: Duration,
+    pub call_timeout: Duration,
 }
 
 /// An error in a target, or in the config of a backend.

@@ -68,7 +68,7 @@ pub trait Backend: Send + Sync {
     /// - The default calls [`Backend::cancel`]: the backend acts with its own credentials for every person. A
     ///   backend that acts with each person's credentials must use theirs, and returns `Denied` if it has
     ///   none for this person.
-    async fn cancel_for(&self, handle: &JobHandle, _whom: Option<&OnBehalfOf>) -> Result<()> {
+    async fn cancel_for(&self, handle: &JobHandle, _by: Option<&OnBehalfOf>) -> Result<()> {
         self.cancel(handle).await
     }
 
@@ -101,11 +101,11 @@ pub trait Backend: Send + Sync {
     /// - The default polls the jobs one after the other. Override it if the engine can report on many jobs in
     ///   one call.
     async fn observe_all(&self, _group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        let mut seen = Vec::with_capacity(jobs.len());
+        let mut observations = Vec::with_capacity(jobs.len());
         for job in jobs {
-            seen.push(self.observe(&job.handle).await);
+            observations.push(self.observe(&job.handle).await);
         }
-        seen
+        observations
     }
 
     /// Returns the interface for answering questions, if the engine's jobs can ask any.

@@ -16,14 +16,14 @@ use rustix::io::Errno;
 /// Returns `InvalidData` for a FIFO, a device, a folder or a symbolic link, and any error of the file system.
 /// Symbolic links in the folders of the path are followed.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    let invalid = || invalid(format!("{} is not a regular file", file_name(path)));
+    let not_regular = || invalid(format!("{} is not a regular file", file_name(path)));
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
-    let file = opened.map_err(|e| match Errno::from_io_error(&e) {
-        Some(Errno::LOOP | Errno::NXIO) => invalid(),
+    let result = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+    let file = result.map_err(|e| match Errno::from_io_error(&e) {
+        Some(Errno::LOOP | Errno::NXIO) => not_regular(),
         _ => e,
     })?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(invalid()) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
 }
 
 /// Returns the last part of a path, for messages.
@@ -39,7 +39,7 @@ pub struct BoundedFile {
     name: String,
     size: u64,
     limit: u64,
-    left: u64,
+    remaining: u64,
 }
 
 impl BoundedFile {
@@ -50,7 +50,7 @@ impl BoundedFile {
     /// error of the file system.
     pub fn new(file: File, path: &Path, limit: u64) -> io::Result<Self> {
         let size = file.metadata()?.len();
-        let bounded = Self { file, name: file_name(path), size, limit, left: limit };
+        let bounded = Self { file, name: file_name(path), size, limit, remaining: limit };
         if size > limit { Err(bounded.too_long(size)) } else { Ok(bounded) }
     }
 
@@ -75,21 +75,21 @@ impl BoundedFile {
 }
 
 impl Read for BoundedFile {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         // One byte beyond the limit shows that the file is longer.
-        let most = usize::try_from(self.left.saturating_add(1)).unwrap_or(usize::MAX);
-        let room = into.len().min(most);
-        let read = self.file.read(&mut into[..room])?;
-        self.left = match self.left.checked_sub(read as u64) {
-            Some(left) => left,
+        let max_bytes = usize::try_from(self.remaining.saturating_add(1)).unwrap_or(usize::MAX);
+        let buf_len = buf.len().min(max_bytes);
+        let bytes_read = self.file.read(&mut buf[..buf_len])?;
+        self.remaining = match self.remaining.checked_sub(bytes_read as u64) {
+            Some(remaining) => remaining,
             None => return Err(self.too_long(self.file.metadata()?.len().max(self.limit.saturating_add(1)))),
         };
-        Ok(read)
+        Ok(bytes_read)
     }
 }
 
-fn invalid(why: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ pub struct Budget {
     /// are few of them.
     pub name: String,
     /// Number of calls left.
-    pub left: f64,
+    pub remaining: f64,
     /// Number of calls allowed when none was made yet.
     pub limit: f64,
 }

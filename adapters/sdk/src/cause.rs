@@ -7,7 +7,7 @@ use crate::one_line;
 
 /// Returns the text of the innermost cause of an error, shortened by [`one_line`]. Without a cause, it is the
 /// text of the error itself.
-pub fn innermost(error: &dyn Error) -> String {
+pub fn root_cause(error: &dyn Error) -> String {
     let mut deepest = error;
     while let Some(source) = deepest.source() {
         deepest = source;
@@ -39,10 +39,10 @@ mod tests {
     fn innermost_cause_is_found() {
         let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "nobody\nlistens");
         let error = Error::unavailable("the engine is away").caused_by(refused);
-        assert_eq!(innermost(&error), "nobody listens");
+        assert_eq!(root_cause(&error), "nobody listens");
         let found = find_cause::<io::Error>(&error).unwrap();
         assert_eq!(found.kind(), io::ErrorKind::ConnectionRefused);
         assert!(find_cause::<std::fmt::Error>(&error).is_none());
-        assert_eq!(innermost(&Error::unavailable("it has no cause")), "it has no cause");
+        assert_eq!(root_cause(&Error::unavailable("it has no cause")), "it has no cause");
     }
 }

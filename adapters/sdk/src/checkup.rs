@@ -38,7 +38,7 @@ pub struct ToolTarget {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyDocument {
     /// Who needs the policy, such as "the server's credentials".
-    pub whose: String,
+    pub grantee: String,
     /// The policy, ready to paste.
     pub document: Value,
 }
@@ -97,14 +97,14 @@ impl Finding {
 
     /// Compares this machine's clock with that of `whose`, which tolerates an offset of `borne`. More than
     /// half of that is a warning, and more than all of it is a fault.
-    pub fn clock(whose: &str, theirs: Timestamp, ours: Timestamp, borne: Duration) -> Self {
-        let (ahead, behind) = (ours.since(theirs), theirs.since(ours));
-        let (off, way) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
-        let says = format!("this machine's clock is {:.1} s {way} {whose}", off.as_secs_f64());
+    pub fn clock(peer: &str, peer_time: Timestamp, local_time: Timestamp, tolerance: Duration) -> Self {
+        let (ahead, behind) = (local_time.since(peer_time), peer_time.since(local_time));
+        let (offset, direction) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
+        let says = format!("this machine's clock is {:.1} s {direction} {peer}", offset.as_secs_f64());
         let fix = "set the clock by NTP (`timedatectl set-ntp true`, or chrony)";
-        match off {
-            off if off > borne => Self::fault("clock", says, fix),
-            off if off > borne / 2 => Self::warning("clock", says, fix),
+        match offset {
+            offset if offset > tolerance => Self::fault("clock", says, fix),
+            offset if offset > tolerance / 2 => Self::warning("clock", says, fix),
             _ => Self::ok("clock", says),
         }
     }
@@ -118,10 +118,14 @@ mod tests {
     #[test]
     fn clock_offset_is_judged_by_tolerance() {
         let at = Timestamp::from_millis;
-        let judged = |theirs, ours| Finding::clock("AWS", at(theirs), at(ours), Duration::from_secs(300));
-        assert_eq!(judged(1000, 1500), Finding::ok("clock", "this machine's clock is 0.5 s ahead of AWS"));
-        assert_eq!(judged(200_000, 0).verdict, Verdict::Warning);
-        let fault = judged(400_000, 0);
+        let finding_for =
+            |theirs, ours| Finding::clock("AWS", at(theirs), at(ours), Duration::from_secs(300));
+        assert_eq!(
+            finding_for(1000, 1500),
+            Finding::ok("clock", "this machine's clock is 0.5 s ahead of AWS")
+        );
+        assert_eq!(finding_for(200_000, 0).verdict, Verdict::Warning);
+        let fault = finding_for(400_000, 0);
         assert_eq!((fault.verdict, fault.fix.is_some()), (Verdict::Fault, true));
         assert_eq!(fault.says, "this machine's clock is 400.0 s behind AWS");
     }

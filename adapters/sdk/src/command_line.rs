@@ -5,8 +5,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::template::head;
-use crate::{Context, Error, Result, Templates};
+use crate::template::root_name;
+use crate::{Error, Result, TemplateContext, Templates};
 
 /// Part of a command line.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -39,94 +39,99 @@ impl Templates {
     /// # Errors
     /// Returns `Rejected` if a template cannot be rendered with the caller's arguments, or if the program
     /// could take an argument for an option.
-    pub fn words(
+    pub fn render_arguments(
         &self,
         field: &str,
         arguments: &[CommandArgument],
-        context: &Context,
-        dashes: bool,
+        context: &TemplateContext,
+        allow_dashes: bool,
     ) -> Result<Vec<String>> {
-        let line = Line { list: field, templates: self, context, dashes };
-        let mut words = Vec::with_capacity(arguments.len());
-        let mut options_over = false;
+        let command_line = CommandLine { list_field: field, templates: self, context, allow_dashes };
+        let mut args = Vec::with_capacity(arguments.len());
+        let mut options_ended = false;
         for (at, argument) in arguments.iter().enumerate() {
             let field = format!("{field}[{at}]");
             match argument {
                 CommandArgument::One(template) => {
-                    words.push(line.word(&field, template, options_over)?);
-                    options_over = line.ends_options(template, options_over);
+                    args.push(command_line.render(&field, template, options_ended)?);
+                    options_ended = command_line.ends_options(template, options_ended);
                 }
                 CommandArgument::Optional(group) => {
-                    if !group.iter().any(|template| self.lacks(template, context)) {
-                        words.extend(line.together(&field, group, options_over)?);
+                    if !group.iter().any(|template| self.has_missing_parameter(template, context)) {
+                        args.extend(command_line.render_group(&field, group, options_ended)?);
                     }
                     // A group can only end the effect of an earlier `--`, even if it is omitted: it may
                     // contain the name of another program. A `--` in a group has no effect after the group.
-                    let over = |over, template: &String| line.ends_options(template, over);
-                    options_over &= group.iter().fold(options_over, over);
+                    let still_ended = |ended, template: &String| command_line.ends_options(template, ended);
+                    options_ended &= group.iter().fold(options_ended, still_ended);
                 }
             }
         }
-        Ok(words)
+        Ok(args)
     }
 }
 
 /// Settings for rendering the arguments of one command line.
-struct Line<'a> {
+struct CommandLine<'a> {
     /// Field that contains the arguments.
-    list: &'a str,
+    list_field: &'a str,
     templates: &'a Templates,
-    context: &'a Context,
-    dashes: bool,
+    context: &'a TemplateContext,
+    allow_dashes: bool,
 }
 
-impl Line<'_> {
+impl CommandLine<'_> {
     /// Renders arguments that are omitted together: none if one of them is empty. An argument after an option
     /// is checked for a dash too, because only the program knows whether that option takes a value.
-    fn together(&self, field: &str, group: &[String], mut options_over: bool) -> Result<Vec<String>> {
-        let mut words = Vec::with_capacity(group.len());
+    fn render_group(&self, field: &str, group: &[String], mut options_ended: bool) -> Result<Vec<String>> {
+        let mut args = Vec::with_capacity(group.len());
         for (at, template) in group.iter().enumerate() {
-            words.push(self.word(&format!("{field}[{at}]"), template, options_over)?);
-            options_over = self.ends_options(template, options_over);
+            args.push(self.render(&format!("{field}[{at}]"), template, options_ended)?);
+            options_ended = self.ends_options(template, options_ended);
         }
-        let complete = words.iter().all(|word| !word.is_empty());
-        Ok(if complete { words } else { Vec::new() })
+        let complete = args.iter().all(|word| !word.is_empty());
+        Ok(if complete { args } else { Vec::new() })
     }
 
     /// Returns true if no program takes later arguments for options: the template is `--`, or a value of the
     /// caller after `--`. A word from the config can be the name of another program, to which the `--` does
     /// not apply (`env -- tar`).
-    fn ends_options(&self, template: &str, over: bool) -> bool {
-        template == "--" || (over && self.whose(template).is_some())
+    fn ends_options(&self, template: &str, options_ended: bool) -> bool {
+        template == "--" || (options_ended && self.caller_value_name(template).is_some())
     }
 
     /// Returns a name in a template that refers to a value of the caller, if there is one.
-    fn whose(&self, template: &str) -> Option<String> {
+    fn caller_value_name(&self, template: &str) -> Option<String> {
         let names = self.templates.names(template).unwrap_or_default();
-        names.into_iter().find(|name| self.context.is_callers(name))
+        names.into_iter().find(|name| self.context.is_caller_value(name))
     }
 
     /// Renders one argument. If its first dash comes from a caller, the program could take it for an option
     /// that the config does not offer. To find the origin of the dash, the template is rendered again without
     /// the dashes in the callers' texts. A negative JSON number is not a text and stays allowed, because the
     /// tool's schema decides on it.
-    fn word(&self, field: &str, template: &str, options_over: bool) -> Result<String> {
-        let word = self.templates.word(field, template, self.context)?;
-        if self.dashes || options_over || !word.starts_with('-') || template.starts_with('-') {
-            return Ok(word);
+    fn render(&self, field: &str, template: &str, options_ended: bool) -> Result<String> {
+        let argument = self.templates.render_argument(field, template, self.context)?;
+        if self.allow_dashes || options_ended || !argument.starts_with('-') || template.starts_with('-') {
+            return Ok(argument);
         }
-        let without = self.templates.word(field, template, &self.context.without(&['-']));
-        if without.is_ok_and(|ours| ours.starts_with('-')) {
-            return Ok(word);
+        let masked = self.templates.render_argument(field, template, &self.context.with_masked(&['-']));
+        if masked.is_ok_and(|text| text.starts_with('-')) {
+            return Ok(argument);
         }
-        let whose = match self.whose(template).as_deref().map(head).filter(|head| *head != Templates::OURS) {
+        let origin = match self
+            .caller_value_name(template)
+            .as_deref()
+            .map(root_name)
+            .filter(|head| *head != Templates::NAMESPACE)
+        {
             Some(name) => format!("the parameter `{name}`, in `{field}`,"),
             None => format!("`{field}`"),
         };
         Err(Error::rejected(format!(
-            "{whose} begins with a dash, so that the program could take it for an option: in the config's `{}`, \
+            "{origin} begins with a dash, so that the program could take it for an option: in the config's `{}`, \
              `--option={{{{ value }}}}` in one argument or `\"--\"` right before it lets it through, where the program knows that",
-            self.list
+            self.list_field
         )))
     }
 }
@@ -137,11 +142,12 @@ mod tests {
 
     use super::*;
 
-    fn words(given: &Value, args: &Value, dashes: bool) -> Result<Vec<String>, String> {
+    fn render(given: &Value, args: &Value, dashes: bool) -> Result<Vec<String>, String> {
         let args: Vec<CommandArgument> = serde_json::from_value(args.clone()).unwrap();
         let passed_on = json!({"element": given["p"], "index": 0, "arguments": given});
-        let context = Context::new(given.as_object().unwrap(), json!({"job": "/jobs/tb-a"}), passed_on);
-        Templates::new().words("args", &args, &context, dashes).map_err(|e| e.to_string())
+        let context =
+            TemplateContext::new(given.as_object().unwrap(), json!({"job": "/jobs/tb-a"}), passed_on);
+        Templates::new().render_arguments("args", &args, &context, dashes).map_err(|e| e.to_string())
     }
 
     /// A template stays one argument, even if its value is empty or has spaces and quotes.
@@ -149,17 +155,17 @@ mod tests {
     fn template_is_exactly_one_argument() {
         let odd = "a b'\"\n$(id) `x` ; -rf *";
         let args = json!(["x", "{{ p }}", "-{{ p }}"]);
-        assert_eq!(words(&json!({"p": odd}), &args, false).unwrap(), ["x", odd, &format!("-{odd}")]);
-        assert_eq!(words(&json!({"p": ""}), &args, false).unwrap(), ["x", "", "-"]);
+        assert_eq!(render(&json!({"p": odd}), &args, false).unwrap(), ["x", odd, &format!("-{odd}")]);
+        assert_eq!(render(&json!({"p": ""}), &args, false).unwrap(), ["x", "", "-"]);
     }
 
     /// A group is dropped when a part of it is absent, null or empty.
     #[test]
     fn argument_group_is_dropped_when_empty() {
         let args = json!(["a", ["-d", "{{ d }}"], ["{{ '-v' if v }}"]]);
-        assert_eq!(words(&json!({"d": -2, "v": true}), &args, false).unwrap(), ["a", "-d", "-2", "-v"]);
+        assert_eq!(render(&json!({"d": -2, "v": true}), &args, false).unwrap(), ["a", "-d", "-2", "-v"]);
         for given in [json!({"v": false}), json!({"d": null, "v": false}), json!({"d": "", "v": false})] {
-            assert_eq!(words(&given, &args, false).unwrap(), ["a"]);
+            assert_eq!(render(&given, &args, false).unwrap(), ["a"]);
         }
     }
 
@@ -200,9 +206,9 @@ mod tests {
                 json!(["--", ["{{ taskbridge.job }}/run"], "{{ p }}"]),
                 json!([["--", "tar", "{{ p }}"]]),
             ] {
-                let error = words(&given, &args, false).unwrap_err();
+                let error = render(&given, &args, false).unwrap_err();
                 assert!(error.contains("begins with a dash") && !error.contains("passwd"), "{args}: {error}");
-                assert!(words(&given, &args, true).is_ok(), "{args}");
+                assert!(render(&given, &args, true).is_ok(), "{args}");
             }
             for args in [
                 json!(["--", "{{ p }}"]),
@@ -214,7 +220,7 @@ mod tests {
                 json!(["./{{ p }}"]),
                 json!([["--file={{ p }}"]]),
             ] {
-                let found = words(&given, &args, false).unwrap();
+                let found = render(&given, &args, false).unwrap();
                 assert!(found.iter().any(|word| word.ends_with(value)), "{args}: {found:?}");
             }
         }
@@ -228,9 +234,9 @@ mod tests {
             ("{{ p }}", json!({"p": "\u{2010}x"})),
             ("{{ l | join(' ') }}", json!({"p": 0, "l": ["a", "-b"]})),
         ] {
-            assert!(words(&given, &json!(["x", template]), false).is_ok(), "{template}");
+            assert!(render(&given, &json!(["x", template]), false).is_ok(), "{template}");
         }
-        let error = words(&json!({"p": "-x"}), &json!([["-v", "{{ p }}"]]), false).unwrap_err();
+        let error = render(&json!({"p": "-x"}), &json!([["-v", "{{ p }}"]]), false).unwrap_err();
         assert!(error.starts_with("the parameter `p`, in `args[0][1]`, begins"), "{error}");
         assert!(error.contains("in the config's `args`"), "{error}");
     }

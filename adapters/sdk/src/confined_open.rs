@@ -15,22 +15,22 @@ use rustix::io::Errno;
 ///
 /// # Errors
 /// Returns errors of the file system, including a missing permission to read.
-pub fn open_below(folder: &Path, name: &str) -> io::Result<Option<File>> {
-    let never = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+pub fn open_confined(folder: &Path, name: &str) -> io::Result<Option<File>> {
+    let no_follow = OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // Traversing a folder does not need the permission to list it.
-    let through = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
+    let traverse = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
     let parts: Vec<&str> = name.split('/').collect();
     let Some((last, folders)) = parts.split_last() else { return Ok(None) };
     if parts.iter().any(|part| matches!(*part, "" | "." | "..") || part.contains('\0')) {
         return Ok(None);
     }
     let walk = || {
-        let mut folder = open(folder, through, Mode::empty())?;
+        let mut folder = open(folder, traverse, Mode::empty())?;
         for part in folders {
-            folder = openat(&folder, *part, through | OFlags::NOFOLLOW, Mode::empty())?;
+            folder = openat(&folder, *part, traverse | OFlags::NOFOLLOW, Mode::empty())?;
         }
         // Without NONBLOCK, opening a FIFO would block.
-        openat(&folder, *last, never | OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())
+        openat(&folder, *last, no_follow | OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())
     };
     match walk() {
         Ok(file) => {
@@ -60,8 +60,8 @@ mod tests {
         symlink(dir.path(), root.join("up")).unwrap();
         symlink(&root, dir.path().join("linked")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, root.join("fifo"), 0o600.into()).unwrap();
-        assert!(open_below(&root, "a/b/x").unwrap().is_some());
-        assert!(open_below(&dir.path().join("linked"), "a/b/x").unwrap().is_some());
+        assert!(open_confined(&root, "a/b/x").unwrap().is_some());
+        assert!(open_confined(&dir.path().join("linked"), "a/b/x").unwrap().is_some());
         for name in [
             "link",
             "up/secret",
@@ -75,8 +75,8 @@ mod tests {
             "no",
             "a\0",
         ] {
-            assert!(open_below(&root, name).unwrap().is_none(), "{name:?}");
+            assert!(open_confined(&root, name).unwrap().is_none(), "{name:?}");
         }
-        assert!(open_below(&dir.path().join("nowhere"), "x").unwrap().is_none());
+        assert!(open_confined(&dir.path().join("nowhere"), "x").unwrap().is_none());
     }
 }

@@ -8,19 +8,19 @@ use serde_json::{Map, Value};
 
 /// Maximum nesting of an external value that is stored. The stored row nests the value a few levels deeper,
 /// and the JSON parser reads at most [`PARSED`] levels.
-pub const DEEPEST_VALUE: usize = 100;
+pub const MAX_VALUE_DEPTH: usize = 100;
 
 /// Maximum nesting that the JSON parser accepts.
-const PARSED: usize = 127;
+const MAX_PARSER_DEPTH: usize = 127;
 
 /// Replaces every value nested deeper than [`DEEPEST_VALUE`] with its JSON text.
 pub fn limit_depth(value: &mut Value) {
-    limit(value, DEEPEST_VALUE);
+    limit(value, MAX_VALUE_DEPTH);
 }
 
 /// Does the same as [`limit_depth`] for the members of an object.
 pub(crate) fn limit_members(members: &mut Map<String, Value>) {
-    members.values_mut().for_each(|value| limit(value, DEEPEST_VALUE - 1));
+    members.values_mut().for_each(|value| limit(value, MAX_VALUE_DEPTH - 1));
 }
 
 fn limit(value: &mut Value, levels: usize) {
@@ -63,7 +63,7 @@ pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
 /// such part. It does not recurse, so that no nesting can exhaust the stack.
 fn flatten(text: &str) -> Option<String> {
     let mut flat = String::new();
-    let (mut depth, mut copied, mut deep_from) = (0usize, 0, 0);
+    let (mut depth, mut copied_len, mut deep_from) = (0usize, 0, 0);
     let (mut in_string, mut escaped) = (false, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -73,23 +73,23 @@ fn flatten(text: &str) -> Option<String> {
             _ if in_string => {}
             b'{' | b'[' => {
                 depth += 1;
-                if depth == PARSED + 1 {
+                if depth == MAX_PARSER_DEPTH + 1 {
                     deep_from = at;
                 }
             }
             b'}' | b']' => {
-                if depth == PARSED + 1 {
-                    flat.push_str(&text[copied..deep_from]);
+                if depth == MAX_PARSER_DEPTH + 1 {
+                    flat.push_str(&text[copied_len..deep_from]);
                     // Writing to a string cannot fail.
                     let _ = write!(flat, "{}", Value::from(&text[deep_from..=at]));
-                    copied = at + 1;
+                    copied_len = at + 1;
                 }
                 depth = depth.saturating_sub(1);
             }
             _ => {}
         }
     }
-    (copied > 0).then(|| flat + &text[copied..])
+    (copied_len > 0).then(|| flat + &text[copied_len..])
 }
 
 #[cfg(test)]
@@ -131,22 +131,22 @@ mod tests {
 
     #[test]
     fn deep_value_becomes_text() {
-        for levels in [0, 1, DEEPEST_VALUE - 1, DEEPEST_VALUE, DEEPEST_VALUE + 1, 200] {
+        for levels in [0, 1, MAX_VALUE_DEPTH - 1, MAX_VALUE_DEPTH, MAX_VALUE_DEPTH + 1, 200] {
             let value = nested(levels);
             let mut limited = value.clone();
             limit_depth(&mut limited);
-            assert!(depth(&limited) <= DEEPEST_VALUE, "{levels}");
-            assert_eq!(limited == value, levels <= DEEPEST_VALUE, "{levels}");
+            assert!(depth(&limited) <= MAX_VALUE_DEPTH, "{levels}");
+            assert_eq!(limited == value, levels <= MAX_VALUE_DEPTH, "{levels}");
             assert_eq!(unflatten(limited), value, "{levels}");
         }
     }
 
     #[test]
     fn json_of_any_depth_is_read() {
-        for levels in [0, 1, PARSED - 1, PARSED, PARSED + 1, 200, 500] {
+        for levels in [0, 1, MAX_PARSER_DEPTH - 1, MAX_PARSER_DEPTH, MAX_PARSER_DEPTH + 1, 200, 500] {
             let value = nested(levels);
             let read: Value = from_json(value.to_string().as_bytes()).unwrap();
-            assert_eq!(read == value, levels <= PARSED, "{levels}");
+            assert_eq!(read == value, levels <= MAX_PARSER_DEPTH, "{levels}");
             assert_eq!(unflatten(read), value, "{levels}");
         }
         let bomb = format!("{}{}", "[".repeat(2_000_000), "]".repeat(2_000_000));
@@ -168,7 +168,7 @@ mod tests {
         fn invalid_json_stays_invalid(text in "[\\[\\]{}\",:\\\\a1]{0,40}", open in 0usize..300) {
             let text = format!("{}{text}", "[".repeat(open));
             if let Ok(value) = from_json::<Value>(text.as_bytes()) {
-                prop_assert!(depth(&value) <= PARSED);
+                prop_assert!(depth(&value) <= MAX_PARSER_DEPTH);
             }
             let unclosed = text + "[";
             prop_assert!(from_json::<Value>(unclosed.as_bytes()).is_err());

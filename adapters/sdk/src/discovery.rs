@@ -44,19 +44,19 @@ pub struct DiscoveredTool {
 }
 
 /// Longest name that [`tool_name`] creates, which is the longest that the APIs of models accept.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 
 /// Returns a tool name for something in the engine. A name of 1 to 64 letters, digits, `_`, `-` and `.` is
 /// returned unchanged. Otherwise other characters are replaced, a name that is too long is cut, and a 32-bit
 /// digest of the whole name is appended to keep names distinct.
 pub fn tool_name(name: &str) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    if !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(fits) {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if !name.is_empty() && name.len() <= MAX_NAME_LEN && name.chars().all(is_allowed) {
         return name.to_owned();
     }
     let digest = format!("_{:08x}", fnv1a(name.as_bytes()));
-    let kept = name.chars().take(LONGEST_NAME - digest.len());
-    kept.map(|c| if fits(c) { c } else { '_' }).chain(digest.chars()).collect()
+    let prefix = name.chars().take(MAX_NAME_LEN - digest.len());
+    prefix.map(|c| if is_allowed(c) { c } else { '_' }).chain(digest.chars()).collect()
 }
 
 /// Computes the 32-bit FNV-1a hash (Fowler, Noll and Vo), which is the same in every process and version. It

@@ -86,7 +86,7 @@ impl Error {
     /// does not search for the job but ends the task at once as broken. The message must therefore name the
     /// place where a person can check.
     #[must_use]
-    pub fn for_good(mut self) -> Self {
+    pub fn into_final(mut self) -> Self {
         self.is_final = true;
         self
     }

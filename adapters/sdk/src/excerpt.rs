@@ -2,7 +2,7 @@
 //! text can be read.
 
 /// Fraction of an excerpt that the tail gets. The reason of a failure is usually at the end.
-const TAIL: (usize, usize) = (3, 4);
+const TAIL_SHARE: (usize, usize) = (3, 4);
 
 /// Returns the head and the tail of a text that has more than `max_bytes` bytes, cut at character boundaries.
 /// A line between them contains the number of omitted bytes and `whole`, which describes where to read them.
@@ -10,14 +10,14 @@ const TAIL: (usize, usize) = (3, 4);
 ///
 /// The result has at most `max_bytes` bytes, including the line between them, unless that line alone is
 /// longer.
-pub fn excerpt(text: &str, max_bytes: usize, whole: &str) -> Option<String> {
+pub fn excerpt(text: &str, max_bytes: usize, full_text_hint: &str) -> Option<String> {
     if text.len() <= max_bytes {
         return None;
     }
-    let gap = |left_out: usize| format!("\n[... {left_out} bytes left out; {whole} ...]\n");
-    let shown = max_bytes.saturating_sub(gap(text.len()).len());
-    let tail = shown * TAIL.0 / TAIL.1;
-    let head = &text[..text.floor_char_boundary(shown - tail)];
+    let gap = |left_out: usize| format!("\n[... {left_out} bytes left out; {full_text_hint} ...]\n");
+    let content_bytes = max_bytes.saturating_sub(gap(text.len()).len());
+    let tail = content_bytes * TAIL_SHARE.0 / TAIL_SHARE.1;
+    let head = &text[..text.floor_char_boundary(content_bytes - tail)];
     let tail = &text[text.ceil_char_boundary(text.len() - tail)..];
     Some(format!("{head}{}{tail}", gap(text.len() - head.len() - tail.len())))
 }
@@ -26,8 +26,8 @@ pub fn excerpt(text: &str, max_bytes: usize, whole: &str) -> Option<String> {
 /// is invalid.
 pub fn is_mostly_text(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
-    let wrong = text.chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();
-    !bytes.contains(&0) && wrong * 10 <= text.chars().count()
+    let invalid = text.chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();
+    !bytes.contains(&0) && invalid * 10 <= text.chars().count()
 }
 
 #[cfg(test)]

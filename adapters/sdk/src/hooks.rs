@@ -12,7 +12,7 @@ pub trait Hooks: Send + Sync {
     ///   ([`same_secret`]) before anything in the body is used.
     /// - A verified delivery that names no jobs of this backend returns an empty list of jobs.
     /// - It only reads: a delivery that arrives twice, late or out of order gives the same result.
-    fn read(&self, delivery: &Delivery<'_>) -> Option<Told>;
+    fn read(&self, delivery: &Delivery<'_>) -> Option<HookEvent>;
 }
 
 /// HTTP request that was posted to the hook.
@@ -27,13 +27,13 @@ pub struct Delivery<'a> {
 impl<'a> Delivery<'a> {
     /// Returns the value of a header. `name` must be in lower case.
     pub fn header(&self, name: &str) -> Option<&'a str> {
-        self.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+        self.headers.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 }
 
 /// Content of a delivery. It is only a hint: the server polls the jobs that it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct HookEvent {
     /// Jobs that may have changed.
     pub jobs: Vec<JobHandle>,
     /// The delivery's own id, if the engine gives it one. The server remembers a limited number of ids, and
@@ -43,9 +43,9 @@ pub struct Told {
 
 /// Returns true if two secrets or two signatures are equal. The time taken depends only on their lengths. An
 /// empty `wanted` never matches.
-pub fn same_secret(given: &[u8], wanted: &[u8]) -> bool {
+pub fn same_secret(given: &[u8], expected: &[u8]) -> bool {
     use subtle::ConstantTimeEq as _;
-    !wanted.is_empty() && bool::from(given.ct_eq(wanted))
+    !expected.is_empty() && bool::from(given.ct_eq(expected))
 }
 
 #[cfg(test)]

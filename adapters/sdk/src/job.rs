@@ -120,23 +120,24 @@ impl Trace {
         let hex = |text: &str, length: usize| {
             text.len() == length && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
         };
-        let some = |text: &str| text.bytes().any(|byte| byte != b'0');
+        let is_nonzero = |text: &str| text.bytes().any(|byte| byte != b'0');
         let mut parts = parent.splitn(5, '-');
         let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-        let form = hex(version, 2) && hex(trace, 32) && hex(span, 16) && hex(flags, 2);
+        let is_well_formed = hex(version, 2) && hex(trace, 32) && hex(span, 16) && hex(flags, 2);
         // Version 00 has exactly these four parts. Later versions may have more, and version ff is invalid.
         let rest = parts.next();
-        let known = version != "ff" && (version != "00" || rest.is_none());
-        let plain = parent.len() <= 256 && parent.bytes().all(|byte| byte.is_ascii_graphic());
-        if !(form && known && plain && some(trace) && some(span)) {
+        let is_supported_version = version != "ff" && (version != "00" || rest.is_none());
+        let is_printable = parent.len() <= 256 && parent.bytes().all(|byte| byte.is_ascii_graphic());
+        if !(is_well_formed && is_supported_version && is_printable && is_nonzero(trace) && is_nonzero(span))
+        {
             return None;
         }
-        let fits = |state: &&str| {
+        let is_valid_state = |state: &&str| {
             !state.is_empty()
                 && state.len() <= Self::MAX_STATE
                 && state.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
         };
-        Some(Self { parent: parent.to_owned(), state: state.filter(fits).map(str::to_owned) })
+        Some(Self { parent: parent.to_owned(), state: state.filter(is_valid_state).map(str::to_owned) })
     }
 
     /// Returns the environment variables with which OpenTelemetry passes a trace to a process.
@@ -172,8 +173,8 @@ impl InputFile {
     /// Returns the file name if it has no path and at most 200 bytes, and `file` otherwise.
     pub fn plain_name(&self) -> &str {
         let name = self.name.as_str();
-        let leads_elsewhere = matches!(name, "" | "." | "..") || name.contains(['/', '\0']);
-        if leads_elsewhere || name.len() > 200 { "file" } else { name }
+        let has_path = matches!(name, "" | "." | "..") || name.contains(['/', '\0']);
+        if has_path || name.len() > 200 { "file" } else { name }
     }
 }
 
@@ -211,8 +212,9 @@ pub struct Subject {
 impl Subject {
     /// Returns watched subjects for these handles, with the maximum age.
     pub fn watched(handles: &[JobHandle]) -> Vec<Self> {
-        let watched = |handle: &JobHandle| Self { handle: handle.clone(), watched: true, age: Duration::MAX };
-        handles.iter().map(watched).collect()
+        let to_subject =
+            |handle: &JobHandle| Self { handle: handle.clone(), watched: true, age: Duration::MAX };
+        handles.iter().map(to_subject).collect()
     }
 
     /// Interprets a poll result for an engine whose reads lag behind its starts by up to `start_lag`
@@ -221,12 +223,12 @@ impl Subject {
     /// # Errors
     /// Returns the error of the poll. Returns `Unavailable` in place of [`JobState::Gone`] while the job is
     /// younger than `start_lag`.
-    pub fn confirm(&self, start_lag: Duration, seen: Result<Observation>) -> Result<Observation> {
-        match seen {
-            Ok(seen) if seen.state == JobState::Gone && self.age < start_lag => {
+    pub fn confirm(&self, start_lag: Duration, result: Result<Observation>) -> Result<Observation> {
+        match result {
+            Ok(observation) if observation.state == JobState::Gone && self.age < start_lag => {
                 Err(Error::unavailable("the engine does not list this new job yet"))
             }
-            seen => seen,
+            other => other,
         }
     }
 }

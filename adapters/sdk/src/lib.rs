@@ -45,36 +45,36 @@ mod source_file;
 mod template;
 mod time;
 
-pub use abilities::{Artifacts, LogRequest, LogText, Logs, Questions, Taken, Wakeups};
-pub use adapter::{Adapter, Connect, Helper, Problem};
+pub use abilities::{AnswerOutcome, Artifacts, LogRequest, LogText, Logs, Questions, Wakeups};
+pub use adapter::{Adapter, ConnectContext, Helper, Problem};
 pub use async_trait::async_trait;
 pub use backend::Backend;
 pub use bounded::{BoundedFile, open_regular};
 pub use budget::Budget;
-pub use cause::{find_cause, innermost};
+pub use cause::{find_cause, root_cause};
 pub use checkup::{Checkup, Finding, PolicyDocument, ToolTarget, Verdict};
 pub use command_line::CommandArgument;
-pub use confined_open::open_below;
-pub use depth::{DEEPEST_VALUE, count_values, from_json, limit_depth};
+pub use confined_open::open_confined;
+pub use depth::{MAX_VALUE_DEPTH, count_values, from_json, limit_depth};
 pub use discovery::{DiscoveredTool, Discovery, tool_name};
 pub use error::{Error, ErrorKind, Result};
 pub use excerpt::{excerpt, is_mostly_text};
-pub use hooks::{Delivery, Hooks, Told, same_secret};
+pub use hooks::{Delivery, HookEvent, Hooks, same_secret};
 pub use job::{
     FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,
     Subject, Trace,
 };
-pub use local_address::is_near;
+pub use local_address::is_local_address;
 pub use media::{is_text, media_type};
 pub use note::{Level, Note};
 pub use on_behalf_of::OnBehalfOf;
 pub use output::{Artifact, ArtifactData, Content, Embedded, Output};
 pub use question::{Answer, Ask, Question};
 pub use registry::{Registration, Registry};
-pub use sanitize::harmless;
+pub use sanitize::sanitize;
 pub use schemars::JsonSchema;
 pub use secret::Secret;
 pub use single_line::{one_line, short_line};
 pub use source_file::SourceFile;
-pub use template::{Context, Templates, unknown_parameter};
+pub use template::{TemplateContext, Templates, unknown_parameter};
 pub use time::Timestamp;

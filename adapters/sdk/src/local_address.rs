@@ -10,13 +10,13 @@ const EC2: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
 /// serve data for one machine alone at such addresses, such as credentials at 169.254.169.254. `host` is a
 /// name or an address as in a URL, with or without brackets. Do not fetch a URL of external origin from such
 /// a host.
-pub fn is_near(host: &str) -> bool {
+pub fn is_local_address(host: &str) -> bool {
     let host = host.trim_end_matches('.');
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     match address.map(|address| address.to_canonical()) {
-        Ok(IpAddr::V4(four)) => four.is_loopback() || four.is_link_local() || four.is_unspecified(),
-        Ok(IpAddr::V6(six)) => {
-            six.is_loopback() || six.is_unicast_link_local() || six.is_unspecified() || six == EC2
+        Ok(IpAddr::V4(v4)) => v4.is_loopback() || v4.is_link_local() || v4.is_unspecified(),
+        Ok(IpAddr::V6(v6)) => {
+            v6.is_loopback() || v6.is_unicast_link_local() || v6.is_unspecified() || v6 == EC2
         }
         Err(_) => {
             let host = host.to_ascii_lowercase();
@@ -49,11 +49,11 @@ mod tests {
             "[fe80::1]",
             "[fd00:ec2::254]",
         ] {
-            assert!(is_near(host), "{host}");
+            assert!(is_local_address(host), "{host}");
         }
         for host in ["", "example.com", "localhost.example.com", "notlocalhost", "10.0.0.7", "[2001:db8::1]"]
         {
-            assert!(!is_near(host), "{host}");
+            assert!(!is_local_address(host), "{host}");
         }
     }
 }

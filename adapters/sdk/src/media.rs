@@ -4,8 +4,8 @@
 /// Returns the media type for a file name, by its extension. Returns `None` if the extension is not in the
 /// list.
 pub fn media_type(name: &str) -> Option<&'static str> {
-    let (_, ending) = name.rsplit_once('.')?;
-    Some(match ending.to_ascii_lowercase().as_str() {
+    let (_, extension) = name.rsplit_once('.')?;
+    Some(match extension.to_ascii_lowercase().as_str() {
         "txt" | "log" => "text/plain",
         "md" => "text/markdown",
         "csv" => "text/csv",

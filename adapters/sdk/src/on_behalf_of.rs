@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 /// Prefixes of what takes the place of the subject in an id: the client id, or the name.
-const CLIENT: &str = "client_id=";
-const NAME: &str = "name=";
+const CLIENT_PREFIX: &str = "client_id=";
+const NAME_PREFIX: &str = "name=";
 
 /// The person who requests, answers or cancels a job. It is stored with the task, so that later actions use
 /// the same identity. Examples are another attempt, or a cancellation by an operator or by a deadline.
@@ -58,7 +58,7 @@ impl OnBehalfOf {
     ///
     /// # Errors
     /// Returns a message if a field is not valid. The message does not contain the invalid text.
-    pub fn checked(self) -> Result<Self, String> {
+    pub fn validate(self) -> Result<Self, String> {
         if self.name.is_empty() {
             return Err("your name is empty".to_owned());
         }
@@ -79,7 +79,7 @@ impl OnBehalfOf {
                     Self::MAX_TEXT
                 ));
             }
-            if text.contains(is_unfit) {
+            if text.contains(is_forbidden_char) {
                 return Err(format!("your {what} holds a control character"));
             }
         }
@@ -106,15 +106,15 @@ impl OnBehalfOf {
     pub fn id(&self) -> String {
         let Self { name, issuer, subject, client, tenant, groups: _ } = self;
         let subject = match (client, subject) {
-            (Some(client), _) => format!("{CLIENT}{}", escaped(client)),
-            (None, Some(subject)) => unmarked(escaped(subject)),
-            (None, None) if issuer.is_none() && tenant.is_none() => return escaped(name),
+            (Some(client), _) => format!("{CLIENT_PREFIX}{}", escape(client)),
+            (None, Some(subject)) => escape_prefix(escape(subject)),
+            (None, None) if issuer.is_none() && tenant.is_none() => return escape(name),
             // Without a subject, the name is the only identifier from the issuer.
-            (None, None) => format!("{NAME}{}", escaped(name)),
+            (None, None) => format!("{NAME_PREFIX}{}", escape(name)),
         };
-        let issuer = escaped(issuer.as_deref().unwrap_or_default());
+        let issuer = escape(issuer.as_deref().unwrap_or_default());
         match tenant {
-            Some(tenant) => format!("{issuer}#{}#{subject}", escaped(tenant)),
+            Some(tenant) => format!("{issuer}#{}#{subject}", escape(tenant)),
             None => format!("{issuer}#{subject}"),
         }
     }
@@ -122,19 +122,19 @@ impl OnBehalfOf {
 
 /// Returns true for control characters, and for other characters that change the text direction or break
 /// lines.
-fn is_unfit(c: char) -> bool {
+fn is_forbidden_char(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-fn escaped(part: &str) -> String {
+fn escape(part: &str) -> String {
     part.replace('%', "%25").replace('#', "%23")
 }
 
 /// Escapes a subject that could be confused with one of the prefixes. All others stay unchanged, including
 /// `=`, because base64 ends with it.
-fn unmarked(subject: String) -> String {
-    match [CLIENT, NAME].iter().any(|mark| subject.starts_with(mark)) {
+fn escape_prefix(subject: String) -> String {
+    match [CLIENT_PREFIX, NAME_PREFIX].iter().any(|prefix| subject.starts_with(prefix)) {
         true => subject.replacen('=', "%3D", 1),
         false => subject,
     }
@@ -144,7 +144,7 @@ fn unmarked(subject: String) -> String {
 mod tests {
     use super::*;
 
-    fn told(issuer: &str, subject: &str, tenant: Option<&str>) -> OnBehalfOf {
+    fn person(issuer: &str, subject: &str, tenant: Option<&str>) -> OnBehalfOf {
         let owned = |text: &str| Some(text.to_owned());
         OnBehalfOf {
             issuer: owned(issuer),
@@ -157,11 +157,11 @@ mod tests {
     #[test]
     fn caller_ids_are_unique() {
         assert_eq!(OnBehalfOf::named("ann").id(), "ann");
-        assert_eq!(told("https://id.example", "7", None).id(), "https://id.example#7");
-        assert_eq!(told("https://id.example", "7", Some("acme")).id(), "https://id.example#acme#7");
-        assert_eq!(told("https://id.example", "NyE=", None).id(), "https://id.example#NyE=");
+        assert_eq!(person("https://id.example", "7", None).id(), "https://id.example#7");
+        assert_eq!(person("https://id.example", "7", Some("acme")).id(), "https://id.example#acme#7");
+        assert_eq!(person("https://id.example", "NyE=", None).id(), "https://id.example#NyE=");
         let client =
-            |id: &str| OnBehalfOf { client: Some(id.to_owned()), subject: None, ..told("i", "", None) };
+            |id: &str| OnBehalfOf { client: Some(id.to_owned()), subject: None, ..person("i", "", None) };
         assert_eq!(client("nightly").id(), "i#client_id=nightly");
         let people = [
             client("s"),
@@ -169,18 +169,18 @@ mod tests {
             OnBehalfOf { tenant: Some("t".to_owned()), ..client("s") },
             OnBehalfOf { issuer: None, ..client("s") },
             OnBehalfOf::named("client_id=s"),
-            told("i", "client_id=s", None),
-            told("i", "client_id%3Ds", None),
-            told("i", "name=Ann", None),
+            person("i", "client_id=s", None),
+            person("i", "client_id%3Ds", None),
+            person("i", "name=Ann", None),
             OnBehalfOf::named("i#s"),
             OnBehalfOf::named("i%23s"),
-            told("i", "s", None),
-            told("i", "t#s", None),
-            told("i", "s", Some("t")),
-            told("i#t", "s", None),
-            told("i", "t%23s", None),
-            OnBehalfOf { subject: None, ..told("i", "", None) },
-            told("i", "Ann", None),
+            person("i", "s", None),
+            person("i", "t#s", None),
+            person("i", "s", Some("t")),
+            person("i#t", "s", None),
+            person("i", "t%23s", None),
+            OnBehalfOf { subject: None, ..person("i", "", None) },
+            person("i", "Ann", None),
         ];
         let ids: BTreeSet<String> = people.iter().map(OnBehalfOf::id).collect();
         assert_eq!(ids.len(), people.len(), "{ids:?}");
@@ -197,19 +197,19 @@ mod tests {
         for fine in
             [OnBehalfOf::named("Änn O'Hara <ann@example.com>"), OnBehalfOf::named(&*long), people("g", 1024)]
         {
-            assert_eq!(fine.clone().checked(), Ok(fine));
+            assert_eq!(fine.clone().validate(), Ok(fine));
         }
-        for (wrong, says) in [
+        for (wrong, expected) in [
             (OnBehalfOf::named(""), "your name is empty"),
             (OnBehalfOf::named("s3cret\r\nX-Header: 1"), "your name holds a control character"),
             (OnBehalfOf::named("ann\u{202e}nna"), "your name holds a control character"),
             (OnBehalfOf::named(format!("{long}x")), "your name has 1025 bytes, and 1024 are the most"),
-            (told("i", "s\u{0}", None), "your subject holds a control character"),
+            (person("i", "s\u{0}", None), "your subject holds a control character"),
             (people("g\u{7}", 1), "your group holds a control character"),
             (people("g", 1025), "you are in 1025 groups"),
             (people(&long[..1000], 40), "you are in 40 groups"),
         ] {
-            assert!(wrong.clone().checked().is_err_and(|error| error.starts_with(says)), "{wrong:?}");
+            assert!(wrong.clone().validate().is_err_and(|error| error.starts_with(expected)), "{wrong:?}");
         }
     }
 

@@ -49,17 +49,17 @@ impl Output {
 
     /// Shortens raw text to `max_bytes` in total, if the line that replaces the omitted part of a block fits
     /// (see [`excerpt()`]). `whole` describes where to read the rest. Every other block stays unchanged.
-    pub fn shorten_raw(&mut self, max_bytes: usize, whole: &str) {
-        let (mut left, mut whole) = (max_bytes, whole);
+    pub fn shorten_raw(&mut self, max_bytes: usize, full_text_hint: &str) {
+        let (mut remaining, mut full_text_hint) = (max_bytes, full_text_hint);
         for (nth, at) in self.raw.iter().enumerate() {
             let Some(Content::Text { text }) = self.content.get_mut(*at) else { continue };
             // A block that needs less than its share leaves the rest to the blocks after it.
-            if let Some(short) = excerpt(text, left / (self.raw.len() - nth), whole) {
+            if let Some(short) = excerpt(text, remaining / (self.raw.len() - nth), full_text_hint) {
                 *text = short;
                 // Only the first shortened block describes where to read the rest.
-                whole = "they are in the same log";
+                full_text_hint = "they are in the same log";
             }
-            left = left.saturating_sub(text.len());
+            remaining = remaining.saturating_sub(text.len());
         }
     }
 }
@@ -169,9 +169,9 @@ impl ArtifactData {
         file.take(max_bytes.saturating_add(1))
             .read_to_end(&mut bytes)
             .map_err(|e| Error::unavailable(format!("the artifact `{name}` cannot be read")).caused_by(e))?;
-        let read = bytes.len() as u64;
-        if read > max_bytes {
-            let size = size.max(read);
+        let bytes_read = bytes.len() as u64;
+        if bytes_read > max_bytes {
+            let size = size.max(bytes_read);
             return Err(Error::rejected(format!(
                 "the artifact `{name}` has {size} bytes, and at most {max_bytes} can be read at once"
             )));

@@ -82,7 +82,7 @@ mod tests {
     /// Each kind of question is serialized as one member beside its id and message.
     #[test]
     fn question_kind_is_one_json_member() {
-        for (ask, written) in [
+        for (ask, member) in [
             (Ask::Form(json!({"type": "object"})), json!({"schema": {"type": "object"}})),
             (Ask::Url("https://a.example".to_owned()), json!({"url": "https://a.example"})),
             (
@@ -93,7 +93,7 @@ mod tests {
         ] {
             let question = Question { id: "q".to_owned(), message: "?".to_owned(), ask };
             let mut expected = json!({"id": "q", "message": "?"});
-            expected.as_object_mut().unwrap().extend(written.as_object().unwrap().clone());
+            expected.as_object_mut().unwrap().extend(member.as_object().unwrap().clone());
             assert_eq!(serde_json::to_value(&question).unwrap(), expected);
             assert_eq!(Question::deserialize(&expected).unwrap(), question);
         }

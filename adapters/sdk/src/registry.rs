@@ -11,9 +11,9 @@ use schemars::{Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Adapter, Backend, Connect, Error, Helper, PolicyDocument, Problem, Result, ToolTarget};
+use crate::{Adapter, Backend, ConnectContext, Error, Helper, PolicyDocument, Problem, Result, ToolTarget};
 
-type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn Backend>>> + Send>>;
+type ConnectFuture = Pin<Box<dyn Future<Output = Result<Arc<dyn Backend>>> + Send>>;
 
 /// An adapter with its types erased: what the server needs to read a config and to connect.
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ pub struct Registration {
     /// Returns the policies that jobs of these tools need, given a valid config, offline.
     pub policies: fn(&Value, &[ToolTarget]) -> Vec<PolicyDocument>,
     /// Connects to the engine.
-    pub connect: fn(Value, Connect) -> Connecting,
+    pub connect: fn(Value, ConnectContext) -> ConnectFuture,
     /// The adapter's `SECRETS`.
     pub secrets: &'static [&'static str],
     /// The adapter's `ONE_MACHINE`.
@@ -48,14 +48,12 @@ impl Registration {
             kind: A::KIND,
             config_schema: |generator| generator.subschema_for::<A::Config>(),
             target_schema: |generator| generator.subschema_for::<A::Target>(),
-            check_config: |config| {
-                unless_it_crashes(|| parse::<A::Config>(config).map(drop)).unwrap_or_else(Err)
-            },
+            check_config: |config| catch_panic(|| parse::<A::Config>(config).map(drop)).unwrap_or_else(Err),
             check_target_shape: |target| {
-                unless_it_crashes(|| parse::<A::Target>(target).map(drop)).unwrap_or_else(Err)
+                catch_panic(|| parse::<A::Target>(target).map(drop)).unwrap_or_else(Err)
             },
             check_target: |config, target, parameters| {
-                unless_it_crashes(|| {
+                catch_panic(|| {
                     let config = match parse::<A::Config>(config) {
                         Ok(config) => config,
                         // `check_config` reports the error of the config itself.
@@ -69,7 +67,7 @@ impl Registration {
                 .unwrap_or_else(|problem| vec![problem])
             },
             policies: |config, tools| {
-                unless_it_crashes(|| match parse::<A::Config>(config) {
+                catch_panic(|| match parse::<A::Config>(config) {
                     Ok(config) => A::policies(&config, tools),
                     Err(_) => Vec::new(),
                 })
@@ -90,7 +88,7 @@ impl Registration {
 
 /// Returns the result of a check, or a problem if it panicked. A panic must not stop a server that reloads
 /// its config or checks the tools of an engine.
-fn unless_it_crashes<T>(check: impl FnOnce() -> T) -> Result<T, Problem> {
+fn catch_panic<T>(check: impl FnOnce() -> T) -> Result<T, Problem> {
     panic::catch_unwind(AssertUnwindSafe(check)).map_err(|_| Problem {
         field: String::new(),
         message: "the adapter crashed while it checked this, which is a bug of the adapter".to_owned(),

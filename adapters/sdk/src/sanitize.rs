@@ -13,24 +13,25 @@ use crate::depth::{limit_depth, limit_members};
 use crate::{Artifact, Ask, Content, JobState, Note, Observation, Output, Question};
 
 /// Longest status message, in bytes.
-const LONGEST_MESSAGE: usize = 4 * 1024;
+const MAX_MESSAGE_BYTES: usize = 4 * 1024;
 /// Longest text of a question, in bytes.
-const LONGEST_QUESTION: usize = 16 * 1024;
+const MAX_QUESTION_BYTES: usize = 16 * 1024;
 /// Maximum number of open questions per job. Further questions are processed after these have been answered.
-const MOST_QUESTIONS: usize = 64;
+const MAX_QUESTIONS: usize = 64;
 /// Maximum total size of the content blocks of a job, in bytes.
-const MOST_CONTENT: usize = 16 * 1024 * 1024;
+const MAX_CONTENT_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum size of the structured data of a job as JSON, in bytes.
-const MOST_DATA: usize = 64 * 1024 * 1024;
+const MAX_DATA_BYTES: usize = 64 * 1024 * 1024;
 /// Maximum number of artifacts of a job.
-const MOST_ARTIFACTS: usize = 10_000;
+const MAX_ARTIFACTS: usize = 10_000;
 
 /// Sanitizes external text for display. Removes escape sequences, tag characters, overrides and isolates of
 /// the text direction, and control characters other than line breaks and tabs. A carriage return without a
 /// line feed becomes a line feed. Other invisible characters stay, such as a zero-width space.
-pub fn harmless(text: &str) -> Cow<'_, str> {
-    let has_harm = |(at, c): (usize, char)| is_harmful(c) || (c == '\r' && !text[at + 1..].starts_with('\n'));
-    if !text.char_indices().any(has_harm) {
+pub fn sanitize(text: &str) -> Cow<'_, str> {
+    let needs_change =
+        |(at, c): (usize, char)| is_unsafe_char(c) || (c == '\r' && !text[at + 1..].starts_with('\n'));
+    if !text.char_indices().any(needs_change) {
         return Cow::Borrowed(text);
     }
     let mut clean = String::with_capacity(text.len());
@@ -47,7 +48,7 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
                 after
             }
             c => {
-                if !is_harmful(c) {
+                if !is_unsafe_char(c) {
                     clean.push(c);
                 }
                 after
@@ -57,7 +58,7 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-fn is_harmful(c: char) -> bool {
+fn is_unsafe_char(c: char) -> bool {
     match c {
         '\n' | '\t' | '\r' => false,
         // Direction overrides, and tag characters, which spell words that only a model reads.
@@ -95,16 +96,16 @@ fn after_string(text: &str) -> &str {
 }
 
 /// Sanitizes text and cuts it to `longest` bytes. A mark follows a text that was cut.
-fn words(text: &str, longest: usize) -> String {
-    let text = harmless(text);
-    if text.len() <= longest {
+fn sanitize_bounded(text: &str, max_bytes: usize) -> String {
+    let text = sanitize(text);
+    if text.len() <= max_bytes {
         return text.into_owned();
     }
-    format!("{}…", start(&text, longest))
+    format!("{}…", truncate(&text, max_bytes))
 }
 
-fn start(text: &str, longest: usize) -> &str {
-    let end = (0..=longest.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+fn truncate(text: &str, max_bytes: usize) -> &str {
+    let end = (0..=max_bytes.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     &text[..end]
 }
 
@@ -114,56 +115,57 @@ impl Observation {
     /// data keep their text. If the structured data is larger than `MOST_DATA`, the state becomes `Failed`,
     /// and the data is dropped.
     #[must_use]
-    pub fn made_harmless(mut self) -> Self {
-        self.message = self.message.map(|message| words(&message, LONGEST_MESSAGE));
-        self.notes = self.notes.into_iter().map(note).collect();
-        self.questions.truncate(MOST_QUESTIONS);
-        self.questions = self.questions.into_iter().map(question).collect();
-        let (ended, said): (fn(Output) -> JobState, _) = match self.state {
+    pub fn sanitized(mut self) -> Self {
+        self.message = self.message.map(|message| sanitize_bounded(&message, MAX_MESSAGE_BYTES));
+        self.notes = self.notes.into_iter().map(sanitize_note).collect();
+        self.questions.truncate(MAX_QUESTIONS);
+        self.questions = self.questions.into_iter().map(sanitize_question).collect();
+        let (make_state, raw_output): (fn(Output) -> JobState, _) = match self.state {
             JobState::Succeeded(output) => (JobState::Succeeded, output),
             JobState::Failed(output) => (JobState::Failed, output),
             JobState::Cancelled(output) => (JobState::Cancelled, output),
             JobState::Queued | JobState::Running | JobState::Gone => return self,
         };
-        let bytes = said.structured.as_ref().map_or(0, |data| data.to_string().len());
-        let mut output = output(said);
-        self.state = if bytes > MOST_DATA {
+        let bytes = raw_output.structured.as_ref().map_or(0, |data| data.to_string().len());
+        let mut output = sanitize_output(raw_output);
+        self.state = if bytes > MAX_DATA_BYTES {
             output.structured = None;
-            let why = format!("the job's data has {bytes} bytes as JSON, and at most {MOST_DATA} are taken");
-            self.message = Some(why);
+            let reason =
+                format!("the job's data has {bytes} bytes as JSON, and at most {MAX_DATA_BYTES} are taken");
+            self.message = Some(reason);
             JobState::Failed(output)
         } else {
-            ended(output)
+            make_state(output)
         };
         self
     }
 }
 
-fn note(mut note: Note) -> Note {
+fn sanitize_note(mut note: Note) -> Note {
     limit_depth(&mut note.data);
-    note.data = all_words(note.data);
+    note.data = sanitize_json(note.data);
     note
 }
 
 /// Sanitizes each text within JSON that is meant for people.
-fn all_words(data: Value) -> Value {
+fn sanitize_json(data: Value) -> Value {
     match data {
-        Value::String(text) => harmless(&text).into_owned().into(),
-        Value::Array(items) => items.into_iter().map(all_words).collect(),
+        Value::String(text) => sanitize(&text).into_owned().into(),
+        Value::Array(items) => items.into_iter().map(sanitize_json).collect(),
         Value::Object(members) => members
             .into_iter()
-            .map(|(name, value)| (harmless(&name).into_owned(), all_words(value)))
+            .map(|(name, value)| (sanitize(&name).into_owned(), sanitize_json(value)))
             .collect(),
         other => other,
     }
 }
 
-fn question(mut question: Question) -> Question {
-    question.message = words(&question.message, LONGEST_QUESTION);
+fn sanitize_question(mut question: Question) -> Question {
+    question.message = sanitize_bounded(&question.message, MAX_QUESTION_BYTES);
     match &mut question.ask {
         Ask::Form(form) => {
             limit_depth(form);
-            labels(form);
+            sanitize_labels(form);
         }
         Ask::Sampling(params) => limit_members(params),
         Ask::Url(_) | Ask::Roots => {}
@@ -173,52 +175,54 @@ fn question(mut question: Question) -> Question {
 
 /// Sanitizes the titles and descriptions of a form and its fields. Its values stay unchanged, because answers
 /// are validated against them.
-fn labels(form: &mut Value) {
+fn sanitize_labels(form: &mut Value) {
     let Value::Object(members) = form else { return };
     for (name, value) in members {
         match (name.as_str(), value) {
-            ("title" | "description", Value::String(text)) => *text = words(text, LONGEST_QUESTION),
-            (_, Value::Array(items)) => items.iter_mut().for_each(labels),
-            (_, value) => labels(value),
+            ("title" | "description", Value::String(text)) => {
+                *text = sanitize_bounded(text, MAX_QUESTION_BYTES)
+            }
+            (_, Value::Array(items)) => items.iter_mut().for_each(sanitize_labels),
+            (_, value) => sanitize_labels(value),
         }
     }
 }
 
-fn output(mut output: Output) -> Output {
+fn sanitize_output(mut output: Output) -> Output {
     output.structured.iter_mut().for_each(limit_depth);
-    let mut room = MOST_CONTENT;
+    let mut budget = MAX_CONTENT_BYTES;
     let content = std::mem::take(&mut output.content)
         .into_iter()
-        .map(|block| bounded(plain(block), &mut room))
+        .map(|block| fit_block(sanitize_block(block), &mut budget))
         .collect();
     let mut artifacts = std::mem::take(&mut output.artifacts);
     // Such a name cannot be written in an address, and could control the terminal or model that displays it.
-    artifacts.retain(|Artifact { name, .. }| !name.contains(|c: char| c.is_control() || is_harmful(c)));
-    artifacts.truncate(MOST_ARTIFACTS);
+    artifacts.retain(|Artifact { name, .. }| !name.contains(|c: char| c.is_control() || is_unsafe_char(c)));
+    artifacts.truncate(MAX_ARTIFACTS);
     Output { content, artifacts, ..output }
 }
 
-fn plain(block: Content) -> Content {
+fn sanitize_block(block: Content) -> Content {
     match block {
-        Content::Text { text } => Content::Text { text: harmless(&text).into_owned() },
+        Content::Text { text } => Content::Text { text: sanitize(&text).into_owned() },
         Content::ResourceLink { uri, name, description, mime_type, size } => Content::ResourceLink {
             uri,
-            name: words(&name, LONGEST_MESSAGE),
-            description: description.map(|text| words(&text, LONGEST_MESSAGE)),
+            name: sanitize_bounded(&name, MAX_MESSAGE_BYTES),
+            description: description.map(|text| sanitize_bounded(&text, MAX_MESSAGE_BYTES)),
             mime_type,
             size,
         },
         Content::Resource { mut resource } => {
-            resource.text = resource.text.map(|text| harmless(&text).into_owned());
+            resource.text = resource.text.map(|text| sanitize(&text).into_owned());
             Content::Resource { resource }
         }
-        picture_or_sound => picture_or_sound,
+        other => other,
     }
 }
 
 /// Returns the block if it fits into the remaining bytes. Otherwise a text is cut, and any other block is
 /// replaced with a text.
-fn bounded(block: Content, room: &mut usize) -> Content {
+fn fit_block(block: Content, budget: &mut usize) -> Content {
     let (bytes, what) = match &block {
         Content::Text { text } => (text.len(), "text"),
         Content::Image { data, .. } => (data.len(), "picture"),
@@ -228,15 +232,15 @@ fn bounded(block: Content, room: &mut usize) -> Content {
         }
         Content::ResourceLink { uri, .. } => (uri.len(), "link"),
     };
-    if bytes <= *room {
-        *room -= bytes;
+    if bytes <= *budget {
+        *budget -= bytes;
         return block;
     }
     let left_out = |bytes: usize| format!("[... {bytes} bytes of a {what} left out ...]");
     match block {
         Content::Text { text } => {
-            let kept = start(&text, std::mem::take(room));
-            Content::text(format!("{kept}\n{}", left_out(text.len() - kept.len())))
+            let head = truncate(&text, std::mem::take(budget));
+            Content::text(format!("{head}\n{}", left_out(text.len() - head.len())))
         }
         _ => Content::text(left_out(bytes)),
     }
@@ -253,7 +257,7 @@ mod tests {
     /// unchanged.
     #[test]
     fn terminal_controls_are_removed() {
-        for (said, shown) in [
+        for (input, expected) in [
             ("plain äöü 日本 👩‍👩‍👧 a\tb\nc\r\nd", "plain äöü 日本 👩‍👩‍👧 a\tb\nc\r\nd"),
             ("\u{1b}[31mred\u{1b}[0m", "red"),
             ("a\u{1b}[2J\u{1b}[1;1Hb\u{1b}[?25lc", "abc"),
@@ -271,49 +275,50 @@ mod tests {
             ("cut short \u{1b}[3", "cut short "),
             ("no end \u{1b}]0;swallows\nnot this", "no end \nnot this"),
         ] {
-            assert_eq!(harmless(said), shown, "{said:?}");
+            assert_eq!(sanitize(input), expected, "{input:?}");
         }
-        assert!(matches!(harmless("nothing to do\r\n"), Cow::Borrowed(_)));
+        assert!(matches!(sanitize("nothing to do\r\n"), Cow::Borrowed(_)));
     }
 
     #[test]
     fn sanitizing_twice_changes_nothing() {
-        for said in ["\u{1b}\u{1b}[31m[31mx", "\u{1b}[\u{1b}[mJ", "\u{9d}\u{1b}\u{1b}\\]y", "\u{1b}]\u{9b}m"]
+        for input in ["\u{1b}\u{1b}[31m[31mx", "\u{1b}[\u{1b}[mJ", "\u{9d}\u{1b}\u{1b}\\]y", "\u{1b}]\u{9b}m"]
         {
-            let once = harmless(said).into_owned();
-            assert!(!once.chars().any(is_harmful), "{said:?} became {once:?}");
-            assert_eq!(harmless(&once), once);
+            let once = sanitize(input).into_owned();
+            assert!(!once.chars().any(is_unsafe_char), "{input:?} became {once:?}");
+            assert_eq!(sanitize(&once), once);
         }
     }
 
     fn succeeded(output: Output) -> Observation {
-        Observation::new(JobState::Succeeded(output)).made_harmless()
+        Observation::new(JobState::Succeeded(output)).sanitized()
     }
 
     /// Everything that a job prints is sanitized, and its structured data is unchanged.
     #[test]
     fn job_text_is_sanitized_except_data() {
         let red = "\u{1b}[31mred";
-        let mut seen = Observation::new(JobState::Running).with_message(red);
-        seen.notes = vec![Note { data: json!({"a\u{7}": [red, 1]}), ..Note::text(1, Level::Info, "") }];
+        let mut observation = Observation::new(JobState::Running).with_message(red);
+        observation.notes =
+            vec![Note { data: json!({"a\u{7}": [red, 1]}), ..Note::text(1, Level::Info, "") }];
         let form =
             json!({"type": "object", "properties": {"x": {"type": "string", "title": red, "enum": [red]}}});
-        seen.questions = vec![Question::form("q", red, form)];
-        let seen = seen.made_harmless();
-        assert_eq!(seen.message.as_deref(), Some("red"));
-        assert_eq!(seen.notes[0].data, json!({"a": ["red", 1]}));
-        assert_eq!(seen.questions[0].message, "red");
-        let field = &seen.questions[0].ask.form().unwrap()["properties"]["x"];
+        observation.questions = vec![Question::form("q", red, form)];
+        let observation = observation.sanitized();
+        assert_eq!(observation.message.as_deref(), Some("red"));
+        assert_eq!(observation.notes[0].data, json!({"a": ["red", 1]}));
+        assert_eq!(observation.questions[0].message, "red");
+        let field = &observation.questions[0].ask.form().unwrap()["properties"]["x"];
         assert_eq!((&field["title"], &field["enum"]), (&json!("red"), &json!([red])));
 
         let artifact = |name: &str| Artifact { name: name.to_owned(), mime_type: None, size: None };
-        let seen = succeeded(Output {
+        let observation = succeeded(Output {
             content: vec![Content::text(red)],
             structured: Some(json!({"said": red})),
             artifacts: vec![artifact("a.txt"), artifact("b\u{1b}[2J.txt"), artifact("c\nd")],
             ..Output::default()
         });
-        let JobState::Succeeded(output) = seen.state else { panic!("it succeeded") };
+        let JobState::Succeeded(output) = observation.state else { panic!("it succeeded") };
         assert_eq!(output.content, [Content::text("red")]);
         assert_eq!(output.structured, Some(json!({"said": red})));
         assert_eq!(output.artifacts, [artifact("a.txt")]);
@@ -322,34 +327,34 @@ mod tests {
     /// Long messages and texts are cut, large images are dropped, and too much data fails the job.
     #[test]
     fn oversized_output_is_cut_with_notice() {
-        let seen = Observation::new(JobState::Running).with_message("ä".repeat(1_000_000)).made_harmless();
-        let message = seen.message.unwrap();
+        let observation = Observation::new(JobState::Running).with_message("ä".repeat(1_000_000)).sanitized();
+        let message = observation.message.unwrap();
         assert!(message.len() < 5_000 && message.ends_with("ä…"), "{}", message.len());
 
-        let mut room = 12;
+        let mut budget = 12;
         let picture = Content::Image { data: "A".repeat(7), mime_type: "image/png".to_owned() };
-        for (block, shown) in [
+        for (block, expected) in [
             (Content::text("first"), Content::text("first")),
             (picture.clone(), picture.clone()),
             (picture, Content::text("[... 7 bytes of a picture left out ...]")),
         ] {
-            assert_eq!(bounded(block, &mut room), shown);
+            assert_eq!(fit_block(block, &mut budget), expected);
         }
-        room = 4;
+        budget = 4;
         let cut = Content::text("long\n[... 3 bytes of a text left out ...]");
-        assert_eq!((bounded(Content::text("longest"), &mut room), room), (cut, 0));
+        assert_eq!((fit_block(Content::text("longest"), &mut budget), budget), (cut, 0));
 
-        let data = json!("x".repeat(MOST_DATA));
-        let seen = succeeded(Output { structured: Some(data), ..Output::default() });
-        assert!(seen.message.unwrap().contains("at most 67108864 are taken"));
-        assert!(matches!(seen.state, JobState::Failed(Output { structured: None, .. })));
+        let data = json!("x".repeat(MAX_DATA_BYTES));
+        let observation = succeeded(Output { structured: Some(data), ..Output::default() });
+        assert!(observation.message.unwrap().contains("at most 67108864 are taken"));
+        assert!(matches!(observation.state, JobState::Failed(Output { structured: None, .. })));
     }
 
     /// Of many questions, one poll returns the first `MOST_QUESTIONS`.
     #[test]
     fn question_count_is_limited_per_poll() {
-        let mut seen = Observation::new(JobState::Running);
-        seen.questions = (0..1000).map(|n| Question::form(n.to_string(), "?", json!({}))).collect();
-        assert_eq!(seen.made_harmless().questions.len(), MOST_QUESTIONS);
+        let mut observation = Observation::new(JobState::Running);
+        observation.questions = (0..1000).map(|n| Question::form(n.to_string(), "?", json!({}))).collect();
+        assert_eq!(observation.sanitized().questions.len(), MAX_QUESTIONS);
     }
 }

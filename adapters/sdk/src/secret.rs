@@ -24,8 +24,8 @@ impl Secret {
 }
 
 impl<'de> Deserialize<'de> for Secret {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from).map(|text| Self(Zeroizing::new(text)))
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self(Zeroizing::new(text)))
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::{BoundedFile, file_name};
-use crate::{Error, Result, open_below};
+use crate::{Error, Result, open_confined};
 
 /// A file on the server, below a root that the config allows. A job never receives its path: see
 /// [`SourceFile::open`].
@@ -38,15 +38,17 @@ impl SourceFile {
     /// long. Returns `Unavailable` if the disk cannot be read now.
     pub fn open(&self) -> Result<BoundedFile> {
         let name = file_name(&self.path);
-        let gone = || Error::rejected(format!("the file `{name}` is not there any more"));
-        let below = self.path.strip_prefix("/").ok().and_then(Path::to_str).ok_or_else(gone)?;
-        let opened = open_below(Path::new("/"), below).map_err(|e| self.unreadable(e))?;
-        BoundedFile::new(opened.ok_or_else(gone)?, &self.path, self.max_bytes).map_err(|e| self.unreadable(e))
+        let missing_error = || Error::rejected(format!("the file `{name}` is not there any more"));
+        let relative_path =
+            self.path.strip_prefix("/").ok().and_then(Path::to_str).ok_or_else(missing_error)?;
+        let file = open_confined(Path::new("/"), relative_path).map_err(|e| self.convert_io_error(e))?;
+        BoundedFile::new(file.ok_or_else(missing_error)?, &self.path, self.max_bytes)
+            .map_err(|e| self.convert_io_error(e))
     }
 
     /// Converts an I/O error of opening or reading the file: `Rejected` if it concerns this file,
     /// `Unavailable` otherwise.
-    pub fn unreadable(&self, error: io::Error) -> Error {
+    pub fn convert_io_error(&self, error: io::Error) -> Error {
         let message = format!("the file `{}` cannot be taken: {error}", file_name(&self.path));
         match error.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied => Error::rejected(message),
@@ -74,20 +76,20 @@ mod tests {
         let file = SourceFile::new(folder.join("x"), 5);
         assert_eq!(file.open().unwrap().read_all().unwrap(), b"12345");
 
-        let refused = |file: &SourceFile| {
+        let open_error = |file: &SourceFile| {
             let error = file.open().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
             error.to_string()
         };
         fs::write(folder.join("x"), "123456").unwrap();
-        assert_eq!(refused(&file), "the file `x` cannot be taken: x has 6 bytes, the limit is 5");
+        assert_eq!(open_error(&file), "the file `x` cannot be taken: x has 6 bytes, the limit is 5");
         // A parent folder becomes a link to the same folder at its new path.
         let large = SourceFile::new(folder.join("x"), u64::MAX);
         fs::rename(&folder, &moved).unwrap();
         symlink(&moved, &folder).unwrap();
-        assert_eq!(refused(&large), "the file `x` is not there any more");
+        assert_eq!(open_error(&large), "the file `x` is not there any more");
         fs::remove_file(&folder).unwrap();
-        assert_eq!(refused(&large), "the file `x` is not there any more");
-        assert_eq!(refused(&SourceFile::new("relative", 5)), "the file `relative` is not there any more");
+        assert_eq!(open_error(&large), "the file `x` is not there any more");
+        assert_eq!(open_error(&SourceFile::new("relative", 5)), "the file `relative` is not there any more");
     }
 }

@@ -18,68 +18,73 @@ pub struct Templates(Environment<'static>);
 
 /// Variables of a template: a tool's arguments by name, and the server's additions under [`Templates::OURS`].
 #[derive(Debug)]
-pub struct Context {
+pub struct TemplateContext {
     arguments: Map<String, Json>,
-    told: Map<String, Json>,
-    passed_on: Map<String, Json>,
+    server_values: Map<String, Json>,
+    caller_values: Map<String, Json>,
     value: Value,
 }
 
-impl Context {
+impl TemplateContext {
     /// Creates a context. `told` and `passed_on` become the attributes of [`Templates::OURS`]: `told`
     /// contains values of the server, such as the job's folder, and `passed_on` values of the caller. Each is
     /// an object, or null for none.
-    pub fn new(arguments: &Map<String, Json>, told: Json, passed_on: Json) -> Self {
-        let members = |added| match added {
+    pub fn new(arguments: &Map<String, Json>, server_values: Json, caller_values: Json) -> Self {
+        let members = |value| match value {
             Json::Object(members) => members,
             _ => Map::new(),
         };
-        Self::of(arguments.clone(), members(told), members(passed_on))
+        Self::of(arguments.clone(), members(server_values), members(caller_values))
     }
 
-    fn of(arguments: Map<String, Json>, told: Map<String, Json>, passed_on: Map<String, Json>) -> Self {
+    fn of(
+        arguments: Map<String, Json>,
+        server_values: Map<String, Json>,
+        caller_values: Map<String, Json>,
+    ) -> Self {
         let mut names = arguments.clone();
-        if !(told.is_empty() && passed_on.is_empty()) {
-            let ours: Map<_, _> = told.clone().into_iter().chain(passed_on.clone()).collect();
-            names.insert(Templates::OURS.to_owned(), ours.into());
+        if !(server_values.is_empty() && caller_values.is_empty()) {
+            let namespace: Map<_, _> =
+                server_values.clone().into_iter().chain(caller_values.clone()).collect();
+            names.insert(Templates::NAMESPACE.to_owned(), namespace.into());
         }
         let value = Value::from(Serde(&names));
-        Self { arguments, told, passed_on, value }
+        Self { arguments, server_values, caller_values, value }
     }
 
     /// Returns a context in which these characters are replaced in all texts of callers, and in which no such
     /// text is empty. One of these characters that a template still renders then comes from the config, not
     /// from a caller.
     #[must_use]
-    pub fn without(&self, characters: &[char]) -> Self {
+    pub fn with_masked(&self, characters: &[char]) -> Self {
         let masked = |members: &Map<String, Json>| {
             members.iter().map(|(name, value)| (name.clone(), mask(value, characters))).collect()
         };
-        Self::of(masked(&self.arguments), self.told.clone(), masked(&self.passed_on))
+        Self::of(masked(&self.arguments), self.server_values.clone(), masked(&self.caller_values))
     }
 
     /// Returns false if the template consists only of a parameter that is absent or null.
-    pub fn gives(&self, template: &str) -> bool {
-        sole_name(template).is_none_or(|name| self.has(name))
+    pub fn has_value(&self, template: &str) -> bool {
+        sole_name(template).is_none_or(|name| self.has_parameter(name))
     }
 
     /// Returns true if a name in a template, such as `path` or `taskbridge.caller`, refers to a value of the
     /// caller.
-    pub(crate) fn is_callers(&self, name: &str) -> bool {
+    pub(crate) fn is_caller_value(&self, name: &str) -> bool {
         match name.split_once('.') {
-            Some((Templates::OURS, rest)) => self.passed_on.contains_key(head(rest)),
-            _ => name != Templates::OURS,
+            Some((Templates::NAMESPACE, rest)) => self.caller_values.contains_key(root_name(rest)),
+            _ => name != Templates::NAMESPACE,
         }
     }
 
-    fn has(&self, name: &str) -> bool {
-        name == Templates::OURS || self.arguments.get(name).is_some_and(|value| !value.is_null())
+    fn has_parameter(&self, name: &str) -> bool {
+        name == Templates::NAMESPACE || self.arguments.get(name).is_some_and(|value| !value.is_null())
     }
 }
 
 impl Templates {
     /// Name under which templates find the values that the server adds to the arguments.
-    pub const OURS: &str = "taskbridge";
+    pub const NAMESPACE: &str = "taskbridge";
 
     /// Creates a renderer. One is enough for all templates of a job.
     #[expect(clippy::new_without_default, reason = "there is nothing about it that could be a default")]
@@ -101,7 +106,7 @@ impl Templates {
     /// # Errors
     /// Returns a message if the template is not valid.
     pub fn names(&self, template: &str) -> Result<BTreeSet<String>, String> {
-        let template = self.0.template_from_str(template).map_err(|e| in_words(&e))?;
+        let template = self.0.template_from_str(template).map_err(|e| error_message(&e))?;
         let mut names: BTreeSet<String> = template.undeclared_variables(true).into_iter().collect();
         for (global, _) in self.0.globals() {
             names.remove(global);
@@ -111,17 +116,18 @@ impl Templates {
 
     /// Returns all errors in a template of a tool with these parameters. `ours` lists the attributes of
     /// [`Templates::OURS`]; it is empty if there are none.
-    pub fn check(&self, template: &str, parameters: &[&str], ours: &[&str]) -> Vec<String> {
+    pub fn check(&self, template: &str, parameters: &[&str], attributes: &[&str]) -> Vec<String> {
         let names = match self.names(template) {
             Ok(names) => names,
             Err(message) => return vec![message],
         };
         let unknown = |name: &String| {
             let (head, rest) = name.split_once('.').unwrap_or((name, ""));
-            if head == Self::OURS && !ours.is_empty() {
-                let is_known = ours.contains(&self::head(rest));
-                return (!is_known)
-                    .then(|| format!("`{name}` is unknown: `{head}` has `{}` here", ours.join("`, `")));
+            if head == Self::NAMESPACE && !attributes.is_empty() {
+                let is_known = attributes.contains(&self::root_name(rest));
+                return (!is_known).then(|| {
+                    format!("`{name}` is unknown: `{head}` has `{}` here", attributes.join("`, `"))
+                });
             }
             (!parameters.contains(&head)).then(|| unknown_parameter(head, parameters))
         };
@@ -132,29 +138,29 @@ impl Templates {
     ///
     /// # Errors
     /// Returns `Rejected` if the template cannot be rendered with these arguments.
-    pub fn text(&self, field: &str, template: &str, context: &Context) -> Result<String> {
+    pub fn render_text(&self, field: &str, template: &str, context: &TemplateContext) -> Result<String> {
         let rendered = self.0.render_str(template, &context.value);
-        rendered.map_err(|error| self.not_rendered(field, template, context, &error))
+        rendered.map_err(|error| self.render_error(field, template, context, &error))
     }
 
     /// Renders a template as text that the operating system accepts as an argument, a variable or a path.
     ///
     /// # Errors
     /// As for [`Templates::text`]. Also returns `Rejected` if the text contains a NUL character.
-    pub fn word(&self, field: &str, template: &str, context: &Context) -> Result<String> {
-        let text = self.text(field, template, context)?;
+    pub fn render_argument(&self, field: &str, template: &str, context: &TemplateContext) -> Result<String> {
+        let text = self.render_text(field, template, context)?;
         if !text.contains('\0') {
             return Ok(text);
         }
-        let holds_nul = |name: &&str| {
+        let contains_nul = |name: &&str| {
             context.arguments.get(*name).and_then(Json::as_str).is_some_and(|text| text.contains('\0'))
         };
         let names = self.names(template).unwrap_or_default();
-        let whose = match names.iter().map(|name| head(name)).find(holds_nul) {
+        let origin = match names.iter().map(|name| root_name(name)).find(contains_nul) {
             Some(name) => format!("the parameter `{name}`, in `{field}`,"),
             None => format!("`{field}`"),
         };
-        Err(Error::rejected(format!("{whose} holds a NUL character, which no program can be given")))
+        Err(Error::rejected(format!("{origin} holds a NUL character, which no program can be given")))
     }
 
     /// Renders a template as text or, if it consists of a single expression, returns the value of that
@@ -162,37 +168,45 @@ impl Templates {
     ///
     /// # Errors
     /// As for [`Templates::text`]. Also returns `Rejected` if the value cannot be represented as JSON.
-    pub fn value(&self, field: &str, template: &str, context: &Context) -> Result<Option<Json>> {
-        let Some(expression) = sole_expression(template) else {
-            return self.text(field, template, context).map(|text| Some(text.into()));
-        };
-        let evaluated = self.0.compile_expression(expression).and_then(|it| it.eval(&context.value));
-        let value = evaluated.map_err(|error| self.not_rendered(field, template, context, &error))?;
-        if value.is_undefined() {
-            return Ok(None);
-        }
-        let unwritten = |_| Error::rejected(format!("`{field}`: its value cannot be written as JSON"));
-        serde_json::to_value(&value).map(Some).map_err(unwritten)
-    }
-
-    /// Returns true if a template names a parameter that is absent or null.
-    pub fn lacks(&self, template: &str, context: &Context) -> bool {
-        self.names(template).is_ok_and(|names| names.iter().any(|name| !context.has(head(name))))
-    }
-
-    /// Returns an error for a template that could not be rendered, without details that can quote values.
-    fn not_rendered(
+    pub fn render_value(
         &self,
         field: &str,
         template: &str,
-        context: &Context,
+        context: &TemplateContext,
+    ) -> Result<Option<Json>> {
+        let Some(expression) = sole_expression(template) else {
+            return self.render_text(field, template, context).map(|text| Some(text.into()));
+        };
+        let evaluated = self.0.compile_expression(expression).and_then(|it| it.eval(&context.value));
+        let value = evaluated.map_err(|error| self.render_error(field, template, context, &error))?;
+        if value.is_undefined() {
+            return Ok(None);
+        }
+        let json_error = |_| Error::rejected(format!("`{field}`: its value cannot be written as JSON"));
+        serde_json::to_value(&value).map(Some).map_err(json_error)
+    }
+
+    /// Returns true if a template names a parameter that is absent or null.
+    pub fn has_missing_parameter(&self, template: &str, context: &TemplateContext) -> bool {
+        self.names(template)
+            .is_ok_and(|names| names.iter().any(|name| !context.has_parameter(root_name(name))))
+    }
+
+    /// Returns an error for a template that could not be rendered, without details that can quote values.
+    fn render_error(
+        &self,
+        field: &str,
+        template: &str,
+        context: &TemplateContext,
         error: &minijinja::Error,
     ) -> Error {
         let names = self.names(template).unwrap_or_default();
-        Error::rejected(match names.iter().map(|name| head(name)).find(|name| !context.has(name)) {
-            Some(name) => format!("`{field}` needs the parameter `{name}`, which was not given"),
-            None => format!("`{field}` cannot be rendered: {}", safely(error)),
-        })
+        Error::rejected(
+            match names.iter().map(|name| root_name(name)).find(|name| !context.has_parameter(name)) {
+                Some(name) => format!("`{field}` needs the parameter `{name}`, which was not given"),
+                None => format!("`{field}` cannot be rendered: {}", safe_message(error)),
+            },
+        )
     }
 }
 
@@ -206,18 +220,18 @@ pub fn unknown_parameter(name: &str, parameters: &[&str]) -> String {
 
 /// Replaces each of these characters in all texts of a value, and replaces empty texts.
 fn mask(value: &Json, characters: &[char]) -> Json {
-    const OTHER: &str = "\u{fffd}";
+    const REPLACEMENT: &str = "\u{fffd}";
     match value {
-        Json::String(text) if text.is_empty() => OTHER.into(),
-        Json::String(text) => text.replace(characters, OTHER).into(),
+        Json::String(text) if text.is_empty() => REPLACEMENT.into(),
+        Json::String(text) => text.replace(characters, REPLACEMENT).into(),
         Json::Array(items) => items.iter().map(|item| mask(item, characters)).collect(),
         Json::Object(members) => {
             // Keeps member names that a template can refer to by name.
-            let plain = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-            let is_name = |name: &str| name.chars().all(plain) && !name.starts_with('-');
+            let is_name_char = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+            let is_name = |name: &str| name.chars().all(is_name_char) && !name.starts_with('-');
             let name = |name: &str| match is_name(name) {
                 true => name.to_owned(),
-                false => name.replace(characters, OTHER),
+                false => name.replace(characters, REPLACEMENT),
             };
             members.iter().map(|(key, value)| (name(key), mask(value, characters))).collect()
         }
@@ -226,15 +240,15 @@ fn mask(value: &Json, characters: &[char]) -> Json {
 }
 
 /// Returns the part of a name before its attributes.
-pub(crate) fn head(name: &str) -> &str {
+pub(crate) fn root_name(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 
 /// Returns the parameter if a template consists only of `{{ parameter }}`.
 fn sole_name(template: &str) -> Option<&str> {
     let name = sole_expression(template)?;
-    let plain = |c: char| c.is_alphanumeric() || c == '_';
-    (!name.is_empty() && name.chars().all(plain)).then_some(name)
+    let is_name_char = |c: char| c.is_alphanumeric() || c == '_';
+    (!name.is_empty() && name.chars().all(is_name_char)).then_some(name)
 }
 
 /// Returns the expression if a template consists only of one `{{ expression }}`.
@@ -260,15 +274,17 @@ fn write_value(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Re
     Ok(out.write_str(&json)?)
 }
 
-fn safely(error: &minijinja::Error) -> String {
+fn safe_message(error: &minijinja::Error) -> String {
     match error.kind() {
-        ErrorKind::UnknownFilter | ErrorKind::UnknownTest | ErrorKind::UnknownFunction => in_words(error),
+        ErrorKind::UnknownFilter | ErrorKind::UnknownTest | ErrorKind::UnknownFunction => {
+            error_message(error)
+        }
         kind => kind.to_string(),
     }
 }
 
 /// Returns the error message without the generated name of the template.
-fn in_words(error: &minijinja::Error) -> String {
+fn error_message(error: &minijinja::Error) -> String {
     match error.detail() {
         Some(detail) => format!("{}: {detail}", error.kind()),
         None => error.kind().to_string(),
@@ -281,24 +297,24 @@ mod tests {
 
     use super::*;
 
-    fn context() -> Context {
+    fn context() -> TemplateContext {
         let arguments = json!({
             "s": "a'b\n<&> $(c)", "n": 3, "f": 1.5, "b": true, "z": null, "l": [1, "x"], "o": {"k": "<"},
         });
-        let told = json!({"job": "/jobs/tb-a"});
-        Context::new(
+        let server_values = json!({"job": "/jobs/tb-a"});
+        TemplateContext::new(
             arguments.as_object().unwrap(),
-            told,
+            server_values,
             json!({"caller": "ann", "arguments": {"a-b": [1]}}),
         )
     }
 
     fn text(template: &str) -> Result<String, String> {
-        Templates::new().word("f", template, &context()).map_err(|e| e.to_string())
+        Templates::new().render_argument("f", template, &context()).map_err(|e| e.to_string())
     }
 
     fn value(template: &str) -> Result<Option<Json>, String> {
-        Templates::new().value("f", template, &context()).map_err(|e| e.to_string())
+        Templates::new().render_value("f", template, &context()).map_err(|e| e.to_string())
     }
 
     /// A text is rendered as it is, and other values as JSON.
@@ -357,18 +373,21 @@ mod tests {
         ] {
             assert!(text(template).is_err_and(|e| e.contains(part) && !e.contains("a'b")), "{template}");
         }
-        let context =
-            Context::new(&Map::from_iter([("p".to_owned(), json!("sec\0ret"))]), json!({}), json!({}));
-        let nul = Templates::new().word("f", "{{ p }}", &context).unwrap_err().to_string();
+        let context = TemplateContext::new(
+            &Map::from_iter([("p".to_owned(), json!("sec\0ret"))]),
+            json!({}),
+            json!({}),
+        );
+        let nul = Templates::new().render_argument("f", "{{ p }}", &context).unwrap_err().to_string();
         assert_eq!(nul, "the parameter `p`, in `f`, holds a NUL character, which no program can be given");
-        assert!(Templates::new().text("f", "{{ p }}", &context).is_ok());
+        assert!(Templates::new().render_text("f", "{{ p }}", &context).is_ok());
     }
 
     /// A template whose parameter is missing or null can be dropped.
     #[test]
     fn missing_parameter_drops_its_template() {
         let (templates, context) = (Templates::new(), context());
-        for (template, gives, lacks) in [
+        for (template, has_value, has_missing) in [
             ("{{ s }}", true, false),
             ("{{ x }}", false, true),
             ("{{ z }}", false, true),
@@ -376,8 +395,8 @@ mod tests {
             ("{{ taskbridge.job }}{{ n }}", true, false),
         ] {
             assert_eq!(
-                (context.gives(template), templates.lacks(template, &context)),
-                (gives, lacks),
+                (context.has_value(template), templates.has_missing_parameter(template, &context)),
+                (has_value, has_missing),
                 "{template}"
             );
         }
@@ -397,7 +416,7 @@ mod tests {
     /// The message about an unknown name lists the names that exist.
     #[test]
     fn invalid_template_suggests_known_names() {
-        for (template, parameters, ours, said) in [
+        for (template, parameters, attributes, expected) in [
             ("{{ path.x }}{{ taskbridge.job }}", &["path"][..], &["job"][..], &[][..]),
             (
                 "{{ pat }}",
@@ -414,7 +433,7 @@ mod tests {
             ),
             ("{{ taskbridge }}", &["taskbridge"], &[], &[]),
         ] {
-            assert_eq!(Templates::new().check(template, parameters, ours), said, "{template}");
+            assert_eq!(Templates::new().check(template, parameters, attributes), expected, "{template}");
         }
         assert!(Templates::new().check("{{ open", &[], &[])[0].contains("syntax error"));
     }

@@ -54,7 +54,7 @@ impl Sub<Duration> for Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(moment) => write!(f, "{moment:.3}"),
+            Ok(timestamp) => write!(f, "{timestamp:.3}"),
             Err(_) => write!(f, "{} ms", self.0),
         }
     }

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::sim::{Config, Fault, Mode, Operation, SimClient, SimEngine, serve};
 use taskbridge_sdk::suite::{
-    Asking, Claims, Fixture, Leaving, Offering, Posted, Printing, Refusal, Repeat, Saying, Trouble,
-    fresh_key, job,
+    ArtifactJob, Claims, DiscoverableTool, Fixture, HookRequest, InjectedFault, LogJob, NotesJob,
+    QuestionJob, RefusedJob, RepeatedStart, fresh_key, job,
 };
 use taskbridge_sdk::{Backend, DiscoveredTool, JobHandle, JobKey, JobSpec, Level};
 use tokio::net::TcpListener;
@@ -22,7 +22,7 @@ const SECRET: &str = "only the engine knows";
 struct SimFixture<const UNKEYED: bool, const WIRE: bool> {
     engine: SimEngine,
     backend: Arc<dyn Backend>,
-    offered: Mutex<Vec<DiscoveredTool>>,
+    tools: Mutex<Vec<DiscoveredTool>>,
     /// Stops serving when it is dropped.
     _server: JoinSet<()>,
 }
@@ -40,7 +40,7 @@ impl<const UNKEYED: bool, const WIRE: bool> SimFixture<UNKEYED, WIRE> {
         } else {
             engine.backend_as(&config())
         };
-        Self { engine, backend, offered: Mutex::default(), _server: server }
+        Self { engine, backend, tools: Mutex::default(), _server: server }
     }
 }
 
@@ -61,7 +61,7 @@ fn simple(target: Value) -> JobSpec {
 #[async_trait]
 impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE> {
     const CLAIMS: Claims = Claims {
-        repeat: if UNKEYED { Repeat::OnlyLooks } else { Repeat::SameJob },
+        repeated_start: if UNKEYED { RepeatedStart::SearchOnly } else { RepeatedStart::SameJob },
         questions: true,
         notes: true,
         logs: true,
@@ -72,100 +72,106 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
         hooks: true,
         refuses: true,
         counts_starts: true,
-        troubles: &Trouble::ALL,
+        faults: &InjectedFault::ALL,
     };
 
     fn backend(&self) -> Arc<dyn Backend> {
         self.backend.clone()
     }
 
-    fn succeeds(&self) -> (JobSpec, String) {
+    fn succeeding_job(&self) -> (JobSpec, String) {
         (simple(json!({"delay_ms": 5, "text": "all is well"})), "all is well".to_owned())
     }
 
-    fn fails(&self) -> JobSpec {
+    fn failing_job(&self) -> JobSpec {
         simple(json!({"delay_ms": 5, "outcome": "fail", "text": "out of paper"}))
     }
 
-    fn runs_long(&self) -> JobSpec {
+    fn long_job(&self) -> JobSpec {
         simple(json!({"delay_ms": 60_000, "steps": 10}))
     }
 
-    fn unknown(&self) -> JobHandle {
+    fn unknown_handle(&self) -> JobHandle {
         JobHandle::new(format!("0.{}", fresh_key()))
     }
 
-    fn asks(&self) -> Option<Asking> {
+    fn question_job(&self) -> Option<QuestionJob> {
         let schema = json!({"type": "object", "properties": {"colour": {"type": "string"}}});
         let target = json!({"delay_ms": 10, "question": {"message": "Which colour?", "schema": schema}});
         let answer = [("colour".to_owned(), json!("red"))].into_iter().collect();
-        Some(Asking { job: simple(target), answer })
+        Some(QuestionJob { job: simple(target), answer })
     }
 
-    fn prints(&self) -> Option<Printing> {
+    fn log_job(&self) -> Option<LogJob> {
         let lines = ["a first line", "and then Another", "the last of them"].map(str::to_owned).to_vec();
-        Some(Printing { job: simple(json!({"delay_ms": 5, "lines": lines})), lines })
+        Some(LogJob { job: simple(json!({"delay_ms": 5, "lines": lines})), lines })
     }
 
-    fn says(&self) -> Option<Saying> {
+    fn notes_job(&self) -> Option<NotesJob> {
         let notes = ["it begins", "it goes on", "it is done"];
         let job = simple(json!({"delay_ms": 30, "notes": notes}));
-        Some(Saying { job, notes: notes.map(|text| (Level::Info, json!(text))).to_vec() })
+        Some(NotesJob { job, notes: notes.map(|text| (Level::Info, json!(text))).to_vec() })
     }
 
-    fn leaves(&self) -> Option<Leaving> {
+    fn artifact_job(&self) -> Option<ArtifactJob> {
         let (name, text) = ("out/report.txt", "figures and words");
         let job = simple(json!({"files": {name: text}}));
-        Some(Leaving { job, name: name.to_owned(), bytes: text.into() })
+        Some(ArtifactJob { job, name: name.to_owned(), bytes: text.into() })
     }
 
-    fn refused(&self) -> Option<Refusal> {
-        let words = "no such queue: \"night\"".to_owned();
-        Some(Refusal { job: simple(json!({"outcome": "refuse", "text": words})), words })
+    fn refused_job(&self) -> Option<RefusedJob> {
+        let message = "no such queue: \"night\"".to_owned();
+        Some(RefusedJob { job: simple(json!({"outcome": "refuse", "text": message})), message })
     }
 
-    async fn offers(&self) -> Option<Offering> {
-        let mut offered = self.offered.lock();
-        let name = format!("night_run_{}", offered.len());
-        offered.push(DiscoveredTool {
+    async fn add_tool(&self) -> Option<DiscoverableTool> {
+        let mut tools = self.tools.lock();
+        let name = format!("night_run_{}", tools.len());
+        tools.push(DiscoveredTool {
             name: name.clone(),
             input_schema: schema(json!({"text": {"type": "string"}})),
             target: json!({"delay_ms": 5}),
             ..DiscoveredTool::default()
         });
-        self.engine.offer(offered.clone());
-        Some(Offering { tool: name, arguments: json!({"text": "well run"}), text: "well run".to_owned() })
+        self.engine.offer(tools.clone());
+        Some(DiscoverableTool {
+            tool: name,
+            arguments: json!({"text": "well run"}),
+            text: "well run".to_owned(),
+        })
     }
 
-    async fn withdraws(&self, tool: &str) {
-        let mut offered = self.offered.lock();
-        offered.retain(|offered| offered.name != tool);
-        self.engine.offer(offered.clone());
+    async fn remove_tool(&self, tool: &str) {
+        let mut tools = self.tools.lock();
+        tools.retain(|candidate| candidate.name != tool);
+        self.engine.offer(tools.clone());
     }
 
-    fn missing(&self) -> Option<Value> {
+    fn missing_target(&self) -> Option<Value> {
         Some(json!({"outcome": "refuse"}))
     }
 
-    fn posts(&self, handle: &JobHandle) -> Option<Posted> {
+    fn hook_request(&self, handle: &JobHandle) -> Option<HookRequest> {
         let body = json!({"id": "delivery-1", "jobs": [handle]}).to_string().into_bytes();
-        let proof = "x-sim-secret".to_owned();
-        let headers = vec![(proof.clone(), SECRET.to_owned())];
-        Some(Posted { headers, body, proof, signs_the_body: false })
+        let proof_header = "x-sim-secret".to_owned();
+        let headers = vec![(proof_header.clone(), SECRET.to_owned())];
+        Some(HookRequest { headers, body, proof_header, signs_body: false })
     }
 
-    async fn starts(&self, key: &JobKey) -> usize {
+    async fn count_starts(&self, key: &JobKey) -> usize {
         self.engine.starts(key)
     }
 
-    async fn make(&self, trouble: Trouble) {
-        let (operation, fault) = match trouble {
-            Trouble::StartReplyLost => (Operation::Start, Fault::LostReply),
-            Trouble::StartUnavailable => (Operation::Start, Fault::Outage),
-            Trouble::StartLimited => (Operation::Start, Fault::Limited(Duration::from_secs(1))),
-            Trouble::LookUnavailable | Trouble::CheckupUnavailable => (Operation::Observe, Fault::Outage),
-            Trouble::JobUnlisted => (Operation::Observe, Fault::Unlisted),
-            Trouble::DiscoveryUnavailable => (Operation::Discover, Fault::Outage),
+    async fn inject(&self, injected: InjectedFault) {
+        let (operation, fault) = match injected {
+            InjectedFault::StartReplyLost => (Operation::Start, Fault::LostReply),
+            InjectedFault::StartUnavailable => (Operation::Start, Fault::Outage),
+            InjectedFault::StartLimited => (Operation::Start, Fault::Limited(Duration::from_secs(1))),
+            InjectedFault::PollUnavailable | InjectedFault::CheckupUnavailable => {
+                (Operation::Observe, Fault::Outage)
+            }
+            InjectedFault::JobUnlisted => (Operation::Observe, Fault::Unlisted),
+            InjectedFault::DiscoveryUnavailable => (Operation::Discover, Fault::Outage),
         };
         self.engine.inject(operation, fault);
     }

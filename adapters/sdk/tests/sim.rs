@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use taskbridge_sdk::sim::{Config, Fault, Mode, Operation, SimBackend, SimEngine};
 use taskbridge_sdk::{
-    Answer, Backend as _, ErrorKind, GroupKey, JobHandle, JobKey, JobSpec, JobState, Output, Questions as _,
-    Subject, Taken,
+    Answer, AnswerOutcome, Backend as _, ErrorKind, GroupKey, JobHandle, JobKey, JobSpec, JobState, Output,
+    Questions as _, Subject,
 };
 use tokio::time::{Instant, advance};
 
@@ -20,11 +20,11 @@ fn job(n: u8, target: Value) -> JobSpec {
     JobSpec { key, target, arguments: json!({}), files, may_exist, trace, on_behalf_of }
 }
 
-fn again(job: &JobSpec) -> JobSpec {
+fn with_may_exist(job: &JobSpec) -> JobSpec {
     JobSpec { may_exist: true, ..job.clone() }
 }
 
-async fn next(backend: &SimBackend) -> JobHandle {
+async fn next_hint(backend: &SimBackend) -> JobHandle {
     backend.wakeups().expect("an engine in this process gives hints").next().await
 }
 
@@ -64,7 +64,7 @@ async fn repeated_start_is_keyed() {
         let first = backend.start(&spec).await.unwrap();
         backend.start(&spec).await.unwrap();
         assert_eq!(engine.starts(&spec.key), jobs, "{mode:?}");
-        assert_eq!(backend.start(&again(&spec)).await.unwrap(), first, "{mode:?}");
+        assert_eq!(backend.start(&with_may_exist(&spec)).await.unwrap(), first, "{mode:?}");
         assert_eq!((engine.starts(&spec.key), engine.total_starts()), (jobs, jobs as u64), "{mode:?}");
     }
 }
@@ -78,7 +78,7 @@ async fn lost_reply_differs_from_lost_request() {
         engine.inject(Operation::Start, fault);
         assert_eq!(backend.start(&spec).await.unwrap_err().kind(), ErrorKind::Uncertain);
         assert_eq!(engine.starts(&spec.key), jobs, "{fault:?}");
-        let repeat = backend.start(&again(&spec)).await;
+        let repeat = backend.start(&with_may_exist(&spec)).await;
         assert_eq!(repeat.is_ok(), jobs == 1, "{fault:?}: {repeat:?}");
         assert_eq!(engine.starts(&spec.key), jobs, "{fault:?}");
     }
@@ -127,7 +127,7 @@ async fn slow_reply_follows_started_job() {
     let engine = SimEngine::new(Mode::Keyed);
     let (backend, spec) = (engine.backend(), job(1, json!({})));
     engine.inject(Operation::Start, Fault::Slow(millis(300)));
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mut start = pin!(backend.start(&spec));
     poll_fn(|cx| {
         assert!(start.as_mut().poll(cx).is_pending());
@@ -136,7 +136,7 @@ async fn slow_reply_follows_started_job() {
     .await;
     assert_eq!(engine.starts(&spec.key), 1);
     start.await.unwrap();
-    assert_eq!(began.elapsed(), millis(300));
+    assert_eq!(started_at.elapsed(), millis(300));
 }
 
 /// A keyed engine starts no second job for the key of a forgotten one.
@@ -148,7 +148,7 @@ async fn forgotten_job_is_gone() {
     engine.forget(&handle);
     assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Gone);
     assert_eq!(backend.find(&spec).await.unwrap(), None);
-    assert_eq!(backend.start(&again(&spec)).await.unwrap().handle, handle);
+    assert_eq!(backend.start(&with_may_exist(&spec)).await.unwrap().handle, handle);
     assert_eq!((engine.starts(&spec.key), engine.jobs_of(&spec.key)), (1, vec![handle]));
 
     let spec = job(2, json!({"delay_ms": 50}));
@@ -170,8 +170,8 @@ async fn batch_poll_fault_affects_every_job() {
     let handle = backend.start(&job(1, json!({}))).await.unwrap().handle;
     engine.inject(Operation::Observe, Fault::Limited(millis(5)));
     let handles = [handle.clone(), handle];
-    for seen in backend.observe_all(&GroupKey::new(""), &Subject::watched(&handles)).await {
-        assert_eq!(seen.unwrap_err().kind(), ErrorKind::Limited { after: Some(millis(5)) });
+    for result in backend.observe_all(&GroupKey::new(""), &Subject::watched(&handles)).await {
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Limited { after: Some(millis(5)) });
     }
     assert!(
         backend.observe_all(&GroupKey::new(""), &Subject::watched(&handles)).await.iter().all(Result::is_ok)
@@ -186,11 +186,12 @@ async fn open_question_pauses_job() {
     let handle = backend.start(&job(1, target)).await.unwrap().handle;
     assert!(backend.observe(&handle).await.unwrap().questions.is_empty());
     advance(millis(1000)).await;
-    let seen = backend.observe(&handle).await.unwrap();
-    assert_eq!((&seen.state, seen.questions.len()), (&JobState::Running, 1));
+    let observation = backend.observe(&handle).await.unwrap();
+    assert_eq!((&observation.state, observation.questions.len()), (&JobState::Running, 1));
     let content = json!({"why": "so"}).as_object().cloned().unwrap();
-    let taken = backend.answer(&handle, &seen.questions[0].id, &Answer::Accept(content)).await.unwrap();
-    assert_eq!(taken, Taken::Accepted);
+    let outcome =
+        backend.answer(&handle, &observation.questions[0].id, &Answer::Accept(content)).await.unwrap();
+    assert_eq!(outcome, AnswerOutcome::Accepted);
     advance(millis(49)).await;
     assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Running);
     advance(millis(1)).await;
@@ -203,7 +204,7 @@ async fn a_declined_question_fails_its_job() {
     let backend = SimEngine::new(Mode::Keyed).backend();
     let target = json!({"question": {"message": "Go on?", "at_once": true}});
     let handle = backend.start(&job(1, target)).await.unwrap().handle;
-    assert_eq!(backend.answer(&handle, "q1", &Answer::Decline).await.unwrap(), Taken::Accepted);
+    assert_eq!(backend.answer(&handle, "q1", &Answer::Decline).await.unwrap(), AnswerOutcome::Accepted);
     assert!(matches!(backend.observe(&handle).await.unwrap().state, JobState::Failed(_)));
 }
 
@@ -224,15 +225,15 @@ async fn job_may_ignore_cancel() {
 async fn job_end_is_hinted_once() {
     let engine = SimEngine::new(Mode::Keyed);
     let (one, two) = (engine.backend(), engine.backend());
-    let began = Instant::now();
+    let started_at = Instant::now();
     let later = one.start(&job(1, json!({"delay_ms": 80}))).await.unwrap().handle;
     let sooner = one.start(&job(2, json!({"delay_ms": 30}))).await.unwrap().handle;
     for backend in [&one, &two] {
-        assert_eq!(next(backend).await, sooner);
-        assert_eq!(next(backend).await, later);
+        assert_eq!(next_hint(backend).await, sooner);
+        assert_eq!(next_hint(backend).await, later);
     }
-    assert_eq!(began.elapsed(), millis(80));
-    assert!(tokio::time::timeout(millis(1000), next(&one)).await.is_err(), "a hint too many");
+    assert_eq!(started_at.elapsed(), millis(80));
+    assert!(tokio::time::timeout(millis(1000), next_hint(&one)).await.is_err(), "a hint too many");
 }
 
 /// A waiter is woken by a job that was started or finished while it waited.
@@ -242,11 +243,12 @@ async fn hint_waiter_sees_earlier_deadline() {
     let backend = engine.backend();
     let slow = backend.start(&job(1, json!({"delay_ms": 60_000}))).await.unwrap().handle;
     let quick = job(2, json!({"delay_ms": 20}));
-    let began = Instant::now();
-    let (hint, quick) = tokio::join!(next(&backend), async { backend.start(&quick).await.unwrap().handle });
-    assert_eq!((hint, began.elapsed()), (quick, millis(20)));
-    let (hint, ()) = tokio::join!(next(&backend), async { engine.finish(&slow, JobState::Gone) });
-    assert_eq!((hint, began.elapsed()), (slow, millis(20)));
+    let started_at = Instant::now();
+    let (hint, quick) =
+        tokio::join!(next_hint(&backend), async { backend.start(&quick).await.unwrap().handle });
+    assert_eq!((hint, started_at.elapsed()), (quick, millis(20)));
+    let (hint, ()) = tokio::join!(next_hint(&backend), async { engine.finish(&slow, JobState::Gone) });
+    assert_eq!((hint, started_at.elapsed()), (slow, millis(20)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -257,7 +259,7 @@ async fn hints_are_lost_in_an_outage() {
     engine.set_outage(true);
     advance(millis(30)).await;
     engine.set_outage(false);
-    assert!(tokio::time::timeout(millis(1000), next(&backend)).await.is_err());
+    assert!(tokio::time::timeout(millis(1000), next_hint(&backend)).await.is_err());
 }
 
 /// A job that a test ends stays in that state.
@@ -283,13 +285,13 @@ async fn ended_jobs_are_forgotten_eventually() {
     }
     advance(millis(1)).await;
     assert_eq!((engine.remembered(), engine.running().len(), engine.total_starts()), (10, 0, 200));
-    let mut known = 0;
+    let mut remembered = 0;
     for (n, handle) in (0..200).zip(&handles) {
-        let gone = backend.observe(handle).await.unwrap().state == JobState::Gone;
-        assert_eq!(engine.starts(&JobKey::from_bytes([n; 16])), usize::from(!gone));
-        known += usize::from(!gone);
+        let is_gone = backend.observe(handle).await.unwrap().state == JobState::Gone;
+        assert_eq!(engine.starts(&JobKey::from_bytes([n; 16])), usize::from(!is_gone));
+        remembered += usize::from(!is_gone);
     }
-    assert_eq!(known, 10);
+    assert_eq!(remembered, 10);
 }
 
 #[tokio::test(start_paused = true)]
@@ -302,9 +304,9 @@ async fn a_journal_holds_every_accepted_start() {
     backend.start(&spec).await.unwrap_err();
     engine.inject(Operation::Start, Fault::LostBefore);
     backend.start(&spec).await.unwrap_err();
-    let kept = std::fs::read_to_string(&file).unwrap();
+    let journal = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(kept, format!("{} {} \"two\\nlines\"\n", spec.key, engine.jobs_of(&spec.key)[0]));
+    assert_eq!(journal, format!("{} {} \"two\\nlines\"\n", spec.key, engine.jobs_of(&spec.key)[0]));
 }
 
 /// Only the adapter panics: the engine has acted, and it serves the next request.
@@ -315,7 +317,7 @@ async fn injected_panic_leaves_the_job_running() {
     engine.inject(Operation::Start, Fault::Panic);
     assert!(panics(backend.start(&spec)).await);
     assert_eq!(engine.starts(&spec.key), 1);
-    let handle = backend.start(&again(&spec)).await.unwrap().handle;
+    let handle = backend.start(&with_may_exist(&spec)).await.unwrap().handle;
     assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Running);
 }
 

@@ -64,14 +64,14 @@ async fn a_killed_engine_leaves_its_journal() {
     let counts = client.counts(None).await.expect("the engine is there");
     assert_eq!((counts.mode, counts.total_starts, counts.running), (Mode::Unkeyed, 5, 5));
     drop(engine);
-    let kept = std::fs::read_to_string(&journal).expect("a journal");
+    let journal_text = std::fs::read_to_string(&journal).expect("a journal");
     std::fs::remove_file(&journal).expect("it can be removed");
-    assert_eq!(kept.lines().collect::<Vec<_>>(), lines);
+    assert_eq!(journal_text.lines().collect::<Vec<_>>(), lines);
 }
 
 fn a_wrong_argument_is_refused() {
     let output = helper(&["--listen", "0.0.0.0:0"]).output().expect("the helper runs");
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{words}");
-    assert!(words.contains("only a loopback address") && words.contains("usage:"), "{words}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("only a loopback address") && stderr.contains("usage:"), "{stderr}");
 }

@@ -10,13 +10,14 @@ use parking_lot::Mutex;
 use serde_json::json;
 use taskbridge_sdk::sim::{Config, Fault, Mode, Operation, SimEngine};
 use taskbridge_sdk::suite::{
-    self, Asking, Claims, Fixture, Leaving, Offering, Posted, Printing, Refusal, Repeat, Saying, Trouble,
-    fresh_key, job,
+    self, ArtifactJob, Claims, DiscoverableTool, Fixture, HookRequest, InjectedFault, LogJob, NotesJob,
+    QuestionJob, RefusedJob, RepeatedStart, fresh_key, job,
 };
 use taskbridge_sdk::{
-    Answer, ArtifactData, Artifacts, Backend, Checkup, Delivery, DiscoveredTool, Discovery, Error, ErrorKind,
-    Finding, GroupKey, Hooks, JobHandle, JobKey, JobSpec, JobState, Level, LogRequest, LogText, Logs,
-    Observation, Output, Questions, Result, Started, Subject, Taken, Told, ToolTarget, Verdict, Wakeups,
+    Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Checkup, Delivery, DiscoveredTool, Discovery,
+    Error, ErrorKind, Finding, GroupKey, HookEvent, Hooks, JobHandle, JobKey, JobSpec, JobState, Level,
+    LogRequest, LogText, Logs, Observation, Output, Questions, Result, Started, Subject, ToolTarget, Verdict,
+    Wakeups,
 };
 
 /// A planted bug of a backend.
@@ -26,26 +27,26 @@ enum Flaw {
     StartsUnderAnotherKey,
     WaitsForTheEnd,
     RepeatsWhatItMayNot,
-    CallsALostReplyUnavailable,
+    ReportsLostReplyAsUnavailable,
     StartsAlthoughUnavailable,
-    CallsARefusalUnavailable,
-    DropsTheEnginesWords,
+    ReportsRefusalAsUnavailable,
+    DropsEngineMessage,
     FindsNothing,
     FindStarts,
     ForgetsTheOutput,
     FailsWithoutAReason,
-    ChangesItsMind,
+    ChangesEndedJob,
     LosesTheLastNote,
-    CountsNotesAnew,
-    CallsGoneAnError,
-    CallsAFaultGone,
-    KnowsOfNoLag,
-    ReversesMany,
+    RenumbersNotes,
+    ReportsGoneAsError,
+    ReportsFaultAsGone,
+    IgnoresStartLag,
+    ReversesBatchResults,
     CancelDoesNothing,
     CancelOfTheEndedFails,
     AsksANewQuestionEachTime,
-    TakesEveryAnswer,
-    TakesAnAnswerOnce,
+    AcceptsEveryAnswer,
+    RefusesRepeatedAnswer,
     KeepsAsking,
     LogsWithoutLimit,
     LogsWithoutCut,
@@ -55,17 +56,17 @@ enum Flaw {
     OpensAnyFile,
     GivesNoHints,
     HidesItsLogs,
-    NamesToolsAnew,
-    NamesToolsTwice,
-    KeepsWhatIsGone,
-    DiscoversNothingInTrouble,
+    ChangesToolNames,
+    ListsToolsTwice,
+    KeepsRemovedTools,
+    HidesDiscoveryFault,
     MixesUpTargets,
-    FindsNothingRight,
-    EndsWhatItLooksAt,
+    ReportsNothingAsOk,
+    EndsJobsInCheckup,
     NamesNoTool,
-    CallsTroubleWell,
-    BelievesAnybody,
-    BelievesABeginning,
+    ReportsFaultsAsOk,
+    SkipsProofCheck,
+    AcceptsProofPrefix,
     NamesNoJob,
 }
 
@@ -77,7 +78,7 @@ struct Flawed {
     inner: Arc<dyn Backend>,
     engine: SimEngine,
     /// Key of the job that was started last.
-    last: Mutex<Option<JobKey>>,
+    last_key: Mutex<Option<JobKey>>,
 }
 
 impl Flawed {
@@ -90,7 +91,7 @@ impl Flawed {
 impl Backend for Flawed {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
         let mut job = job.clone();
-        *self.last.lock() = Some(job.key.clone());
+        *self.last_key.lock() = Some(job.key.clone());
         match self.flaw {
             Flaw::StartsUnderAnotherKey if job.may_exist => job.key = fresh_key(),
             Flaw::RepeatsWhatItMayNot => job.may_exist = false,
@@ -101,16 +102,16 @@ impl Backend for Flawed {
             (Flaw::WaitsForTheEnd, Ok(started)) => {
                 self.engine.finish(&started.handle, JobState::Succeeded(Output::default()));
             }
-            (Flaw::CallsALostReplyUnavailable, Err(e)) if e.kind() == ErrorKind::Uncertain => {
+            (Flaw::ReportsLostReplyAsUnavailable, Err(e)) if e.kind() == ErrorKind::Uncertain => {
                 return Err(Error::unavailable("no reply"));
             }
             (Flaw::StartsAlthoughUnavailable, Err(e)) if e.kind() == ErrorKind::Unavailable => {
                 self.inner.start(&job).await?;
             }
-            (Flaw::CallsARefusalUnavailable, Err(e)) if e.kind() == ErrorKind::Rejected => {
+            (Flaw::ReportsRefusalAsUnavailable, Err(e)) if e.kind() == ErrorKind::Rejected => {
                 return Err(Error::unavailable(e.to_string()));
             }
-            (Flaw::DropsTheEnginesWords, Err(e)) => return Err(Error::new(e.kind(), "something went wrong")),
+            (Flaw::DropsEngineMessage, Err(e)) => return Err(Error::new(e.kind(), "something went wrong")),
             _ => {}
         }
         result
@@ -126,29 +127,29 @@ impl Backend for Flawed {
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
         let result = self.inner.observe(handle).await;
-        let mut seen = match (self.flaw, result) {
-            (Flaw::CallsAFaultGone, Err(_)) => return Ok(Observation::new(JobState::Gone)),
+        let mut observation = match (self.flaw, result) {
+            (Flaw::ReportsFaultAsGone, Err(_)) => return Ok(Observation::new(JobState::Gone)),
             (_, result) => result?,
         };
         match self.flaw {
-            Flaw::ForgetsTheOutput if seen.state.has_ended() => {
-                seen.state = JobState::Succeeded(Output::default());
+            Flaw::ForgetsTheOutput if observation.state.has_ended() => {
+                observation.state = JobState::Succeeded(Output::default());
             }
-            Flaw::FailsWithoutAReason => seen.message = None,
-            Flaw::LosesTheLastNote => drop(seen.notes.pop()),
-            Flaw::CountsNotesAnew => seen.notes.iter_mut().for_each(|note| note.n = 7),
-            Flaw::ChangesItsMind => seen.message = Some(fresh_key().to_string()),
-            Flaw::CallsGoneAnError if seen.state == JobState::Gone => {
+            Flaw::FailsWithoutAReason => observation.message = None,
+            Flaw::LosesTheLastNote => drop(observation.notes.pop()),
+            Flaw::RenumbersNotes => observation.notes.iter_mut().for_each(|note| note.n = 7),
+            Flaw::ChangesEndedJob => observation.message = Some(fresh_key().to_string()),
+            Flaw::ReportsGoneAsError if observation.state == JobState::Gone => {
                 return Err(Error::rejected("not found"));
             }
             Flaw::AsksANewQuestionEachTime => {
-                for question in &mut seen.questions {
+                for question in &mut observation.questions {
                     question.id = fresh_key().to_string();
                 }
             }
             _ => {}
         }
-        Ok(seen)
+        Ok(observation)
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
@@ -161,15 +162,15 @@ impl Backend for Flawed {
     }
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        let mut seen = self.inner.observe_all(group, jobs).await;
-        if self.has(Flaw::ReversesMany) {
-            seen.reverse();
+        let mut results = self.inner.observe_all(group, jobs).await;
+        if self.has(Flaw::ReversesBatchResults) {
+            results.reverse();
         }
-        seen
+        results
     }
 
     fn start_lag(&self) -> Duration {
-        if self.has(Flaw::KnowsOfNoLag) { Duration::ZERO } else { self.inner.start_lag() }
+        if self.has(Flaw::IgnoresStartLag) { Duration::ZERO } else { self.inner.start_lag() }
     }
 
     fn questions(&self) -> Option<&dyn Questions> {
@@ -203,16 +204,16 @@ impl Backend for Flawed {
 
 #[async_trait]
 impl Questions for Flawed {
-    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
-        let asks = !self.inner.observe(handle).await?.questions.is_empty();
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
+        let has_question = !self.inner.observe(handle).await?.questions.is_empty();
         match self.flaw {
-            Flaw::KeepsAsking => return Ok(Taken::Accepted),
-            Flaw::TakesAnAnswerOnce if !asks => return Ok(Taken::TooLate),
+            Flaw::KeepsAsking => return Ok(AnswerOutcome::Accepted),
+            Flaw::RefusesRepeatedAnswer if !has_question => return Ok(AnswerOutcome::TooLate),
             _ => {}
         }
         let questions = self.inner.questions().expect("the sim has questions");
-        let taken = questions.answer(handle, question, answer).await?;
-        Ok(if self.has(Flaw::TakesEveryAnswer) { Taken::Accepted } else { taken })
+        let outcome = questions.answer(handle, question, answer).await?;
+        Ok(if self.has(Flaw::AcceptsEveryAnswer) { AnswerOutcome::Accepted } else { outcome })
     }
 }
 
@@ -261,17 +262,17 @@ impl Wakeups for Flawed {
 #[async_trait]
 impl Discovery for Flawed {
     async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
-        let found = self.inner.discovery().expect("the sim has discovery").discover().await;
-        let mut tools = match found {
-            Err(_) if self.has(Flaw::DiscoversNothingInTrouble) => Vec::new(),
-            found => found?,
+        let result = self.inner.discovery().expect("the sim has discovery").discover().await;
+        let mut tools = match result {
+            Err(_) if self.has(Flaw::HidesDiscoveryFault) => Vec::new(),
+            other => other?,
         };
         let many = tools.len() > 1;
         match self.flaw {
             // Simulates names that depend on positions in the list: they change when a tool is added.
-            Flaw::NamesToolsAnew => tools.iter_mut().for_each(|tool| tool.title = Some(many.to_string())),
-            Flaw::NamesToolsTwice => tools.extend_from_within(..),
-            Flaw::KeepsWhatIsGone if tools.is_empty() => tools.push(tool(0)),
+            Flaw::ChangesToolNames => tools.iter_mut().for_each(|tool| tool.title = Some(many.to_string())),
+            Flaw::ListsToolsTwice => tools.extend_from_within(..),
+            Flaw::KeepsRemovedTools if tools.is_empty() => tools.push(tool(0)),
             Flaw::MixesUpTargets => tools.iter_mut().for_each(|tool| tool.target = json!({"text": "other"})),
             _ => {}
         }
@@ -282,38 +283,38 @@ impl Discovery for Flawed {
 #[async_trait]
 impl Checkup for Flawed {
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
-        let mut found = self.inner.checkup().expect("the sim has a check-up").check_up(tools).await;
+        let mut findings = self.inner.checkup().expect("the sim has a check-up").check_up(tools).await;
         match self.flaw {
-            Flaw::FindsNothingRight => found.retain(|finding| finding.verdict != Verdict::Ok),
-            Flaw::EndsWhatItLooksAt => {
-                let key = self.last.lock().clone().expect("a job was started before");
+            Flaw::ReportsNothingAsOk => findings.retain(|finding| finding.verdict != Verdict::Ok),
+            Flaw::EndsJobsInCheckup => {
+                let key = self.last_key.lock().clone().expect("a job was started before");
                 for handle in self.engine.jobs_of(&key) {
                     self.engine.finish(&handle, JobState::Cancelled(Output::default()));
                 }
             }
-            Flaw::NamesNoTool => found.iter_mut().for_each(|finding| finding.what = "a tool".to_owned()),
-            Flaw::CallsTroubleWell => found.iter_mut().for_each(|finding| finding.verdict = Verdict::Ok),
+            Flaw::NamesNoTool => findings.iter_mut().for_each(|finding| finding.what = "a tool".to_owned()),
+            Flaw::ReportsFaultsAsOk => findings.iter_mut().for_each(|finding| finding.verdict = Verdict::Ok),
             _ => {}
         }
-        found
+        findings
     }
 }
 
 impl Hooks for Flawed {
-    fn read(&self, delivery: &Delivery<'_>) -> Option<Told> {
-        let genuine = vec![("x-sim-secret", SECRET)];
+    fn read(&self, delivery: &Delivery<'_>) -> Option<HookEvent> {
+        let genuine_headers = vec![("x-sim-secret", SECRET)];
         let given = delivery.header("x-sim-secret").unwrap_or_default();
         let headers = match self.flaw {
-            Flaw::BelievesAnybody => genuine,
-            Flaw::BelievesABeginning if !given.is_empty() && SECRET.starts_with(given) => genuine,
+            Flaw::SkipsProofCheck => genuine_headers,
+            Flaw::AcceptsProofPrefix if !given.is_empty() && SECRET.starts_with(given) => genuine_headers,
             _ => delivery.headers.to_vec(),
         };
         let hooks = self.inner.hooks().expect("the sim has a secret");
-        let mut told = hooks.read(&Delivery { headers: &headers, body: delivery.body })?;
+        let mut event = hooks.read(&Delivery { headers: &headers, body: delivery.body })?;
         if self.has(Flaw::NamesNoJob) {
-            told.jobs.clear();
+            event.jobs.clear();
         }
-        Some(told)
+        Some(event)
     }
 }
 
@@ -335,7 +336,7 @@ impl<const UNKEYED: bool> FlawedFixture<UNKEYED> {
         let start_lag = Duration::from_secs(60);
         let config = Config { hook_secret: Some(SECRET.into()), start_lag, ..Config::default() };
         Self(
-            Arc::new(Flawed { flaw, inner: engine.backend_as(&config), engine, last: Mutex::default() }),
+            Arc::new(Flawed { flaw, inner: engine.backend_as(&config), engine, last_key: Mutex::default() }),
             AtomicUsize::new(0),
         )
     }
@@ -344,7 +345,7 @@ impl<const UNKEYED: bool> FlawedFixture<UNKEYED> {
 #[async_trait]
 impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
     const CLAIMS: Claims = Claims {
-        repeat: if UNKEYED { Repeat::OnlyLooks } else { Repeat::SameJob },
+        repeated_start: if UNKEYED { RepeatedStart::SearchOnly } else { RepeatedStart::SameJob },
         questions: true,
         notes: true,
         logs: true,
@@ -355,13 +356,13 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
         hooks: true,
         refuses: true,
         counts_starts: true,
-        troubles: &[
-            Trouble::StartReplyLost,
-            Trouble::StartUnavailable,
-            Trouble::LookUnavailable,
-            Trouble::JobUnlisted,
-            Trouble::DiscoveryUnavailable,
-            Trouble::CheckupUnavailable,
+        faults: &[
+            InjectedFault::StartReplyLost,
+            InjectedFault::StartUnavailable,
+            InjectedFault::PollUnavailable,
+            InjectedFault::JobUnlisted,
+            InjectedFault::DiscoveryUnavailable,
+            InjectedFault::CheckupUnavailable,
         ],
     };
 
@@ -369,86 +370,88 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
         self.0.clone()
     }
 
-    fn succeeds(&self) -> (JobSpec, String) {
+    fn succeeding_job(&self) -> (JobSpec, String) {
         (job(json!({"text": "well"}), json!({})), "well".to_owned())
     }
 
-    fn fails(&self) -> JobSpec {
+    fn failing_job(&self) -> JobSpec {
         job(json!({"outcome": "fail"}), json!({}))
     }
 
-    fn runs_long(&self) -> JobSpec {
+    fn long_job(&self) -> JobSpec {
         job(json!({"delay_ms": 60_000}), json!({}))
     }
 
-    fn unknown(&self) -> JobHandle {
+    fn unknown_handle(&self) -> JobHandle {
         JobHandle::new("of no job")
     }
 
-    fn asks(&self) -> Option<Asking> {
+    fn question_job(&self) -> Option<QuestionJob> {
         let job = job(json!({"question": {"message": "Go on?"}}), json!({}));
-        Some(Asking { job, answer: serde_json::Map::new() })
+        Some(QuestionJob { job, answer: serde_json::Map::new() })
     }
 
-    fn prints(&self) -> Option<Printing> {
+    fn log_job(&self) -> Option<LogJob> {
         let lines = ["one line", "two of them", "three in all"].map(str::to_owned).to_vec();
-        Some(Printing { job: job(json!({"lines": lines}), json!({})), lines })
+        Some(LogJob { job: job(json!({"lines": lines}), json!({})), lines })
     }
 
-    fn says(&self) -> Option<Saying> {
+    fn notes_job(&self) -> Option<NotesJob> {
         let job = job(json!({"notes": ["one", "two"]}), json!({}));
-        Some(Saying { job, notes: ["one", "two"].map(|text| (Level::Info, json!(text))).to_vec() })
+        Some(NotesJob { job, notes: ["one", "two"].map(|text| (Level::Info, json!(text))).to_vec() })
     }
 
-    fn leaves(&self) -> Option<Leaving> {
+    fn artifact_job(&self) -> Option<ArtifactJob> {
         let job = job(json!({"files": {"file": "content"}}), json!({}));
-        Some(Leaving { job, name: "file".to_owned(), bytes: "content".into() })
+        Some(ArtifactJob { job, name: "file".to_owned(), bytes: "content".into() })
     }
 
-    fn refused(&self) -> Option<Refusal> {
+    fn refused_job(&self) -> Option<RefusedJob> {
         let job = job(json!({"outcome": "refuse", "text": "not today"}), json!({}));
-        Some(Refusal { job, words: "not today".to_owned() })
+        Some(RefusedJob { job, message: "not today".to_owned() })
     }
 
-    async fn offers(&self) -> Option<Offering> {
+    async fn add_tool(&self) -> Option<DiscoverableTool> {
         let n = self.1.fetch_add(1, Ordering::Relaxed);
         self.0.engine.offer((0..=n).map(tool).collect());
-        Some(Offering { tool: tool(n).name, arguments: json!({}), text: format!("run {n}") })
+        Some(DiscoverableTool { tool: tool(n).name, arguments: json!({}), text: format!("run {n}") })
     }
 
-    async fn withdraws(&self, name: &str) {
+    async fn remove_tool(&self, name: &str) {
         let all = (0..self.1.load(Ordering::Relaxed)).map(tool);
         self.0.engine.offer(all.filter(|tool| tool.name != name).collect());
     }
 
-    fn missing(&self) -> Option<serde_json::Value> {
+    fn missing_target(&self) -> Option<serde_json::Value> {
         Some(json!({"outcome": "refuse"}))
     }
 
-    fn posts(&self, handle: &JobHandle) -> Option<Posted> {
+    fn hook_request(&self, handle: &JobHandle) -> Option<HookRequest> {
         let body = json!({"id": "delivery-1", "jobs": [handle]}).to_string().into_bytes();
-        let proof = "x-sim-secret".to_owned();
-        let headers = vec![(proof.clone(), SECRET.to_owned())];
-        Some(Posted { headers, body, proof, signs_the_body: false })
+        let proof_header = "x-sim-secret".to_owned();
+        let headers = vec![(proof_header.clone(), SECRET.to_owned())];
+        Some(HookRequest { headers, body, proof_header, signs_body: false })
     }
 
-    async fn starts(&self, key: &JobKey) -> usize {
+    async fn count_starts(&self, key: &JobKey) -> usize {
         self.0.engine.starts(key)
     }
 
-    async fn make(&self, trouble: Trouble) {
-        let (operation, fault) = match trouble {
-            Trouble::StartReplyLost => (Operation::Start, Fault::LostReply),
-            Trouble::StartUnavailable => (Operation::Start, Fault::Outage),
-            Trouble::StartLimited => (Operation::Start, Fault::Limited(Duration::ZERO)),
-            Trouble::LookUnavailable | Trouble::CheckupUnavailable => (Operation::Observe, Fault::Outage),
-            Trouble::JobUnlisted => (Operation::Observe, Fault::Unlisted),
-            Trouble::DiscoveryUnavailable => (Operation::Discover, Fault::Outage),
+    async fn inject(&self, injected: InjectedFault) {
+        let (operation, fault) = match injected {
+            InjectedFault::StartReplyLost => (Operation::Start, Fault::LostReply),
+            InjectedFault::StartUnavailable => (Operation::Start, Fault::Outage),
+            InjectedFault::StartLimited => (Operation::Start, Fault::Limited(Duration::ZERO)),
+            InjectedFault::PollUnavailable | InjectedFault::CheckupUnavailable => {
+                (Operation::Observe, Fault::Outage)
+            }
+            InjectedFault::JobUnlisted => (Operation::Observe, Fault::Unlisted),
+            InjectedFault::DiscoveryUnavailable => (Operation::Discover, Fault::Outage),
         };
         self.0.engine.inject(operation, fault);
     }
 
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         Duration::from_millis(100)
     }
 }
@@ -482,10 +485,10 @@ fn each_flaw_of_starts_is_caught() {
         true RepeatsWhatItMayNot starts_at_the_same_time_make_one_job
         true RepeatsWhatItMayNot start_that_was_dropped_makes_one_job_at_most
         false WaitsForTheEnd start_does_not_wait_for_the_end
-        false CallsALostReplyUnavailable start_whose_reply_was_lost_is_uncertain
+        false ReportsLostReplyAsUnavailable start_whose_reply_was_lost_is_uncertain
         true StartsAlthoughUnavailable start_that_is_unavailable_starts_nothing
-        false CallsARefusalUnavailable start_that_is_refused_says_the_engines_words
-        false DropsTheEnginesWords start_that_is_refused_says_the_engines_words
+        false ReportsRefusalAsUnavailable start_that_is_refused_says_the_engines_words
+        false DropsEngineMessage start_that_is_refused_says_the_engines_words
         false FindsNothing find_sees_a_job_in_any_state
         false FindStarts find_of_an_unknown_key_starts_nothing
     }
@@ -496,13 +499,13 @@ fn each_flaw_of_polls_is_caught() {
     caught! {
         false ForgetsTheOutput success_hands_back_the_output
         false FailsWithoutAReason failure_says_why_in_one_line
-        false ChangesItsMind ended_job_is_seen_the_same_every_time
+        false ChangesEndedJob ended_job_is_seen_the_same_every_time
         false LosesTheLastNote notes_keep_their_numbers_to_the_end
-        false CountsNotesAnew notes_keep_their_numbers_to_the_end
-        false CallsGoneAnError unknown_job_is_gone
-        false CallsAFaultGone fault_of_a_look_is_an_error
-        false KnowsOfNoLag new_job_is_never_gone
-        false ReversesMany looks_at_many_answer_in_order
+        false RenumbersNotes notes_keep_their_numbers_to_the_end
+        false ReportsGoneAsError unknown_job_is_gone
+        false ReportsFaultAsGone fault_of_a_look_is_an_error
+        false IgnoresStartLag new_job_is_never_gone
+        false ReversesBatchResults looks_at_many_answer_in_order
         false CancelDoesNothing cancel_ends_a_running_job
         false CancelOfTheEndedFails cancel_twice_is_harmless
         false CancelOfTheEndedFails cancel_of_an_ended_job_changes_nothing
@@ -516,10 +519,10 @@ fn each_flaw_of_abilities_is_caught() {
         false HidesItsLogs abilities_are_as_claimed
         false AsksANewQuestionEachTime question_is_the_same_until_it_is_answered
         false KeepsAsking answer_lets_the_job_go_on
-        false TakesAnAnswerOnce answer_given_again_says_the_same
-        false TakesEveryAnswer answer_that_came_first_stands
+        false RefusesRepeatedAnswer answer_given_again_says_the_same
+        false AcceptsEveryAnswer answer_that_came_first_stands
         false KeepsAsking answer_that_says_no_reaches_the_job
-        false TakesEveryAnswer answer_nobody_asked_for_is_too_late
+        false AcceptsEveryAnswer answer_nobody_asked_for_is_too_late
         false HidesItsLogs log_holds_what_was_printed
         false LogsWithoutLimit log_is_bounded_and_says_so
         false LogsWithoutCut log_is_bounded_and_says_so
@@ -529,16 +532,16 @@ fn each_flaw_of_abilities_is_caught() {
         false OpensAnyFile artifact_name_leads_nowhere_else
         false GivesNoHints wakeup_names_the_job_that_ended
         false MixesUpTargets discovered_tool_is_called_as_it_says
-        false NamesToolsAnew discovered_names_are_unique_and_stay
-        false NamesToolsTwice discovered_names_are_unique_and_stay
-        false KeepsWhatIsGone discovered_tool_that_is_gone_is_left_out
-        false DiscoversNothingInTrouble fault_of_a_discovery_is_an_error
-        false FindsNothingRight checkup_tells_what_is_right
-        false EndsWhatItLooksAt checkup_changes_nothing
+        false ChangesToolNames discovered_names_are_unique_and_stay
+        false ListsToolsTwice discovered_names_are_unique_and_stay
+        false KeepsRemovedTools discovered_tool_that_is_gone_is_left_out
+        false HidesDiscoveryFault fault_of_a_discovery_is_an_error
+        false ReportsNothingAsOk checkup_tells_what_is_right
+        false EndsJobsInCheckup checkup_changes_nothing
         false NamesNoTool checkup_names_the_tool_whose_target_is_missing
-        false CallsTroubleWell checkup_of_an_engine_that_is_away_is_a_fault
+        false ReportsFaultsAsOk checkup_of_an_engine_that_is_away_is_a_fault
         false NamesNoJob hook_names_the_job
-        false BelievesAnybody hook_without_proof_is_not_believed
-        false BelievesABeginning hook_without_proof_is_not_believed
+        false SkipsProofCheck hook_without_proof_is_not_believed
+        false AcceptsProofPrefix hook_without_proof_is_not_believed
     }
 }

@@ -36,13 +36,13 @@ pub(crate) fn time(text: &str) -> Option<Duration> {
 /// Parses a used time in sacct's format, `[days-][hours:]minutes:seconds[.fraction]`.
 pub(crate) fn used_time(text: &str) -> Option<Duration> {
     let (text, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let whole = if text.matches(':').count() == 1 && !text.contains('-') {
+    let with_hours = if text.matches(':').count() == 1 && !text.contains('-') {
         format!("0:{text}")
     } else {
         text.to_owned()
     };
     let millis = format!("{:0<3}", fraction.chars().take(3).collect::<String>());
-    Some(time(&whole)? + Duration::from_millis(millis.parse().unwrap_or(0)))
+    Some(time(&with_hours)? + Duration::from_millis(millis.parse().unwrap_or(0)))
 }
 
 /// Parses a size in bytes: a number with the unit `K`, `M`, `G`, `T` or `P`, or in `M` without a unit.
@@ -65,8 +65,8 @@ pub(crate) fn size(text: &str) -> Option<u64> {
         'P' => 5,
         _ => return None,
     };
-    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let number: f64 = plain.then(|| digits.parse().ok())??;
+    let is_numeric = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let number: f64 = is_numeric.then(|| digits.parse().ok())??;
     let bytes = number * 1024f64.powi(power);
     // A size above 10^18 bytes is not plausible.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was compared before")]

@@ -7,91 +7,91 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use taskbridge_sdk::{
-    Artifact, ArtifactData, Artifacts, Error, JobHandle, Result, async_trait, media_type, open_below,
+    Artifact, ArtifactData, Artifacts, Error, JobHandle, Result, async_trait, media_type, open_confined,
 };
 
 use crate::amount::size_in_words;
 use crate::backend::Slurm;
-use crate::disk::{self, Steps};
+use crate::disk::{self, ProgressReader};
 use crate::folder::PLAN;
 use crate::pattern::fits_path;
 use crate::plan::Plan;
-use crate::start::unreadable;
+use crate::start::read_error;
 
 /// Maximum number of files listed.
-const MOST: usize = 1000;
+const MAX_ARTIFACTS: usize = 1000;
 
 /// Maximum number of directory entries examined.
-const MOST_SEEN: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 
 /// Maximum depth of nested folders that are listed.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// The result of listing a job's artifacts.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ArtifactListing {
     pub(crate) artifacts: Vec<Artifact>,
     /// Message about files that are no artifacts because of their size or because of the limit on their
     /// number.
-    pub(crate) left_out: Option<String>,
+    pub(crate) omission_note: Option<String>,
     /// A folder that could not be listed completely, and the error.
-    pub(crate) unread: Option<(PathBuf, io::Error)>,
-    seen: usize,
-    large: Vec<String>,
-    more: bool,
+    pub(crate) list_error: Option<(PathBuf, io::Error)>,
+    entries_seen: usize,
+    too_large: Vec<String>,
+    truncated: bool,
 }
 
 /// Lists the regular files that match one of the plan's patterns, below the folder in which the job's script
 /// ran, sorted by name.
-pub(crate) fn list(plan: &Plan) -> Found {
+pub(crate) fn list(plan: &Plan) -> ArtifactListing {
     let max_bytes = plan.max_artifact_bytes;
-    let mut found = Found::default();
+    let mut listing = ArtifactListing::default();
     if !plan.artifacts.is_empty() {
-        collect(plan, &plan.root, "", 0, &mut found);
-        found.artifacts.sort_by(|a, b| a.name.cmp(&b.name));
+        collect(plan, &plan.root, "", 0, &mut listing);
+        listing.artifacts.sort_by(|a, b| a.name.cmp(&b.name));
     }
-    let mut words = Vec::new();
-    if !found.large.is_empty() {
-        words.push(format!(
+    let mut notes = Vec::new();
+    if !listing.too_large.is_empty() {
+        notes.push(format!(
             "No artifacts, because they are larger than {}: {}.",
             size_in_words(max_bytes),
-            found.large.join(", ")
+            listing.too_large.join(", ")
         ));
     }
-    if found.more {
-        words.push(format!("There are more files than the {} that are artifacts.", found.artifacts.len()));
+    if listing.truncated {
+        notes.push(format!("There are more files than the {} that are artifacts.", listing.artifacts.len()));
     }
-    found.left_out = (!words.is_empty()).then(|| words.join("\n"));
-    found
+    listing.omission_note = (!notes.is_empty()).then(|| notes.join("\n"));
+    listing
 }
 
-impl Found {
+impl ArtifactListing {
     /// Records an error. Below the first folder, a folder that was deleted meanwhile or that we may not read
     /// is ignored.
-    fn lacks(&mut self, folder: &Path, depth: usize, error: io::Error) {
-        if depth == 0 || disk::may_pass(&error) {
-            self.unread.get_or_insert_with(|| (folder.to_owned(), error));
+    fn record_error(&mut self, folder: &Path, depth: usize, error: io::Error) {
+        if depth == 0 || disk::is_transient(&error) {
+            self.list_error.get_or_insert_with(|| (folder.to_owned(), error));
         }
     }
 }
 
 /// Returns true for a regular file that the job may own. If the job ran as another user, files of other
 /// owners do not count: they could be a way to files that only we may read.
-fn may_be_of(plan: &Plan, metadata: &Metadata) -> bool {
+fn may_belong_to(plan: &Plan, metadata: &Metadata) -> bool {
     metadata.is_file() && plan.user.as_ref().is_none_or(|user| user.number == metadata.uid())
 }
 
-fn collect(plan: &Plan, folder: &Path, prefix: &str, depth: usize, found: &mut Found) {
+fn collect(plan: &Plan, folder: &Path, prefix: &str, depth: usize, listing: &mut ArtifactListing) {
     disk::enter_path(folder);
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(e) => return found.lacks(folder, depth, e),
+        Err(e) => return listing.record_error(folder, depth, e),
     };
     for entry in entries {
         disk::enter_path(folder);
-        found.seen += 1;
-        if found.seen > MOST_SEEN {
-            found.more = true;
+        listing.entries_seen += 1;
+        if listing.entries_seen > MAX_ENTRIES {
+            listing.truncated = true;
             return;
         }
         // Neither call follows a symbolic link. A linked file is not the job's, and a linked folder may form
@@ -99,22 +99,23 @@ fn collect(plan: &Plan, folder: &Path, prefix: &str, depth: usize, found: &mut F
         let (entry, kind, metadata) = match entry.and_then(|it| Ok((it.file_type()?, it.metadata()?, it))) {
             Ok((kind, metadata, entry)) => (entry, kind, metadata),
             Err(e) => {
-                found.lacks(folder, depth, e);
+                listing.record_error(folder, depth, e);
                 continue;
             }
         };
         let Ok(name) = entry.file_name().into_string() else { continue };
         let name = format!("{prefix}{name}");
-        if kind.is_dir() && depth < DEEPEST {
-            collect(plan, &entry.path(), &format!("{name}/"), depth + 1, found);
-        } else if may_be_of(plan, &metadata) && plan.artifacts.iter().any(|pattern| fits_path(pattern, &name))
+        if kind.is_dir() && depth < MAX_DEPTH {
+            collect(plan, &entry.path(), &format!("{name}/"), depth + 1, listing);
+        } else if may_belong_to(plan, &metadata)
+            && plan.artifacts.iter().any(|pattern| fits_path(pattern, &name))
         {
-            match (metadata.len() > plan.max_artifact_bytes, found.artifacts.len() < MOST) {
-                (true, _) => found.large.push(name),
-                (_, false) => found.more = true,
+            match (metadata.len() > plan.max_artifact_bytes, listing.artifacts.len() < MAX_ARTIFACTS) {
+                (true, _) => listing.too_large.push(name),
+                (_, false) => listing.truncated = true,
                 _ => {
                     let mime_type = media_type(&name).map(str::to_owned);
-                    found.artifacts.push(Artifact { name, mime_type, size: Some(metadata.len()) });
+                    listing.artifacts.push(Artifact { name, mime_type, size: Some(metadata.len()) });
                 }
             }
         }
@@ -123,35 +124,35 @@ fn collect(plan: &Plan, folder: &Path, prefix: &str, depth: usize, found: &mut F
 
 /// Opens a regular file below the folder in which a job's script ran. Returns `None` if there is no such
 /// file.
-pub(crate) fn open_within(plan: &Plan, name: &str) -> io::Result<Option<File>> {
+pub(crate) fn open_in_root(plan: &Plan, name: &str) -> io::Result<Option<File>> {
     disk::enter_path(&plan.root);
-    let Some(file) = open_below(&plan.root, name)? else { return Ok(None) };
-    Ok(may_be_of(plan, &file.metadata()?).then_some(file))
+    let Some(file) = open_confined(&plan.root, name)? else { return Ok(None) };
+    Ok(may_belong_to(plan, &file.metadata()?).then_some(file))
 }
 
 /// Reads one artifact completely. Returns `None` if there is no such artifact.
-fn read(plan: &Plan, name: &str, max: u64) -> Result<Option<ArtifactData>> {
+fn read(plan: &Plan, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
     if !plan.artifacts.iter().any(|pattern| fits_path(pattern, name)) {
         return Ok(None);
     }
-    let broken = |e| Error::unavailable(format!("the artifact `{name}` cannot be read")).caused_by(e);
-    let Some(file) = open_within(plan, name).map_err(broken)? else {
+    let read_error = |e| Error::unavailable(format!("the artifact `{name}` cannot be read")).caused_by(e);
+    let Some(file) = open_in_root(plan, name).map_err(read_error)? else {
         // If the folder itself is missing, as with an unmounted file system, whether the file exists is
         // unknown.
-        return fs::metadata(&plan.root).map(|_| None).map_err(broken);
+        return fs::metadata(&plan.root).map(|_| None).map_err(read_error);
     };
-    let size = file.metadata().map_err(broken)?.len();
-    ArtifactData::read(name, Steps(file), size, max.min(plan.max_artifact_bytes)).map(Some)
+    let size = file.metadata().map_err(read_error)?.len();
+    ArtifactData::read(name, ProgressReader(file), size, max_bytes.min(plan.max_artifact_bytes)).map(Some)
 }
 
 #[async_trait]
 impl Artifacts for Slurm {
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
-        let Some(place) = self.parse(handle)? else { return Ok(None) };
-        let (folder, name) = (self.folder(&place.key), name.to_owned());
-        let planned = folder.clone();
-        let plan = self.disks.jobs.run(move || planned.read_json::<Plan>(PLAN)).await?;
-        match plan.map_err(|e| unreadable(&folder, e))? {
+        let Some(slurm_handle) = self.parse(handle)? else { return Ok(None) };
+        let (folder, name) = (self.folder(&slurm_handle.key), name.to_owned());
+        let plan_folder = folder.clone();
+        let plan = self.disks.jobs.run(move || plan_folder.read_json::<Plan>(PLAN)).await?;
+        match plan.map_err(|e| read_error(&folder, e))? {
             Some(plan) => self.disk_of(&plan, &folder).run(move || read(&plan, &name, max_bytes)).await?,
             None => Ok(None),
         }
@@ -180,9 +181,9 @@ mod tests {
 
         let patterns = vec!["**/*.csv".to_owned(), "up/*".to_owned()];
         let plan = Plan { root, artifacts: patterns, max_artifact_bytes: 9, ..Plan::default() };
-        let found = list(&plan);
-        assert_eq!(found.artifacts.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["a/b/x.csv"]);
-        assert!(found.left_out.is_some_and(|words| words.contains("a/large.csv")));
+        let listing = list(&plan);
+        assert_eq!(listing.artifacts.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["a/b/x.csv"]);
+        assert!(listing.omission_note.is_some_and(|note| note.contains("a/large.csv")));
         assert_eq!(read(&plan, "a/b/x.csv", 6).unwrap().unwrap().bytes, b"inside");
         assert!(read(&plan, "a/b/x.csv", 5).is_err_and(|e| e.to_string().contains("6 bytes")));
         assert!(read(&plan, "a/large.csv", 99).is_err_and(|e| e.to_string().contains("10 bytes")));
@@ -192,8 +193,8 @@ mod tests {
         let unmounted = Plan { root: dir.path().join("scratch"), ..plan.clone() };
         assert!(read(&unmounted, "a/b/x.csv", 6).is_err(), "it may be there once it is mounted");
         // Files that another user's job points to but that user does not own.
-        let stranger = UnixUser { name: "asmith".to_owned(), number: u32::MAX - 1, group: 0 };
-        let plan = Plan { user: Some(stranger), ..plan };
+        let other_user = UnixUser { name: "asmith".to_owned(), number: u32::MAX - 1, group: 0 };
+        let plan = Plan { user: Some(other_user), ..plan };
         assert!(list(&plan).artifacts.is_empty());
         assert_eq!(read(&plan, "a/b/x.csv", 6).unwrap(), None);
     }

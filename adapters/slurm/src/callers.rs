@@ -7,68 +7,68 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskbridge_sdk::{
-    Answer, ArtifactData, Artifacts, Backend, Checkup, Connect, DiscoveredTool, Discovery, Error, Finding,
-    GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Questions, Result, Started,
-    Subject, Taken, ToolTarget, async_trait,
+    Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Checkup, ConnectContext, DiscoveredTool,
+    Discovery, Error, Finding, GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation,
+    Questions, Result, Started, Subject, ToolTarget, async_trait,
 };
 
-use crate::backend::{Slurm, limit, not_named};
+use crate::backend::{Slurm, step_timeout, unlisted_user_error};
 use crate::config::{Config, Person};
 use crate::disk::Disks;
 use crate::handle::SlurmHandle;
 use crate::unix::UnixUser;
 
 /// A cluster with one backend per Unix user.
-pub(crate) struct Callers {
+pub(crate) struct UserRouter {
     /// The backend of our own user. It submits nothing, and follows jobs that were submitted before `run_as`
     /// was configured.
-    own: Slurm,
+    own_backend: Slurm,
     /// Backends by Unix user name.
-    users: BTreeMap<String, Arc<Slurm>>,
+    by_user: BTreeMap<String, Arc<Slurm>>,
     /// Backends by caller.
-    people: BTreeMap<String, Arc<Slurm>>,
+    by_caller: BTreeMap<String, Arc<Slurm>>,
 }
 
-impl Callers {
+impl UserRouter {
     pub(crate) async fn connect(
         config: &Config,
-        people: &BTreeMap<String, Person>,
-        context: &Connect,
+        run_as: &BTreeMap<String, Person>,
+        context: &ConnectContext,
     ) -> Result<Self> {
         // All users share one jobs folder.
-        let disks = Disks::new(limit(config, context));
-        let mut callers = Self {
-            own: Slurm::connect(config, context, &disks, None).await?,
-            users: BTreeMap::new(),
-            people: BTreeMap::new(),
+        let disks = Disks::new(step_timeout(config, context));
+        let mut router = Self {
+            own_backend: Slurm::connect(config, context, &disks, None).await?,
+            by_user: BTreeMap::new(),
+            by_caller: BTreeMap::new(),
         };
-        for (caller, person) in people {
+        for (caller, person) in run_as {
             if let Some((other, _)) =
-                people.iter().find(|(_, other)| other.user == person.user && *other != person)
+                run_as.iter().find(|(_, other)| other.user == person.user && *other != person)
             {
                 return Err(Error::config(format!(
                     "`run_as`: `{other}` and `{caller}` are both the Unix user `{}`, with another group or token",
                     person.user
                 )));
             }
-            let slurm = match callers.users.get(&person.user) {
+            let slurm = match router.by_user.get(&person.user) {
                 Some(slurm) => Arc::clone(slurm),
                 None => {
                     let user = UnixUser::find(caller, person)?;
                     Arc::new(Slurm::connect(config, context, &disks, Some((person, user))).await?)
                 }
             };
-            callers.users.insert(person.user.clone(), Arc::clone(&slurm));
-            callers.people.insert(caller.clone(), slurm);
+            router.by_user.insert(person.user.clone(), Arc::clone(&slurm));
+            router.by_caller.insert(caller.clone(), slurm);
         }
-        Ok(callers)
+        Ok(router)
     }
 
     /// Returns the backend that starts a job, by the job's caller. Denied if `run_as` does not name the
     /// caller.
-    fn of_caller(&self, job: &JobSpec) -> Result<&Slurm> {
+    fn backend_for_caller(&self, job: &JobSpec) -> Result<&Slurm> {
         let caller = job.on_behalf_of.as_ref().map(|caller| caller.id());
-        let refused = || match &caller {
+        let denial = || match &caller {
             Some(caller) => Error::denied(format!(
                 "no Unix user runs the jobs of `{caller}`: `run_as` names none, so that nothing was submitted"
             )),
@@ -76,48 +76,50 @@ impl Callers {
                 "nobody in particular asks for this job, and `run_as` says whose Unix user runs whose jobs: nothing was submitted",
             ),
         };
-        let slurm = caller.as_ref().and_then(|caller| self.people.get(caller)).ok_or_else(refused)?;
+        let slurm = caller.as_ref().and_then(|caller| self.by_caller.get(caller)).ok_or_else(denial)?;
         Ok(slurm)
     }
 
     /// Returns the backend that observes and changes a started job, by the job's Unix user.
-    fn of_user(&self, user: Option<&str>) -> Result<&Slurm> {
-        let Some(user) = user else { return Ok(&self.own) };
-        let slurm = self.users.get(user).map(Arc::as_ref);
-        slurm.ok_or_else(|| not_named(Some(user)))
+    fn backend_for_user(&self, user: Option<&str>) -> Result<&Slurm> {
+        let Some(user) = user else { return Ok(&self.own_backend) };
+        let slurm = self.by_user.get(user).map(Arc::as_ref);
+        slurm.ok_or_else(|| unlisted_user_error(Some(user)))
     }
 
-    fn of_job(&self, handle: &JobHandle) -> Result<&Slurm> {
+    fn backend_for_job(&self, handle: &JobHandle) -> Result<&Slurm> {
         // An invalid handle goes to our own backend. All backends report it alike.
-        self.of_user(SlurmHandle::parse(handle).and_then(|place| place.user).as_deref())
+        self.backend_for_user(
+            SlurmHandle::parse(handle).and_then(|slurm_handle| slurm_handle.user).as_deref(),
+        )
     }
 }
 
 #[async_trait]
-impl Backend for Callers {
+impl Backend for UserRouter {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
-        self.of_caller(job)?.start(job).await
+        self.backend_for_caller(job)?.start(job).await
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
-        self.of_caller(job)?.find(job).await
+        self.backend_for_caller(job)?.find(job).await
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        self.of_job(handle)?.observe(handle).await
+        self.backend_for_job(handle)?.observe(handle).await
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
-        self.of_job(handle)?.cancel(handle).await
+        self.backend_for_job(handle)?.cancel(handle).await
     }
 
     fn group(&self, handle: &JobHandle) -> GroupKey {
-        self.own.group(handle)
+        self.own_backend.group(handle)
     }
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         // All jobs of a group belong to one user.
-        match jobs.first().map(|job| self.of_job(&job.handle)) {
+        match jobs.first().map(|job| self.backend_for_job(&job.handle)) {
             Some(Ok(slurm)) => slurm.observe_all(group, jobs).await,
             Some(Err(error)) => {
                 jobs.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect()
@@ -143,7 +145,7 @@ impl Backend for Callers {
     }
 
     fn identity(&self) -> Option<String> {
-        self.own.identity()
+        self.own_backend.identity()
     }
 
     fn checkup(&self) -> Option<&dyn Checkup> {
@@ -152,45 +154,45 @@ impl Backend for Callers {
 }
 
 #[async_trait]
-impl Questions for Callers {
-    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
-        self.of_job(handle)?.answer(handle, question, answer).await
+impl Questions for UserRouter {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
+        self.backend_for_job(handle)?.answer(handle, question, answer).await
     }
 
     fn list_lag(&self) -> Duration {
-        self.own.list_lag()
+        self.own_backend.list_lag()
     }
 }
 
 #[async_trait]
-impl Logs for Callers {
+impl Logs for UserRouter {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
-        self.of_job(handle)?.tail(handle, request).await
+        self.backend_for_job(handle)?.tail(handle, request).await
     }
 }
 
 #[async_trait]
-impl Artifacts for Callers {
+impl Artifacts for UserRouter {
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
-        self.of_job(handle)?.read(handle, name, max_bytes).await
+        self.backend_for_job(handle)?.read(handle, name, max_bytes).await
     }
 }
 
 #[async_trait]
-impl Discovery for Callers {
+impl Discovery for UserRouter {
     async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
-        self.own.discover().await
+        self.own_backend.discover().await
     }
 }
 
 #[async_trait]
-impl Checkup for Callers {
+impl Checkup for UserRouter {
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
-        let users: Vec<&str> = self.users.keys().map(String::as_str).collect();
-        let mut found = self.own.look_over(tools, Some(&users)).await;
-        for (user, slurm) in &self.users {
-            found.push(slurm.may_act(user).await);
+        let users: Vec<&str> = self.by_user.keys().map(String::as_str).collect();
+        let mut findings = self.own_backend.run_checks(tools, Some(&users)).await;
+        for (user, slurm) in &self.by_user {
+            findings.push(slurm.check_user(user).await);
         }
-        found
+        findings
     }
 }

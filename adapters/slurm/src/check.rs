@@ -5,66 +5,66 @@ use taskbridge_sdk::{CommandArgument, Problem, Templates, unknown_parameter};
 
 use crate::config::{Config, Setting, SignalTo, Target};
 use crate::handle::is_user;
-use crate::pattern::wrong_path;
+use crate::pattern::path_problem;
 use crate::settings::Kind;
-use crate::wrapper::PASSED_ON;
+use crate::wrapper::FORWARDED_SIGNALS;
 use crate::{active_job, directives};
 
 /// Returns all problems of a target, for a tool with these parameters.
 pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let mut problem =
+    let mut add_problem =
         |field: &str, message: String| problems.push(Problem { field: field.to_owned(), message });
     let templates = Templates::new();
     for (field, template, in_array) in each_template(target) {
-        let ours: &[&str] = if in_array { &["element", "index", "job"] } else { &["job"] };
-        for message in templates.check(template, parameters, ours) {
-            problem(&field, message);
+        let builtins: &[&str] = if in_array { &["element", "index", "job"] } else { &["job"] };
+        for message in templates.check(template, parameters, builtins) {
+            add_problem(&field, message);
         }
     }
-    if parameters.contains(&Templates::OURS) {
-        problem(
+    if parameters.contains(&Templates::NAMESPACE) {
+        add_problem(
             "",
             format!(
                 "a parameter cannot be called `{}`: templates find the job's own folder there",
-                Templates::OURS
+                Templates::NAMESPACE
             ),
         );
     }
-    let ways = [target.script.is_some(), target.attach.is_some(), target.signal.is_some()];
-    if ways.iter().filter(|way| **way).count() != 1 {
-        problem("script", "a target has exactly one of `script`, `attach` and `signal`".to_owned());
+    let modes = [target.script.is_some(), target.attach.is_some(), target.signal.is_some()];
+    if modes.iter().filter(|mode| **mode).count() != 1 {
+        add_problem("script", "a target has exactly one of `script`, `attach` and `signal`".to_owned());
     }
-    for (field, _, kind, setting) in target.resources.each() {
-        if let Some(message) = setting.and_then(|setting| wrong_setting(kind, setting)) {
-            problem(&format!("resources.{field}"), message);
+    for (field, _, kind, setting) in target.resources.each_setting() {
+        if let Some(message) = setting.and_then(|setting| setting_problem(kind, setting)) {
+            add_problem(&format!("resources.{field}"), message);
         }
     }
     if target.resources.memory.is_some() && target.resources.memory_per_cpu.is_some() {
-        problem("resources.memory_per_cpu", "Slurm takes it or `memory`, and not both".to_owned());
+        add_problem("resources.memory_per_cpu", "Slurm takes it or `memory`, and not both".to_owned());
     }
     if let Some(array) = &target.array {
         if !parameters.contains(&array.parameter.as_str()) {
-            problem("array.parameter", unknown_parameter(&array.parameter, parameters));
+            add_problem("array.parameter", unknown_parameter(&array.parameter, parameters));
         }
         if array.max == 0 || array.at_once == Some(0) {
-            problem("array", "`max` and `at_once` must be 1 or more".to_owned());
+            add_problem("array", "`max` and `at_once` must be 1 or more".to_owned());
         }
     }
     for name in target.options.keys() {
-        let plain = !name.is_empty()
+        let is_valid = !name.is_empty()
             && !name.starts_with('-')
             && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
         match () {
-            () if !plain => problem(
+            () if !is_valid => add_problem(
                 &format!("options.{name}"),
                 "it must be a long name without the dashes, such as `licenses`".to_owned(),
             ),
-            () if directives::is_ours(name) => {
-                problem(&format!("options.{name}"), "the adapter says this one itself".to_owned())
+            () if directives::is_reserved(name) => {
+                add_problem(&format!("options.{name}"), "the adapter says this one itself".to_owned())
             }
             () if name == "array" => {
-                problem("options.array", "say it by `array`, or in the script".to_owned())
+                add_problem("options.array", "say it by `array`, or in the script".to_owned())
             }
             () => {}
         }
@@ -75,92 +75,98 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
         .map(|path| ("result", path))
         .chain(target.artifacts.iter().map(|path| ("artifacts", path)))
     {
-        if let Some(message) = wrong_path(path) {
-            problem(field, message);
+        if let Some(message) = path_problem(path) {
+            add_problem(field, message);
         }
     }
-    if let Some(message) = target.signal.as_ref().and_then(wrong_signal) {
-        problem("signal.name", message);
+    if let Some(message) = target.signal.as_ref().and_then(signal_problem) {
+        add_problem("signal.name", message);
     }
     if config
         .ssh
         .as_ref()
         .is_some_and(|ssh| ssh.host.starts_with('-') || ssh.host.is_empty() || ssh.command.is_empty())
     {
-        problem(
+        add_problem(
             "",
             "the backend's `ssh` needs a host, which does not begin with a dash, and a command".to_owned(),
         );
     }
-    for message in wrong_people(config) {
-        problem("", message);
+    for message in run_as_problems(config) {
+        add_problem("", message);
     }
     problems
 }
 
 /// Signals that Slurm knows by name but that can only be sent to steps. Sent to the script, they would end or
 /// stop the shell that runs it instead.
-const FOR_STEPS: [&str; 6] = ["KILL", "STOP", "CONT", "TSTP", "TTIN", "TTOU"];
+const STEP_SIGNALS: [&str; 6] = ["KILL", "STOP", "CONT", "TSTP", "TTIN", "TTOU"];
 
-fn wrong_signal(signal: &SignalTo) -> Option<String> {
+fn signal_problem(signal: &SignalTo) -> Option<String> {
     let name = signal.name.as_str();
-    let (to_script, to_steps) = (PASSED_ON.contains(&name), FOR_STEPS.contains(&name));
+    let (to_script, to_steps) = (FORWARDED_SIGNALS.contains(&name), STEP_SIGNALS.contains(&name));
     if to_script || (to_steps && signal.steps) {
         return None;
     }
-    let known = PASSED_ON.join("`, `");
+    let script_signals = FORWARDED_SIGNALS.join("`, `");
     Some(match to_steps {
         true => format!(
-            "`{name}` does not reach a script, but only its steps (`steps = true`): a script can be sent `{known}`"
+            "`{name}` does not reach a script, but only its steps (`steps = true`): a script can be sent `{script_signals}`"
         ),
         false if signal.steps => {
-            format!("`{name}` is no signal that Slurm sends: `{known}`, `{}` are", FOR_STEPS.join("`, `"))
+            format!(
+                "`{name}` is no signal that Slurm sends: `{script_signals}`, `{}` are",
+                STEP_SIGNALS.join("`, `")
+            )
         }
-        false => format!("`{name}` is no signal that a script can be sent: `{known}` are"),
+        false => format!("`{name}` is no signal that a script can be sent: `{script_signals}` are"),
     })
 }
 
 /// Returns the problems in the backend's `sudo` and `run_as`.
-fn wrong_people(config: &Config) -> Vec<String> {
-    let mut wrong = Vec::new();
+fn run_as_problems(config: &Config) -> Vec<String> {
+    let mut problems = Vec::new();
     if config.sudo.is_empty() {
-        wrong.push("the backend's `sudo` must name a command".to_owned());
+        problems.push("the backend's `sudo` must name a command".to_owned());
     }
     for (caller, person) in config.run_as.iter().flatten() {
         let field = format!("the backend's `run_as.\"{caller}\"`");
         let names = [("user", Some(&person.user)), ("group", person.group.as_ref())];
         for (what, name) in names.into_iter().filter_map(|(what, name)| Some((what, name?))) {
             if !is_user(name) {
-                wrong.push(format!("{field}: `{what}` must be the name of a Unix {what}"));
+                problems.push(format!("{field}: `{what}` must be the name of a Unix {what}"));
             }
         }
         if person.user == "root" {
-            wrong.push(format!("{field}: nobody's jobs run as root"));
+            problems.push(format!("{field}: nobody's jobs run as root"));
         }
         let (by_url, has_token) =
             (config.rest.as_ref().is_some_and(|rest| rest.url.is_some()), person.token.is_some());
         match &config.rest {
             Some(_) if !by_url || !has_token => {
-                wrong.push(format!("{field}: with `rest` it needs `rest.url` and a `token` of the user's"));
+                problems
+                    .push(format!("{field}: with `rest` it needs `rest.url` and a `token` of the user's"));
             }
-            None if has_token => wrong.push(format!("{field}: a `token` is for slurmrestd (`rest`) alone")),
+            None if has_token => {
+                problems.push(format!("{field}: a `token` is for slurmrestd (`rest`) alone"))
+            }
             _ => {}
         }
     }
-    wrong
+    problems
 }
 
-fn wrong_setting(kind: Kind, setting: &Setting) -> Option<String> {
-    let wrong = |what: &str, text: &str| format!("{what} is `{text}`, and must be {}", kind.form());
+fn setting_problem(kind: Kind, setting: &Setting) -> Option<String> {
+    let invalid = |what: &str, text: &str| format!("{what} is `{text}`, and must be {}", kind.format_hint());
     match setting {
         Setting::Number(number) => {
             let text = number.to_string();
-            (!kind.takes(&text)).then(|| wrong("it", &text))
+            (!kind.accepts(&text)).then(|| invalid("it", &text))
         }
         Setting::Text(text) if text.contains("{{") => {
             Some("a template needs bounds: `{ value = .., max = .. }`, or `allowed`".to_owned())
         }
-        Setting::Text(text) => (!kind.takes(text)).then(|| wrong("it", text)),
+        Setting::Text(text) => (!kind.accepts(text)).then(|| invalid("it", text)),
         Setting::Bounded(bounded) => {
             let bounds = [("max", &bounded.max), ("min", &bounded.min)];
             for (name, bound) in bounds {
@@ -169,7 +175,7 @@ fn wrong_setting(kind: Kind, setting: &Setting) -> Option<String> {
                     return Some(format!("a name has no `{name}`: use `allowed`"));
                 }
                 match kind.amount(&bound) {
-                    None => return Some(wrong(name, &bound)),
+                    None => return Some(invalid(name, &bound)),
                     Some(0) if name == "max" => {
                         return Some(
                             "`max` is zero, which Slurm takes for no limit, and nobody may ask for"
@@ -193,12 +199,13 @@ fn each_template(target: &Target) -> impl Iterator<Item = (String, &str, bool)> 
         .map(move |(field, template)| (field, template, in_array));
     let env =
         target.env.iter().map(|(name, value)| (format!("env.{}", name.as_str()), value.as_str(), false));
-    let resources = target.resources.each().into_iter().filter_map(|(field, _, _, setting)| match setting {
-        Some(Setting::Bounded(bounded)) => {
-            Some((format!("resources.{field}.value"), bounded.value.as_str(), false))
-        }
-        _ => None,
-    });
+    let resources =
+        target.resources.each_setting().into_iter().filter_map(|(field, _, _, setting)| match setting {
+            Some(Setting::Bounded(bounded)) => {
+                Some((format!("resources.{field}.value"), bounded.value.as_str(), false))
+            }
+            _ => None,
+        });
     let others = [
         ("working_dir", target.working_dir.as_deref()),
         (active_job::APPROVAL, target.approval.as_deref()),
@@ -219,8 +226,8 @@ mod tests {
 
     fn problems(target: Value) -> Vec<(String, String)> {
         let target: Target = serde_json::from_value(target).unwrap();
-        let found = check(&Config::default(), &target, &["hours", "list"]);
-        found.into_iter().map(|p| (p.field, p.message)).collect()
+        let problems = check(&Config::default(), &target, &["hours", "list"]);
+        problems.into_iter().map(|p| (p.field, p.message)).collect()
     }
 
     #[test]
@@ -240,25 +247,26 @@ mod tests {
     /// A plain value where a table is expected is refused with an example of the table.
     #[test]
     fn wrong_value_shows_table_form() {
-        fn wrong<T: serde::de::DeserializeOwned>(value: Value) -> String {
+        fn parse_error<T: serde::de::DeserializeOwned>(value: Value) -> String {
             serde_json::from_value::<T>(value).err().unwrap().to_string()
         }
-        let config = |field: &str, value: &str| wrong::<Config>(json!({"jobs_dir": "/x", field: value}));
+        let config =
+            |field: &str, value: &str| parse_error::<Config>(json!({"jobs_dir": "/x", field: value}));
         let login = config("ssh", "login1");
         assert!(login.ends_with(r#""login1", expected a table: { host = "user@login1" }"#), "{login}");
         assert!(config("rest", "/run/slurmrestd.sock").contains(r#"{ socket = "PATH" } or { url = "URL" }"#));
         assert!(config("discover", "scripts").contains(r#"{ scripts = "FOLDER" }"#));
-        let person = wrong::<Config>(json!({"jobs_dir": "/x", "run_as": {"ann": "asmith"}}));
+        let person = parse_error::<Config>(json!({"jobs_dir": "/x", "run_as": {"ann": "asmith"}}));
         assert!(person.contains(r#"{ user = "NAME" }"#), "{person}");
-        assert!(wrong::<Target>(json!("dock.sh")).contains(r#"{ script = "FILE" }"#));
+        assert!(parse_error::<Target>(json!("dock.sh")).contains(r#"{ script = "FILE" }"#));
         for (field, form) in [
             ("array", r#"{ parameter = "LIST" }"#),
             ("after", r#"{ job = "{{ before }}" }"#),
             ("resources", r#"{ memory = "4G" }"#),
             ("signal", r#"{ job = "{{ job }}", name = "USR1" }"#),
         ] {
-            let words = wrong::<Target>(json!({"script": "x", field: "list"}));
-            assert!(words.contains(form), "{words}");
+            let message = parse_error::<Target>(json!({"script": "x", field: "list"}));
+            assert!(message.contains(form), "{message}");
         }
     }
 
@@ -317,10 +325,10 @@ mod tests {
             (json!({"signal": {"job": "{{ hours }}", "name": "KILL"}}), "signal.name", "`steps = true`"),
             (json!({"signal": {"job": "{{ hours }}", "name": "X", "steps": true}}), "signal.name", "`KILL`"),
         ] {
-            let found = problems(target.clone());
-            assert_eq!(found.len(), 1, "{target}: {found:?}");
-            assert_eq!(found[0].0, field, "{target}");
-            assert!(found[0].1.contains(part), "{target}: {found:?}");
+            let reported = problems(target.clone());
+            assert_eq!(reported.len(), 1, "{target}: {reported:?}");
+            assert_eq!(reported[0].0, field, "{target}");
+            assert!(reported[0].1.contains(part), "{target}: {reported:?}");
         }
     }
 }

@@ -19,85 +19,85 @@ use crate::{directives, disk};
 #[async_trait]
 impl Checkup for Slurm {
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
-        self.look_over(tools, None).await
+        self.run_checks(tools, None).await
     }
 }
 
 /// A fault and its fix.
-type Wrong = (String, String);
+type FaultAndFix = (String, String);
 
 /// The rights of a user. `None` is our own user.
 type UserRights<'a> = (Option<&'a str>, Rights);
 
 impl Slurm {
     /// Checks everything. Checks the tools as each of these users, or as our own user.
-    pub(crate) async fn look_over(&self, tools: &[ToolTarget], users: Option<&[&str]>) -> Vec<Finding> {
-        let mut found = vec![self.folder_for_jobs().await];
-        found.push(match self.driver.cluster().await {
+    pub(crate) async fn run_checks(&self, tools: &[ToolTarget], users: Option<&[&str]>) -> Vec<Finding> {
+        let mut findings = vec![self.check_jobs_folder().await];
+        findings.push(match self.driver.cluster().await {
             Ok(cluster) => {
                 Finding::ok("controller", format!("the cluster {}, Slurm {}", cluster.name, cluster.version))
             }
-            Err(error) => away("controller", &error),
+            Err(error) => connection_fault("controller", &error),
         });
         let partitions = match self.driver.partitions().await {
             Ok(partitions) => {
-                found.push(told(&partitions));
+                findings.push(partitions_finding(&partitions));
                 Some(partitions)
             }
             Err(error) => {
-                found.push(away("partitions", &error));
+                findings.push(connection_fault("partitions", &error));
                 None
             }
         };
-        found.extend(self.scripts_that_are_no_tools().await);
-        let whose = match (self.accounting_is_there(&mut found).await, users) {
+        findings.extend(self.invalid_script_findings().await);
+        let user_rights = match (self.check_accounting(&mut findings).await, users) {
             (None, _) => Vec::new(),
             (Some(rights), None) => vec![(None, rights)],
-            (Some(_), Some(users)) => self.rights_of(users, &mut found).await,
+            (Some(_), Some(users)) => self.rights_of(users, &mut findings).await,
         };
         for tool in tools {
-            found.push(self.tool(tool, partitions.as_deref(), &whose).await);
+            findings.push(self.check_tool(tool, partitions.as_deref(), &user_rights).await);
         }
-        found
+        findings
     }
 
-    async fn rights_of<'a>(&self, users: &[&'a str], found: &mut Vec<Finding>) -> Vec<UserRights<'a>> {
-        let mut whose = Vec::with_capacity(users.len());
+    async fn rights_of<'a>(&self, users: &[&'a str], findings: &mut Vec<Finding>) -> Vec<UserRights<'a>> {
+        let mut user_rights = Vec::with_capacity(users.len());
         for user in users {
             match self.driver.rights(Some(user)).await {
-                Ok(rights) => whose.push((Some(*user), rights)),
-                Err(error) => found.push(Finding::warning(
+                Ok(rights) => user_rights.push((Some(*user), rights)),
+                Err(error) => findings.push(Finding::warning(
                     format!("what the user {user} may use"),
                     error.to_string(),
                     "see that slurmdbd runs, and that the server's user may ask it for others",
                 )),
             }
         }
-        whose
+        user_rights
     }
 
-    async fn folder_for_jobs(&self) -> Finding {
-        let jobs = self.jobs.clone();
-        let look = move || {
+    async fn check_jobs_folder(&self) -> Finding {
+        let jobs = self.jobs_dir.clone();
+        let check_access = move || {
             disk::enter_path(&jobs);
             access(&jobs, Access::WRITE_OK | Access::EXEC_OK)
         };
-        let looked = self.disks.jobs.run(look).await;
-        let shown = self.jobs.display();
+        let result = self.disks.jobs.run(check_access).await;
+        let path = self.jobs_dir.display();
         let fix = "let the server's user write there, or set another `jobs_dir`; the nodes must see it at the same path";
-        match looked {
+        match result {
             Ok(Ok(())) => {
-                Finding::ok("folder for jobs", format!("{shown}; the nodes must see it at the same path"))
+                Finding::ok("folder for jobs", format!("{path}; the nodes must see it at the same path"))
             }
-            Ok(Err(error)) => Finding::fault("folder for jobs", format!("{shown}: {error}"), fix),
+            Ok(Err(error)) => Finding::fault("folder for jobs", format!("{path}: {error}"), fix),
             Err(error) => Finding::fault("folder for jobs", error.to_string(), fix),
         }
     }
 
     /// Checks whether we may act as this user, by a call that changes nothing.
-    pub(crate) async fn may_act(&self, user: &str) -> Finding {
+    pub(crate) async fn check_user(&self, user: &str) -> Finding {
         let what = format!("as the user {user}");
-        match self.driver.readiness().await {
+        match self.driver.check_ready().await {
             Ok(()) => Finding::ok(what, "Slurm takes what is asked as them"),
             Err(error) => Finding::fault(
                 what,
@@ -108,9 +108,9 @@ impl Slurm {
     }
 
     /// Returns our rights in the accounting database, if it is there and answers.
-    async fn accounting_is_there(&self, found: &mut Vec<Finding>) -> Option<Rights> {
+    async fn check_accounting(&self, findings: &mut Vec<Finding>) -> Option<Rights> {
         if !self.has_accounting() {
-            found.push(Finding::warning(
+            findings.push(Finding::warning(
                 "accounting",
                 "there is none: how much memory jobs used stays unknown, and jobs that the controller forgot are known by what they \
                  wrote into their folders alone",
@@ -121,11 +121,12 @@ impl Slurm {
         match self.driver.rights(None).await {
             Ok(rights) => {
                 let names: Vec<&str> = rights.accounts.keys().map(String::as_str).collect();
-                found.push(Finding::ok("accounting", format!("it answers; accounts: {}", listed(&names))));
+                findings
+                    .push(Finding::ok("accounting", format!("it answers; accounts: {}", join_names(&names))));
                 Some(rights)
             }
             Err(error) => {
-                found.push(Finding::warning(
+                findings.push(Finding::warning(
                     "accounting",
                     error.to_string(),
                     "see that slurmdbd runs, and that this user may ask it",
@@ -135,11 +136,11 @@ impl Slurm {
         }
     }
 
-    async fn tool(
+    async fn check_tool(
         &self,
         tool: &ToolTarget,
         partitions: Option<&[Partition]>,
-        whose: &[UserRights<'_>],
+        user_rights: &[UserRights<'_>],
     ) -> Finding {
         let what = format!("tool `{}`", tool.tool);
         let target = match Target::deserialize(&tool.target) {
@@ -156,7 +157,7 @@ impl Slurm {
             return Finding::ok(what, "it submits nothing");
         };
         let path = self.setup.config_dir.join(script);
-        let shown = path.display().to_string();
+        let script_path = path.display().to_string();
         let read = move || {
             disk::enter_path(&path);
             read_script(&path)
@@ -167,7 +168,11 @@ impl Slurm {
             Ok(Err(error)) => {
                 let fix =
                     "put the batch script there, let the server's user read it, or set another `script`";
-                return Finding::fault(what, format!("its script {shown} cannot be read: {error}"), fix);
+                return Finding::fault(
+                    what,
+                    format!("its script {script_path} cannot be read: {error}"),
+                    fix,
+                );
             }
             Err(error) => {
                 return Finding::fault(what, error.to_string(), "look at the file system of the scripts");
@@ -175,44 +180,44 @@ impl Slurm {
         };
         let options = match directives::read(&text) {
             Ok(directives) => directives.options,
-            Err(why) => {
+            Err(reason) => {
                 return Finding::fault(
                     what,
-                    format!("its script {shown}: {why}"),
+                    format!("its script {script_path}: {reason}"),
                     "mend its `#SBATCH` lines",
                 );
             }
         };
-        let of_user = |(user, rights): &UserRights<'_>| {
-            let (says, fix) = may_use(&target.resources, &options, rights).err()?;
-            Some((user.map_or_else(|| says.clone(), |user| format!("as the user {user}: {says}")), fix))
+        let check_user_rights = |(user, rights): &UserRights<'_>| {
+            let (message, fix) = check_account(&target.resources, &options, rights).err()?;
+            Some((user.map_or_else(|| message.clone(), |user| format!("as the user {user}: {message}")), fix))
         };
-        let wrong = asked(&target.resources, &options, partitions).err();
-        let wrong = match wrong.or_else(|| whose.iter().find_map(of_user)) {
-            None => self.never_fits(&target, options).await,
-            wrong => wrong,
+        let fault = check_partition(&target.resources, &options, partitions).err();
+        let fault = match fault.or_else(|| user_rights.iter().find_map(check_user_rights)) {
+            None => self.infeasibility_fault(&target, options).await,
+            fault => fault,
         };
-        match wrong {
-            None => Finding::ok(what, format!("it submits {shown}")),
-            Some((says, fix)) => Finding::fault(what, says, fix),
+        match fault {
+            None => Finding::ok(what, format!("it submits {script_path}")),
+            Some((message, fix)) => Finding::fault(what, message, fix),
         }
     }
 
     /// Checks whether no node could ever run what the tool always requests. Values that depend on a call are
     /// left out.
-    async fn never_fits(&self, target: &Target, mut options: Options) -> Option<Wrong> {
+    async fn infeasibility_fault(&self, target: &Target, mut options: Options) -> Option<FaultAndFix> {
         for (name, value) in &target.options {
-            directives::put(&mut options, name, Some(value.clone()).filter(|value| !value.is_empty()));
+            directives::set_option(&mut options, name, Some(value.clone()).filter(|value| !value.is_empty()));
         }
-        for (_, name, _, setting) in target.resources.each() {
+        for (_, name, _, setting) in target.resources.each_setting() {
             if let Some(setting) = setting {
                 options.remove(name);
-                if let Some(value) = fixed(Some(setting), &options, name) {
-                    directives::put(&mut options, name, Some(value));
+                if let Some(value) = fixed_value(Some(setting), &options, name) {
+                    directives::set_option(&mut options, name, Some(value));
                 }
             }
         }
-        let order = Submission {
+        let submission = Submission {
             name: "tb-doctor".to_owned(),
             comment: String::new(),
             script: "#!/bin/sh\n".to_owned(),
@@ -223,38 +228,38 @@ impl Slurm {
             options,
         };
         // A test that fails is no fault of the tool.
-        let words = self.driver.never_fits(&order).await.ok().flatten()?;
-        let says = format!("no node could ever run its jobs: {words} (Slurm)");
-        Some((says, "have it ask for less, or for another partition".to_owned()))
+        let reason = self.driver.infeasible_reason(&submission).await.ok().flatten()?;
+        let message = format!("no node could ever run its jobs: {reason} (Slurm)");
+        Some((message, "have it ask for less, or for another partition".to_owned()))
     }
 }
 
-fn away(what: &str, error: &Error) -> Finding {
+fn connection_fault(what: &str, error: &Error) -> Finding {
     let fix = "see that slurmctld runs and can be reached from here (`scontrol ping`), and that `commands_dir`, `slurm_conf`, `ssh` or \
                `rest` are right";
     Finding::fault(what, error.to_string(), fix)
 }
 
-fn told(partitions: &[Partition]) -> Finding {
-    let shown = |partition: &Partition| {
+fn partitions_finding(partitions: &[Partition]) -> Finding {
+    let describe = |partition: &Partition| {
         let time = partition
             .max_time
             .map_or("no limit of time".to_owned(), |time| format!("at most {}", amount::time_in_words(time)));
         let down = if partition.up { "" } else { ", not up" };
         format!("{} ({time}{down})", partition.name)
     };
-    let all: Vec<String> = partitions.iter().map(shown).collect();
+    let all: Vec<String> = partitions.iter().map(describe).collect();
     match partitions.iter().any(|partition| partition.up) {
         true => Finding::ok("partitions", all.join(", ")),
         false => Finding::fault(
             "partitions",
-            format!("none is up: {}", listed(&all)),
+            format!("none is up: {}", join_names(&all)),
             "ask whoever runs the cluster",
         ),
     }
 }
 
-fn listed<T: AsRef<str>>(names: &[T]) -> String {
+fn join_names<T: AsRef<str>>(names: &[T]) -> String {
     if names.is_empty() {
         "none".to_owned()
     } else {
@@ -263,7 +268,7 @@ fn listed<T: AsRef<str>>(names: &[T]) -> String {
 }
 
 /// Returns the fixed value of a setting, or `None` if it depends on the call.
-fn fixed(setting: Option<&Setting>, options: &Options, name: &str) -> Option<String> {
+fn fixed_value(setting: Option<&Setting>, options: &Options, name: &str) -> Option<String> {
     let text = match setting {
         Some(Setting::Text(text)) => text.clone(),
         Some(Setting::Number(number)) => number.to_string(),
@@ -274,77 +279,85 @@ fn fixed(setting: Option<&Setting>, options: &Options, name: &str) -> Option<Str
 }
 
 fn time(resources: &Resources, options: &Options) -> Option<Duration> {
-    fixed(resources.time.as_ref(), options, "time").and_then(|time| amount::time(&time))
+    fixed_value(resources.time.as_ref(), options, "time").and_then(|time| amount::time(&time))
 }
 
 /// Checks that the partition that a tool always requests exists and allows its time limit.
-fn asked(resources: &Resources, options: &Options, partitions: Option<&[Partition]>) -> Result<(), Wrong> {
-    let partition = fixed(resources.partition.as_ref(), options, "partition");
+fn check_partition(
+    resources: &Resources,
+    options: &Options,
+    partitions: Option<&[Partition]>,
+) -> Result<(), FaultAndFix> {
+    let partition = fixed_value(resources.partition.as_ref(), options, "partition");
     let time = time(resources, options);
     for name in partition.iter().flat_map(|names| names.split(',')) {
         let Some(partitions) = partitions else { break };
-        let Some(known) = partitions.iter().find(|partition| partition.name == name) else {
+        let Some(cluster_partition) = partitions.iter().find(|partition| partition.name == name) else {
             let names: Vec<&str> = partitions.iter().map(|partition| partition.name.as_str()).collect();
             return Err((
                 format!("there is no partition `{name}`"),
-                format!("choose one of {}", listed(&names)),
+                format!("choose one of {}", join_names(&names)),
             ));
         };
-        if let Some((limit, time)) = known.max_time.zip(time).filter(|(limit, time)| time > limit) {
-            let says = format!(
+        if let Some((limit, time)) = cluster_partition.max_time.zip(time).filter(|(limit, time)| time > limit)
+        {
+            let message = format!(
                 "it asks for {} in the partition `{name}`, which allows {}",
                 amount::time_in_words(time),
                 amount::time_in_words(limit)
             );
-            return Err((says, "ask for less time, or for another partition".to_owned()));
+            return Err((message, "ask for less time, or for another partition".to_owned()));
         }
     }
     Ok(())
 }
 
 /// Checks that a user may use the account and quality of service that a tool always requests.
-fn may_use(resources: &Resources, options: &Options, rights: &Rights) -> Result<(), Wrong> {
+fn check_account(resources: &Resources, options: &Options, rights: &Rights) -> Result<(), FaultAndFix> {
     // The list is empty where the site does not let users see other users' accounts.
     if rights.accounts.is_empty() {
         return Ok(());
     }
-    let account = fixed(resources.account.as_ref(), options, "account");
+    let account = fixed_value(resources.account.as_ref(), options, "account");
     if let Some(account) = account.as_ref().filter(|account| !rights.accounts.contains_key(*account)) {
         let names: Vec<&str> = rights.accounts.keys().map(String::as_str).collect();
         return Err((
             format!("this user has no account `{account}`"),
-            format!("choose one of {}", listed(&names)),
+            format!("choose one of {}", join_names(&names)),
         ));
     }
-    let Some(qos) = fixed(resources.qos.as_ref(), options, "qos") else { return Ok(()) };
+    let Some(qos) = fixed_value(resources.qos.as_ref(), options, "qos") else { return Ok(()) };
     let Some(limit) = rights.qos.get(&qos) else {
         let names: Vec<&str> = rights.qos.keys().map(String::as_str).collect();
         return Err((
             format!("there is no quality of service `{qos}`"),
-            format!("choose one of {}", listed(&names)),
+            format!("choose one of {}", join_names(&names)),
         ));
     };
     // Without an account, the default account applies, which is one of these.
-    let mine = |name: &str| account.as_ref().is_none_or(|account| account == name);
-    let lists: Vec<&Vec<String>> =
-        rights.accounts.iter().filter(|(name, _)| mine(name)).map(|(_, list)| list).collect();
-    if !lists.iter().any(|list| list.is_empty() || list.contains(&qos)) {
-        let mut names: Vec<&str> = lists.into_iter().flatten().map(String::as_str).collect();
+    let is_applicable = |name: &str| account.as_ref().is_none_or(|account| account == name);
+    let qos_lists: Vec<&Vec<String>> =
+        rights.accounts.iter().filter(|(name, _)| is_applicable(name)).map(|(_, list)| list).collect();
+    if !qos_lists.iter().any(|list| list.is_empty() || list.contains(&qos)) {
+        let mut names: Vec<&str> = qos_lists.into_iter().flatten().map(String::as_str).collect();
         names.sort_unstable();
         names.dedup();
-        let says = match account {
+        let message = match account {
             Some(account) => format!("the account `{account}` does not have the quality of service `{qos}`"),
             None => format!("no account of this user has the quality of service `{qos}`"),
         };
-        return Err((says, format!("choose one of {}, or have it added (`sacctmgr`)", listed(&names))));
+        return Err((
+            message,
+            format!("choose one of {}, or have it added (`sacctmgr`)", join_names(&names)),
+        ));
     }
     if let Some((limit, time)) = limit.zip(time(resources, options)).filter(|(limit, time)| time > limit) {
-        let says = format!(
+        let message = format!(
             "it asks for {} with the quality of service `{qos}`, which allows {}",
             amount::time_in_words(time),
             amount::time_in_words(limit)
         );
-        return Err((says, "ask for less time, or for another quality of service".to_owned()));
+        return Err((message, "ask for less time, or for another quality of service".to_owned()));
     }
     Ok(())
 }
@@ -364,9 +377,9 @@ mod tests {
         }
         rights.accounts.insert("lab".to_owned(), ["fast", "normal"].map(str::to_owned).to_vec());
         rights.accounts.insert("other".to_owned(), vec!["gold".to_owned()]);
-        let says = |resources: Value| {
+        let problem = |resources: Value| {
             let resources: Resources = serde_json::from_value(resources).unwrap();
-            may_use(&resources, &Options::new(), &rights).err().map(|(says, _)| says)
+            check_account(&resources, &Options::new(), &rights).err().map(|(message, _)| message)
         };
         for (resources, part) in [
             (json!({"account": "none"}), "no account `none`"),
@@ -374,7 +387,7 @@ mod tests {
             (json!({"qos": "gold", "account": "lab"}), "the account `lab` does not have"),
             (json!({"qos": "fast", "account": "lab", "time": "2"}), "`fast`, which allows 00:01:00"),
         ] {
-            let said = says(resources.clone());
+            let said = problem(resources.clone());
             assert!(said.as_ref().is_some_and(|said| said.contains(part)), "{resources}: {said:?}");
         }
         for resources in [
@@ -382,7 +395,7 @@ mod tests {
             json!({"qos": "fast", "account": "lab", "time": "1"}),
             json!({"qos": {"value": "{{ q }}", "allowed": ["silver"]}}),
         ] {
-            assert_eq!(says(resources.clone()), None, "{resources}");
+            assert_eq!(problem(resources.clone()), None, "{resources}");
         }
     }
 }

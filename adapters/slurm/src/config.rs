@@ -134,7 +134,7 @@ pub struct Rest {
 
 impl Rest {
     /// Returns the same settings for another user. Fails without `url` or without the user's token.
-    pub(crate) fn of(&self, person: &Person) -> taskbridge_sdk::Result<Self> {
+    pub(crate) fn for_person(&self, person: &Person) -> taskbridge_sdk::Result<Self> {
         let (Some(_), Some(token)) = (&self.url, &person.token) else {
             return Err(taskbridge_sdk::Error::config(format!(
                 "`run_as`: to act as `{}` by slurmrestd needs `rest.url` and a `token` of theirs",
@@ -145,7 +145,7 @@ impl Rest {
     }
 
     /// Returns the setting and the address, for messages.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn display_address(&self) -> String {
         match (&self.socket, &self.url) {
             (Some(socket), _) => format!("`rest.socket` {}", socket.display()),
             (None, url) => format!("`rest.url` {}", url.as_deref().unwrap_or_default()),

@@ -3,15 +3,15 @@
 //! never trusted: the folder of the job must contain the same number.
 
 use serde_json::Value;
-use taskbridge_sdk::{Context, Error, JobHandle, JobSpec, JobState, Observation, Result, Templates};
+use taskbridge_sdk::{Error, JobHandle, JobSpec, JobState, Observation, Result, TemplateContext, Templates};
 
 use crate::backend::Slurm;
 use crate::config::{After, When};
 use crate::driver::JobId;
-use crate::folder::{ID, OBSERVED, PLAN};
+use crate::folder::{FINAL_OBSERVATION, ID, PLAN};
 use crate::handle::{self, SlurmHandle};
 use crate::plan::Plan;
-use crate::start::{read_id, unreadable};
+use crate::start::{read_error, read_id};
 
 /// A job that a caller refers to, by the handle of its task or by its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,57 +23,57 @@ pub(crate) struct JobReference {
 
 /// Renders the template and parses the result. Returns `None` if the template refers only to a parameter that
 /// was not given.
-pub(crate) fn named(job: &JobSpec, field: &str, template: &str) -> Result<Option<JobReference>> {
+pub(crate) fn parse_reference(job: &JobSpec, field: &str, template: &str) -> Result<Option<JobReference>> {
     let arguments = job.arguments.as_object().cloned().unwrap_or_default();
-    let context = Context::new(&arguments, Value::Null, Value::Null);
-    if !context.gives(template) {
+    let context = TemplateContext::new(&arguments, Value::Null, Value::Null);
+    if !context.has_value(template) {
         return Ok(None);
     }
-    let text = Templates::new().text(field, template, &context)?;
-    if let Some(place) = SlurmHandle::parse(&JobHandle::new(text.trim())) {
-        return Ok(Some(JobReference { job: place.job, key: Some(place.key) }));
+    let text = Templates::new().render_text(field, template, &context)?;
+    if let Some(slurm_handle) = SlurmHandle::parse(&JobHandle::new(text.trim())) {
+        return Ok(Some(JobReference { job: slurm_handle.job, key: Some(slurm_handle.key) }));
     }
-    let wrong = |_| Error::rejected(format!("`{field}` must be the number of a job, or a task"));
-    text.trim().parse().map(|job| Some(JobReference { job, key: None })).map_err(wrong)
+    let invalid = |_| Error::rejected(format!("`{field}` must be the number of a job, or a task"));
+    text.trim().parse().map(|job| Some(JobReference { job, key: None })).map_err(invalid)
 }
 
 impl Slurm {
     /// Returns the value for sbatch's `--dependency`, if the job must wait.
     pub(crate) async fn dependency(&self, job: &JobSpec, after: &After) -> Result<Option<String>> {
-        let Some(named) = named(job, "after.job", &after.job)? else { return Ok(None) };
-        let number = named.job;
-        let unknown = || {
+        let Some(reference) = parse_reference(job, "after.job", &after.job)? else { return Ok(None) };
+        let number = reference.job;
+        let unknown_job = || {
             Error::rejected(format!(
                 "{number} is no job that was submitted here, so that nothing can come after it"
             ))
         };
         let rows = self.driver.job(number).await?;
-        let key = match named.key {
+        let key = match reference.key {
             Some(key) => key,
             None => rows
                 .iter()
                 .filter(|row| handle::is_key(&row.name))
                 .min_by_key(|row| row.state.has_ended())
                 .map(|row| row.name.clone())
-                .ok_or_else(unknown)?,
+                .ok_or_else(unknown_job)?,
         };
         if !self.is_ours(&key).await? {
-            return Err(unknown());
+            return Err(unknown_job());
         }
         let folder = self.folder(&key);
-        let (recorded, ended) = self
+        let (stored_id, stored_end) = self
             .disks
             .jobs
             .run(move || {
-                let read = || Ok((folder.read(ID)?, folder.read_json::<Observation>(OBSERVED)?));
-                read().map_err(|e| unreadable(&folder, e))
+                let read = || Ok((folder.read(ID)?, folder.read_json::<Observation>(FINAL_OBSERVATION)?));
+                read().map_err(|e| read_error(&folder, e))
             })
             .await??;
-        if recorded.as_deref().and_then(read_id) != Some(number) {
-            return Err(unknown());
+        if stored_id.as_deref().and_then(read_id) != Some(number) {
+            return Err(unknown_job());
         }
-        if let Some(ended) = ended {
-            return match after.when.is_met(&ended.state) {
+        if let Some(stored_end) = stored_end {
+            return match after.when.is_met(&stored_end.state) {
                 true => Ok(None),
                 false => Err(Error::rejected(format!(
                     "job {number}, which must come first, did not end as required, so this one cannot begin; run that one again, \
@@ -97,7 +97,7 @@ impl Slurm {
         self.disks
             .jobs
             .run(move || {
-                let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
+                let plan = folder.read_json::<Plan>(PLAN).map_err(|e| read_error(&folder, e))?;
                 Ok(plan.is_some_and(|plan| plan.is_of(user.as_ref())))
             })
             .await?
@@ -114,10 +114,10 @@ impl When {
     }
 
     fn is_met(self, state: &JobState) -> bool {
-        let good = matches!(state, JobState::Succeeded(_));
+        let succeeded = matches!(state, JobState::Succeeded(_));
         match self {
-            When::Succeeded => good,
-            When::Failed => !good && *state != JobState::Gone,
+            When::Succeeded => succeeded,
+            When::Failed => !succeeded && *state != JobState::Gone,
             When::Ended => true,
         }
     }
@@ -134,15 +134,19 @@ mod tests {
     /// `after.job` takes the handle of a task's job or a plain job number.
     #[test]
     fn dependency_is_task_or_job_number() {
-        let read = |value| named(&job(json!({}), json!({"before": value})), "after.job", "{{ before }}");
+        let parse =
+            |value| parse_reference(&job(json!({}), json!({"before": value})), "after.job", "{{ before }}");
         assert_eq!(
-            read(json!("lab/17/tb-a")).unwrap(),
+            parse(json!("lab/17/tb-a")).unwrap(),
             Some(JobReference { job: 17, key: Some("tb-a".to_owned()) })
         );
-        assert_eq!(read(json!(17)).unwrap(), Some(JobReference { job: 17, key: None }));
-        assert_eq!(read(json!(null)).unwrap(), None);
-        for wrong in [json!("17:afterany"), json!("lab/17/../x"), json!(-1), json!("")] {
-            assert!(read(wrong.clone()).is_err_and(|e| e.to_string().contains("`after.job`")), "{wrong}");
+        assert_eq!(parse(json!(17)).unwrap(), Some(JobReference { job: 17, key: None }));
+        assert_eq!(parse(json!(null)).unwrap(), None);
+        for invalid in [json!("17:afterany"), json!("lab/17/../x"), json!(-1), json!("")] {
+            assert!(
+                parse(invalid.clone()).is_err_and(|e| e.to_string().contains("`after.job`")),
+                "{invalid}"
+            );
         }
     }
 

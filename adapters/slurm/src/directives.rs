@@ -5,18 +5,18 @@ use crate::driver::Options;
 
 /// Whether an option has a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Takes {
-    Nothing,
+enum ValueRule {
+    Flag,
     Value,
     /// An optional value, only in the same word.
-    Maybe,
+    Optional,
 }
 
-use Takes::{Maybe, Nothing, Value};
+use ValueRule::{Flag, Optional, Value};
 
 /// The options of sbatch: short name, long name, kind of value. An unknown option is passed on if it is
 /// written as one word.
-const KNOWN: [(Option<char>, &str, Takes); 96] = [
+const COMMON_OPTIONS: [(Option<char>, &str, ValueRule); 96] = [
     (Some('a'), "array", Value),
     (Some('A'), "account", Value),
     (None, "acctg-freq", Value),
@@ -30,7 +30,7 @@ const KNOWN: [(Option<char>, &str, Takes); 96] = [
     (None, "comment", Value),
     (Some('C'), "constraint", Value),
     (None, "container", Value),
-    (None, "contiguous", Nothing),
+    (None, "contiguous", Flag),
     (Some('S'), "core-spec", Value),
     (None, "cores-per-socket", Value),
     (None, "cpu-freq", Value),
@@ -42,11 +42,11 @@ const KNOWN: [(Option<char>, &str, Takes); 96] = [
     (Some('m'), "distribution", Value),
     (Some('e'), "error", Value),
     (Some('x'), "exclude", Value),
-    (None, "exclusive", Maybe),
+    (None, "exclusive", Optional),
     (None, "export", Value),
     (None, "export-file", Value),
     (Some('B'), "extra-node-info", Value),
-    (None, "get-user-env", Maybe),
+    (None, "get-user-env", Optional),
     (None, "gid", Value),
     (None, "gpu-bind", Value),
     (None, "gpu-freq", Value),
@@ -56,10 +56,10 @@ const KNOWN: [(Option<char>, &str, Takes); 96] = [
     (None, "gpus-per-task", Value),
     (None, "gres", Value),
     (None, "gres-flags", Value),
-    (Some('h'), "help", Nothing),
+    (Some('h'), "help", Flag),
     (None, "hint", Value),
-    (Some('H'), "hold", Nothing),
-    (None, "ignore-pbs", Nothing),
+    (Some('H'), "hold", Flag),
+    (None, "ignore-pbs", Flag),
     (Some('i'), "input", Value),
     (Some('J'), "job-name", Value),
     (None, "kill-on-invalid-dep", Value),
@@ -73,9 +73,9 @@ const KNOWN: [(Option<char>, &str, Takes); 96] = [
     (None, "mem-per-gpu", Value),
     (None, "mincpus", Value),
     (None, "network", Value),
-    (None, "nice", Maybe),
-    (Some('k'), "no-kill", Maybe),
-    (None, "no-requeue", Nothing),
+    (None, "nice", Optional),
+    (Some('k'), "no-kill", Optional),
+    (None, "no-requeue", Flag),
     (Some('F'), "nodefile", Value),
     (Some('w'), "nodelist", Value),
     (Some('N'), "nodes", Value),
@@ -86,47 +86,47 @@ const KNOWN: [(Option<char>, &str, Takes); 96] = [
     (None, "ntasks-per-socket", Value),
     (None, "open-mode", Value),
     (Some('o'), "output", Value),
-    (Some('O'), "overcommit", Nothing),
-    (Some('s'), "oversubscribe", Nothing),
-    (None, "parsable", Nothing),
+    (Some('O'), "overcommit", Flag),
+    (Some('s'), "oversubscribe", Flag),
+    (None, "parsable", Flag),
     (Some('p'), "partition", Value),
     (None, "power", Value),
     (None, "prefer", Value),
     (None, "priority", Value),
     (None, "profile", Value),
-    (None, "propagate", Maybe),
+    (None, "propagate", Optional),
     (Some('q'), "qos", Value),
-    (Some('Q'), "quiet", Nothing),
-    (None, "reboot", Nothing),
-    (None, "requeue", Nothing),
+    (Some('Q'), "quiet", Flag),
+    (None, "reboot", Flag),
+    (None, "requeue", Flag),
     (None, "reservation", Value),
     (None, "signal", Value),
     (None, "sockets-per-node", Value),
-    (None, "spread-job", Nothing),
+    (None, "spread-job", Flag),
     (None, "switches", Value),
-    (None, "test-only", Nothing),
+    (None, "test-only", Flag),
     (None, "thread-spec", Value),
     (None, "threads-per-core", Value),
     (Some('t'), "time", Value),
     (None, "time-min", Value),
     (None, "tmp", Value),
     (None, "uid", Value),
-    (None, "use-min-nodes", Nothing),
-    (Some('v'), "verbose", Nothing),
+    (None, "use-min-nodes", Flag),
+    (Some('v'), "verbose", Flag),
 ];
 
 /// Further options of sbatch.
-const FOR_SBATCH: [(Option<char>, &str, Takes); 5] = [
+const SBATCH_OPTIONS: [(Option<char>, &str, ValueRule); 5] = [
     (None, "wckey", Value),
-    (Some('W'), "wait", Nothing),
+    (Some('W'), "wait", Flag),
     (None, "wait-all-nodes", Value),
     (None, "wrap", Value),
-    (None, "usage", Nothing),
+    (None, "usage", Flag),
 ];
 
 /// Options that the adapter sets itself, or that would change how sbatch is called: as whom, for which
 /// cluster, with what output, and whether it submits and returns at once.
-const OURS: [&str; 24] = [
+const RESERVED_OPTIONS: [&str; 24] = [
     "job-name",
     "comment",
     "output",
@@ -155,8 +155,8 @@ const OURS: [&str; 24] = [
 
 /// Returns true if neither a script nor the config may set this option. In a script it is ignored (`chdir` is
 /// kept apart), in the config it is an error.
-pub(crate) fn is_ours(name: &str) -> bool {
-    OURS.contains(&name)
+pub(crate) fn is_reserved(name: &str) -> bool {
+    RESERVED_OPTIONS.contains(&name)
 }
 
 /// The options of a script's `#SBATCH` lines, without those that the adapter sets itself. `chdir` is kept
@@ -174,7 +174,7 @@ pub(crate) fn read(script: &str) -> Result<Directives, String> {
             "its first line must begin with `#!` and name an interpreter, such as `#!/bin/bash`".to_owned()
         );
     }
-    let mut found = Directives::default();
+    let mut directives = Directives::default();
     for (at, line) in script.lines().enumerate() {
         let Some(rest) = line.strip_prefix("#SBATCH") else {
             // sbatch stops at the first line with a command.
@@ -184,35 +184,38 @@ pub(crate) fn read(script: &str) -> Result<Directives, String> {
             }
             break;
         };
-        let wrong = |why: String| format!("line {}: {why}", at + 1);
-        let words = words(rest).ok_or_else(|| wrong("a quotation mark is not closed".to_owned()))?;
+        let line_error = |reason: String| format!("line {}: {reason}", at + 1);
+        let words =
+            split_words(rest).ok_or_else(|| line_error("a quotation mark is not closed".to_owned()))?;
         if words.first().is_some_and(|word| word == "hetjob" || word == "packjob") {
-            return Err(wrong("heterogeneous jobs cannot be submitted here".to_owned()));
+            return Err(line_error("heterogeneous jobs cannot be submitted here".to_owned()));
         }
-        options(&words, &mut found).map_err(wrong)?;
+        options(&words, &mut directives).map_err(line_error)?;
     }
-    Ok(found)
+    Ok(directives)
 }
 
-fn options(words: &[String], found: &mut Directives) -> Result<(), String> {
+fn options(words: &[String], directives: &mut Directives) -> Result<(), String> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let (name, value): (String, Option<Option<String>>) = if let Some(long) = word.strip_prefix("--") {
-            let (name, given) =
+            let (name, inline_value) =
                 long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value.to_owned())));
             match long_option(name) {
-                Some((_, name, Value)) => (name.to_owned(), Some(given.or_else(|| words.next().cloned()))),
-                Some((_, name, _)) => (name.to_owned(), given.map(Some)),
-                None if given.is_some() => (name.to_owned(), Some(given)),
+                Some((_, name, Value)) => {
+                    (name.to_owned(), Some(inline_value.or_else(|| words.next().cloned())))
+                }
+                Some((_, name, _)) => (name.to_owned(), inline_value.map(Some)),
+                None if inline_value.is_some() => (name.to_owned(), Some(inline_value)),
                 None => (name.to_owned(), None),
             }
         } else if let Some(short) = word.strip_prefix('-').and_then(|rest| rest.chars().next()) {
             let rest = &word[1 + short.len_utf8()..];
-            let known = all().find(|(name, _, _)| *name == Some(short));
-            let Some((_, name, takes)) = known else {
+            let option = all_options().find(|(name, _, _)| *name == Some(short));
+            let Some((_, name, value_rule)) = option else {
                 return Err(format!("the option `-{short}` is not known"));
             };
-            match takes {
+            match value_rule {
                 Value if rest.is_empty() => ((*name).to_owned(), Some(words.next().cloned())),
                 Value => ((*name).to_owned(), Some(Some(rest.to_owned()))),
                 _ => ((*name).to_owned(), None),
@@ -226,16 +229,16 @@ fn options(words: &[String], found: &mut Directives) -> Result<(), String> {
             None => None,
         };
         if name == "chdir" {
-            found.chdir = value;
-        } else if !is_ours(&name) {
-            put(&mut found.options, &name, value);
+            directives.chdir = value;
+        } else if !is_reserved(&name) {
+            set_option(&mut directives.options, &name, value);
         }
     }
     Ok(())
 }
 
 /// Sets an option. An option for memory replaces the other options for memory, since Slurm takes only one.
-pub(crate) fn put(options: &mut Options, name: &str, value: Option<String>) {
+pub(crate) fn set_option(options: &mut Options, name: &str, value: Option<String>) {
     const MEMORY: [&str; 3] = ["mem", "mem-per-cpu", "mem-per-gpu"];
     if MEMORY.contains(&name) {
         options.retain(|other, _| !MEMORY.contains(&other.as_str()));
@@ -243,23 +246,23 @@ pub(crate) fn put(options: &mut Options, name: &str, value: Option<String>) {
     options.insert(name.to_owned(), value);
 }
 
-fn all() -> impl Iterator<Item = &'static (Option<char>, &'static str, Takes)> {
-    KNOWN.iter().chain(&FOR_SBATCH)
+fn all_options() -> impl Iterator<Item = &'static (Option<char>, &'static str, ValueRule)> {
+    COMMON_OPTIONS.iter().chain(&SBATCH_OPTIONS)
 }
 
 /// Finds a long option by its name or by an unambiguous prefix.
-fn long_option(name: &str) -> Option<(Option<char>, &'static str, Takes)> {
-    if let Some(known) = all().find(|(_, known, _)| *known == name) {
-        return Some(*known);
+fn long_option(name: &str) -> Option<(Option<char>, &'static str, ValueRule)> {
+    if let Some(option) = all_options().find(|(_, long, _)| *long == name) {
+        return Some(*option);
     }
-    let mut beginning = all().filter(|(_, known, _)| known.starts_with(name));
-    let first = beginning.next()?;
-    beginning.next().is_none().then_some(*first)
+    let mut matches = all_options().filter(|(_, long, _)| long.starts_with(name));
+    let first = matches.next()?;
+    matches.next().is_none().then_some(*first)
 }
 
 /// Splits a line into words as sbatch does: at whitespace outside of quotation marks, up to a `#`. Returns
 /// `None` if a quotation mark is not closed.
-fn words(line: &str) -> Option<Vec<String>> {
+fn split_words(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -297,7 +300,7 @@ mod tests {
 
     #[test]
     fn lines_are_read_as_sbatch_does() {
-        for (lines, wanted) in [
+        for (lines, expected) in [
             ("#SBATCH --time=5", vec![pair("time", "5")]),
             (
                 "#SBATCH --time 5 -c2 -p gpu",
@@ -316,7 +319,7 @@ mod tests {
             ("##SBATCH --time=5\n# SBATCH --time=6", vec![]),
             ("#SBATCH -o /x -J name --wait -W --hold --wrap=x --requeue --uid=0", vec![]),
         ] {
-            assert_eq!(options_of(lines), wanted, "{lines}");
+            assert_eq!(options_of(lines), expected, "{lines}");
         }
         assert_eq!(read("#!/bin/sh\n#SBATCH -D /data").unwrap().chdir.as_deref(), Some("/data"));
     }

@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// Maximum number of concurrent pieces of work per disk. The server gives a backend at most 512 threads, for
 /// all of its disks and calls.
-pub(crate) const AT_ONCE: usize = 16;
+pub(crate) const MAX_CONCURRENT: usize = 16;
 
 /// The disks of one cluster's jobs. A disk is a kind of location with its own limits, so that one that hangs
 /// does not block the others.
@@ -34,28 +34,32 @@ pub(crate) struct Disks {
 }
 
 impl Disks {
-    pub(crate) fn new(limit: Duration) -> Self {
-        Self { jobs: Disk::new(limit), sources: Disk::new(limit), roots: Disk::new(limit) }
+    pub(crate) fn new(stall_timeout: Duration) -> Self {
+        Self {
+            jobs: Disk::new(stall_timeout),
+            sources: Disk::new(stall_timeout),
+            roots: Disk::new(stall_timeout),
+        }
     }
 }
 
 /// One kind of location. Its clones share their limits.
 #[derive(Clone)]
-pub(crate) struct Disk(Arc<Shared>);
+pub(crate) struct Disk(Arc<DiskState>);
 
-struct Shared {
+struct DiskState {
     /// The time within which a piece of work must make progress.
-    limit: Duration,
-    room: Arc<Semaphore>,
-    under_way: Mutex<Vec<Arc<DiskWork>>>,
+    stall_timeout: Duration,
+    permits: Arc<Semaphore>,
+    in_progress: Mutex<Vec<Arc<DiskWork>>>,
     /// The last time that work exceeded the limit.
-    hung: Mutex<Option<Instant>>,
+    last_hang: Mutex<Option<Instant>>,
 }
 
 /// A piece of work on its thread.
 struct DiskWork {
-    at: Mutex<WorkProgress>,
-    given_up: AtomicBool,
+    progress: Mutex<WorkProgress>,
+    abandoned: AtomicBool,
 }
 
 /// The path that the work currently uses, and the time of its last progress.
@@ -66,15 +70,15 @@ struct WorkProgress {
 
 thread_local! {
     /// The piece of work that this thread runs.
-    static OURS: RefCell<Option<Arc<DiskWork>>> = const { RefCell::new(None) };
+    static CURRENT_WORK: RefCell<Option<Arc<DiskWork>>> = const { RefCell::new(None) };
 }
 
 /// Records the path that the work uses from now on. Work that moves from one path to the next does not count
 /// as hanging, however long it takes.
 pub(crate) fn enter_path(path: &Path) {
-    OURS.with_borrow(|ours| {
-        if let Some(piece) = ours {
-            *piece.at.lock() = WorkProgress { path: path.to_owned(), since: Instant::now() };
+    CURRENT_WORK.with_borrow(|current| {
+        if let Some(work) = current {
+            *work.progress.lock() = WorkProgress { path: path.to_owned(), since: Instant::now() };
         }
     });
     #[cfg(test)]
@@ -83,53 +87,55 @@ pub(crate) fn enter_path(path: &Path) {
 
 /// Records progress on the same path.
 pub(crate) fn report_progress() {
-    OURS.with_borrow(|ours| {
-        if let Some(piece) = ours {
-            piece.at.lock().since = Instant::now();
+    CURRENT_WORK.with_borrow(|current| {
+        if let Some(work) = current {
+            work.progress.lock().since = Instant::now();
         }
     });
 }
 
 /// Returns true for work that hung and was abandoned. What it read may be outdated and must not be acted on.
-pub(crate) fn is_given_up() -> bool {
-    OURS.with_borrow(|ours| ours.as_ref().is_some_and(|piece| piece.given_up.load(Ordering::Acquire)))
+pub(crate) fn is_abandoned() -> bool {
+    CURRENT_WORK
+        .with_borrow(|current| current.as_ref().is_some_and(|work| work.abandoned.load(Ordering::Acquire)))
 }
 
 /// Fails if the work was abandoned.
 pub(crate) fn check_not_abandoned() -> io::Result<()> {
-    match is_given_up() {
+    match is_abandoned() {
         true => Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long, and was given up")),
         false => Ok(()),
     }
 }
 
 /// A reader that records progress after each read, for files of any length.
-pub(crate) struct Steps<R>(pub(crate) R);
+pub(crate) struct ProgressReader<R>(pub(crate) R);
 
-impl<R: Read> Read for Steps<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.0.read(into)?;
+impl<R: Read> Read for ProgressReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read(buffer)?;
         report_progress();
         #[cfg(test)]
-        OURS.with_borrow(|ours| ours.as_ref().map(|piece| piece.at.lock().path.clone()))
+        CURRENT_WORK
+            .with_borrow(|current| current.as_ref().map(|work| work.progress.lock().path.clone()))
             .inspect(|path| crate::hanging::wait(path));
-        Ok(read)
+        Ok(count)
     }
 }
 
 impl Disk {
-    fn new(limit: Duration) -> Self {
-        Self(Arc::new(Shared {
-            limit,
-            room: Arc::new(Semaphore::new(AT_ONCE)),
-            under_way: Mutex::default(),
-            hung: Mutex::default(),
+    fn new(stall_timeout: Duration) -> Self {
+        Self(Arc::new(DiskState {
+            stall_timeout,
+            permits: Arc::new(Semaphore::new(MAX_CONCURRENT)),
+            in_progress: Mutex::default(),
+            last_hang: Mutex::default(),
         }))
     }
 
     /// Returns the time within which a piece of work must make progress.
-    pub(crate) fn limit(&self) -> Duration {
-        self.0.limit
+    pub(crate) fn stall_timeout(&self) -> Duration {
+        self.0.stall_timeout
     }
 
     /// Runs a piece of work on a blocking thread. `Unavailable` if it hangs, or if no permit is free because
@@ -138,120 +144,121 @@ impl Disk {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        let room = self.room().await?;
-        let (piece, mut done) = self.begin(room, work);
-        let limit = self.0.limit;
+        let permit = self.acquire_permit().await?;
+        let (disk_work, mut handle) = self.start_work(permit, work);
+        let stall_timeout = self.0.stall_timeout;
         loop {
-            let until = piece.at.lock().since + limit;
-            if let Ok(done) = timeout_at(until, &mut done).await {
-                return done.map_err(|e| {
+            let deadline = disk_work.progress.lock().since + stall_timeout;
+            if let Ok(result) = timeout_at(deadline, &mut handle).await {
+                return result.map_err(|e| {
                     Error::unavailable("the look at the jobs' folder was cut short").caused_by(e)
                 });
             }
-            let at = piece.at.lock();
-            if at.since + limit <= Instant::now() {
-                piece.given_up.store(true, Ordering::Release);
-                self.hangs();
-                return Err(at.hangs());
+            let progress = disk_work.progress.lock();
+            if progress.since + stall_timeout <= Instant::now() {
+                disk_work.abandoned.store(true, Ordering::Release);
+                self.record_hang();
+                return Err(progress.hang_error());
             }
         }
     }
 
     /// Starts a piece of work without waiting for it. Does nothing if no permit is free.
-    pub(crate) fn aside(&self, work: impl FnOnce() + Send + 'static) {
-        if let Ok(room) = Arc::clone(&self.0.room).try_acquire_owned() {
-            drop(self.begin(room, work));
+    pub(crate) fn try_start(&self, work: impl FnOnce() + Send + 'static) {
+        if let Ok(permit) = Arc::clone(&self.0.permits).try_acquire_owned() {
+            drop(self.start_work(permit, work));
         }
     }
 
     /// Returns how long nothing has been seen to hang here. What happened on a file system while it hung is
     /// unknown.
-    pub(crate) fn answers_for(&self) -> Duration {
-        self.0.hung.lock().map_or(Duration::MAX, |hung| hung.elapsed())
+    pub(crate) fn time_since_hang(&self) -> Duration {
+        self.0.last_hang.lock().map_or(Duration::MAX, |last_hang| last_hang.elapsed())
     }
 
-    async fn room(&self) -> Result<OwnedSemaphorePermit> {
-        if let Ok(room) = Arc::clone(&self.0.room).try_acquire_owned() {
-            return Ok(room);
+    async fn acquire_permit(&self) -> Result<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.0.permits).try_acquire_owned() {
+            return Ok(permit);
         }
-        if let Some(error) = self.all_hang() {
+        if let Some(error) = self.all_hung_error() {
             return Err(error);
         }
-        match timeout(self.0.limit, Arc::clone(&self.0.room).acquire_owned()).await {
-            Ok(Ok(room)) => Ok(room),
-            _ => Err(self.all_hang().unwrap_or_else(|| self.is_slow())),
+        match timeout(self.0.stall_timeout, Arc::clone(&self.0.permits).acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(self.all_hung_error().unwrap_or_else(|| self.slow_error())),
         }
     }
 
     /// Returns an error if all pieces of work that may run at once hang.
-    fn all_hang(&self) -> Option<Error> {
-        let under_way = self.0.under_way.lock();
-        let hanging = |piece: &&Arc<DiskWork>| piece.at.lock().since.elapsed() >= self.0.limit;
-        if under_way.iter().filter(hanging).count() < AT_ONCE {
+    fn all_hung_error(&self) -> Option<Error> {
+        let in_progress = self.0.in_progress.lock();
+        let is_hung = |work: &&Arc<DiskWork>| work.progress.lock().since.elapsed() >= self.0.stall_timeout;
+        if in_progress.iter().filter(is_hung).count() < MAX_CONCURRENT {
             return None;
         }
-        let oldest = under_way.iter().min_by_key(|piece| piece.at.lock().since)?;
-        let error = oldest.at.lock().all_hang();
-        self.hangs();
+        let oldest = in_progress.iter().min_by_key(|work| work.progress.lock().since)?;
+        let error = oldest.progress.lock().all_hung_error();
+        self.record_hang();
         Some(error)
     }
 
     /// Returns the error if the disk is busy but some of the work made progress recently.
-    fn is_slow(&self) -> Error {
-        let under_way = self.0.under_way.lock();
-        let oldest = under_way.iter().min_by_key(|piece| piece.at.lock().since);
-        let path = oldest.map(|piece| piece.at.lock().path.clone()).unwrap_or_default();
+    fn slow_error(&self) -> Error {
+        let in_progress = self.0.in_progress.lock();
+        let oldest = in_progress.iter().min_by_key(|work| work.progress.lock().since);
+        let path = oldest.map(|work| work.progress.lock().path.clone()).unwrap_or_default();
         Error::unavailable(format!(
-            "{AT_ONCE} reads and writes in the folders of the cluster's jobs were under way for {} s, one of them at {}, and no more \
+            "{MAX_CONCURRENT} reads and writes in the folders of the cluster's jobs were under way for {} s, one of them at {}, and no more \
              are begun: their file system is very slow, or hangs. It is tried again",
-            self.0.limit.as_secs_f32(),
+            self.0.stall_timeout.as_secs_f32(),
             path.display()
         ))
     }
 
-    fn hangs(&self) {
-        *self.0.hung.lock() = Some(Instant::now());
+    fn record_hang(&self) {
+        *self.0.last_hang.lock() = Some(Instant::now());
     }
 
-    fn begin<T: Send + 'static>(
+    fn start_work<T: Send + 'static>(
         &self,
-        room: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> (Arc<DiskWork>, JoinHandle<T>) {
-        let at = WorkProgress { path: PathBuf::new(), since: Instant::now() };
-        let piece = Arc::new(DiskWork { at: Mutex::new(at), given_up: AtomicBool::new(false) });
-        self.0.under_way.lock().push(Arc::clone(&piece));
-        let place = WorkGuard { disk: self.clone(), piece: Arc::clone(&piece), _room: room };
-        let done = tokio::task::spawn_blocking(move || {
-            OURS.set(Some(Arc::clone(&place.piece)));
-            let done = work();
-            drop(place);
-            done
+        let progress = WorkProgress { path: PathBuf::new(), since: Instant::now() };
+        let disk_work =
+            Arc::new(DiskWork { progress: Mutex::new(progress), abandoned: AtomicBool::new(false) });
+        self.0.in_progress.lock().push(Arc::clone(&disk_work));
+        let guard = WorkGuard { disk: self.clone(), work: Arc::clone(&disk_work), _permit: permit };
+        let handle = tokio::task::spawn_blocking(move || {
+            CURRENT_WORK.set(Some(Arc::clone(&guard.work)));
+            let result = work();
+            drop(guard);
+            result
         });
-        (piece, done)
+        (disk_work, handle)
     }
 }
 
 /// The registration of a piece of work. It lasts until the thread is free again, however the work ends.
 struct WorkGuard {
     disk: Disk,
-    piece: Arc<DiskWork>,
-    _room: OwnedSemaphorePermit,
+    work: Arc<DiskWork>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Drop for WorkGuard {
     fn drop(&mut self) {
-        OURS.set(None);
-        self.disk.0.under_way.lock().retain(|piece| !Arc::ptr_eq(piece, &self.piece));
-        if self.piece.given_up.load(Ordering::Acquire) {
+        CURRENT_WORK.set(None);
+        self.disk.0.in_progress.lock().retain(|work| !Arc::ptr_eq(work, &self.work));
+        if self.work.abandoned.load(Ordering::Acquire) {
             // The disk hung until now.
-            self.disk.hangs();
+            self.disk.record_hang();
         }
     }
 }
 
 impl WorkProgress {
-    fn hangs(&self) -> Error {
+    fn hang_error(&self) -> Error {
         let waited = self.since.elapsed().as_secs();
         let path = self.path.display();
         if self.path.as_os_str().is_empty() {
@@ -259,19 +266,22 @@ impl WorkProgress {
                 "no thread was free for {waited} s to read or write in the folders of the cluster's jobs: it is tried again"
             ));
         }
-        Error::unavailable(format!("{path} has not answered for {waited} s{}", what_to_do(&self.path)))
+        Error::unavailable(format!(
+            "{path} has not answered for {waited} s{}",
+            troubleshooting_hint(&self.path)
+        ))
     }
 
-    fn all_hang(&self) -> Error {
+    fn all_hung_error(&self) -> Error {
         let (path, waited) = (self.path.display(), self.since.elapsed().as_secs());
         Error::unavailable(format!(
             "{path} has not answered for {waited} s, nor has what else was read and written there, and no more is begun{}",
-            what_to_do(&self.path)
+            troubleshooting_hint(&self.path)
         ))
     }
 }
 
-fn what_to_do(path: &Path) -> String {
+fn troubleshooting_hint(path: &Path) -> String {
     format!(
         ": its file system hangs, as a shared one does whose server is away. It is tried again until that is back. If `ls -l {}` \
          hangs as well, see to that server, or to the mount",
@@ -282,7 +292,7 @@ fn what_to_do(path: &Path) -> String {
 /// Returns true for the errors that a file system returns instead of hanging while its server is away: a
 /// network file system mounted `soft`, or one in user space whose process died. Also true for a shortage of
 /// descriptors or memory on this machine, which does not concern the file.
-pub(crate) fn may_pass(error: &io::Error) -> bool {
+pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
         Some(
@@ -313,12 +323,12 @@ pub(crate) fn may_pass(error: &io::Error) -> bool {
 mod tests {
     use futures_util::future::join_all;
     use taskbridge_sdk::ErrorKind;
-    use taskbridge_sdk::suite::looks::PATIENCE;
+    use taskbridge_sdk::suite::polling::POLL_TIMEOUT;
 
     use super::*;
 
     /// A shorter limit would fail on a busy machine, where a thread may wait for the CPU.
-    const LIMIT: Duration = Duration::from_secs(1);
+    const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
     /// A FIFO without a writer. Opening it for reading hangs, as on a file system whose server is away.
     struct Fifo {
@@ -356,39 +366,39 @@ mod tests {
     /// Hung work is abandoned with its path in the error, and new work is refused beyond a limit.
     #[tokio::test]
     async fn hung_disk_work_is_limited() {
-        let disks = Disks::new(LIMIT);
+        let disks = Disks::new(STALL_TIMEOUT);
         let fifo = Fifo::new();
         let error = fifo.read(&disks.jobs).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);
-        let shown = fifo.path().display().to_string();
-        let says = error.to_string();
+        let path = fifo.path().display().to_string();
+        let message = error.to_string();
         assert!(
-            says.contains(&format!("{shown} has not answered for ")) && !says.contains("for 0 s"),
-            "{says}"
+            message.contains(&format!("{path} has not answered for ")) && !message.contains("for 0 s"),
+            "{message}"
         );
         // One piece of work that hangs does not block others.
         assert_eq!(disks.jobs.run(|| 7).await.unwrap(), 7);
-        for read in join_all((1..AT_ONCE).map(|_| fifo.read(&disks.jobs))).await {
-            read.unwrap_err();
+        for result in join_all((1..MAX_CONCURRENT).map(|_| fifo.read(&disks.jobs))).await {
+            result.unwrap_err();
         }
-        let began = Instant::now();
+        let start = Instant::now();
         for _ in 0..100 {
             let error = fifo.read(&disks.jobs).await.unwrap_err();
             assert!(
-                error.to_string().contains(&shown) && error.to_string().contains("no more is begun"),
+                error.to_string().contains(&path) && error.to_string().contains("no more is begun"),
                 "{error}"
             );
         }
-        assert!(began.elapsed() < LIMIT * 20, "nobody waits for what hangs anyway");
-        assert_eq!(disks.jobs.0.under_way.lock().len(), AT_ONCE);
-        assert!(disks.jobs.answers_for() < LIMIT);
+        assert!(start.elapsed() < STALL_TIMEOUT * 20, "nobody waits for what hangs anyway");
+        assert_eq!(disks.jobs.0.in_progress.lock().len(), MAX_CONCURRENT);
+        assert!(disks.jobs.time_since_hang() < STALL_TIMEOUT);
         // Other disks are not affected.
         assert_eq!(disks.roots.run(|| 7).await.unwrap(), 7);
-        assert_eq!(disks.roots.answers_for(), Duration::MAX);
+        assert_eq!(disks.roots.time_since_hang(), Duration::MAX);
         drop(fifo);
-        let began = Instant::now();
-        while !disks.jobs.0.under_way.lock().is_empty() {
-            assert!(began.elapsed() < PATIENCE, "its readers never ended");
+        let start = Instant::now();
+        while !disks.jobs.0.in_progress.lock().is_empty() {
+            assert!(start.elapsed() < POLL_TIMEOUT, "its readers never ended");
             tokio::task::yield_now().await;
         }
         assert_eq!(disks.jobs.run(|| 7).await.unwrap(), 7, "its server is back");
@@ -397,42 +407,48 @@ mod tests {
     /// Work that advances to further paths may take longer than the limit.
     #[tokio::test]
     async fn progressing_disk_work_is_not_abandoned() {
-        let disks = Disks::new(LIMIT);
-        let took = disks.jobs.run(|| {
-            let began = std::time::Instant::now();
-            while began.elapsed() < LIMIT * 3 {
-                std::thread::sleep(LIMIT / 20);
+        let disks = Disks::new(STALL_TIMEOUT);
+        let duration = disks.jobs.run(|| {
+            let start = std::time::Instant::now();
+            while start.elapsed() < STALL_TIMEOUT * 3 {
+                std::thread::sleep(STALL_TIMEOUT / 20);
                 enter_path(Path::new("next"));
             }
-            began.elapsed()
+            start.elapsed()
         });
-        assert!(took.await.unwrap() >= LIMIT * 3);
+        assert!(duration.await.unwrap() >= STALL_TIMEOUT * 3);
     }
 
     /// Errors of a file system that may recover are distinct from those about a file itself.
     #[test]
     fn transient_file_errors_are_recognized() {
-        let passes = |errno: Errno| may_pass(&errno.into());
-        assert!([Errno::IO, Errno::STALE, Errno::MFILE, Errno::NFILE, Errno::NOMEM].into_iter().all(passes));
-        assert!(![Errno::NOENT, Errno::ACCESS, Errno::ISDIR, Errno::LOOP].into_iter().any(passes));
+        let is_transient_errno = |errno: Errno| is_transient(&errno.into());
+        assert!(
+            [Errno::IO, Errno::STALE, Errno::MFILE, Errno::NFILE, Errno::NOMEM]
+                .into_iter()
+                .all(is_transient_errno)
+        );
+        assert!(
+            ![Errno::NOENT, Errno::ACCESS, Errno::ISDIR, Errno::LOOP].into_iter().any(is_transient_errno)
+        );
     }
 
     #[tokio::test]
     async fn abandoned_disk_work_detects_timeout() {
-        let disks = Disks::new(LIMIT);
-        let (told, hears) = std::sync::mpsc::channel();
+        let disks = Disks::new(STALL_TIMEOUT);
+        let (sender, receiver) = std::sync::mpsc::channel();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
-        let hangs = crate::hanging::below(&path);
-        let given_up = disks.jobs.run(move || {
-            let before = is_given_up();
+        let hang = crate::hanging::hang(&path);
+        let work = disks.jobs.run(move || {
+            let before = is_abandoned();
             enter_path(&path);
-            told.send((before, is_given_up(), check_not_abandoned().is_err())).unwrap();
+            sender.send((before, is_abandoned(), check_not_abandoned().is_err())).unwrap();
         });
-        given_up.await.unwrap_err();
-        drop(hangs);
+        work.await.unwrap_err();
+        drop(hang);
         assert_eq!(
-            tokio::task::spawn_blocking(move || hears.recv()).await.unwrap().unwrap(),
+            tokio::task::spawn_blocking(move || receiver.recv()).await.unwrap().unwrap(),
             (false, true, true)
         );
     }

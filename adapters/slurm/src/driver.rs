@@ -31,17 +31,17 @@ pub(crate) trait Driver: Send + Sync {
     async fn cluster(&self) -> Result<Cluster>;
 
     /// Returns whether [`Cluster::booted`] can be known at all.
-    fn reports_start_time(&self) -> bool {
+    fn reports_boot_time(&self) -> bool {
         true
     }
 
     /// Submits a held job: it does not begin before it is released. A refusal is `Rejected`, with Slurm's
     /// message.
-    async fn submit(&self, order: &Submission) -> Result<JobId>;
+    async fn submit(&self, submission: &Submission) -> Result<JobId>;
 
     /// Returns Slurm's message if no node of the cluster could ever run the job, even with all nodes up and
     /// idle. Submits nothing. Returns `None` if a node could run it, or if that is unknown.
-    async fn never_fits(&self, order: &Submission) -> Result<Option<String>>;
+    async fn infeasible_reason(&self, submission: &Submission) -> Result<Option<String>>;
 
     /// Releases a held job. A job that is not held or has ended is success; an unknown job is `Rejected`.
     async fn release(&self, job: JobId) -> Result<()>;
@@ -50,18 +50,18 @@ pub(crate) trait Driver: Send + Sync {
     async fn queue(&self) -> Result<Vec<Row>>;
 
     /// Returns the jobs of our user with this name that the controller still knows, including ended ones.
-    async fn named(&self, name: &str) -> Result<Vec<Row>>;
+    async fn jobs_by_name(&self, name: &str) -> Result<Vec<Row>>;
 
     /// Returns the queue rows of one job of any user: several for an array, none if the controller does not
     /// know the job.
     async fn job(&self, job: JobId) -> Result<Vec<Row>>;
 
     /// Returns the pending jobs of all users, as far as we may see them.
-    async fn waiting(&self) -> Result<Vec<PendingJob>>;
+    async fn pending_jobs(&self) -> Result<Vec<PendingJob>>;
 
     /// Returns the maximum number of jobs per accounting query. Linux accepts no argument above 128 KiB, and
     /// a query must end within its timeout.
-    fn accounted_at_once(&self) -> usize {
+    fn accounting_batch_size(&self) -> usize {
         500
     }
 
@@ -77,7 +77,7 @@ pub(crate) trait Driver: Send + Sync {
 
     /// Fails unless Slurm answers this driver's user: every command can be run, or slurmrestd accepts a
     /// request. It changes nothing, and does not check whether each request is permitted.
-    async fn readiness(&self) -> Result<()>;
+    async fn check_ready(&self) -> Result<()>;
 
     /// Returns the cluster's partitions.
     async fn partitions(&self) -> Result<Vec<Partition>>;
@@ -94,7 +94,7 @@ pub(crate) struct Cluster {
     /// Whether the cluster has an accounting database (slurmdbd).
     pub(crate) accounting: bool,
     /// When the controller started, if known. It may have lost requests that it accepted shortly before.
-    pub(crate) booted: Option<Timestamp>,
+    pub(crate) boot_time: Option<Timestamp>,
     /// The uid with which the node daemons (slurmd) cancel a job, if known.
     pub(crate) slurmd_user: Option<u32>,
     /// Maximum number of tasks of an array, if known.
@@ -148,7 +148,7 @@ pub(crate) enum Tasks {
 
 impl Tasks {
     /// Returns the task, if the entry covers exactly one task of an array.
-    pub(crate) fn only(&self) -> Option<u32> {
+    pub(crate) fn single_task(&self) -> Option<u32> {
         match self {
             Tasks::One(task) => Some(*task),
             Tasks::Single | Tasks::Many(_) => None,
@@ -172,7 +172,7 @@ pub(crate) struct Row {
     /// The actual or expected start time.
     pub(crate) start: Option<Timestamp>,
     pub(crate) end: Option<Timestamp>,
-    pub(crate) limit: Option<Duration>,
+    pub(crate) time_limit: Option<Duration>,
     pub(crate) restarts: u32,
     pub(crate) partition: String,
     pub(crate) nodes: String,
@@ -199,9 +199,9 @@ pub(crate) struct PendingJob {
 pub(crate) enum CancelledBy {
     /// The database does not record the user.
     #[default]
-    Unsaid,
+    Unknown,
     /// No user: the controller cancelled the job.
-    Nobody,
+    Controller,
     /// A uid.
     User(u32),
 }
@@ -220,11 +220,11 @@ pub(crate) struct Record {
     pub(crate) start: Option<Timestamp>,
     pub(crate) end: Option<Timestamp>,
     pub(crate) elapsed: Option<Duration>,
-    pub(crate) limit: Option<Duration>,
+    pub(crate) time_limit: Option<Duration>,
     /// Maximum memory that a task of one of its steps used, in bytes.
     pub(crate) max_memory: Option<u64>,
     /// The requested memory: `4G`.
-    pub(crate) asked_memory: Option<String>,
+    pub(crate) requested_memory: Option<String>,
     /// CPU time used.
     pub(crate) cpu_time: Option<Duration>,
     pub(crate) cpus: Option<u32>,

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use crate::driver::queue_text::moment;
+use crate::driver::queue_text::parse_timestamp;
 
 /// Exit code of a wrapper that found the fence of its run: an earlier start of this run created it, or the
 /// server closed it.
-pub(crate) const NOT_AGAIN: u32 = 97;
+pub(crate) const ALREADY_RUN_EXIT_CODE: u32 = 97;
 
 /// Exit code of a wrapper that cannot use the job's folder.
-pub(crate) const NO_FOLDER: u32 = 98;
+pub(crate) const NO_FOLDER_EXIT_CODE: u32 = 98;
 
 /// Maximum length of a value of a marker, in bytes. No node name is longer.
-const LONGEST: usize = 255;
+const MAX_VALUE_BYTES: usize = 255;
 
 /// One run of a whole job or of one array task: the first, or one after a requeue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,9 +50,9 @@ pub(crate) struct EndMarker {
     /// The exit code in the shell's convention: above 128 it means a signal.
     pub(crate) code: u32,
     /// The last of TERM, INT and HUP that the wrapper received and passed on to the script, if any.
-    pub(crate) told: Option<String>,
-    pub(crate) began: Option<Timestamp>,
-    pub(crate) ended: Option<Timestamp>,
+    pub(crate) forwarded_signal: Option<String>,
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) ended_at: Option<Timestamp>,
     pub(crate) node: Option<String>,
     /// CPU time of the script and its ended children on the node of the wrapper.
     pub(crate) cpu: Option<Duration>,
@@ -62,13 +62,13 @@ impl EndMarker {
     /// Parses an end marker. Returns `None` for any other text.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let lines: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
-        let is_plain = |value: &&str| (1..=LONGEST).contains(&value.len());
-        let value = |name: &str| lines.get(name).copied().filter(is_plain);
+        let is_valid = |value: &&str| (1..=MAX_VALUE_BYTES).contains(&value.len());
+        let value = |name: &str| lines.get(name).copied().filter(is_valid);
         Some(Self {
             code: value("code")?.parse().ok()?,
-            told: value("told").map(str::to_owned),
-            began: value("began").and_then(moment),
-            ended: value("ended").and_then(moment),
+            forwarded_signal: value("told").map(str::to_owned),
+            started_at: value("began").and_then(parse_timestamp),
+            ended_at: value("ended").and_then(parse_timestamp),
             node: value("node").map(str::to_owned),
             // The output of `times`: first the shell's own times, then those of its children.
             cpu: text.lines().filter_map(shell_times).next_back(),
@@ -83,7 +83,7 @@ impl EndMarker {
     /// Returns true if the script was sent TERM, INT or HUP, or was killed by SIGKILL or SIGTERM. Its exit
     /// code then means little.
     pub(crate) fn was_stopped(&self) -> bool {
-        self.told.is_some() || matches!(self.signal(), Some(9 | 15))
+        self.forwarded_signal.is_some() || matches!(self.signal(), Some(9 | 15))
     }
 }
 
@@ -133,7 +133,7 @@ mod tests {
         let text = "code=143\ntold=TERM\nbegan=1795339653\nended=1795339656\nnode=n1\n0m9.000s 0m9.000s\n0m1.500s 0m0.250s\n";
         let end = EndMarker::parse(text).unwrap();
         assert_eq!((end.code, end.signal(), end.was_stopped()), (143, Some(15), true));
-        assert_eq!(end.ended.unwrap().since(end.began.unwrap()), Duration::from_secs(3));
+        assert_eq!(end.ended_at.unwrap().since(end.started_at.unwrap()), Duration::from_secs(3));
         assert_eq!((end.cpu, end.node.as_deref()), (Some(Duration::from_millis(1750)), Some("n1")));
         assert_eq!(EndMarker::parse("code=0\ntold=\n").unwrap(), EndMarker::default());
         assert_eq!((EndMarker::parse(""), EndMarker::parse("code=x")), (None, None));

@@ -8,7 +8,7 @@ use taskbridge_sdk::{Error, Result};
 
 /// The server's variables that Slurm's commands need and that jobs may see. All others are hidden from jobs,
 /// since they may contain secrets. Variables that begin with `SBATCH_` would act as unrequested options.
-pub(crate) const KEPT: [&str; 10] = [
+pub(crate) const PASSED_VARIABLES: [&str; 10] = [
     "PATH",
     "HOME",
     "USER",
@@ -22,7 +22,7 @@ pub(crate) const KEPT: [&str; 10] = [
 ];
 
 /// The prefix of the variables that describe the job to its script.
-const OURS: &str = "TASKBRIDGE_";
+const RESERVED_PREFIX: &str = "TASKBRIDGE_";
 
 /// The name of an environment variable that a config may set for jobs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
@@ -41,15 +41,15 @@ impl TryFrom<String> for VariableName {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-        if !name.bytes().all(plain) || name.bytes().next().is_none_or(|b| b.is_ascii_digit()) {
+        let is_valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        if !name.bytes().all(is_valid) || name.bytes().next().is_none_or(|b| b.is_ascii_digit()) {
             return Err(format!(
                 "`{name}` cannot name an environment variable: letters, digits and `_` can, no digit first"
             ));
         }
-        if name.starts_with(OURS) {
+        if name.starts_with(RESERVED_PREFIX) {
             return Err(format!(
-                "`{name}` cannot be set: variables that begin with `{OURS}` are the server's own"
+                "`{name}` cannot be set: variables that begin with `{RESERVED_PREFIX}` are the server's own"
             ));
         }
         Ok(Self(name))
@@ -57,10 +57,10 @@ impl TryFrom<String> for VariableName {
 }
 
 /// Returns the environment of commands. Fails if a value is not UTF-8.
-pub(crate) fn of_commands() -> Result<BTreeMap<String, String>> {
+pub(crate) fn command_environment() -> Result<BTreeMap<String, String>> {
     let mut variables = BTreeMap::new();
-    for name in KEPT {
-        if let Some(value) = own(name)? {
+    for name in PASSED_VARIABLES {
+        if let Some(value) = server_variable(name)? {
             variables.insert(name.to_owned(), value);
         }
     }
@@ -71,10 +71,10 @@ pub(crate) fn of_commands() -> Result<BTreeMap<String, String>> {
     clippy::disallowed_methods,
     reason = "Slurm's commands and ssh need a few variables of the server's environment"
 )]
-fn own(name: &str) -> Result<Option<String>> {
+fn server_variable(name: &str) -> Result<Option<String>> {
     let Some(value) = std::env::var_os(name) else { return Ok(None) };
-    let refused = |_| Error::config(format!("the value of the environment variable `{name}` is not UTF-8"));
-    value.into_string().map(Some).map_err(refused)
+    let invalid = |_| Error::config(format!("the value of the environment variable `{name}` is not UTF-8"));
+    value.into_string().map(Some).map_err(invalid)
 }
 
 #[cfg(test)]
@@ -84,9 +84,9 @@ mod tests {
     /// Slurm's commands get only the variables that they need, and invalid names are refused.
     #[test]
     fn command_environment_is_minimal() {
-        let variables = of_commands().unwrap();
+        let variables = command_environment().unwrap();
         assert!(variables.contains_key("PATH"));
-        assert!(variables.keys().all(|name| KEPT.contains(&name.as_str())));
+        assert!(variables.keys().all(|name| PASSED_VARIABLES.contains(&name.as_str())));
         for (name, part) in
             [("", "letters"), ("A-B", "letters"), ("1A", "no digit"), ("TASKBRIDGE_X", "server's own")]
         {

@@ -5,12 +5,12 @@ use taskbridge_sdk::{Error, ErrorKind, JobSpec, JobState, Observation, Output, R
 
 use crate::backend::Slurm;
 use crate::config::SignalTo;
-use crate::dependency::{JobReference, named};
+use crate::dependency::{JobReference, parse_reference};
 use crate::driver::{Cluster, JobId, Row, Signal};
-use crate::folder::{OBSERVED, PLAN};
+use crate::folder::{FINAL_OBSERVATION, PLAN};
 use crate::handle;
 use crate::plan::{Attached, Plan};
-use crate::start::{unreadable, unwritable};
+use crate::start::{read_error, write_error};
 use crate::state::Phase;
 
 /// The file that is written before a signal is sent. While the job has no stored end, it means that the
@@ -20,11 +20,11 @@ const SENDING: &str = "sending";
 impl Slurm {
     /// Follows an existing job.
     pub(crate) async fn attach(&self, job: &JobSpec, template: &str, cluster: &Cluster) -> Result<Started> {
-        let wanted = given(job, "attach", template)?;
-        let id = wanted.job;
+        let reference = required_reference(job, "attach", template)?;
+        let id = reference.job;
         let rows = self.driver.queue().await?;
         // A job of another caller's task is private, and a job number does not prove ownership.
-        let may_follow = |row: &Row| match &wanted.key {
+        let may_follow = |row: &Row| match &reference.key {
             Some(key) => row.name == *key,
             None => !handle::is_key(&row.name),
         };
@@ -48,73 +48,74 @@ impl Slurm {
         let attached = Attached { job: id, name: row.name.clone(), submitted: row.submitted };
         let user = self.setup.user.clone();
         let plan = Plan { array, user, attached: Some(attached), ..Plan::default() };
-        let (folder, written) = (self.folder(job.key.as_str()), plan.clone());
+        let (folder, stored_plan) = (self.folder(job.key.as_str()), plan.clone());
         self.disks
             .jobs
             .run(move || {
-                let made = folder.make(None).and_then(|()| folder.write_json(PLAN, &written));
-                made.map_err(|e| unwritable(&folder, e))
+                let result = folder.create(None).and_then(|()| folder.write_json(PLAN, &stored_plan));
+                result.map_err(|e| write_error(&folder, e))
             })
             .await??;
         let key = job.key.as_str();
-        self.keep_plan(key, plan);
+        self.cache_plan(key, plan);
         let folder = self.folder(key);
         self.disks
             .jobs
             .run(move || {
                 folder
                     .write_first(crate::folder::ID, id.to_string().as_bytes())
-                    .map_err(|e| unwritable(&folder, e))
+                    .map_err(|e| write_error(&folder, e))
             })
             .await??;
-        Ok(self.started(&cluster.name, key, id))
+        Ok(self.started_job(&cluster.name, key, id))
     }
 
     /// Sends a signal to a job of ours. This job does nothing else.
     pub(crate) async fn send(&self, job: &JobSpec, signal: &SignalTo, cluster: &Cluster) -> Result<Started> {
         let key = job.key.as_str();
         // There is no Slurm job to poll, so the handle has the number 0.
-        let handle = self.place(&cluster.name, 0, key).handle();
+        let handle = self.slurm_handle(&cluster.name, 0, key).to_job_handle();
         let folder = self.folder(key);
-        let before = self
+        let previous = self
             .disks
             .jobs
             .run(move || {
-                let sent = folder.read_json::<Observation>(OBSERVED).map_err(|e| unreadable(&folder, e))?;
-                let sending = folder.has(SENDING).map_err(|e| unreadable(&folder, e))?;
-                Ok::<_, Error>((sent, sending))
+                let stored_observation =
+                    folder.read_json::<Observation>(FINAL_OBSERVATION).map_err(|e| read_error(&folder, e))?;
+                let is_sending = folder.has(SENDING).map_err(|e| read_error(&folder, e))?;
+                Ok::<_, Error>((stored_observation, is_sending))
             })
             .await??;
-        match before {
+        match previous {
             (Some(first), _) => return Ok(Started { handle, first: Some(first) }),
             (None, true) => return Err(Error::uncertain("whether the signal was sent is not known")),
             (None, false) => {}
         }
-        let wanted = given(job, "signal.job", &signal.job)?;
-        let id = wanted.job;
+        let reference = required_reference(job, "signal.job", &signal.job)?;
+        let id = reference.job;
         let rows = self.driver.job(id).await?;
-        let live: Vec<&Row> = rows
+        let active_rows: Vec<&Row> = rows
             .iter()
-            .filter(|row| !row.state.has_ended() && wanted.key.as_ref().is_none_or(|key| row.name == *key))
+            .filter(|row| !row.state.has_ended() && reference.key.as_ref().is_none_or(|key| row.name == *key))
             .collect();
-        let is_ours = match live.first().map(|row| &row.name).filter(|name| handle::is_key(name)) {
+        let is_ours = match active_rows.first().map(|row| &row.name).filter(|name| handle::is_key(name)) {
             Some(name) => self.is_ours(name).await?,
             None => false,
         };
         if !is_ours {
             return Err(Error::rejected(format!("{id} is no running job that was submitted here")));
         }
-        hears(id, &live)?;
+        check_all_running(id, &active_rows)?;
         let folder = self.folder(key);
         self.disks
             .jobs
             .run(move || {
-                let marked = folder.make(None).and_then(|()| folder.write(SENDING, b"", 0o600));
-                marked.map_err(|e| unwritable(&folder, e))
+                let result = folder.create(None).and_then(|()| folder.write(SENDING, b"", 0o600));
+                result.map_err(|e| write_error(&folder, e))
             })
             .await??;
-        let sent = Signal { name: signal.name.clone(), batch: !signal.steps };
-        if let Err(error) = self.driver.signal(id, &sent).await {
+        let driver_signal = Signal { name: signal.name.clone(), batch: !signal.steps };
+        if let Err(error) = self.driver.signal(id, &driver_signal).await {
             // If the signal was definitely not sent, a repeated start can send it.
             if error.kind() != ErrorKind::Uncertain {
                 let folder = self.folder(key);
@@ -126,14 +127,14 @@ impl Slurm {
             "SIG{} was sent to job {id}.",
             signal.name
         ))));
-        let (folder, written, user) = (self.folder(key), first.clone(), self.setup.user.clone());
+        let (folder, observation, user) = (self.folder(key), first.clone(), self.setup.user.clone());
         drop(
             self.disks
                 .jobs
                 .run(move || {
                     folder
                         .write_json(PLAN, &Plan { user, ..Plan::default() })
-                        .and_then(|()| folder.write_json(OBSERVED, &written))
+                        .and_then(|()| folder.write_json(FINAL_OBSERVATION, &observation))
                 })
                 .await,
         );
@@ -144,11 +145,11 @@ impl Slurm {
 /// Fails unless all unfinished parts of the job are running. Slurm does not accept a signal for pending
 /// tasks. scancel then retries for minutes and signals the running tasks of the array each time. slurmrestd
 /// reports a failure after it has signalled them.
-fn hears(id: JobId, live: &[&Row]) -> Result<()> {
-    let waits = |row: &&&Row| row.state.phase() == Phase::Waiting;
-    match live.iter().filter(waits).count() {
+fn check_all_running(id: JobId, active_rows: &[&Row]) -> Result<()> {
+    let is_waiting = |row: &&&Row| row.state.phase() == Phase::Waiting;
+    match active_rows.iter().filter(is_waiting).count() {
         0 => Ok(()),
-        all if all == live.len() => {
+        all if all == active_rows.len() => {
             Err(Error::rejected(format!("job {id} has not begun, so that nothing of it hears a signal")))
         }
         _ => Err(Error::rejected(format!(
@@ -158,9 +159,9 @@ fn hears(id: JobId, live: &[&Row]) -> Result<()> {
 }
 
 /// Returns the job that a template refers to. Rejected if its parameter was not given.
-fn given(job: &JobSpec, field: &str, template: &str) -> Result<JobReference> {
-    let named = named(job, field, template)?;
-    named.ok_or_else(|| Error::rejected(format!("`{field}` names no job: its parameter was not given")))
+fn required_reference(job: &JobSpec, field: &str, template: &str) -> Result<JobReference> {
+    let reference = parse_reference(job, field, template)?;
+    reference.ok_or_else(|| Error::rejected(format!("`{field}` names no job: its parameter was not given")))
 }
 
 #[cfg(test)]
@@ -170,7 +171,7 @@ mod tests {
 
     use super::*;
     use crate::driver::Tasks;
-    use crate::fake::{Fake, held, row};
+    use crate::fake::{Fake, held_row, row};
     use crate::state::State;
 
     struct World {
@@ -184,10 +185,10 @@ mod tests {
         fn new(rows: Vec<Row>) -> Self {
             let dir = tempfile::tempdir().unwrap();
             let fake = Fake::default();
-            fake.knows().rows = rows;
-            let slurm = Slurm::with(Box::new(fake.clone()), dir.path());
+            fake.state().rows = rows;
+            let slurm = Slurm::for_test(Box::new(fake.clone()), dir.path());
             let folder = slurm.folder("tb-a");
-            folder.make(None).unwrap();
+            folder.create(None).unwrap();
             folder.write_json(PLAN, &Plan::default()).unwrap();
             Self { slurm, fake, _dir: dir }
         }
@@ -212,7 +213,7 @@ mod tests {
         let waiting = || tasks(State::Pending, Tasks::Many(vec![2, 3]));
         let (one, other) = (Tasks::One(0), Tasks::One(1));
         for (rows, refusal) in [
-            (vec![held(7, "tb-a")], Some("has not begun")),
+            (vec![held_row(7, "tb-a")], Some("has not begun")),
             (vec![waiting()], Some("has not begun")),
             (vec![tasks(State::Completed, one.clone()), waiting()], Some("has not begun")),
             (vec![waiting(), tasks(State::Running, one.clone())], Some("just once")),
@@ -226,13 +227,13 @@ mod tests {
         ] {
             let world = World::new(rows.clone());
             match (world.send(&signal()).await, refusal) {
-                (Ok(_), None) => assert_eq!(world.fake.knows().signals, [7]),
+                (Ok(_), None) => assert_eq!(world.fake.state().signals, [7]),
                 (Err(error), Some(words)) => {
                     assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
                     assert!(error.to_string().contains(words), "{error}");
-                    assert!(world.fake.knows().signals.is_empty(), "{rows:?}");
+                    assert!(world.fake.state().signals.is_empty(), "{rows:?}");
                 }
-                (sent, _) => panic!("{rows:?}: {sent:?}"),
+                (result, _) => panic!("{rows:?}: {result:?}"),
             }
         }
     }
@@ -245,8 +246,8 @@ mod tests {
         let error = world.slurm.begin(&attach("7")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
         assert!(error.to_string().contains("named by that task"), "{error}");
-        for right in ["8", "lab/7/tb-a"] {
-            world.slurm.begin(&attach(right)).await.unwrap();
+        for reference in ["8", "lab/7/tb-a"] {
+            world.slurm.begin(&attach(reference)).await.unwrap();
         }
         assert!(world.slurm.begin(&attach("lab/7/tb-b")).await.is_err(), "it has another name");
     }
@@ -262,14 +263,14 @@ mod tests {
         ] {
             let world = World::new(vec![row(7, "tb-a", State::Running)]);
             let job = signal();
-            world.fake.knows().refusal = Some(refusal);
+            world.fake.state().refusal = Some(refusal);
             assert_eq!(world.send(&job).await.unwrap_err().kind(), refusal);
-            world.fake.knows().refusal = None;
+            world.fake.state().refusal = None;
             assert_eq!(world.send(&job).await.is_ok(), again, "{refusal:?}");
-            assert_eq!(world.fake.knows().signals.len(), usize::from(again));
+            assert_eq!(world.fake.state().signals.len(), usize::from(again));
             // A signal that was sent is not sent again.
             assert_eq!(world.send(&job).await.is_ok(), again, "{refusal:?}");
-            assert_eq!(world.fake.knows().signals.len(), usize::from(again));
+            assert_eq!(world.fake.state().signals.len(), usize::from(again));
         }
     }
 }

@@ -13,55 +13,55 @@ use crate::state::State;
 
 /// One controller. Its clones share their state.
 #[derive(Clone, Default)]
-pub(crate) struct Fake(Arc<Mutex<Known>>);
+pub(crate) struct Fake(Arc<Mutex<FakeState>>);
 
-type Happens = Box<dyn FnOnce(&mut Known) + Send>;
+type SubmissionHook = Box<dyn FnOnce(&mut FakeState) + Send>;
 
 /// What the controller returns, and the requests that it received.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct FakeState {
     pub(crate) rows: Vec<Row>,
     /// How long a queue request takes, and whether it fails.
-    pub(crate) queue_takes: Duration,
+    pub(crate) queue_delay: Duration,
     pub(crate) queue_fails: bool,
     /// Number of requests for the whole queue.
-    pub(crate) queues: usize,
-    pub(crate) booted: Option<Timestamp>,
+    pub(crate) queue_requests: usize,
+    pub(crate) boot_time: Option<Timestamp>,
     /// The error for a submission or a signal. Without it, a submission returns the number 7 and a signal
     /// succeeds.
     pub(crate) refusal: Option<ErrorKind>,
     /// The result of a feasibility test, its duration, and the number of tests.
     pub(crate) never_fits: Option<String>,
-    pub(crate) test_takes: Duration,
+    pub(crate) test_delay: Duration,
     pub(crate) tests: usize,
     /// Number of submissions.
     pub(crate) submitted: usize,
     /// Runs at the next submission.
-    at_submission: Option<Happens>,
+    on_submission: Option<SubmissionHook>,
     /// Number of requests for the cluster's description.
-    pub(crate) asked: usize,
+    pub(crate) cluster_requests: usize,
     /// The records of the accounting database. Without them, it is unavailable.
     pub(crate) records: Option<Vec<Record>>,
     /// Number of accounting queries, and the jobs in them.
-    pub(crate) questions: usize,
-    pub(crate) asked_about: Vec<JobId>,
+    pub(crate) accounting_queries: usize,
+    pub(crate) accounting_jobs: Vec<JobId>,
     pub(crate) released: Vec<JobId>,
     pub(crate) cancelled: Vec<JobId>,
     pub(crate) signals: Vec<JobId>,
 }
 
 impl Fake {
-    pub(crate) fn knows(&self) -> MutexGuard<'_, Known> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, FakeState> {
         self.0.lock()
     }
 
     /// Sets what happens at the next submission.
-    pub(crate) fn at_submission(&self, happens: impl FnOnce(&mut Known) + Send + 'static) {
-        self.knows().at_submission = Some(Box::new(happens));
+    pub(crate) fn on_submission(&self, hook: impl FnOnce(&mut FakeState) + Send + 'static) {
+        self.state().on_submission = Some(Box::new(hook));
     }
 
-    fn rows(&self, wanted: impl Fn(&Row) -> bool) -> Vec<Row> {
-        self.knows().rows.iter().filter(|row| wanted(row)).cloned().collect()
+    fn rows(&self, predicate: impl Fn(&Row) -> bool) -> Vec<Row> {
+        self.state().rows.iter().filter(|row| predicate(row)).cloned().collect()
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn row(job: JobId, name: &str, state: State) -> Row {
         submitted: None,
         start: None,
         end: None,
-        limit: None,
+        time_limit: None,
         restarts: 0,
         partition: "main".to_owned(),
         nodes: "n1".to_owned(),
@@ -86,61 +86,61 @@ pub(crate) fn row(job: JobId, name: &str, state: State) -> Row {
 }
 
 /// Returns the queue row of a held job. It shows a hold by the submission and one by the user alike.
-pub(crate) fn held(job: JobId, name: &str) -> Row {
+pub(crate) fn held_row(job: JobId, name: &str) -> Row {
     Row { reason: "JobHeldUser".to_owned(), nodes: String::new(), ..row(job, name, State::Pending) }
 }
 
-fn not_asked<T>() -> Result<T> {
+fn unexpected_request<T>() -> Result<T> {
     Err(Error::unavailable("the test does not ask for this"))
 }
 
 #[async_trait]
 impl Driver for Fake {
     async fn cluster(&self) -> Result<Cluster> {
-        let mut known = self.knows();
-        known.asked += 1;
-        Ok(Cluster { name: "lab".to_owned(), booted: known.booted, ..Cluster::default() })
+        let mut state = self.state();
+        state.cluster_requests += 1;
+        Ok(Cluster { name: "lab".to_owned(), boot_time: state.boot_time, ..Cluster::default() })
     }
 
     async fn submit(&self, _: &Submission) -> Result<JobId> {
-        let mut known = self.knows();
-        if let Some(happens) = known.at_submission.take() {
-            happens(&mut known);
+        let mut state = self.state();
+        if let Some(hook) = state.on_submission.take() {
+            hook(&mut state);
         }
-        known.submitted += 1;
-        known.refusal.map_or(Ok(7), |kind| Err(Error::new(kind, "sbatch: error: refused")))
+        state.submitted += 1;
+        state.refusal.map_or(Ok(7), |kind| Err(Error::new(kind, "sbatch: error: refused")))
     }
 
-    async fn never_fits(&self, _: &Submission) -> Result<Option<String>> {
-        let takes = {
-            let mut known = self.knows();
-            known.tests += 1;
-            known.test_takes
+    async fn infeasible_reason(&self, _: &Submission) -> Result<Option<String>> {
+        let delay = {
+            let mut state = self.state();
+            state.tests += 1;
+            state.test_delay
         };
-        if !takes.is_zero() {
-            tokio::time::sleep(takes).await;
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
         }
-        Ok(self.knows().never_fits.clone())
+        Ok(self.state().never_fits.clone())
     }
 
     async fn release(&self, job: JobId) -> Result<()> {
-        self.knows().released.push(job);
+        self.state().released.push(job);
         Ok(())
     }
 
     async fn queue(&self) -> Result<Vec<Row>> {
-        let (takes, fails) = {
-            let mut known = self.knows();
-            known.queues += 1;
-            (known.queue_takes, known.queue_fails)
+        let (delay, fails) = {
+            let mut state = self.state();
+            state.queue_requests += 1;
+            (state.queue_delay, state.queue_fails)
         };
-        if !takes.is_zero() {
-            tokio::time::sleep(takes).await;
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
         }
-        if fails { not_asked() } else { Ok(self.rows(|_| true)) }
+        if fails { unexpected_request() } else { Ok(self.rows(|_| true)) }
     }
 
-    async fn named(&self, name: &str) -> Result<Vec<Row>> {
+    async fn jobs_by_name(&self, name: &str) -> Result<Vec<Row>> {
         Ok(self.rows(|row| row.name == name))
     }
 
@@ -148,41 +148,41 @@ impl Driver for Fake {
         Ok(self.rows(|row| row.job == job))
     }
 
-    async fn waiting(&self) -> Result<Vec<PendingJob>> {
-        not_asked()
+    async fn pending_jobs(&self) -> Result<Vec<PendingJob>> {
+        unexpected_request()
     }
 
     async fn accounting_records(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
-        let mut known = self.knows();
-        known.questions += 1;
-        known.asked_about.extend(jobs);
-        let Some(records) = &known.records else { return not_asked() };
+        let mut state = self.state();
+        state.accounting_queries += 1;
+        state.accounting_jobs.extend(jobs);
+        let Some(records) = &state.records else { return unexpected_request() };
         Ok(records.iter().filter(|record| jobs.contains(&record.job)).cloned().collect())
     }
 
     async fn cancel(&self, job: JobId, _: &str) -> Result<()> {
-        self.knows().cancelled.push(job);
+        self.state().cancelled.push(job);
         Ok(())
     }
 
     async fn signal(&self, job: JobId, _: &Signal) -> Result<()> {
-        let mut known = self.knows();
-        if let Some(kind) = known.refusal {
+        let mut state = self.state();
+        if let Some(kind) = state.refusal {
             return Err(Error::new(kind, "scancel: error: refused"));
         }
-        known.signals.push(job);
+        state.signals.push(job);
         Ok(())
     }
 
-    async fn readiness(&self) -> Result<()> {
-        not_asked()
+    async fn check_ready(&self) -> Result<()> {
+        unexpected_request()
     }
 
     async fn partitions(&self) -> Result<Vec<Partition>> {
-        not_asked()
+        unexpected_request()
     }
 
     async fn rights(&self, _: Option<&str>) -> Result<Rights> {
-        not_asked()
+        unexpected_request()
     }
 }

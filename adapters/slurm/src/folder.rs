@@ -21,29 +21,29 @@ use serde::de::DeserializeOwned;
 use taskbridge_sdk::{BoundedFile, Timestamp, count_values};
 use tokio::time::Instant;
 
-use crate::disk::{self, Steps, check_not_abandoned};
+use crate::disk::{self, ProgressReader, check_not_abandoned};
 use crate::end::{EndMarker, Run};
 use crate::unix::UnixUser;
 
 /// Maximum size of one of our files in bytes. Scripts can write to most of them.
-const MOST: u64 = 64 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Maximum number of values in a JSON file: a value can take a hundred times the memory of its text. A
 /// script's result, limited to 1 MiB, has at most half as many.
-const MOST_VALUES: usize = 1_000_000;
+const MAX_JSON_VALUES: usize = 1_000_000;
 
 /// Maximum number of fences, and of markers, of one job: scripts can create them.
-const MOST_RUNS: usize = 200_000;
+const MAX_RUNS: usize = 200_000;
 
 /// Number of bytes that are copied before the data is synced.
-const COPIED_AT_ONCE: u64 = 16 * 1024 * 1024;
+const COPY_CHUNK: u64 = 16 * 1024 * 1024;
 
 /// The [`crate::plan::Plan`] of the job, written before the submission.
 pub(crate) const PLAN: &str = "plan.json";
 /// The job's number, written once after the submission. A job with this file is a *recorded* job.
 pub(crate) const ID: &str = "id";
 /// The job may be released. Written before the release.
-pub(crate) const GO: &str = "go";
+pub(crate) const MAY_RELEASE: &str = "go";
 /// Slurm has accepted a release. The time of the file is the time of the release.
 pub(crate) const RELEASED: &str = "released";
 /// The job is to be cancelled. Written before the request to Slurm.
@@ -51,16 +51,16 @@ pub(crate) const CANCELLED: &str = "cancelled";
 /// The first answer to the question of an approval: `yes` or `no`.
 pub(crate) const ANSWER: &str = "answer";
 /// The stored end of the job: its final observation.
-pub(crate) const OBSERVED: &str = "observed.json";
+pub(crate) const FINAL_OBSERVATION: &str = "observed.json";
 /// The folder of the fences.
-const RAN: &str = "ran";
+const FENCES: &str = "ran";
 /// The folder of the end markers.
-const ENDS: &str = "ends";
+const END_MARKERS: &str = "ends";
 /// A file in a fence that the server created instead of a run.
-const SHUT: &str = "shut";
+const CLOSED: &str = "shut";
 /// The mode of such a fence. It identifies the fence from its creation on, since the server may stop before
 /// it writes the file. A run's `mkdir` never sets the sticky bit.
-const SHUT_MODE: u32 = 0o1700;
+const CLOSED_MODE: u32 = 0o1700;
 
 /// The folder of one job.
 #[derive(Clone, Debug)]
@@ -93,13 +93,13 @@ impl Folder {
     /// Creates the folder with everything that the wrapper needs. For another user's job, that user can write
     /// where the job writes, and can traverse the folder itself. Files that we write there stay ours.
     /// Everything gets the group that we share with the user.
-    pub(crate) fn make(&self, user: Option<&UnixUser>) -> io::Result<()> {
+    pub(crate) fn create(&self, user: Option<&UnixUser>) -> io::Result<()> {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700);
         for (part, mode) in [
             ("", 0o2710),
-            (RAN, 0o2770),
-            (ENDS, 0o2770),
+            (FENCES, 0o2770),
+            (END_MARKERS, 0o2770),
             ("logs", 0o2770),
             ("work", 0o2770),
             ("files", 0o2750),
@@ -122,7 +122,7 @@ impl Folder {
 
     /// Copies an open file, replacing an existing one. A job that reads the existing one keeps its content.
     pub(crate) fn copy(&self, from: BoundedFile, name: &str, mode: u32) -> io::Result<()> {
-        self.replace(name, mode, |file| copy(&mut Steps(from), file))
+        self.replace(name, mode, |file| copy(&mut ProgressReader(from), file))
     }
 
     fn replace(
@@ -132,21 +132,21 @@ impl Folder {
         fill: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<()> {
         let target = self.0.join(name);
-        let draft = draft(&target, mode, fill)?;
+        let draft = write_draft(&target, mode, fill)?;
         // Abandoned work was reported as not done.
-        let put = check_not_abandoned().and_then(|()| fs::rename(&draft, &target));
-        put.inspect_err(|_| drop(fs::remove_file(&draft)))?;
+        let result = check_not_abandoned().and_then(|()| fs::rename(&draft, &target));
+        result.inspect_err(|_| drop(fs::remove_file(&draft)))?;
         sync_parent(&target)
     }
 
     /// Writes a file unless it exists, and returns the content of the file.
     pub(crate) fn write_first(&self, name: &str, content: &[u8]) -> io::Result<Vec<u8>> {
         let target = self.0.join(name);
-        let draft = draft(&target, 0o600, |file| file.write_all(content))?;
+        let draft = write_draft(&target, 0o600, |file| file.write_all(content))?;
         disk::enter_path(&target);
-        let linked = check_not_abandoned().and_then(|()| fs::hard_link(&draft, &target));
+        let result = check_not_abandoned().and_then(|()| fs::hard_link(&draft, &target));
         drop(fs::remove_file(&draft));
-        match linked {
+        match result {
             Ok(()) => sync_parent(&target)?,
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(e),
@@ -156,15 +156,15 @@ impl Folder {
 
     /// Reads a small file completely. Returns `None` if it does not exist.
     pub(crate) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        read(&self.0.join(name), MOST)
+        read(&self.0.join(name), MAX_FILE_BYTES)
     }
 
     pub(crate) fn read_json<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
         let Some(bytes) = self.read(name)? else { return Ok(None) };
-        let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, format!("{name} {why}"));
+        let invalid = |reason| io::Error::new(io::ErrorKind::InvalidData, format!("{name} {reason}"));
         let values = count_values(&bytes);
-        if values > MOST_VALUES {
-            return Err(invalid(format!("has {values} JSON values, the limit is {MOST_VALUES}")));
+        if values > MAX_JSON_VALUES {
+            return Err(invalid(format!("has {values} JSON values, the limit is {MAX_JSON_VALUES}")));
         }
         let read = serde_json::from_slice(&bytes).map(Some);
         read.map_err(|e| invalid(format!("is not what was written there: {e}")))
@@ -179,7 +179,7 @@ impl Folder {
     }
 
     /// Returns a file's modification time, by the clock of the file system, or `None` if it cannot be read.
-    pub(crate) fn written(&self, name: &str) -> Option<Timestamp> {
+    pub(crate) fn modified_at(&self, name: &str) -> Option<Timestamp> {
         let path = self.0.join(name);
         disk::enter_path(&path);
         let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).ok()?;
@@ -188,24 +188,24 @@ impl Folder {
     }
 
     /// Closes the fence of a run that has not begun, so that it never will. Returns false if it has begun.
-    pub(crate) fn shut(&self, run: Run) -> io::Result<bool> {
-        let fence = self.0.join(RAN).join(run.to_string());
+    pub(crate) fn close_fence(&self, run: Run) -> io::Result<bool> {
+        let fence = self.0.join(FENCES).join(run.to_string());
         disk::enter_path(&fence);
-        match DirBuilder::new().mode(SHUT_MODE).create(&fence) {
-            Ok(()) => File::create(fence.join(SHUT)).map(|_| true),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => is_shut(&fence),
+        match DirBuilder::new().mode(CLOSED_MODE).create(&fence) {
+            Ok(()) => File::create(fence.join(CLOSED)).map(|_| true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => is_closed(&fence),
             Err(e) => Err(e),
         }
     }
 
     /// Returns the runs that have fences, with the paths of the fences.
     pub(crate) fn fences(&self) -> io::Result<Vec<(Run, PathBuf)>> {
-        runs(&self.0.join(RAN))
+        run_entries(&self.0.join(FENCES))
     }
 
     /// Returns whether a second run found this fence, or `None` if no run created it.
-    pub(crate) fn began(fence: &Path) -> io::Result<Option<bool>> {
-        match is_shut(fence)? {
+    pub(crate) fn second_run_found(fence: &Path) -> io::Result<Option<bool>> {
+        match is_closed(fence)? {
             true => Ok(None),
             false => has(&fence.join("again")).map(Some),
         }
@@ -213,11 +213,11 @@ impl Folder {
 
     /// Returns the runs that have end markers, with the paths of the markers.
     pub(crate) fn markers(&self) -> io::Result<Vec<(Run, PathBuf)>> {
-        runs(&self.0.join(ENDS))
+        run_entries(&self.0.join(END_MARKERS))
     }
 
     /// Returns how a run ended, from its marker.
-    pub(crate) fn end(marker: &Path) -> io::Result<Option<EndMarker>> {
+    pub(crate) fn read_end(marker: &Path) -> io::Result<Option<EndMarker>> {
         let bytes = match read(marker, 4096) {
             // Scripts can write there too. An invalid marker does not come from a wrapper.
             Err(e) if e.kind() == io::ErrorKind::InvalidData => None,
@@ -233,22 +233,22 @@ impl Folder {
 
     /// Returns the ends of the wanted runs: at most `most` of them. After the deadline it stops once it has
     /// one.
-    pub(crate) fn ends_of(
+    pub(crate) fn read_ends(
         &self,
-        most: usize,
-        until: Instant,
-        wanted: impl Fn(Run) -> bool,
+        max: usize,
+        deadline: Instant,
+        is_wanted: impl Fn(Run) -> bool,
     ) -> io::Result<BTreeMap<Run, EndMarker>> {
-        let mut found = BTreeMap::new();
-        for (run, marker) in self.markers()?.into_iter().filter(|(run, _)| wanted(*run)) {
-            if found.len() >= most || (!found.is_empty() && Instant::now() >= until) {
+        let mut ends = BTreeMap::new();
+        for (run, marker) in self.markers()?.into_iter().filter(|(run, _)| is_wanted(*run)) {
+            if ends.len() >= max || (!ends.is_empty() && Instant::now() >= deadline) {
                 break;
             }
-            if let Some(end) = Self::end(&marker)? {
-                found.insert(run, end);
+            if let Some(end) = Self::read_end(&marker)? {
+                ends.insert(run, end);
             }
         }
-        Ok(found)
+        Ok(ends)
     }
 
     /// Returns all runs that began, and the ends of those that have ended.
@@ -275,11 +275,11 @@ impl Stream {
 }
 
 /// Returns true for a fence that no run created.
-fn is_shut(fence: &Path) -> io::Result<bool> {
+fn is_closed(fence: &Path) -> io::Result<bool> {
     disk::enter_path(fence);
     match fs::symlink_metadata(fence) {
         Ok(metadata) if metadata.permissions().mode() & 0o1000 != 0 => Ok(true),
-        Ok(_) => has(&fence.join(SHUT)),
+        Ok(_) => has(&fence.join(CLOSED)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(e) => Err(e),
     }
@@ -297,36 +297,37 @@ fn has(path: &Path) -> io::Result<bool> {
 
 /// Copies to the end and syncs regularly, so that each step is short.
 fn copy(from: &mut impl Read, to: &mut File) -> io::Result<()> {
-    while io::copy(&mut from.by_ref().take(COPIED_AT_ONCE), to)? == COPIED_AT_ONCE {
+    while io::copy(&mut from.by_ref().take(COPY_CHUNK), to)? == COPY_CHUNK {
         to.sync_data()?;
     }
     Ok(())
 }
 
-fn runs(folder: &Path) -> io::Result<Vec<(Run, PathBuf)>> {
+fn run_entries(folder: &Path) -> io::Result<Vec<(Run, PathBuf)>> {
     let run = |(name, path): (String, PathBuf)| Run::parse(&name).map(|run| (run, path));
-    Ok(entries(folder, MOST_RUNS)?.into_iter().filter_map(run).collect())
+    Ok(entries(folder, MAX_RUNS)?.into_iter().filter_map(run).collect())
 }
 
-fn entries(folder: &Path, most: usize) -> io::Result<Vec<(String, PathBuf)>> {
-    let mut found = Vec::new();
+fn entries(folder: &Path, max: usize) -> io::Result<Vec<(String, PathBuf)>> {
+    let mut list = Vec::new();
     disk::enter_path(folder);
     match fs::read_dir(folder) {
         Ok(entries) => {
             for entry in entries {
                 let entry = entry?;
                 disk::report_progress();
-                if found.len() == most {
-                    let why = format!("{} has more than {most} files, which is the limit", folder.display());
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+                if list.len() == max {
+                    let message =
+                        format!("{} has more than {max} files, which is the limit", folder.display());
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, message));
                 }
-                found.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
+                list.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
             }
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(e),
     }
-    Ok(found)
+    Ok(list)
 }
 
 /// Opens a regular file. A FIFO, a device, a folder or a symbolic link is an `InvalidData` error, and never
@@ -337,23 +338,23 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Reads a file of at most `most` bytes completely. Returns `None` if it does not exist.
-pub(crate) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read(path: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
     match open_regular(path) {
-        Ok(file) => read_open(file, path, most).map(Some),
+        Ok(file) => read_open(file, path, max_bytes).map(Some),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
     }
 }
 
 /// Reads an open file of at most `most` bytes completely.
-pub(crate) fn read_open(file: File, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_open(file: File, path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    Steps(BoundedFile::new(file, path, most)?).read_to_end(&mut bytes)?;
+    ProgressReader(BoundedFile::new(file, path, max_bytes)?).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Writes and syncs the whole content to a temporary file next to the target, and returns its path.
-pub(crate) fn draft(
+pub(crate) fn write_draft(
     target: &Path,
     mode: u32,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
@@ -373,8 +374,8 @@ pub(crate) fn draft(
     };
     // The permissions for readers must not depend on the server's umask.
     let opened = file.set_permissions(Permissions::from_mode(mode));
-    let written = opened.and_then(|()| fill(&mut file)).and_then(|()| file.sync_all());
-    written.map(|()| path.clone()).inspect_err(|_| drop(fs::remove_file(&path)))
+    let result = opened.and_then(|()| fill(&mut file)).and_then(|()| file.sync_all());
+    result.map(|()| path.clone()).inspect_err(|_| drop(fs::remove_file(&path)))
 }
 
 /// Makes a new name in a folder survive a power failure.
@@ -391,31 +392,31 @@ mod tests {
     fn first_writer_wins() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
-        folder.make(None).unwrap();
-        folder.make(None).unwrap();
+        folder.create(None).unwrap();
+        folder.create(None).unwrap();
         assert_eq!(folder.write_first(ID, b"1").unwrap(), b"1");
         assert_eq!(folder.write_first(ID, b"2").unwrap(), b"1");
         folder.write("x", b"1", 0o600).unwrap();
         folder.write("x", b"2", 0o600).unwrap();
         assert_eq!(folder.read("x").unwrap().unwrap(), b"2");
         assert_eq!(folder.read("none").unwrap(), None);
-        let left: Vec<_> = entries(folder.path(), 99)
+        let leftovers: Vec<_> = entries(folder.path(), 99)
             .unwrap()
             .into_iter()
             .filter(|(name, _)| name.starts_with('.'))
             .collect();
-        assert!(left.is_empty(), "{left:?}");
+        assert!(leftovers.is_empty(), "{leftovers:?}");
     }
 
     #[test]
     fn file_mode_ignores_umask() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
-        folder.make(None).unwrap();
+        folder.create(None).unwrap();
         for mode in [0o666, 0o640, 0o600] {
             folder.write("x", b"1", mode).unwrap();
-            let found = fs::metadata(folder.file("x")).unwrap().permissions().mode();
-            assert_eq!(found & 0o7777, mode, "whatever the umask");
+            let actual_mode = fs::metadata(folder.file("x")).unwrap().permissions().mode();
+            assert_eq!(actual_mode & 0o7777, mode, "whatever the umask");
         }
     }
 
@@ -424,7 +425,7 @@ mod tests {
     fn repeated_copy_keeps_open_file_intact() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
-        folder.make(None).unwrap();
+        folder.create(None).unwrap();
         let from = dir.path().join("from");
         let open = || BoundedFile::new(open_regular(&from).unwrap(), &from, 5).unwrap();
         fs::write(&from, "first").unwrap();
@@ -445,21 +446,21 @@ mod tests {
     fn oversized_or_linked_file_is_invalid() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
-        folder.make(None).unwrap();
-        let refused = || {
-            let error = folder.read_json::<serde_json::Value>(OBSERVED).unwrap_err();
+        folder.create(None).unwrap();
+        let read_error = || {
+            let error = folder.read_json::<serde_json::Value>(FINAL_OBSERVATION).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData);
             error.to_string()
         };
-        File::create(folder.file(OBSERVED)).unwrap().set_len(1 << 42).unwrap();
-        assert_eq!(refused(), "observed.json has 4398046511104 bytes, the limit is 67108864");
-        fs::write(folder.file(OBSERVED), "no JSON").unwrap();
-        assert!(refused().starts_with("observed.json is not what was written there: "));
-        fs::write(folder.file(OBSERVED), format!("[{}0]", r#"{"":0},"#.repeat(500_000))).unwrap();
-        assert_eq!(refused(), "observed.json has 1000002 JSON values, the limit is 1000000");
-        fs::remove_file(folder.file(OBSERVED)).unwrap();
-        std::os::unix::fs::symlink("/etc/passwd", folder.file(OBSERVED)).unwrap();
-        assert_eq!(refused(), "observed.json is not a regular file");
+        File::create(folder.file(FINAL_OBSERVATION)).unwrap().set_len(1 << 42).unwrap();
+        assert_eq!(read_error(), "observed.json has 4398046511104 bytes, the limit is 67108864");
+        fs::write(folder.file(FINAL_OBSERVATION), "no JSON").unwrap();
+        assert!(read_error().starts_with("observed.json is not what was written there: "));
+        fs::write(folder.file(FINAL_OBSERVATION), format!("[{}0]", r#"{"":0},"#.repeat(500_000))).unwrap();
+        assert_eq!(read_error(), "observed.json has 1000002 JSON values, the limit is 1000000");
+        fs::remove_file(folder.file(FINAL_OBSERVATION)).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.file(FINAL_OBSERVATION)).unwrap();
+        assert_eq!(read_error(), "observed.json is not a regular file");
     }
 
     #[test]
@@ -478,27 +479,27 @@ mod tests {
     fn started_and_ended_runs_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
-        assert!(folder.all_runs().ran.is_empty() && !folder.path().exists());
-        folder.make(None).unwrap();
+        assert!(folder.all_runs().started_runs.is_empty() && !folder.path().exists());
+        folder.create(None).unwrap();
         fs::create_dir(folder.file("ran/3.1")).unwrap();
         fs::create_dir(folder.file("ran/job.0")).unwrap();
         fs::write(folder.file("ran/job.0/again"), "").unwrap();
         fs::write(folder.file("ends/.job.0.77"), "code=0\n").unwrap();
         fs::write(folder.file("ends/3.1"), "code=4\n").unwrap();
-        let ran = folder.all_runs().ran;
+        let fences = folder.all_runs().started_runs;
         assert_eq!(
-            ran.into_iter().map(|(run, again)| (run.task, run.restart, again)).collect::<Vec<_>>(),
+            fences.into_iter().map(|(run, again)| (run.task, run.restart, again)).collect::<Vec<_>>(),
             [(None, 0, true), (Some(3), 1, false)]
         );
-        assert_eq!(folder.all_runs().ends.into_values().map(|end| end.code).collect::<Vec<_>>(), [4]);
-        let runs = |task, restart| Run { task, restart };
-        assert!(!folder.shut(runs(None, 0)).unwrap(), "it has begun");
-        assert!(folder.shut(runs(None, 1)).unwrap() && folder.shut(runs(None, 1)).unwrap());
+        assert_eq!(folder.all_runs().end_markers.into_values().map(|end| end.code).collect::<Vec<_>>(), [4]);
+        let run = |task, restart| Run { task, restart };
+        assert!(!folder.close_fence(run(None, 0)).unwrap(), "it has begun");
+        assert!(folder.close_fence(run(None, 1)).unwrap() && folder.close_fence(run(None, 1)).unwrap());
         assert!(folder.file("ran/job.1").is_dir(), "whoever comes later finds the fence");
-        assert_eq!(folder.all_runs().ran.len(), 2);
+        assert_eq!(folder.all_runs().started_runs.len(), 2);
         // The server was killed after it had created the fence.
-        fs::remove_file(folder.file("ran/job.1").join(SHUT)).unwrap();
-        assert_eq!(folder.all_runs().ran.len(), 2, "it has not begun");
-        assert!(folder.shut(runs(None, 1)).unwrap());
+        fs::remove_file(folder.file("ran/job.1").join(CLOSED)).unwrap();
+        assert_eq!(folder.all_runs().started_runs.len(), 2, "it has not begun");
+        assert!(folder.close_fence(run(None, 1)).unwrap());
     }
 }

@@ -22,8 +22,9 @@ impl SlurmHandle {
         let mut parts = handle.as_str().split('/');
         let (cluster, job, key) = (parts.next()?, parts.next()?, parts.next()?);
         let user = parts.next();
-        let named = !cluster.is_empty() && is_key(key) && user.is_none_or(is_user) && parts.next().is_none();
-        named.then_some(Self {
+        let is_valid =
+            !cluster.is_empty() && is_key(key) && user.is_none_or(is_user) && parts.next().is_none();
+        is_valid.then_some(Self {
             cluster: cluster.to_owned(),
             job: job.parse().ok()?,
             key: key.to_owned(),
@@ -31,7 +32,7 @@ impl SlurmHandle {
         })
     }
 
-    pub(crate) fn handle(&self) -> JobHandle {
+    pub(crate) fn to_job_handle(&self) -> JobHandle {
         let user = self.user.as_ref().map_or_else(String::new, |user| format!("/{user}"));
         JobHandle::new(format!("{}/{}/{}{user}", self.cluster, self.job, self.key))
     }
@@ -47,9 +48,9 @@ impl SlurmHandle {
 
 /// Returns true for a valid Unix user name that no command can take for an option.
 pub(crate) fn is_user(name: &str) -> bool {
-    let first = |b: u8| b.is_ascii_alphabetic() || b == b'_';
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.@-".contains(&b);
-    name.len() <= 64 && name.bytes().next().is_some_and(first) && name.bytes().all(plain)
+    let is_first = |b: u8| b.is_ascii_alphabetic() || b == b'_';
+    let is_other = |b: u8| b.is_ascii_alphanumeric() || b"_.@-".contains(&b);
+    name.len() <= 64 && name.bytes().next().is_some_and(is_first) && name.bytes().all(is_other)
 }
 
 /// Returns true for a valid key. It becomes a path and a job's name, so it must be one plain name.
@@ -64,12 +65,15 @@ mod tests {
     /// A handle leads back to its cluster, number, key and user, and other texts are no handle.
     #[test]
     fn slurm_handle_round_trips() {
-        let place = SlurmHandle::parse(&JobHandle::new("lab/17/tb-abc")).unwrap();
-        assert_eq!((place.cluster.as_str(), place.job, place.key.as_str()), ("lab", 17, "tb-abc"));
-        assert_eq!((place.handle().as_str(), place.group().as_str()), ("lab/17/tb-abc", "lab"));
-        let place = SlurmHandle::parse(&JobHandle::new("lab/17/tb-abc/asmith")).unwrap();
-        assert_eq!(place.user.as_deref(), Some("asmith"));
-        assert_eq!((place.handle().as_str(), place.group().as_str()), ("lab/17/tb-abc/asmith", "lab/asmith"));
+        let handle = SlurmHandle::parse(&JobHandle::new("lab/17/tb-abc")).unwrap();
+        assert_eq!((handle.cluster.as_str(), handle.job, handle.key.as_str()), ("lab", 17, "tb-abc"));
+        assert_eq!((handle.to_job_handle().as_str(), handle.group().as_str()), ("lab/17/tb-abc", "lab"));
+        let handle = SlurmHandle::parse(&JobHandle::new("lab/17/tb-abc/asmith")).unwrap();
+        assert_eq!(handle.user.as_deref(), Some("asmith"));
+        assert_eq!(
+            (handle.to_job_handle().as_str(), handle.group().as_str()),
+            ("lab/17/tb-abc/asmith", "lab/asmith")
+        );
         for text in [
             "",
             "lab/17",

@@ -11,39 +11,39 @@ static SLOW: Mutex<Vec<(PathBuf, Duration)>> = Mutex::new(Vec::new());
 static CHANGED: Condvar = Condvar::new();
 
 /// A guard: while it exists, every access to this path or below it blocks.
-pub(crate) struct Hangs(PathBuf);
+pub(crate) struct HangGuard(PathBuf);
 
-pub(crate) fn below(path: &Path) -> Hangs {
+pub(crate) fn hang(path: &Path) -> HangGuard {
     HANGING.lock().push(path.to_owned());
-    Hangs(path.to_owned())
+    HangGuard(path.to_owned())
 }
 
 /// A guard: while it exists, each step there takes this long.
-pub(crate) struct Slow(PathBuf);
+pub(crate) struct SlowGuard(PathBuf);
 
-pub(crate) fn slow(path: &Path, step: Duration) -> Slow {
+pub(crate) fn slow_down(path: &Path, step: Duration) -> SlowGuard {
     SLOW.lock().push((path.to_owned(), step));
-    Slow(path.to_owned())
+    SlowGuard(path.to_owned())
 }
 
-impl Drop for Slow {
+impl Drop for SlowGuard {
     fn drop(&mut self) {
         SLOW.lock().retain(|(path, _)| *path != self.0);
     }
 }
 
 pub(crate) fn wait(path: &Path) {
-    let step = SLOW.lock().iter().find(|(slow, _)| path.starts_with(slow)).map(|(_, step)| *step);
+    let step = SLOW.lock().iter().find(|(slow_path, _)| path.starts_with(slow_path)).map(|(_, step)| *step);
     if let Some(step) = step {
         std::thread::sleep(step);
     }
     let mut hanging = HANGING.lock();
-    while hanging.iter().any(|hangs| path.starts_with(hangs)) {
+    while hanging.iter().any(|hanging_path| path.starts_with(hanging_path)) {
         CHANGED.wait(&mut hanging);
     }
 }
 
-impl Drop for Hangs {
+impl Drop for HangGuard {
     fn drop(&mut self) {
         HANGING.lock().retain(|path| *path != self.0);
         CHANGED.notify_all();

@@ -1,7 +1,7 @@
 //! Parser for the tasks of an array in Slurm's notation: `1-5,7,10-20:5%3`. Pure.
 
 /// Maximum number of tasks in one expression: more than any cluster accepts.
-const MOST: usize = 4_000_001;
+const MAX_TASKS: usize = 4_000_001;
 
 /// Returns the task numbers of an expression, in its order. Ignores the text after `%`, the maximum number of
 /// tasks that run at the same time. Returns `None` for an invalid expression.
@@ -18,7 +18,7 @@ pub(crate) fn parse(text: &str) -> Option<Vec<u32>> {
             Some((first, last)) => (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?),
             None => (range.parse::<u32>().ok()?, range.parse::<u32>().ok()?),
         };
-        if first > last || numbers.len() + ((last - first) / step) as usize >= MOST {
+        if first > last || numbers.len() + ((last - first) / step) as usize >= MAX_TASKS {
             return None;
         }
         numbers.extend((first..=last).step_by(step as usize));

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Context, Error, FileContent, JobSpec, Result, SourceFile, Templates, Trace};
+use taskbridge_sdk::{Error, FileContent, JobSpec, Result, SourceFile, TemplateContext, Templates, Trace};
 
 use crate::backend::Setup;
 use crate::config::{Array, Target};
@@ -16,16 +16,16 @@ use crate::disk;
 use crate::driver::{Options, Submission};
 use crate::folder::{Folder, Stream};
 use crate::plan::Plan;
-use crate::quote::{line_word, set};
+use crate::quote::{line_word, set_arguments};
 use crate::root::root;
 use crate::wrapper::wrapper;
 use crate::{directives, folder, settings};
 
 /// Default maximum size of an artifact in bytes.
-const ARTIFACT_BYTES: u64 = 64 * 1024 * 1024;
+const DEFAULT_MAX_ARTIFACT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Maximum size of a script in bytes. Slurm's default limit is 4 MB (`max_script_size`).
-const LARGEST_SCRIPT: u64 = 16 * 1024 * 1024;
+const MAX_SCRIPT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The files to write into the job's folder, and the submission.
 pub(crate) struct SubmitRequest {
@@ -49,24 +49,25 @@ impl SubmitRequest {
         let script_path = setup.config_dir.join(script_path);
         disk::enter_path(&script_path);
         let script = read_script(&script_path).map_err(|e| {
-            let shown = script_path.display();
-            Error::config(format!("the script {shown} cannot be read: {e}; correct the tool's `script`"))
+            let path = script_path.display();
+            Error::config(format!("the script {path} cannot be read: {e}; correct the tool's `script`"))
         })?;
         let directives = directives::read(&script)
-            .map_err(|why| Error::config(format!("the script {}: {why}", script_path.display())))?;
+            .map_err(|reason| Error::config(format!("the script {}: {reason}", script_path.display())))?;
 
         let templates = Templates::new();
         let mut files = vec![("script".to_owned(), script.into_bytes(), 0o700)];
         let mut copies = Vec::new();
-        let arguments = stage(job, folder, &mut files, &mut copies)?;
-        let context = Context::new(&arguments, json!({"job": text(folder.path())?}), Value::Null);
+        let arguments = stage_files(job, folder, &mut files, &mut copies)?;
+        let context =
+            TemplateContext::new(&arguments, json!({"job": utf8_path(folder.path())?}), Value::Null);
 
         let mut options = directives.options;
         for (name, value) in &target.options {
-            directives::put(&mut options, name, Some(value.clone()).filter(|value| !value.is_empty()));
+            directives::set_option(&mut options, name, Some(value.clone()).filter(|value| !value.is_empty()));
         }
         let mut parameters = BTreeMap::new();
-        settings::ask(&target.resources, &templates, &context, &mut options, &mut parameters)?;
+        settings::add_settings(&target.resources, &templates, &context, &mut options, &mut parameters)?;
 
         let root = root(target, setup, folder, directives.chdir, &templates, &context)?;
 
@@ -75,7 +76,11 @@ impl SubmitRequest {
             let last = elements.len() - 1;
             let limit = array.at_once.map_or_else(String::new, |limit| format!("%{limit}"));
             options.insert("array".to_owned(), Some(format!("0-{last}{limit}")));
-            files.push(("tasks".to_owned(), tasks(target, &arguments, elements, &templates, folder)?, 0o600));
+            files.push((
+                "tasks".to_owned(),
+                render_tasks(target, &arguments, elements, &templates, folder)?,
+                0o600,
+            ));
         }
         files.push((
             "arguments.json".to_owned(),
@@ -84,15 +89,15 @@ impl SubmitRequest {
         ));
         let mut environment = environment(job, target, setup, &templates, &context, folder)?;
         // Many scripts begin with a `cd` to it. The server's working directory means nothing to them.
-        environment.insert("SLURM_SUBMIT_DIR".to_owned(), text(&root)?);
-        let words = match &target.array {
+        environment.insert("SLURM_SUBMIT_DIR".to_owned(), utf8_path(&root)?);
+        let script_args = match &target.array {
             Some(_) => Vec::new(),
-            None => templates.words("args", &target.args, &context, false)?,
+            None => templates.render_arguments("args", &target.args, &context, false)?,
         };
-        files.push(("parameters".to_owned(), parameters_file(&environment, &words), 0o600));
+        files.push(("parameters".to_owned(), parameters_file(&environment, &script_args), 0o600));
 
         let approval = match &target.approval {
-            Some(template) => Some(templates.text("approval", template, &context)?),
+            Some(template) => Some(templates.render_text("approval", template, &context)?),
             None => None,
         };
         let array = options.get("array").cloned().flatten();
@@ -104,7 +109,7 @@ impl SubmitRequest {
             root: root.clone(),
             result: target.result.clone(),
             artifacts: target.artifacts.clone(),
-            max_artifact_bytes: target.max_artifact_bytes.unwrap_or(ARTIFACT_BYTES),
+            max_artifact_bytes: target.max_artifact_bytes.unwrap_or(DEFAULT_MAX_ARTIFACT_BYTES),
             requeue: target.requeue,
             approval,
             user: setup.user.clone(),
@@ -121,7 +126,7 @@ impl SubmitRequest {
     }
 
     /// Adds the dependency on another job, if there is one.
-    pub(crate) fn come_after(&mut self, dependency: Option<String>) {
+    pub(crate) fn add_dependency(&mut self, dependency: Option<String>) {
         let Some(dependency) = dependency else { return };
         // A job whose dependency can never be satisfied would wait forever.
         for (name, value) in [("dependency", dependency), ("kill-on-invalid-dep", "yes".to_owned())] {
@@ -140,26 +145,26 @@ fn submission(
 ) -> Result<Submission> {
     // We must be able to read and later remove what the script leaves there.
     let shared = plan.user.is_some() && plan.root == folder.work();
-    let script = wrapper(&text(folder.path())?, target.requeue, shared, target.array.is_some());
+    let script = wrapper(&utf8_path(folder.path())?, target.requeue, shared, target.array.is_some());
     let in_array = options.contains_key("array");
     let log = |stream: Stream| {
-        let path = text(&folder.log(stream, None))?;
+        let path = utf8_path(&folder.log(stream, None))?;
         Ok::<_, Error>(if in_array { format!("{path}.%a") } else { path })
     };
     Ok(Submission {
         name: job.key.as_str().to_owned(),
-        comment: OURS_COMMENT.to_owned(),
+        comment: INITIAL_COMMENT.to_owned(),
         script,
         output: log(Stream::Out)?,
         error: log(Stream::Err)?,
-        working_dir: text(&plan.root)?,
+        working_dir: utf8_path(&plan.root)?,
         requeue: target.requeue,
         options,
     })
 }
 
 /// The initial comment of a job.
-pub(crate) const OURS_COMMENT: &str = "taskbridge";
+pub(crate) const INITIAL_COMMENT: &str = "taskbridge";
 
 /// Returns the list that becomes an array. Rejected if its length is not allowed.
 fn elements<'a>(
@@ -171,16 +176,16 @@ fn elements<'a>(
     let Some(Value::Array(elements)) = arguments.get(name) else {
         return Err(Error::rejected(format!("`{name}` must be a list: each of its elements becomes a task")));
     };
-    let most = max_array.map_or(array.max, |cluster| cluster.min(array.max)) as usize;
-    if elements.is_empty() || elements.len() > most {
+    let max = max_array.map_or(array.max, |cluster| cluster.min(array.max)) as usize;
+    if elements.is_empty() || elements.len() > max {
         let count = elements.len();
-        return Err(Error::rejected(format!("`{name}` has {count} elements, and must have 1 to {most}")));
+        return Err(Error::rejected(format!("`{name}` has {count} elements, and must have 1 to {max}")));
     }
     Ok(elements)
 }
 
 /// Renders one line per task: its element and the script's arguments.
-fn tasks(
+fn render_tasks(
     target: &Target,
     arguments: &Map<String, Value>,
     elements: &[Value],
@@ -189,9 +194,9 @@ fn tasks(
 ) -> Result<Vec<u8>> {
     let mut lines = String::new();
     for (index, element) in elements.iter().enumerate() {
-        let passed_on = json!({"element": element, "index": index});
-        let context = Context::new(arguments, json!({"job": text(folder.path())?}), passed_on);
-        let words = templates.words("args", &target.args, &context, false)?;
+        let task_values = json!({"element": element, "index": index});
+        let context = TemplateContext::new(arguments, json!({"job": utf8_path(folder.path())?}), task_values);
+        let script_args = templates.render_arguments("args", &target.args, &context, false)?;
         let element = element.as_str().map_or_else(|| element.to_string(), str::to_owned);
         if element.contains('\0') {
             return Err(Error::rejected("an element holds a NUL character, which no program can be given"));
@@ -199,7 +204,7 @@ fn tasks(
         let element = line_word(&element);
         lines.push_str(&format!(
             "export TASKBRIDGE_ELEMENT={element} TASKBRIDGE_INDEX={index}; {}\n",
-            set(&words)
+            set_arguments(&script_args)
         ));
     }
     Ok(lines.into_bytes())
@@ -210,15 +215,15 @@ fn environment(
     target: &Target,
     setup: &Setup,
     templates: &Templates,
-    context: &Context,
+    context: &TemplateContext,
     folder: &Folder,
 ) -> Result<BTreeMap<String, String>> {
     let mut variables: BTreeMap<String, String> =
         setup.env.iter().map(|(name, value)| (name.as_str().to_owned(), value.clone())).collect();
     for (name, template) in &target.env {
-        if context.gives(template) {
+        if context.has_value(template) {
             let name = name.as_str();
-            let value = templates.word(&format!("env.{name}"), template, context)?;
+            let value = templates.render_argument(&format!("env.{name}"), template, context)?;
             variables.insert(name.to_owned(), value);
         }
     }
@@ -226,30 +231,30 @@ fn environment(
     for (name, value) in job.trace.iter().flat_map(Trace::variables) {
         variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
     }
-    variables.insert("TASKBRIDGE_JOB".to_owned(), text(folder.path())?);
-    variables.insert("TASKBRIDGE_ARGUMENTS".to_owned(), text(&folder.file("arguments.json"))?);
+    variables.insert("TASKBRIDGE_JOB".to_owned(), utf8_path(folder.path())?);
+    variables.insert("TASKBRIDGE_ARGUMENTS".to_owned(), utf8_path(&folder.file("arguments.json"))?);
     Ok(variables)
 }
 
 /// Reads a script. The config names it, so its path may be a symbolic link.
 pub(crate) fn read_script(path: &Path) -> io::Result<String> {
-    let bytes = folder::read_open(File::open(path)?, path, LARGEST_SCRIPT)?;
+    let bytes = folder::read_open(File::open(path)?, path, MAX_SCRIPT_BYTES)?;
     String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
 /// Returns the file that the wrapper reads before it runs the script.
-fn parameters_file(environment: &BTreeMap<String, String>, words: &[String]) -> Vec<u8> {
+fn parameters_file(environment: &BTreeMap<String, String>, script_args: &[String]) -> Vec<u8> {
     let mut lines = String::new();
     for (name, value) in environment {
         lines.push_str(&format!("export {name}={}\n", line_word(value)));
     }
-    lines.push_str(&set(words));
+    lines.push_str(&set_arguments(script_args));
     lines.push('\n');
     lines.into_bytes()
 }
 
 /// Replaces every argument that is a file by a path, and collects the files to write and to copy.
-fn stage(
+fn stage_files(
     job: &JobSpec,
     folder: &Folder,
     files: &mut Vec<(String, Vec<u8>, u32)>,
@@ -259,18 +264,18 @@ fn stage(
         return Err(Error::rejected("the arguments are not an object"));
     };
     for (number, file) in job.files.iter().enumerate() {
-        let staged = format!("files/{number}-{}", file.plain_name());
-        let path = text(&folder.file(&staged))?;
+        let name = format!("files/{number}-{}", file.plain_name());
+        let path = utf8_path(&folder.file(&name))?;
         match &file.content {
-            FileContent::Source(from) => copies.push((from.clone(), staged)),
-            FileContent::Inline(bytes) => files.push((staged, bytes.clone(), 0o600)),
+            FileContent::Source(from) => copies.push((from.clone(), name)),
+            FileContent::Inline(bytes) => files.push((name, bytes.clone(), 0o600)),
         }
         arguments.insert(file.parameter.clone(), path.into());
     }
     Ok(arguments)
 }
 
-fn text(path: &Path) -> Result<String> {
+fn utf8_path(path: &Path) -> Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| Error::config(format!("the path `{}` is not UTF-8", path.display())))
 }

@@ -27,7 +27,7 @@ mod environment;
 mod existing;
 #[cfg(test)]
 mod fake;
-mod feasible;
+mod feasibility;
 mod folder;
 mod folder_reader;
 mod handle;
@@ -67,7 +67,7 @@ mod wrapper;
 
 use std::sync::Arc;
 
-use taskbridge_sdk::{Adapter, Backend, Connect, Problem, Result, async_trait};
+use taskbridge_sdk::{Adapter, Backend, ConnectContext, Problem, Result, async_trait};
 
 pub use config::{
     After, Amount, Array, Bounded, Config, Person, Resources, Rest, Setting, SignalTo, Ssh, Target, When,
@@ -92,11 +92,11 @@ impl Adapter for Slurm {
         check::check(config, target, parameters)
     }
 
-    async fn connect(config: Config, context: &Connect) -> Result<Arc<dyn Backend>> {
+    async fn connect(config: Config, context: &ConnectContext) -> Result<Arc<dyn Backend>> {
         Ok(match &config.run_as {
-            Some(people) => Arc::new(callers::Callers::connect(&config, people, context).await?),
+            Some(run_as) => Arc::new(callers::UserRouter::connect(&config, run_as, context).await?),
             None => {
-                let disks = disk::Disks::new(backend::limit(&config, context));
+                let disks = disk::Disks::new(backend::step_timeout(&config, context));
                 Arc::new(backend::Slurm::connect(&config, context, &disks, None).await?)
             }
         })

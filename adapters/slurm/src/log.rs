@@ -8,44 +8,44 @@ use std::path::Path;
 use taskbridge_sdk::{Error, JobHandle, LogRequest, LogText, Logs, Result, async_trait};
 
 use crate::backend::Slurm;
-use crate::disk::{self, Steps};
+use crate::disk::{self, ProgressReader};
 use crate::folder::{Folder, PLAN, Stream, open_regular};
 use crate::plan::Plan;
 
 /// Maximum number of bytes that are searched, from the end of a log.
-const SEARCHED: u64 = 256 * 1024 * 1024;
+const MAX_SEARCH_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Maximum number of an array's logs that are read at once: the most recently written ones.
-const TASKS: usize = 20;
+const MAX_TASK_LOGS: usize = 20;
 
 /// Maximum number of files whose sizes are added up to detect new output.
-const COUNTED: usize = 400;
+const MAX_COUNTED_FILES: usize = 400;
 
 /// Reads the end of a file, cut at a line start. A missing file is empty.
-pub(crate) fn tail(path: &Path, most: usize) -> io::Result<LogText> {
+pub(crate) fn tail(path: &Path, max_bytes: usize) -> io::Result<LogText> {
     let Some((mut file, size)) = open(path)? else { return Ok(LogText::default()) };
-    let most = most as u64;
+    let max_bytes = max_bytes as u64;
     // One additional byte shows whether the cut is at a line start.
-    let from = size.saturating_sub(most.saturating_add(1));
+    let from = size.saturating_sub(max_bytes.saturating_add(1));
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    let cut = size > most;
+    file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    let cut = size > max_bytes;
     if cut {
         let start = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
         bytes.drain(..start);
     }
-    Ok(LogText { text: fitting(String::from_utf8_lossy(&bytes).into_owned(), most), cut })
+    Ok(LogText { text: truncate_to(String::from_utf8_lossy(&bytes).into_owned(), max_bytes), cut })
 }
 
 /// Returns the last lines that contain some words, ignoring case.
-fn search(path: &Path, words: &str, most: usize) -> io::Result<LogText> {
+fn search(path: &Path, query: &str, max_bytes: usize) -> io::Result<LogText> {
     let Some((mut file, size)) = open(path)? else { return Ok(LogText::default()) };
-    let from = size.saturating_sub(SEARCHED);
+    let from = size.saturating_sub(MAX_SEARCH_BYTES);
     file.seek(SeekFrom::Start(from))?;
-    let wanted = words.to_lowercase();
-    let (mut found, mut length, mut cut) = (std::collections::VecDeque::new(), 0, from > 0);
-    let mut reader = BufReader::new(Steps(file).take(size - from));
+    let needle = query.to_lowercase();
+    let (mut matches, mut length, mut cut) = (std::collections::VecDeque::new(), 0, from > 0);
+    let mut reader = BufReader::new(ProgressReader(file).take(size - from));
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -55,18 +55,18 @@ fn search(path: &Path, words: &str, most: usize) -> io::Result<LogText> {
             break;
         }
         let text = String::from_utf8_lossy(&line);
-        if !text.to_lowercase().contains(&wanted) {
+        if !text.to_lowercase().contains(&needle) {
             continue;
         }
         length += text.len();
-        found.push_back(text.into_owned());
-        while length > most {
-            let Some(first) = found.pop_front() else { break };
+        matches.push_back(text.into_owned());
+        while length > max_bytes {
+            let Some(first) = matches.pop_front() else { break };
             length -= first.len();
             cut = true;
         }
     }
-    Ok(LogText { text: found.into_iter().collect(), cut })
+    Ok(LogText { text: matches.into_iter().collect(), cut })
 }
 
 fn open(path: &Path) -> io::Result<Option<(File, u64)>> {
@@ -81,33 +81,33 @@ fn open(path: &Path) -> io::Result<Option<(File, u64)>> {
 }
 
 /// Cuts the text again if needed: invalid UTF-8 becomes longer when it is replaced.
-fn fitting(text: String, most: u64) -> String {
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    if text.len() <= most {
+fn truncate_to(text: String, max_bytes: u64) -> String {
+    let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
+    if text.len() <= max_bytes {
         return text;
     }
-    let from = text.ceil_char_boundary(text.len() - most);
+    let from = text.ceil_char_boundary(text.len() - max_bytes);
     text[from..].find('\n').map_or_else(String::new, |at| text[from + at + 1..].to_owned())
 }
 
 /// Returns how many bytes a job has printed, unless it has too many files to check each of them.
-pub(crate) fn printed(folder: &Folder) -> Option<u64> {
+pub(crate) fn log_bytes(folder: &Folder) -> Option<u64> {
     let logs = folder.file("logs");
     disk::enter_path(&logs);
-    let mut printed = 0;
+    let mut total = 0;
     for (number, entry) in std::fs::read_dir(logs).ok()?.flatten().enumerate() {
-        if number >= COUNTED {
+        if number >= MAX_COUNTED_FILES {
             return None;
         }
         // Together the files can take long, although none of them hangs.
         disk::enter_path(&entry.path());
-        printed += entry.metadata().map_or(0, |metadata| metadata.len());
+        total += entry.metadata().map_or(0, |metadata| metadata.len());
     }
-    Some(printed)
+    Some(total)
 }
 
 /// Returns the logs of a job, each with its title. A single log has no title.
-fn files(folder: &Folder, plan: Option<&Plan>) -> Vec<(String, std::path::PathBuf)> {
+fn log_files(folder: &Folder, plan: Option<&Plan>) -> Vec<(String, std::path::PathBuf)> {
     let size = |path: &Path| {
         disk::enter_path(path);
         std::fs::metadata(path).map_or(0, |metadata| metadata.len())
@@ -135,29 +135,29 @@ fn files(folder: &Folder, plan: Option<&Plan>) -> Vec<(String, std::path::PathBu
         Some((metadata.modified().ok()?, format!("--- task {task}, {stream} ---\n"), entry.path()))
     });
     // Keeps only the last ones, since scripts can create any number of files there.
-    let mut found = BTreeSet::new();
+    let mut newest = BTreeSet::new();
     for entry in entries {
-        found.insert(entry);
-        if found.len() > TASKS {
-            found.pop_first();
+        newest.insert(entry);
+        if newest.len() > MAX_TASK_LOGS {
+            newest.pop_first();
         }
     }
-    found.into_iter().map(|(_, title, path)| (title, path)).collect()
+    newest.into_iter().map(|(_, title, path)| (title, path)).collect()
 }
 
-fn read(folder: &Folder, request: &LogRequest) -> io::Result<LogText> {
+fn read_logs(folder: &Folder, request: &LogRequest) -> io::Result<LogText> {
     let plan = folder.read_json::<Plan>(PLAN)?;
-    let files = files(folder, plan.as_ref());
-    let share = request.max_bytes / files.len().max(1);
+    let files = log_files(folder, plan.as_ref());
+    let file_budget = request.max_bytes / files.len().max(1);
     let (mut text, mut cut) = (String::new(), false);
     for (title, path) in files {
-        let room = share.saturating_sub(title.len());
+        let budget = file_budget.saturating_sub(title.len());
         let part = match &request.search {
-            Some(words) => search(&path, words, room)?,
-            None => tail(&path, room)?,
+            Some(query) => search(&path, query, budget)?,
+            None => tail(&path, budget)?,
         };
         cut |= part.cut;
-        if part.text.is_empty() || share < title.len() {
+        if part.text.is_empty() || file_budget < title.len() {
             continue;
         }
         text.push_str(&title);
@@ -172,9 +172,9 @@ fn read(folder: &Folder, request: &LogRequest) -> io::Result<LogText> {
 #[async_trait]
 impl Logs for Slurm {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
-        let Some(place) = self.parse(handle)? else { return Ok(LogText::default()) };
-        let (folder, request) = (self.folder(&place.key), request.clone());
-        let read = self.disks.jobs.run(move || read(&folder, &request));
+        let Some(slurm_handle) = self.parse(handle)? else { return Ok(LogText::default()) };
+        let (folder, request) = (self.folder(&slurm_handle.key), request.clone());
+        let read = self.disks.jobs.run(move || read_logs(&folder, &request));
         read.await?.map_err(|e| Error::unavailable(format!("the job's log cannot be read: {e}")).caused_by(e))
     }
 }
@@ -189,7 +189,7 @@ mod tests {
         let path = dir.path().join("out");
         assert_eq!(tail(&path, 10).unwrap(), LogText::default());
         std::fs::write(&path, "one\ntwo\nthree\n").unwrap();
-        for (most, text, cut) in [
+        for (max_bytes, text, cut) in [
             (14, "one\ntwo\nthree\n", false),
             (13, "two\nthree\n", true),
             (10, "two\nthree\n", true),
@@ -197,7 +197,11 @@ mod tests {
             (5, "", true),
             (0, "", true),
         ] {
-            assert_eq!(tail(&path, most).unwrap(), LogText { text: text.to_owned(), cut }, "{most}");
+            assert_eq!(
+                tail(&path, max_bytes).unwrap(),
+                LogText { text: text.to_owned(), cut },
+                "{max_bytes}"
+            );
         }
         std::fs::write(&path, [b'\n', 0xff, 0xff, 0xff, b'\n']).unwrap();
         assert!(tail(&path, 5).unwrap().text.len() <= 5);
@@ -208,13 +212,13 @@ mod tests {
     fn large_array_log_is_not_measured() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
-        folder.make(None).unwrap();
-        for task in 0..COUNTED as u32 {
+        folder.create(None).unwrap();
+        for task in 0..MAX_COUNTED_FILES as u32 {
             std::fs::write(folder.log(Stream::Out, Some(task)), "x").unwrap();
         }
-        assert_eq!(printed(&folder), Some(COUNTED as u64));
+        assert_eq!(log_bytes(&folder), Some(MAX_COUNTED_FILES as u64));
         std::fs::write(folder.log(Stream::Err, Some(0)), "x").unwrap();
-        assert_eq!(printed(&folder), None);
+        assert_eq!(log_bytes(&folder), None);
     }
 
     /// Of many log files, the last twenty are shown.
@@ -222,7 +226,7 @@ mod tests {
     fn newest_logs_are_shown() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
-        folder.make(None).unwrap();
+        folder.create(None).unwrap();
         for task in 0..100 {
             let path = folder.log(Stream::Out, Some(task));
             std::fs::write(&path, "x").unwrap();
@@ -230,9 +234,9 @@ mod tests {
             File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
         }
         let plan = Plan { array: Some("0-99".to_owned()), ..Plan::default() };
-        let shown: Vec<_> = files(&folder, Some(&plan)).into_iter().map(|(_, path)| path).collect();
-        let last: Vec<_> = (80..100).map(|task| folder.log(Stream::Out, Some(task))).collect();
-        assert_eq!(shown, last);
+        let shown_paths: Vec<_> = log_files(&folder, Some(&plan)).into_iter().map(|(_, path)| path).collect();
+        let expected: Vec<_> = (80..100).map(|task| folder.log(Stream::Out, Some(task))).collect();
+        assert_eq!(shown_paths, expected);
     }
 
     #[test]

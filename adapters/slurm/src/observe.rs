@@ -12,263 +12,289 @@ use tokio::time::Instant;
 
 use crate::active_job;
 use crate::backend::Slurm;
-use crate::disk::{AT_ONCE, check_not_abandoned};
+use crate::disk::{MAX_CONCURRENT, check_not_abandoned};
 use crate::driver::{CancelledBy, JobId, Row};
 use crate::end::Run;
-use crate::folder::{Folder, OBSERVED};
+use crate::folder::{FINAL_OBSERVATION, Folder};
 use crate::handle::SlurmHandle;
 use crate::job_snapshot::JobSnapshot;
 use crate::plan::Plan;
 use crate::queue_cache::{AccountingReply, Freshness, Queue};
-use crate::release::TRY_EVERY;
+use crate::release::RETRY_INTERVAL;
 use crate::result::{self, Conclusion};
-use crate::start::{unreadable, unwritable};
+use crate::start::{read_error, write_error};
 use crate::terminal_state::{Accounting, TerminalEvidence};
 use crate::unix::name_of;
 
 /// How long a job counts as young after this process changed it.
-const YOUNG: Duration = Duration::from_secs(60);
+const YOUNG_AGE: Duration = Duration::from_secs(60);
 
 impl Slurm {
     pub(crate) async fn poll_jobs(&self, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        let places: Vec<Result<Option<SlurmHandle>>> =
+        let handles: Vec<Result<Option<SlurmHandle>>> =
             jobs.iter().map(|job| self.parse(&job.handle)).collect();
-        let ours = places.iter().zip(jobs);
-        let known: Vec<(SlurmHandle, bool)> =
-            ours.filter_map(|(place, job)| Some((place.as_ref().ok()?.clone()?, job.watched))).collect();
-        let mut answers: HashMap<String, Result<Observation>> = HashMap::new();
-        match self.look_at(known).await {
-            Ok(seen) => answers.extend(seen),
+        let pairs = handles.iter().zip(jobs);
+        let own_handles: Vec<(SlurmHandle, bool)> =
+            pairs.filter_map(|(handle, job)| Some((handle.as_ref().ok()?.clone()?, job.watched))).collect();
+        let mut results: HashMap<String, Result<Observation>> = HashMap::new();
+        match self.observe_handles(own_handles).await {
+            Ok(observations) => results.extend(observations),
             Err(error) => {
-                let again = |place: &SlurmHandle| {
-                    (place.handle().to_string(), Err(Error::new(error.kind(), error.to_string())))
+                let failed = |handle: &SlurmHandle| {
+                    (handle.to_job_handle().to_string(), Err(Error::new(error.kind(), error.to_string())))
                 };
-                answers.extend(places.iter().flatten().flatten().map(again));
+                results.extend(handles.iter().flatten().flatten().map(failed));
             }
         }
-        let mut answer = |(job, place): (&Subject, Result<Option<SlurmHandle>>)| match place {
+        let mut result_for = |(job, handle): (&Subject, Result<Option<SlurmHandle>>)| match handle {
             Err(error) => Err(error),
             Ok(None) => Ok(Observation::new(JobState::Gone).with_message("it is no job of this backend")),
-            Ok(Some(_)) => match answers.get(job.handle.as_str()) {
+            Ok(Some(_)) => match results.get(job.handle.as_str()) {
                 // The same handle may occur twice.
-                Some(Ok(seen)) => Ok(seen.clone()),
-                _ => answers
+                Some(Ok(observation)) => Ok(observation.clone()),
+                _ => results
                     .remove(job.handle.as_str())
                     .unwrap_or_else(|| Err(Error::unavailable("it was not looked at"))),
             },
         };
-        jobs.iter().zip(places).map(&mut answer).collect()
+        jobs.iter().zip(handles).map(&mut result_for).collect()
     }
 
-    async fn look_at(&self, places: Vec<(SlurmHandle, bool)>) -> Result<Vec<(String, Result<Observation>)>> {
-        if places.is_empty() {
+    async fn observe_handles(
+        &self,
+        handles: Vec<(SlurmHandle, bool)>,
+    ) -> Result<Vec<(String, Result<Observation>)>> {
+        if handles.is_empty() {
             return Ok(Vec::new());
         }
         // If the cluster was unreachable when the backend connected, this call learns whether it has an
         // accounting database.
         self.cluster().await?;
-        self.folder_is_made().await?;
-        let mut cases = self.cases(places).await?;
-        for case in cases.iter().filter(|case| case.plan.as_ref().is_some_and(|plan| plan.attached.is_none()))
+        self.ensure_jobs_folder().await?;
+        let mut snapshots = self.load_snapshots(handles).await?;
+        for snapshot in snapshots
+            .iter()
+            .filter(|snapshot| snapshot.plan.as_ref().is_some_and(|plan| plan.attached.is_none()))
         {
-            self.known.record_number(case.place.job, &case.place.key);
+            self.job_cache.record_number(snapshot.handle.job, &snapshot.handle.key);
         }
-        let young = cases.iter().any(|case| self.is_young(&case.place.key));
-        let (mut queue, mut began) =
-            self.watch.queue(&*self.driver, if young { Freshness::Young } else { Freshness::Usual }).await?;
-        let has =
-            |queue: &Queue, case: &JobSnapshot| queue.of(case.place.job).iter().any(|row| case.is_of(row));
-        if cases.iter().any(|case| !has(&queue, case) && self.is_seen_since(&case.place.key, began)) {
-            (queue, began) = self.watch.queue(&*self.driver, Freshness::Missing(began)).await?;
+        let has_young_jobs = snapshots.iter().any(|snapshot| self.is_young(&snapshot.handle.key));
+        let (mut queue, mut requested_at) = self
+            .queue_cache
+            .queue(&*self.driver, if has_young_jobs { Freshness::Young } else { Freshness::Normal })
+            .await?;
+        let has_row = |queue: &Queue, snapshot: &JobSnapshot| {
+            queue.rows_of(snapshot.handle.job).iter().any(|row| snapshot.owns_row(row))
+        };
+        if snapshots.iter().any(|snapshot| {
+            !has_row(&queue, snapshot) && self.includes_last_change(&snapshot.handle.key, requested_at)
+        }) {
+            (queue, requested_at) =
+                self.queue_cache.queue(&*self.driver, Freshness::Missing(requested_at)).await?;
         }
-        self.cancel_duplicates(&queue, &cases).await?;
-        for case in &mut cases {
-            case.rows = queue.of(case.place.job).iter().filter(|row| case.is_of(row)).cloned().collect();
-            if case.tasks_that_go_on().is_some() {
-                case.tally = self.known.tally(&case.place.key);
+        self.cancel_duplicates(&queue, &snapshots).await?;
+        for snapshot in &mut snapshots {
+            snapshot.rows = queue
+                .rows_of(snapshot.handle.job)
+                .iter()
+                .filter(|row| snapshot.owns_row(row))
+                .cloned()
+                .collect();
+            if snapshot.active_array_tasks().is_some() {
+                snapshot.array_counts = self.job_cache.array_counts(&snapshot.handle.key);
             }
-            case.preempted = self.known.preempted(&case.place.key, case.restarts());
+            snapshot.preempted = self.job_cache.preempted(&snapshot.handle.key, snapshot.restarts());
         }
-        let cases = self.read_folders(cases).await;
-        for case in &cases {
-            if let Some(preempted) = case.preempted {
-                self.known.keep_preempted(&case.place.key, case.restarts(), preempted);
+        let snapshots = self.read_folders(snapshots).await;
+        for snapshot in &snapshots {
+            if let Some(preempted) = snapshot.preempted {
+                self.job_cache.record_preempted(&snapshot.handle.key, snapshot.restarts(), preempted);
             }
         }
-        let cases = self.believe_markers(cases).await;
-        self.answer(cases, began).await
+        let snapshots = self.end_by_markers(snapshots).await;
+        self.observe_snapshots(snapshots, requested_at).await
     }
 
     fn is_young(&self, key: &str) -> bool {
-        self.known.touched(key).is_some_and(|at| at.elapsed() < YOUNG)
+        self.job_cache.last_change(key).is_some_and(|at| at.elapsed() < YOUNG_AGE)
     }
 
     /// Returns true if a queue that was requested at `began` includes this process's last change of the job.
-    fn is_seen_since(&self, key: &str, began: Instant) -> bool {
-        self.known.touched(key).is_none_or(|touched| touched < began)
+    fn includes_last_change(&self, key: &str, requested_at: Instant) -> bool {
+        self.job_cache.last_change(key).is_none_or(|touched| touched < requested_at)
     }
 
-    async fn answer(
+    async fn observe_snapshots(
         &self,
-        cases: Vec<JobSnapshot>,
-        began: Instant,
+        snapshots: Vec<JobSnapshot>,
+        requested_at: Instant,
     ) -> Result<Vec<(String, Result<Observation>)>> {
-        let accounted = match self.has_accounting() {
+        let accounting_replies = match self.has_accounting() {
             true => {
-                let is_asked_about = |case: &&JobSnapshot| case.is_over() || case.needs_records();
-                let asked: Vec<JobId> =
-                    cases.iter().filter(is_asked_about).map(|case| case.place.job).collect();
-                self.watch.accounted(&*self.driver, &asked).await
+                let needs_query = |snapshot: &&JobSnapshot| snapshot.is_over() || snapshot.needs_records();
+                let queried_jobs: Vec<JobId> =
+                    snapshots.iter().filter(needs_query).map(|snapshot| snapshot.handle.job).collect();
+                self.queue_cache.query_accounting(&*self.driver, &queried_jobs).await
             }
             false => HashMap::new(),
         };
-        let waiting = cases.iter().any(|case| case.watched && case.rows.iter().any(active_job::has_position));
-        let positions = if waiting { self.watch.positions(&*self.driver).await } else { None };
-        let mut answers = Vec::with_capacity(cases.len());
-        let mut over = Vec::new();
-        for mut case in cases {
-            let name = case.place.handle().to_string();
-            if let Some(error) = case.wrong.take() {
-                answers.push((name, Err(error)));
+        let needs_positions = snapshots
+            .iter()
+            .any(|snapshot| snapshot.watched && snapshot.rows.iter().any(active_job::has_position));
+        let positions = if needs_positions { self.queue_cache.positions(&*self.driver).await } else { None };
+        let mut results = Vec::with_capacity(snapshots.len());
+        let mut ended_jobs = Vec::new();
+        for mut snapshot in snapshots {
+            let handle = snapshot.handle.to_job_handle().to_string();
+            if let Some(error) = snapshot.error.take() {
+                results.push((handle, Err(error)));
                 continue;
             }
-            let heard = accounted.get(&case.place.job);
-            let records = match heard {
+            let reply = accounting_replies.get(&snapshot.handle.job);
+            let records = match reply {
                 Some(AccountingReply::Records(records)) => records.as_slice(),
                 _ => &[],
             };
             let records: Vec<_> =
-                records.iter().filter(|record| record.name == case.name()).cloned().collect();
-            if let Some(tasks) = case.tasks_that_go_on()
-                && matches!(heard, Some(AccountingReply::Records(_)))
+                records.iter().filter(|record| record.name == snapshot.name()).cloned().collect();
+            if let Some(tasks) = snapshot.active_array_tasks()
+                && matches!(reply, Some(AccountingReply::Records(_)))
             {
-                case.tally.lock().add_records(&tasks, &case.rows, &records);
+                snapshot.array_counts.lock().add_records(&tasks, &snapshot.rows, &records);
             }
-            if let Some(marks) = &mut case.marks {
-                marks.facts.records = records;
-                marks.facts.accounting = match heard {
-                    Some(AccountingReply::Nothing) => Accounting::Silent,
-                    None if self.has_accounting() => Accounting::NotAsked,
-                    _ => Accounting::Heard,
+            if let Some(folder_state) = &mut snapshot.folder_state {
+                folder_state.evidence.records = records;
+                folder_state.evidence.accounting = match reply {
+                    Some(AccountingReply::Unavailable) => Accounting::Unavailable,
+                    None if self.has_accounting() => Accounting::NotQueried,
+                    _ => Accounting::Complete,
                 };
             }
-            let position = positions.as_ref().and_then(|places| places.get(&case.place.job).copied());
-            match case.is_alive() {
-                true => answers.push((name, Ok(self.observe_active(&case, position).await))),
-                false => over.push(async { (name, self.observe_ended(case, began).await) }),
+            let position = positions.as_ref().and_then(|by_job| by_job.get(&snapshot.handle.job).copied());
+            match snapshot.is_active() {
+                true => results.push((handle, Ok(self.observe_active(&snapshot, position).await))),
+                false => {
+                    ended_jobs.push(async { (handle, self.observe_ended(snapshot, requested_at).await) })
+                }
             }
         }
         // The jobs are concluded concurrently: if users' folders hang, all of them together take no longer
         // than one.
-        answers.extend(stream::iter(over).buffered(AT_ONCE).collect::<Vec<_>>().await);
-        Ok(answers)
+        results.extend(stream::iter(ended_jobs).buffered(MAX_CONCURRENT).collect::<Vec<_>>().await);
+        Ok(results)
     }
 
     /// Observes a pending or running job. A job that is still held is released again if its release failed,
     /// or cancelled again if it was cancelled.
-    async fn observe_active(&self, case: &JobSnapshot, position: Option<usize>) -> Observation {
-        let key = &case.place.key;
-        self.known.clear_ended(key);
-        let plan = case.plan.clone().unwrap_or_default();
-        let is_held = case.rows.iter().any(Row::is_held_by_user);
-        let Some(marks) = case.marks.as_ref().filter(|_| is_held) else {
-            let mut seen = active_job::observe_rows(&plan, &case.rows, position, &mut case.tally.lock());
-            seen.log_bytes = case.printed;
-            let seen = active_job::with_not_begun(seen, &plan, case.not_begun);
-            return active_job::with_preempted(seen, case.preempted == Some(true));
+    async fn observe_active(&self, snapshot: &JobSnapshot, position: Option<usize>) -> Observation {
+        let key = &snapshot.handle.key;
+        self.job_cache.clear_ended(key);
+        let plan = snapshot.plan.clone().unwrap_or_default();
+        let is_held = snapshot.rows.iter().any(Row::is_held_by_user);
+        let Some(folder_state) = snapshot.folder_state.as_ref().filter(|_| is_held) else {
+            let mut observation =
+                active_job::observe_rows(&plan, &snapshot.rows, position, &mut snapshot.array_counts.lock());
+            observation.log_bytes = snapshot.log_bytes;
+            let observation = active_job::with_not_started(observation, &plan, snapshot.not_started);
+            return active_job::with_preempted(observation, snapshot.preempted == Some(true));
         };
-        if marks.facts.cancelled && self.known.is_due(key, TRY_EVERY) {
+        if folder_state.evidence.cancel_requested && self.job_cache.is_due(key, RETRY_INTERVAL) {
             // A controller that crashed has lost the cancellation. If this fails, a later poll tries again.
-            drop(self.driver.cancel(case.place.job, key).await);
+            drop(self.driver.cancel(snapshot.handle.job, key).await);
         }
-        let may_go = marks.may_go && !marks.facts.cancelled && self.known.is_due(key, TRY_EVERY);
-        if may_go && self.should_release(marks.released).await {
-            self.release(key, case.place.job).await;
+        let may_release = folder_state.may_release
+            && !folder_state.evidence.cancel_requested
+            && self.job_cache.is_due(key, RETRY_INTERVAL);
+        if may_release && self.should_release(folder_state.released_at).await {
+            self.release(key, snapshot.handle.job).await;
         }
         match &plan.approval {
-            Some(words) if !marks.answered && !marks.facts.cancelled => active_job::asking(words),
-            _ => active_job::observe_rows(&plan, &case.rows, position, &mut case.tally.lock()),
+            Some(question) if !folder_state.answered && !folder_state.evidence.cancel_requested => {
+                active_job::approval_observation(question)
+            }
+            _ => active_job::observe_rows(&plan, &snapshot.rows, position, &mut snapshot.array_counts.lock()),
         }
     }
 
     /// Observes a job without pending or running parts.
-    async fn observe_ended(&self, case: JobSnapshot, began: Instant) -> Result<Observation> {
-        let key = case.place.key.clone();
-        let Some(mut marks) = case.marks else {
+    async fn observe_ended(&self, snapshot: JobSnapshot, requested_at: Instant) -> Result<Observation> {
+        let key = snapshot.handle.key.clone();
+        let Some(mut folder_state) = snapshot.folder_state else {
             return Err(Error::unavailable("its folder was not read"));
         };
-        if let Some(observed) = marks.observed {
-            self.known.forget(&key);
+        if let Some(observed) = folder_state.final_observation {
+            self.job_cache.forget(&key);
             return Ok(observed);
         }
-        let Some(plan) = case.plan else {
+        let Some(plan) = snapshot.plan else {
             return Ok(Observation::new(JobState::Gone)
                 .with_message("Slurm does not know the job, and it left no folder"));
         };
         // A queue that was requested before the submission does not contain the job.
-        if case.rows.is_empty() && !self.is_seen_since(&key, began) {
+        if snapshot.rows.is_empty() && !self.includes_last_change(&key, requested_at) {
             return Ok(Observation::new(JobState::Queued).with_message("submitted"));
         }
-        if let Some(read) = marks.unread_after {
-            self.known.over_for(&key);
-            return Ok(reading(read));
+        if let Some(read_count) = folder_state.runs_read {
+            self.job_cache.over_for(&key);
+            return Ok(reading_observation(read_count));
         }
         // While the folder hangs, the job's nodes cannot write into it either.
-        marks.facts.over_for = self.known.over_for(&key).min(self.disks.jobs.answers_for());
-        if marks.facts.accounting != Accounting::NotAsked {
-            marks.facts.asked_for = self.known.asked_for(&key);
+        folder_state.evidence.ended_for =
+            self.job_cache.over_for(&key).min(self.disks.jobs.time_since_hang());
+        if folder_state.evidence.accounting != Accounting::NotQueried {
+            folder_state.evidence.queried_for = self.job_cache.first_query_age(&key);
         }
-        marks.facts.rows = case.rows;
-        marks.facts.number_given_again = self.known.is_number_reused(case.place.job);
-        marks.facts.slurmd_user = self.cluster().await?.slurmd_user;
-        let patience = if self.has_accounting() { self.accounting_wait } else { Duration::ZERO };
-        let (folder, mut facts, job) = (case.folder, marks.facts, case.place.job);
-        let is_news = facts.accounting != Accounting::NotAsked;
-        facts.preempted = case.preempted.unwrap_or(false);
+        folder_state.evidence.rows = snapshot.rows;
+        folder_state.evidence.number_reused = self.job_cache.is_number_reused(snapshot.handle.job);
+        folder_state.evidence.slurmd_uid = self.cluster().await?.slurmd_user;
+        let accounting_wait = if self.has_accounting() { self.accounting_wait } else { Duration::ZERO };
+        let (folder, mut evidence, job) = (snapshot.folder, folder_state.evidence, snapshot.handle.job);
+        let was_queried = evidence.accounting != Accounting::NotQueried;
+        evidence.preempted = snapshot.preempted.unwrap_or(false);
         let disk = self.disk_of(&plan, &folder);
-        let concluded = disk
-            .run(move || match concluded(&plan, &mut facts, &folder, job, patience) {
-                Conclusion::NotYet(observation) => Ok((observation, false)),
-                Conclusion::Ended(observation, never_began) => {
-                    check_not_abandoned().map_err(|e| unwritable(&folder, e))?;
-                    if plan.attached.is_none() && !shut(&folder, never_began)? {
-                        return Ok((beginning(), false));
+        let outcome = disk
+            .run(move || match conclude_job(&plan, &mut evidence, &folder, job, accounting_wait) {
+                Conclusion::Pending(observation) => Ok((observation, false)),
+                Conclusion::Ended(observation, unstarted_runs) => {
+                    check_not_abandoned().map_err(|e| write_error(&folder, e))?;
+                    if plan.attached.is_none() && !close_fences(&folder, unstarted_runs)? {
+                        return Ok((started_observation(), false));
                     }
-                    keep(&folder, &observation).map(|kept| (kept, true))
+                    store_end(&folder, &observation).map(|stored| (stored, true))
                 }
             })
             .await?;
-        let (mut observation, ended) = concluded?;
-        if ended {
-            self.known.forget(&key);
+        let (mut observation, is_final) = outcome?;
+        if is_final {
+            self.job_cache.forget(&key);
         } else {
-            observation.message = self.known.steady(&key, observation.message, is_news);
+            observation.message = self.job_cache.stable_message(&key, observation.message, was_queried);
         }
         Ok(observation)
     }
 }
 
 /// Concludes how a job ended. First resolves the uids of users to names, which can take a while.
-fn concluded(
+fn conclude_job(
     plan: &Plan,
-    facts: &mut TerminalEvidence,
+    evidence: &mut TerminalEvidence,
     folder: &Folder,
     job: JobId,
-    patience: Duration,
+    accounting_wait: Duration,
 ) -> Conclusion {
-    let by = facts.records.iter().filter_map(|record| match record.cancelled_by {
+    let by = evidence.records.iter().filter_map(|record| match record.cancelled_by {
         CancelledBy::User(number) => Some(number),
-        CancelledBy::Unsaid | CancelledBy::Nobody => None,
+        CancelledBy::Unknown | CancelledBy::Controller => None,
     });
     let by: BTreeSet<u32> = by.collect();
-    facts.users = by.into_iter().filter_map(|number| Some((number, name_of(number)?))).collect();
-    result::conclude(plan, facts, folder, job, patience)
+    evidence.user_names = by.into_iter().filter_map(|number| Some((number, name_of(number)?))).collect();
+    result::conclude(plan, evidence, folder, job, accounting_wait)
 }
 
 /// Closes the fences of these runs, so that they never begin. Returns false if one has begun.
-fn shut(folder: &Folder, runs: Vec<Run>) -> Result<bool> {
+fn close_fences(folder: &Folder, runs: Vec<Run>) -> Result<bool> {
     for run in runs {
-        if !folder.shut(run).map_err(|e| unwritable(folder, e))? {
+        if !folder.close_fence(run).map_err(|e| write_error(folder, e))? {
             return Ok(false);
         }
     }
@@ -276,24 +302,25 @@ fn shut(folder: &Folder, runs: Vec<Run>) -> Result<bool> {
 }
 
 /// Returns the observation of an ended array while its end markers are being read.
-fn reading(read: usize) -> Observation {
-    let words = format!("it has ended; how its tasks ended is being read, {read} so far");
-    Observation::new(JobState::Running).with_message(words)
+fn reading_observation(read_count: usize) -> Observation {
+    let message = format!("it has ended; how its tasks ended is being read, {read_count} so far");
+    Observation::new(JobState::Running).with_message(message)
 }
 
 /// Returns the observation of a job that began just before it was declared lost.
-fn beginning() -> Observation {
+fn started_observation() -> Observation {
     Observation::new(JobState::Running).with_message("it has begun")
 }
 
 /// Stores how a job ended, and returns the stored end. If another poll stored one first, here or in another
 /// process, that one counts.
-fn keep(folder: &Folder, observation: &Observation) -> Result<Observation> {
+fn store_end(folder: &Folder, observation: &Observation) -> Result<Observation> {
     let text = serde_json::to_vec(observation)
         .map_err(|e| Error::unavailable("the end cannot be written").caused_by(e))?;
-    let kept = folder.write_first(OBSERVED, &text).map_err(|e| unreadable(folder, e))?;
-    serde_json::from_slice(&kept).map_err(|e| {
-        Error::unavailable(format!("{} cannot be understood", folder.file(OBSERVED).display())).caused_by(e)
+    let stored = folder.write_first(FINAL_OBSERVATION, &text).map_err(|e| read_error(folder, e))?;
+    serde_json::from_slice(&stored).map_err(|e| {
+        Error::unavailable(format!("{} cannot be understood", folder.file(FINAL_OBSERVATION).display()))
+            .caused_by(e)
     })
 }
 

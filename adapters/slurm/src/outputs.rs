@@ -12,14 +12,14 @@ use crate::plan::Plan;
 use crate::{artifacts, disk, log};
 
 /// Maximum size of the result file in bytes.
-const RESULT_BYTES: u64 = 1024 * 1024;
+const MAX_RESULT_BYTES: u64 = 1024 * 1024;
 
 /// Maximum number of bytes of each log in the result of a successful job.
-pub(crate) const LOG_BYTES: usize = 4 * 1024;
+pub(crate) const MAX_LOG_BYTES: usize = 4 * 1024;
 
 /// The same for a failed job, whose text should stay short. Each log of a failed array task gets a third of
 /// it.
-pub(crate) const FAILED_LOG_BYTES: usize = 600;
+pub(crate) const MAX_FAILED_LOG_BYTES: usize = 600;
 
 /// The output that was read so far.
 #[derive(Debug, Default)]
@@ -27,34 +27,34 @@ pub(crate) struct JobOutputs {
     logs: Vec<Content>,
     notes: Vec<String>,
     /// What cannot be read at the moment, because the server of its file system is unavailable.
-    pub(crate) later: Option<String>,
+    pub(crate) transient_error: Option<String>,
 }
 
 impl JobOutputs {
     /// Reads at most `most` bytes from the end of a log.
-    pub(crate) fn log(&mut self, folder: &Folder, stream: Stream, task: Option<u32>, most: usize) {
-        let what = match stream {
+    pub(crate) fn read_log(&mut self, folder: &Folder, stream: Stream, task: Option<u32>, max_bytes: usize) {
+        let stream_name = match stream {
             Stream::Out => "standard output",
             Stream::Err => "standard error",
         };
-        let whose = task.map_or_else(String::new, |task| format!(" of task {task}"));
+        let task_suffix = task.map_or_else(String::new, |task| format!(" of task {task}"));
         let path = folder.log(stream, task);
-        let tail = match log::tail(&path, most) {
+        let tail = match log::tail(&path, max_bytes) {
             Ok(tail) => tail,
-            Err(e) => return self.cannot_be_read(&format!("The {what}{whose}"), &path, &e),
+            Err(e) => return self.add_read_error(&format!("The {stream_name}{task_suffix}"), &path, &e),
         };
         if !tail.text.trim().is_empty() {
-            let part = if tail.cut { "The end of the" } else { "The" };
-            self.logs.push(Content::text(format!("{part} {what}{whose}:\n{}", tail.text)));
+            let prefix = if tail.cut { "The end of the" } else { "The" };
+            self.logs.push(Content::text(format!("{prefix} {stream_name}{task_suffix}:\n{}", tail.text)));
         }
     }
 
     /// Returns false, and adds a message, if the folder in which the script ran does not exist and something
     /// must be read from it. Always true for a folder below the job's own. A folder outside of it existed at
     /// the submission. After a reboot of this machine, it may not be mounted yet.
-    pub(crate) fn finds_root(&mut self, plan: &Plan, folder: &Folder) -> bool {
-        let is_ours = plan.root.starts_with(folder.path());
-        if is_ours || (plan.result.is_none() && plan.artifacts.is_empty()) {
+    pub(crate) fn check_root(&mut self, plan: &Plan, folder: &Folder) -> bool {
+        let is_own_folder = plan.root.starts_with(folder.path());
+        if is_own_folder || (plan.result.is_none() && plan.artifacts.is_empty()) {
             return true;
         }
         disk::enter_path(&plan.root);
@@ -63,19 +63,19 @@ impl JobOutputs {
             // Reading from the folder reports any other error.
             _ => return true,
         };
-        let shown = plan.root.display();
-        self.later.get_or_insert_with(|| format!("{shown}, where its script ran, is not there"));
+        let root = plan.root.display();
+        self.transient_error.get_or_insert_with(|| format!("{root}, where its script ran, is not there"));
         self.notes.push(format!(
-            "{shown}, where its script ran, cannot be read: {error}. Is its file system mounted here?"
+            "{root}, where its script ran, cannot be read: {error}. Is its file system mounted here?"
         ));
         false
     }
 
     /// Reads the result file of the script. Returns `None` if there is no valid one.
-    pub(crate) fn result(&mut self, plan: &Plan, name: &str) -> Option<Value> {
+    pub(crate) fn read_result(&mut self, plan: &Plan, name: &str) -> Option<Value> {
         let read = || {
-            let Some(file) = artifacts::open_within(plan, name)? else { return Ok(None) };
-            read_open(file, Path::new(name), RESULT_BYTES).map(Some)
+            let Some(file) = artifacts::open_in_root(plan, name)? else { return Ok(None) };
+            read_open(file, Path::new(name), MAX_RESULT_BYTES).map(Some)
         };
         let bytes = match read() {
             Ok(bytes) => bytes?,
@@ -84,7 +84,7 @@ impl JobOutputs {
                 return None;
             }
             Err(e) => {
-                self.cannot_be_read(&format!("The result `{name}`"), &plan.root.join(name), &e);
+                self.add_read_error(&format!("The result `{name}`"), &plan.root.join(name), &e);
                 return None;
             }
         };
@@ -93,14 +93,14 @@ impl JobOutputs {
     }
 
     /// Lists the artifacts.
-    pub(crate) fn artifacts(&mut self, plan: &Plan) -> Vec<Artifact> {
-        let found = artifacts::list(plan);
-        self.notes.extend(found.left_out);
-        if let Some((path, e)) = &found.unread {
-            let what = format!("{}, where artifacts may lie,", path.display());
-            self.cannot_be_read(&what, path, e);
+    pub(crate) fn list_artifacts(&mut self, plan: &Plan) -> Vec<Artifact> {
+        let listing = artifacts::list(plan);
+        self.notes.extend(listing.omission_note);
+        if let Some((path, e)) = &listing.list_error {
+            let description = format!("{}, where artifacts may lie,", path.display());
+            self.add_read_error(&description, path, e);
         }
-        found.artifacts
+        listing.artifacts
     }
 
     /// Returns all logs that were read, and the messages about what could not be read.
@@ -111,11 +111,11 @@ impl JobOutputs {
         self.logs
     }
 
-    fn cannot_be_read(&mut self, what: &str, path: &Path, error: &io::Error) {
-        if disk::may_pass(error) {
-            self.later.get_or_insert_with(|| format!("{} cannot be read: {error}", path.display()));
+    fn add_read_error(&mut self, description: &str, path: &Path, error: &io::Error) {
+        if disk::is_transient(error) {
+            self.transient_error.get_or_insert_with(|| format!("{} cannot be read: {error}", path.display()));
         }
-        self.notes.push(format!("{what} cannot be read: {error}."));
+        self.notes.push(format!("{description} cannot be read: {error}."));
     }
 }
 
@@ -128,13 +128,13 @@ mod tests {
     fn result_file_error_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let plan = Plan { root: dir.path().to_owned(), ..Plan::default() };
-        let most = usize::try_from(RESULT_BYTES).unwrap();
+        let max_bytes = usize::try_from(MAX_RESULT_BYTES).unwrap();
         let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
-        for (written, is_read, told) in [
+        for (content, is_read, expected_text) in [
             (Some(r#"{"energy": -7.5}"#.to_owned()), true, None),
-            (Some(text(most)), true, None),
+            (Some(text(max_bytes)), true, None),
             (
-                Some(text(most + 1)),
+                Some(text(max_bytes + 1)),
                 false,
                 Some("The result is not taken: out.json has 1048577 bytes, the limit is 1048576."),
             ),
@@ -142,18 +142,18 @@ mod tests {
             (None, false, None),
         ] {
             let file = dir.path().join("out.json");
-            match &written {
+            match &content {
                 Some(text) => std::fs::write(&file, text).unwrap(),
                 None => std::fs::remove_file(&file).unwrap(),
             }
-            let mut left = JobOutputs::default();
-            let result = left.result(&plan, "out.json");
-            let wanted = written.filter(|_| is_read).map(|text| serde_json::from_str(&text).unwrap());
-            assert_eq!(result, wanted, "{told:?}");
-            assert_eq!(left.later, None, "nothing of it may pass");
-            match (told, left.into_content().as_slice()) {
+            let mut outputs = JobOutputs::default();
+            let result = outputs.read_result(&plan, "out.json");
+            let expected = content.filter(|_| is_read).map(|text| serde_json::from_str(&text).unwrap());
+            assert_eq!(result, expected, "{expected_text:?}");
+            assert_eq!(outputs.transient_error, None, "nothing of it may pass");
+            match (expected_text, outputs.into_content().as_slice()) {
                 (None, []) => {}
-                (Some(words), [Content::Text { text }]) => assert!(text.starts_with(words), "{text}"),
+                (Some(prefix), [Content::Text { text }]) => assert!(text.starts_with(prefix), "{text}"),
                 other => panic!("{other:?}"),
             }
         }

@@ -17,10 +17,10 @@ pub(crate) fn fits(pattern: &str, text: &str) -> bool {
                 t += 1;
             }
             _ => {
-                let Some((at, stood)) = star else { return false };
-                star = Some((at, stood + 1));
+                let Some((at, matched_end)) = star else { return false };
+                star = Some((at, matched_end + 1));
                 p = at + 1;
-                t = stood + 1;
+                t = matched_end + 1;
             }
         }
     }
@@ -50,7 +50,7 @@ pub(crate) fn fits_path(pattern: &str, path: &str) -> bool {
 
 /// Returns the problem of a path pattern or a file path, if any. It must stay within the folder in which the
 /// script runs.
-pub(crate) fn wrong_path(path: &str) -> Option<String> {
+pub(crate) fn path_problem(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').collect();
     match () {
         () if path.starts_with('/') => {
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn patterns_match_expected_paths() {
-        for (pattern, path, wanted) in [
+        for (pattern, path, expected) in [
             ("*.csv", "a.csv", true),
             ("*.csv", "x/a.csv", false),
             ("**/*.csv", "a.csv", true),
@@ -85,12 +85,12 @@ mod tests {
             ("*a*b*", "xxaxxbxx", true),
             ("", "a", false),
         ] {
-            assert_eq!(fits_path(pattern, path), wanted, "{pattern} {path}");
+            assert_eq!(fits_path(pattern, path), expected, "{pattern} {path}");
         }
-        for wrong in ["/etc/passwd", "../x", "a/../b", "", "a//b", "./a"] {
-            assert!(wrong_path(wrong).is_some(), "{wrong}");
+        for invalid_path in ["/etc/passwd", "../x", "a/../b", "", "a//b", "./a"] {
+            assert!(path_problem(invalid_path).is_some(), "{invalid_path}");
         }
-        assert_eq!(wrong_path("a/b*/**"), None);
+        assert_eq!(path_problem("a/b*/**"), None);
     }
 
     proptest! {

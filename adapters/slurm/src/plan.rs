@@ -55,8 +55,8 @@ impl Plan {
     /// Returns true if it is the job of this user, or of our own user for `None`. The shared group does not
     /// matter.
     pub(crate) fn is_of(&self, user: Option<&UnixUser>) -> bool {
-        let who = |user: &UnixUser| (user.name.clone(), user.number);
-        self.user.as_ref().map(who) == user.map(who)
+        let identity = |user: &UnixUser| (user.name.clone(), user.number);
+        self.user.as_ref().map(identity) == user.map(identity)
     }
 
     pub(crate) fn time_limit(&self) -> Option<Duration> {
@@ -72,10 +72,10 @@ mod tests {
     #[test]
     fn job_ownership_survives_group_change() {
         let user = |name: &str, number, group| UnixUser { name: name.to_owned(), number, group };
-        let theirs = Plan { user: Some(user("asmith", 1001, 50)), ..Plan::default() };
-        assert!(theirs.is_of(Some(&user("asmith", 1001, 51))));
+        let plan = Plan { user: Some(user("asmith", 1001, 50)), ..Plan::default() };
+        assert!(plan.is_of(Some(&user("asmith", 1001, 51))));
         for other in [Some(user("asmith", 1002, 50)), Some(user("bjones", 1001, 50)), None] {
-            assert!(!theirs.is_of(other.as_ref()), "{other:?}");
+            assert!(!plan.is_of(other.as_ref()), "{other:?}");
         }
         assert!(Plan::default().is_of(None) && !Plan::default().is_of(Some(&user("asmith", 1001, 50))));
     }

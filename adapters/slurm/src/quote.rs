@@ -27,7 +27,7 @@ pub(crate) fn line_word(text: &str) -> String {
 }
 
 /// Returns the bash command that sets these words as positional parameters.
-pub(crate) fn set(words: &[String]) -> String {
+pub(crate) fn set_arguments(words: &[String]) -> String {
     let mut line = "set --".to_owned();
     for word in words {
         line.push(' ');

@@ -1,7 +1,7 @@
 //! Explains why a job is pending, from squeue's reason codes. Pure.
 
 /// Returns the meaning of a reason code for people. Returns an unknown code unchanged.
-pub(crate) fn in_words(code: &str) -> String {
+pub(crate) fn describe(code: &str) -> String {
     // There are dozens of codes for limits of associations and qualities of service, all named by one scheme.
     if let Some(limit) = code.strip_prefix("Assoc") {
         return format!("a limit of the account is reached ({limit})");
@@ -59,8 +59,12 @@ pub(crate) fn in_words(code: &str) -> String {
         "OutOfMemory" => "it used more memory than it had asked for",
         "NodeFail" => "a node failed",
         _ => {
-            let plain = code.split([',', '(']).next().unwrap_or(code);
-            return if plain != code && !plain.is_empty() { in_words(plain) } else { code.to_owned() };
+            let base_code = code.split([',', '(']).next().unwrap_or(code);
+            return if base_code != code && !base_code.is_empty() {
+                describe(base_code)
+            } else {
+                code.to_owned()
+            };
         }
     };
     words.to_owned()
@@ -103,7 +107,7 @@ mod tests {
             ("SomethingNew", "SomethingNew"),
             ("(null)", "(null)"),
         ] {
-            assert_eq!(in_words(code), words, "{code}");
+            assert_eq!(describe(code), words, "{code}");
         }
         assert!(is_stuck("BadConstraints") && !is_stuck("Priority"));
     }

@@ -14,73 +14,76 @@ use crate::handle::is_key;
 use crate::job_snapshot::JobSnapshot;
 use crate::queue_cache::Queue;
 use crate::start::read_id;
-use crate::sweep::is_given_up;
+use crate::sweep::is_start_abandoned;
 
 /// Interval between attempts of polls to release a job whose release failed, or to cancel a duplicate.
-pub(crate) const TRY_EVERY: Duration = Duration::from_secs(10);
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Maximum difference between the clocks of a controller and a file system.
-const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(60);
 
 /// Maximum time from a release to the start of a controller that lost it in a crash. If the controller
 /// started later, a held job counts as held by its user.
-pub(crate) const AWAY_FOR: Duration = Duration::from_secs(600);
+pub(crate) const RELEASE_LOSS_WINDOW: Duration = Duration::from_secs(600);
 
 /// How long the controller's start time is cached. It is requested only if a released job is held.
-pub(crate) const BOOTED_FOR: Duration = Duration::from_secs(60);
+pub(crate) const START_TIME_TTL: Duration = Duration::from_secs(60);
 
 /// The time in which a restarted server resumes its interrupted starts, however long it was down.
-const RESUMED_WITHIN: Duration = Duration::from_hours(1);
+const RESUME_WINDOW: Duration = Duration::from_hours(1);
 
 /// The controller's start time, if it is known, and when the cached value expires.
 #[derive(Clone, Copy)]
-pub(crate) struct Booted {
+pub(crate) struct ControllerStart {
     at: Option<Timestamp>,
-    until: Instant,
+    expires_at: Instant,
 }
 
 impl Slurm {
     /// Decides whether a held job is to be released. If it was released before, its user has held it since,
     /// perhaps for a reason. The exception: the controller restarted soon after the release and has lost it.
-    pub(crate) async fn should_release(&self, released: Option<Timestamp>) -> bool {
-        let Some(released) = released else { return true };
-        self.booted().await.is_some_and(|booted| {
-            booted + CLOCKS_DIFFER > released && released + AWAY_FOR + CLOCKS_DIFFER > booted
+    pub(crate) async fn should_release(&self, released_at: Option<Timestamp>) -> bool {
+        let Some(released_at) = released_at else { return true };
+        self.controller_start_time().await.is_some_and(|booted| {
+            booted + MAX_CLOCK_SKEW > released_at
+                && released_at + RELEASE_LOSS_WINDOW + MAX_CLOCK_SKEW > booted
         })
     }
 
     /// Cancels held jobs whose key belongs to another job, or whose start was given up. A late submission can
     /// leave such a job, and nothing else would ever poll it.
-    pub(crate) async fn cancel_duplicates(&self, queue: &Queue, cases: &[JobSnapshot]) -> Result<()> {
+    pub(crate) async fn cancel_duplicates(&self, queue: &Queue, snapshots: &[JobSnapshot]) -> Result<()> {
         if queue.held().is_empty() {
             return Ok(());
         }
-        let own: HashSet<JobId> = cases.iter().map(|case| case.place.job).collect();
-        let held: Vec<(JobId, String, Folder)> = queue
+        let polled_jobs: HashSet<JobId> = snapshots.iter().map(|snapshot| snapshot.handle.job).collect();
+        let held_jobs: Vec<(JobId, String, Folder)> = queue
             .held()
             .iter()
-            .filter(|row| is_key(&row.name) && !own.contains(&row.job))
+            .filter(|row| is_key(&row.name) && !polled_jobs.contains(&row.job))
             .map(|row| (row.job, row.name.clone(), self.folder(&row.name)))
             .collect();
-        if held.is_empty() {
+        if held_jobs.is_empty() {
             return Ok(());
         }
-        let jobs = self.jobs.clone();
-        let too_many = self
+        let jobs = self.jobs_dir.clone();
+        let duplicates = self
             .disks
             .jobs
             .run(move || {
-                let judged = |(job, key, folder): (JobId, String, Folder)| match folder.read(ID).ok()? {
-                    Some(bytes) => (read_id(&bytes)? != job).then_some((job, key, Duration::ZERO)),
-                    // Otherwise the start is in progress, or the job belongs to another server's folder.
-                    None => is_given_up(&jobs, &folder).then_some((job, key, RESUMED_WITHIN)),
-                };
-                held.into_iter().filter_map(judged).collect::<Vec<_>>()
+                let find_duplicate =
+                    |(job, key, folder): (JobId, String, Folder)| match folder.read(ID).ok()? {
+                        Some(bytes) => (read_id(&bytes)? != job).then_some((job, key, Duration::ZERO)),
+                        // Otherwise the start is in progress, or the job belongs to another server's folder.
+                        None => is_start_abandoned(&jobs, &folder).then_some((job, key, RESUME_WINDOW)),
+                    };
+                held_jobs.into_iter().filter_map(find_duplicate).collect::<Vec<_>>()
             })
             .await?;
-        for (job, key, after) in too_many {
+        for (job, key, min_age) in duplicates {
             let name = format!("{key}/{job}");
-            if self.known.too_many_for(&name) >= after && self.known.is_due(&name, TRY_EVERY) {
+            if self.job_cache.duplicate_for(&name) >= min_age && self.job_cache.is_due(&name, RETRY_INTERVAL)
+            {
                 // The job is held. If this fails, the next poll tries again.
                 drop(self.driver.cancel(job, &key).await);
             }
@@ -89,20 +92,20 @@ impl Slurm {
     }
 
     /// Returns when the controller started, if it reports that.
-    async fn booted(&self) -> Option<Timestamp> {
-        if !self.driver.reports_start_time() {
+    async fn controller_start_time(&self) -> Option<Timestamp> {
+        if !self.driver.reports_boot_time() {
             return None;
         }
-        let mut known = self.booted.lock().await;
-        if let Some(booted) = known.filter(|booted| Instant::now() < booted.until) {
-            return booted.at;
+        let mut cached = self.controller_start.lock().await;
+        if let Some(start) = cached.filter(|start| Instant::now() < start.expires_at) {
+            return start.at;
         }
         // After a failure, the next job of the same poll sends no second request.
-        let (at, keep) = match self.driver.cluster().await {
-            Ok(cluster) => (cluster.booted, BOOTED_FOR),
-            Err(_) => (None, TRY_EVERY),
+        let (at, ttl) = match self.driver.cluster().await {
+            Ok(cluster) => (cluster.boot_time, START_TIME_TTL),
+            Err(_) => (None, RETRY_INTERVAL),
         };
-        *known = Some(Booted { at, until: Instant::now() + keep });
+        *cached = Some(ControllerStart { at, expires_at: Instant::now() + ttl });
         at
     }
 }
@@ -112,7 +115,7 @@ mod tests {
     use taskbridge_sdk::{JobHandle, Subject};
 
     use super::*;
-    use crate::fake::{Fake, held};
+    use crate::fake::{Fake, held_row};
     use crate::folder::PLAN;
     use crate::plan::Plan;
     use crate::sweep::sweep;
@@ -122,10 +125,10 @@ mod tests {
     async fn abandoned_held_job_is_cancelled() {
         let dir = tempfile::tempdir().unwrap();
         let (fake, jobs, day) = (Fake::default(), dir.path(), Duration::from_hours(24));
-        let slurm = Slurm::with(Box::new(fake.clone()), jobs);
+        let slurm = Slurm::for_test(Box::new(fake.clone()), jobs);
         for key in ["tb-given-up", "tb-begins", "tb-recorded", "tb-of-no-plan"] {
             let folder = slurm.folder(key);
-            folder.make(None).unwrap();
+            folder.create(None).unwrap();
             if key != "tb-of-no-plan" {
                 folder.write_json(PLAN, &Plan::default()).unwrap();
             }
@@ -144,13 +147,13 @@ mod tests {
             (12, "tb-of-no-plan"),
             (13, "tb-elsewhere"),
         ];
-        fake.knows().rows = rows.map(|(job, name)| held(job, name)).into();
+        fake.state().rows = rows.map(|(job, name)| held_row(job, name)).into();
         let handles = [JobHandle::new("lab/7/tb-a")];
-        let look = async || drop(slurm.poll_jobs(&Subject::watched(&handles)).await);
-        look().await;
-        assert!(fake.knows().cancelled.is_empty(), "a server that was away goes on with its starts");
-        tokio::time::advance(RESUMED_WITHIN).await;
-        look().await;
-        assert_eq!(fake.knows().cancelled, [9]);
+        let poll = async || drop(slurm.poll_jobs(&Subject::watched(&handles)).await);
+        poll().await;
+        assert!(fake.state().cancelled.is_empty(), "a server that was away goes on with its starts");
+        tokio::time::advance(RESUME_WINDOW).await;
+        poll().await;
+        assert_eq!(fake.state().cancelled, [9]);
     }
 }

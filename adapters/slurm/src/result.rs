@@ -10,23 +10,25 @@ use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp};
 use crate::driver::JobId;
 use crate::end::Run;
 use crate::folder::{Folder, Stream};
-use crate::outputs::{FAILED_LOG_BYTES, JobOutputs, LOG_BYTES};
+use crate::outputs::{JobOutputs, MAX_FAILED_LOG_BYTES, MAX_LOG_BYTES};
 use crate::plan::Plan;
 use crate::state::State;
 use crate::table;
-use crate::terminal_state::{Accounting, JobOutcome, TerminalEvidence, TerminalState, fates};
+use crate::terminal_state::{
+    Accounting, JobOutcome, TerminalEvidence, TerminalState, collect_terminal_states,
+};
 use crate::usage::{self, Usage};
 
 /// How long to wait for a job's output that cannot be read, because the server of its file system is
 /// unavailable.
-const READ_WITHIN: Duration = Duration::from_hours(1);
+const OUTPUT_READ_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// Maximum number of failed tasks whose logs are in a result.
-const TASK_LOGS: usize = 3;
+const MAX_TASK_LOGS: usize = 3;
 
 /// Whether it is known how a job ended.
 pub(crate) enum Conclusion {
-    NotYet(Observation),
+    Pending(Observation),
     /// With the runs that were lost before they began: they must never begin.
     Ended(Observation, Vec<Run>),
 }
@@ -35,166 +37,192 @@ pub(crate) enum Conclusion {
 /// its accounting records.
 pub(crate) fn conclude(
     plan: &Plan,
-    facts: &TerminalEvidence,
+    evidence: &TerminalEvidence,
     folder: &Folder,
     job: JobId,
-    patience: Duration,
+    accounting_wait: Duration,
 ) -> Conclusion {
-    let fates = fates(plan, facts);
-    let mut verdicts = BTreeMap::new();
-    for (task, fate) in &fates {
-        match fate.verdict(plan, facts) {
-            Ok(verdict) => {
-                verdicts.insert(*task, verdict);
+    let terminal_states = collect_terminal_states(plan, evidence);
+    let mut outcomes = BTreeMap::new();
+    for (task, terminal_state) in &terminal_states {
+        match terminal_state.outcome(plan, evidence) {
+            Ok(outcome) => {
+                outcomes.insert(*task, outcome);
             }
-            Err(why) => return not_yet(why),
+            Err(reason) => return pending_conclusion(reason),
         }
     }
     // Memory usage and the user of a cancellation reach the accounting database a moment later.
-    let is_of_others = |fate: &TerminalState| fate.state == Some(State::Cancelled) && !facts.cancelled;
-    let accounted = fates
+    let is_cancelled_by_others = |terminal_state: &TerminalState| {
+        terminal_state.state == Some(State::Cancelled) && !evidence.cancel_requested
+    };
+    let has_records = terminal_states
         .values()
-        .filter(|fate| fate.began || is_of_others(fate))
-        .all(|fate| fate.record.as_ref().is_some_and(|r| r.has_ended()));
-    if !accounted && (facts.accounting == Accounting::NotAsked || facts.asked_for < patience) {
-        return not_yet("it has ended; its accounting is waited for");
+        .filter(|terminal_state| terminal_state.has_started || is_cancelled_by_others(terminal_state))
+        .all(|terminal_state| terminal_state.record.as_ref().is_some_and(|r| r.has_ended()));
+    if !has_records
+        && (evidence.accounting == Accounting::NotQueried || evidence.queried_for < accounting_wait)
+    {
+        return pending_conclusion("it has ended; its accounting is waited for");
     }
-    let never_began = fates
+    let unstarted_runs = terminal_states
         .iter()
-        .filter(|(task, fate)| !fate.began && matches!(verdicts[task], JobOutcome::Lost(_)))
-        .map(|(task, fate)| Run { task: *task, restart: fate.restarts })
+        .filter(|(task, terminal_state)| {
+            !terminal_state.has_started && matches!(outcomes[task], JobOutcome::Lost(_))
+        })
+        .map(|(task, terminal_state)| Run { task: *task, restart: terminal_state.restarts })
         .collect();
-    let mut left = JobOutputs::default();
-    let end = match plan.array {
-        Some(_) => array(plan, &fates, &verdicts, folder, job, &mut left),
-        None => single(plan, &fates, &verdicts, folder, (job, facts.preempted), &mut left),
+    let mut outputs = JobOutputs::default();
+    let report = match plan.array {
+        Some(_) => array_report(plan, &terminal_states, &outcomes, folder, job, &mut outputs),
+        None => {
+            single_report(plan, &terminal_states, &outcomes, folder, (job, evidence.preempted), &mut outputs)
+        }
     };
-    let Some(end) = end else {
-        return Conclusion::Ended(Observation::new(JobState::Gone), never_began);
+    let Some(report) = report else {
+        return Conclusion::Ended(Observation::new(JobState::Gone), unstarted_runs);
     };
-    let has_root = left.finds_root(plan, folder);
+    let has_root = outputs.check_root(plan, folder);
     let structured = match &plan.result {
-        None => Some(end.summary),
-        Some(name) if has_root => left.result(plan, name),
+        None => Some(report.summary),
+        Some(name) if has_root => outputs.read_result(plan, name),
         Some(_) => None,
     };
-    let artifacts = if has_root { left.artifacts(plan) } else { Vec::new() };
-    if let Some(unread) = left.later.as_ref().filter(|_| facts.over_for < READ_WITHIN) {
-        return not_yet(format!("it has ended; {unread}. It is tried again"));
+    let artifacts = if has_root { outputs.list_artifacts(plan) } else { Vec::new() };
+    if let Some(read_error) =
+        outputs.transient_error.as_ref().filter(|_| evidence.ended_for < OUTPUT_READ_TIMEOUT)
+    {
+        return pending_conclusion(format!("it has ended; {read_error}. It is tried again"));
     }
-    let mut content = vec![Content::text(end.text)];
-    content.extend(left.into_content());
-    let mut seen = Observation::new(verdict_state(&end.verdict)(Output {
+    let mut content = vec![Content::text(report.text)];
+    content.extend(outputs.into_content());
+    let mut observation = Observation::new(outcome_state(&report.outcome)(Output {
         content,
         structured,
         artifacts,
         ..Output::default()
     }));
-    (seen.message, seen.since) = (message(&end.verdict, end.advice), fate_since(&fates));
-    Conclusion::Ended(seen, never_began)
+    (observation.message, observation.since) =
+        (message(&report.outcome, report.advice), latest_end(&terminal_states));
+    Conclusion::Ended(observation, unstarted_runs)
 }
 
-fn not_yet(why: impl Into<String>) -> Conclusion {
-    Conclusion::NotYet(Observation::new(JobState::Running).with_message(why))
+fn pending_conclusion(message: impl Into<String>) -> Conclusion {
+    Conclusion::Pending(Observation::new(JobState::Running).with_message(message))
 }
 
 /// How a job ended, before its output is read.
 struct EndReport {
-    verdict: JobOutcome,
+    outcome: JobOutcome,
     text: String,
     advice: Option<String>,
     summary: Value,
 }
 
-fn single(
+fn single_report(
     plan: &Plan,
-    fates: &BTreeMap<Option<u32>, TerminalState>,
-    verdicts: &BTreeMap<Option<u32>, JobOutcome>,
+    terminal_states: &BTreeMap<Option<u32>, TerminalState>,
+    outcomes: &BTreeMap<Option<u32>, JobOutcome>,
     folder: &Folder,
     (job, preempted): (JobId, bool),
-    left: &mut JobOutputs,
+    outputs: &mut JobOutputs,
 ) -> Option<EndReport> {
-    let (fate, verdict) = (fates.values().next()?, verdicts.values().next()?);
-    let usage = Usage::of(plan, fate);
-    let mut lines = vec![headline(fate, verdict)];
+    let (terminal_state, outcome) = (terminal_states.values().next()?, outcomes.values().next()?);
+    let usage = Usage::of(plan, terminal_state);
+    let mut lines = vec![headline(terminal_state, outcome)];
     lines.extend(usage.lines());
-    let advice = advice(plan, fate, verdict, &usage);
+    let advice = advice(plan, terminal_state, outcome, &usage);
     lines.extend(advice.clone());
-    if fate.restarts > 0 {
-        let why = if preempted { "Slurm preempted it and" } else { "Slurm" };
-        lines.push(format!("{why} put it back into the queue; this was run {}.", fate.restarts + 1));
+    if terminal_state.restarts > 0 {
+        let prefix = if preempted { "Slurm preempted it and" } else { "Slurm" };
+        lines.push(format!(
+            "{prefix} put it back into the queue; this was run {}.",
+            terminal_state.restarts + 1
+        ));
     }
     let mut summary = usage.json();
     summary["job"] = json!(job);
-    summary["state"] = json!(fate.state.map(State::name));
-    summary["exit_code"] = json!(fate.end.as_ref().map(|end| end.code).or(fate.exit.map(|exit| exit.code)));
+    summary["state"] = json!(terminal_state.state.map(State::name));
+    summary["exit_code"] = json!(
+        terminal_state.end_marker.as_ref().map(|end| end.code).or(terminal_state.exit.map(|exit| exit.code))
+    );
     if plan.attached.is_none() {
-        let most = if *verdict == JobOutcome::Good { LOG_BYTES } else { FAILED_LOG_BYTES };
+        let max_bytes = if *outcome == JobOutcome::Succeeded { MAX_LOG_BYTES } else { MAX_FAILED_LOG_BYTES };
         for stream in [Stream::Out, Stream::Err] {
-            left.log(folder, stream, None, most);
+            outputs.read_log(folder, stream, None, max_bytes);
         }
     }
-    Some(EndReport { verdict: verdict.clone(), text: lines.join("\n"), advice, summary })
+    Some(EndReport { outcome: outcome.clone(), text: lines.join("\n"), advice, summary })
 }
 
-fn array(
+fn array_report(
     plan: &Plan,
-    fates: &BTreeMap<Option<u32>, TerminalState>,
-    verdicts: &BTreeMap<Option<u32>, JobOutcome>,
+    terminal_states: &BTreeMap<Option<u32>, TerminalState>,
+    outcomes: &BTreeMap<Option<u32>, JobOutcome>,
     folder: &Folder,
     job: JobId,
-    left: &mut JobOutputs,
+    outputs: &mut JobOutputs,
 ) -> Option<EndReport> {
-    let total = fates.len();
-    let count = |wanted: fn(&JobOutcome) -> bool| verdicts.values().filter(|verdict| wanted(verdict)).count();
-    let good = count(|verdict| *verdict == JobOutcome::Good);
-    let stopped = count(|verdict| matches!(verdict, JobOutcome::Stopped(_)));
-    let lost = count(|verdict| matches!(verdict, JobOutcome::Lost(_)));
-    let bad = total - good - stopped - lost;
-    let mut words = format!("{good} of {total} tasks succeeded");
-    for (number, what) in [(bad, "failed"), (stopped, "were cancelled"), (lost, "were lost")] {
+    let total = terminal_states.len();
+    let count =
+        |predicate: fn(&JobOutcome) -> bool| outcomes.values().filter(|outcome| predicate(outcome)).count();
+    let succeeded = count(|outcome| *outcome == JobOutcome::Succeeded);
+    let cancelled = count(|outcome| matches!(outcome, JobOutcome::Cancelled(_)));
+    let lost = count(|outcome| matches!(outcome, JobOutcome::Lost(_)));
+    let failed = total - succeeded - cancelled - lost;
+    let mut counts = format!("{succeeded} of {total} tasks succeeded");
+    for (number, status) in [(failed, "failed"), (cancelled, "were cancelled"), (lost, "were lost")] {
         if number > 0 {
-            words.push_str(&format!(", {number} {what}"));
+            counts.push_str(&format!(", {number} {status}"));
         }
     }
     let overall = match () {
-        () if good == total => JobOutcome::Good,
-        () if lost == total => all_lost(verdicts.values()),
-        () if stopped > 0 && bad == 0 && lost == 0 => JobOutcome::Stopped(words.clone()),
-        () => JobOutcome::Bad(words.clone()),
+        () if succeeded == total => JobOutcome::Succeeded,
+        () if lost == total => all_lost(outcomes.values()),
+        () if cancelled > 0 && failed == 0 && lost == 0 => JobOutcome::Cancelled(counts.clone()),
+        () => JobOutcome::Failed(counts.clone()),
     };
-    let usages: BTreeMap<Option<u32>, Usage> =
-        fates.iter().map(|(task, fate)| (*task, Usage::of(plan, fate))).collect();
-    let mut text = format!("{words}.\n\n{}", table::text(fates, verdicts, &usages));
-    let advice = fates.iter().find_map(|(task, fate)| advice(plan, fate, &verdicts[task], &usages[task]));
+    let usages: BTreeMap<Option<u32>, Usage> = terminal_states
+        .iter()
+        .map(|(task, terminal_state)| (*task, Usage::of(plan, terminal_state)))
+        .collect();
+    let mut text = format!("{counts}.\n\n{}", table::text(terminal_states, outcomes, &usages));
+    let advice = terminal_states
+        .iter()
+        .find_map(|(task, terminal_state)| advice(plan, terminal_state, &outcomes[task], &usages[task]));
     if let Some(advice) = &advice {
         text.push_str(&format!("\n{advice}"));
     }
-    let failed =
-        verdicts.iter().filter(|(_, verdict)| matches!(verdict, JobOutcome::Bad(_) | JobOutcome::Lost(_)));
-    for (task, _) in failed.take(TASK_LOGS) {
+    let unsuccessful =
+        outcomes.iter().filter(|(_, outcome)| matches!(outcome, JobOutcome::Failed(_) | JobOutcome::Lost(_)));
+    for (task, _) in unsuccessful.take(MAX_TASK_LOGS) {
         for stream in [Stream::Out, Stream::Err] {
-            left.log(folder, stream, *task, FAILED_LOG_BYTES / TASK_LOGS);
+            outputs.read_log(folder, stream, *task, MAX_FAILED_LOG_BYTES / MAX_TASK_LOGS);
         }
     }
-    if good == total {
-        left.log(folder, Stream::Out, fates.keys().next().copied().flatten(), LOG_BYTES);
+    if succeeded == total {
+        outputs.read_log(
+            folder,
+            Stream::Out,
+            terminal_states.keys().next().copied().flatten(),
+            MAX_LOG_BYTES,
+        );
     }
     let summary = json!({
-        "job": job, "succeeded": good, "failed": bad, "cancelled": stopped, "lost": lost, "total": total,
-        "tasks": table::json(fates, verdicts, &usages),
+        "job": job, "succeeded": succeeded, "failed": failed, "cancelled": cancelled, "lost": lost, "total": total,
+        "tasks": table::json(terminal_states, outcomes, &usages),
     });
-    Some(EndReport { verdict: overall, text, advice, summary })
+    Some(EndReport { outcome: overall, text, advice, summary })
 }
 
 /// Returns why all tasks of an array are lost. A reason common to all, as after a crash of the controller, is
 /// more useful than their number.
-fn all_lost<'a>(verdicts: impl ExactSizeIterator<Item = &'a JobOutcome>) -> JobOutcome {
-    let total = verdicts.len();
-    let reasons: BTreeSet<&str> = verdicts
-        .filter_map(|verdict| match verdict {
-            JobOutcome::Lost(why) => Some(why.as_str()),
-            JobOutcome::Good | JobOutcome::Bad(_) | JobOutcome::Stopped(_) => None,
+fn all_lost<'a>(outcomes: impl ExactSizeIterator<Item = &'a JobOutcome>) -> JobOutcome {
+    let total = outcomes.len();
+    let reasons: BTreeSet<&str> = outcomes
+        .filter_map(|outcome| match outcome {
+            JobOutcome::Lost(reason) => Some(reason.as_str()),
+            JobOutcome::Succeeded | JobOutcome::Failed(_) | JobOutcome::Cancelled(_) => None,
         })
         .collect();
     match Vec::from_iter(reasons).as_slice() {
@@ -203,33 +231,33 @@ fn all_lost<'a>(verdicts: impl ExactSizeIterator<Item = &'a JobOutcome>) -> JobO
     }
 }
 
-fn verdict_state(verdict: &JobOutcome) -> fn(Output) -> JobState {
-    match verdict {
-        JobOutcome::Good => JobState::Succeeded,
-        JobOutcome::Bad(_) => JobState::Failed,
-        JobOutcome::Stopped(_) => JobState::Cancelled,
+fn outcome_state(outcome: &JobOutcome) -> fn(Output) -> JobState {
+    match outcome {
+        JobOutcome::Succeeded => JobState::Succeeded,
+        JobOutcome::Failed(_) => JobState::Failed,
+        JobOutcome::Cancelled(_) => JobState::Cancelled,
         JobOutcome::Lost(_) => |_| JobState::Gone,
     }
 }
 
-fn message(verdict: &JobOutcome, advice: Option<String>) -> Option<String> {
-    match verdict {
-        JobOutcome::Good => None,
-        JobOutcome::Bad(why) => Some(match advice {
-            Some(advice) => format!("{why}. {advice}"),
-            None => why.clone(),
+fn message(outcome: &JobOutcome, advice: Option<String>) -> Option<String> {
+    match outcome {
+        JobOutcome::Succeeded => None,
+        JobOutcome::Failed(reason) => Some(match advice {
+            Some(advice) => format!("{reason}. {advice}"),
+            None => reason.clone(),
         }),
-        JobOutcome::Stopped(why) | JobOutcome::Lost(why) => Some(why.clone()),
+        JobOutcome::Cancelled(reason) | JobOutcome::Lost(reason) => Some(reason.clone()),
     }
 }
 
-fn headline(fate: &TerminalState, verdict: &JobOutcome) -> String {
-    let name = fate.state.map_or("", State::name);
-    match verdict {
-        JobOutcome::Good => "The job succeeded.".to_owned(),
-        JobOutcome::Bad(why) => format!("The job failed: {why}{}.", in_brackets(name)),
-        JobOutcome::Stopped(why) => format!("The job was {why}{}.", in_brackets(name)),
-        JobOutcome::Lost(why) => format!("The job is lost: {why}."),
+fn headline(terminal_state: &TerminalState, outcome: &JobOutcome) -> String {
+    let name = terminal_state.state.map_or("", State::name);
+    match outcome {
+        JobOutcome::Succeeded => "The job succeeded.".to_owned(),
+        JobOutcome::Failed(reason) => format!("The job failed: {reason}{}.", in_brackets(name)),
+        JobOutcome::Cancelled(reason) => format!("The job was {reason}{}.", in_brackets(name)),
+        JobOutcome::Lost(reason) => format!("The job is lost: {reason}."),
     }
 }
 
@@ -239,8 +267,13 @@ fn in_brackets(name: &str) -> String {
 
 /// Returns what to do next time, if the job failed because it requested too little memory or time, or because
 /// of a node.
-fn advice(plan: &Plan, fate: &TerminalState, verdict: &JobOutcome, usage: &Usage) -> Option<String> {
-    if !matches!(verdict, JobOutcome::Bad(_)) {
+fn advice(
+    plan: &Plan,
+    terminal_state: &TerminalState,
+    outcome: &JobOutcome,
+    usage: &Usage,
+) -> Option<String> {
+    if !matches!(outcome, JobOutcome::Failed(_)) {
         return None;
     }
     let raise = |options: &[&str]| {
@@ -250,23 +283,28 @@ fn advice(plan: &Plan, fate: &TerminalState, verdict: &JobOutcome, usage: &Usage
             None => format!("Raise `--{option}`."),
         })
     };
-    let state = if fate.is_out_of_memory(plan) { State::OutOfMemory } else { fate.state? };
+    let state =
+        if terminal_state.is_out_of_memory(plan) { State::OutOfMemory } else { terminal_state.state? };
     match state {
         State::OutOfMemory => {
-            let asked = usage.asked_memory.clone().unwrap_or_else(|| "its partition's default".to_owned());
-            let used = usage.max_memory.map_or_else(String::new, |used| {
-                format!(" and was seen to use {}", crate::amount::size_in_words(used))
+            let requested =
+                usage.requested_memory.clone().unwrap_or_else(|| "its partition's default".to_owned());
+            let usage_text = usage.max_memory.map_or_else(String::new, |usage_text| {
+                format!(" and was seen to use {}", crate::amount::size_in_words(usage_text))
             });
-            Some(format!("It asked for {asked} of memory{used}. {}", raise(&["mem", "mem-per-cpu"])?))
+            Some(format!(
+                "It asked for {requested} of memory{usage_text}. {}",
+                raise(&["mem", "mem-per-cpu"])?
+            ))
         }
         State::Timeout => {
             let limit = usage
                 .limit
                 .map_or_else(|| "its partition's default".to_owned(), crate::amount::time_in_words);
-            let ran = usage.elapsed.map_or_else(String::new, |ran| {
-                format!(" and ran for {}", crate::amount::time_in_words(ran))
+            let elapsed_text = usage.elapsed.map_or_else(String::new, |elapsed_text| {
+                format!(" and ran for {}", crate::amount::time_in_words(elapsed_text))
             });
-            Some(format!("It asked for {limit}{ran}. {}", raise(&["time"])?))
+            Some(format!("It asked for {limit}{elapsed_text}. {}", raise(&["time"])?))
         }
         State::NodeFail | State::BootFail | State::LaunchFailed => {
             Some("The node is at fault, not the job: call the tool again.".to_owned())
@@ -275,8 +313,8 @@ fn advice(plan: &Plan, fate: &TerminalState, verdict: &JobOutcome, usage: &Usage
     }
 }
 
-fn fate_since(fates: &BTreeMap<Option<u32>, TerminalState>) -> Option<Timestamp> {
-    fates.values().filter_map(usage::ended).max()
+fn latest_end(terminal_states: &BTreeMap<Option<u32>, TerminalState>) -> Option<Timestamp> {
+    terminal_states.values().filter_map(usage::ended_at).max()
 }
 
 #[cfg(test)]
@@ -286,7 +324,7 @@ mod tests {
 
     #[test]
     fn array_loss_reasons_are_deduplicated() {
-        let lost = |why: &str| JobOutcome::Lost(why.to_owned());
+        let lost = |reason: &str| JobOutcome::Lost(reason.to_owned());
         assert_eq!(all_lost([lost("a"), lost("a")].iter()), lost("a"));
         let several = all_lost([lost("b"), lost("a"), lost("b")].iter());
         assert_eq!(several, lost("all of its 3 tasks are lost: a; b"));
@@ -300,22 +338,25 @@ mod tests {
         // The kernel returns an I/O error for the first byte of this file, like a file system with an
         // unreachable server.
         let plan = Plan { root: "/proc/self".into(), result: Some("mem".to_owned()), ..Plan::default() };
-        let told = |over_for| {
+        let conclude_after = |ended_for| {
             let records = accounting_text::records("7|COMPLETED|0:0|1|1|2|20|60||00:01|1|4G|n1|tb-a\n");
-            let facts = TerminalEvidence { records, over_for, ..TerminalEvidence::default() };
-            conclude(&plan, &facts, &folder, 7, Duration::ZERO)
+            let evidence = TerminalEvidence { records, ended_for, ..TerminalEvidence::default() };
+            conclude(&plan, &evidence, &folder, 7, Duration::ZERO)
         };
-        let Conclusion::NotYet(seen) = told(READ_WITHIN - Duration::from_secs(1)) else {
+        let Conclusion::Pending(observation) = conclude_after(OUTPUT_READ_TIMEOUT - Duration::from_secs(1))
+        else {
             panic!("its result may come back")
         };
-        assert_eq!(seen.state, JobState::Running);
-        let words =
+        assert_eq!(observation.state, JobState::Running);
+        let expected_message =
             "it has ended; /proc/self/mem cannot be read: Input/output error (os error 5). It is tried again";
-        assert_eq!(seen.message.as_deref(), Some(words));
-        let Conclusion::Ended(seen, _) = told(READ_WITHIN) else { panic!("it has ended") };
-        let JobState::Succeeded(output) = seen.state else { panic!("{:?}", seen.state) };
-        let words = "The result `mem` cannot be read: Input/output error (os error 5).";
-        assert!(output.content.contains(&Content::text(words)), "{output:?}");
+        assert_eq!(observation.message.as_deref(), Some(expected_message));
+        let Conclusion::Ended(observation, _) = conclude_after(OUTPUT_READ_TIMEOUT) else {
+            panic!("it has ended")
+        };
+        let JobState::Succeeded(output) = observation.state else { panic!("{:?}", observation.state) };
+        let expected_text = "The result `mem` cannot be read: Input/output error (os error 5).";
+        assert!(output.content.contains(&Content::text(expected_text)), "{output:?}");
     }
 
     /// A working folder of the user that is missing is waited for, and one in our own folder is not.
@@ -324,16 +365,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (folder, root) = (Folder::new(dir.path(), "tb-a"), dir.path().join("scratch"));
         let result = Some("out.json".to_owned());
-        let told = |plan: &Plan, over_for| {
+        let conclude_after = |plan: &Plan, ended_for| {
             let records = accounting_text::records("7|COMPLETED|0:0|1|1|2|20|60||00:01|1|4G|n1|tb-a\n");
-            let facts = TerminalEvidence { records, over_for, ..TerminalEvidence::default() };
-            match conclude(plan, &facts, &folder, 7, Duration::ZERO) {
-                Conclusion::NotYet(seen) => Err(seen.message.unwrap()),
+            let evidence = TerminalEvidence { records, ended_for, ..TerminalEvidence::default() };
+            match conclude(plan, &evidence, &folder, 7, Duration::ZERO) {
+                Conclusion::Pending(observation) => Err(observation.message.unwrap()),
                 Conclusion::Ended(Observation { state: JobState::Succeeded(output), .. }, _) => Ok(output),
-                Conclusion::Ended(seen, _) => panic!("{seen:?}"),
+                Conclusion::Ended(observation, _) => panic!("{observation:?}"),
             }
         };
-        let named = |output: &Output| {
+        let names_missing_root = |output: &Output| {
             output.content.contains(&Content::text(format!(
             "{}, where its script ran, cannot be read: No such file or directory (os error 2). Is its file system mounted here?",
             root.display()
@@ -344,19 +385,22 @@ mod tests {
             Plan { result: result.clone(), ..plan(&root) },
             Plan { artifacts: vec!["*.csv".to_owned()], ..plan(&root) },
         ] {
-            let why = told(&plan, READ_WITHIN - Duration::from_secs(1)).unwrap_err();
-            assert!(why.contains("scratch, where its script ran, is not there. It is tried again"), "{why}");
-            let output = told(&plan, READ_WITHIN).unwrap();
-            assert!(named(&output), "{output:?}");
+            let message = conclude_after(&plan, OUTPUT_READ_TIMEOUT - Duration::from_secs(1)).unwrap_err();
+            assert!(
+                message.contains("scratch, where its script ran, is not there. It is tried again"),
+                "{message}"
+            );
+            let output = conclude_after(&plan, OUTPUT_READ_TIMEOUT).unwrap();
+            assert!(names_missing_root(&output), "{output:?}");
         }
         // Nothing needs to be read from it, or the script removed one of our folders.
-        assert!(!named(&told(&plan(&root), Duration::ZERO).unwrap()));
-        let ours = Plan { result: result.clone(), ..plan(&folder.work()) };
-        assert_eq!(told(&ours, Duration::ZERO).unwrap().structured, None);
+        assert!(!names_missing_root(&conclude_after(&plan(&root), Duration::ZERO).unwrap()));
+        let own_plan = Plan { result: result.clone(), ..plan(&folder.work()) };
+        assert_eq!(conclude_after(&own_plan, Duration::ZERO).unwrap().structured, None);
         std::fs::create_dir(&root).unwrap();
         std::fs::write(root.join("out.json"), "7").unwrap();
-        let back = told(&Plan { result, ..plan(&root) }, Duration::ZERO).unwrap();
-        assert_eq!(back.structured, Some(json!(7)));
+        let restored = conclude_after(&Plan { result, ..plan(&root) }, Duration::ZERO).unwrap();
+        assert_eq!(restored.structured, Some(json!(7)));
     }
 
     /// The message of an OUT_OF_MEMORY job names the parameter to raise, and the usage.
@@ -374,23 +418,23 @@ mod tests {
             root: dir.path().to_owned(),
             ..Plan::default()
         };
-        let facts = TerminalEvidence {
+        let evidence = TerminalEvidence {
             records: accounting_text::records(text),
-            over_for: Duration::from_secs(30),
+            ended_for: Duration::from_secs(30),
             ..TerminalEvidence::default()
         };
         let folder = Folder::new(dir.path(), "tb-a");
-        let Conclusion::Ended(seen, _) = conclude(&plan, &facts, &folder, 7, Duration::ZERO) else {
+        let Conclusion::Ended(observation, _) = conclude(&plan, &evidence, &folder, 7, Duration::ZERO) else {
             panic!("it has ended")
         };
         assert_eq!(
-            seen.message.as_deref(),
+            observation.message.as_deref(),
             Some(
                 "it used more memory than it had asked for. It asked for 4G of memory and was seen to use 4.0 GB. Raise \
                  `memory`."
             )
         );
-        let JobState::Failed(output) = seen.state else { panic!("{:?}", seen.state) };
+        let JobState::Failed(output) = observation.state else { panic!("{:?}", observation.state) };
         let Content::Text { text } = &output.content[0] else { panic!("{output:?}") };
         assert!(text.contains("max memory 4.0 GB of 4 GB, CPU efficiency 8 % of 2, on n1"), "{text}");
     }

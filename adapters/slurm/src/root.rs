@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use taskbridge_sdk::{Context, Error, Result, Templates};
+use taskbridge_sdk::{Error, Result, TemplateContext, Templates};
 
 use crate::backend::Setup;
 use crate::config::Target;
@@ -15,15 +15,15 @@ pub(crate) fn root(
     target: &Target,
     setup: &Setup,
     folder: &Folder,
-    named: Option<String>,
+    script_chdir: Option<String>,
     templates: &Templates,
-    context: &Context,
+    context: &TemplateContext,
 ) -> Result<PathBuf> {
-    let named = match &target.working_dir {
-        Some(template) => Some(rendered(template, templates, context)?),
-        None => named,
+    let chosen = match &target.working_dir {
+        Some(template) => Some(render_working_dir(template, templates, context)?),
+        None => script_chdir,
     };
-    let root = match named.map(PathBuf::from).or_else(|| setup.working_dir.clone()) {
+    let root = match chosen.map(PathBuf::from).or_else(|| setup.working_dir.clone()) {
         Some(path) => setup.config_dir.join(path),
         None => folder.work(),
     };
@@ -38,17 +38,18 @@ pub(crate) fn root(
 }
 
 /// Renders a template. Rejected if an argument makes the path absolute or adds a `..` to it.
-fn rendered(template: &str, templates: &Templates, context: &Context) -> Result<String> {
+fn render_working_dir(template: &str, templates: &Templates, context: &TemplateContext) -> Result<String> {
     const FIELD: &str = "working_dir";
-    let path = templates.word(FIELD, template, context)?;
-    let ours = templates.word(FIELD, template, &context.without(&['/', '.'])).unwrap_or_default();
-    let ups = |path: &str| path.split('/').filter(|part| *part == "..").count();
-    if ups(&path) > ups(&ours) {
+    let path = templates.render_argument(FIELD, template, context)?;
+    let config_part =
+        templates.render_argument(FIELD, template, &context.with_masked(&['/', '.'])).unwrap_or_default();
+    let count_parents = |path: &str| path.split('/').filter(|part| *part == "..").count();
+    if count_parents(&path) > count_parents(&config_part) {
         return Err(Error::rejected(format!(
             "`{FIELD}` holds a `..` that an argument brought in: it must stay in the folder that the config names"
         )));
     }
-    if path.starts_with('/') && !ours.starts_with('/') {
+    if path.starts_with('/') && !config_part.starts_with('/') {
         return Err(Error::rejected(format!(
             "`{FIELD}` is an absolute path that begins with an argument: in the config, let it begin with the folder in which callers \
              may choose, such as `/data/{{{{ folder }}}}`"
@@ -69,9 +70,9 @@ mod tests {
         let templates = Templates::new();
         let path = |template: &str, project: &str| {
             let arguments = json!({"p": project, "o": {"p": project, project: 1}});
-            let (told, passed_on) = (json!({"job": "/jobs/tb-a"}), json!({"element": project}));
-            let context = Context::new(arguments.as_object().unwrap(), told, passed_on);
-            rendered(template, &templates, &context).map_err(|e| e.to_string())
+            let (server_values, caller_values) = (json!({"job": "/jobs/tb-a"}), json!({"element": project}));
+            let context = TemplateContext::new(arguments.as_object().unwrap(), server_values, caller_values);
+            render_working_dir(template, &templates, &context).map_err(|e| e.to_string())
         };
         for template in [
             "/home/lab/{{ p }}",
@@ -92,13 +93,13 @@ mod tests {
         for (template, project) in [("{{ p }}", "/etc"), ("{{ p }}/x", ""), ("{{ o.p }}{{ p }}", "/")] {
             assert!(path(template, project).unwrap_err().contains("absolute"), "{template}");
         }
-        for (template, wanted) in [
+        for (template, expected) in [
             ("/home/lab/{{ p }}", "/home/lab/a..b"),
             ("../runs/{{ p }}", "../runs/a..b"),
             ("{{ taskbridge.job }}/work", "/jobs/tb-a/work"),
             ("/{{ p }}", "/a..b"),
         ] {
-            assert_eq!(path(template, "a..b").as_deref(), Ok(wanted));
+            assert_eq!(path(template, "a..b").as_deref(), Ok(expected));
         }
     }
 }

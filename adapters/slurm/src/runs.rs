@@ -13,9 +13,9 @@ use crate::folder::Folder;
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     /// The ends of the runs. A marker is written atomically and never changes.
-    ends: BTreeMap<Run, EndMarker>,
+    end_markers: BTreeMap<Run, EndMarker>,
     /// Runs whose marker is invalid.
-    no_ends: BTreeSet<Run>,
+    invalid_markers: BTreeSet<Run>,
     /// Runs without a marker: `None` if the server closed their fence, otherwise whether a second run found
     /// it.
     fences: BTreeMap<Run, Option<bool>>,
@@ -25,58 +25,58 @@ pub(crate) struct Runs {
 #[derive(Debug, Default)]
 pub(crate) struct AllRuns {
     /// The runs that began, and whether a second run found their fence.
-    pub(crate) ran: BTreeMap<Run, bool>,
-    pub(crate) ends: BTreeMap<Run, EndMarker>,
+    pub(crate) started_runs: BTreeMap<Run, bool>,
+    pub(crate) end_markers: BTreeMap<Run, EndMarker>,
 }
 
 impl Runs {
     /// Continues reading until the deadline, with at least one file; without a deadline, to the end. Returns
     /// the result once everything has been read.
-    pub(crate) fn read(&mut self, folder: &Folder, until: Option<Instant>) -> io::Result<Option<AllRuns>> {
+    pub(crate) fn read(&mut self, folder: &Folder, deadline: Option<Instant>) -> io::Result<Option<AllRuns>> {
         let (fences, markers) = (folder.fences()?, folder.markers()?);
         let mut is_first = true;
         let mut is_late =
-            || !std::mem::take(&mut is_first) && until.is_some_and(|until| Instant::now() >= until);
+            || !std::mem::take(&mut is_first) && deadline.is_some_and(|deadline| Instant::now() >= deadline);
         for (run, path) in markers {
-            if self.ends.contains_key(&run) || self.no_ends.contains(&run) {
+            if self.end_markers.contains_key(&run) || self.invalid_markers.contains(&run) {
                 continue;
             }
             if is_late() {
                 return Ok(None);
             }
-            match Folder::end(&path)? {
-                Some(end) => drop(self.ends.insert(run, end)),
-                None => drop(self.no_ends.insert(run)),
+            match Folder::read_end(&path)? {
+                Some(end) => drop(self.end_markers.insert(run, end)),
+                None => drop(self.invalid_markers.insert(run)),
             }
         }
-        let mut ran = BTreeMap::new();
+        let mut started_runs = BTreeMap::new();
         for (run, fence) in fences {
             // A run with an end marker has created its own fence.
-            if self.ends.contains_key(&run) {
-                ran.insert(run, false);
+            if self.end_markers.contains_key(&run) {
+                started_runs.insert(run, false);
                 continue;
             }
-            let began = match self.fences.get(&run) {
-                Some(began) => *began,
+            let fence_state = match self.fences.get(&run) {
+                Some(fence_state) => *fence_state,
                 None if is_late() => return Ok(None),
                 None => {
-                    let began = Folder::began(&fence)?;
-                    self.fences.insert(run, began);
-                    began
+                    let fence_state = Folder::second_run_found(&fence)?;
+                    self.fences.insert(run, fence_state);
+                    fence_state
                 }
             };
-            if let Some(again) = began {
-                ran.insert(run, again);
+            if let Some(was_repeated) = fence_state {
+                started_runs.insert(run, was_repeated);
             }
         }
         // Values that may change are read again for the next result.
-        self.no_ends.clear();
+        self.invalid_markers.clear();
         self.fences.clear();
-        Ok(Some(AllRuns { ran, ends: self.ends.clone() }))
+        Ok(Some(AllRuns { started_runs, end_markers: self.end_markers.clone() }))
     }
 
     /// Returns the number of runs whose markers have been read.
     pub(crate) fn count(&self) -> usize {
-        self.ends.len() + self.no_ends.len()
+        self.end_markers.len() + self.invalid_markers.len()
     }
 }

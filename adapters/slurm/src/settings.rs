@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use taskbridge_sdk::{Context, Error, Result, Templates, short_line};
+use taskbridge_sdk::{Error, Result, TemplateContext, Templates, short_line};
 
 use crate::config::{Bounded, Resources, Setting};
 use crate::driver::Options;
@@ -10,10 +10,10 @@ use crate::pattern::fits;
 use crate::{amount, directives};
 
 /// Maximum number of characters of a value in a message.
-const SHOWN: usize = 80;
+const MAX_SHOWN_CHARS: usize = 80;
 
 /// The separators between names where Slurm accepts several: partitions, reservations, features.
-const BETWEEN_NAMES: [char; 7] = [',', '&', '|', '(', ')', '[', ']'];
+const NAME_SEPARATORS: [char; 7] = [',', '&', '|', '(', ')', '[', ']'];
 
 /// The kind of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 
 impl Resources {
     /// Returns each setting with its field, its sbatch option, and its kind.
-    pub(crate) fn each(&self) -> [(&'static str, &'static str, Kind, Option<&Setting>); 12] {
+    pub(crate) fn each_setting(&self) -> [(&'static str, &'static str, Kind, Option<&Setting>); 12] {
         [
             ("partition", "partition", Kind::Name, self.partition.as_ref()),
             ("account", "account", Kind::Name, self.account.as_ref()),
@@ -58,12 +58,12 @@ impl Kind {
     }
 
     /// Returns whether zero means everything to Slurm: `--time=0`, `--mem=0`.
-    pub(crate) fn zero_is_all(self) -> bool {
+    pub(crate) fn zero_is_unlimited(self) -> bool {
         matches!(self, Kind::Time | Kind::Size)
     }
 
     /// Describes the valid values.
-    pub(crate) fn form(self) -> &'static str {
+    pub(crate) fn format_hint(self) -> &'static str {
         match self {
             Kind::Name => "letters, digits and `_-.,+&|*()[]:@`",
             Kind::Time => "a time such as `90` (minutes), `1:30:00` or `1-12:00:00`",
@@ -73,10 +73,10 @@ impl Kind {
         }
     }
 
-    pub(crate) fn takes(self, text: &str) -> bool {
+    pub(crate) fn accepts(self, text: &str) -> bool {
         let name = |text: &str| {
-            let fits = |c: char| c.is_alphanumeric() || "_-.,+&|*()[]:@".contains(c);
-            !text.is_empty() && !text.starts_with('-') && text.chars().all(fits)
+            let is_name_char = |c: char| c.is_alphanumeric() || "_-.,+&|*()[]:@".contains(c);
+            !text.is_empty() && !text.starts_with('-') && text.chars().all(is_name_char)
         };
         match self {
             Kind::Name => name(text),
@@ -90,7 +90,7 @@ impl Kind {
     }
 
     /// Formats the value for sbatch.
-    fn written(self, text: &str) -> String {
+    fn format_value(self, text: &str) -> String {
         match (self, amount::time(text)) {
             (Kind::Time, Some(time)) => amount::time_in_words(time),
             _ => text.trim().to_owned(),
@@ -99,76 +99,78 @@ impl Kind {
 }
 
 fn count(text: &str) -> Option<u64> {
-    let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    plain.then(|| text.parse().ok())?.filter(|number| *number > 0)
+    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    is_number.then(|| text.parse().ok())?.filter(|number| *number > 0)
 }
 
 /// Adds all settings to the options, and records which parameter set which option.
-pub(crate) fn ask(
+pub(crate) fn add_settings(
     resources: &Resources,
     templates: &Templates,
-    context: &Context,
+    context: &TemplateContext,
     options: &mut Options,
     parameters: &mut BTreeMap<String, String>,
 ) -> Result<()> {
-    for (field, option, kind, setting) in resources.each() {
+    for (field, option, kind, setting) in resources.each_setting() {
         let (text, bounded) = match setting {
             None => continue,
             Some(Setting::Number(number)) => (number.to_string(), None),
             Some(Setting::Text(text)) => (text.clone(), None),
-            Some(Setting::Bounded(bounded)) if !context.gives(&bounded.value) => continue,
-            Some(Setting::Bounded(bounded)) => {
-                (templates.word(&format!("resources.{field}"), &bounded.value, context)?, Some(bounded))
-            }
+            Some(Setting::Bounded(bounded)) if !context.has_value(&bounded.value) => continue,
+            Some(Setting::Bounded(bounded)) => (
+                templates.render_argument(&format!("resources.{field}"), &bounded.value, context)?,
+                Some(bounded),
+            ),
         };
-        if !kind.takes(&text) {
+        if !kind.accepts(&text) {
             return Err(Error::rejected(format!(
                 "`{field}` is `{}`, and must be {}",
-                short_line(&text, SHOWN),
-                kind.form()
+                short_line(&text, MAX_SHOWN_CHARS),
+                kind.format_hint()
             )));
         }
         if let Some(bounded) = bounded {
-            within(field, kind, &text, bounded)?;
-            if let Some(name) = first_name(&bounded.value) {
+            check_bounds(field, kind, &text, bounded)?;
+            if let Some(name) = first_parameter(&bounded.value) {
                 parameters.insert(option.to_owned(), name.to_owned());
             }
         }
-        directives::put(options, option, Some(kind.written(&text)));
+        directives::set_option(options, option, Some(kind.format_value(&text)));
     }
     Ok(())
 }
 
 /// Returns the first parameter in a template such as `{{ hours }}:00:00`.
-fn first_name(template: &str) -> Option<&str> {
+fn first_parameter(template: &str) -> Option<&str> {
     let (_, rest) = template.split_once("{{")?;
     let rest = rest.trim_start();
     let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
     Some(&rest[..end]).filter(|name| !name.is_empty())
 }
 
-fn within(field: &str, kind: Kind, text: &str, bounded: &Bounded) -> Result<()> {
-    let refused =
-        |why: String| Err(Error::rejected(format!("`{field}` is `{}`, {why}", short_line(text, SHOWN))));
+fn check_bounds(field: &str, kind: Kind, text: &str, bounded: &Bounded) -> Result<()> {
+    let reject = |reason: String| {
+        Err(Error::rejected(format!("`{field}` is `{}`, {reason}", short_line(text, MAX_SHOWN_CHARS))))
+    };
     if let Some(allowed) = &bounded.allowed
         && !is_allowed(kind, text, allowed)
     {
-        return refused(format!("and may be `{}`", allowed.join("`, `")));
+        return reject(format!("and may be `{}`", allowed.join("`, `")));
     }
     let amount = kind.amount(text);
-    let in_words = bounded.allowed.iter().flatten().any(|allowed| allowed == text);
-    if kind.zero_is_all() && amount == Some(0) && !in_words {
-        return refused("by which Slurm understands no limit at all".to_owned());
+    let is_listed = bounded.allowed.iter().flatten().any(|allowed| allowed == text);
+    if kind.zero_is_unlimited() && amount == Some(0) && !is_listed {
+        return reject("by which Slurm understands no limit at all".to_owned());
     }
     if let Some(max) = &bounded.max
         && amount > kind.amount(&max.text())
     {
-        return refused(format!("over the limit of `{}`", max.text()));
+        return reject(format!("over the limit of `{}`", max.text()));
     }
     if let Some(min) = &bounded.min
         && amount < kind.amount(&min.text())
     {
-        return refused(format!("under the least of `{}`", min.text()));
+        return reject(format!("under the least of `{}`", min.text()));
     }
     Ok(())
 }
@@ -180,16 +182,19 @@ fn is_allowed(kind: Kind, text: &str, allowed: &[String]) -> bool {
     match kind {
         Kind::Name => {
             allowed.iter().any(|pattern| fits_name_by_name(pattern, text))
-                || text.split(BETWEEN_NAMES).all(fits_any)
+                || text.split(NAME_SEPARATORS).all(fits_any)
         }
         _ => fits_any(text),
     }
 }
 
 fn fits_name_by_name(pattern: &str, text: &str) -> bool {
-    let between = |text: &str| text.chars().filter(|c| BETWEEN_NAMES.contains(c)).collect::<String>();
-    between(pattern) == between(text)
-        && pattern.split(BETWEEN_NAMES).zip(text.split(BETWEEN_NAMES)).all(|(part, name)| fits(part, name))
+    let separators = |text: &str| text.chars().filter(|c| NAME_SEPARATORS.contains(c)).collect::<String>();
+    separators(pattern) == separators(text)
+        && pattern
+            .split(NAME_SEPARATORS)
+            .zip(text.split(NAME_SEPARATORS))
+            .all(|(part, name)| fits(part, name))
 }
 
 #[cfg(test)]
@@ -198,15 +203,16 @@ mod tests {
 
     use super::*;
 
-    fn asked(resources: Value, arguments: Value) -> std::result::Result<Vec<String>, String> {
+    fn apply_settings(resources: Value, arguments: Value) -> std::result::Result<Vec<String>, String> {
         let resources: Resources = serde_json::from_value(resources).unwrap();
         let Value::Object(arguments) = arguments else { panic!("an object") };
         let mut options = Options::from([("mem-per-cpu".to_owned(), Some("1G".to_owned()))]);
-        let context = Context::new(&arguments, Value::Null, Value::Null);
-        let asked = ask(&resources, &Templates::new(), &context, &mut options, &mut BTreeMap::new());
-        let written =
+        let context = TemplateContext::new(&arguments, Value::Null, Value::Null);
+        let result =
+            add_settings(&resources, &Templates::new(), &context, &mut options, &mut BTreeMap::new());
+        let formatted =
             options.into_iter().map(|(name, value)| format!("{name}={}", value.unwrap_or_default()));
-        asked.map(|()| written.collect()).map_err(|e| e.to_string())
+        result.map(|()| formatted.collect()).map_err(|e| e.to_string())
     }
 
     /// A value outside of `min`, `max` or `allowed` is refused.
@@ -220,9 +226,9 @@ mod tests {
             "tasks": {"value": "{{ tasks }}", "max": 8, "min": 2},
             "cpus": 2,
         });
-        let given = json!({"p": "gpu-a", "hours": 24, "memory": "64G", "gpus": "a100:4"});
+        let valid_arguments = json!({"p": "gpu-a", "hours": 24, "memory": "64G", "gpus": "a100:4"});
         assert_eq!(
-            asked(resources.clone(), given).unwrap(),
+            apply_settings(resources.clone(), valid_arguments).unwrap(),
             ["cpus-per-task=2", "gpus=a100:4", "mem=64G", "partition=gpu-a", "time=1-00:00:00"]
         );
         for (arguments, part) in [
@@ -249,7 +255,7 @@ mod tests {
             (json!({"p": "gpu-a|bigmem", "hours": 1}), "and may be"),
             (json!({"p": "gpu-a,", "hours": 1}), "and may be"),
         ] {
-            let error = asked(resources.clone(), arguments).unwrap_err();
+            let error = apply_settings(resources.clone(), arguments).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
     }
@@ -264,13 +270,13 @@ mod tests {
         };
         for zero in ["0", "00", "0:00", "0-0", "0:0:0"] {
             for bounds in [json!({"max": "1:00:00"}), json!({"allowed": ["*"]})] {
-                let error = asked(time(bounds), json!({"time": zero})).unwrap_err();
+                let error = apply_settings(time(bounds), json!({"time": zero})).unwrap_err();
                 assert!(error.contains("no limit at all"), "{zero}: {error}");
             }
         }
         // An operator who lists zero explicitly wants it.
-        assert!(asked(time(json!({"allowed": ["0", "60"]})), json!({"time": "0"})).is_ok());
-        assert!(asked(json!({"time": "0", "memory": 0}), json!({})).is_ok());
+        assert!(apply_settings(time(json!({"allowed": ["0", "60"]})), json!({"time": "0"})).is_ok());
+        assert!(apply_settings(json!({"time": "0", "memory": 0}), json!({})).is_ok());
     }
 
     /// Each part of a list or an expression of names must match `allowed`.
@@ -288,9 +294,9 @@ mod tests {
             ("big", false),
             (",", false),
         ] {
-            assert_eq!(asked(features.clone(), json!({"f": names})).is_ok(), allowed, "{names}");
+            assert_eq!(apply_settings(features.clone(), json!({"f": names})).is_ok(), allowed, "{names}");
         }
         let partitions = json!({"partition": {"value": "{{ p }}", "allowed": ["gpu*", "debug"]}});
-        assert!(asked(partitions, json!({"p": "gpu-a,debug"})).is_ok());
+        assert!(apply_settings(partitions, json!({"p": "gpu-a,debug"})).is_ok());
     }
 }

@@ -7,20 +7,20 @@ use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started};
 
 use crate::backend::Slurm;
 use crate::driver::{JobId, Row};
-use crate::folder::{CANCELLED, Folder, GO, ID, PLAN, RELEASED};
+use crate::folder::{CANCELLED, Folder, ID, MAY_RELEASE, PLAN, RELEASED};
 use crate::job_request::{self, SubmitRequest};
-use crate::jobs_folder::is_mounted;
+use crate::jobs_folder::check_mounted;
 use crate::plan::Plan;
 
 impl Slurm {
     pub(crate) async fn begin(&self, job: &JobSpec) -> Result<Started> {
         let target = job_request::target(job)?;
         let key = job.key.as_str();
-        self.folder_is_made().await?;
+        self.ensure_jobs_folder().await?;
         let cluster = self.cluster().await?;
-        if let Some(id) = self.recorded(key).await? {
+        if let Some(id) = self.recorded_id(key).await? {
             self.release_if_held(key, id).await?;
-            return Ok(self.started(&cluster.name, key, id));
+            return Ok(self.started_job(&cluster.name, key, id));
         }
         if let Some(template) = &target.attach {
             return self.attach(job, template, cluster).await;
@@ -32,17 +32,17 @@ impl Slurm {
             && let Some(id) = self.adopt(key).await?
         {
             self.release_if_held(key, id).await?;
-            return Ok(self.started(&cluster.name, key, id));
+            return Ok(self.started_job(&cluster.name, key, id));
         }
         let folder = self.folder(key);
-        let (spec, mut setup, at) = (job.clone(), self.setup.clone(), folder.clone());
+        let (spec, mut setup, job_folder) = (job.clone(), self.setup.clone(), folder.clone());
         setup.max_array = cluster.max_array;
         let after = target.after.clone();
-        let order = move || SubmitRequest::new(&spec, &target, &setup, &at);
-        let mut order = self.disks.sources.run(order).await??;
+        let build = move || SubmitRequest::new(&spec, &target, &setup, &job_folder);
+        let mut request = self.disks.sources.run(build).await??;
         // Concurrently, so that a start takes no longer than three commands.
         let ((), dependency) = tokio::try_join!(
-            async { if job.may_exist { Ok(()) } else { self.refuse_infeasible(&order.submission).await } },
+            async { if job.may_exist { Ok(()) } else { self.reject_infeasible(&request.submission).await } },
             async {
                 match &after {
                     Some(after) => self.dependency(job, after).await,
@@ -50,15 +50,15 @@ impl Slurm {
                 }
             }
         )?;
-        order.come_after(dependency);
-        self.stage(&folder, &order).await?;
-        let at = folder;
+        request.add_dependency(dependency);
+        self.stage(&folder, &request).await?;
+        let job_folder = folder;
         let (plan, submission) = self
             .disks
             .sources
             .run(move || {
-                write(&at, &order).map_err(|e| unwritable(&at, e))?;
-                Ok::<_, Error>((order.plan, order.submission))
+                write_files(&job_folder, &request).map_err(|e| write_error(&job_folder, e))?;
+                Ok::<_, Error>((request.plan, request.submission))
             })
             .await??;
         let id = match self.driver.submit(&submission).await {
@@ -81,47 +81,47 @@ impl Slurm {
                 return Err(error);
             }
         };
-        let waits = plan.approval.is_some();
-        self.keep_plan(key, plan);
-        let recorded = match self.record(key, id).await {
-            Ok(recorded) => recorded,
+        let needs_approval = plan.approval.is_some();
+        self.cache_plan(key, plan);
+        let recorded_id = match self.record(key, id).await {
+            Ok(recorded_id) => recorded_id,
             // The job exists and is held. It must be found before another one is submitted.
             Err(error) if !job.may_exist => {
                 return Err(Error::uncertain(format!("job {id} was submitted and stays held: {error}")));
             }
             Err(error) => return Err(error),
         };
-        if !waits {
-            self.release_job(key, recorded).await?;
+        if !needs_approval {
+            self.release_job(key, recorded_id).await?;
         }
-        Ok(self.started(&cluster.name, key, recorded))
+        Ok(self.started_job(&cluster.name, key, recorded_id))
     }
 
     /// Finds a job of this key. Adopts an unrecorded one: see `adopt`. Releases nothing.
     pub(crate) async fn find_job(&self, job: &JobSpec) -> Result<Option<Started>> {
         let key = job.key.as_str();
         let cluster = self.cluster().await?;
-        let id = match self.recorded(key).await? {
+        let id = match self.recorded_id(key).await? {
             Some(id) => Some(id),
             None => self.adopt(key).await?,
         };
-        Ok(id.map(|id| self.started(&cluster.name, key, id)))
+        Ok(id.map(|id| self.started_job(&cluster.name, key, id)))
     }
 
-    pub(crate) fn started(&self, cluster: &str, key: &str, job: JobId) -> Started {
-        Started { handle: self.place(cluster, job, key).handle(), first: None }
+    pub(crate) fn started_job(&self, cluster: &str, key: &str, job: JobId) -> Started {
+        Started { handle: self.slurm_handle(cluster, job, key).to_job_handle(), first: None }
     }
 
     /// Returns the job number that is recorded in the folder.
-    async fn recorded(&self, key: &str) -> Result<Option<JobId>> {
-        let (folder, jobs) = (self.folder(key), self.jobs.clone());
+    async fn recorded_id(&self, key: &str) -> Result<Option<JobId>> {
+        let (folder, jobs) = (self.folder(key), self.jobs_dir.clone());
         self.disks
             .jobs
             .run(move || match folder.read(ID) {
                 Ok(Some(bytes)) => Ok(read_id(&bytes)),
                 // A missing file means something only if the file system is mounted.
-                Ok(None) => is_mounted(&jobs).map(|()| None),
-                Err(e) => Err(unreadable(&folder, e)),
+                Ok(None) => check_mounted(&jobs).map(|()| None),
+                Err(e) => Err(read_error(&folder, e)),
             })
             .await?
     }
@@ -132,55 +132,60 @@ impl Slurm {
     /// it.
     pub(crate) async fn record(&self, key: &str, id: JobId) -> Result<JobId> {
         let folder = self.folder(key);
-        let written = self
+        let result = self
             .disks
             .jobs
             .run(move || {
-                let stands =
-                    folder.write_first(ID, id.to_string().as_bytes()).map_err(|e| unwritable(&folder, e))?;
-                read_id(&stands)
+                let stored =
+                    folder.write_first(ID, id.to_string().as_bytes()).map_err(|e| write_error(&folder, e))?;
+                read_id(&stored)
                     .ok_or_else(|| Error::config(format!("{} holds no job id", folder.file(ID).display())))
             })
             .await
-            .and_then(|written| written);
-        if written.as_ref().is_ok_and(|stands| *stands != id) {
+            .and_then(|result| result);
+        if result.as_ref().is_ok_and(|stored_id| *stored_id != id) {
             // If this fails, the job stays held and never runs.
             drop(self.driver.cancel(id, key).await);
         }
-        self.known.touch(key);
-        if let Ok(stands) = &written {
-            self.known.record_number(*stands, key);
+        self.job_cache.record_change(key);
+        if let Ok(stored_id) = &result {
+            self.job_cache.record_number(*stored_id, key);
         }
-        written
+        result
     }
 
     /// Finds a job of this name that was submitted but not recorded, records it, and cancels its held
     /// duplicates.
     async fn adopt(&self, key: &str) -> Result<Option<JobId>> {
-        let mut rows: Vec<Row> = self.driver.named(key).await?;
+        let mut rows: Vec<Row> = self.driver.jobs_by_name(key).await?;
         rows.retain(|row| row.name == key && !row.state.has_ended());
         // A job that its user or an administrator released comes first, then the oldest.
         rows.sort_by_key(|row| (row.is_held_by_user(), row.job));
         let Some(first) = rows.first() else { return Ok(None) };
         let (folder, id) = (self.folder(key), first.job);
         let user = self.setup.user.clone();
-        self.disks.jobs.run(move || folder.make(user.as_ref()).map_err(|e| unwritable(&folder, e))).await??;
-        let recorded = self.record(key, id).await?;
-        for other in rows.iter().filter(|row| row.job != recorded && row.job != id && row.is_held_by_user()) {
+        self.disks
+            .jobs
+            .run(move || folder.create(user.as_ref()).map_err(|e| write_error(&folder, e)))
+            .await??;
+        let recorded_id = self.record(key, id).await?;
+        for other in
+            rows.iter().filter(|row| row.job != recorded_id && row.job != id && row.is_held_by_user())
+        {
             drop(self.driver.cancel(other.job, key).await);
         }
-        Ok(Some(recorded))
+        Ok(Some(recorded_id))
     }
 
     /// Permits the release and releases the job. If the release fails, a later poll repeats it.
     pub(crate) async fn release_job(&self, key: &str, id: JobId) -> Result<()> {
         let folder = self.folder(key);
-        let going = self
+        let result = self
             .disks
             .jobs
-            .run(move || folder.write(GO, b"", 0o600).map_err(|e| unwritable(&folder, e)))
+            .run(move || folder.write(MAY_RELEASE, b"", 0o600).map_err(|e| write_error(&folder, e)))
             .await?;
-        going?;
+        result?;
         self.release(key, id).await;
         Ok(())
     }
@@ -191,13 +196,13 @@ impl Slurm {
             let folder = self.folder(key);
             drop(self.disks.jobs.run(move || folder.write(RELEASED, b"", 0o600)).await);
         }
-        self.known.touch(key);
+        self.job_cache.record_change(key);
     }
 
     /// Releases a recorded job that an earlier start left held.
     async fn release_if_held(&self, key: &str, id: JobId) -> Result<()> {
         let folder = self.folder(key);
-        let shown = folder.file(PLAN);
+        let plan_path = folder.file(PLAN);
         let (plan, is_settled) = self
             .disks
             .jobs
@@ -206,7 +211,7 @@ impl Slurm {
                     let settled = folder.has(RELEASED)? || folder.has(CANCELLED)?;
                     Ok((folder.read_json::<Plan>(PLAN)?, settled))
                 };
-                read().map_err(|e| unreadable(&folder, e))
+                read().map_err(|e| read_error(&folder, e))
             })
             .await??;
         if is_settled {
@@ -214,9 +219,9 @@ impl Slurm {
         }
         // The plan was written before the submission. It contains whether the job needs an approval.
         let Some(plan) = plan else {
-            let shown = shown.display();
+            let plan_path = plan_path.display();
             return Err(Error::unavailable(format!(
-                "job {id} stays held: {shown}, which says whether it may begin, is gone"
+                "job {id} stays held: {plan_path}, which says whether it may begin, is gone"
             )));
         };
         if plan.approval.is_some() || plan.attached.is_some() {
@@ -240,23 +245,23 @@ pub(crate) fn read_id(bytes: &[u8]) -> Option<JobId> {
     std::str::from_utf8(bytes).ok()?.trim().parse().ok()
 }
 
-fn write(folder: &Folder, order: &SubmitRequest) -> std::io::Result<()> {
-    let user = order.plan.user.as_ref();
-    folder.make(user)?;
+fn write_files(folder: &Folder, request: &SubmitRequest) -> std::io::Result<()> {
+    let user = request.plan.user.as_ref();
+    folder.create(user)?;
     // Another user's job reads them through the group.
-    let readable = |mode: u32| if user.is_some() { mode | (mode & 0o500) >> 3 } else { mode };
-    for (name, content, mode) in &order.files {
-        folder.write(name, content, readable(*mode))?;
+    let shared_mode = |mode: u32| if user.is_some() { mode | (mode & 0o500) >> 3 } else { mode };
+    for (name, content, mode) in &request.files {
+        folder.write(name, content, shared_mode(*mode))?;
     }
-    folder.write_json(PLAN, &order.plan)
+    folder.write_json(PLAN, &request.plan)
 }
 
-pub(crate) fn unwritable(folder: &Folder, error: std::io::Error) -> Error {
+pub(crate) fn write_error(folder: &Folder, error: std::io::Error) -> Error {
     Error::unavailable(format!("the job's folder {} cannot be written: {error}", folder.path().display()))
         .caused_by(error)
 }
 
-pub(crate) fn unreadable(folder: &Folder, error: std::io::Error) -> Error {
+pub(crate) fn read_error(folder: &Folder, error: std::io::Error) -> Error {
     Error::unavailable(format!("the job's folder {} cannot be read: {error}", folder.path().display()))
         .caused_by(error)
 }
@@ -267,14 +272,14 @@ mod tests {
     use taskbridge_sdk::suite;
 
     use super::*;
-    use crate::fake::{Fake, held};
+    use crate::fake::{Fake, held_row};
 
     /// Creates a backend with an in-memory controller, and a batch script.
     fn world() -> (tempfile::TempDir, Fake, Slurm) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("job.sh"), "#!/bin/sh\ntrue\n").unwrap();
         let fake = Fake::default();
-        let slurm = Slurm::with(Box::new(fake.clone()), dir.path());
+        let slurm = Slurm::for_test(Box::new(fake.clone()), dir.path());
         (dir, fake, slurm)
     }
 
@@ -286,24 +291,24 @@ mod tests {
         let mut job = suite::job(target, json!({}));
         slurm.begin(&job).await.unwrap();
         let key = job.key.as_str();
-        fake.knows().rows = vec![held(7, key)];
+        fake.state().rows = vec![held_row(7, key)];
         job.may_exist = true;
         let folder = slurm.folder(key);
         let plan = folder.read(PLAN).unwrap().unwrap();
         // A disk that fails, and one that lost the file.
-        for unread in [Some(&b"{\"array\":"[..]), None] {
-            match unread {
+        for plan_bytes in [Some(&b"{\"array\":"[..]), None] {
+            match plan_bytes {
                 Some(bytes) => folder.write(PLAN, bytes, 0o600).unwrap(),
                 None => std::fs::remove_file(folder.file(PLAN)).unwrap(),
             }
             let error = slurm.begin(&job).await.expect_err("what it says is not known");
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             assert!(error.to_string().contains(key), "{error}");
-            assert!(fake.knows().released.is_empty(), "nobody has approved it");
+            assert!(fake.state().released.is_empty(), "nobody has approved it");
         }
         folder.write(PLAN, &plan, 0o600).unwrap();
         slurm.begin(&job).await.unwrap();
-        assert!(fake.knows().released.is_empty(), "nobody has approved it");
+        assert!(fake.state().released.is_empty(), "nobody has approved it");
     }
 
     /// Its number may be recorded, so it is not cancelled, and the next start finds it.
@@ -312,23 +317,23 @@ mod tests {
         let (_dir, fake, slurm) = world();
         let mut job = suite::job(json!({"script": "job.sh"}), json!({}));
         let (key, folder) = (job.key.as_str().to_owned(), slurm.folder(job.key.as_str()));
-        let (at, name) = (folder.clone(), key.clone());
-        fake.at_submission(move |known| {
-            known.rows = vec![held(7, &name)];
+        let (job_folder, name) = (folder.clone(), key.clone());
+        fake.on_submission(move |known| {
+            known.rows = vec![held_row(7, &name)];
             // The write fails after the name exists.
-            std::fs::create_dir(at.file(ID)).unwrap();
+            std::fs::create_dir(job_folder.file(ID)).unwrap();
         });
         let error = slurm.begin(&job).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
-        assert!(fake.knows().cancelled.is_empty(), "its number may stand there");
+        assert!(fake.state().cancelled.is_empty(), "its number may stand there");
         std::fs::remove_dir(folder.file(ID)).unwrap();
         job.may_exist = true;
         slurm.begin(&job).await.unwrap();
         assert_eq!(folder.read(ID).unwrap().as_deref(), Some(&b"7"[..]));
-        assert_eq!(fake.knows().released, [7]);
+        assert_eq!(fake.state().released, [7]);
         // Another start was first.
         assert_eq!(slurm.record(&key, 8).await.unwrap(), 7);
-        assert_eq!(fake.knows().cancelled, [8]);
+        assert_eq!(fake.state().cancelled, [8]);
     }
 
     /// The error of a start that may have left a job has the `scancel` command that ends it.
@@ -337,16 +342,16 @@ mod tests {
         use taskbridge_sdk::Backend as _;
         let (_dir, fake, slurm) = world();
         let mut job = suite::job(json!({"script": "job.sh"}), json!({}));
-        for (kind, may_exist, says) in [
+        for (kind, may_exist, explains) in [
             (ErrorKind::Unavailable, true, true),
             (ErrorKind::Unavailable, false, false),
             (ErrorKind::Rejected, true, false),
         ] {
             job.may_exist = may_exist;
-            fake.knows().refusal = Some(kind);
+            fake.state().refusal = Some(kind);
             let error = slurm.start(&job).await.unwrap_err();
             let command = format!("`scancel --name={}`", job.key.as_str());
-            assert_eq!((error.kind(), error.to_string().contains(&command)), (kind, says), "{error}");
+            assert_eq!((error.kind(), error.to_string().contains(&command)), (kind, explains), "{error}");
         }
     }
 
@@ -354,7 +359,7 @@ mod tests {
     #[tokio::test]
     async fn refused_start_removes_folder() {
         let (_dir, fake, slurm) = world();
-        for (refusal, may_exist, is_left) in [
+        for (refusal, may_exist, remains) in [
             (ErrorKind::Rejected, false, false),
             (ErrorKind::Denied, false, false),
             (ErrorKind::Uncertain, false, true),
@@ -363,10 +368,10 @@ mod tests {
         ] {
             let mut job = suite::job(json!({"script": "job.sh"}), json!({}));
             job.may_exist = may_exist;
-            fake.knows().refusal = Some(refusal);
+            fake.state().refusal = Some(refusal);
             assert_eq!(slurm.begin(&job).await.unwrap_err().kind(), refusal);
             let folder = slurm.folder(job.key.as_str());
-            assert_eq!(folder.path().exists(), is_left, "{refusal:?} {may_exist}");
+            assert_eq!(folder.path().exists(), remains, "{refusal:?} {may_exist}");
         }
     }
 
@@ -377,7 +382,7 @@ mod tests {
         let job = suite::job(json!({"script": "job.sh"}), json!({}));
         let folder = slurm.folder(job.key.as_str());
         let other = folder.clone();
-        fake.at_submission(move |known| {
+        fake.on_submission(move |known| {
             other.write_first(ID, b"3").unwrap();
             known.refusal = Some(ErrorKind::Rejected);
         });

@@ -71,8 +71,8 @@ impl State {
     /// narrow column leaves a `+` at the end.
     pub(crate) fn parse(text: &str) -> Self {
         let name = text.split_whitespace().next().unwrap_or_default().trim_end_matches('+');
-        let known = Self::NAMES.iter().find(|(known, _)| *known == name);
-        known.map_or(Self::Unknown, |(_, state)| *state)
+        let entry = Self::NAMES.iter().find(|(state_name, _)| *state_name == name);
+        entry.map_or(Self::Unknown, |(_, state)| *state)
     }
 
     /// Returns Slurm's name of the state.
@@ -118,7 +118,7 @@ impl State {
     }
 
     /// Returns the meaning for people.
-    pub(crate) fn in_words(self) -> &'static str {
+    pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Pending => "waiting",
             Self::Configuring => "its nodes are being prepared",
@@ -158,7 +158,7 @@ mod tests {
     fn slurm_states_are_parsed() {
         for (name, state) in State::NAMES {
             assert_eq!((State::parse(name), state.name()), (state, name));
-            assert!(!state.in_words().is_empty());
+            assert!(!state.describe().is_empty());
         }
         assert_eq!(State::parse("CANCELLED by 1000"), State::Cancelled);
         assert_eq!(State::parse("CANCELLED+"), State::Cancelled);
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn active_states_have_not_ended() {
-        let going_on = [
+        let active = [
             "PENDING",
             "CONFIGURING",
             "RUNNING",
@@ -182,7 +182,7 @@ mod tests {
         ];
         for (name, state) in State::NAMES {
             let other = ["SIGNALING", "STAGE_OUT", "RESIZING"].contains(&name);
-            assert_eq!(state.has_ended(), !going_on.contains(&name) && !other, "{name}");
+            assert_eq!(state.has_ended(), !active.contains(&name) && !other, "{name}");
         }
     }
 }

@@ -8,37 +8,38 @@ use crate::driver::{JobId, Row};
 use crate::folder::{CANCELLED, PLAN};
 use crate::handle::SlurmHandle;
 use crate::plan::Plan;
-use crate::start::{unreadable, unwritable};
+use crate::start::{read_error, write_error};
 use crate::state::{Phase, State};
 
 impl Slurm {
-    pub(crate) async fn stop(&self, place: &SlurmHandle) -> Result<()> {
-        if self.alive_rows(place.job, &place.key).await?.is_empty() {
+    pub(crate) async fn stop(&self, handle: &SlurmHandle) -> Result<()> {
+        if self.active_rows(handle.job, &handle.key).await?.is_empty() {
             return Ok(());
         }
-        let (folder, user) = (self.folder(&place.key), self.setup.user.clone());
+        let (folder, user) = (self.folder(&handle.key), self.setup.user.clone());
         let is_ours = self
             .disks
             .jobs
             .run(move || {
-                let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
+                let plan = folder.read_json::<Plan>(PLAN).map_err(|e| read_error(&folder, e))?;
                 // An attached job is only followed, and left alone.
                 if plan.is_some_and(|plan| plan.attached.is_some() || !plan.is_of(user.as_ref())) {
                     return Ok(false);
                 }
                 // Without accounting, this file is the later proof of the cancellation.
-                folder.write(CANCELLED, b"", 0o600).map_err(|e| unwritable(&folder, e))?;
+                folder.write(CANCELLED, b"", 0o600).map_err(|e| write_error(&folder, e))?;
                 Ok::<_, Error>(true)
             })
             .await??;
         if !is_ours {
             return Ok(());
         }
-        self.driver.cancel(place.job, &place.key).await?;
-        self.known.touch(&place.key);
-        let left = self.alive_rows(place.job, &place.key).await?;
+        self.driver.cancel(handle.job, &handle.key).await?;
+        self.job_cache.record_change(&handle.key);
+        let remaining = self.active_rows(handle.job, &handle.key).await?;
         // A running job may take a while to end; a pending one ends at once.
-        match left.iter().find(|row| row.state.phase() == Phase::Waiting && row.state != State::Requeued) {
+        match remaining.iter().find(|row| row.state.phase() == Phase::Waiting && row.state != State::Requeued)
+        {
             Some(row) => Err(Error::unavailable(format!(
                 "scancel was taken, and the job is still {}",
                 row.state.name()
@@ -47,7 +48,7 @@ impl Slurm {
         }
     }
 
-    async fn alive_rows(&self, job: JobId, name: &str) -> Result<Vec<Row>> {
+    async fn active_rows(&self, job: JobId, name: &str) -> Result<Vec<Row>> {
         let mut rows = self.driver.job(job).await?;
         rows.retain(|row| row.name == name && !row.state.has_ended());
         Ok(rows)

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::disk;
-use crate::folder::{Folder, ID, OBSERVED, PLAN, draft};
+use crate::folder::{FINAL_OBSERVATION, Folder, ID, PLAN, write_draft};
 use crate::handle::is_key;
 
 /// The time within which a start is repeated, if at all.
-const STARTS_WITHIN: Duration = Duration::from_hours(24);
+const START_RETRY_WINDOW: Duration = Duration::from_hours(24);
 
 /// A file that a sweep writes to get the current time. It uses the clock of the file system, which may differ
 /// from this machine's.
@@ -22,7 +22,7 @@ const STAMP: &str = ".swept";
 pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
     disk::enter_path(jobs);
     // A job may have replaced the stamp by a symbolic link or a FIFO.
-    let stamp = draft(&jobs.join(STAMP), 0o600, |file| file.write_all(b"\n"))?;
+    let stamp = write_draft(&jobs.join(STAMP), 0o600, |file| file.write_all(b"\n"))?;
     let now = fs::metadata(&stamp)?.modified()?;
     fs::rename(&stamp, jobs.join(STAMP))?;
     for entry in fs::read_dir(jobs)? {
@@ -37,25 +37,25 @@ pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
 }
 
 fn is_old(folder: &Path, now: SystemTime, keep: Duration) -> bool {
-    let is_past = |path: &Path, age: Duration| is_past(path, now, age);
-    let is_missing = |name: &str| folder.join(name).try_exists().is_ok_and(|is_there| !is_there);
-    match is_missing(OBSERVED) {
+    let is_older = |path: &Path, age: Duration| is_older_than(path, now, age);
+    let is_missing = |name: &str| folder.join(name).try_exists().is_ok_and(|exists| !exists);
+    match is_missing(FINAL_OBSERVATION) {
         // An unrecorded job was never released. A repeated start changes the folder.
-        true => is_missing(ID) && is_past(folder, keep.max(STARTS_WITHIN)),
-        false => is_past(&folder.join(OBSERVED), keep),
+        true => is_missing(ID) && is_older(folder, keep.max(START_RETRY_WINDOW)),
+        false => is_older(&folder.join(FINAL_OBSERVATION), keep),
     }
 }
 
-fn is_past(path: &Path, now: SystemTime, age: Duration) -> bool {
-    let written = fs::metadata(path).and_then(|metadata| metadata.modified());
-    written.is_ok_and(|written| now.duration_since(written).is_ok_and(|past| past >= age))
+fn is_older_than(path: &Path, now: SystemTime, age: Duration) -> bool {
+    let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
+    modified.is_ok_and(|modified| now.duration_since(modified).is_ok_and(|elapsed| elapsed >= age))
 }
 
 /// Returns true for an unrecorded job whose last submission was so long before the latest sweep that its
 /// start is not repeated any more.
-pub(crate) fn is_given_up(jobs: &Path, folder: &Folder) -> bool {
+pub(crate) fn is_start_abandoned(jobs: &Path, folder: &Folder) -> bool {
     let swept = fs::metadata(jobs.join(STAMP)).and_then(|metadata| metadata.modified());
-    let is_old = |now| is_past(&folder.file(PLAN), now, STARTS_WITHIN);
+    let is_old = |now| is_older_than(&folder.file(PLAN), now, START_RETRY_WINDOW);
     swept.is_ok_and(is_old) && matches!(folder.has(ID), Ok(false))
 }
 
@@ -75,10 +75,10 @@ mod tests {
         fs::write(dir.path().join("tb-runs").join(ID), "7").unwrap();
         for name in ["tb-runs", "tb-never-was"] {
             let folder = File::open(dir.path().join(name)).unwrap();
-            folder.set_modified(folder.metadata().unwrap().modified().unwrap() - STARTS_WITHIN).unwrap();
+            folder.set_modified(folder.metadata().unwrap().modified().unwrap() - START_RETRY_WINDOW).unwrap();
         }
         for name in ["tb-ended", "theirs"] {
-            fs::write(dir.path().join(name).join(OBSERVED), "{}").unwrap();
+            fs::write(dir.path().join(name).join(FINAL_OBSERVATION), "{}").unwrap();
         }
         // A job of the server's own user can create it.
         rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join(STAMP), 0o600.into()).unwrap();
@@ -86,8 +86,9 @@ mod tests {
         assert!(dir.path().join("tb-ended").exists(), "it ended just now");
         assert!(!dir.path().join("tb-never-was").exists());
         sweep(dir.path(), Duration::ZERO).unwrap();
-        let mut left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-        left.sort();
-        assert_eq!(left, [".swept", "tb-begins", "tb-runs", "theirs"]);
+        let mut remaining: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        remaining.sort();
+        assert_eq!(remaining, [".swept", "tb-begins", "tb-runs", "theirs"]);
     }
 }

@@ -23,20 +23,20 @@ impl UnixUser {
     /// Finds the user and the group that the config names.
     pub(crate) fn find(caller: &str, person: &Person) -> Result<Self> {
         let field = format!("`run_as.\"{caller}\"`");
-        let unknown = |what: &str, name: &str| {
-            Error::config(format!("{field}: this machine knows no {what} `{name}`; see `getent`"))
+        let unknown = |kind: &str, name: &str| {
+            Error::config(format!("{field}: this machine knows no {kind} `{name}`; see `getent`"))
         };
-        let failed = |e: nix::Error| {
+        let lookup_error = |e: nix::Error| {
             Error::unavailable(format!("{field}: the users of this machine cannot be looked up: {e}"))
         };
-        let user = User::from_name(&person.user).map_err(failed)?;
+        let user = User::from_name(&person.user).map_err(lookup_error)?;
         let user = user.ok_or_else(|| unknown("user", &person.user))?;
         if user.uid.is_root() {
             return Err(Error::config(format!("{field}: nobody's jobs run as root")));
         }
         let group = person.group.as_ref().unwrap_or(&person.user);
-        let found = Group::from_name(group).map_err(failed)?;
-        let gid = found.ok_or_else(|| unknown("group", group))?.gid;
+        let group_entry = Group::from_name(group).map_err(lookup_error)?;
+        let gid = group_entry.ok_or_else(|| unknown("group", group))?.gid;
         Ok(Self { name: person.user.clone(), number: user.uid.as_raw(), group: gid.as_raw() })
     }
 }
@@ -48,11 +48,11 @@ pub(crate) fn name_of(number: u32) -> Option<String> {
 
 /// Returns the login variables of a user, or of our own user for `None`, as far as this machine knows them.
 pub(crate) fn variables(name: Option<&str>) -> BTreeMap<&'static str, String> {
-    let found = match name {
+    let account = match name {
         Some(name) => User::from_name(name),
         None => User::from_uid(Uid::effective()),
     };
-    let Ok(Some(user)) = found else {
+    let Ok(Some(user)) = account else {
         return name.map(|name| ("USER", name.to_owned())).into_iter().collect();
     };
     let path = |path: &Path| path.to_string_lossy().into_owned();
@@ -75,13 +75,13 @@ mod tests {
         let daemon = find("daemon", None).unwrap();
         assert_eq!((daemon.name.as_str(), daemon.number == 0, daemon.group == 0), ("daemon", false, false));
         assert_ne!(find("daemon", Some("mail")).unwrap().group, daemon.group);
-        for (user, group, says) in [
+        for (user, group, expected) in [
             ("nobody-of-this-name", None, "no user `nobody-of-this-name`"),
             ("daemon", Some("no-group-of-this-name"), "no group `no-group-of-this-name`"),
             ("root", None, "as root"),
         ] {
             let error = find(user, group).unwrap_err();
-            assert!(error.contains(says) && error.contains("`run_as.\"ann\"`"), "{error}");
+            assert!(error.contains(expected) && error.contains("`run_as.\"ann\"`"), "{error}");
         }
     }
 
@@ -90,7 +90,7 @@ mod tests {
     fn user_variables_match_unix_account() {
         assert_eq!(variables(Some("root"))["HOME"], "/root");
         assert_eq!(variables(None)["USER"], User::from_uid(Uid::effective()).unwrap().unwrap().name);
-        let stranger = variables(Some("nobody-of-this-name"));
-        assert_eq!(stranger, BTreeMap::from([("USER", "nobody-of-this-name".to_owned())]));
+        let unknown = variables(Some("nobody-of-this-name"));
+        assert_eq!(unknown, BTreeMap::from([("USER", "nobody-of-this-name".to_owned())]));
     }
 }

@@ -7,7 +7,8 @@ use crate::quote::line_word;
 
 /// The signals that the wrapper passes on to the script. Slurm sends the script's signals to the wrapper
 /// only. Signals that stop, continue or kill a process would affect the wrapper and not reach the script.
-pub(crate) const PASSED_ON: [&str; 9] = ["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "ALRM", "ABRT", "URG"];
+pub(crate) const FORWARDED_SIGNALS: [&str; 9] =
+    ["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "ALRM", "ABRT", "URG"];
 
 /// Returns the wrapper for the job with this folder. With `requeue`, each requeue is a run of its own. With
 /// `shared`, the group can read what the script leaves in its folder. With `elements`, each task gets one
@@ -15,7 +16,7 @@ pub(crate) const PASSED_ON: [&str; 9] = ["TERM", "INT", "HUP", "QUIT", "USR1", "
 pub(crate) fn wrapper(folder: &str, requeue: bool, shared: bool, elements: bool) -> String {
     include_str!("wrapper.sh")
         .replace("@FOLDER@", &line_word(folder))
-        .replace("@SIGNALS@", &PASSED_ON.join(" "))
+        .replace("@SIGNALS@", &FORWARDED_SIGNALS.join(" "))
         .replace("@RESTART@", if requeue { "${SLURM_RESTART_COUNT:-0}" } else { "0" })
         .replace("@SHARED@", if shared { "yes" } else { "" })
         .replace("@ELEMENTS@", if elements { "yes" } else { "" })
@@ -33,12 +34,12 @@ mod tests {
     /// Waits for a signal, for at most a minute.
     const WAIT: &str = "for i in $(seq 1200); do sleep 0.05; done";
 
-    const ONCE: Run = Run { task: None, restart: 0 };
+    const FIRST_RUN: Run = Run { task: None, restart: 0 };
 
     /// Creates the folder of a job with these script lines and these parameters.
     fn folder(dir: &Path, lines: &str, parameters: &str) -> Folder {
         let folder = Folder::new(dir, "it's a job");
-        folder.make(None).unwrap();
+        folder.create(None).unwrap();
         folder.write("script", format!("#!/bin/sh\n{lines}\n").as_bytes(), 0o700).unwrap();
         folder.write("parameters", parameters.as_bytes(), 0o600).unwrap();
         folder
@@ -56,10 +57,10 @@ mod tests {
 
     fn run(folder: &Folder, variables: &[(&str, &str)]) -> (Output, Option<EndMarker>) {
         // An array task has a number; here, each one has an element.
-        let done = command(folder, !variables.is_empty()).envs(variables.iter().copied()).output().unwrap();
-        let ends = folder.all_runs().ends;
+        let output = command(folder, !variables.is_empty()).envs(variables.iter().copied()).output().unwrap();
+        let ends = folder.all_runs().end_markers;
         assert!(ends.len() < 2, "{ends:?}");
-        (done, ends.into_values().next())
+        (output, ends.into_values().next())
     }
 
     /// Simulates a second start of a job after a crash of Slurm's controller, and a requeue.
@@ -67,59 +68,61 @@ mod tests {
     fn script_runs_once_per_requeue() {
         let dir = tempfile::tempdir().unwrap();
         let folder = folder(dir.path(), "echo it ran; exit 3", "set --\n");
-        let again = |requeue, restarts: &str| {
+        let start = |requeue, restarts: &str| {
             let script = wrapper(folder.path().to_str().unwrap(), requeue, false, false);
             let mut bash = Command::new("/bin/bash");
             bash.args(["--noprofile", "--norc", "-c", &script]).env("SLURM_RESTART_COUNT", restarts);
-            let done = bash.output().unwrap();
-            (String::from_utf8_lossy(&done.stdout).into_owned(), done.status.code())
+            let output = bash.output().unwrap();
+            (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
         };
-        let (ran, refused) = (("it ran\n".to_owned(), Some(3)), (String::new(), Some(97)));
+        let (success, refusal) = (("it ran\n".to_owned(), Some(3)), (String::new(), Some(97)));
         let marker = || std::fs::read_to_string(folder.file("ends/job.0")).unwrap();
         // Whether another run found the fence.
         let fences = || {
-            let began = |(run, fence): (Run, PathBuf)| (run, Folder::began(&fence).unwrap().unwrap());
-            let mut fences: Vec<_> = folder.fences().unwrap().into_iter().map(began).collect();
+            let run_state =
+                |(run, fence): (Run, PathBuf)| (run, Folder::second_run_found(&fence).unwrap().unwrap());
+            let mut fences: Vec<_> = folder.fences().unwrap().into_iter().map(run_state).collect();
             fences.sort();
             fences
         };
-        assert_eq!(again(false, "0"), ran);
-        let (first, marks) = (marker(), [(ONCE, true)]);
-        assert_eq!(fences(), [(ONCE, false)]);
+        assert_eq!(start(false, "0"), success);
+        let (first, expected_fences) = (marker(), [(FIRST_RUN, true)]);
+        assert_eq!(fences(), [(FIRST_RUN, false)]);
         for restarts in ["0", "1"] {
-            assert_eq!(again(false, restarts), refused);
-            assert_eq!(fences(), marks);
-            assert_eq!((marker(), folder.all_runs().ends.len()), (first.clone(), 1));
+            assert_eq!(start(false, restarts), refusal);
+            assert_eq!(fences(), expected_fences);
+            assert_eq!((marker(), folder.all_runs().end_markers.len()), (first.clone(), 1));
         }
         let second = Run { task: None, restart: 1 };
-        assert_eq!(again(true, "1"), ran);
-        assert_eq!(again(true, "1"), refused);
-        let marks = [(ONCE, true), (second, true)];
-        assert_eq!(fences(), marks);
-        assert_eq!((marker(), folder.all_runs().ends[&second].code), (first, 3));
+        assert_eq!(start(true, "1"), success);
+        assert_eq!(start(true, "1"), refusal);
+        let expected_fences = [(FIRST_RUN, true), (second, true)];
+        assert_eq!(fences(), expected_fences);
+        assert_eq!((marker(), folder.all_runs().end_markers[&second].code), (first, 3));
     }
 
     /// A variable of the config does not change how the wrapper works.
     #[test]
     fn config_variables_reach_only_script() {
         let dir = tempfile::tempdir().unwrap();
-        let theirs = dir.path().join("dataset");
-        std::fs::create_dir_all(theirs.join("ran")).unwrap();
-        std::fs::write(theirs.join("script"), "#!/bin/sh\necho theirs\n").unwrap();
-        std::fs::set_permissions(theirs.join("script"), std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        let dataset = dir.path().join("dataset");
+        std::fs::create_dir_all(dataset.join("ran")).unwrap();
+        std::fs::write(dataset.join("script"), "#!/bin/sh\necho theirs\n").unwrap();
+        std::fs::set_permissions(dataset.join("script"), std::os::unix::fs::PermissionsExt::from_mode(0o700))
             .unwrap();
-        let ours = ["run", "script", "code", "told", "began", "late", "marker", "shared", "signal", "IFS"];
-        let mut parameters = format!("export folder='{}'\nexport PATH=/nowhere\n", theirs.display());
-        for name in ours {
+        let variable_names =
+            ["run", "script", "code", "told", "began", "late", "marker", "shared", "signal", "IFS"];
+        let mut parameters = format!("export folder='{}'\nexport PATH=/nowhere\n", dataset.display());
+        for name in variable_names {
             parameters.push_str(&format!("export {name}=x\n"));
         }
         parameters.push_str("set -- $'a b' $'c'\n");
         let folder = folder(dir.path(), r#"echo "ours $folder $PATH $run $code $# $1"; exit 3"#, &parameters);
-        let (done, end) = run(&folder, &[]);
-        let printed = String::from_utf8_lossy(&done.stdout).into_owned();
-        assert_eq!(printed, format!("ours {} /nowhere x x 2 a b\n", theirs.display()), "{done:?}");
-        assert_eq!((end.map(|end| end.code), done.status.code()), (Some(3), Some(3)), "{done:?}");
-        assert_eq!(folder.all_runs().ran.into_iter().collect::<Vec<_>>(), [(ONCE, false)]);
+        let (output, end) = run(&folder, &[]);
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(printed, format!("ours {} /nowhere x x 2 a b\n", dataset.display()), "{output:?}");
+        assert_eq!((end.map(|end| end.code), output.status.code()), (Some(3), Some(3)), "{output:?}");
+        assert_eq!(folder.all_runs().started_runs.into_iter().collect::<Vec<_>>(), [(FIRST_RUN, false)]);
     }
 
     /// The line is found by Slurm's index, whatever variables the config sets.
@@ -134,22 +137,22 @@ mod tests {
         let tasks =
             "export TASKBRIDGE_ELEMENT=$'a'; set -- $'x'\nexport TASKBRIDGE_ELEMENT=$'b'; set -- $'y'\n";
         folder.write("tasks", tasks.as_bytes(), 0o600).unwrap();
-        let (done, end) = run(&folder, &[("SLURM_ARRAY_TASK_ID", "1")]);
-        assert_eq!((String::from_utf8_lossy(&done.stdout).as_ref(), end.unwrap().code), ("b y 0\n", 0));
-        assert!(folder.all_runs().ends.contains_key(&Run { task: Some(1), restart: 0 }));
+        let (output, end) = run(&folder, &[("SLURM_ARRAY_TASK_ID", "1")]);
+        assert_eq!((String::from_utf8_lossy(&output.stdout).as_ref(), end.unwrap().code), ("b y 0\n", 0));
+        assert!(folder.all_runs().end_markers.contains_key(&Run { task: Some(1), restart: 0 }));
     }
 
     /// The wrapper passes each signal in `PASSED_ON` to the script.
     #[test]
     fn signals_reach_script() {
         let dir = tempfile::tempdir().unwrap();
-        for signal in PASSED_ON {
+        for signal in FORWARDED_SIGNALS {
             // The wrapper is the parent of the script.
             let lines = format!("trap 'echo got {signal}; exit 7' {signal}\nkill -s {signal} $PPID\n{WAIT}");
             let folder = folder(&dir.path().join(signal), &lines, "set --\n");
-            let (done, end) = run(&folder, &[]);
-            let printed = String::from_utf8_lossy(&done.stdout).into_owned();
-            assert_eq!((printed, end.unwrap().code), (format!("got {signal}\n"), 7), "{done:?}");
+            let (output, end) = run(&folder, &[]);
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!((printed, end.unwrap().code), (format!("got {signal}\n"), 7), "{output:?}");
         }
     }
 
@@ -159,8 +162,8 @@ mod tests {
         for (signal, number) in [("INT", 2), ("QUIT", 3), ("TERM", 15)] {
             let lines = format!("ulimit -c 0; kill -s {signal} $PPID; {WAIT}");
             let folder = folder(&dir.path().join(signal), &lines, "set --\n");
-            let (done, end) = run(&folder, &[]);
-            assert_eq!(end.unwrap().signal(), Some(number), "{done:?}");
+            let (output, end) = run(&folder, &[]);
+            assert_eq!(end.unwrap().signal(), Some(number), "{output:?}");
         }
     }
 
@@ -173,8 +176,8 @@ mod tests {
         {
             let lines = format!("ulimit -c 0; echo its own words >&2; kill -s {signal} $$");
             let folder = folder(&dir.path().join(signal), &lines, "set --\n");
-            let (done, end) = run(&folder, &[]);
-            let printed = String::from_utf8_lossy(&done.stderr).into_owned();
+            let (output, end) = run(&folder, &[]);
+            let printed = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(
                 (printed.as_str(), end.unwrap().signal()),
                 ("its own words\n", Some(number)),
@@ -184,8 +187,8 @@ mod tests {
         // Errors of the wrapper itself are still printed.
         let folder = folder(dir.path(), "", "set --\n");
         std::fs::remove_dir(folder.file("ends")).unwrap();
-        let done = command(&folder, false).output().unwrap();
-        assert!(String::from_utf8_lossy(&done.stderr).contains("/ends/"), "{done:?}");
+        let output = command(&folder, false).output().unwrap();
+        assert!(String::from_utf8_lossy(&output.stderr).contains("/ends/"), "{output:?}");
     }
 
     /// A script does not start without its parameters or its line of the array.
@@ -194,15 +197,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = folder(dir.path(), "echo begun", "set --\n");
         folder.write("tasks", b"set --\n", 0o600).unwrap();
-        let (done, end) = run(&folder, &[("SLURM_ARRAY_TASK_ID", "7")]);
-        assert_eq!((done.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER));
+        let (output, end) = run(&folder, &[("SLURM_ARRAY_TASK_ID", "7")]);
+        assert_eq!((output.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER_EXIT_CODE));
         // A file system on which the file is temporarily not visible.
-        let gone = self::folder(&dir.path().join("gone"), "echo begun", "set --\n");
-        let (done, end) = run(&gone, &[("SLURM_ARRAY_TASK_ID", "0")]);
-        assert_eq!((done.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER));
+        let missing_tasks = self::folder(&dir.path().join("gone"), "echo begun", "set --\n");
+        let (output, end) = run(&missing_tasks, &[("SLURM_ARRAY_TASK_ID", "0")]);
+        assert_eq!((output.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER_EXIT_CODE));
         let other = self::folder(&dir.path().join("other"), "echo begun", "");
         std::fs::remove_file(other.file("parameters")).unwrap();
-        let (done, end) = run(&other, &[]);
-        assert_eq!((done.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER));
+        let (output, end) = run(&other, &[]);
+        assert_eq!((output.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER_EXIT_CODE));
     }
 }

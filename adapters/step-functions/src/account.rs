@@ -10,7 +10,7 @@ pub(crate) struct Account {
     region: String,
     /// Host of an endpoint without TLS. AWS has no such endpoints, and emulators all use the same account
     /// number.
-    standin: Option<String>,
+    emulator_host: Option<String>,
     id: OnceLock<String>,
 }
 
@@ -23,16 +23,19 @@ impl Account {
             Some(host.rsplit('@').next().unwrap_or_default().to_owned())
         };
         let account =
-            Self { region: region.to_owned(), standin: endpoint.and_then(host), id: OnceLock::new() };
+            Self { region: region.to_owned(), emulator_host: endpoint.and_then(host), id: OnceLock::new() };
         // A queue may belong to another account; these cannot.
         let role = config.assume_role.as_ref().map(|role| &role.role_arn);
-        let people = config.per_caller.as_ref().map(|people| &people.role_arn);
-        role.into_iter().chain(people).chain(&config.activities).for_each(|arn| account.learn_of(arn));
+        let caller_role = config.per_caller.as_ref().map(|per_caller| &per_caller.role_arn);
+        role.into_iter()
+            .chain(caller_role)
+            .chain(&config.activities)
+            .for_each(|arn| account.learn_from_arn(arn));
         account
     }
 
     /// Stores the account in an ARN. The first account stays.
-    pub(crate) fn learn_of(&self, arn: &str) {
+    pub(crate) fn learn_from_arn(&self, arn: &str) {
         if let Some(id) = arn.strip_prefix("arn:").and_then(|rest| rest.split(':').nth(3)) {
             self.learn(id);
         }
@@ -47,8 +50,8 @@ impl Account {
 
     /// Returns the identity, or `None` until the account is known.
     pub(crate) fn identity(&self) -> Option<String> {
-        let place = self.standin.as_ref().or_else(|| self.id.get())?;
-        Some(format!("step-functions {place}/{}", self.region))
+        let location = self.emulator_host.as_ref().or_else(|| self.id.get())?;
+        Some(format!("step-functions {location}/{}", self.region))
     }
 }
 
@@ -68,14 +71,14 @@ mod tests {
 
     #[test]
     fn identity_is_account_and_region() {
-        let one = "step-functions 123456789012/eu-west-1";
+        let expected = "step-functions 123456789012/eu-west-1";
         for config in [
             json!({"assume_role": {"role_arn": "arn:aws:iam::123456789012:role/a"}}),
             json!({"assume_role": {"role_arn": "arn:aws:iam::123456789012:role/b", "external_id": "S3CRET"}, "profile": "p"}),
             json!({"per_caller": {"role_arn": "arn:aws:iam::123456789012:role/people"}}),
             json!({"activities": ["arn:aws:states:eu-west-1:123456789012:activity:ask"]}),
         ] {
-            assert_eq!(identity(config).as_deref(), Some(one));
+            assert_eq!(identity(config).as_deref(), Some(expected));
         }
         let other = json!({"assume_role": {"role_arn": "arn:aws:iam::210987654321:role/a"}});
         assert_eq!(identity(other).as_deref(), Some("step-functions 210987654321/eu-west-1"));
@@ -86,7 +89,7 @@ mod tests {
     fn unknown_account_is_learned_once() {
         let account = account(json!({"queue": "https://sqs.eu-west-1.amazonaws.com/5/q"}), None);
         assert_eq!(account.identity(), None);
-        account.learn_of("arn:aws:states:eu-west-1:123456789012:execution:m:n");
+        account.learn_from_arn("arn:aws:states:eu-west-1:123456789012:execution:m:n");
         account.learn("5");
         assert_eq!(account.identity().unwrap(), "step-functions 123456789012/eu-west-1");
     }
@@ -94,8 +97,8 @@ mod tests {
     #[test]
     fn standin_is_known_by_address() {
         let activity = json!({"activities": ["arn:aws:states:eu-west-1:1:activity:ask"]});
-        let standin = account(activity.clone(), Some("http://id:S3CRET@localhost:4566/"));
-        assert_eq!(standin.identity().unwrap(), "step-functions localhost:4566/eu-west-1");
+        let emulator = account(activity.clone(), Some("http://id:S3CRET@localhost:4566/"));
+        assert_eq!(emulator.identity().unwrap(), "step-functions localhost:4566/eu-west-1");
         let endpoint = account(activity, Some("https://vpce-1.states.eu-west-1.vpce.amazonaws.com"));
         assert_eq!(endpoint.identity().unwrap(), "step-functions 1/eu-west-1");
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge_sdk::{Answer, Error, JobHandle, OnBehalfOf, Questions, Result, Taken, async_trait};
+use taskbridge_sdk::{Answer, AnswerOutcome, Error, JobHandle, OnBehalfOf, Questions, Result, async_trait};
 use tokio::time::Instant;
 
 use crate::arn::ExecutionArn;
@@ -14,34 +14,34 @@ use crate::question_history::{DECLINED, QuestionOutcome, QuestionSettlement};
 use crate::tokens::PendingToken;
 
 /// How long a delivered answer is remembered, because the history may not show it yet.
-const UNSEEN: Duration = Duration::from_secs(120);
+const ANSWER_TTL: Duration = Duration::from_secs(120);
 
 /// Recently delivered answers, by execution and question.
 #[derive(Default)]
 pub(crate) struct DeliveredAnswers(Mutex<HashMap<(String, String), (QuestionOutcome, Instant)>>);
 
 impl DeliveredAnswers {
-    fn note(&self, arn: &str, question: &str, outcome: QuestionOutcome) {
-        let mut given = self.0.lock();
-        given.retain(|_, (_, at)| at.elapsed() < UNSEEN);
-        given.insert((arn.to_owned(), question.to_owned()), (outcome, Instant::now()));
+    fn record(&self, arn: &str, question: &str, outcome: QuestionOutcome) {
+        let mut answers = self.0.lock();
+        answers.retain(|_, (_, at)| at.elapsed() < ANSWER_TTL);
+        answers.insert((arn.to_owned(), question.to_owned()), (outcome, Instant::now()));
     }
 
     fn outcome(&self, arn: &str, question: &str) -> Option<QuestionOutcome> {
-        let given = self.0.lock();
-        let (outcome, at) = given.get(&(arn.to_owned(), question.to_owned()))?;
-        (at.elapsed() < UNSEEN).then(|| outcome.clone())
+        let answers = self.0.lock();
+        let (outcome, at) = answers.get(&(arn.to_owned(), question.to_owned()))?;
+        (at.elapsed() < ANSWER_TTL).then(|| outcome.clone())
     }
 
     /// Returns true if this process answered the question recently.
-    pub(crate) fn knows(&self, arn: &str, question: &str) -> bool {
+    pub(crate) fn was_answered(&self, arn: &str, question: &str) -> bool {
         self.outcome(arn, question).is_some()
     }
 }
 
 #[async_trait]
 impl Questions for StepFunctions {
-    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
         self.answer_for(handle, question, answer, None).await
     }
 
@@ -50,37 +50,38 @@ impl Questions for StepFunctions {
         handle: &JobHandle,
         question: &str,
         answer: &Answer,
-        whom: Option<&OnBehalfOf>,
-    ) -> Result<Taken> {
+        on_behalf_of: Option<&OnBehalfOf>,
+    ) -> Result<AnswerOutcome> {
         let Some(arn) = ExecutionArn::parse(handle).filter(|arn| !arn.is_express()) else {
-            return Ok(Taken::TooLate);
+            return Ok(AnswerOutcome::TooLate);
         };
         let outcome = QuestionOutcome::of(answer);
-        let as_before =
-            |before: &QuestionOutcome| if *before == outcome { Taken::Accepted } else { Taken::TooLate };
-        if let Some(before) = self.given.outcome(arn.as_str(), question) {
-            return Ok(as_before(&before));
+        let repeat_result = |earlier: &QuestionOutcome| {
+            if *earlier == outcome { AnswerOutcome::Accepted } else { AnswerOutcome::TooLate }
+        };
+        if let Some(earlier) = self.delivered_answers.outcome(arn.as_str(), question) {
+            return Ok(repeat_result(&earlier));
         }
-        let asks = match self.watch.asks(&self.api, &self.machines, &arn).await {
-            Ok(asks) => asks,
-            Err(failure) if failure.is("ExecutionDoesNotExist") => return Ok(Taken::TooLate),
+        let history = match self.tracker.read_questions(&self.api, &self.machines, &arn).await {
+            Ok(history) => history,
+            Err(failure) if failure.is("ExecutionDoesNotExist") => return Ok(AnswerOutcome::TooLate),
             Err(failure) => return Err(failure.into()),
         };
-        let digest = match asks.standing(question) {
-            QuestionSettlement::Settled(before) => return Ok(as_before(before)),
-            QuestionSettlement::Unknown => return Ok(Taken::TooLate),
+        let digest = match history.settlement(question) {
+            QuestionSettlement::Settled(earlier) => return Ok(repeat_result(earlier)),
+            QuestionSettlement::Unknown => return Ok(AnswerOutcome::TooLate),
             QuestionSettlement::Open(digest) => digest,
         };
-        let Some(held) = self.tokens.of(arn.as_str(), digest) else {
+        let Some(pending) = self.tokens.newest(arn.as_str(), digest) else {
             return Err(Error::unavailable(
                 "Step Functions has not handed out the step that asked to this server; it does so again when the \
                  message returns to the queue, or the heartbeat of the activity is missed",
             ));
         };
-        self.hand_over(&held, &outcome, whom).await?;
-        self.given.note(arn.as_str(), question, outcome);
-        self.watch.has_news(arn.as_str());
-        Ok(Taken::Accepted)
+        self.send_outcome(&pending, &outcome, on_behalf_of).await?;
+        self.delivered_answers.record(arn.as_str(), question, outcome);
+        self.tracker.record_hint(arn.as_str());
+        Ok(AnswerOutcome::Accepted)
     }
 
     /// An id counts the earlier settlements, so it never names another question.
@@ -90,39 +91,42 @@ impl Questions for StepFunctions {
 }
 
 impl StepFunctions {
-    async fn hand_over(
+    async fn send_outcome(
         &self,
-        held: &PendingToken,
+        pending: &PendingToken,
         outcome: &QuestionOutcome,
-        whom: Option<&OnBehalfOf>,
+        on_behalf_of: Option<&OnBehalfOf>,
     ) -> Result<()> {
-        let by = self.signer(whom).await?;
-        let sent = match outcome {
-            QuestionOutcome::Given(said) => self.api.task_success(&by, &held.token, &said.to_string()).await,
-            QuestionOutcome::Refused(error) => {
+        let by = self.signer(on_behalf_of).await?;
+        let result = match outcome {
+            QuestionOutcome::Answered(answer) => {
+                self.api.task_success(&by, &pending.token, &answer.to_string()).await
+            }
+            QuestionOutcome::Failed(error) => {
                 let cause = match error.as_str() {
                     DECLINED => "The user was asked, and said no.",
                     _ => "The user was asked, and closed the question without an answer.",
                 };
-                self.api.task_failure(&by, &held.token, error, cause).await
+                self.api.task_failure(&by, &pending.token, error, cause).await
             }
-            QuestionOutcome::Over => Ok(()),
+            QuestionOutcome::Closed => Ok(()),
         };
-        let dead = |code: &str| ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"].contains(&code);
-        match self.signed(&by, sent) {
+        let is_invalid_token =
+            |code: &str| ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"].contains(&code);
+        match self.check_signed_result(&by, result) {
             Ok(()) => {}
             // The token is no longer valid. The next attempt reads from the history whether the question is
             // settled: the machine may schedule the step again.
-            Err(failure) if failure.code.as_deref().is_some_and(dead) => {
-                self.tokens.drop_one(held);
-                self.watch.has_news(&held.arn);
+            Err(failure) if failure.code.as_deref().is_some_and(is_invalid_token) => {
+                self.tokens.remove(pending);
+                self.tracker.record_hint(&pending.arn);
                 let message = "the step no longer waits under the token that is known here";
                 return Err(Error::unavailable(message));
             }
             Err(failure) => return Err(failure.into()),
         }
-        self.tokens.drop_one(held);
-        if let (Some(queue), Some(receipt)) = (&self.sources.queue, &held.receipt) {
+        self.tokens.remove(pending);
+        if let (Some(queue), Some(receipt)) = (&self.sources.queue, &pending.receipt) {
             // If this fails, the queue delivers the message again. It is deleted when its token proves to be
             // settled.
             let _ = queue.delete(receipt).await;

@@ -29,11 +29,11 @@ use crate::tokens::Token;
 
 /// Timeout of a synchronous start: an Express execution runs for at most five minutes, plus time for the
 /// response.
-const LONGEST_SYNC: Duration = Duration::from_secs(310);
+const SYNC_TIMEOUT: Duration = Duration::from_secs(310);
 
 /// Timeout of a poll: Step Functions answers a poll of an activity within a minute, plus time for the
 /// response.
-const LONGEST_POLL: Duration = Duration::from_secs(70);
+const POLL_TIMEOUT: Duration = Duration::from_secs(70);
 
 /// Result of a call.
 pub(crate) type ApiResult<T> = std::result::Result<T, Failure>;
@@ -44,7 +44,7 @@ pub(crate) struct Api {
     logs: aws_sdk_cloudwatchlogs::Client,
     budget: Budget,
     /// True if the config sets the endpoint, so that AWS's host prefixes do not apply.
-    own_address: bool,
+    custom_endpoint: bool,
 }
 
 /// Parameters of a start.
@@ -60,49 +60,49 @@ impl Api {
         client: Client,
         logs: aws_sdk_cloudwatchlogs::Client,
         budget: Budget,
-        own_address: bool,
+        custom_endpoint: bool,
     ) -> Self {
-        Self { client, logs, budget, own_address }
+        Self { client, logs, budget, custom_endpoint }
     }
 
     pub(crate) async fn start(
         &self,
         by: &Signer,
-        order: &StartRequest<'_>,
+        request: &StartRequest<'_>,
         repeat: Repeat,
     ) -> ApiResult<StartExecutionOutput> {
         self.take(Operation::Start)?;
-        let call = self.client.start_execution().state_machine_arn(order.machine).name(order.name);
-        let call = call.input(order.input).set_trace_header(order.trace.clone());
-        let sent = call.customize().config_override(by.config()).send().await;
-        sent.map_err(|e| Failure::of(Operation::Start.name(), repeat, e))
+        let call = self.client.start_execution().state_machine_arn(request.machine).name(request.name);
+        let call = call.input(request.input).set_trace_header(request.trace.clone());
+        let result = call.customize().config_override(by.config()).send().await;
+        result.map_err(|e| Failure::of(Operation::Start.name(), repeat, e))
     }
 
     /// Starts an Express execution and waits for its end.
     pub(crate) async fn start_sync(
         &self,
         by: &Signer,
-        order: &StartRequest<'_>,
+        request: &StartRequest<'_>,
     ) -> ApiResult<StartSyncExecutionOutput> {
         self.take(Operation::StartSync)?;
-        let call = self.client.start_sync_execution().state_machine_arn(order.machine).name(order.name);
-        let call = call.input(order.input).set_trace_header(order.trace.clone());
-        let mut config = by.config().timeout_config(timeouts(LONGEST_SYNC));
-        if self.own_address {
-            config = config.interceptor(AddressAsGiven);
+        let call = self.client.start_sync_execution().state_machine_arn(request.machine).name(request.name);
+        let call = call.input(request.input).set_trace_header(request.trace.clone());
+        let mut config = by.config().timeout_config(timeouts(SYNC_TIMEOUT));
+        if self.custom_endpoint {
+            config = config.interceptor(KeepEndpointHost);
         }
-        let sent = call.customize().config_override(config).send().await;
-        sent.map_err(|e| Failure::of(Operation::StartSync.name(), Repeat::Unsafe, e))
+        let result = call.customize().config_override(config).send().await;
+        result.map_err(|e| Failure::of(Operation::StartSync.name(), Repeat::Unsafe, e))
     }
 
     pub(crate) async fn describe(&self, arn: &str) -> ApiResult<DescribeExecutionOutput> {
         self.take(Operation::Describe)?;
-        let sent = self.client.describe_execution().execution_arn(arn).send().await;
-        sent.map_err(|e| Failure::of(Operation::Describe.name(), Repeat::Safe, e))
+        let result = self.client.describe_execution().execution_arn(arn).send().await;
+        result.map_err(|e| Failure::of(Operation::Describe.name(), Repeat::Safe, e))
     }
 
     /// Returns a page of the running executions of a state machine.
-    pub(crate) async fn running(
+    pub(crate) async fn list_running(
         &self,
         machine: &str,
         page: Option<String>,
@@ -116,21 +116,21 @@ impl Api {
     pub(crate) async fn stop(&self, by: &Signer, arn: &str, error: &str, cause: &str) -> ApiResult<()> {
         self.take(Operation::Stop)?;
         let call = self.client.stop_execution().execution_arn(arn).error(error).cause(cause);
-        let sent = call.customize().config_override(by.config()).send().await;
-        sent.map(drop).map_err(|e| Failure::of(Operation::Stop.name(), Repeat::Safe, e))
+        let result = call.customize().config_override(by.config()).send().await;
+        result.map(drop).map_err(|e| Failure::of(Operation::Stop.name(), Repeat::Safe, e))
     }
 
     /// Returns a page of an execution's history, newest event first.
     pub(crate) async fn history(
         &self,
         arn: &str,
-        most: i32,
-        data: bool,
+        max_events: i32,
+        include_data: bool,
         page: Option<String>,
     ) -> ApiResult<GetExecutionHistoryOutput> {
         self.take(Operation::History)?;
         let call = self.client.get_execution_history().execution_arn(arn).reverse_order(true);
-        let call = call.max_results(most).include_execution_data(data).set_next_token(page);
+        let call = call.max_results(max_events).include_execution_data(include_data).set_next_token(page);
         call.send().await.map_err(|e| Failure::of(Operation::History.name(), Repeat::Safe, e))
     }
 
@@ -145,21 +145,21 @@ impl Api {
         self.take(Operation::LogEvents)?;
         let call = self.logs.filter_log_events().log_group_name(group).filter_pattern(format!("\"{arn}\""));
         let call = call.start_time(window.since).set_end_time(window.until).start_from_head(false);
-        let sent = call.set_next_token(page).send().await;
-        sent.map_err(|e| Failure::of(Operation::LogEvents.name(), Repeat::Safe, e))
+        let result = call.set_next_token(page).send().await;
+        result.map_err(|e| Failure::of(Operation::LogEvents.name(), Repeat::Safe, e))
     }
 
     pub(crate) async fn describe_machine(&self, arn: &str) -> ApiResult<DescribeStateMachineOutput> {
         self.take(Operation::DescribeMachine)?;
-        let sent = self.client.describe_state_machine().state_machine_arn(arn).send().await;
-        sent.map_err(|e| Failure::of(Operation::DescribeMachine.name(), Repeat::Safe, e))
+        let result = self.client.describe_state_machine().state_machine_arn(arn).send().await;
+        result.map_err(|e| Failure::of(Operation::DescribeMachine.name(), Repeat::Safe, e))
     }
 
     /// Returns a page of all state machines in the region.
-    pub(crate) async fn machines(&self, page: Option<String>) -> ApiResult<ListStateMachinesOutput> {
+    pub(crate) async fn list_machines(&self, page: Option<String>) -> ApiResult<ListStateMachinesOutput> {
         self.take(Operation::ListMachines)?;
-        let sent = self.client.list_state_machines().max_results(1000).set_next_token(page).send().await;
-        sent.map_err(|e| Failure::of(Operation::ListMachines.name(), Repeat::Safe, e))
+        let result = self.client.list_state_machines().max_results(1000).set_next_token(page).send().await;
+        result.map_err(|e| Failure::of(Operation::ListMachines.name(), Repeat::Safe, e))
     }
 
     /// Lists one state machine, to check that AWS answers and to read its clock.
@@ -167,43 +167,44 @@ impl Api {
         if let Err(failure) = self.take(Operation::ListMachines) {
             return (Err(failure), None);
         }
-        let listener = ClockInterceptor::default();
-        let config = aws_sdk_sfn::Config::builder().interceptor(listener.clone());
+        let clock = ClockInterceptor::default();
+        let config = aws_sdk_sfn::Config::builder().interceptor(clock.clone());
         let call = self.client.list_state_machines().max_results(1);
-        let sent = call.customize().config_override(config).send().await;
-        let sent = sent.map(drop).map_err(|e| Failure::of(Operation::ListMachines.name(), Repeat::Safe, e));
-        (sent, listener.heard())
+        let result = call.customize().config_override(config).send().await;
+        let result =
+            result.map(drop).map_err(|e| Failure::of(Operation::ListMachines.name(), Repeat::Safe, e));
+        (result, clock.last_reading())
     }
 
     pub(crate) async fn describe_activity(&self, arn: &str) -> ApiResult<()> {
         self.take(Operation::DescribeActivity)?;
-        let sent = self.client.describe_activity().activity_arn(arn).send().await;
-        sent.map(drop).map_err(|e| Failure::of(Operation::DescribeActivity.name(), Repeat::Safe, e))
+        let result = self.client.describe_activity().activity_arn(arn).send().await;
+        result.map(drop).map_err(|e| Failure::of(Operation::DescribeActivity.name(), Repeat::Safe, e))
     }
 
     /// Returns the tags of a state machine.
     pub(crate) async fn tags(&self, arn: &str) -> ApiResult<BTreeMap<String, String>> {
         self.take(Operation::ListTags)?;
-        let sent = self.client.list_tags_for_resource().resource_arn(arn).send().await;
-        let answer = sent.map_err(|e| Failure::of(Operation::ListTags.name(), Repeat::Safe, e))?;
-        let tags = answer.tags.unwrap_or_default().into_iter();
+        let result = self.client.list_tags_for_resource().resource_arn(arn).send().await;
+        let response = result.map_err(|e| Failure::of(Operation::ListTags.name(), Repeat::Safe, e))?;
+        let tags = response.tags.unwrap_or_default().into_iter();
         Ok(tags.filter_map(|tag| Some((tag.key?, tag.value.unwrap_or_default()))).collect())
     }
 
     /// Polls an activity for a task. The response has no token if there is no task.
     pub(crate) async fn activity_task(&self, activity: &str) -> ApiResult<GetActivityTaskOutput> {
         self.take(Operation::ActivityTask)?;
-        let config = aws_sdk_sfn::Config::builder().timeout_config(timeouts(LONGEST_POLL));
+        let config = aws_sdk_sfn::Config::builder().timeout_config(timeouts(POLL_TIMEOUT));
         let call = self.client.get_activity_task().activity_arn(activity).worker_name("taskbridge");
-        let sent = call.customize().config_override(config).send().await;
-        sent.map_err(|e| Failure::of(Operation::ActivityTask.name(), Repeat::Safe, e))
+        let result = call.customize().config_override(config).send().await;
+        result.map_err(|e| Failure::of(Operation::ActivityTask.name(), Repeat::Safe, e))
     }
 
     pub(crate) async fn task_success(&self, by: &Signer, token: &Token, output: &str) -> ApiResult<()> {
         self.take(Operation::TaskSuccess)?;
         let call = self.client.send_task_success().task_token(token.reveal()).output(output);
-        let sent = call.customize().config_override(by.config()).send().await;
-        sent.map(drop).map_err(|e| Failure::of(Operation::TaskSuccess.name(), Repeat::Safe, e))
+        let result = call.customize().config_override(by.config()).send().await;
+        result.map(drop).map_err(|e| Failure::of(Operation::TaskSuccess.name(), Repeat::Safe, e))
     }
 
     pub(crate) async fn task_failure(
@@ -215,19 +216,19 @@ impl Api {
     ) -> ApiResult<()> {
         self.take(Operation::TaskFailure)?;
         let call = self.client.send_task_failure().task_token(token.reveal()).error(error).cause(cause);
-        let sent = call.customize().config_override(by.config()).send().await;
-        sent.map(drop).map_err(|e| Failure::of(Operation::TaskFailure.name(), Repeat::Safe, e))
+        let result = call.customize().config_override(by.config()).send().await;
+        result.map(drop).map_err(|e| Failure::of(Operation::TaskFailure.name(), Repeat::Safe, e))
     }
 
     pub(crate) async fn task_heartbeat(&self, token: &Token) -> ApiResult<()> {
         self.take(Operation::TaskHeartbeat)?;
-        let sent = self.client.send_task_heartbeat().task_token(token.reveal()).send().await;
-        sent.map(drop).map_err(|e| Failure::of(Operation::TaskHeartbeat.name(), Repeat::Safe, e))
+        let result = self.client.send_task_heartbeat().task_token(token.reveal()).send().await;
+        result.map(drop).map_err(|e| Failure::of(Operation::TaskHeartbeat.name(), Repeat::Safe, e))
     }
 
     /// Returns the remaining calls of each operation.
     pub(crate) fn budgets(&self) -> Vec<taskbridge_sdk::Budget> {
-        self.budget.left()
+        self.budget.remaining()
     }
 
     fn take(&self, operation: Operation) -> ApiResult<()> {
@@ -238,9 +239,9 @@ impl Api {
 /// Removes the `sync-` prefix that the AWS SDK adds to the host for `StartSyncExecution`. A configured
 /// endpoint is used unchanged.
 #[derive(Debug)]
-struct AddressAsGiven;
+struct KeepEndpointHost;
 
-impl Intercept for AddressAsGiven {
+impl Intercept for KeepEndpointHost {
     fn name(&self) -> &'static str {
         "AddressAsGiven"
     }
@@ -252,8 +253,8 @@ impl Intercept for AddressAsGiven {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let request = context.request_mut();
-        let given = request.uri().replacen("://sync-", "://", 1);
-        request.set_uri(given)?;
+        let uri = request.uri().replacen("://sync-", "://", 1);
+        request.set_uri(uri)?;
         Ok(())
     }
 }

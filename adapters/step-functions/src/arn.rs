@@ -15,30 +15,30 @@ pub(crate) struct MachineArn {
 pub(crate) struct ExecutionArn<'a> {
     text: &'a str,
     /// `arn:PARTITION:states:REGION:ACCOUNT`.
-    place: &'a str,
+    prefix: &'a str,
     region: &'a str,
     machine: &'a str,
     express: bool,
     attached: bool,
-    began: Option<Timestamp>,
+    started_at: Option<Timestamp>,
 }
 
 /// Prefix of the handle of an execution that was not started here and must not be stopped from here.
-const ATTACHED: &str = "attached:";
+const ATTACHED_PREFIX: &str = "attached:";
 
 /// Prefix of the handle of an Express execution, before its start time in milliseconds. AWS does not return
 /// that time again.
-const BEGAN: &str = "began:";
+const STARTED_PREFIX: &str = "began:";
 
 /// Splits an ARN into `arn:PARTITION:states:REGION:ACCOUNT`, the region, and the rest.
-fn place(text: &str) -> Option<(&str, &str, &str)> {
+fn split_arn(text: &str) -> Option<(&str, &str, &str)> {
     let mut colons = text.match_indices(':').map(|(at, _)| at);
     let ends: [usize; 5] = std::array::from_fn(|_| colons.next().unwrap_or(0));
-    let (place, rest) = (text.get(..ends[4])?, text.get(ends[4] + 1..)?);
-    let parts: Vec<&str> = place.split(':').collect();
-    let named = matches!(parts[..], ["arn", partition, "states", region, account]
+    let (prefix, rest) = (text.get(..ends[4])?, text.get(ends[4] + 1..)?);
+    let parts: Vec<&str> = prefix.split(':').collect();
+    let is_valid = matches!(parts[..], ["arn", partition, "states", region, account]
         if !partition.is_empty() && !region.is_empty() && !account.is_empty());
-    named.then(|| (place, parts[3], rest))
+    is_valid.then(|| (prefix, parts[3], rest))
 }
 
 /// Returns true if this is a valid name of a state machine or an execution.
@@ -50,14 +50,14 @@ pub(crate) fn is_name(name: &str) -> bool {
 
 impl MachineArn {
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (place, _, rest) = place(text)?;
+        let (prefix, _, rest) = split_arn(text)?;
         let parts: Vec<&str> = rest.split(':').collect();
         let (name, qualified) = match parts[..] {
             ["stateMachine", name] => (name, false),
             ["stateMachine", name, qualifier] if !qualifier.is_empty() => (name, true),
             _ => return None,
         };
-        let base = place.len() + ":stateMachine:".len() + name.len();
+        let base = prefix.len() + ":stateMachine:".len() + name.len();
         (is_name(name) && (qualified || base == text.len())).then(|| Self { text: text.to_owned(), base })
     }
 
@@ -95,22 +95,23 @@ impl MachineArn {
 
 impl<'a> ExecutionArn<'a> {
     pub(crate) fn parse(handle: &'a JobHandle) -> Option<Self> {
-        let (text, attached) = match handle.as_str().strip_prefix(ATTACHED) {
+        let (text, attached) = match handle.as_str().strip_prefix(ATTACHED_PREFIX) {
             Some(text) => (text, true),
             None => (handle.as_str(), false),
         };
-        let (text, began) = match text.strip_prefix(BEGAN).and_then(|rest| rest.split_once(':')) {
-            Some((began, text)) => (text, Some(Timestamp::from_millis(began.parse().ok()?))),
+        let (text, started_at) = match text.strip_prefix(STARTED_PREFIX).and_then(|rest| rest.split_once(':'))
+        {
+            Some((millis, text)) => (text, Some(Timestamp::from_millis(millis.parse().ok()?))),
             None => (text, None),
         };
-        let (place, region, rest) = place(text)?;
+        let (prefix, region, rest) = split_arn(text)?;
         let parts: Vec<&str> = rest.split(':').collect();
         let (machine, express) = match parts[..] {
             ["execution", machine, name] if !name.is_empty() => (machine, false),
             ["express", machine, name, id] if !name.is_empty() && !id.is_empty() => (machine, true),
             _ => return None,
         };
-        is_name(machine).then_some(Self { text, place, region, machine, express, attached, began })
+        is_name(machine).then_some(Self { text, prefix, region, machine, express, attached, started_at })
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -123,7 +124,7 @@ impl<'a> ExecutionArn<'a> {
 
     /// Returns the ARN of its state machine.
     pub(crate) fn machine(&self) -> String {
-        format!("{}:stateMachine:{}", self.place, self.machine)
+        format!("{}:stateMachine:{}", self.prefix, self.machine)
     }
 
     /// Returns true if the execution was started elsewhere and is only followed.
@@ -132,8 +133,8 @@ impl<'a> ExecutionArn<'a> {
     }
 
     /// Returns the start time, if the handle contains it.
-    pub(crate) fn began(&self) -> Option<Timestamp> {
-        self.began
+    pub(crate) fn started_at(&self) -> Option<Timestamp> {
+        self.started_at
     }
 
     /// Returns true for an Express execution, which Step Functions cannot describe.
@@ -161,14 +162,14 @@ fn console(arn: &str) -> String {
 }
 
 /// Returns the handle of an execution that is only followed.
-pub(crate) fn attached(arn: &str) -> JobHandle {
-    JobHandle::new(format!("{ATTACHED}{arn}"))
+pub(crate) fn attached_handle(arn: &str) -> JobHandle {
+    JobHandle::new(format!("{ATTACHED_PREFIX}{arn}"))
 }
 
 /// Returns the handle of an Express execution with this start time.
-pub(crate) fn express(arn: &str, began: Option<Timestamp>) -> JobHandle {
-    match began {
-        Some(began) => JobHandle::new(format!("{BEGAN}{}:{arn}", began.as_millis())),
+pub(crate) fn express_handle(arn: &str, started_at: Option<Timestamp>) -> JobHandle {
+    match started_at {
+        Some(started_at) => JobHandle::new(format!("{STARTED_PREFIX}{}:{arn}", started_at.as_millis())),
         None => JobHandle::new(arn),
     }
 }
@@ -177,42 +178,43 @@ pub(crate) fn express(arn: &str, began: Option<Timestamp>) -> JobHandle {
 mod tests {
     use super::*;
 
-    const PLACE: &str = "arn:aws:states:eu-central-1:123456789012";
+    const ARN_PREFIX: &str = "arn:aws:states:eu-central-1:123456789012";
 
     /// Machine ARNs, with or without a qualifier, lead to executions, and their handles lead back.
     #[test]
     fn execution_arn_round_trips_to_machine() {
         for qualifier in ["", ":PROD", ":7"] {
-            let machine = MachineArn::parse(&format!("{PLACE}:stateMachine:Nightly{qualifier}")).unwrap();
-            assert_eq!(machine.as_str(), format!("{PLACE}:stateMachine:Nightly{qualifier}"));
-            assert_eq!(machine.base(), format!("{PLACE}:stateMachine:Nightly"));
-            let described = if qualifier == ":7" { machine.as_str() } else { machine.base() };
-            assert_eq!(machine.versioned(), described);
+            let machine =
+                MachineArn::parse(&format!("{ARN_PREFIX}:stateMachine:Nightly{qualifier}")).unwrap();
+            assert_eq!(machine.as_str(), format!("{ARN_PREFIX}:stateMachine:Nightly{qualifier}"));
+            assert_eq!(machine.base(), format!("{ARN_PREFIX}:stateMachine:Nightly"));
+            let expected = if qualifier == ":7" { machine.as_str() } else { machine.base() };
+            assert_eq!(machine.versioned(), expected);
             assert_eq!(machine.region(), "eu-central-1");
             let console = format!(
-                "https://eu-central-1.console.aws.amazon.com/states/home?region=eu-central-1#/statemachines/view/{PLACE}:stateMachine:Nightly"
+                "https://eu-central-1.console.aws.amazon.com/states/home?region=eu-central-1#/statemachines/view/{ARN_PREFIX}:stateMachine:Nightly"
             );
             assert_eq!(machine.console(), console);
             let handle = JobHandle::new(machine.execution("tb-x"));
-            assert_eq!(handle.as_str(), format!("{PLACE}:execution:Nightly:tb-x"));
+            assert_eq!(handle.as_str(), format!("{ARN_PREFIX}:execution:Nightly:tb-x"));
             let execution = ExecutionArn::parse(&handle).unwrap();
             assert_eq!((execution.machine(), execution.is_express()), (machine.base().to_owned(), false));
             assert_eq!(execution.region(), "eu-central-1");
-            let followed = attached(handle.as_str());
+            let followed = attached_handle(handle.as_str());
             let followed = ExecutionArn::parse(&followed).unwrap();
             assert!(followed.is_attached() && !execution.is_attached());
             assert_eq!((followed.as_str(), followed.machine()), (execution.as_str(), execution.machine()));
         }
-        let arn = format!("{PLACE}:express:Quick:tb-x:0b7a");
+        let arn = format!("{ARN_PREFIX}:express:Quick:tb-x:0b7a");
         // Handles of older versions contain no start time.
-        for began in [None, Some(Timestamp::from_millis(1_785_902_417_166))] {
-            let handle = express(&arn, began);
+        for started_at in [None, Some(Timestamp::from_millis(1_785_902_417_166))] {
+            let handle = express_handle(&arn, started_at);
             let express = ExecutionArn::parse(&handle).unwrap();
             assert_eq!(
-                (express.as_str(), express.began(), express.is_express()),
-                (arn.as_str(), began, true)
+                (express.as_str(), express.started_at(), express.is_express()),
+                (arn.as_str(), started_at, true)
             );
-            assert_eq!(express.machine(), format!("{PLACE}:stateMachine:Quick"));
+            assert_eq!(express.machine(), format!("{ARN_PREFIX}:stateMachine:Quick"));
         }
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use aws_sdk_sfn::config::SharedCredentialsProvider;
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Backend, Checkup, Connect, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec, Logs, Observation,
-    OnBehalfOf, Questions, Result, Started, Subject, Wakeups, async_trait,
+    Backend, Checkup, ConnectContext, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec, Logs,
+    Observation, OnBehalfOf, Questions, Result, Started, Subject, Wakeups, async_trait,
 };
 use tokio::time::Instant;
 
@@ -34,13 +34,13 @@ use crate::state::{STOPPED_CAUSE, STOPPED_ERROR};
 use crate::tokens::Tokens;
 
 /// How long a new execution may be unknown to parts of AWS.
-const YOUNG: Duration = Duration::from_secs(60);
+const START_LAG: Duration = Duration::from_secs(60);
 
 /// How long after its first failed read the history of an execution counts as unread.
-const UNREAD: Duration = Duration::from_secs(600);
+const UNREAD_HISTORY_TTL: Duration = Duration::from_secs(600);
 
 /// Maximum number of executions with remembered failures. Beyond it, all are forgotten.
-const MOST_UNREAD: usize = 10_000;
+const MAX_UNREAD_HISTORIES: usize = 10_000;
 
 /// Step Functions as a backend.
 pub(crate) struct StepFunctions {
@@ -48,43 +48,48 @@ pub(crate) struct StepFunctions {
     pub(crate) region: String,
     pub(crate) account: Account,
     pub(crate) machines: Machines,
-    pub(crate) watch: Arc<ExecutionTracker>,
-    pub(crate) lists: Arc<ExecutionListCache>,
+    pub(crate) tracker: Arc<ExecutionTracker>,
+    pub(crate) list_cache: Arc<ExecutionListCache>,
     pub(crate) tokens: Arc<Tokens>,
-    pub(crate) given: DeliveredAnswers,
+    pub(crate) delivered_answers: DeliveredAnswers,
     pub(crate) sources: Arc<Sources>,
     /// `None` if the config names neither an activity nor a queue.
     reader: Option<Reader>,
     pub(crate) call_timeout: Duration,
     /// How long the server waits for a call.
     pub(crate) call_limit: Duration,
-    pub(crate) offers: DiscoveryCache,
+    pub(crate) discovery_cache: DiscoveryCache,
     /// `None` if the config has no hook secret.
     hook: Option<Hook>,
     pub(crate) settings: Settings,
     pub(crate) credentials: SharedCredentialsProvider,
     /// `None` if all calls use the bridge's own credentials.
-    pub(crate) persons: Option<CallerSessions>,
+    pub(crate) caller_sessions: Option<CallerSessions>,
     /// Recent start requests of this process, and their times.
-    started: Mutex<HashMap<String, Instant>>,
+    recent_starts: Mutex<HashMap<String, Instant>>,
     /// Ended executions whose histories could not be read, and since when.
-    unread: Mutex<HashMap<String, Instant>>,
+    unread_histories: Mutex<HashMap<String, Instant>>,
 }
 
 impl StepFunctions {
-    pub(crate) async fn connect(config: Config, context: &Connect) -> Result<Self> {
-        let Clients { steps, logs, queue, region, account, credentials, persons } =
+    pub(crate) async fn connect(config: Config, context: &ConnectContext) -> Result<Self> {
+        let Clients { step_functions, logs, queue, region, account, credentials, caller_sessions } =
             client::connect(&config, context).await?;
-        if let Some(wrong) = check::ways(&config, &region).or_else(|| Budget::check(&config.quotas)) {
-            return Err(Error::config(wrong));
+        if let Some(problem) =
+            check::check_question_settings(&config, &region).or_else(|| Budget::check(&config.quotas))
+        {
+            return Err(Error::config(problem));
         }
         let secret = config.hook_secret.clone();
         let settings = Settings::of(&config, &context.name);
-        let ways = QuestionChannels { activities: config.activities.clone(), queue: config.queue.clone() };
-        let reads = !ways.are_closed();
-        let api = Arc::new(Api::new(steps, logs, Budget::new(&config.quotas), config.endpoint.is_some()));
-        let lists = Arc::new(ExecutionListCache::new(config.list_every));
-        let watch = Arc::new(ExecutionTracker::new(config.progress_calls_per_minute, ways, lists.clone()));
+        let channels =
+            QuestionChannels { activities: config.activities.clone(), queue: config.queue.clone() };
+        let has_channels = !channels.is_empty();
+        let api =
+            Arc::new(Api::new(step_functions, logs, Budget::new(&config.quotas), config.endpoint.is_some()));
+        let list_cache = Arc::new(ExecutionListCache::new(config.list_every));
+        let tracker =
+            Arc::new(ExecutionTracker::new(config.progress_calls_per_minute, channels, list_cache.clone()));
         let tokens = Arc::<Tokens>::default();
         let sources = Arc::new(Sources {
             api: api.clone(),
@@ -92,8 +97,8 @@ impl StepFunctions {
             activities: config.activities,
             heartbeat: config.heartbeat,
             tokens: tokens.clone(),
-            watch: watch.clone(),
-            troubles: Mutex::default(),
+            tracker: tracker.clone(),
+            logged_errors: Mutex::default(),
         });
         Ok(Self {
             api,
@@ -101,73 +106,73 @@ impl StepFunctions {
             account,
             machines: Machines::default(),
             tokens,
-            given: DeliveredAnswers::default(),
-            hook: secret.map(|secret| Hook::new(secret, watch.clone())),
+            delivered_answers: DeliveredAnswers::default(),
+            hook: secret.map(|secret| Hook::new(secret, tracker.clone())),
             settings,
             credentials,
-            persons,
-            watch,
-            lists,
-            reader: reads.then(|| Reader::new(&sources)),
+            caller_sessions,
+            tracker,
+            list_cache,
+            reader: has_channels.then(|| Reader::new(&sources)),
             sources,
             call_timeout: config.call_timeout,
-            call_limit: context.call_limit,
-            offers: DiscoveryCache::new(config.discover.unwrap_or_default()),
-            started: Mutex::default(),
-            unread: Mutex::default(),
+            call_limit: context.call_timeout,
+            discovery_cache: DiscoveryCache::new(config.discover.unwrap_or_default()),
+            recent_starts: Mutex::default(),
+            unread_histories: Mutex::default(),
         })
     }
 
-    pub(crate) fn note_start(&self, arn: &str) {
+    pub(crate) fn record_start(&self, arn: &str) {
         let now = Instant::now();
-        let mut started = self.started.lock();
-        started.retain(|_, at| now - *at < YOUNG);
-        started.insert(arn.to_owned(), now);
+        let mut recent_starts = self.recent_starts.lock();
+        recent_starts.retain(|_, at| now - *at < START_LAG);
+        recent_starts.insert(arn.to_owned(), now);
     }
 
     /// Returns how long this process has failed to read the history of an ended execution, including the
     /// current attempt.
     pub(crate) fn history_unread_for(&self, arn: &str) -> Duration {
         let now = Instant::now();
-        let mut unread = self.unread.lock();
-        unread.retain(|_, since| now - *since < UNREAD);
-        if unread.len() >= MOST_UNREAD && !unread.contains_key(arn) {
-            unread.clear();
+        let mut unread_histories = self.unread_histories.lock();
+        unread_histories.retain(|_, since| now - *since < UNREAD_HISTORY_TTL);
+        if unread_histories.len() >= MAX_UNREAD_HISTORIES && !unread_histories.contains_key(arn) {
+            unread_histories.clear();
         }
-        now - *unread.entry(arn.to_owned()).or_insert(now)
+        now - *unread_histories.entry(arn.to_owned()).or_insert(now)
     }
 
     /// Returns the signer for calls on behalf of a person.
-    pub(crate) async fn signer(&self, whom: Option<&OnBehalfOf>) -> Result<Signer> {
-        match &self.persons {
-            Some(persons) => persons.signer(whom).await,
-            None => Ok(Signer::Own),
+    pub(crate) async fn signer(&self, on_behalf_of: Option<&OnBehalfOf>) -> Result<Signer> {
+        match &self.caller_sessions {
+            Some(sessions) => sessions.signer(on_behalf_of).await,
+            None => Ok(Signer::Bridge),
         }
     }
 
     /// Checks the result of a signed call. Drops a session that AWS rejected. An expired session becomes
     /// `Unavailable`, so that the next attempt uses another session.
-    pub(crate) fn signed<T>(&self, by: &Signer, answer: ApiResult<T>) -> ApiResult<T> {
-        let (Some(persons), Err(failure)) = (&self.persons, &answer) else { return answer };
-        if failure.is_of_credentials() {
-            persons.forget(by);
+    pub(crate) fn check_signed_result<T>(&self, by: &Signer, result: ApiResult<T>) -> ApiResult<T> {
+        let (Some(sessions), Err(failure)) = (&self.caller_sessions, &result) else { return result };
+        if failure.is_credentials_error() {
+            sessions.forget(by);
         }
-        answer.map_err(|failure| match by {
-            Signer::Person(..) if failure.is_of_an_ended_session() => failure.until_the_next_session(),
+        result.map_err(|failure| match by {
+            Signer::Person(..) if failure.is_expired_session() => failure.into_retryable(),
             _ => failure,
         })
     }
 
     /// Returns true if this process requested its start less than `YOUNG` ago.
-    pub(crate) fn is_young(&self, arn: &str) -> bool {
-        self.started.lock().get(arn).is_some_and(|at| at.elapsed() < YOUNG)
+    pub(crate) fn is_recent_start(&self, arn: &str) -> bool {
+        self.recent_starts.lock().get(arn).is_some_and(|at| at.elapsed() < START_LAG)
     }
 }
 
 #[async_trait]
 impl Backend for StepFunctions {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
-        self.begin(job).await
+        self.start_job(job).await
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
@@ -182,13 +187,13 @@ impl Backend for StepFunctions {
         self.cancel_for(handle, None).await
     }
 
-    async fn cancel_for(&self, handle: &JobHandle, whom: Option<&OnBehalfOf>) -> Result<()> {
+    async fn cancel_for(&self, handle: &JobHandle, on_behalf_of: Option<&OnBehalfOf>) -> Result<()> {
         let stoppable = |arn: &ExecutionArn<'_>| !arn.is_express() && !arn.is_attached();
         let Some(arn) = ExecutionArn::parse(handle).filter(stoppable) else { return Ok(()) };
-        let by = self.signer(whom).await?;
-        self.lists.mark_changed(arn.as_str(), Instant::now());
-        let asked = self.api.stop(&by, arn.as_str(), STOPPED_ERROR, STOPPED_CAUSE).await;
-        match self.signed(&by, asked) {
+        let by = self.signer(on_behalf_of).await?;
+        self.list_cache.mark_changed(arn.as_str(), Instant::now());
+        let result = self.api.stop(&by, arn.as_str(), STOPPED_ERROR, STOPPED_CAUSE).await;
+        match self.check_signed_result(&by, result) {
             Ok(()) => Ok(()),
             Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(()),
             // Step Functions may refuse to stop an execution that has ended.
@@ -198,7 +203,7 @@ impl Backend for StepFunctions {
     }
 
     fn start_lag(&self) -> Duration {
-        YOUNG
+        START_LAG
     }
 
     /// Groups executions by state machine: one list reports on all of them.
@@ -245,7 +250,7 @@ impl Backend for StepFunctions {
 
 impl StepFunctions {
     async fn has_ended(&self, arn: &ExecutionArn<'_>) -> bool {
-        let seen = self.api.describe(arn.as_str()).await;
-        seen.is_ok_and(|seen| crate::state::Facts::from(seen).have_ended())
+        let result = self.api.describe(arn.as_str()).await;
+        result.is_ok_and(|execution| crate::state::ExecutionDescription::from(execution).has_ended())
     }
 }

@@ -4,29 +4,29 @@ use std::time::Duration;
 
 /// Reason why an execution may run longer, and a fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unbounded {
-    pub(crate) says: String,
+pub(crate) struct UnboundedError {
+    pub(crate) reason: String,
     pub(crate) fix: String,
 }
 
 /// Compares the `TimeoutSeconds` of an Express state machine with the time that the server waits.
-pub(crate) fn check(timeout_seconds: Option<u64>, limit: Duration) -> Result<(), Unbounded> {
-    let takes = match timeout_seconds {
+pub(crate) fn check(timeout_seconds: Option<u64>, limit: Duration) -> Result<(), UnboundedError> {
+    let duration = match timeout_seconds {
         Some(seconds) if Duration::from_secs(seconds) < limit => return Ok(()),
         Some(seconds) => format!("its `TimeoutSeconds` is {seconds}"),
         None => "its definition has no `TimeoutSeconds`, so it may take five minutes".to_owned(),
     };
-    let waits = limit.as_secs_f64();
-    let says = format!(
-        "it is an Express state machine, and {takes}: the server waits {waits} s for it, and an execution that takes longer ends as \
+    let limit_seconds = limit.as_secs_f64();
+    let reason = format!(
+        "it is an Express state machine, and {duration}: the server waits {limit_seconds} s for it, and an execution that takes longer ends as \
          uncertain, whatever it did"
     );
-    let fits = (waits.ceil() - 1.0).max(1.0);
+    let max_timeout = (limit_seconds.ceil() - 1.0).max(1.0);
     let fix = format!(
-        "set `\"TimeoutSeconds\": {fits}` on top of its definition, raise `lease` in [reconciler] to more than twice what it takes, make \
+        "set `\"TimeoutSeconds\": {max_timeout}` on top of its definition, raise `lease` in [reconciler] to more than twice what it takes, make \
          it a Standard one, or accept that with `unbounded = true` in the tool's target"
     );
-    Err(Unbounded { says, fix })
+    Err(UnboundedError { reason, fix })
 }
 
 #[cfg(test)]
@@ -39,10 +39,10 @@ mod tests {
         let limit = Duration::from_millis(7500);
         assert_eq!((check(Some(1), limit), check(Some(7), limit)), (Ok(()), Ok(())));
         let late = check(Some(8), limit).unwrap_err();
-        assert!(late.says.contains("its `TimeoutSeconds` is 8: the server waits 7.5 s"), "{late:?}");
+        assert!(late.reason.contains("its `TimeoutSeconds` is 8: the server waits 7.5 s"), "{late:?}");
         assert!(late.fix.starts_with("set `\"TimeoutSeconds\": 7` on top"), "{late:?}");
         let endless = check(None, limit).unwrap_err();
-        assert!(endless.says.contains("may take five minutes"), "{endless:?}");
+        assert!(endless.reason.contains("may take five minutes"), "{endless:?}");
         assert!(check(Some(5), Duration::from_secs(5)).is_err(), "it would be a matter of luck");
     }
 }

@@ -95,30 +95,30 @@ impl Operation {
 pub(crate) struct Bucket {
     capacity: f64,
     per_second: f64,
-    held: f64,
-    since: Instant,
+    tokens: f64,
+    refilled_at: Instant,
 }
 
 impl Bucket {
     pub(crate) fn full(capacity: u32, per_second: f64, now: Instant) -> Self {
         let capacity = f64::from(capacity);
-        Self { capacity, per_second, held: capacity, since: now }
+        Self { capacity, per_second, tokens: capacity, refilled_at: now }
     }
 
     /// Returns the number of calls that are available now.
-    fn holds(&self, now: Instant) -> f64 {
-        let flowed = now.saturating_duration_since(self.since).as_secs_f64() * self.per_second;
-        (self.held + flowed).min(self.capacity)
+    fn available(&self, now: Instant) -> f64 {
+        let refilled = now.saturating_duration_since(self.refilled_at).as_secs_f64() * self.per_second;
+        (self.tokens + refilled).min(self.capacity)
     }
 
     /// Takes one call, or returns the time until one is available.
     pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
-        (self.held, self.since) = (self.holds(now), now);
-        if self.held >= 1.0 {
-            self.held -= 1.0;
+        (self.tokens, self.refilled_at) = (self.available(now), now);
+        if self.tokens >= 1.0 {
+            self.tokens -= 1.0;
             return Ok(());
         }
-        let wait = (1.0 - self.held) / self.per_second;
+        let wait = (1.0 - self.tokens) / self.per_second;
         Err(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
     }
 }
@@ -148,20 +148,21 @@ impl Budget {
                     names.join(", ")
                 ));
             }
-            let right = quota.burst > 0 && quota.per_second.is_finite() && quota.per_second > 0.0;
-            (!right).then(|| format!("quotas.{name}: `burst` and `per_second` must be more than 0"))
+            let is_valid = quota.burst > 0 && quota.per_second.is_finite() && quota.per_second > 0.0;
+            (!is_valid).then(|| format!("quotas.{name}: `burst` and `per_second` must be more than 0"))
         })
     }
 
     /// Returns the remaining calls and the capacity of each bucket.
-    pub(crate) fn left(&self) -> Vec<taskbridge_sdk::Budget> {
+    pub(crate) fn remaining(&self) -> Vec<taskbridge_sdk::Budget> {
         let (now, buckets) = (Instant::now(), self.0.lock());
-        let left = |operation: Operation| {
+        let budget_of = |operation: Operation| {
             let bucket = &buckets[operation as usize];
-            let (name, left, limit) = (operation.name().to_owned(), bucket.holds(now), bucket.capacity);
-            taskbridge_sdk::Budget { name, left, limit }
+            let (name, remaining, limit) =
+                (operation.name().to_owned(), bucket.available(now), bucket.capacity);
+            taskbridge_sdk::Budget { name, remaining, limit }
         };
-        Operation::ALL.map(left).into()
+        Operation::ALL.map(budget_of).into()
     }
 
     /// Takes one call. Returns `Limited` if none is available.
@@ -210,21 +211,21 @@ mod tests {
     /// A quota of the config replaces the default. An invalid quota is rejected with its field.
     #[test]
     fn configured_quota_overrides_default() {
-        let with =
+        let quotas_of =
             |name: &str, burst, per_second| BTreeMap::from([(name.to_owned(), Quota { burst, per_second })]);
-        let quotas = with("ListExecutions", 2, 0.5);
+        let quotas = quotas_of("ListExecutions", 2, 0.5);
         assert_eq!(Budget::check(&quotas), None);
         let budget = Budget::new(&quotas);
         assert_eq!((0..10).filter(|_| budget.take(Operation::List).is_ok()).count(), 2);
         assert!((0..10).all(|_| budget.take(Operation::Describe).is_ok()));
-        for (wrong, part) in [
-            (with("ListExecution", 2, 0.5), "no such operation"),
-            (with("ListExecutions", 0, 0.5), "more than 0"),
-            (with("ListExecutions", 1, 0.0), "more than 0"),
-            (with("ListExecutions", 1, f64::NAN), "more than 0"),
+        for (invalid, part) in [
+            (quotas_of("ListExecution", 2, 0.5), "no such operation"),
+            (quotas_of("ListExecutions", 0, 0.5), "more than 0"),
+            (quotas_of("ListExecutions", 1, 0.0), "more than 0"),
+            (quotas_of("ListExecutions", 1, f64::NAN), "more than 0"),
         ] {
-            let said = Budget::check(&wrong).unwrap();
-            assert!(said.starts_with("quotas.ListExecution") && said.contains(part), "{said}");
+            let message = Budget::check(&invalid).unwrap();
+            assert!(message.starts_with("quotas.ListExecution") && message.contains(part), "{message}");
         }
     }
 }

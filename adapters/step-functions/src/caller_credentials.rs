@@ -20,9 +20,9 @@ use crate::failure::{Failure, Repeat};
 use crate::session::Session;
 
 /// Maximum number of cached sessions. The least recently used one is evicted.
-const MOST: usize = 1000;
+const MAX_SESSIONS: usize = 1000;
 /// How long before its end a session is renewed. It is still usable if the renewal fails.
-const AHEAD: Duration = Duration::from_secs(300);
+const RENEW_BEFORE: Duration = Duration::from_secs(300);
 /// How long before its end a session is no longer used.
 const MARGIN: Duration = Duration::from_secs(30);
 /// Session name of the self-check at AWS.
@@ -32,7 +32,7 @@ const DOCTOR: &str = "taskbridge-doctor";
 #[derive(Clone)]
 pub(crate) enum Signer {
     /// The bridge itself.
-    Own,
+    Bridge,
     /// A person, with the credentials of this session.
     Person(Session, Credentials),
 }
@@ -42,7 +42,7 @@ impl Signer {
     pub(crate) fn config(&self) -> Builder {
         let config = aws_sdk_sfn::Config::builder();
         match self {
-            Self::Own => config,
+            Self::Bridge => config,
             Self::Person(_, credentials) => config.credentials_provider(credentials.clone()),
         }
     }
@@ -51,47 +51,47 @@ impl Signer {
 /// Cache of people's sessions.
 pub(crate) struct CallerSessions {
     pub(crate) sts: aws_sdk_sts::Client,
-    pub(crate) wanted: PerCaller,
+    pub(crate) config: PerCaller,
     /// How long a call waits while another requests the same session.
-    within: Duration,
-    kept: Mutex<HashMap<Session, CachedSession>>,
+    wait_timeout: Duration,
+    cache: Mutex<HashMap<Session, CachedSession>>,
 }
 
 struct CachedSession {
-    used: Instant,
+    last_used: Instant,
     /// Locked during a request, so that the session is requested once.
-    current: Arc<tokio::sync::Mutex<Option<Current>>>,
+    current: Arc<tokio::sync::Mutex<Option<CachedCredentials>>>,
 }
 
 #[derive(Clone)]
-struct Current {
+struct CachedCredentials {
     credentials: Credentials,
-    since: Instant,
+    requested_at: Instant,
 }
 
 /// Remaining usability of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SessionFreshness {
     /// It is used as it is.
-    Whole,
+    Fresh,
     /// A new session is requested. This one is used if the request fails temporarily.
-    Rest,
-    Nothing,
+    Stale,
+    Expired,
 }
 
 impl SessionFreshness {
-    fn of(lasts: Duration, age: Duration) -> Self {
-        match lasts.saturating_sub(age) {
-            left if left > AHEAD => Self::Whole,
-            left if left > MARGIN => Self::Rest,
-            _ => Self::Nothing,
+    fn of(lifetime: Duration, age: Duration) -> Self {
+        match lifetime.saturating_sub(age) {
+            remaining if remaining > RENEW_BEFORE => Self::Fresh,
+            remaining if remaining > MARGIN => Self::Stale,
+            _ => Self::Expired,
         }
     }
 }
 
 impl CallerSessions {
-    pub(crate) fn new(sts: aws_sdk_sts::Client, wanted: PerCaller, within: Duration) -> Self {
-        Self { sts, wanted, within, kept: Mutex::default() }
+    pub(crate) fn new(sts: aws_sdk_sts::Client, config: PerCaller, wait_timeout: Duration) -> Self {
+        Self { sts, config, wait_timeout, cache: Mutex::default() }
     }
 
     /// Returns the signer for calls on behalf of a person.
@@ -99,78 +99,81 @@ impl CallerSessions {
     /// # Errors
     /// `Denied` without a person. `Rejected` if the person cannot be described to AWS. Otherwise the error of
     /// assuming the role.
-    pub(crate) async fn signer(&self, whom: Option<&OnBehalfOf>) -> Result<Signer> {
-        let whom = whom.ok_or_else(|| {
+    pub(crate) async fn signer(&self, on_behalf_of: Option<&OnBehalfOf>) -> Result<Signer> {
+        let on_behalf_of = on_behalf_of.ok_or_else(|| {
             Error::denied(
                 "this backend acts in the name of whoever asks (`per_caller`), and nobody is named here: nothing was done. \
                  Callers have to be known by an API key or a token",
             )
         })?;
-        let session = Session::of(whom, &self.wanted.session_tags).map_err(Error::rejected)?;
+        let session = Session::of(on_behalf_of, &self.config.session_tags).map_err(Error::rejected)?;
         let credentials = self.credentials(&session).await?;
         Ok(Signer::Person(session, credentials))
     }
 
     /// Returns the signer of the self-check.
-    pub(crate) async fn doctor(&self) -> Result<Signer> {
+    pub(crate) async fn checkup_signer(&self) -> Result<Signer> {
         self.signer(Some(&OnBehalfOf::named(DOCTOR))).await
     }
 
     /// Drops a session that AWS no longer accepts.
     pub(crate) fn forget(&self, signer: &Signer) {
         if let Signer::Person(session, _) = signer {
-            self.kept.lock().remove(session);
+            self.cache.lock().remove(session);
         }
     }
 
     async fn credentials(&self, session: &Session) -> Result<Credentials> {
-        let kept = self.kept(session);
-        let late = |_| {
+        let entry = self.cache_entry(session);
+        let timed_out = |_| {
             Error::unavailable("AssumeRole: another call waits for this session, and has no answer in time")
         };
-        let mut current = timeout(self.within, kept.lock()).await.map_err(late)?;
-        let lasts = self.wanted.session_duration;
-        let worth = current.as_ref().map_or(SessionFreshness::Nothing, |current| {
-            SessionFreshness::of(lasts, current.since.elapsed())
+        let mut current = timeout(self.wait_timeout, entry.lock()).await.map_err(timed_out)?;
+        let lifetime = self.config.session_duration;
+        let freshness = current.as_ref().map_or(SessionFreshness::Expired, |current| {
+            SessionFreshness::of(lifetime, current.requested_at.elapsed())
         });
-        if let (Some(current), SessionFreshness::Whole) = (&*current, worth) {
+        if let (Some(current), SessionFreshness::Fresh) = (&*current, freshness) {
             return Ok(current.credentials.clone());
         }
         // The monotonic time since the request needs no correct wall clock.
-        let since = Instant::now();
+        let requested_at = Instant::now();
         let error = match self.assume(session).await {
             Ok(credentials) => {
-                *current = Some(Current { credentials: credentials.clone(), since });
+                *current = Some(CachedCredentials { credentials: credentials.clone(), requested_at });
                 return Ok(credentials);
             }
             Err(error) => error,
         };
-        let passes =
+        let is_transient =
             matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Uncertain | ErrorKind::Limited { .. });
         match &*current {
-            Some(current) if passes && worth == SessionFreshness::Rest => Ok(current.credentials.clone()),
+            Some(current) if is_transient && freshness == SessionFreshness::Stale => {
+                Ok(current.credentials.clone())
+            }
             _ => Err(error),
         }
     }
 
-    fn kept(&self, session: &Session) -> Arc<tokio::sync::Mutex<Option<Current>>> {
-        let (mut kept, used) = (self.kept.lock(), Instant::now());
-        if let Some(known) = kept.get_mut(session) {
-            known.used = used;
-            return known.current.clone();
+    fn cache_entry(&self, session: &Session) -> Arc<tokio::sync::Mutex<Option<CachedCredentials>>> {
+        let (mut cache, now) = (self.cache.lock(), Instant::now());
+        if let Some(cached) = cache.get_mut(session) {
+            cached.last_used = now;
+            return cached.current.clone();
         }
-        if kept.len() >= MOST {
-            let last = kept.iter().min_by_key(|(_, known)| known.used).map(|(session, _)| session.clone());
-            last.and_then(|session| kept.remove(&session));
+        if cache.len() >= MAX_SESSIONS {
+            let oldest =
+                cache.iter().min_by_key(|(_, cached)| cached.last_used).map(|(session, _)| session.clone());
+            oldest.and_then(|session| cache.remove(&session));
         }
         let current = Arc::default();
-        kept.insert(session.clone(), CachedSession { used, current: Arc::clone(&current) });
+        cache.insert(session.clone(), CachedSession { last_used: now, current: Arc::clone(&current) });
         current
     }
 
     async fn assume(&self, session: &Session) -> Result<Credentials> {
         let Session { name, tags } = session;
-        let PerCaller { role_arn, external_id, source_identity, session_duration, .. } = &self.wanted;
+        let PerCaller { role_arn, external_id, source_identity, session_duration, .. } = &self.config;
         let seconds = i32::try_from(session_duration.as_secs()).unwrap_or(i32::MAX);
         let mut call = self.sts.assume_role().role_arn(role_arn).role_session_name(name);
         call = call.set_external_id(external_id.clone()).duration_seconds(seconds);
@@ -181,14 +184,15 @@ impl CallerSessions {
             let tag = Tag::builder().key(key).value(value).build();
             call = call.tags(tag.map_err(|e| Error::config(format!("per_caller.session_tags.{key}: {e}")))?);
         }
-        let sent = call.send().await;
-        let said = sent.map_err(|e| Error::from(Failure::of("AssumeRole", Repeat::Safe, e)))?;
-        let made = said.credentials.ok_or_else(|| Error::unavailable("AssumeRole: no credentials came"))?;
+        let result = call.send().await;
+        let response = result.map_err(|e| Error::from(Failure::of("AssumeRole", Repeat::Safe, e)))?;
+        let credentials =
+            response.credentials.ok_or_else(|| Error::unavailable("AssumeRole: no credentials came"))?;
         // Without an expiry: this file decides how long they are used.
         Ok(Credentials::new(
-            made.access_key_id,
-            made.secret_access_key,
-            Some(made.session_token),
+            credentials.access_key_id,
+            credentials.secret_access_key,
+            Some(credentials.session_token),
             None,
             "per_caller",
         ))
@@ -203,15 +207,15 @@ mod tests {
     #[test]
     fn session_is_refreshed_before_expiry() {
         let minutes = |n: u64| Duration::from_secs(60 * n);
-        for (age, worth) in [
-            (Duration::ZERO, SessionFreshness::Whole),
-            (minutes(9), SessionFreshness::Whole),
-            (minutes(10), SessionFreshness::Rest),
-            (minutes(14), SessionFreshness::Rest),
-            (minutes(15) - MARGIN, SessionFreshness::Nothing),
-            (minutes(16), SessionFreshness::Nothing),
+        for (age, freshness) in [
+            (Duration::ZERO, SessionFreshness::Fresh),
+            (minutes(9), SessionFreshness::Fresh),
+            (minutes(10), SessionFreshness::Stale),
+            (minutes(14), SessionFreshness::Stale),
+            (minutes(15) - MARGIN, SessionFreshness::Expired),
+            (minutes(16), SessionFreshness::Expired),
         ] {
-            assert_eq!(SessionFreshness::of(minutes(15), age), worth, "{age:?}");
+            assert_eq!(SessionFreshness::of(minutes(15), age), freshness, "{age:?}");
         }
     }
 }

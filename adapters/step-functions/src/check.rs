@@ -11,37 +11,37 @@ use crate::client::origin;
 use crate::config::{Config, Target};
 
 /// Variables that templates find under [`Templates::OURS`].
-const NAMES: [&str; 3] = ["arguments", "caller", "job"];
+const TEMPLATE_VARIABLES: [&str; 3] = ["arguments", "caller", "job"];
 
 /// Returns all problems of a target for a tool with these parameters.
 pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
-    let mut problems: Vec<Problem> = machine(config, &target.state_machine)
+    let mut problems: Vec<Problem> = check_state_machine(config, &target.state_machine)
         .map(|message| Problem { field: "state_machine".to_owned(), message })
         .into_iter()
         .collect();
     let templates = Templates::new();
-    let mut look = |field: &str, template: &str| {
-        let messages = templates.check(template, parameters, &NAMES);
+    let mut check_template = |field: &str, template: &str| {
+        let messages = templates.check(template, parameters, &TEMPLATE_VARIABLES);
         problems.extend(messages.into_iter().map(|message| Problem { field: field.to_owned(), message }));
     };
     for (name, value) in target.input.iter().flatten() {
-        texts(&format!("input.{name}"), value, &mut look);
+        visit_strings(&format!("input.{name}"), value, &mut check_template);
     }
     if let Some(template) = &target.attach {
-        look("attach", template);
+        check_template("attach", template);
     }
-    let mut problem =
+    let mut add_problem =
         |field: &str, message: String| problems.push(Problem { field: field.to_owned(), message });
     if target.attach.is_some() && target.input.is_some() {
         let message = "an execution that runs already is given nothing: leave out `input` or `attach`";
-        problem("input", message.to_owned());
+        add_problem("input", message.to_owned());
     }
-    if (target.input.is_some() || target.attach.is_some()) && parameters.contains(&Templates::OURS) {
-        problem(
+    if (target.input.is_some() || target.attach.is_some()) && parameters.contains(&Templates::NAMESPACE) {
+        add_problem(
             "",
             format!(
                 "a parameter cannot be called `{}` here: templates find what the server tells there",
-                Templates::OURS
+                Templates::NAMESPACE
             ),
         );
     }
@@ -49,12 +49,12 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
 }
 
 /// Returns an error message if the settings for questions are invalid.
-pub(crate) fn ways(config: &Config, region: &str) -> Option<String> {
+pub(crate) fn check_question_settings(config: &Config, region: &str) -> Option<String> {
     for activity in &config.activities {
         let parts: Vec<&str> = activity.split(':').collect();
-        let right = matches!(parts[..], ["arn", _, "states", place, account, "activity", name]
-            if place == region && !account.is_empty() && is_name(name));
-        if !right {
+        let is_valid = matches!(parts[..], ["arn", _, "states", arn_region, account, "activity", name]
+            if arn_region == region && !account.is_empty() && is_name(name));
+        if !is_valid {
             return Some(format!(
                 "activities: `{activity}` is not the ARN of an activity in `{region}`, such as \
                  `arn:aws:states:{region}:123456789012:activity:ask`"
@@ -71,7 +71,7 @@ pub(crate) fn ways(config: &Config, region: &str) -> Option<String> {
 }
 
 /// Returns an error message if the state machine of a target is invalid.
-fn machine(config: &Config, name: &str) -> Option<String> {
+fn check_state_machine(config: &Config, name: &str) -> Option<String> {
     if !name.starts_with("arn:") {
         return (!is_name(name)).then(|| {
             format!(
@@ -93,17 +93,17 @@ fn machine(config: &Config, name: &str) -> Option<String> {
 }
 
 /// Calls `found` for every string in a value, with the path of its field.
-fn texts(field: &str, value: &Value, found: &mut impl FnMut(&str, &str)) {
+fn visit_strings(field: &str, value: &Value, visit: &mut impl FnMut(&str, &str)) {
     match value {
-        Value::String(text) => found(field, text),
+        Value::String(text) => visit(field, text),
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
-                texts(&format!("{field}[{at}]"), item, found);
+                visit_strings(&format!("{field}[{at}]"), item, visit);
             }
         }
         Value::Object(members) => {
             for (name, member) in members {
-                texts(&format!("{field}.{name}"), member, found);
+                visit_strings(&format!("{field}.{name}"), member, visit);
             }
         }
         _ => {}
@@ -133,7 +133,7 @@ mod tests {
     /// Every problem of a target names its field and how to fix it.
     #[test]
     fn target_problem_names_field_and_fix() {
-        let with = |input: Value| json!({"state_machine": "m", "input": input});
+        let target_with_input = |input: Value| json!({"state_machine": "m", "input": input});
         for (target, field, part) in [
             (json!({"state_machine": ""}), "state_machine", "give its ARN"),
             (json!({"state_machine": "a b"}), "state_machine", "give its ARN"),
@@ -147,17 +147,21 @@ mod tests {
                 "state_machine",
                 "`us-east-1`, and the backend works in `eu-central-1`",
             ),
-            (with(json!({"a": "{{ row }}"})), "input.a", "parameters are `rows`, `note`"),
-            (with(json!({"a": [1, {"b": "{{ x }}"}]})), "input.a[1].b", "`x` is unknown"),
-            (with(json!({"a": "{{ rows"})), "input.a", "syntax error"),
+            (target_with_input(json!({"a": "{{ row }}"})), "input.a", "parameters are `rows`, `note`"),
+            (target_with_input(json!({"a": [1, {"b": "{{ x }}"}]})), "input.a[1].b", "`x` is unknown"),
+            (target_with_input(json!({"a": "{{ rows"})), "input.a", "syntax error"),
             (json!({"state_machine": "m", "attach": "{{ x }}"}), "attach", "`x` is unknown"),
             (json!({"state_machine": "m", "attach": "{{ note }}", "input": {}}), "input", "leave out"),
-            (with(json!({"a": "{{ taskbridge.artifacts }}"})), "input.a", "`arguments`, `caller`, `job`"),
+            (
+                target_with_input(json!({"a": "{{ taskbridge.artifacts }}"})),
+                "input.a",
+                "`arguments`, `caller`, `job`",
+            ),
         ] {
-            let found = problems(target.clone());
-            assert_eq!(found.len(), 1, "{target}: {found:?}");
-            assert_eq!(found[0].0, field, "{target}");
-            assert!(found[0].1.contains(part), "{target}: {found:?}");
+            let actual = problems(target.clone());
+            assert_eq!(actual.len(), 1, "{target}: {actual:?}");
+            assert_eq!(actual[0].0, field, "{target}");
+            assert!(actual[0].1.contains(part), "{target}: {actual:?}");
         }
     }
 
@@ -173,9 +177,12 @@ mod tests {
             (json!({"queue": "https://sqs.r-1.amazonaws.com/q"}), Some("is not the URL")),
             (json!({"heartbeat": "0s"}), Some("heartbeat: give a time")),
         ] {
-            let found = ways(&serde_json::from_value(config.clone()).unwrap(), "r-1");
-            assert_eq!(found.is_some(), part.is_some(), "{config}: {found:?}");
-            assert!(part.is_none_or(|part| found.is_some_and(|found| found.contains(part))), "{config}");
+            let problem = check_question_settings(&serde_json::from_value(config.clone()).unwrap(), "r-1");
+            assert_eq!(problem.is_some(), part.is_some(), "{config}: {problem:?}");
+            assert!(
+                part.is_none_or(|part| problem.is_some_and(|problem| problem.contains(part))),
+                "{config}"
+            );
         }
     }
 

@@ -11,34 +11,34 @@ use taskbridge_sdk::{Checkup, ErrorKind, Finding, ToolTarget, Verdict, async_tra
 use crate::api::ApiResult;
 use crate::arn::MachineArn;
 use crate::backend::StepFunctions;
-use crate::bound::{self, Unbounded};
+use crate::bound::{self, UnboundedError};
 use crate::clock_skew::{ClockReading, now};
 use crate::config::{Config, Target};
 use crate::discovered_machine::DiscoveredMachine;
-use crate::failure::without_credentials;
+use crate::failure::missing_credentials_error;
 use crate::identity;
 use crate::machines::Description;
-use crate::needs::{self, Used};
+use crate::needs::{self, ToolMachine};
 use crate::permissions::{Attempt, RequiredPermission};
 use crate::trust;
 
 /// Clock difference above which AWS rejects signatures.
-const SKEW: Duration = Duration::from_secs(300);
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(300);
 /// Number of state machines, including those of configured tools, from which on discovered ones are not
 /// checked.
-const MOST_DISCOVERED: usize = 20;
+const MAX_DISCOVERED_CHECKED: usize = 20;
 
 /// Parts of the config that the self-check and the IAM policies need.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) backend: String,
     /// Pattern of the names of discovered state machines, for a policy. `None` without discovery.
-    pub(crate) discovers: Option<String>,
+    pub(crate) discovery_pattern: Option<String>,
     pub(crate) filters_by_tags: bool,
-    pub(crate) asks: bool,
+    pub(crate) asks_questions: bool,
     pub(crate) activities: Vec<String>,
     pub(crate) queue: Option<String>,
-    pub(crate) takes_hooks: bool,
+    pub(crate) has_hook: bool,
     pub(crate) endpoint: Option<String>,
 }
 
@@ -48,12 +48,12 @@ impl Settings {
         let discover = config.discover.as_ref();
         Self {
             backend: backend.to_owned(),
-            discovers: discover.map(|discover| format!("{}*", discover.starting_with)),
+            discovery_pattern: discover.map(|discover| format!("{}*", discover.starting_with)),
             filters_by_tags: discover.is_some_and(|discover| !discover.tags.is_empty()),
-            asks: !config.activities.is_empty() || config.queue.is_some(),
+            asks_questions: !config.activities.is_empty() || config.queue.is_some(),
             activities: config.activities.clone(),
             queue: config.queue.clone(),
-            takes_hooks: config.hook_secret.is_some(),
+            has_hook: config.hook_secret.is_some(),
             endpoint: config.endpoint.clone(),
         }
     }
@@ -62,222 +62,233 @@ impl Settings {
 #[async_trait]
 impl Checkup for StepFunctions {
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
-        let mut found = vec![self.of_credentials().await];
-        if found[0].verdict == Verdict::Fault {
-            return found;
+        let mut all_findings = vec![self.check_credentials().await];
+        if all_findings[0].verdict == Verdict::Fault {
+            return all_findings;
         }
-        let (answer, times) = self.api.probe().await;
-        if let Err(fault) = self.of_answer(&answer) {
-            found.extend(times.map(clock));
-            found.push(fault);
-            return found;
+        let (result, reading) = self.api.probe().await;
+        if let Err(fault) = self.check_probe(&result) {
+            all_findings.extend(reading.map(clock));
+            all_findings.push(fault);
+            return all_findings;
         }
-        found.push(Finding::ok("Step Functions", format!("it answers in `{}`", self.region)));
-        found.push(times.map_or_else(no_clock, clock));
-        found.push(self.of_call_timeout());
-        let mut person = None;
-        if let Some(persons) = &self.persons {
-            let (findings, signer) = trust::of_role(persons).await;
-            found.extend(findings);
-            person = signer;
+        all_findings.push(Finding::ok("Step Functions", format!("it answers in `{}`", self.region)));
+        all_findings.push(reading.map_or_else(no_clock, clock));
+        all_findings.push(self.check_call_timeout());
+        let mut caller_signer = None;
+        if let Some(sessions) = &self.caller_sessions {
+            let (findings, signer) = trust::check_role(sessions).await;
+            all_findings.extend(findings);
+            caller_signer = signer;
         }
-        let mut needs = Vec::new();
+        let mut permissions = Vec::new();
         let by_name =
             |tool: &ToolTarget| !tool.target["state_machine"].as_str().unwrap_or("arn:").starts_with("arn:");
-        if self.settings.discovers.is_some() || tools.iter().any(by_name) {
-            needs.push(self.may_list(&answer, tools.iter().find(|tool| by_name(tool))));
+        if self.settings.discovery_pattern.is_some() || tools.iter().any(by_name) {
+            permissions.push(self.list_permission(&result, tools.iter().find(|tool| by_name(tool))));
         }
-        let mut used = Vec::new();
+        let mut tool_machines = Vec::new();
         for tool in tools {
-            let (finding, machine) = self.of_tool(tool, &mut needs).await;
-            found.push(finding);
-            used.extend(machine);
+            let (finding, machine) = self.check_tool(tool, &mut permissions).await;
+            all_findings.push(finding);
+            tool_machines.extend(machine);
         }
-        self.of_discovered(&mut found, &mut used);
-        for machine in &used {
-            needs::of_machine(machine, self.settings.asks, &mut needs);
+        self.check_discovered(&mut all_findings, &mut tool_machines);
+        for machine in &tool_machines {
+            needs::add_machine_permissions(machine, self.settings.asks_questions, &mut permissions);
         }
-        self.needs_of_discovery(&used, &mut needs);
-        self.of_ways(&used, &mut found, &mut needs).await;
-        found.extend(self.try_all(needs, person).await);
-        found
+        self.add_discovered_permissions(&tool_machines, &mut permissions);
+        self.check_question_channels(&tool_machines, &mut all_findings, &mut permissions).await;
+        all_findings.extend(self.try_all(permissions, caller_signer).await);
+        all_findings
     }
 }
 
 impl StepFunctions {
-    async fn of_credentials(&self) -> Finding {
-        let what = "credentials";
+    async fn check_credentials(&self) -> Finding {
+        let subject = "credentials";
         match self.credentials.provide_credentials().await {
-            Ok(credentials) => identity::kind(&credentials, now()),
+            Ok(credentials) => identity::describe_credentials(&credentials, now()),
             Err(error) => {
-                let error = without_credentials("looking for credentials", &error);
+                let error = missing_credentials_error("looking for credentials", &error);
                 let fix = "give credentials as AWS tools take them: `aws configure`, `aws sso login`, a `profile`, or a role of \
                            the machine or container";
-                Finding::fault(what, error.to_string(), fix)
+                Finding::fault(subject, error.to_string(), fix)
             }
         }
     }
 
     /// Returns a fault if further checks make no sense.
-    fn of_answer(&self, answer: &ApiResult<()>) -> Result<(), Finding> {
-        let Err(failure) = answer else { return Ok(()) };
-        if failure.is_of_credentials() {
+    fn check_probe(&self, result: &ApiResult<()>) -> Result<(), Finding> {
+        let Err(failure) = result else { return Ok(()) };
+        if failure.is_credentials_error() {
             let fix = "get new credentials (`aws sso login`, a new key), and see that the clock is right";
             return Err(Finding::fault("credentials", failure.error.to_string(), fix));
         }
         match failure.error.kind() {
             ErrorKind::Denied | ErrorKind::Rejected | ErrorKind::Config => Ok(()),
             _ => {
-                let place = self.settings.endpoint.as_deref().unwrap_or("the region's own address");
-                let says = format!("in `{}`, at {place}: {}", self.region, failure.error);
+                let address = self.settings.endpoint.as_deref().unwrap_or("the region's own address");
+                let message = format!("in `{}`, at {address}: {}", self.region, failure.error);
                 let fix = "see that there is such a region (`region`), that `endpoint` is right if it is set, and that this \
                            machine reaches AWS";
-                Err(Finding::fault("Step Functions", says, fix))
+                Err(Finding::fault("Step Functions", message, fix))
             }
         }
     }
 
-    fn of_call_timeout(&self) -> Finding {
-        let (own, limit) = (self.call_timeout.as_secs_f64(), self.call_limit.as_secs_f64());
-        let says = format!("a call of AWS may take {own} s, and the server waits {limit} s for one");
-        match own < limit {
-            true => Finding::ok("call_timeout", says),
+    fn check_call_timeout(&self) -> Finding {
+        let (timeout, limit) = (self.call_timeout.as_secs_f64(), self.call_limit.as_secs_f64());
+        let message = format!("a call of AWS may take {timeout} s, and the server waits {limit} s for one");
+        match timeout < limit {
+            true => Finding::ok("call_timeout", message),
             false => Finding::warning(
                 "call_timeout",
-                says,
+                message,
                 "set it to less than half of `lease` in [reconciler], or what fails slowly is not told for what it is",
             ),
         }
     }
 
-    fn may_list(&self, answer: &ApiResult<()>, by_name: Option<&ToolTarget>) -> RequiredPermission {
-        let whose = match by_name {
+    fn list_permission(&self, result: &ApiResult<()>, named_tool: Option<&ToolTarget>) -> RequiredPermission {
+        let required_by = match named_tool {
             Some(tool) => format!("tool `{}`, whose state machine is a name", tool.tool),
             None => "discovery".to_owned(),
         };
-        let denied = answer.as_ref().err().filter(|failure| failure.error.kind() == ErrorKind::Denied);
+        let denied = result.as_ref().err().filter(|failure| failure.error.kind() == ErrorKind::Denied);
         RequiredPermission {
             action: "states:ListStateMachines",
             resource: "*".to_owned(),
-            whose,
+            required_by,
             verdict: Verdict::Fault,
-            without: "state machines are not found",
-            attempt: Attempt::Made(denied.map(|failure| failure.error.to_string())),
+            consequence: "state machines are not found",
+            attempt: Attempt::AlreadyTried(denied.map(|failure| failure.error.to_string())),
         }
     }
 
     /// Checks that a tool's state machine exists and fits the tool. Adds to `needs` only the permission to
     /// describe it; the others follow from the returned state machine.
-    async fn of_tool(
+    async fn check_tool(
         &self,
         tool: &ToolTarget,
-        needs: &mut Vec<RequiredPermission>,
-    ) -> (Finding, Option<Used>) {
-        let whose = format!("tool `{}`", tool.tool);
+        permissions: &mut Vec<RequiredPermission>,
+    ) -> (Finding, Option<ToolMachine>) {
+        let subject = format!("tool `{}`", tool.tool);
         let target = match Target::deserialize(&tool.target) {
             Ok(target) => target,
             Err(error) => {
                 let fix = "`taskbridge check` says what its target must hold";
-                return (Finding::fault(whose, error.to_string(), fix), None);
+                return (Finding::fault(subject, error.to_string(), fix), None);
             }
         };
-        let elsewhere = "create the state machine, or mend `state_machine` in the tool's target";
+        let machine_fix = "create the state machine, or mend `state_machine` in the tool's target";
         // A target that is not an ARN is resolved by its name.
         let arn = match MachineArn::parse(&target.state_machine) {
             Some(arn) => arn,
-            None => match self.machines.named(&self.api, &self.region, &target.state_machine).await {
+            None => match self.machines.resolve(&self.api, &self.region, &target.state_machine).await {
                 Ok(machine) => machine.arn,
-                Err(error) => return (Finding::fault(whose, error.to_string(), elsewhere), None),
+                Err(error) => return (Finding::fault(subject, error.to_string(), machine_fix), None),
             },
         };
         let attaches = target.attach.is_some();
-        let mut used = Used {
-            whose: whose.clone(),
+        let mut tool_machine = ToolMachine {
+            required_by: subject.clone(),
             arn: arn.base().to_owned(),
             express: false,
             attaches,
             log_group: None,
         };
         if arn.region() != self.region {
-            let says = format!("`{}` is in another region than the backend, `{}`", arn.as_str(), self.region);
+            let message =
+                format!("`{}` is in another region than the backend, `{}`", arn.as_str(), self.region);
             return (
-                Finding::fault(whose, says, "set the backend's `region`, or make a backend for each region"),
+                Finding::fault(
+                    subject,
+                    message,
+                    "set the backend's `region`, or make a backend for each region",
+                ),
                 None,
             );
         }
-        let seen = self.api.describe_machine(arn.as_str()).await;
-        let denied = seen.as_ref().err().filter(|failure| failure.error.kind() == ErrorKind::Denied);
-        needs.push(RequiredPermission {
+        let result = self.api.describe_machine(arn.as_str()).await;
+        let denied = result.as_ref().err().filter(|failure| failure.error.kind() == ErrorKind::Denied);
+        permissions.push(RequiredPermission {
             action: "states:DescribeStateMachine",
-            resource: used.arn.clone(),
-            whose: whose.clone(),
+            resource: tool_machine.arn.clone(),
+            required_by: subject.clone(),
             verdict: Verdict::Fault,
-            without: "nothing is started",
-            attempt: Attempt::Made(denied.map(|failure| failure.error.to_string())),
+            consequence: "nothing is started",
+            attempt: Attempt::AlreadyTried(denied.map(|failure| failure.error.to_string())),
         });
-        let seen = match seen {
-            Ok(seen) => seen,
+        let machine = match result {
+            Ok(machine) => machine,
             Err(failure) if failure.error.kind() == ErrorKind::Denied => {
-                let says =
+                let message =
                     format!("whether `{}` is there cannot be found out: {}", arn.as_str(), failure.error);
-                return (Finding::fault(whose, says, "allow `states:DescribeStateMachine`"), Some(used));
+                return (
+                    Finding::fault(subject, message, "allow `states:DescribeStateMachine`"),
+                    Some(tool_machine),
+                );
             }
-            Err(failure) => return (Finding::fault(whose, failure.error.to_string(), elsewhere), None),
+            Err(failure) => return (Finding::fault(subject, failure.error.to_string(), machine_fix), None),
         };
-        used.express = seen.r#type == StateMachineType::Express;
-        let said = Description::from(&seen);
-        let logs = match (used.express, &said.log_group) {
+        tool_machine.express = machine.r#type == StateMachineType::Express;
+        let description = Description::from(&machine);
+        let log_note = match (tool_machine.express, &description.log_group) {
             (false, _) => String::new(),
             (true, Some(group)) => format!("; it logs to `{}`", group.name()),
             (true, None) => "; it logs nothing, so its tasks have no log".to_owned(),
         };
-        used.log_group = said.log_group;
-        let bound = match used.express && !target.unbounded {
-            true => bound::check(said.definition.timeout_seconds, self.call_limit),
+        tool_machine.log_group = description.log_group;
+        let bound_check = match tool_machine.express && !target.unbounded {
+            true => bound::check(description.definition.timeout_seconds, self.call_limit),
             false => Ok(()),
         };
-        let finding = match (seen.status, used.express, bound) {
+        let finding = match (machine.status, tool_machine.express, bound_check) {
             (Some(StateMachineStatus::Deleting), ..) => {
-                Finding::fault(whose, format!("`{}` is being deleted", arn.as_str()), elsewhere)
+                Finding::fault(subject, format!("`{}` is being deleted", arn.as_str()), machine_fix)
             }
             (_, true, _) if attaches => {
-                let says = "an execution of an Express state machine cannot be followed";
-                Finding::fault(whose, says, "remove `attach`, or follow a Standard one")
+                let message = "an execution of an Express state machine cannot be followed";
+                Finding::fault(subject, message, "remove `attach`, or follow a Standard one")
             }
-            (_, _, Err(Unbounded { says, fix })) => Finding::fault(whose, says, fix),
-            _ => Finding::ok(whose, format!("it starts `{}`, {}{logs}", arn.as_str(), seen.r#type.as_str())),
+            (_, _, Err(UnboundedError { reason, fix })) => Finding::fault(subject, reason, fix),
+            _ => Finding::ok(
+                subject,
+                format!("it starts `{}`, {}{log_note}", arn.as_str(), machine.r#type.as_str()),
+            ),
         };
-        (finding, Some(used))
+        (finding, Some(tool_machine))
     }
 
     /// Adds the state machines that discovery found so far, which may be none, up to `MOST_DISCOVERED` in
     /// `used`. Adds a warning for each one that cannot be offered as a tool.
-    fn of_discovered(&self, found: &mut Vec<Finding>, used: &mut Vec<Used>) {
-        if self.settings.discovers.is_none() {
+    fn check_discovered(&self, findings: &mut Vec<Finding>, tool_machines: &mut Vec<ToolMachine>) {
+        if self.settings.discovery_pattern.is_none() {
             return;
         }
         for (machine, tool) in self.tools() {
-            let what = format!("state machine `{}`", machine.name);
-            if let Err(why) = tool {
-                let says = format!("it is not offered as a tool: {why}");
-                found.push(Finding::warning(
-                    what,
-                    says,
+            let subject = format!("state machine `{}`", machine.name);
+            if let Err(reason) = tool {
+                let message = format!("it is not offered as a tool: {reason}");
+                findings.push(Finding::warning(
+                    subject,
+                    message,
                     "mend it there, or write a tool for it into the config",
                 ));
                 continue;
             }
-            if used.len() < MOST_DISCOVERED {
-                let whose = format!("discovered `{}`", machine.name);
+            if tool_machines.len() < MAX_DISCOVERED_CHECKED {
+                let required_by = format!("discovered `{}`", machine.name);
                 let DiscoveredMachine { arn, express, log_group, .. } = machine;
-                used.push(Used { whose, arn, express, attaches: false, log_group });
+                tool_machines.push(ToolMachine { required_by, arn, express, attaches: false, log_group });
             }
         }
     }
 }
 
-fn clock(ClockReading { theirs, ours }: ClockReading) -> Finding {
-    Finding::clock("AWS's", theirs, ours, SKEW)
+fn clock(ClockReading { aws_time, local_time }: ClockReading) -> Finding {
+    Finding::clock("AWS's", aws_time, local_time, MAX_CLOCK_SKEW)
 }
 
 fn no_clock() -> Finding {

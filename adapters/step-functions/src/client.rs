@@ -12,19 +12,19 @@ use aws_config::sts::AssumeRoleProvider;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_sdk_sfn::config::{ProvideCredentials, Region, SharedCredentialsProvider};
-use taskbridge_sdk::{Connect, Error, ErrorKind, Result};
+use taskbridge_sdk::{ConnectContext, Error, ErrorKind, Result};
 
 use crate::account::Account;
 use crate::caller_credentials::CallerSessions;
 use crate::config::{AssumeRole, Config};
-use crate::failure::without_credentials;
+use crate::failure::missing_credentials_error;
 
 /// Timeout of establishing a connection.
-const CONNECT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Clients and the region that they use.
 pub(crate) struct Clients {
-    pub(crate) steps: aws_sdk_sfn::Client,
+    pub(crate) step_functions: aws_sdk_sfn::Client,
     pub(crate) logs: aws_sdk_cloudwatchlogs::Client,
     /// `None` without a queue.
     pub(crate) queue: Option<aws_sdk_sqs::Client>,
@@ -32,24 +32,24 @@ pub(crate) struct Clients {
     pub(crate) account: Account,
     pub(crate) credentials: SharedCredentialsProvider,
     /// `None` if all calls use the bridge's own credentials.
-    pub(crate) persons: Option<CallerSessions>,
+    pub(crate) caller_sessions: Option<CallerSessions>,
 }
 
-pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Clients> {
-    let found = find(config, context).await;
-    let region = found.region().map(|region| region.as_ref().to_owned()).ok_or_else(|| {
+pub(crate) async fn connect(config: &Config, context: &ConnectContext) -> Result<Clients> {
+    let sdk_config = load_sdk_config(config, context).await;
+    let region = sdk_config.region().map(|region| region.as_ref().to_owned()).ok_or_else(|| {
         Error::denied("no AWS region is known: set `region`, or AWS_REGION, or the region of the profile")
     })?;
     let provider = match &config.assume_role {
-        Some(role) => Some(assume(role, &found, &region).await),
-        None => found.credentials_provider(),
+        Some(role) => Some(assume(role, &sdk_config, &region).await),
+        None => sdk_config.credentials_provider(),
     };
     let Some(provider) = provider else {
         return Err(Error::denied("no AWS credentials were found: set `profile`, or AWS_ACCESS_KEY_ID"));
     };
-    let endpoint = config.endpoint.clone().or_else(|| found.endpoint_url().map(str::to_owned));
+    let endpoint = config.endpoint.clone().or_else(|| sdk_config.endpoint_url().map(str::to_owned));
     let account = Account::new(config, &region, endpoint.as_deref());
-    let builder = aws_sdk_sts::config::Builder::from(&found)
+    let builder = aws_sdk_sts::config::Builder::from(&sdk_config)
         .region(Region::new(region.clone()))
         .credentials_provider(provider.clone())
         .retry_config(RetryConfig::disabled())
@@ -68,7 +68,7 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
             }
         }
         Err(error) => {
-            let error = without_credentials("looking for credentials", &error);
+            let error = missing_credentials_error("looking for credentials", &error);
             // Each call asks again for credentials that are only slow or unreachable now. Missing credentials
             // are reported immediately.
             if error.kind() != ErrorKind::Unavailable {
@@ -76,17 +76,17 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
             }
         }
     }
-    let persons =
-        config.per_caller.clone().map(|wanted| CallerSessions::new(sts, wanted, config.call_timeout));
-    let queue = config.queue.as_deref().and_then(origin).map(|origin| {
-        let builder = aws_sdk_sqs::config::Builder::from(&found)
+    let caller_sessions =
+        config.per_caller.clone().map(|per_caller| CallerSessions::new(sts, per_caller, config.call_timeout));
+    let queue = config.queue.as_deref().and_then(origin).map(|queue_endpoint| {
+        let builder = aws_sdk_sqs::config::Builder::from(&sdk_config)
             .credentials_provider(provider.clone())
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts(config.call_timeout))
-            .endpoint_url(origin);
+            .endpoint_url(queue_endpoint);
         aws_sdk_sqs::Client::from_conf(builder.build())
     });
-    let mut builder = aws_sdk_cloudwatchlogs::config::Builder::from(&found)
+    let mut builder = aws_sdk_cloudwatchlogs::config::Builder::from(&sdk_config)
         .credentials_provider(provider.clone())
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts(config.call_timeout));
@@ -94,31 +94,34 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
         builder = builder.endpoint_url(endpoint);
     }
     let logs = aws_sdk_cloudwatchlogs::Client::from_conf(builder.build());
-    let mut builder = aws_sdk_sfn::config::Builder::from(&found)
+    let mut builder = aws_sdk_sfn::config::Builder::from(&sdk_config)
         .credentials_provider(provider.clone())
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts(config.call_timeout));
     builder.set_endpoint_url(endpoint);
-    let steps = aws_sdk_sfn::Client::from_conf(builder.build());
-    Ok(Clients { steps, logs, queue, region, account, credentials: provider, persons })
+    let step_functions = aws_sdk_sfn::Client::from_conf(builder.build());
+    Ok(Clients { step_functions, logs, queue, region, account, credentials: provider, caller_sessions })
 }
 
 /// Returns the endpoint of a queue: its URL without the account and the name.
 pub(crate) fn origin(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     let host = rest.split('/').next().filter(|host| !host.is_empty())?;
-    let whole = matches!(scheme, "http" | "https") && rest[host.len()..].split('/').count() == 3;
-    whole.then(|| &url[..scheme.len() + "://".len() + host.len()])
+    let is_valid = matches!(scheme, "http" | "https") && rest[host.len()..].split('/').count() == 3;
+    is_valid.then(|| &url[..scheme.len() + "://".len() + host.len()])
 }
 
 /// Returns the timeouts of one call.
-pub(crate) fn timeouts(whole: Duration) -> TimeoutConfig {
-    TimeoutConfig::builder().connect_timeout(CONNECT.min(whole)).operation_timeout(whole).build()
+pub(crate) fn timeouts(operation_timeout: Duration) -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT.min(operation_timeout))
+        .operation_timeout(operation_timeout)
+        .build()
 }
 
 /// Loads the settings from the environment, files and services of AWS.
 #[expect(deprecated, reason = "the crate that the type moved to is not meant to be used directly")]
-async fn find(config: &Config, context: &Connect) -> SdkConfig {
+async fn load_sdk_config(config: &Config, context: &ConnectContext) -> SdkConfig {
     let mut loader: ConfigLoader = aws_config::defaults(BehaviorVersion::latest());
     let mut files = None;
     if let Some(file) = &config.config_file {
@@ -133,12 +136,12 @@ async fn find(config: &Config, context: &Connect) -> SdkConfig {
     }
     if let Some(profile) = &config.profile {
         // The default chain would try the environment before the requested profile.
-        let surroundings = match &config.region {
+        let provider_config = match &config.region {
             Some(region) => ProviderConfig::without_region().with_region(Some(Region::new(region.clone()))),
             None => ProviderConfig::with_default_region().await,
         };
         let mut provider =
-            ProfileFileCredentialsProvider::builder().configure(&surroundings).profile_name(profile);
+            ProfileFileCredentialsProvider::builder().configure(&provider_config).profile_name(profile);
         if let Some(files) = files {
             provider = provider.profile_files(files);
         }
@@ -147,15 +150,15 @@ async fn find(config: &Config, context: &Connect) -> SdkConfig {
     loader.load().await
 }
 
-async fn assume(role: &AssumeRole, found: &SdkConfig, region: &str) -> SharedCredentialsProvider {
+async fn assume(role: &AssumeRole, sdk_config: &SdkConfig, region: &str) -> SharedCredentialsProvider {
     let mut builder = AssumeRoleProvider::builder(&role.role_arn)
-        .configure(found)
+        .configure(sdk_config)
         .region(Region::new(region.to_owned()))
         .session_name(&role.session_name);
     if let Some(id) = &role.external_id {
         builder = builder.external_id(id);
     }
-    let provider = match found.credentials_provider() {
+    let provider = match sdk_config.credentials_provider() {
         Some(base) => builder.build_from_provider(base).await,
         None => builder.build().await,
     };

@@ -13,8 +13,8 @@ use taskbridge_sdk::Timestamp;
 /// Time in a response of AWS, and local time of its arrival.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ClockReading {
-    pub(crate) theirs: Timestamp,
-    pub(crate) ours: Timestamp,
+    pub(crate) aws_time: Timestamp,
+    pub(crate) local_time: Timestamp,
 }
 
 /// Interceptor that reads the time from responses of AWS.
@@ -23,7 +23,7 @@ pub(crate) struct ClockInterceptor(Arc<Mutex<Option<ClockReading>>>);
 
 impl ClockInterceptor {
     /// Returns the times of the last response that had a valid `date` header.
-    pub(crate) fn heard(&self) -> Option<ClockReading> {
+    pub(crate) fn last_reading(&self) -> Option<ClockReading> {
         *self.0.lock()
     }
 }
@@ -41,8 +41,9 @@ impl Intercept for ClockInterceptor {
     ) -> Result<(), BoxError> {
         let date = context.response().headers().get("date");
         let date = date.and_then(|date| DateTime::from_str(date, DateTimeFormat::HttpDate).ok());
-        if let Some(theirs) = date.and_then(|date| date.to_millis().ok()) {
-            *self.0.lock() = Some(ClockReading { theirs: Timestamp::from_millis(theirs), ours: now() });
+        if let Some(aws_millis) = date.and_then(|date| date.to_millis().ok()) {
+            *self.0.lock() =
+                Some(ClockReading { aws_time: Timestamp::from_millis(aws_millis), local_time: now() });
         }
         Ok(())
     }
@@ -51,6 +52,6 @@ impl Intercept for ClockInterceptor {
 /// Returns the local time.
 #[expect(clippy::disallowed_methods, reason = "it is held against the time at AWS, which signatures go by")]
 pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }

@@ -11,13 +11,13 @@ use crate::history::ExecutionEvent;
 use crate::log::Tail;
 
 /// Maximum number of pages read for one tail. AWS may return an empty page with a token for the next one.
-const MOST_PAGES: usize = 5;
+const MAX_PAGES: usize = 5;
 /// Earliest start time for which AWS reads from the end: the beginning of 2024, in milliseconds.
 const EARLIEST: i64 = 1_704_067_200_000;
 /// How far event times may lie outside the execution's start and end, in milliseconds.
 const SLACK: i64 = 60_000;
 /// Maximum duration of an Express execution, in milliseconds.
-const LONGEST_EXPRESS: i64 = 300_000;
+const MAX_EXPRESS_MILLIS: i64 = 300_000;
 
 /// Log group of a state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,15 +63,16 @@ pub(crate) struct Window {
 
 impl Window {
     /// Returns the range for an execution with this start and end, as far as they are known.
-    pub(crate) fn of(began: Option<Timestamp>, ended: Option<Timestamp>) -> Self {
-        let since = began.map_or(EARLIEST, |began| began.as_millis() - SLACK).max(EARLIEST);
-        Self { since, until: ended.map(|ended| ended.as_millis() + SLACK) }
+    pub(crate) fn of(started_at: Option<Timestamp>, ended_at: Option<Timestamp>) -> Self {
+        let since = started_at.map_or(EARLIEST, |started_at| started_at.as_millis() - SLACK).max(EARLIEST);
+        Self { since, until: ended_at.map(|ended_at| ended_at.as_millis() + SLACK) }
     }
 
     /// Returns the range for an Express execution.
-    pub(crate) fn of_express(began: Option<Timestamp>) -> Self {
-        let latest = began.map(|began| Timestamp::from_millis(began.as_millis() + LONGEST_EXPRESS));
-        Self::of(began, latest)
+    pub(crate) fn of_express(started_at: Option<Timestamp>) -> Self {
+        let latest_end =
+            started_at.map(|started_at| Timestamp::from_millis(started_at.as_millis() + MAX_EXPRESS_MILLIS));
+        Self::of(started_at, latest_end)
     }
 }
 
@@ -84,19 +85,20 @@ pub(crate) async fn tail(
     request: &LogRequest,
 ) -> Result<LogText> {
     let (mut tail, mut page) = (Tail::new(request), None);
-    for _ in 0..MOST_PAGES {
-        let answer = match api.log_events(group.name(), arn, window, page).await {
+    for _ in 0..MAX_PAGES {
+        let response = match api.log_events(group.name(), arn, window, page).await {
             // The log group was deleted.
             Err(failure) if failure.is("ResourceNotFoundException") => return Ok(LogText::default()),
-            answer => answer?,
+            response => response?,
         };
-        for event in answer.events() {
+        for event in response.events() {
             let at = event.timestamp.map(Timestamp::from_millis);
-            if let Some(happened) = event.message.as_deref().and_then(|line| happened(line, at, arn)) {
-                tail.take(&happened);
+            if let Some(history_event) = event.message.as_deref().and_then(|line| parse_event(line, at, arn))
+            {
+                tail.push(&history_event);
             }
         }
-        page = answer.next_token;
+        page = response.next_token;
         if page.is_none() || tail.is_full() {
             break;
         }
@@ -106,7 +108,7 @@ pub(crate) async fn tail(
 
 /// Parses a line that logs an event of this execution. Other lines may mention it, such as those of the
 /// execution that started it; they return `None`.
-fn happened(line: &str, at: Option<Timestamp>, arn: &str) -> Option<ExecutionEvent> {
+fn parse_event(line: &str, at: Option<Timestamp>, arn: &str) -> Option<ExecutionEvent> {
     let event: Value = serde_json::from_str(line).ok()?;
     if event["execution_arn"] != arn {
         return None;
@@ -162,15 +164,15 @@ mod tests {
             name: Some("Run".to_owned()),
             ..ExecutionEvent::default()
         };
-        assert_eq!(happened(&entered, at, ARN), Some(expected));
+        assert_eq!(parse_event(&entered, at, ARN), Some(expected));
         for details in [r#"{"name":"Each","index":"7"}"#, r#"{"name":"Each","index":7}"#, r#"{"length":"7"}"#]
         {
-            let seen = happened(&line(&format!(r#""details":{details},"#)), at, ARN).unwrap();
-            assert_eq!(seen.number, Some(7), "{details}");
+            let event = parse_event(&line(&format!(r#""details":{details},"#)), at, ARN).unwrap();
+            assert_eq!(event.number, Some(7), "{details}");
         }
-        let failed = happened(&line(r#""details":{"error":"E","cause":"c"},"#), at, ARN).unwrap();
+        let failed = parse_event(&line(r#""details":{"error":"E","cause":"c"},"#), at, ARN).unwrap();
         assert_eq!((failed.error.as_deref(), failed.cause.as_deref()), (Some("E"), Some("c")));
-        assert!(happened(&line(""), None, ARN).is_some(), "without details");
+        assert!(parse_event(&line(""), None, ARN).is_some(), "without details");
     }
 
     /// Lines of other executions, and lines that are not events, are ignored.
@@ -181,7 +183,7 @@ mod tests {
             parent.replace(r#""redrive_count""#, &format!(r#""details":{{"parameters":"{ARN}"}},"x""#));
         assert!(parent.contains(ARN));
         for text in [parent.as_str(), ARN, "", "[]", &line("").replace(r#""id":"2","#, "")] {
-            assert_eq!(happened(text, None, ARN), None, "{text}");
+            assert_eq!(parse_event(text, None, ARN), None, "{text}");
         }
     }
 
@@ -211,11 +213,14 @@ mod tests {
     #[test]
     fn log_search_covers_execution_time_only() {
         let at = |millis| Some(Timestamp::from_millis(millis));
-        let began = 1_785_902_417_166;
+        let started_at = 1_785_902_417_166;
         assert_eq!(Window::of(None, None), Window { since: EARLIEST, until: None });
         assert_eq!(Window::of(at(5), at(6)), Window { since: EARLIEST, until: Some(6 + SLACK) });
-        let window = Window::of_express(at(began));
-        assert_eq!(window, Window { since: began - SLACK, until: Some(began + LONGEST_EXPRESS + SLACK) });
+        let window = Window::of_express(at(started_at));
+        assert_eq!(
+            window,
+            Window { since: started_at - SLACK, until: Some(started_at + MAX_EXPRESS_MILLIS + SLACK) }
+        );
         assert_eq!(Window::of_express(None), Window { since: EARLIEST, until: None });
     }
 }

@@ -177,12 +177,12 @@ fn an_hour() -> Duration {
     Duration::from_secs(3600)
 }
 
-fn role<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    let arn = String::deserialize(from)?;
+fn role<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let arn = String::deserialize(deserializer)?;
     let parts: Vec<&str> = arn.split(':').collect();
-    let right = matches!(parts[..], ["arn", partition, "iam", "", account, role]
+    let is_valid = matches!(parts[..], ["arn", partition, "iam", "", account, role]
         if !partition.is_empty() && !account.is_empty() && role.len() > "role/".len() && role.starts_with("role/"));
-    if right {
+    if is_valid {
         return Ok(arn);
     }
     let message =
@@ -190,32 +190,32 @@ fn role<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Err(de::Error::custom(message))
 }
 
-fn tags<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, TagValue>, D::Error> {
-    let tags = BTreeMap::<String, TagValue>::deserialize(from)?;
-    let right = |key: &str| {
+fn tags<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, TagValue>, D::Error> {
+    let tags = BTreeMap::<String, TagValue>::deserialize(deserializer)?;
+    let is_valid_key = |key: &str| {
         (1..=128).contains(&key.len())
             && key.chars().all(|c| c.is_ascii_alphanumeric() || "_.:/=+-@ ".contains(c))
             && !key.to_ascii_lowercase().starts_with("aws:")
     };
-    if let Some(key) = tags.keys().find(|key| !right(key)) {
+    if let Some(key) = tags.keys().find(|key| !is_valid_key(key)) {
         return Err(de::Error::custom(format!("`{key}` cannot be the key of a session tag")));
     }
     let mut keys: Vec<String> = tags.keys().map(|key| key.to_ascii_lowercase()).collect();
     keys.sort();
-    if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+    if let Some(duplicate) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(de::Error::custom(format!(
             "AWS takes `{}` in small and capital letters for one key",
-            twice[0]
+            duplicate[0]
         )));
     }
     match tags.len() {
         0..=50 => Ok(tags),
-        many => Err(de::Error::custom(format!("AWS takes 50 session tags, and these are {many}"))),
+        count => Err(de::Error::custom(format!("AWS takes 50 session tags, and these are {count}"))),
     }
 }
 
-fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let duration: Duration = humantime_serde::deserialize(from)?;
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let duration: Duration = humantime_serde::deserialize(deserializer)?;
     match (900..=3600).contains(&duration.as_secs()) {
         true => Ok(duration),
         false => Err(de::Error::custom("give a time between 15m and 1h")),

@@ -18,51 +18,51 @@ impl QuestionContent {
     ///
     /// # Errors
     /// Returns an error message if the question is invalid.
-    pub(crate) fn of(said: &Value) -> Result<Self, String> {
-        let Value::Object(said) = said else { return Err("it is not an object".to_owned()) };
-        let message = match said.get("message") {
+    pub(crate) fn of(value: &Value) -> Result<Self, String> {
+        let Value::Object(fields) = value else { return Err("it is not an object".to_owned()) };
+        let message = match fields.get("message") {
             Some(Value::String(message)) if !message.trim().is_empty() => message.clone(),
             _ => return Err("it has no `message`, which is the text of the question".to_owned()),
         };
         let kinds: Vec<&str> = ["schema", "url", "sampling", "roots"]
             .into_iter()
-            .filter(|kind| said.contains_key(*kind))
+            .filter(|kind| fields.contains_key(*kind))
             .collect();
         let ask = match kinds[..] {
             // A question without a form: accept or decline.
             [] => Ask::Form(json!({"type": "object", "properties": {}})),
-            [kind] => serde_json::from_value(json!({kind: said[kind]}))
+            [kind] => serde_json::from_value(json!({kind: fields[kind]}))
                 .map_err(|_| format!("its `{kind}` is not of the form that a question has"))?,
             _ => return Err(format!("it has more than one of `{}`", kinds.join("`, `"))),
         };
-        Ok(Self { digest: digest(said), message, ask })
+        Ok(Self { digest: digest(fields), message, ask })
     }
 }
 
 /// Returns a digest that depends neither on the order of members nor on the token.
-fn digest(said: &Map<String, Value>) -> String {
-    fn write(value: &Value, into: &mut Sha256) {
+fn digest(fields: &Map<String, Value>) -> String {
+    fn write(value: &Value, hasher: &mut Sha256) {
         match value {
             Value::Object(members) => {
                 let mut names: Vec<&String> = members.keys().collect();
                 names.sort();
-                into.update("{");
+                hasher.update("{");
                 for name in names {
-                    into.update(Value::from(name.as_str()).to_string());
-                    write(&members[name], into);
+                    hasher.update(Value::from(name.as_str()).to_string());
+                    write(&members[name], hasher);
                 }
-                into.update("}");
+                hasher.update("}");
             }
             Value::Array(items) => {
-                into.update("[");
-                items.iter().for_each(|item| write(item, into));
-                into.update("]");
+                hasher.update("[");
+                items.iter().for_each(|item| write(item, hasher));
+                hasher.update("]");
             }
-            plain => into.update(plain.to_string()),
+            scalar => hasher.update(scalar.to_string()),
         }
     }
     let mut hash = Sha256::new();
-    let rest = said.iter().filter(|(name, _)| *name != "token").map(|(n, v)| (n.clone(), v.clone()));
+    let rest = fields.iter().filter(|(name, _)| *name != "token").map(|(n, v)| (n.clone(), v.clone()));
     write(&Value::Object(rest.collect()), &mut hash);
     hash.finalize().iter().take(10).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -74,14 +74,14 @@ mod tests {
     /// An invalid question is rejected with a reason. The digest ignores the token and the order of keys.
     #[test]
     fn invalid_question_content_is_explained() {
-        for (said, part) in [
+        for (value, part) in [
             (json!("Well?"), "not an object"),
             (json!({"schema": {}}), "no `message`"),
             (json!({"message": "?", "url": 3}), "`url` is not of the form"),
             (json!({"message": "?", "url": "https://x", "schema": {}}), "more than one of `schema`, `url`"),
         ] {
-            let why = QuestionContent::of(&said).unwrap_err();
-            assert!(why.contains(part), "{why}");
+            let reason = QuestionContent::of(&value).unwrap_err();
+            assert!(reason.contains(part), "{reason}");
         }
         assert_eq!(
             QuestionContent::of(&json!({"message": "?", "a": {"x": 1, "y": 2}, "token": "t"}))

@@ -13,10 +13,10 @@ pub(crate) struct Definition {
     /// Timeout of an execution, in seconds.
     pub(crate) timeout_seconds: Option<u64>,
     /// States that are not nested in another state.
-    top: HashSet<String>,
+    top_level: HashSet<String>,
     /// States in the order in which an execution passes them. `None` if there is a choice or a loop on the
     /// path.
-    way: Option<Vec<String>>,
+    path: Option<Vec<String>>,
     /// For each state with branches: the number of branches, and the states that can end a branch.
     branches: HashMap<String, (usize, HashSet<String>)>,
 }
@@ -37,21 +37,21 @@ impl Definition {
         Self {
             comment,
             timeout_seconds,
-            top: states.keys().cloned().collect(),
-            way: way(&machine, states),
+            top_level: states.keys().cloned().collect(),
+            path: linear_path(&machine, states),
             branches: branches.collect(),
         }
     }
 
     /// Returns true if this state is not nested in another state.
-    pub(crate) fn is_top(&self, state: &str) -> bool {
-        self.top.contains(state)
+    pub(crate) fn is_top_level(&self, state: &str) -> bool {
+        self.top_level.contains(state)
     }
 
     /// Returns the position of a state on the path, counted from 0, and the length of the path.
-    pub(crate) fn place(&self, state: &str) -> Option<(usize, usize)> {
-        let way = self.way.as_ref()?;
-        way.iter().position(|name| name == state).map(|at| (at, way.len()))
+    pub(crate) fn position(&self, state: &str) -> Option<(usize, usize)> {
+        let path = self.path.as_ref()?;
+        path.iter().position(|name| name == state).map(|at| (at, path.len()))
     }
 
     /// Returns the number of branches of a state.
@@ -72,22 +72,22 @@ fn states(machine: &Map<String, Value>) -> Option<&Map<String, Value>> {
 /// Returns the names of the states that can end a branch.
 fn last_states(branch: &Map<String, Value>) -> Vec<String> {
     let is_last = |state: &Value| state["End"] == true || state["Type"] == "Succeed";
-    let named = states(branch).into_iter().flatten();
-    named.filter(|(_, state)| is_last(state)).map(|(name, _)| name.clone()).collect()
+    let entries = states(branch).into_iter().flatten();
+    entries.filter(|(_, state)| is_last(state)).map(|(name, _)| name.clone()).collect()
 }
 
-fn way(machine: &Map<String, Value>, states: &Map<String, Value>) -> Option<Vec<String>> {
-    let mut way: Vec<String> = Vec::new();
+fn linear_path(machine: &Map<String, Value>, states: &Map<String, Value>) -> Option<Vec<String>> {
+    let mut path: Vec<String> = Vec::new();
     let mut next = machine.get("StartAt")?.as_str();
     while let Some(name) = next {
         let state = states.get(name)?;
-        if state["Type"] == "Choice" || way.len() >= states.len() {
+        if state["Type"] == "Choice" || path.len() >= states.len() {
             return None;
         }
-        way.push(name.to_owned());
+        path.push(name.to_owned());
         next = state.get("Next").and_then(Value::as_str);
     }
-    Some(way)
+    Some(path)
 }
 
 #[cfg(test)]
@@ -102,9 +102,9 @@ mod tests {
             "c": {"Type": "Succeed"}, "a": {"Type": "Pass", "Next": "b"}, "b": {"Type": "Wait", "Next": "c"},
         }});
         let definition = Definition::parse(&machine.to_string());
-        assert_eq!((definition.place("a"), definition.place("c")), (Some((0, 3)), Some((2, 3))));
-        assert_eq!(definition.place("x"), None);
-        assert!(definition.is_top("b") && !definition.is_top("x"));
+        assert_eq!((definition.position("a"), definition.position("c")), (Some((0, 3)), Some((2, 3))));
+        assert_eq!(definition.position("x"), None);
+        assert!(definition.is_top_level("b") && !definition.is_top_level("x"));
     }
 
     /// In a definition with a choice or a loop, no state has a position.
@@ -116,8 +116,8 @@ mod tests {
         let circle = json!({"StartAt": "a", "States": {"a": {"Type": "Pass", "Next": "a"}}});
         for machine in [choice, circle] {
             let definition = Definition::parse(&machine.to_string());
-            assert_eq!(definition.place("a"), None, "{machine}");
-            assert!(definition.is_top("a"));
+            assert_eq!(definition.position("a"), None, "{machine}");
+            assert!(definition.is_top_level("a"));
         }
     }
 
@@ -135,7 +135,7 @@ mod tests {
         let definition = Definition::parse(&machine.to_string());
         assert_eq!(definition.branches("p"), Some(2));
         assert!(definition.ends_branch("p", "b") && definition.ends_branch("p", "d"));
-        assert!(!definition.ends_branch("p", "a") && !definition.is_top("b"));
+        assert!(!definition.ends_branch("p", "a") && !definition.is_top_level("b"));
     }
 
     /// Text that is not a definition gives the default. Comment and timeout are read without states.
@@ -144,8 +144,8 @@ mod tests {
         for text in ["", "[]", "{}", r#"{"StartAt": "a"}"#] {
             assert_eq!(Definition::parse(text), Definition::default(), "{text}");
         }
-        assert_eq!(Definition::parse(r#"{"StartAt": "a", "States": {}}"#).place("a"), None);
-        let said = Definition::parse(r#"{"Comment": "Counts.", "TimeoutSeconds": 5}"#);
-        assert_eq!((said.comment.as_deref(), said.timeout_seconds), (Some("Counts."), Some(5)));
+        assert_eq!(Definition::parse(r#"{"StartAt": "a", "States": {}}"#).position("a"), None);
+        let definition = Definition::parse(r#"{"Comment": "Counts.", "TimeoutSeconds": 5}"#);
+        assert_eq!((definition.comment.as_deref(), definition.timeout_seconds), (Some("Counts."), Some(5)));
     }
 }

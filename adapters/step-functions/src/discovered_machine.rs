@@ -12,7 +12,7 @@ use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{DiscoveredTool, tool_name};
 
-use crate::bound::{self, Unbounded};
+use crate::bound::{self, UnboundedError};
 use crate::cloudwatch::LogGroup;
 use crate::machines::Description;
 
@@ -37,10 +37,10 @@ pub(crate) struct DiscoveredMachine {
 
 impl DiscoveredMachine {
     /// Adds the attributes from its description.
-    pub(crate) fn with(self, said: &Description) -> Self {
-        let comment = said.definition.comment.clone();
-        let log_group = said.log_group.clone();
-        Self { comment, timeout_seconds: said.definition.timeout_seconds, log_group, ..self }
+    pub(crate) fn with_description(self, description: &Description) -> Self {
+        let comment = description.definition.comment.clone();
+        let log_group = description.log_group.clone();
+        Self { comment, timeout_seconds: description.definition.timeout_seconds, log_group, ..self }
     }
 
     /// Returns the state machine as a tool. `schema` is its input schema in the config, `limit` the maximum
@@ -53,13 +53,13 @@ impl DiscoveredMachine {
         schema: Option<&Map<String, Value>>,
         limit: Duration,
     ) -> Result<DiscoveredTool, String> {
-        let (words, fenced) = self.comment.as_deref().map(divided).unwrap_or_default();
+        let (comment_text, schema_text) = self.comment.as_deref().map(split_comment).unwrap_or_default();
         let mut input_schema = match schema {
             Some(schema) => schema.clone(),
-            None => match tagged(&self.tags)? {
+            None => match schema_from_tags(&self.tags)? {
                 Some(schema) => schema,
-                None => fenced
-                    .map(|text| object(text, "the comment of its definition"))
+                None => schema_text
+                    .map(|text| parse_schema(text, "the comment of its definition"))
                     .transpose()?
                     .unwrap_or_default(),
             },
@@ -67,15 +67,15 @@ impl DiscoveredMachine {
         input_schema.entry("type").or_insert_with(|| json!("object"));
         if self.express {
             bound::check(self.timeout_seconds, limit)
-                .map_err(|Unbounded { says, fix }| format!("{says}; {fix}"))?;
+                .map_err(|UnboundedError { reason, fix }| format!("{reason}; {fix}"))?;
         }
-        let said = self.tags.get(DESCRIPTION).map(String::as_str).into_iter();
-        let said = said.chain(words.as_deref()).chain(self.description.as_deref());
-        let said = said.map(str::trim).find(|said| !said.is_empty());
-        let said = said.map_or_else(|| format!("Runs the state machine {}.", self.name), str::to_owned);
+        let candidates = self.tags.get(DESCRIPTION).map(String::as_str).into_iter();
+        let candidates = candidates.chain(comment_text.as_deref()).chain(self.description.as_deref());
+        let text = candidates.map(str::trim).find(|text| !text.is_empty());
+        let text = text.map_or_else(|| format!("Runs the state machine {}.", self.name), str::to_owned);
         let description = match self.express {
-            true => format!("{said}\n\n{}", express(limit)),
-            false => said,
+            true => format!("{text}\n\n{}", express_notice(limit)),
+            false => text,
         };
         Ok(DiscoveredTool {
             name: tool_name(&self.name),
@@ -89,7 +89,7 @@ impl DiscoveredMachine {
 }
 
 /// Returns the text that explains the limits of an Express execution to models.
-fn express(limit: Duration) -> String {
+fn express_notice(limit: Duration) -> String {
     format!(
         "It runs as an Express execution: it must end within {} seconds and cannot be cancelled. If the answer of AWS is lost, \
          nobody can find out whether it ran: the task then ends as uncertain, and it is not started a second time.",
@@ -98,35 +98,35 @@ fn express(limit: Duration) -> String {
 }
 
 /// Splits a comment into its text and the block between fences.
-fn divided(comment: &str) -> (Option<String>, Option<&str>) {
+fn split_comment(comment: &str) -> (Option<String>, Option<&str>) {
     let Some((before, rest)) = comment.split_once(FENCE) else { return (Some(comment.to_owned()), None) };
     let (block, after) = rest.split_once(FENCE).unwrap_or((rest, ""));
     // A language such as `json` may follow the fence.
     let block = block.find('{').map_or(block, |at| &block[at..]);
-    let words = [before.trim(), after.trim()].into_iter().filter(|part| !part.is_empty());
-    (Some(words.collect::<Vec<_>>().join("\n")), Some(block))
+    let parts = [before.trim(), after.trim()].into_iter().filter(|part| !part.is_empty());
+    (Some(parts.collect::<Vec<_>>().join("\n")), Some(block))
 }
 
 /// Returns the schema in the tags.
-fn tagged(tags: &BTreeMap<String, String>) -> Result<Option<Map<String, Value>>, String> {
+fn schema_from_tags(tags: &BTreeMap<String, String>) -> Result<Option<Map<String, Value>>, String> {
     let Some(first) = tags.get(SCHEMA) else { return Ok(None) };
-    let more = (2..).map_while(|n| tags.get(&format!("{SCHEMA}.{n}")));
-    let text: String = std::iter::once(first).chain(more).map(|part| part.trim()).collect();
-    let place = format!("its tag `{SCHEMA}`");
+    let rest = (2..).map_while(|n| tags.get(&format!("{SCHEMA}.{n}")));
+    let text: String = std::iter::once(first).chain(rest).map(|part| part.trim()).collect();
+    let source = format!("its tag `{SCHEMA}`");
     if text.starts_with('{') {
-        return object(&text, &place).map(Some);
+        return parse_schema(&text, &source).map(Some);
     }
-    let bare = text.trim_end_matches('=').as_bytes();
-    let bytes = BASE64_NOPAD.decode(bare).or_else(|_| BASE64URL_NOPAD.decode(bare));
-    let bytes = bytes.map_err(|_| format!("{place} is neither JSON nor base64"))?;
-    object(&String::from_utf8_lossy(&bytes), &place).map(Some)
+    let unpadded = text.trim_end_matches('=').as_bytes();
+    let bytes = BASE64_NOPAD.decode(unpadded).or_else(|_| BASE64URL_NOPAD.decode(unpadded));
+    let bytes = bytes.map_err(|_| format!("{source} is neither JSON nor base64"))?;
+    parse_schema(&String::from_utf8_lossy(&bytes), &source).map(Some)
 }
 
-fn object(text: &str, place: &str) -> Result<Map<String, Value>, String> {
+fn parse_schema(text: &str, source: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(text.trim()) {
         Ok(Value::Object(schema)) => Ok(schema),
-        Ok(_) => Err(format!("the input schema in {place} is not a JSON object")),
-        Err(error) => Err(format!("the input schema in {place} is not JSON: {error}")),
+        Ok(_) => Err(format!("the input schema in {source} is not a JSON object")),
+        Err(error) => Err(format!("the input schema in {source} is not JSON: {error}")),
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    fn said(machine: &DiscoveredMachine) -> (String, Value) {
+    fn description_and_schema(machine: &DiscoveredMachine) -> (String, Value) {
         let tool = machine.tool(None, LIMIT).unwrap();
         (tool.description.unwrap(), Value::Object(tool.input_schema))
     }
@@ -159,12 +159,12 @@ mod tests {
         let tool = machine(None, &[]).tool(None, LIMIT).unwrap();
         assert_eq!((tool.name.as_str(), &tool.target), ("Nightly", &json!({"state_machine": "arn:m"})));
         assert_eq!(
-            said(&machine(None, &[])),
+            description_and_schema(&machine(None, &[])),
             ("Runs the state machine Nightly.".to_owned(), json!({"type": "object"}))
         );
         let described =
             DiscoveredMachine { description: Some("Of a version.".to_owned()), ..machine(None, &[]) };
-        assert_eq!(said(&described).0, "Of a version.");
+        assert_eq!(description_and_schema(&described).0, "Of a version.");
     }
 
     /// A comment contains the description and, in a fenced block, the input schema.
@@ -178,28 +178,28 @@ mod tests {
             format!("Builds it. ``` {schema}"),
         ] {
             assert_eq!(
-                said(&machine(Some(&comment), &[])),
+                description_and_schema(&machine(Some(&comment), &[])),
                 ("Builds it.".to_owned(), schema.clone()),
                 "{comment}"
             );
         }
-        assert_eq!(said(&machine(Some("Builds it."), &[])).0, "Builds it.");
+        assert_eq!(description_and_schema(&machine(Some("Builds it."), &[])).0, "Builds it.");
     }
 
     /// The config overrides tags, and tags override the comment.
     #[test]
     fn schema_prefers_config_then_tags() {
         let comment = r#"From the comment. ```{"title": "comment"}```"#;
-        let whole = BASE64.encode(br#"{"title": "from several tags"}"#);
-        let (one, two) = whole.split_at(20);
+        let encoded = BASE64.encode(br#"{"title": "from several tags"}"#);
+        let (one, two) = encoded.split_at(20);
         let tags =
             [("taskbridge:description", "From the tag."), (SCHEMA, one), ("taskbridge:input_schema.2", two)];
-        let (words, schema) = said(&machine(Some(comment), &tags));
-        assert_eq!((words.as_str(), &schema["title"]), ("From the tag.", &json!("from several tags")));
+        let (description, schema) = description_and_schema(&machine(Some(comment), &tags));
+        assert_eq!((description.as_str(), &schema["title"]), ("From the tag.", &json!("from several tags")));
         let config = Map::from_iter([("title".to_owned(), json!("config"))]);
         let tool = machine(Some(comment), &tags).tool(Some(&config), LIMIT).unwrap();
         assert_eq!(tool.input_schema["title"], "config");
-        assert_eq!(said(&machine(Some(comment), &[])).1["title"], "comment");
+        assert_eq!(description_and_schema(&machine(Some(comment), &[])).1["title"], "comment");
     }
 
     /// The error of an invalid schema names the comment or the tag that contains it.
@@ -214,8 +214,8 @@ mod tests {
             ),
             (machine(None, &[(SCHEMA, &BASE64.encode(b"[1]"))]), "is not a JSON object"),
         ] {
-            let why = machine.tool(None, LIMIT).unwrap_err();
-            assert!(why.contains(part), "{why}");
+            let reason = machine.tool(None, LIMIT).unwrap_err();
+            assert!(reason.contains(part), "{reason}");
         }
     }
 
@@ -224,10 +224,13 @@ mod tests {
     fn express_description_states_its_limits() {
         let machine =
             DiscoveredMachine { express: true, timeout_seconds: Some(7), ..machine(Some("Quick."), &[]) };
-        let (words, _) = said(&machine);
-        assert!(words.starts_with("Quick.\n\n") && words.contains("within 7.5 seconds"), "{words}");
-        assert!(words.contains("uncertain, and it is not started a second time"), "{words}");
-        let why = DiscoveredMachine { timeout_seconds: None, ..machine }.tool(None, LIMIT).unwrap_err();
-        assert!(why.contains("no `TimeoutSeconds`") && why.contains("raise `lease`"), "{why}");
+        let (description, _) = description_and_schema(&machine);
+        assert!(
+            description.starts_with("Quick.\n\n") && description.contains("within 7.5 seconds"),
+            "{description}"
+        );
+        assert!(description.contains("uncertain, and it is not started a second time"), "{description}");
+        let reason = DiscoveredMachine { timeout_seconds: None, ..machine }.tool(None, LIMIT).unwrap_err();
+        assert!(reason.contains("no `TimeoutSeconds`") && reason.contains("raise `lease`"), "{reason}");
     }
 }

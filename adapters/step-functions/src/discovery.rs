@@ -13,70 +13,70 @@ use crate::api::ApiResult;
 use crate::backend::StepFunctions;
 use crate::config::Discover;
 use crate::discovered_machine::DiscoveredMachine;
-use crate::history::MOST_PAGES;
+use crate::history::MAX_PAGES;
 use crate::machines::{Description, is_gone};
 
 /// Number of state machines that are read concurrently.
-const AT_A_TIME: usize = 8;
+const CONCURRENCY: usize = 8;
 /// Number of known state machines that one discovery refreshes, least recently read first.
-const AGAIN: usize = 10;
+const REFRESH_COUNT: usize = 10;
 
 /// Filter of discovery, and the cached results.
 pub(crate) struct DiscoveryCache {
-    wanted: Discover,
-    read: Mutex<HashMap<String, Read>>,
+    filter: Discover,
+    entries: Mutex<HashMap<String, CachedMachine>>,
     /// Problems of state machines that were already logged.
-    told: Mutex<BTreeSet<String>>,
+    logged_problems: Mutex<BTreeSet<String>>,
 }
 
 /// Cached result for a state machine.
 #[derive(Clone)]
-struct Read {
-    at: Instant,
+struct CachedMachine {
+    read_at: Instant,
     /// Creation time at AWS: a new state machine of the same name has another.
-    made: i64,
+    created_at: i64,
     /// `None` if the filter excludes it, or it no longer exists.
     machine: Option<DiscoveredMachine>,
 }
 
 impl DiscoveryCache {
-    pub(crate) fn new(wanted: Discover) -> Self {
-        Self { wanted, read: Mutex::default(), told: Mutex::default() }
+    pub(crate) fn new(filter: Discover) -> Self {
+        Self { filter, entries: Mutex::default(), logged_problems: Mutex::default() }
     }
 
-    fn wants(&self, tags: &BTreeMap<String, String>) -> bool {
-        let has = |(name, value): (&String, &String)| {
-            tags.get(name).is_some_and(|given| value.is_empty() || given == value)
+    fn matches_tags(&self, tags: &BTreeMap<String, String>) -> bool {
+        let matches = |(name, value): (&String, &String)| {
+            tags.get(name).is_some_and(|actual| value.is_empty() || actual == value)
         };
-        self.wanted.tags.iter().all(has)
+        self.filter.tags.iter().all(matches)
     }
 
     /// Removes cached state machines that are no longer in the list. Returns those of the list that are not
     /// cached, and those to refresh.
-    fn to_read(
+    fn select_reads(
         &self,
         list: &[StateMachineListItem],
     ) -> (Vec<StateMachineListItem>, Vec<StateMachineListItem>) {
-        let mut read = self.read.lock();
-        let there: HashMap<&str, i64> =
+        let mut entries = self.entries.lock();
+        let listed: HashMap<&str, i64> =
             list.iter().map(|item| (item.state_machine_arn.as_str(), item.creation_date.secs())).collect();
-        read.retain(|arn, read| there.get(arn.as_str()) == Some(&read.made));
-        let (mut known, new): (Vec<_>, Vec<_>) =
-            list.iter().cloned().partition(|item| read.contains_key(&item.state_machine_arn));
-        known.sort_by_key(|item| read.get(&item.state_machine_arn).map(|read| read.at));
-        known.truncate(AGAIN);
-        (new, known)
+        entries.retain(|arn, entry| listed.get(arn.as_str()) == Some(&entry.created_at));
+        let (mut cached, new): (Vec<_>, Vec<_>) =
+            list.iter().cloned().partition(|item| entries.contains_key(&item.state_machine_arn));
+        cached.sort_by_key(|item| entries.get(&item.state_machine_arn).map(|entry| entry.read_at));
+        cached.truncate(REFRESH_COUNT);
+        (new, cached)
     }
 }
 
 #[async_trait]
 impl Discovery for StepFunctions {
     async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
-        let list = self.listed().await?;
-        let (new, again) = self.offers.to_read(&list);
+        let list = self.list_matching().await?;
+        let (new, refresh) = self.discovery_cache.select_reads(&list);
         // Results stay cached even if a later read fails: the next discovery continues from there.
         self.read_all(new).await?;
-        match self.read_all(again).await {
+        match self.read_all(refresh).await {
             // The cached results are good enough.
             Err(error) if matches!(error.kind(), ErrorKind::Limited { .. }) => {}
             other => other?,
@@ -88,9 +88,9 @@ impl Discovery for StepFunctions {
 impl StepFunctions {
     /// Returns the cached state machines as tools. If one cannot be a tool, returns the reason.
     pub(crate) fn tools(&self) -> Vec<(DiscoveredMachine, Result<DiscoveredTool, String>)> {
-        let read = self.offers.read.lock();
-        let machines = read.values().filter_map(|read| read.machine.clone());
-        let schemas = &self.offers.wanted.input_schemas;
+        let entries = self.discovery_cache.entries.lock();
+        let machines = entries.values().filter_map(|entry| entry.machine.clone());
+        let schemas = &self.discovery_cache.filter.input_schemas;
         let tools: Vec<_> = machines
             .map(|machine| {
                 let tool = machine.tool(schemas.get(&machine.name), self.call_limit);
@@ -98,27 +98,28 @@ impl StepFunctions {
             })
             .collect();
         let problem = |(machine, tool): &(DiscoveredMachine, Result<_, String>)| {
-            let why = tool.as_ref().err()?;
-            Some(format!("the state machine `{}` is not offered as a tool: {why}", machine.name))
+            let reason = tool.as_ref().err()?;
+            Some(format!("the state machine `{}` is not offered as a tool: {reason}", machine.name))
         };
         let problems: BTreeSet<String> = tools.iter().filter_map(problem).collect();
-        let mut told = self.offers.told.lock();
-        for problem in problems.difference(&told) {
+        let mut logged = self.discovery_cache.logged_problems.lock();
+        for problem in problems.difference(&logged) {
             tracing::warn!("{problem}");
         }
-        *told = problems;
+        *logged = problems;
         tools
     }
 
     /// Returns all state machines of the account and region that match the filter of names.
-    async fn listed(&self) -> Result<Vec<StateMachineListItem>> {
+    async fn list_matching(&self) -> Result<Vec<StateMachineListItem>> {
         let (mut all, mut page) = (Vec::new(), None);
-        for _ in 0..MOST_PAGES {
-            let answer = self.api.machines(page).await?;
-            let wanted =
-                |item: &StateMachineListItem| item.name.starts_with(&self.offers.wanted.starting_with);
-            all.extend(answer.state_machines.into_iter().filter(wanted));
-            page = answer.next_token;
+        for _ in 0..MAX_PAGES {
+            let response = self.api.list_machines(page).await?;
+            let matches_name = |item: &StateMachineListItem| {
+                item.name.starts_with(&self.discovery_cache.filter.starting_with)
+            };
+            all.extend(response.state_machines.into_iter().filter(matches_name));
+            page = response.next_token;
             if page.is_none() {
                 return Ok(all);
             }
@@ -131,12 +132,13 @@ impl StepFunctions {
     async fn read_all(&self, items: Vec<StateMachineListItem>) -> Result<()> {
         let reads = stream::iter(items).map(|item| async move {
             let machine = self.read_one(&item).await?;
-            let read = Read { at: Instant::now(), made: item.creation_date.secs(), machine };
-            self.offers.read.lock().insert(item.state_machine_arn, read);
+            let entry =
+                CachedMachine { read_at: Instant::now(), created_at: item.creation_date.secs(), machine };
+            self.discovery_cache.entries.lock().insert(item.state_machine_arn, entry);
             Ok(())
         });
-        let done: Vec<ApiResult<()>> = reads.buffer_unordered(AT_A_TIME).collect().await;
-        Ok(done.into_iter().collect::<ApiResult<()>>()?)
+        let results: Vec<ApiResult<()>> = reads.buffer_unordered(CONCURRENCY).collect().await;
+        Ok(results.into_iter().collect::<ApiResult<()>>()?)
     }
 
     async fn read_one(&self, item: &StateMachineListItem) -> ApiResult<Option<DiscoveredMachine>> {
@@ -146,33 +148,33 @@ impl StepFunctions {
             Err(failure) if is_gone(&failure) => return Ok(None),
             // Without a filter of tags, tags only supplement the definition.
             Err(failure)
-                if self.offers.wanted.tags.is_empty()
+                if self.discovery_cache.filter.tags.is_empty()
                     && matches!(failure.error.kind(), ErrorKind::Denied | ErrorKind::Limited { .. }) =>
             {
                 BTreeMap::new()
             }
             Err(failure) => return Err(failure),
         };
-        if !self.offers.wants(&tags) {
+        if !self.discovery_cache.matches_tags(&tags) {
             return Ok(None);
         }
-        let seen = match self.api.describe_machine(arn).await {
-            Ok(seen) if seen.status == Some(StateMachineStatus::Deleting) => return Ok(None),
-            Ok(seen) => seen,
+        let output = match self.api.describe_machine(arn).await {
+            Ok(output) if output.status == Some(StateMachineStatus::Deleting) => return Ok(None),
+            Ok(output) => output,
             Err(failure) if is_gone(&failure) => return Ok(None),
             Err(failure) => return Err(failure),
         };
-        let said = Description::from(&seen);
+        let description = Description::from(&output);
         let machine = DiscoveredMachine {
             arn: arn.to_owned(),
             name: item.name.clone(),
             express: item.r#type == StateMachineType::Express,
             tags,
-            description: seen.description,
+            description: output.description,
             ..DiscoveredMachine::default()
         };
-        let machine = machine.with(&said);
-        self.machines.learn(arn, said).await;
+        let machine = machine.with_description(&description);
+        self.machines.cache_description(arn, description).await;
         Ok(Some(machine))
     }
 }

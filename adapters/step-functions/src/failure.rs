@@ -10,7 +10,7 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_sfn::config::http::HttpResponse;
 use aws_sdk_sfn::error::{ConnectorError, ProvideErrorMetadata, SdkError};
 use hyper_util::client::legacy::Error as ClientError;
-use taskbridge_sdk::{Error, ErrorKind, find_cause, innermost, one_line};
+use taskbridge_sdk::{Error, ErrorKind, find_cause, one_line, root_cause};
 
 /// Failed call: the error for the caller, and the code from AWS if it answered. The code is empty if the
 /// answer has none.
@@ -41,7 +41,7 @@ pub(crate) enum Meaning {
     Rejected,
     Denied,
     /// Denied, with a message that may quote a secret.
-    DeniedSecretly,
+    CredentialsRejected,
     Config,
     Limited,
     /// The call had no effect.
@@ -83,7 +83,7 @@ pub(crate) fn meaning(code: &str, status: u16) -> Meaning {
         | "IncompleteSignatureException"
         | "MissingAuthenticationToken"
         | "MissingAuthenticationTokenException"
-        | "RequestTimeTooSkewed" => Meaning::DeniedSecretly,
+        | "RequestTimeTooSkewed" => Meaning::CredentialsRejected,
         "StateMachineDoesNotExist"
         | "StateMachineDeleting"
         | "StateMachineTypeNotSupported"
@@ -126,59 +126,59 @@ impl Failure {
     where
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
     {
-        if let Some(error) = credentials(operation, &error) {
+        if let Some(error) = credentials_error(operation, &error) {
             return Self { code: None, error };
         }
         let (Some(response), Some(service)) = (error.raw_response(), error.as_service_error()) else {
-            return Self { code: None, error: unanswered(operation, repeat, error) };
+            return Self { code: None, error: no_response_error(operation, repeat, error) };
         };
         // A code may have a namespace prefix and a URL suffix.
         let code = service.code().unwrap_or_default();
         let code =
             code.rsplit('#').next().unwrap_or_default().split(':').next().unwrap_or_default().to_owned();
         // A message about a call with a token may quote the token.
-        let said = service.message().filter(|_| !operation.starts_with("SendTask"));
-        let words = one_line(said.unwrap_or_default());
+        let aws_message = service.message().filter(|_| !operation.starts_with("SendTask"));
+        let text = one_line(aws_message.unwrap_or_default());
         let status = response.status().as_u16();
-        let named = if code.is_empty() { format!("HTTP status {status}") } else { code.clone() };
-        let message = match words.as_str() {
-            "" => format!("{operation}: {named}"),
-            words => format!("{operation}: {named}: {words}"),
+        let label = if code.is_empty() { format!("HTTP status {status}") } else { code.clone() };
+        let message = match text.as_str() {
+            "" => format!("{operation}: {label}"),
+            text => format!("{operation}: {label}: {text}"),
         };
-        let after = || {
+        let delay = || {
             retry_after(response.headers().get("retry-after"), response.headers().get("x-amz-retry-after"))
         };
         let error = match meaning(&code, status) {
             Meaning::Rejected => Error::rejected(message),
             Meaning::Denied => Error::denied(message),
-            Meaning::DeniedSecretly => Error::denied(format!(
-                "{operation}: AWS does not accept the credentials ({named}): look whether they have expired, belong to \
+            Meaning::CredentialsRejected => Error::denied(format!(
+                "{operation}: AWS does not accept the credentials ({label}): look whether they have expired, belong to \
                  this account, and whether this machine's clock is right"
             )),
             Meaning::Config => Error::config(message),
-            Meaning::Limited => Error::limited(after(), message),
+            Meaning::Limited => Error::limited(delay(), message),
             Meaning::Unavailable => Error::unavailable(message),
-            Meaning::Unknown => unclear(repeat, message),
+            Meaning::Unknown => ambiguous_error(repeat, message),
         };
         Self { code: Some(code), error }
     }
 
     /// Returns true if the credentials themselves are invalid, as opposed to their permissions.
-    pub(crate) fn is_of_credentials(&self) -> bool {
+    pub(crate) fn is_credentials_error(&self) -> bool {
         match &self.code {
-            Some(code) => meaning(code, 0) == Meaning::DeniedSecretly,
+            Some(code) => meaning(code, 0) == Meaning::CredentialsRejected,
             None => matches!(self.error.kind(), ErrorKind::Denied),
         }
     }
 
     /// Returns true if the credentials were valid and have expired.
-    pub(crate) fn is_of_an_ended_session(&self) -> bool {
+    pub(crate) fn is_expired_session(&self) -> bool {
         self.is("ExpiredTokenException") || self.is("ExpiredToken")
     }
 
     /// Turns the failure into `Unavailable`, for an expired session that can be replaced. AWS checked only
     /// the credentials, so the call had no effect.
-    pub(crate) fn until_the_next_session(self) -> Self {
+    pub(crate) fn into_retryable(self) -> Self {
         let error =
             Error::unavailable("the session at AWS has ended, and the next attempt is made in another");
         Self { error, ..self }
@@ -191,7 +191,7 @@ impl Failure {
 }
 
 /// Returns the error of a call that may have taken effect.
-fn unclear(repeat: Repeat, message: String) -> Error {
+fn ambiguous_error(repeat: Repeat, message: String) -> Error {
     match repeat {
         Repeat::Safe => Error::unavailable(message),
         Repeat::Unsafe => Error::uncertain(message),
@@ -199,46 +199,46 @@ fn unclear(repeat: Repeat, message: String) -> Error {
 }
 
 /// Returns the error of a call without a response, or with one that cannot be parsed.
-fn unanswered<E>(operation: &str, repeat: Repeat, error: SdkError<E, HttpResponse>) -> Error
+fn no_response_error<E>(operation: &str, repeat: Repeat, error: SdkError<E, HttpResponse>) -> Error
 where
     E: StdError + Send + Sync + 'static,
 {
     let not_sent = find_cause::<ClientError>(&error).is_some_and(ClientError::is_connect);
-    let why = innermost(&error);
-    let made = match &error {
+    let reason = root_cause(&error);
+    let mapped_error = match &error {
         SdkError::ConstructionFailure(_) => {
-            Error::config(format!("{operation}: the request cannot be made: {why}"))
+            Error::config(format!("{operation}: the request cannot be made: {reason}"))
         }
         SdkError::DispatchFailure(_) if not_sent => {
-            Error::unavailable(format!("{operation}: AWS cannot be reached: {why}"))
+            Error::unavailable(format!("{operation}: AWS cannot be reached: {reason}"))
         }
-        SdkError::TimeoutError(_) => unclear(repeat, format!("{operation}: no answer in time")),
+        SdkError::TimeoutError(_) => ambiguous_error(repeat, format!("{operation}: no answer in time")),
         SdkError::ResponseError(_) => {
-            unclear(repeat, format!("{operation}: the answer is not understood: {why}"))
+            ambiguous_error(repeat, format!("{operation}: the answer is not understood: {reason}"))
         }
-        _ => unclear(repeat, format!("{operation}: the connection failed: {why}")),
+        _ => ambiguous_error(repeat, format!("{operation}: the connection failed: {reason}")),
     };
-    made.caused_by(error)
+    mapped_error.caused_by(error)
 }
 
 /// Returns the error of a call that was not sent for lack of credentials, or `None` for any other failure.
 /// The message of a provider goes only to the operator's log, because it can quote the output of a program.
-fn credentials<E>(operation: &str, error: &SdkError<E, HttpResponse>) -> Option<Error>
+fn credentials_error<E>(operation: &str, error: &SdkError<E, HttpResponse>) -> Option<Error>
 where
     E: StdError + Send + Sync + 'static,
 {
-    find_cause::<CredentialsError>(error).map(|error| without_credentials(operation, error))
+    find_cause::<CredentialsError>(error).map(|error| missing_credentials_error(operation, error))
 }
 
 /// Returns the error for missing credentials, with a fix.
-pub(crate) fn without_credentials(operation: &str, error: &CredentialsError) -> Error {
-    if let Some(refused) = refused_by_imds(error) {
+pub(crate) fn missing_credentials_error(operation: &str, error: &CredentialsError) -> Error {
+    if let Some(refusal) = imds_refusal(error) {
         return Error::denied(format!(
-            "{operation}: no AWS credentials were found: {refused}; attach a role to this machine and let it use the metadata \
+            "{operation}: no AWS credentials were found: {refusal}; attach a role to this machine and let it use the metadata \
              service, or set `profile` or AWS_ACCESS_KEY_ID"
         ));
     }
-    let cause = innermost(error);
+    let cause = root_cause(error);
     let (kind, message) = match error {
         CredentialsError::CredentialsNotLoaded(_) => (
             ErrorKind::Denied,
@@ -265,11 +265,11 @@ pub(crate) fn without_credentials(operation: &str, error: &CredentialsError) -> 
 
 /// Returns why the metadata service of this machine (IMDS) gave no credentials. Its errors contain whole
 /// responses, which are not for people.
-fn refused_by_imds(error: &CredentialsError) -> Option<String> {
+fn imds_refusal(error: &CredentialsError) -> Option<String> {
     let service = "the metadata service of this machine (IMDS)";
     match find_cause::<ImdsError>(error)? {
-        ImdsError::ErrorResponse(answer) => {
-            Some(format!("{service} answered HTTP {}", answer.response().status().as_u16()))
+        ImdsError::ErrorResponse(response) => {
+            Some(format!("{service} answered HTTP {}", response.response().status().as_u16()))
         }
         // A disabled service issues no tokens.
         ImdsError::FailedToLoadToken(_) => {
@@ -295,7 +295,12 @@ mod tests {
     use aws_sdk_sfn::error::ErrorMetadata;
     use aws_sdk_sfn::operation::start_execution::StartExecutionError;
 
-    fn answered(code: &str, status: u16, message: &str, headers: &[(&'static str, &'static str)]) -> Failure {
+    fn failure_with_code(
+        code: &str,
+        status: u16,
+        message: &str,
+        headers: &[(&'static str, &'static str)],
+    ) -> Failure {
         let metadata = ErrorMetadata::builder().code(code).message(message).build();
         let mut response = HttpResponse::new(status.try_into().unwrap(), "".into());
         for (name, value) in headers {
@@ -325,11 +330,11 @@ mod tests {
             ("", 503, ErrorKind::Unavailable),
             ("", 429, ErrorKind::Limited { after: None }),
         ] {
-            let failure = answered(code, status, "words", &[]);
+            let failure = failure_with_code(code, status, "words", &[]);
             assert_eq!(failure.error.kind(), kind, "{code} {status}");
             assert!(!failure.error.to_string().contains('#'), "{}", failure.error);
         }
-        let failure = answered("InvalidName", 400, "Bad name", &[]);
+        let failure = failure_with_code("InvalidName", 400, "Bad name", &[]);
         assert!(failure.is("InvalidName") && !failure.is("InvalidArn"));
         assert_eq!(failure.error.to_string(), "StartExecution: InvalidName: Bad name");
     }
@@ -340,20 +345,21 @@ mod tests {
         for (header, after) in
             [("retry-after", Duration::from_secs(3)), ("x-amz-retry-after", Duration::from_millis(3))]
         {
-            let kind = answered("Throttling", 400, "", &[(header, "3")]).error.kind();
+            let kind = failure_with_code("Throttling", 400, "", &[(header, "3")]).error.kind();
             assert_eq!(kind, ErrorKind::Limited { after: Some(after) });
         }
-        let odd = answered("Throttling", 400, "", &[("retry-after", "Fri, 31 Dec 1999")]).error.kind();
-        assert_eq!(odd, ErrorKind::Limited { after: None });
+        let unparsable =
+            failure_with_code("Throttling", 400, "", &[("retry-after", "Fri, 31 Dec 1999")]).error.kind();
+        assert_eq!(unparsable, ErrorKind::Limited { after: None });
     }
 
     /// A message of AWS that can quote a token is left out of the error. The error code is kept.
     #[test]
     fn error_message_hides_quoted_token() {
-        let words = "The Canonical String should have been 'x-amz-security-token:S3CRET'";
-        let failure = answered("InvalidSignatureException", 403, words, &[]);
-        let whole = format!("{} {:?}", failure.error, failure.error);
-        assert!(!whole.contains("S3CRET") && whole.contains("InvalidSignatureException"), "{whole}");
+        let message = "The Canonical String should have been 'x-amz-security-token:S3CRET'";
+        let failure = failure_with_code("InvalidSignatureException", 403, message, &[]);
+        let text = format!("{} {:?}", failure.error, failure.error);
+        assert!(!text.contains("S3CRET") && text.contains("InvalidSignatureException"), "{text}");
         let credentials = CredentialsError::not_loaded("nothing there");
         let error: SdkError<StartExecutionError, HttpResponse> =
             SdkError::dispatch_failure(ConnectorError::other(credentials.into(), None));
@@ -365,8 +371,8 @@ mod tests {
     /// A call that may have been sent is uncertain if a repeat is unsafe, and unavailable if it is safe.
     #[test]
     fn unsafe_call_without_reply_is_uncertain() {
-        let lost = || SdkError::<StartExecutionError, HttpResponse>::timeout_error("late");
-        let kind = |repeat| Failure::of("StartExecution", repeat, lost()).error.kind();
+        let timed_out = || SdkError::<StartExecutionError, HttpResponse>::timeout_error("late");
+        let kind = |repeat| Failure::of("StartExecution", repeat, timed_out()).error.kind();
         assert_eq!(
             (kind(Repeat::Unsafe), kind(Repeat::Safe)),
             (ErrorKind::Uncertain, ErrorKind::Unavailable)

@@ -9,9 +9,9 @@ use crate::api::{Api, ApiResult};
 
 /// Maximum number of pages read for one purpose. With `PAGE` events each, they cover the longest possible
 /// history. It also limits lists of state machines.
-pub(crate) const MOST_PAGES: usize = 25;
+pub(crate) const MAX_PAGES: usize = 25;
 /// Maximum number of events per page.
-pub(crate) const PAGE: i32 = 1000;
+pub(crate) const PAGE_SIZE: i32 = 1000;
 
 /// Event of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,13 +47,13 @@ pub(crate) struct Origin {
 }
 
 /// Converts a time of AWS.
-pub(crate) fn timestamp(moment: &DateTime) -> Option<Timestamp> {
-    moment.to_millis().ok().map(Timestamp::from_millis)
+pub(crate) fn timestamp(time: &DateTime) -> Option<Timestamp> {
+    time.to_millis().ok().map(Timestamp::from_millis)
 }
 
 impl From<&HistoryEvent> for ExecutionEvent {
     fn from(event: &HistoryEvent) -> Self {
-        let mut it = Self {
+        let mut result = Self {
             id: event.id,
             previous: event.previous_event_id,
             at: timestamp(&event.timestamp),
@@ -61,13 +61,13 @@ impl From<&HistoryEvent> for ExecutionEvent {
             ..Self::default()
         };
         if let Some(entered) = &event.state_entered_event_details {
-            (it.name, it.input) = (Some(entered.name.clone()), entered.input.clone());
+            (result.name, result.input) = (Some(entered.name.clone()), entered.input.clone());
         }
         if let Some(exited) = &event.state_exited_event_details {
-            it.name = Some(exited.name.clone());
+            result.name = Some(exited.name.clone());
         }
         if let Some(map) = &event.map_state_started_event_details {
-            it.number = Some(map.length);
+            result.number = Some(map.length);
         }
         let iterations = [
             &event.map_iteration_started_event_details,
@@ -76,38 +76,39 @@ impl From<&HistoryEvent> for ExecutionEvent {
             &event.map_iteration_aborted_event_details,
         ];
         if let Some(iteration) = iterations.into_iter().flatten().next() {
-            (it.name, it.number) = (iteration.name.clone(), Some(iteration.index));
+            (result.name, result.number) = (iteration.name.clone(), Some(iteration.index));
         }
-        task(event, &mut it);
-        (it.error, it.cause) = failure(event);
-        it
+        copy_task_details(event, &mut result);
+        (result.error, result.cause) = error_and_cause(event);
+        result
     }
 }
 
 /// Copies the details of a task that another service runs.
-fn task(event: &HistoryEvent, it: &mut ExecutionEvent) {
+fn copy_task_details(event: &HistoryEvent, result: &mut ExecutionEvent) {
     if let Some(scheduled) = &event.activity_scheduled_event_details {
-        (it.resource, it.parameters) = (Some(scheduled.resource.clone()), scheduled.input.clone());
+        (result.resource, result.parameters) = (Some(scheduled.resource.clone()), scheduled.input.clone());
     }
     if let Some(scheduled) = &event.task_scheduled_event_details {
-        (it.resource, it.parameters) = (Some(scheduled.resource.clone()), Some(scheduled.parameters.clone()));
+        (result.resource, result.parameters) =
+            (Some(scheduled.resource.clone()), Some(scheduled.parameters.clone()));
     }
     if let Some(succeeded) = &event.activity_succeeded_event_details {
-        it.output = succeeded.output.clone();
+        result.output = succeeded.output.clone();
     }
     if let Some(succeeded) = &event.task_succeeded_event_details {
-        (it.resource, it.output) = (Some(succeeded.resource.clone()), succeeded.output.clone());
+        (result.resource, result.output) = (Some(succeeded.resource.clone()), succeeded.output.clone());
     }
     if let Some(failed) = &event.task_failed_event_details {
-        it.resource = Some(failed.resource.clone());
+        result.resource = Some(failed.resource.clone());
     }
-    if let Some(late) = &event.task_timed_out_event_details {
-        it.resource = Some(late.resource.clone());
+    if let Some(timed_out) = &event.task_timed_out_event_details {
+        result.resource = Some(timed_out.resource.clone());
     }
 }
 
 /// Returns the error and the cause of a failure event of any type.
-fn failure(event: &HistoryEvent) -> (Option<String>, Option<String>) {
+fn error_and_cause(event: &HistoryEvent) -> (Option<String>, Option<String>) {
     macro_rules! first_of {
         ($($details:ident)*) => {
             $(if let Some(details) = &event.$details {
@@ -129,37 +130,38 @@ fn failure(event: &HistoryEvent) -> (Option<String>, Option<String>) {
 /// Returns the events after `known`, oldest first. If `known` is not 0, it reads at most 2,500 events. The
 /// flag is false if more events lie between `known` and the returned ones. `data` requests the inputs and
 /// outputs of states.
-pub(crate) async fn newest(
+pub(crate) async fn read_newest(
     api: &Api,
     arn: &str,
-    known: i64,
-    data: bool,
+    after_id: i64,
+    include_data: bool,
 ) -> ApiResult<(Vec<ExecutionEvent>, bool)> {
-    let (mut read, mut page) = (Vec::new(), None);
-    for _ in 0..MOST_PAGES {
-        let answer = api.history(arn, if known == 0 { PAGE } else { 100 }, data, page).await?;
-        for event in &answer.events {
-            if event.id <= known {
-                read.reverse();
-                return Ok((read, true));
+    let (mut events, mut page) = (Vec::new(), None);
+    for _ in 0..MAX_PAGES {
+        let response =
+            api.history(arn, if after_id == 0 { PAGE_SIZE } else { 100 }, include_data, page).await?;
+        for event in &response.events {
+            if event.id <= after_id {
+                events.reverse();
+                return Ok((events, true));
             }
-            read.push(ExecutionEvent::from(event));
+            events.push(ExecutionEvent::from(event));
         }
-        page = answer.next_token;
+        page = response.next_token;
         if page.is_none() {
-            read.reverse();
-            return Ok((read, true));
+            events.reverse();
+            return Ok((events, true));
         }
     }
-    read.reverse();
-    Ok((read, false))
+    events.reverse();
+    Ok((events, false))
 }
 
 /// Returns the state in which the failure of an execution originated. `None` if the newest 500 events of its
 /// history do not contain it, or access is denied.
-pub(crate) async fn origin(api: &Api, arn: &str) -> Result<Option<Origin>> {
+pub(crate) async fn find_origin(api: &Api, arn: &str) -> Result<Option<Origin>> {
     match api.history(arn, 500, true, None).await {
-        Ok(answer) => Ok(origin_in(&answer.events.iter().map(ExecutionEvent::from).collect::<Vec<_>>())),
+        Ok(response) => Ok(origin_in(&response.events.iter().map(ExecutionEvent::from).collect::<Vec<_>>())),
         // Without the permission, the answer has fewer details but is always the same.
         Err(failure) if failure.error.kind() == ErrorKind::Denied => Ok(None),
         Err(failure) => Err(failure.into()),
@@ -169,7 +171,7 @@ pub(crate) async fn origin(api: &Api, arn: &str) -> Result<Option<Origin>> {
 /// Follows the newest failure of a task or a state back to its state, or else the end of the execution. The
 /// newest event comes first.
 fn origin_in(events: &[ExecutionEvent]) -> Option<Origin> {
-    let failed = |event: &&ExecutionEvent| {
+    let is_failure = |event: &&ExecutionEvent| {
         let kind = event.kind.as_str();
         !kind.starts_with("Execution")
             && !kind.starts_with("MapState")
@@ -177,14 +179,14 @@ fn origin_in(events: &[ExecutionEvent]) -> Option<Origin> {
             && !kind.starts_with("MapIteration")
             && (kind == "FailStateEntered" || kind.ends_with("Failed") || kind.ends_with("TimedOut"))
     };
-    let ended = |event: &&ExecutionEvent| event.kind.starts_with("Execution");
-    let mut at = events.iter().find(failed).or_else(|| events.iter().find(ended))?;
+    let is_execution_event = |event: &&ExecutionEvent| event.kind.starts_with("Execution");
+    let mut current = events.iter().find(is_failure).or_else(|| events.iter().find(is_execution_event))?;
     loop {
-        if let (true, Some(state)) = (at.kind.ends_with("StateEntered"), &at.name) {
-            return Some(Origin { state: state.clone(), input: at.input.clone() });
+        if let (true, Some(state)) = (current.kind.ends_with("StateEntered"), &current.name) {
+            return Some(Origin { state: state.clone(), input: current.input.clone() });
         }
         // Each iteration moves to an older event, so the loop ends.
-        at = events.iter().find(|event| event.id == at.previous && event.id < at.id)?;
+        current = events.iter().find(|event| event.id == current.previous && event.id < current.id)?;
     }
 }
 

@@ -5,29 +5,29 @@ use aws_credential_types::credential_feature::AwsCredentialFeature as Kind;
 use taskbridge_sdk::{Finding, Timestamp};
 
 /// Reports the kind and the expiry of the credentials.
-pub(crate) fn kind(credentials: &Credentials, now: Timestamp) -> Finding {
+pub(crate) fn describe_credentials(credentials: &Credentials, now: Timestamp) -> Finding {
     let kinds = credentials.get_property::<Vec<Kind>>().into_iter().flatten();
-    let mut kinds: Vec<&str> = kinds.filter_map(words).collect();
+    let mut kinds: Vec<&str> = kinds.filter_map(source_name).collect();
     kinds.dedup();
     let kind = if kinds.is_empty() { "of AWS's default chain".to_owned() } else { kinds.join(", then ") };
-    let lasting = if credentials.session_token().is_some() { "for a while" } else { "lasting" };
+    let duration = if credentials.session_token().is_some() { "for a while" } else { "lasting" };
     let expiry = credentials.expiry().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
     let expiry = expiry.map(|at| Timestamp::from_millis(i64::try_from(at.as_millis()).unwrap_or(i64::MAX)));
-    let says = match expiry {
-        Some(at) => format!("{kind}; {lasting}, until {at}"),
-        None => format!("{kind}; {lasting}"),
+    let message = match expiry {
+        Some(at) => format!("{kind}; {duration}, until {at}"),
+        None => format!("{kind}; {duration}"),
     };
     match expiry {
         Some(at) if at <= now => Finding::fault(
             "credentials",
-            format!("{says}: they have expired"),
+            format!("{message}: they have expired"),
             "get new ones (`aws sso login`)",
         ),
-        _ => Finding::ok("credentials", says),
+        _ => Finding::ok("credentials", message),
     }
 }
 
-fn words(kind: &Kind) -> Option<&'static str> {
+fn source_name(kind: &Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::CredentialsEnvVars => "from the environment",
         Kind::CredentialsEnvVarsStsWebIdToken | Kind::CredentialsProfileStsWebIdToken => "by a web identity",
@@ -60,12 +60,12 @@ mod tests {
         let mut credentials =
             Credentials::new("AKIAID", "S3CRET", Some("T0KEN".to_owned()), Some(at(60)), "tests");
         credentials.get_property_mut_or_default::<Vec<Kind>>().push(Kind::CredentialsImds);
-        let finding = kind(&credentials, Timestamp::from_millis(59_000));
+        let finding = describe_credentials(&credentials, Timestamp::from_millis(59_000));
         assert_eq!(
             finding,
             Finding::ok("credentials", "from the machine; for a while, until 1970-01-01T00:01:00.000Z")
         );
-        let late = kind(&credentials, Timestamp::from_millis(60_000));
+        let late = describe_credentials(&credentials, Timestamp::from_millis(60_000));
         assert!(late.verdict == Verdict::Fault && late.says.ends_with("they have expired"), "{late:?}");
         assert!(!format!("{finding:?}{late:?}").contains("S3CRET") && !format!("{late:?}").contains("T0KEN"));
     }

@@ -2,15 +2,15 @@
 //! parameter, never a value, because an argument can be a secret. Pure.
 
 use serde_json::{Map, Value as Json, json};
-use taskbridge_sdk::{Context, Error, JobSpec, Result, Templates, Trace};
+use taskbridge_sdk::{Error, JobSpec, Result, TemplateContext, Templates, Trace};
 
 use crate::config::Target;
 
 /// Maximum input size of Step Functions, in bytes of UTF-8.
-const MOST_BYTES: usize = 262_144;
+const MAX_BYTES: usize = 262_144;
 
 /// Returns the input of an execution as text.
-pub(crate) fn of(job: &JobSpec, target: &Target) -> Result<String> {
+pub(crate) fn build(job: &JobSpec, target: &Target) -> Result<String> {
     if let Some(file) = job.files.first() {
         return Err(Error::rejected(format!(
             "`{}` is a file, and an execution of Step Functions cannot be given one: give it text, or an address \
@@ -20,12 +20,12 @@ pub(crate) fn of(job: &JobSpec, target: &Target) -> Result<String> {
     }
     let input = match &target.input {
         None => job.arguments.clone(),
-        Some(members) => rendered(job, members)?,
+        Some(members) => render_input(job, members)?,
     };
     let input = input.to_string();
-    if input.len() > MOST_BYTES {
+    if input.len() > MAX_BYTES {
         return Err(Error::rejected(format!(
-            "the input of the execution is {} bytes long, and Step Functions takes at most {MOST_BYTES}",
+            "the input of the execution is {} bytes long, and Step Functions takes at most {MAX_BYTES}",
             input.len()
         )));
     }
@@ -34,8 +34,8 @@ pub(crate) fn of(job: &JobSpec, target: &Target) -> Result<String> {
 
 /// Returns true if two inputs are equal as JSON: Step Functions may return other bytes.
 pub(crate) fn are_equal(one: &str, other: &str) -> bool {
-    let parsed = |text| serde_json::from_str::<Json>(text).ok();
-    one == other || parsed(one).is_some_and(|value| parsed(other) == Some(value))
+    let parse = |text| serde_json::from_str::<Json>(text).ok();
+    one == other || parse(one).is_some_and(|value| parse(other) == Some(value))
 }
 
 /// Returns the trace context as an X-Ray header, so that the execution continues the trace.
@@ -46,32 +46,32 @@ pub(crate) fn trace_header(trace: &Trace) -> Option<String> {
     Some(format!("Root=1-{}-{};Parent={parent};Sampled={sampled}", id.get(..8)?, id.get(8..)?))
 }
 
-fn rendered(job: &JobSpec, members: &Map<String, Json>) -> Result<Json> {
+fn render_input(job: &JobSpec, members: &Map<String, Json>) -> Result<Json> {
     Renderer::of(job).object("input", members)
 }
 
 /// Renders a template of a target as text.
 pub(crate) fn text(job: &JobSpec, field: &str, template: &str) -> Result<String> {
     let Renderer { templates, context } = Renderer::of(job);
-    match context.gives(template) {
-        true => templates.text(field, template, &context),
+    match context.has_value(template) {
+        true => templates.render_text(field, template, &context),
         false => Err(Error::rejected(format!("`{field}` needs a parameter that was not given"))),
     }
 }
 
 struct Renderer {
     templates: Templates,
-    context: Context,
+    context: TemplateContext,
 }
 
 impl Renderer {
     fn of(job: &JobSpec) -> Self {
         let arguments = job.arguments.as_object().cloned().unwrap_or_default();
-        let mut passed_on = json!({"arguments": arguments});
-        if let Some(whom) = &job.on_behalf_of {
-            passed_on["caller"] = whom.name.as_str().into();
+        let mut variables = json!({"arguments": arguments});
+        if let Some(caller) = &job.on_behalf_of {
+            variables["caller"] = caller.name.as_str().into();
         }
-        let context = Context::new(&arguments, json!({"job": job.key.as_str()}), passed_on);
+        let context = TemplateContext::new(&arguments, json!({"job": job.key.as_str()}), variables);
         Self { templates: Templates::new(), context }
     }
 
@@ -87,7 +87,7 @@ impl Renderer {
 
     fn value(&self, field: &str, value: &Json) -> Result<Option<Json>> {
         match value {
-            Json::String(template) => self.templates.value(field, template, &self.context),
+            Json::String(template) => self.templates.render_value(field, template, &self.context),
             Json::Object(members) => self.object(field, members).map(Some),
             Json::Array(items) => {
                 let mut array = Vec::with_capacity(items.len());
@@ -114,7 +114,7 @@ mod tests {
         }
         let job = job(target.clone(), arguments);
         let target = serde_json::from_value(target).unwrap();
-        of(&job, &target).map(|text| serde_json::from_str(&text).unwrap()).map_err(|e| e.to_string())
+        build(&job, &target).map(|text| serde_json::from_str(&text).unwrap()).map_err(|e| e.to_string())
     }
 
     /// Without a mapping, the arguments are the input of the execution.
@@ -131,10 +131,10 @@ mod tests {
             "rows": "{{ n }}", "note": "{{ n }} rows", "absent": "{{ x }}", "fixed": [1, true, "{{ x }}", "{{ s }}"],
             "all": "{{ taskbridge.arguments }}",
         });
-        let found = input(json!({"n": 3, "s": "t"}), mapping);
+        let actual = input(json!({"n": 3, "s": "t"}), mapping);
         let expected =
             json!({"rows": 3, "note": "3 rows", "fixed": [1, true, "t"], "all": {"n": 3, "s": "t"}});
-        assert_eq!(found, Ok(expected));
+        assert_eq!(actual, Ok(expected));
         assert_eq!(input(json!({}), json!({})), Ok(json!({})));
     }
 
@@ -143,10 +143,10 @@ mod tests {
     fn mapping_can_name_caller() {
         let target = json!({"state_machine": "m", "input": {"by": "{{ taskbridge.caller }}", "n": 1}});
         let parsed: Target = serde_json::from_value(target.clone()).unwrap();
-        let nobody = job(target, json!({}));
-        assert_eq!(of(&nobody, &parsed).unwrap(), r#"{"n":1}"#);
-        let ann = JobSpec { on_behalf_of: Some(taskbridge_sdk::OnBehalfOf::named("a\"n")), ..nobody };
-        assert_eq!(of(&ann, &parsed).unwrap(), r#"{"by":"a\"n","n":1}"#);
+        let anonymous_job = job(target, json!({}));
+        assert_eq!(build(&anonymous_job, &parsed).unwrap(), r#"{"n":1}"#);
+        let ann = JobSpec { on_behalf_of: Some(taskbridge_sdk::OnBehalfOf::named("a\"n")), ..anonymous_job };
+        assert_eq!(build(&ann, &parsed).unwrap(), r#"{"by":"a\"n","n":1}"#);
     }
 
     /// An error of a mapping names the field and the parameter, but no value.
@@ -154,17 +154,17 @@ mod tests {
     fn mapping_error_names_field_not_value() {
         let missing = input(json!({}), json!({"a": {"b": ["x={{ p }}"]}})).unwrap_err();
         assert_eq!(missing, "`input.a.b[0]` needs the parameter `p`, which was not given");
-        let odd = input(json!({"p": "secret"}), json!({"a": "{{ p | int }}"})).unwrap_err();
-        assert!(odd.contains("`input.a` cannot be rendered") && !odd.contains("secret"), "{odd}");
+        let invalid = input(json!({"p": "secret"}), json!({"a": "{{ p | int }}"})).unwrap_err();
+        assert!(invalid.contains("`input.a` cannot be rendered") && !invalid.contains("secret"), "{invalid}");
     }
 
     /// An input of 262144 bytes is accepted. One more byte is rejected.
     #[test]
     fn input_size_limit_is_exact() {
         let of_length = |length: usize| input(json!({"t": "x".repeat(length - 8)}), Json::Null);
-        assert!(of_length(MOST_BYTES).is_ok());
-        let refused = of_length(MOST_BYTES + 1).unwrap_err();
-        assert!(refused.contains("262145 bytes") && refused.contains("at most 262144"), "{refused}");
+        assert!(of_length(MAX_BYTES).is_ok());
+        let error = of_length(MAX_BYTES + 1).unwrap_err();
+        assert!(error.contains("262145 bytes") && error.contains("at most 262144"), "{error}");
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         let mut job = job(json!({"state_machine": "m"}), json!({}));
         let content = FileContent::Inline(vec![]);
         job.files.push(InputFile { parameter: "table".to_owned(), name: "t.csv".to_owned(), content });
-        let error = of(&job, &serde_json::from_value(job.target.clone()).unwrap()).unwrap_err();
+        let error = build(&job, &serde_json::from_value(job.target.clone()).unwrap()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected);
         assert!(error.to_string().starts_with("`table` is a file"), "{error}");
     }

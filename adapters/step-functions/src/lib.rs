@@ -66,7 +66,9 @@ mod trust;
 
 use std::sync::Arc;
 
-use taskbridge_sdk::{Adapter, Backend, Connect, PolicyDocument, Problem, Result, ToolTarget, async_trait};
+use taskbridge_sdk::{
+    Adapter, Backend, ConnectContext, PolicyDocument, Problem, Result, ToolTarget, async_trait,
+};
 
 pub use config::{AssumeRole, Config, Discover, PerCaller, Quota, Target};
 pub use session::TagValue;
@@ -91,7 +93,7 @@ impl Adapter for StepFunctions {
         offline::policies(config, tools)
     }
 
-    async fn connect(config: Config, context: &Connect) -> Result<Arc<dyn Backend>> {
+    async fn connect(config: Config, context: &ConnectContext) -> Result<Arc<dyn Backend>> {
         Ok(Arc::new(backend::StepFunctions::connect(config, context).await?))
     }
 }

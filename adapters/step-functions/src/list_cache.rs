@@ -9,10 +9,10 @@ use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
 
 /// How long an execution counts as wanted after a poll.
-const WANTED: Duration = Duration::from_secs(180);
+const POLLED_TTL: Duration = Duration::from_secs(180);
 /// How long listed data is ignored for an execution that may have changed: AWS may not know the change
 /// everywhere.
-const STIRRED: Duration = Duration::from_secs(10);
+const CHANGED_TTL: Duration = Duration::from_secs(10);
 
 /// Running executions by ARN, and their start times.
 pub(crate) type Running = HashMap<String, Option<Timestamp>>;
@@ -20,18 +20,18 @@ pub(crate) type Running = HashMap<String, Option<Timestamp>>;
 /// Cached lists.
 pub(crate) struct ExecutionListCache {
     /// Maximum age of any list.
-    longest: Duration,
-    machines: Mutex<HashMap<String, Machine>>,
+    max_age: Duration,
+    machines: Mutex<HashMap<String, CachedList>>,
     /// Executions that may have changed, and when that was reported.
-    stirred: Mutex<HashMap<String, Instant>>,
+    changed: Mutex<HashMap<String, Instant>>,
 }
 
 /// Cached list of one state machine.
 #[derive(Default)]
-struct Machine {
-    listed: Option<(Instant, Running)>,
+struct CachedList {
+    last_list: Option<(Instant, Running)>,
     /// Recently polled executions.
-    wanted: HashMap<String, Instant>,
+    recently_polled: HashMap<String, Instant>,
 }
 
 /// Cached state before a poll, and the list to request.
@@ -40,19 +40,19 @@ pub(crate) struct CachedExecutions {
     /// Executions that count as running.
     pub(crate) running: Running,
     /// Recently polled executions of the state machine, if a new list is due.
-    pub(crate) to_list: Option<Vec<String>>,
+    pub(crate) executions_to_list: Option<Vec<String>>,
 }
 
 impl ExecutionListCache {
-    pub(crate) fn new(longest: Duration) -> Self {
-        Self { longest, machines: Mutex::default(), stirred: Mutex::default() }
+    pub(crate) fn new(max_age: Duration) -> Self {
+        Self { max_age, machines: Mutex::default(), changed: Mutex::default() }
     }
 
     /// Records that an execution may have changed.
     pub(crate) fn mark_changed(&self, arn: &str, now: Instant) {
-        let mut stirred = self.stirred.lock();
-        stirred.retain(|_, at| now - *at < STIRRED);
-        stirred.insert(arn.to_owned(), now);
+        let mut changed = self.changed.lock();
+        changed.retain(|_, at| now - *at < CHANGED_TTL);
+        changed.insert(arn.to_owned(), now);
     }
 
     /// Records these executions of a state machine as polled, and returns their cached state. `today` is this
@@ -60,42 +60,44 @@ impl ExecutionListCache {
     ///
     /// A list is used for a tenth of an execution's age, but at most for `list_every`, so the end of an
     /// execution is seen with at most that delay.
-    pub(crate) fn known(
+    pub(crate) fn record_poll(
         &self,
         machine: &str,
         arns: &[&str],
         now: Instant,
-        today: Timestamp,
+        wall_clock: Timestamp,
     ) -> CachedExecutions {
-        let stirred = self.stirred.lock();
-        let is_stirred = |arn: &str| stirred.get(arn).is_some_and(|at| now - *at < STIRRED);
+        let changed = self.changed.lock();
+        let is_changed = |arn: &str| changed.get(arn).is_some_and(|at| now - *at < CHANGED_TTL);
         let mut machines = self.machines.lock();
-        machines.retain(|name, it| name == machine || it.wanted.values().any(|at| now - *at < WANTED));
-        let it = machines.entry(machine.to_owned()).or_default();
-        it.wanted.retain(|_, at| now - *at < WANTED);
-        it.wanted.extend(arns.iter().map(|arn| ((*arn).to_owned(), now)));
+        machines.retain(|name, entry| {
+            name == machine || entry.recently_polled.values().any(|at| now - *at < POLLED_TTL)
+        });
+        let entry = machines.entry(machine.to_owned()).or_default();
+        entry.recently_polled.retain(|_, at| now - *at < POLLED_TTL);
+        entry.recently_polled.extend(arns.iter().map(|arn| ((*arn).to_owned(), now)));
         let mut running = Running::new();
         let mut is_old = true;
-        if let Some((at, listed)) = &it.listed {
+        if let Some((at, list)) = &entry.last_list {
             let age = now - *at;
-            is_old = age > self.longest;
-            for arn in arns.iter().filter(|arn| !is_stirred(arn)) {
-                let Some(Some(since)) = listed.get(*arn) else { continue };
-                if age <= self.longest.min(today.since(*since) / 10) {
+            is_old = age > self.max_age;
+            for arn in arns.iter().filter(|arn| !is_changed(arn)) {
+                let Some(Some(since)) = list.get(*arn) else { continue };
+                if age <= self.max_age.min(wall_clock.since(*since) / 10) {
                     running.insert((*arn).to_owned(), Some(*since));
                 }
             }
         }
         // A single execution is described by itself, unless other executions would soon require a list.
-        let unsure = arns.iter().filter(|arn| !running.contains_key(**arn)).count();
-        let is_due = unsure > 1 || (unsure == 1 && is_old && it.wanted.len() > 1);
-        let to_list = is_due.then(|| it.wanted.keys().cloned().collect());
-        CachedExecutions { running, to_list }
+        let unknown_count = arns.iter().filter(|arn| !running.contains_key(**arn)).count();
+        let is_due = unknown_count > 1 || (unknown_count == 1 && is_old && entry.recently_polled.len() > 1);
+        let executions_to_list = is_due.then(|| entry.recently_polled.keys().cloned().collect());
+        CachedExecutions { running, executions_to_list }
     }
 
     /// Stores the result of a list that was requested at `asked`.
-    pub(crate) fn keep(&self, machine: &str, asked: Instant, running: Running) {
-        self.machines.lock().entry(machine.to_owned()).or_default().listed = Some((asked, running));
+    pub(crate) fn store(&self, machine: &str, requested_at: Instant, running: Running) {
+        self.machines.lock().entry(machine.to_owned()).or_default().last_list = Some((requested_at, running));
     }
 }
 
@@ -107,60 +109,69 @@ mod tests {
     const OLD: Timestamp = Timestamp::from_millis(0);
     const TODAY: Timestamp = Timestamp::from_millis(86_400_000);
 
-    fn listed(arns: &[&str], since: Timestamp) -> (ExecutionListCache, Instant) {
-        let (lists, now) = (ExecutionListCache::new(MINUTE), Instant::now());
-        lists.keep("m", now, arns.iter().map(|arn| ((*arn).to_owned(), Some(since))).collect());
-        (lists, now)
+    fn cache_with(arns: &[&str], since: Timestamp) -> (ExecutionListCache, Instant) {
+        let (cache, now) = (ExecutionListCache::new(MINUTE), Instant::now());
+        cache.store("m", now, arns.iter().map(|arn| ((*arn).to_owned(), Some(since))).collect());
+        (cache, now)
     }
 
-    fn runs(known: &CachedExecutions) -> usize {
-        known.running.len()
+    fn running_count(cached: &CachedExecutions) -> usize {
+        cached.running.len()
     }
 
     /// Polls of a hundred old executions, one at a time, cause one list call a minute.
     #[test]
     fn executions_are_listed_once_per_minute() {
         let arns: Vec<String> = (0..100).map(|n| n.to_string()).collect();
-        let (lists, begin) = (ExecutionListCache::new(MINUTE), Instant::now());
-        let mut asked = 0;
+        let (cache, start) = (ExecutionListCache::new(MINUTE), Instant::now());
+        let mut list_calls = 0;
         // Each execution is polled twice per minute, one after the other, for five minutes.
         for tick in 0..1000u32 {
-            let now = begin + Duration::from_millis(300) * tick;
-            let known = lists.known("m", &[&arns[tick as usize % 100]], now, TODAY);
-            if let Some(wanted) = known.to_list {
-                asked += 1;
-                assert!(tick == 1 || wanted.len() > 90);
-                lists.keep("m", now, arns.iter().map(|arn| (arn.clone(), Some(OLD))).collect());
+            let now = start + Duration::from_millis(300) * tick;
+            let cached = cache.record_poll("m", &[&arns[tick as usize % 100]], now, TODAY);
+            if let Some(due) = cached.executions_to_list {
+                list_calls += 1;
+                assert!(tick == 1 || due.len() > 90);
+                cache.store("m", now, arns.iter().map(|arn| (arn.clone(), Some(OLD))).collect());
             }
         }
-        assert_eq!(asked, 5);
+        assert_eq!(list_calls, 5);
     }
 
     /// A list is reused for a tenth of the age of an execution, but no longer than configured.
     #[test]
     fn list_expires_by_execution_age() {
         let since = TODAY - Duration::from_secs(100);
-        let (lists, now) = listed(&["a", "b"], since);
-        let known = |after| lists.known("m", &["a"], now + Duration::from_secs(after), TODAY);
-        assert_eq!((runs(&known(10)), runs(&known(11))), (1, 0));
-        assert_eq!(known(11).to_list, None, "one is asked for by itself");
-        assert!(lists.known("m", &["a", "b"], now + Duration::from_secs(11), TODAY).to_list.is_some());
-        let (lists, now) = listed(&["a"], OLD);
-        assert_eq!(runs(&lists.known("m", &["a"], now + MINUTE, TODAY)), 1);
-        assert_eq!(runs(&lists.known("m", &["a"], now + MINUTE * 2, TODAY)), 0);
-        assert_eq!(runs(&lists.known("m", &["x"], now, TODAY)), 0, "what was not listed may have ended");
+        let (cache, now) = cache_with(&["a", "b"], since);
+        let cached_after = |after| cache.record_poll("m", &["a"], now + Duration::from_secs(after), TODAY);
+        assert_eq!((running_count(&cached_after(10)), running_count(&cached_after(11))), (1, 0));
+        assert_eq!(cached_after(11).executions_to_list, None, "one is asked for by itself");
+        assert!(
+            cache
+                .record_poll("m", &["a", "b"], now + Duration::from_secs(11), TODAY)
+                .executions_to_list
+                .is_some()
+        );
+        let (cache, now) = cache_with(&["a"], OLD);
+        assert_eq!(running_count(&cache.record_poll("m", &["a"], now + MINUTE, TODAY)), 1);
+        assert_eq!(running_count(&cache.record_poll("m", &["a"], now + MINUTE * 2, TODAY)), 0);
+        assert_eq!(
+            running_count(&cache.record_poll("m", &["x"], now, TODAY)),
+            0,
+            "what was not listed may have ended"
+        );
     }
 
     /// An execution that may have changed is requested by itself for a while.
     #[test]
     fn changed_execution_bypasses_list() {
-        let (lists, now) = listed(&["a", "b"], OLD);
-        lists.mark_changed("a", now);
+        let (cache, now) = cache_with(&["a", "b"], OLD);
+        cache.mark_changed("a", now);
         assert_eq!(
-            lists.known("m", &["a"], now, TODAY),
-            CachedExecutions { running: Running::new(), to_list: None }
+            cache.record_poll("m", &["a"], now, TODAY),
+            CachedExecutions { running: Running::new(), executions_to_list: None }
         );
-        assert_eq!(runs(&lists.known("m", &["b"], now, TODAY)), 1);
-        assert_eq!(runs(&lists.known("m", &["a"], now + STIRRED, TODAY)), 1);
+        assert_eq!(running_count(&cache.record_poll("m", &["b"], now, TODAY)), 1);
+        assert_eq!(running_count(&cache.record_poll("m", &["a"], now + CHANGED_TTL, TODAY)), 1);
     }
 }

@@ -8,33 +8,35 @@ use crate::api::{Api, ApiResult};
 use crate::arn::ExecutionArn;
 use crate::backend::StepFunctions;
 use crate::cloudwatch::{self, Window};
-use crate::history::{ExecutionEvent, MOST_PAGES, PAGE};
-use crate::state::Facts;
+use crate::history::{ExecutionEvent, MAX_PAGES, PAGE_SIZE};
+use crate::state::ExecutionDescription;
 
 #[async_trait]
 impl Logs for StepFunctions {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
         let Some(arn) = ExecutionArn::parse(handle) else { return Ok(LogText::default()) };
         if arn.is_express() {
-            let logged = self.logged(&arn, Window::of_express(arn.began()), request).await?;
-            return Ok(logged.unwrap_or_default());
+            let log = self.read_cloudwatch(&arn, Window::of_express(arn.started_at()), request).await?;
+            return Ok(log.unwrap_or_default());
         }
-        match of_history(&self.api, arn.as_str(), request).await {
+        match read_history(&self.api, arn.as_str(), request).await {
             Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(LogText::default()),
             // Without permission to read histories, the log of the state machine may still be readable.
             Err(failure) if failure.error.kind() == ErrorKind::Denied => {
-                let facts = Facts::from(self.api.describe(arn.as_str()).await?);
-                let logged = self.logged(&arn, Window::of(facts.started, facts.stopped), request).await?;
-                logged.ok_or(failure.error)
+                let execution = ExecutionDescription::from(self.api.describe(arn.as_str()).await?);
+                let log = self
+                    .read_cloudwatch(&arn, Window::of(execution.started, execution.stopped), request)
+                    .await?;
+                log.ok_or(failure.error)
             }
-            answer => Ok(answer?),
+            result => Ok(result?),
         }
     }
 }
 
 impl StepFunctions {
     /// Reads the end of an execution's log. `None` if its state machine does not log.
-    async fn logged(
+    async fn read_cloudwatch(
         &self,
         arn: &ExecutionArn<'_>,
         window: Window,
@@ -48,12 +50,12 @@ impl StepFunctions {
 }
 
 /// Reads the end of a history as a log.
-async fn of_history(api: &Api, arn: &str, request: &LogRequest) -> ApiResult<LogText> {
+async fn read_history(api: &Api, arn: &str, request: &LogRequest) -> ApiResult<LogText> {
     let (mut tail, mut page) = (Tail::new(request), None);
-    for _ in 0..MOST_PAGES {
-        let answer = api.history(arn, PAGE, true, page).await?;
-        answer.events.iter().for_each(|event| tail.take(&ExecutionEvent::from(event)));
-        page = answer.next_token;
+    for _ in 0..MAX_PAGES {
+        let response = api.history(arn, PAGE_SIZE, true, page).await?;
+        response.events.iter().for_each(|event| tail.push(&ExecutionEvent::from(event)));
+        page = response.next_token;
         if page.is_none() || tail.is_full() {
             break;
         }
@@ -77,7 +79,7 @@ impl Tail {
         Self { max_bytes: request.max_bytes, search, lines: Vec::new(), bytes: 0 }
     }
 
-    pub(crate) fn take(&mut self, event: &ExecutionEvent) {
+    pub(crate) fn push(&mut self, event: &ExecutionEvent) {
         let line = line(event);
         if self.search.as_ref().is_none_or(|search| line.to_lowercase().contains(search)) {
             self.bytes += line.len() + 1;
@@ -91,13 +93,13 @@ impl Tail {
     }
 
     /// Returns the lines in order of their events. `more` means that older events were not read.
-    pub(crate) fn text(mut self, more: bool) -> LogText {
+    pub(crate) fn text(mut self, has_older: bool) -> LogText {
         self.lines.sort_by_key(|(id, _)| *id);
         // Log delivery may duplicate events.
         self.lines.dedup_by_key(|(id, _)| *id);
         let lines: Vec<String> = self.lines.into_iter().map(|(_, line)| line).collect();
         let (text, cut) = last_lines(&lines, self.max_bytes);
-        LogText { text, cut: cut || more }
+        LogText { text, cut: cut || has_older }
     }
 }
 
@@ -108,17 +110,17 @@ pub(crate) fn length(event: &ExecutionEvent) -> u64 {
 
 /// Formats an event as a line.
 fn line(event: &ExecutionEvent) -> String {
-    let words = words(event);
+    let text = describe(event);
     match event.at {
-        Some(at) => format!("{at} {words}"),
-        None => words,
+        Some(at) => format!("{at} {text}"),
+        None => text,
     }
 }
 
-fn words(event: &ExecutionEvent) -> String {
+fn describe(event: &ExecutionEvent) -> String {
     let name = event.name.as_deref().unwrap_or_default();
     let number = event.number.unwrap_or_default();
-    let what = match event.kind.as_str() {
+    let text = match event.kind.as_str() {
         "ExecutionStarted" => "the execution started".to_owned(),
         "ExecutionSucceeded" => "the execution succeeded".to_owned(),
         "ExecutionFailed" => "the execution failed".to_owned(),
@@ -132,22 +134,22 @@ fn words(event: &ExecutionEvent) -> String {
         "MapIterationAborted" => format!("item {number} of {name} was stopped"),
         kind if kind.ends_with("StateEntered") => format!("entered {name}"),
         kind if kind.ends_with("StateExited") => format!("left {name}"),
-        kind => in_words(kind),
+        kind => split_camel_case(kind),
     };
-    let why: Vec<&str> = [&event.error, &event.cause].into_iter().flatten().map(String::as_str).collect();
-    if why.is_empty() { what } else { one_line(&format!("{what}: {}", why.join(": "))) }
+    let details: Vec<&str> = [&event.error, &event.cause].into_iter().flatten().map(String::as_str).collect();
+    if details.is_empty() { text } else { one_line(&format!("{text}: {}", details.join(": "))) }
 }
 
 /// Converts `LambdaFunctionTimedOut` to `lambda function timed out`.
-fn in_words(kind: &str) -> String {
-    let mut words = String::new();
+fn split_camel_case(kind: &str) -> String {
+    let mut text = String::new();
     for letter in kind.chars() {
-        if letter.is_ascii_uppercase() && !words.is_empty() {
-            words.push(' ');
+        if letter.is_ascii_uppercase() && !text.is_empty() {
+            text.push(' ');
         }
-        words.push(letter.to_ascii_lowercase());
+        text.push(letter.to_ascii_lowercase());
     }
-    words
+    text
 }
 
 /// Returns the last whole lines that fit, or the end of the last line if it does not fit. The flag is true if
@@ -187,7 +189,7 @@ mod tests {
     /// Each event of the history becomes one readable line with its time.
     #[test]
     fn event_becomes_readable_log_line() {
-        for (kind, name, words) in [
+        for (kind, name, text) in [
             ("ExecutionStarted", "", "the execution started"),
             ("TaskStateEntered", "Train", "entered Train"),
             ("TaskStateExited", "Train", "left Train"),
@@ -195,7 +197,7 @@ mod tests {
             ("MapIterationSucceeded", "Each", "item 0 of Each succeeded"),
             ("SomethingNew", "", "something new"),
         ] {
-            assert_eq!(line(&event(kind, name)), format!("1970-01-01T00:00:00.000Z {words}"));
+            assert_eq!(line(&event(kind, name)), format!("1970-01-01T00:00:00.000Z {text}"));
         }
         let failed = ExecutionEvent {
             error: Some("E".to_owned()),
@@ -210,19 +212,19 @@ mod tests {
     fn log_tail_is_ordered_and_deduplicated() {
         let request =
             |max_bytes, search: Option<&str>| LogRequest { max_bytes, search: search.map(str::to_owned) };
-        let taken = |request: &LogRequest, more| {
+        let tail_of = |request: &LogRequest, has_older| {
             let mut tail = Tail::new(request);
             for (id, name) in [(3, "C"), (1, "A"), (2, "B"), (3, "C")] {
-                tail.take(&ExecutionEvent { id, at: None, ..event("TaskStateEntered", name) });
+                tail.push(&ExecutionEvent { id, at: None, ..event("TaskStateEntered", name) });
             }
-            tail.text(more)
+            tail.text(has_older)
         };
         let all = "entered A\nentered B\nentered C\n";
-        assert_eq!(taken(&request(100, None), false), LogText { text: all.to_owned(), cut: false });
-        assert_eq!(taken(&request(100, None), true), LogText { text: all.to_owned(), cut: true });
-        assert_eq!(taken(&request(12, None), false), LogText { text: "entered C\n".to_owned(), cut: true });
-        let found = LogText { text: "entered B\n".to_owned(), cut: false };
-        assert_eq!(taken(&request(100, Some("ENTERED b")), false), found);
+        assert_eq!(tail_of(&request(100, None), false), LogText { text: all.to_owned(), cut: false });
+        assert_eq!(tail_of(&request(100, None), true), LogText { text: all.to_owned(), cut: true });
+        assert_eq!(tail_of(&request(12, None), false), LogText { text: "entered C\n".to_owned(), cut: true });
+        let expected = LogText { text: "entered B\n".to_owned(), cut: false };
+        assert_eq!(tail_of(&request(100, Some("ENTERED b")), false), expected);
     }
 
     /// The last lines that fit into the size limit are kept, and the rest is reported as cut off.

@@ -16,12 +16,12 @@ use crate::arn::MachineArn;
 use crate::cloudwatch::LogGroup;
 use crate::definition::Definition;
 use crate::failure::Failure;
-use crate::history::MOST_PAGES;
+use crate::history::MAX_PAGES;
 
 /// How long a description is cached. The state machine may change.
-const BELIEVED: Duration = Duration::from_secs(900);
+const DESCRIPTION_TTL: Duration = Duration::from_secs(900);
 /// How long `definition` does not repeat a failed request for a description.
-const MISSED: Duration = Duration::from_secs(60);
+const FAILURE_TTL: Duration = Duration::from_secs(60);
 
 /// Resolved state machine.
 #[derive(Clone, Debug)]
@@ -51,76 +51,76 @@ impl From<&DescribeStateMachineOutput> for Description {
 #[derive(Default)]
 pub(crate) struct Machines {
     /// By the name or ARN in the target.
-    named: Mutex<HashMap<String, Machine>>,
+    resolved: Mutex<HashMap<String, Machine>>,
     /// Locked during a request, so that a poll of many executions sends one request.
-    described: tokio::sync::Mutex<Described>,
+    descriptions: tokio::sync::Mutex<DescriptionCache>,
 }
 
 /// Descriptions by ARN, with the time of the request. `None` if the request failed.
-type Described = HashMap<String, (Option<Description>, Instant)>;
+type DescriptionCache = HashMap<String, (Option<Description>, Instant)>;
 
 /// Returns the cached description unless it has expired.
-fn believed(described: &Described, arn: &str) -> Option<Option<Description>> {
-    let (description, read) = described.get(arn)?;
-    let long = if description.is_some() { BELIEVED } else { MISSED };
-    (read.elapsed() < long).then(|| description.clone())
+fn cached_description(cache: &DescriptionCache, arn: &str) -> Option<Option<Description>> {
+    let (description, requested_at) = cache.get(arn)?;
+    let ttl = if description.is_some() { DESCRIPTION_TTL } else { FAILURE_TTL };
+    (requested_at.elapsed() < ttl).then(|| description.clone())
 }
 
-async fn ask(described: &mut Described, api: &Api, arn: &str) -> ApiResult<Description> {
-    let answer = api.describe_machine(arn).await.map(|machine| Description::from(&machine));
-    described.insert(arn.to_owned(), (answer.as_ref().ok().cloned(), Instant::now()));
-    answer
+async fn request_description(cache: &mut DescriptionCache, api: &Api, arn: &str) -> ApiResult<Description> {
+    let result = api.describe_machine(arn).await.map(|machine| Description::from(&machine));
+    cache.insert(arn.to_owned(), (result.as_ref().ok().cloned(), Instant::now()));
+    result
 }
 
 impl Machines {
     /// Returns the state machine that a target names.
-    pub(crate) async fn named(&self, api: &Api, region: &str, name: &str) -> Result<Machine> {
-        if let Some(machine) = self.named.lock().get(name) {
+    pub(crate) async fn resolve(&self, api: &Api, region: &str, name: &str) -> Result<Machine> {
+        if let Some(machine) = self.resolved.lock().get(name) {
             return Ok(machine.clone());
         }
         let machine = match name.starts_with("arn:") {
-            true => self.by_arn(api, region, name).await?,
-            false => by_name(api, region, name).await?,
+            true => self.resolve_arn(api, region, name).await?,
+            false => resolve_name(api, region, name).await?,
         };
-        self.named.lock().insert(name.to_owned(), machine.clone());
+        self.resolved.lock().insert(name.to_owned(), machine.clone());
         Ok(machine)
     }
 
     /// Removes the cached entry of a target, because AWS contradicted it.
     pub(crate) fn forget(&self, name: &str) {
-        self.named.lock().remove(name);
+        self.resolved.lock().remove(name);
     }
 
     /// Returns the definition of a state machine, or an empty one if it is not available now.
     pub(crate) async fn definition(&self, api: &Api, arn: &str) -> Arc<Definition> {
-        let mut described = self.described.lock().await;
-        let description = match believed(&described, arn) {
+        let mut cache = self.descriptions.lock().await;
+        let description = match cached_description(&cache, arn) {
             Some(description) => description,
-            None => ask(&mut described, api, arn).await.ok(),
+            None => request_description(&mut cache, api, arn).await.ok(),
         };
         description.unwrap_or_default().definition
     }
 
     /// Requests the current definition of a state machine.
     pub(crate) async fn definition_now(&self, api: &Api, arn: &str) -> ApiResult<Arc<Definition>> {
-        let mut described = self.described.lock().await;
-        Ok(ask(&mut described, api, arn).await?.definition)
+        let mut cache = self.descriptions.lock().await;
+        Ok(request_description(&mut cache, api, arn).await?.definition)
     }
 
     /// Returns the log group of a state machine. `None` if it does not log, or no longer exists.
     pub(crate) async fn log_group(&self, api: &Api, arn: &str) -> ApiResult<Option<LogGroup>> {
-        let mut described = self.described.lock().await;
-        if let Some(Some(description)) = believed(&described, arn) {
+        let mut cache = self.descriptions.lock().await;
+        if let Some(Some(description)) = cached_description(&cache, arn) {
             return Ok(description.log_group);
         }
-        match ask(&mut described, api, arn).await {
+        match request_description(&mut cache, api, arn).await {
             Ok(description) => Ok(description.log_group),
             Err(failure) if is_gone(&failure) => Ok(None),
             Err(failure) => Err(failure),
         }
     }
 
-    async fn by_arn(&self, api: &Api, region: &str, name: &str) -> Result<Machine> {
+    async fn resolve_arn(&self, api: &Api, region: &str, name: &str) -> Result<Machine> {
         let arn = MachineArn::parse(name)
             .ok_or_else(|| Error::config(format!("`{name}` is not the ARN of a state machine")))?;
         if arn.region() != region {
@@ -129,14 +129,14 @@ impl Machines {
             )));
         }
         // All versions of a state machine have the same type.
-        let found = api.describe_machine(arn.base()).await?;
-        self.learn(arn.base(), Description::from(&found)).await;
-        Ok(Machine { express: found.r#type == StateMachineType::Express, arn })
+        let output = api.describe_machine(arn.base()).await?;
+        self.cache_description(arn.base(), Description::from(&output)).await;
+        Ok(Machine { express: output.r#type == StateMachineType::Express, arn })
     }
 
     /// Caches a description that another function requested.
-    pub(crate) async fn learn(&self, arn: &str, description: Description) {
-        self.described.lock().await.insert(arn.to_owned(), (Some(description), Instant::now()));
+    pub(crate) async fn cache_description(&self, arn: &str, description: Description) {
+        self.descriptions.lock().await.insert(arn.to_owned(), (Some(description), Instant::now()));
     }
 }
 
@@ -147,16 +147,16 @@ pub(crate) fn is_gone(failure: &Failure) -> bool {
         .any(|code| failure.is(code))
 }
 
-async fn by_name(api: &Api, region: &str, name: &str) -> Result<Machine> {
+async fn resolve_name(api: &Api, region: &str, name: &str) -> Result<Machine> {
     let mut page = None;
-    for _ in 0..MOST_PAGES {
-        let answer = api.machines(page).await?;
-        for machine in answer.state_machines.iter().filter(|machine| machine.name == name) {
+    for _ in 0..MAX_PAGES {
+        let response = api.list_machines(page).await?;
+        for machine in response.state_machines.iter().filter(|machine| machine.name == name) {
             if let Some(arn) = MachineArn::parse(&machine.state_machine_arn) {
                 return Ok(Machine { arn, express: machine.r#type == StateMachineType::Express });
             }
         }
-        page = answer.next_token;
+        page = response.next_token;
         if page.is_none() {
             break;
         }

@@ -8,12 +8,12 @@ use taskbridge_sdk::{ErrorKind, Finding, Verdict};
 use crate::backend::StepFunctions;
 use crate::checkup::Settings;
 use crate::cloudwatch::LogGroup;
-use crate::hooks::HEADER;
-use crate::permissions::{Attempt, RequiredPermission, STARTED_HERE, execution};
+use crate::hooks::SECRET_HEADER;
+use crate::permissions::{Attempt, RequiredPermission, STARTED_HERE, execution_arn};
 
 /// State machine of a tool, configured or discovered.
-pub(crate) struct Used {
-    pub(crate) whose: String,
+pub(crate) struct ToolMachine {
+    pub(crate) required_by: String,
     /// Without a version or alias.
     pub(crate) arn: String,
     pub(crate) express: bool,
@@ -23,188 +23,223 @@ pub(crate) struct Used {
 }
 
 /// Adds the permissions for the state machine of a tool. `asks` is true if steps can ask users.
-pub(crate) fn of_machine(machine: &Used, asks: bool, needs: &mut Vec<RequiredPermission>) {
-    let Used { whose, arn, express, attaches, log_group } = machine;
-    let mut need = |action, verdict, without, attempt: fn(String) -> Attempt, of_execution: bool| {
-        let resource = match of_execution {
-            true if *attaches => execution(arn, "*"),
-            true => execution(arn, STARTED_HERE),
+pub(crate) fn add_machine_permissions(
+    machine: &ToolMachine,
+    asks_questions: bool,
+    permissions: &mut Vec<RequiredPermission>,
+) {
+    let ToolMachine { required_by, arn, express, attaches, log_group } = machine;
+    let mut add = |action, verdict, consequence, attempt: fn(String) -> Attempt, is_execution: bool| {
+        let resource = match is_execution {
+            true if *attaches => execution_arn(arn, "*"),
+            true => execution_arn(arn, STARTED_HERE),
             false => arn.clone(),
         };
         let attempt = attempt(arn.clone());
-        needs.push(RequiredPermission { action, resource, whose: whose.clone(), verdict, without, attempt });
+        permissions.push(RequiredPermission {
+            action,
+            resource,
+            required_by: required_by.clone(),
+            verdict,
+            consequence,
+            attempt,
+        });
     };
     let fault = Verdict::Fault;
     if *express {
-        need("states:StartSyncExecution", fault, "nothing is started", Attempt::StartSync, false);
-        needs.extend(log_group.as_ref().map(|group| RequiredPermission {
+        add("states:StartSyncExecution", fault, "nothing is started", Attempt::StartSync, false);
+        permissions.extend(log_group.as_ref().map(|group| RequiredPermission {
             action: "logs:FilterLogEvents",
             resource: group.arn().to_owned(),
-            whose: whose.clone(),
+            required_by: required_by.clone(),
             verdict: Verdict::Warning,
-            without: "tasks have no log",
-            attempt: Attempt::Logged(group.name().to_owned()),
+            consequence: "tasks have no log",
+            attempt: Attempt::LogEvents(group.name().to_owned()),
         }));
         return;
     }
     if !attaches {
-        need("states:StartExecution", fault, "nothing is started", Attempt::Start, false);
-        need("states:StopExecution", fault, "tasks cannot be cancelled", Attempt::Stop, true);
+        add("states:StartExecution", fault, "nothing is started", Attempt::Start, false);
+        add("states:StopExecution", fault, "tasks cannot be cancelled", Attempt::Stop, true);
     }
-    need("states:DescribeExecution", fault, "nobody sees how executions end", Attempt::Describe, true);
-    let lists = "executions are looked at one by one, which takes many calls";
-    need("states:ListExecutions", Verdict::Warning, lists, Attempt::ListExecutions, false);
-    let (verdict, without) = match asks {
+    add("states:DescribeExecution", fault, "nobody sees how executions end", Attempt::Describe, true);
+    let list_consequence = "executions are looked at one by one, which takes many calls";
+    add("states:ListExecutions", Verdict::Warning, list_consequence, Attempt::ListExecutions, false);
+    let (verdict, consequence) = match asks_questions {
         true => (fault, "questions are not seen"),
         false => (
             Verdict::Warning,
             "there is no progress, and a failure does not name its state; there is a log only where the state machine logs",
         ),
     };
-    need("states:GetExecutionHistory", verdict, without, Attempt::History, true);
+    add("states:GetExecutionHistory", verdict, consequence, Attempt::History, true);
 }
 
 /// Adds the permissions of discovery, except the list, for all state machines that it may find. `place` is
 /// `arn:PARTITION:states:REGION:ACCOUNT`, `names` is the pattern of their names.
-pub(crate) fn of_discovery(
+pub(crate) fn add_discovery_permissions(
     settings: &Settings,
-    place: &str,
-    names: &str,
-    tags: Attempt,
-    needs: &mut Vec<RequiredPermission>,
+    arn_prefix: &str,
+    name_pattern: &str,
+    tag_attempt: Attempt,
+    permissions: &mut Vec<RequiredPermission>,
 ) {
-    let machines = format!("{place}:stateMachine:{names}");
-    let whose = "discovery".to_owned();
-    let (verdict, without) = match settings.filters_by_tags {
+    let machine_pattern = format!("{arn_prefix}:stateMachine:{name_pattern}");
+    let required_by = "discovery".to_owned();
+    let (verdict, consequence) = match settings.filters_by_tags {
         true => (Verdict::Fault, "tools are not discovered"),
         false => (Verdict::Warning, "tags say nothing about tools"),
     };
-    let (action, resource) = ("states:ListTagsForResource", machines.clone());
-    needs.push(RequiredPermission {
+    let (action, resource) = ("states:ListTagsForResource", machine_pattern.clone());
+    permissions.push(RequiredPermission {
         action,
         resource,
-        whose: whose.clone(),
+        required_by: required_by.clone(),
         verdict,
-        without,
-        attempt: tags,
+        consequence,
+        attempt: tag_attempt,
     });
     // The state machines found so far are tried one by one. These entries add future ones to the policy.
-    let asks = ["states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat"];
-    let asks = asks.into_iter().filter(|_| settings.asks).map(|action| (action, machines.clone()));
-    let all = [
-        ("states:DescribeStateMachine", machines.clone()),
-        ("states:StartExecution", machines.clone()),
-        ("states:StartSyncExecution", machines.clone()),
-        ("states:ListExecutions", machines.clone()),
-        ("states:StopExecution", execution(&machines, STARTED_HERE)),
-        ("states:DescribeExecution", execution(&machines, STARTED_HERE)),
-        ("states:GetExecutionHistory", execution(&machines, STARTED_HERE)),
+    let answer_actions = ["states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat"];
+    let answer_actions = answer_actions
+        .into_iter()
+        .filter(|_| settings.asks_questions)
+        .map(|action| (action, machine_pattern.clone()));
+    let actions = [
+        ("states:DescribeStateMachine", machine_pattern.clone()),
+        ("states:StartExecution", machine_pattern.clone()),
+        ("states:StartSyncExecution", machine_pattern.clone()),
+        ("states:ListExecutions", machine_pattern.clone()),
+        ("states:StopExecution", execution_arn(&machine_pattern, STARTED_HERE)),
+        ("states:DescribeExecution", execution_arn(&machine_pattern, STARTED_HERE)),
+        ("states:GetExecutionHistory", execution_arn(&machine_pattern, STARTED_HERE)),
     ];
-    for (action, resource) in all.into_iter().chain(asks) {
-        let (whose, verdict) = (whose.clone(), Verdict::Fault);
-        needs.push(RequiredPermission {
+    for (action, resource) in actions.into_iter().chain(answer_actions) {
+        let (required_by, verdict) = (required_by.clone(), Verdict::Fault);
+        permissions.push(RequiredPermission {
             action,
             resource,
-            whose,
+            required_by,
             verdict,
-            without: "",
+            consequence: "",
             attempt: Attempt::None,
         });
     }
 }
 
 impl StepFunctions {
-    pub(crate) fn needs_of_discovery(&self, used: &[Used], needs: &mut Vec<RequiredPermission>) {
-        let Some(names) = &self.settings.discovers else { return };
-        let place = used.first().and_then(|machine| machine.arn.split_once(":stateMachine:"));
-        let place =
-            place.map_or_else(|| format!("arn:aws:states:{}:*", self.region), |(place, _)| place.to_owned());
-        let one = self.tools().into_iter().next().map(|(machine, _)| machine.arn);
-        of_discovery(&self.settings, &place, names, one.map_or(Attempt::None, Attempt::Tags), needs);
+    pub(crate) fn add_discovered_permissions(
+        &self,
+        tool_machines: &[ToolMachine],
+        permissions: &mut Vec<RequiredPermission>,
+    ) {
+        let Some(name_pattern) = &self.settings.discovery_pattern else { return };
+        let arn_prefix = tool_machines.first().and_then(|machine| machine.arn.split_once(":stateMachine:"));
+        let arn_prefix = arn_prefix
+            .map_or_else(|| format!("arn:aws:states:{}:*", self.region), |(prefix, _)| prefix.to_owned());
+        let example = self.tools().into_iter().next().map(|(machine, _)| machine.arn);
+        add_discovery_permissions(
+            &self.settings,
+            &arn_prefix,
+            name_pattern,
+            example.map_or(Attempt::None, Attempt::Tags),
+            permissions,
+        );
     }
 
     /// Checks activities, the queue and the hook, and adds the permissions for them.
-    pub(crate) async fn of_ways(
+    pub(crate) async fn check_question_channels(
         &self,
-        used: &[Used],
-        found: &mut Vec<Finding>,
-        needs: &mut Vec<RequiredPermission>,
+        tool_machines: &[ToolMachine],
+        findings: &mut Vec<Finding>,
+        permissions: &mut Vec<RequiredPermission>,
     ) {
         for activity in &self.settings.activities {
-            let what = format!("activity `{activity}`");
-            let without = "what steps ask by it is not seen";
-            found.push(match self.api.describe_activity(activity).await {
-                Ok(()) => Finding::ok(what, "it is there; whether it may be polled, the server's log says"),
+            let subject = format!("activity `{activity}`");
+            let consequence = "what steps ask by it is not seen";
+            findings.push(match self.api.describe_activity(activity).await {
+                Ok(()) => {
+                    Finding::ok(subject, "it is there; whether it may be polled, the server's log says")
+                }
                 Err(failure) if failure.error.kind() == ErrorKind::Denied => Finding::ok(
-                    what,
+                    subject,
                     "whether it is there may not be asked (`states:DescribeActivity`), and need not be",
                 ),
                 Err(failure) => {
-                    Finding::fault(what, failure.error.to_string(), "create it, or mend `activities`")
+                    Finding::fault(subject, failure.error.to_string(), "create it, or mend `activities`")
                 }
             });
-            needs.push(RequiredPermission {
+            permissions.push(RequiredPermission {
                 action: "states:GetActivityTask",
                 resource: activity.clone(),
-                whose: "activities".to_owned(),
+                required_by: "activities".to_owned(),
                 verdict: Verdict::Fault,
-                without,
+                consequence,
                 attempt: Attempt::None,
             });
         }
         if let (Some(url), Some(queue)) = (&self.settings.queue, &self.sources.queue) {
-            let received = queue.try_receive().await;
-            let resource = queue_arn(url, &self.region, used.first().map(|machine| machine.arn.as_str()));
-            let denied = received.as_ref().err().filter(|failure| failure.error.kind() == ErrorKind::Denied);
-            let (receive, delete) = (denied.map(|failure| failure.error.to_string()), Attempt::Delete);
+            let result = queue.try_receive().await;
+            let resource =
+                queue_arn(url, &self.region, tool_machines.first().map(|machine| machine.arn.as_str()));
+            let denied = result.as_ref().err().filter(|failure| failure.error.kind() == ErrorKind::Denied);
+            let (receive, delete) = (denied.map(|failure| failure.error.to_string()), Attempt::DeleteMessage);
             for (action, attempt) in
-                [("sqs:ReceiveMessage", Attempt::Made(receive)), ("sqs:DeleteMessage", delete)]
+                [("sqs:ReceiveMessage", Attempt::AlreadyTried(receive)), ("sqs:DeleteMessage", delete)]
             {
-                let (resource, whose) = (resource.clone(), "the queue".to_owned());
-                let without = "what steps ask by it is not seen";
-                needs.push(RequiredPermission {
+                let (resource, required_by) = (resource.clone(), "the queue".to_owned());
+                let consequence = "what steps ask by it is not seen";
+                permissions.push(RequiredPermission {
                     action,
                     resource,
-                    whose,
+                    required_by,
                     verdict: Verdict::Fault,
-                    without,
+                    consequence,
                     attempt,
                 });
             }
-            match received {
-                Ok(()) => found.push(Finding::ok("queue", format!("`{url}` can be read"))),
+            match result {
+                Ok(()) => findings.push(Finding::ok("queue", format!("`{url}` can be read"))),
                 Err(failure) if failure.error.kind() == ErrorKind::Denied => {}
-                Err(failure) => found.push(Finding::fault(
+                Err(failure) => findings.push(Finding::fault(
                     "queue",
                     format!("`{url}`: {}", failure.error),
                     "create the queue, or mend `queue`",
                 )),
             }
         }
-        if self.settings.asks {
-            let machines: BTreeSet<&str> = used.iter().map(|machine| machine.arn.as_str()).collect();
+        if self.settings.asks_questions {
+            let arns: BTreeSet<&str> = tool_machines.iter().map(|machine| machine.arn.as_str()).collect();
             for (action, attempt) in [
-                ("states:SendTaskSuccess", Attempt::Success),
-                ("states:SendTaskFailure", Attempt::Failure),
-                ("states:SendTaskHeartbeat", Attempt::Heartbeat),
+                ("states:SendTaskSuccess", Attempt::TaskSuccess),
+                ("states:SendTaskFailure", Attempt::TaskFailure),
+                ("states:SendTaskHeartbeat", Attempt::TaskHeartbeat),
             ] {
-                for (at, machine) in machines.iter().enumerate() {
+                for (at, machine) in arns.iter().enumerate() {
                     // An invalid token belongs to no state machine, so one call is made for all of them, and
                     // a denial need not concern one of these.
                     let attempt = if at == 0 { attempt.clone() } else { Attempt::None };
-                    let (resource, whose) = ((*machine).to_owned(), "questions".to_owned());
-                    let (verdict, without) = (Verdict::Warning, "answers do not reach the steps that asked");
-                    needs.push(RequiredPermission { action, resource, whose, verdict, without, attempt });
+                    let (resource, required_by) = ((*machine).to_owned(), "questions".to_owned());
+                    let (verdict, consequence) =
+                        (Verdict::Warning, "answers do not reach the steps that asked");
+                    permissions.push(RequiredPermission {
+                        action,
+                        resource,
+                        required_by,
+                        verdict,
+                        consequence,
+                        attempt,
+                    });
                 }
             }
         }
-        if self.settings.takes_hooks {
-            let says = format!(
-                "what is posted to /hooks/{} with the secret in `{HEADER}` is taken; whether EventBridge reaches this server \
+        if self.settings.has_hook {
+            let message = format!(
+                "what is posted to /hooks/{} with the secret in `{SECRET_HEADER}` is taken; whether EventBridge reaches this server \
                  cannot be seen from here: the rule's metric FailedInvocations tells",
                 self.settings.backend
             );
-            found.push(Finding::ok("webhook", says));
+            findings.push(Finding::ok("webhook", message));
         }
     }
 }

@@ -8,16 +8,16 @@ use crate::arn::ExecutionArn;
 use crate::backend::StepFunctions;
 use crate::history;
 use crate::progress::PollContext;
-use crate::state::{Facts, gone};
+use crate::state::{ExecutionDescription, gone_observation};
 
 /// How long the end of a failed execution waits for its history, which names the failed state. The server
 /// polls with backoff, so the end is reported within twice this time.
-const HISTORY_WITHIN: Duration = Duration::from_secs(15);
+const HISTORY_GRACE: Duration = Duration::from_secs(15);
 
 impl StepFunctions {
     /// Polls one execution.
     pub(crate) async fn poll_execution(&self, handle: &JobHandle, watched: bool) -> Result<Observation> {
-        let Some(arn) = ExecutionArn::parse(handle) else { return Ok(gone()) };
+        let Some(arn) = ExecutionArn::parse(handle) else { return Ok(gone_observation()) };
         if arn.region() != self.region {
             return Err(Error::config(format!(
                 "the execution is in the region `{}`, and this backend works in `{}`",
@@ -31,33 +31,33 @@ impl StepFunctions {
             ));
         }
         match self.api.describe(arn.as_str()).await {
-            Ok(seen) => self.judge(&arn, seen.into(), watched).await,
-            Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(gone()),
+            Ok(response) => self.build_observation(&arn, response.into(), watched).await,
+            Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(gone_observation()),
             Err(failure) => Err(failure.into()),
         }
     }
 
     /// Converts AWS's description of an execution to an observation. Adds what only the history contains: the
     /// origin of a failure, or the progress. Forgets what is kept about an ended execution.
-    pub(crate) async fn judge(
+    pub(crate) async fn build_observation(
         &self,
         arn: &ExecutionArn<'_>,
-        facts: Facts,
+        description: ExecutionDescription,
         watched: bool,
     ) -> Result<Observation> {
-        if !facts.have_ended() {
-            let seen = facts.observation(None);
-            return self.with_progress(arn, seen, watched).await;
+        if !description.has_ended() {
+            let observation = description.observation(None);
+            return self.with_progress(arn, observation, watched).await;
         }
-        self.watch.forget(arn.as_str());
+        self.tracker.forget(arn.as_str());
         self.tokens.forget(arn.as_str());
-        if !facts.have_origin() {
-            return Ok(facts.observation(None));
+        if !description.may_have_origin() {
+            return Ok(description.observation(None));
         }
-        match history::origin(&self.api, arn.as_str()).await {
-            Ok(origin) => Ok(facts.observation(origin)),
-            Err(error) if self.history_unread_for(arn.as_str()) < HISTORY_WITHIN => Err(error),
-            Err(error) => Ok(facts.observation_without_history(&error.to_string())),
+        match history::find_origin(&self.api, arn.as_str()).await {
+            Ok(origin) => Ok(description.observation(origin)),
+            Err(error) if self.history_unread_for(arn.as_str()) < HISTORY_GRACE => Err(error),
+            Err(error) => Ok(description.observation_without_history(&error.to_string())),
         }
     }
 
@@ -66,17 +66,24 @@ impl StepFunctions {
     pub(crate) async fn with_progress(
         &self,
         arn: &ExecutionArn<'_>,
-        seen: Observation,
+        observation: Observation,
         watched: bool,
     ) -> Result<Observation> {
-        if seen.state != JobState::Running || seen.message.is_some() {
-            return Ok(seen);
+        if observation.state != JobState::Running || observation.message.is_some() {
+            return Ok(observation);
         }
-        let held = self.tokens.contents(arn.as_str());
-        let look = PollContext { seen, held: &held, is_new: self.is_young(arn.as_str()), watched };
-        let mut seen = self.watch.add_progress(&self.api, &self.machines, arn, look).await?;
+        let token_contents = self.tokens.contents(arn.as_str());
+        let context = PollContext {
+            observation,
+            token_contents: &token_contents,
+            is_new: self.is_recent_start(arn.as_str()),
+            watched,
+        };
+        let mut observation = self.tracker.add_progress(&self.api, &self.machines, arn, context).await?;
         // The history may not show recent answers yet.
-        seen.questions.retain(|question| !self.given.knows(arn.as_str(), &question.id));
-        Ok(seen)
+        observation
+            .questions
+            .retain(|question| !self.delivered_answers.was_answered(arn.as_str(), &question.id));
+        Ok(observation)
     }
 }

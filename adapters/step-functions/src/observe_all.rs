@@ -12,47 +12,53 @@ use crate::history::timestamp;
 use crate::list_cache::{CachedExecutions, Running};
 
 /// Number of executions polled concurrently.
-const AT_A_TIME: usize = 16;
+const CONCURRENCY: usize = 16;
 
 /// Known running executions, and the error if they could not be listed: then every other execution of the
 /// poll fails with it.
-struct Listed {
+struct RunningList {
     running: Running,
-    trouble: Option<Error>,
+    list_error: Option<Error>,
 }
 
 impl StepFunctions {
     pub(crate) async fn poll_group(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        let began = Instant::now();
-        let listed = self.list(group, jobs, began).await;
+        let started_at = Instant::now();
+        let running_list = self.list_running(group, jobs, started_at).await;
         // The limited history reads go first to watched executions, and among those to the most urgent.
         let mut order: Vec<usize> = (0..jobs.len()).collect();
         let urgency = |at: &usize| {
             let arn = ExecutionArn::parse(&jobs[*at].handle);
-            (jobs[*at].watched, arn.map_or(0.0, |arn| self.watch.urgency(arn.as_str(), began)))
+            (jobs[*at].watched, arn.map_or(0.0, |arn| self.tracker.urgency(arn.as_str(), started_at)))
         };
         order.sort_by(|one, other| {
             let (one, other) = (urgency(one), urgency(other));
             other.0.cmp(&one.0).then(other.1.total_cmp(&one.1))
         });
-        let looks: Vec<_> = order.iter().map(|at| self.look_within(&jobs[*at], &listed, began)).collect();
-        let seen: Vec<_> = stream::iter(looks).buffered(AT_A_TIME).collect().await;
-        let mut answers: Vec<_> = order.into_iter().zip(seen).collect();
-        answers.sort_by_key(|(at, _)| *at);
-        answers.into_iter().map(|(_, seen)| seen).collect()
+        let polls: Vec<_> =
+            order.iter().map(|at| self.poll_with_list(&jobs[*at], &running_list, started_at)).collect();
+        let observations: Vec<_> = stream::iter(polls).buffered(CONCURRENCY).collect().await;
+        let mut results: Vec<_> = order.into_iter().zip(observations).collect();
+        results.sort_by_key(|(at, _)| *at);
+        results.into_iter().map(|(_, result)| result).collect()
     }
 
-    async fn look_within(&self, job: &Subject, listed: &Listed, began: Instant) -> Result<Observation> {
+    async fn poll_with_list(
+        &self,
+        job: &Subject,
+        running_list: &RunningList,
+        started_at: Instant,
+    ) -> Result<Observation> {
         let arn = ExecutionArn::parse(&job.handle);
-        match arn.and_then(|arn| listed.running.get(arn.as_str()).map(|since| (since, arn))) {
+        match arn.and_then(|arn| running_list.running.get(arn.as_str()).map(|since| (since, arn))) {
             Some((since, arn)) => {
-                let seen = Observation { since: *since, ..Observation::new(JobState::Running) };
-                self.with_progress(&arn, seen, job.watched).await
+                let observation = Observation { since: *since, ..Observation::new(JobState::Running) };
+                self.with_progress(&arn, observation, job.watched).await
             }
-            None => match &listed.trouble {
-                Some(trouble) => Err(again(trouble)),
+            None => match &running_list.list_error {
+                Some(error) => Err(copy_error(error)),
                 // The caller discards all results if the last one is too late.
-                None if began.elapsed() > self.call_timeout / 2 => Err(Error::unavailable(
+                None if started_at.elapsed() > self.call_timeout / 2 => Err(Error::unavailable(
                     "Step Functions answers slowly, so this execution was not looked at",
                 )),
                 None => self.poll_execution(&job.handle, job.watched).await,
@@ -61,46 +67,46 @@ impl StepFunctions {
     }
 
     /// Returns the running executions, as far as lists are cheaper than single calls.
-    async fn list(&self, group: &GroupKey, jobs: &[Subject], now: Instant) -> Listed {
+    async fn list_running(&self, group: &GroupKey, jobs: &[Subject], now: Instant) -> RunningList {
         let arns =
             jobs.iter().filter_map(|job| ExecutionArn::parse(&job.handle)).filter(|arn| !arn.is_express());
         let arns: Vec<_> = arns.collect();
         let arns: Vec<&str> = arns.iter().map(ExecutionArn::as_str).collect();
-        let CachedExecutions { mut running, to_list } =
-            self.lists.known(group.as_str(), &arns, now, clock_skew::now());
-        let mut trouble = None;
-        match to_list {
-            Some(wanted) if !group.as_str().is_empty() => match self.list_anew(group, wanted).await {
+        let CachedExecutions { mut running, executions_to_list } =
+            self.list_cache.record_poll(group.as_str(), &arns, now, clock_skew::now());
+        let mut list_error = None;
+        match executions_to_list {
+            Some(unlisted) if !group.as_str().is_empty() => match self.fetch_list(group, unlisted).await {
                 Ok(new) => {
                     running = new.clone();
-                    self.lists.keep(group.as_str(), now, new);
+                    self.list_cache.store(group.as_str(), now, new);
                 }
                 // Executions that cannot be listed can still be described one by one.
                 Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Config) => {}
-                Err(error) => trouble = Some(error),
+                Err(error) => list_error = Some(error),
             },
             _ => {}
         }
-        Listed { running, trouble }
+        RunningList { running, list_error }
     }
 
-    async fn list_anew(&self, group: &GroupKey, mut wanted: Vec<String>) -> Result<Running> {
+    async fn fetch_list(&self, group: &GroupKey, mut unlisted: Vec<String>) -> Result<Running> {
         let (mut running, mut page) = (Running::new(), None);
         for pages in 1.. {
             // Page n is requested only while more than n executions are wanted, so that each page replaces
             // more calls than it costs.
-            if wanted.len() <= pages {
+            if unlisted.len() <= pages {
                 break;
             }
-            let answer = self.api.running(group.as_str(), page).await?;
-            for execution in answer.executions {
+            let response = self.api.list_running(group.as_str(), page).await?;
+            for execution in response.executions {
                 running.insert(
                     execution.execution_arn,
                     timestamp(execution.redrive_date.as_ref().unwrap_or(&execution.start_date)),
                 );
             }
-            wanted.retain(|arn| !running.contains_key(arn));
-            page = answer.next_token;
+            unlisted.retain(|arn| !running.contains_key(arn));
+            page = response.next_token;
             if page.is_none() {
                 break;
             }
@@ -110,6 +116,6 @@ impl StepFunctions {
 }
 
 /// Returns a copy of an error.
-fn again(error: &Error) -> Error {
+fn copy_error(error: &Error) -> Error {
     Error::new(error.kind(), error.to_string())
 }

@@ -9,106 +9,133 @@ use crate::arn::MachineArn;
 use crate::checkup::Settings;
 use crate::cloudwatch::LogGroup;
 use crate::config::{Config, Target};
-use crate::needs::{self, Used};
-use crate::permissions::{Attempt, RequiredPermission, for_people_and_bridge};
+use crate::needs::{self, ToolMachine};
+use crate::permissions::{Attempt, RequiredPermission, split_by_credentials};
 use crate::policy::Policy;
 use crate::trust;
 
 /// Returns the policy of the server's credentials. With `per_caller`, also returns the policy and the trust
 /// policy of the role for people.
 pub(crate) fn policies(config: &Config, tools: &[ToolTarget]) -> Vec<PolicyDocument> {
-    let needs = needs(config, tools);
-    let Some(people) = &config.per_caller else {
-        return vec![granting("the server's credentials", needs, Policy::default())];
+    let permissions = required_permissions(config, tools);
+    let Some(per_caller) = &config.per_caller else {
+        return vec![policy_document("the server's credentials", permissions, Policy::default())];
     };
-    let (theirs, ours) = for_people_and_bridge(needs);
-    let mut assuming = Policy::default();
-    trust::allow(people, &mut assuming);
-    let role = &people.role_arn;
+    let (caller_permissions, bridge_permissions) = split_by_credentials(permissions);
+    let mut bridge_policy = Policy::default();
+    trust::allow(per_caller, &mut bridge_policy);
+    let role = &per_caller.role_arn;
     vec![
-        granting("the server's credentials", ours, assuming),
-        granting(&format!("the role of `per_caller`, {role}"), theirs, Policy::default()),
+        policy_document("the server's credentials", bridge_permissions, bridge_policy),
+        policy_document(&format!("the role of `per_caller`, {role}"), caller_permissions, Policy::default()),
         PolicyDocument {
-            whose: format!("the trust policy of {role}"),
-            document: trust::trust_policy(trust::UNKNOWN_BRIDGE, people),
+            grantee: format!("the trust policy of {role}"),
+            document: trust::trust_policy(trust::UNKNOWN_BRIDGE, per_caller),
         },
     ]
 }
 
-fn granting(whose: &str, needs: Vec<RequiredPermission>, mut policy: Policy) -> PolicyDocument {
-    needs.into_iter().for_each(|need| policy.allow(need.action, need.resource));
-    PolicyDocument { whose: whose.to_owned(), document: policy.document() }
+fn policy_document(
+    grantee: &str,
+    permissions: Vec<RequiredPermission>,
+    mut policy: Policy,
+) -> PolicyDocument {
+    permissions.into_iter().for_each(|permission| policy.allow(permission.action, permission.resource));
+    PolicyDocument { grantee: grantee.to_owned(), document: policy.document() }
 }
 
-fn needs(config: &Config, tools: &[ToolTarget]) -> Vec<RequiredPermission> {
+fn required_permissions(config: &Config, tools: &[ToolTarget]) -> Vec<RequiredPermission> {
     let settings = Settings::of(config, "");
     let region = config.region.as_deref().unwrap_or("*");
-    let (mut needs, mut machines, mut lists) = (Vec::new(), Vec::new(), settings.discovers.is_some());
+    let (mut permissions, mut machines, mut lists_machines) =
+        (Vec::new(), Vec::new(), settings.discovery_pattern.is_some());
     for tool in tools {
         // `taskbridge check` reports invalid targets.
         let Ok(target) = Target::deserialize(&tool.target) else { continue };
         let arn = match MachineArn::parse(&target.state_machine) {
             Some(arn) => arn.base().to_owned(),
             None => {
-                lists = true;
+                lists_machines = true;
                 format!("arn:aws:states:{region}:*:stateMachine:{}", target.state_machine)
             }
         };
-        of_tool(&arn, target.attach.is_some(), settings.asks, &mut needs);
+        add_tool_permissions(&arn, target.attach.is_some(), settings.asks_questions, &mut permissions);
         machines.push(arn);
     }
-    if lists {
-        needs.push(need("states:ListStateMachines", "*"));
+    if lists_machines {
+        permissions.push(untried_permission("states:ListStateMachines", "*"));
     }
-    let place = match machines.first().and_then(|arn| arn.split_once(":stateMachine:")) {
-        Some((place, _)) => place.to_owned(),
+    let arn_prefix = match machines.first().and_then(|arn| arn.split_once(":stateMachine:")) {
+        Some((prefix, _)) => prefix.to_owned(),
         None => format!("arn:aws:states:{region}:*"),
     };
-    if let Some(names) = &settings.discovers {
-        needs::of_discovery(&settings, &place, names, Attempt::None, &mut needs);
-        of_logs(&place, &mut needs);
+    if let Some(name_pattern) = &settings.discovery_pattern {
+        needs::add_discovery_permissions(
+            &settings,
+            &arn_prefix,
+            name_pattern,
+            Attempt::None,
+            &mut permissions,
+        );
+        add_log_permission(&arn_prefix, &mut permissions);
     }
-    needs.extend(settings.activities.iter().map(|arn| need("states:GetActivityTask", arn)));
+    permissions
+        .extend(settings.activities.iter().map(|arn| untried_permission("states:GetActivityTask", arn)));
     if let Some(url) = &settings.queue {
         let queue = needs::queue_arn(url, region, machines.first().map(String::as_str));
-        needs.extend(["sqs:ReceiveMessage", "sqs:DeleteMessage"].map(|action| need(action, &queue)));
+        permissions.extend(
+            ["sqs:ReceiveMessage", "sqs:DeleteMessage"].map(|action| untried_permission(action, &queue)),
+        );
     }
-    if settings.asks {
+    if settings.asks_questions {
         for arn in &machines {
-            let answers = ["states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat"];
-            needs.extend(answers.map(|action| need(action, arn)));
+            let actions = ["states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat"];
+            permissions.extend(actions.map(|action| untried_permission(action, arn)));
         }
     }
-    needs
+    permissions
 }
 
 /// Adds the permissions for both types of state machine. Only a Standard one can be followed.
-fn of_tool(arn: &str, attaches: bool, asks: bool, needs: &mut Vec<RequiredPermission>) {
-    needs.push(need("states:DescribeStateMachine", arn));
-    let machine =
-        |express| Used { whose: String::new(), arn: arn.to_owned(), express, attaches, log_group: None };
-    needs::of_machine(&machine(false), asks, needs);
+fn add_tool_permissions(
+    arn: &str,
+    attaches: bool,
+    asks_questions: bool,
+    permissions: &mut Vec<RequiredPermission>,
+) {
+    permissions.push(untried_permission("states:DescribeStateMachine", arn));
+    let machine = |express| ToolMachine {
+        required_by: String::new(),
+        arn: arn.to_owned(),
+        express,
+        attaches,
+        log_group: None,
+    };
+    needs::add_machine_permissions(&machine(false), asks_questions, permissions);
     if !attaches {
-        needs::of_machine(&machine(true), asks, needs);
-        of_logs(arn, needs);
+        needs::add_machine_permissions(&machine(true), asks_questions, permissions);
+        add_log_permission(arn, permissions);
     }
 }
 
 /// Adds the permission to read any log group of an Express state machine.
-fn of_logs(arn: &str, needs: &mut Vec<RequiredPermission>) {
+fn add_log_permission(arn: &str, permissions: &mut Vec<RequiredPermission>) {
     let parts: Vec<&str> = arn.split(':').collect();
     if let [_, partition, _, region, account, ..] = parts[..] {
-        needs.push(need("logs:FilterLogEvents", LogGroup::all(partition, region, account).arn()));
+        permissions.push(untried_permission(
+            "logs:FilterLogEvents",
+            LogGroup::all(partition, region, account).arn(),
+        ));
     }
 }
 
-fn need(action: &'static str, resource: &str) -> RequiredPermission {
+fn untried_permission(action: &'static str, resource: &str) -> RequiredPermission {
     RequiredPermission {
         action,
         resource: resource.to_owned(),
-        whose: String::new(),
+        required_by: String::new(),
         verdict: Verdict::Fault,
-        without: "",
+        consequence: "",
         attempt: Attempt::None,
     }
 }
@@ -130,9 +157,12 @@ mod tests {
     /// Returns the resources of an action.
     fn allowed(policy: &PolicyDocument, action: &str) -> Vec<String> {
         let statements = policy.document["Statement"].as_array().unwrap();
-        let of = statements.iter().filter(|it| it["Action"].as_array().unwrap().contains(&json!(action)));
-        of.flat_map(|it| it["Resource"].as_array().unwrap())
-            .map(|it| it.as_str().unwrap().to_owned())
+        let matching = statements
+            .iter()
+            .filter(|statement| statement["Action"].as_array().unwrap().contains(&json!(action)));
+        matching
+            .flat_map(|statement| statement["Resource"].as_array().unwrap())
+            .map(|resource| resource.as_str().unwrap().to_owned())
             .collect()
     }
 
@@ -163,9 +193,9 @@ mod tests {
             assert!(allowed(&follows[0], action).is_empty(), "{action}");
         }
         let config = json!({"region": "eu-west-1", "discover": {"starting_with": "lab-"}});
-        let found = documents(config, &[json!({"state_machine": arn})]);
+        let policy_documents = documents(config, &[json!({"state_machine": arn})]);
         assert_eq!(
-            allowed(&found[0], "states:StartExecution"),
+            allowed(&policy_documents[0], "states:StartExecution"),
             ["arn:aws:states:eu-west-1:1:stateMachine:lab-*"]
         );
     }
@@ -176,10 +206,10 @@ mod tests {
         let role = "arn:aws:iam::1:role/people";
         let config = json!({"region": "eu-west-1", "per_caller": {"role_arn": role}});
         let documents = documents(config, &[json!({"state_machine": "m"})]);
-        let [ours, theirs, trust] = &documents[..] else { panic!("{documents:?}") };
-        assert_eq!(allowed(ours, "sts:AssumeRole"), [role]);
-        assert!(allowed(ours, "states:StartExecution").is_empty());
-        assert_eq!(allowed(theirs, "states:StartExecution").len(), 1);
+        let [bridge_policy, caller_policy, trust] = &documents[..] else { panic!("{documents:?}") };
+        assert_eq!(allowed(bridge_policy, "sts:AssumeRole"), [role]);
+        assert!(allowed(bridge_policy, "states:StartExecution").is_empty());
+        assert_eq!(allowed(caller_policy, "states:StartExecution").len(), 1);
         assert!(trust.document["Statement"][0]["Principal"].is_object(), "{trust:?}");
     }
 }

@@ -19,14 +19,14 @@ use crate::trust;
 
 /// Name that no execution has, but that a policy for executions started here covers. Also serves as an
 /// invalid token and receipt.
-const NOBODY: &str = "tb-doctor";
+const NONEXISTENT: &str = "tb-doctor";
 /// Version that no state machine has. AWS checks the permission to start it on the state machine itself.
-const NO_VERSION: &str = "999999999";
+const NONEXISTENT_VERSION: &str = "999999999";
 /// Number of permissions tried concurrently.
-const AT_A_TIME: usize = 8;
+const CONCURRENCY: usize = 8;
 
 /// Actions on behalf of people, with their credentials if `per_caller` is set.
-const FOR_PEOPLE: [&str; 5] = [
+const CALLER_ACTIONS: [&str; 5] = [
     "states:StartExecution",
     "states:StartSyncExecution",
     "states:StopExecution",
@@ -35,10 +35,10 @@ const FOR_PEOPLE: [&str; 5] = [
 ];
 
 /// Splits permissions into those of people's credentials and those of the bridge's own, with `per_caller`.
-pub(crate) fn for_people_and_bridge(
-    needs: Vec<RequiredPermission>,
+pub(crate) fn split_by_credentials(
+    permissions: Vec<RequiredPermission>,
 ) -> (Vec<RequiredPermission>, Vec<RequiredPermission>) {
-    needs.into_iter().partition(|need| FOR_PEOPLE.contains(&need.action))
+    permissions.into_iter().partition(|permission| CALLER_ACTIONS.contains(&permission.action))
 }
 
 /// Required permission.
@@ -48,10 +48,10 @@ pub(crate) struct RequiredPermission {
     /// Resource as a policy names it.
     pub(crate) resource: String,
     /// What requires it, such as "tool `deploy`".
-    pub(crate) whose: String,
+    pub(crate) required_by: String,
     /// Verdict if it is missing: a fault or a warning. `without` is the consequence.
     pub(crate) verdict: Verdict,
-    pub(crate) without: &'static str,
+    pub(crate) consequence: &'static str,
     pub(crate) attempt: Attempt,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct RequiredPermission {
 #[derive(Clone, Debug)]
 pub(crate) enum Attempt {
     /// Already tried: `None` if allowed, otherwise AWS's message.
-    Made(Option<String>),
+    AlreadyTried(Option<String>),
     /// No call would show it without an effect.
     None,
     Start(String),
@@ -71,16 +71,16 @@ pub(crate) enum Attempt {
     History(String),
     Tags(String),
     /// The text is the name of a log group.
-    Logged(String),
-    Success,
-    Failure,
-    Heartbeat,
+    LogEvents(String),
+    TaskSuccess,
+    TaskFailure,
+    TaskHeartbeat,
     /// Names a message of the queue that does not exist.
-    Delete,
+    DeleteMessage,
 }
 
 /// Result of an attempt.
-enum Outcome {
+enum AttemptOutcome {
     Allowed,
     Denied(String),
     Unknown(String),
@@ -94,105 +94,133 @@ impl StepFunctions {
     /// tried.
     pub(crate) async fn try_all(
         &self,
-        needs: Vec<RequiredPermission>,
-        person: Option<Signer>,
+        permissions: Vec<RequiredPermission>,
+        caller_signer: Option<Signer>,
     ) -> Vec<Finding> {
-        let Some(persons) = &self.persons else {
+        let Some(sessions) = &self.caller_sessions else {
             return self
-                .try_by(&Signer::Own, needs, Policy::default(), "whom the credentials belong to")
+                .try_with_signer(
+                    &Signer::Bridge,
+                    permissions,
+                    Policy::default(),
+                    "whom the credentials belong to",
+                )
                 .await;
         };
-        let (theirs, ours) = for_people_and_bridge(needs);
+        let (caller_permissions, bridge_permissions) = split_by_credentials(permissions);
         let mut policy = Policy::default();
-        trust::allow(&persons.wanted, &mut policy);
-        let mut found =
-            self.try_by(&Signer::Own, ours, policy, "whom the bridge's own credentials belong to").await;
-        if let Some(person) = person {
-            found.extend(self.try_by(&person, theirs, Policy::default(), "the role of `per_caller`").await);
+        trust::allow(&sessions.config, &mut policy);
+        let mut findings = self
+            .try_with_signer(
+                &Signer::Bridge,
+                bridge_permissions,
+                policy,
+                "whom the bridge's own credentials belong to",
+            )
+            .await;
+        if let Some(signer) = caller_signer {
+            findings.extend(
+                self.try_with_signer(
+                    &signer,
+                    caller_permissions,
+                    Policy::default(),
+                    "the role of `per_caller`",
+                )
+                .await,
+            );
         }
-        found
+        findings
     }
 
-    async fn try_by(
+    async fn try_with_signer(
         &self,
         by: &Signer,
-        needs: Vec<RequiredPermission>,
+        permissions: Vec<RequiredPermission>,
         mut policy: Policy,
-        whose: &str,
+        grantee: &str,
     ) -> Vec<Finding> {
-        needs.iter().for_each(|need| policy.allow(need.action, need.resource.as_str()));
-        let tried = stream::iter(needs).map(|need| async move {
-            let outcome = self.outcome(by, &need.attempt).await;
-            (need, outcome)
+        permissions
+            .iter()
+            .for_each(|permission| policy.allow(permission.action, permission.resource.as_str()));
+        let attempts = stream::iter(permissions).map(|permission| async move {
+            let outcome = self.outcome(by, &permission.attempt).await;
+            (permission, outcome)
         });
-        let mut by_action: BTreeMap<&'static str, Vec<(RequiredPermission, Outcome)>> = BTreeMap::new();
-        for (need, outcome) in tried.buffered(AT_A_TIME).collect::<Vec<_>>().await {
-            by_action.entry(need.action).or_default().push((need, outcome));
+        let mut by_action: BTreeMap<&'static str, Vec<(RequiredPermission, AttemptOutcome)>> =
+            BTreeMap::new();
+        for (permission, outcome) in attempts.buffered(CONCURRENCY).collect::<Vec<_>>().await {
+            by_action.entry(permission.action).or_default().push((permission, outcome));
         }
-        let mut found: Vec<Finding> =
-            by_action.into_iter().filter_map(|(action, tried)| judged(action, &tried)).collect();
-        if found.iter().any(|finding| finding.verdict != Verdict::Ok) {
-            let (document, says) = (
+        let mut findings: Vec<Finding> = by_action
+            .into_iter()
+            .filter_map(|(action, attempts)| action_finding(action, &attempts))
+            .collect();
+        if findings.iter().any(|finding| finding.verdict != Verdict::Ok) {
+            let (document, message) = (
                 policy.document(),
-                format!("this is all that the config needs, as an IAM policy for {whose}"),
+                format!("this is all that the config needs, as an IAM policy for {grantee}"),
             );
             let policy = match too_large(&document) {
-                None => Finding::ok("policy", says),
-                Some(why) => Finding::warning("policy", format!("{says}; {why}"), ""),
+                None => Finding::ok("policy", message),
+                Some(reason) => Finding::warning("policy", format!("{message}; {reason}"), ""),
             };
-            found.push(Finding { fix: Some(format!("{document:#}")), ..policy });
+            findings.push(Finding { fix: Some(format!("{document:#}")), ..policy });
         }
-        found
+        findings
     }
 
-    async fn outcome(&self, by: &Signer, attempt: &Attempt) -> Outcome {
-        let answer = match attempt {
-            Attempt::Made(None) => return Outcome::Allowed,
-            Attempt::Made(Some(words)) => return Outcome::Denied(words.clone()),
-            Attempt::None => return Outcome::NotTried,
+    async fn outcome(&self, by: &Signer, attempt: &Attempt) -> AttemptOutcome {
+        let result = match attempt {
+            Attempt::AlreadyTried(None) => return AttemptOutcome::Allowed,
+            Attempt::AlreadyTried(Some(message)) => return AttemptOutcome::Denied(message.clone()),
+            Attempt::None => return AttemptOutcome::NotTried,
             attempt => self.attempt(by, attempt).await,
         };
-        match answer {
-            Ok(()) => Outcome::Allowed,
+        match result {
+            Ok(()) => AttemptOutcome::Allowed,
             // The response "does not exist" shows that the caller was allowed to ask.
             Err(Failure { error, .. }) => match error.kind() {
-                ErrorKind::Rejected | ErrorKind::Config => Outcome::Allowed,
-                ErrorKind::Denied => Outcome::Denied(error.to_string()),
-                _ => Outcome::Unknown(error.to_string()),
+                ErrorKind::Rejected | ErrorKind::Config => AttemptOutcome::Allowed,
+                ErrorKind::Denied => AttemptOutcome::Denied(error.to_string()),
+                _ => AttemptOutcome::Unknown(error.to_string()),
             },
         }
     }
 
     async fn attempt(&self, by: &Signer, attempt: &Attempt) -> ApiResult<()> {
-        let (token, receipt) = (Token::new(NOBODY), Receipt(NOBODY.to_owned()));
-        let nothing = |machine: &str| format!("{machine}:{NO_VERSION}");
+        let (token, receipt) = (Token::new(NONEXISTENT), Receipt(NONEXISTENT.to_owned()));
+        let nonexistent_version_of = |machine: &str| format!("{machine}:{NONEXISTENT_VERSION}");
         match attempt {
-            Attempt::Made(_) | Attempt::None => Ok(()),
+            Attempt::AlreadyTried(_) | Attempt::None => Ok(()),
             Attempt::Start(machine) => {
-                let machine = nothing(machine);
-                let order = StartRequest { machine: &machine, name: NOBODY, input: "{}", trace: None };
-                self.api.start(by, &order, Repeat::Safe).await.map(drop)
+                let machine = nonexistent_version_of(machine);
+                let request = StartRequest { machine: &machine, name: NONEXISTENT, input: "{}", trace: None };
+                self.api.start(by, &request, Repeat::Safe).await.map(drop)
             }
             Attempt::StartSync(machine) => {
-                let machine = nothing(machine);
-                let order = StartRequest { machine: &machine, name: NOBODY, input: "{}", trace: None };
-                self.api.start_sync(by, &order).await.map(drop)
+                let machine = nonexistent_version_of(machine);
+                let request = StartRequest { machine: &machine, name: NONEXISTENT, input: "{}", trace: None };
+                self.api.start_sync(by, &request).await.map(drop)
             }
-            Attempt::ListExecutions(machine) => self.api.running(machine, None).await.map(drop),
-            Attempt::Describe(machine) => self.api.describe(&execution(machine, NOBODY)).await.map(drop),
-            Attempt::Stop(machine) => self.api.stop(by, &execution(machine, NOBODY), NOBODY, NOBODY).await,
+            Attempt::ListExecutions(machine) => self.api.list_running(machine, None).await.map(drop),
+            Attempt::Describe(machine) => {
+                self.api.describe(&execution_arn(machine, NONEXISTENT)).await.map(drop)
+            }
+            Attempt::Stop(machine) => {
+                self.api.stop(by, &execution_arn(machine, NONEXISTENT), NONEXISTENT, NONEXISTENT).await
+            }
             Attempt::History(machine) => {
-                self.api.history(&execution(machine, NOBODY), 1, false, None).await.map(drop)
+                self.api.history(&execution_arn(machine, NONEXISTENT), 1, false, None).await.map(drop)
             }
             Attempt::Tags(machine) => self.api.tags(machine).await.map(drop),
-            Attempt::Logged(group) => {
+            Attempt::LogEvents(group) => {
                 let window = Window::of(Some(clock_skew::now()), None);
-                self.api.log_events(group, NOBODY, window, None).await.map(drop)
+                self.api.log_events(group, NONEXISTENT, window, None).await.map(drop)
             }
-            Attempt::Success => self.api.task_success(by, &token, "{}").await,
-            Attempt::Failure => self.api.task_failure(by, &token, NOBODY, NOBODY).await,
-            Attempt::Heartbeat => self.api.task_heartbeat(&token).await,
-            Attempt::Delete => match &self.sources.queue {
+            Attempt::TaskSuccess => self.api.task_success(by, &token, "{}").await,
+            Attempt::TaskFailure => self.api.task_failure(by, &token, NONEXISTENT, NONEXISTENT).await,
+            Attempt::TaskHeartbeat => self.api.task_heartbeat(&token).await,
+            Attempt::DeleteMessage => match &self.sources.queue {
                 Some(queue) => queue.delete(&receipt).await,
                 None => Ok(()),
             },
@@ -204,60 +232,63 @@ impl StepFunctions {
 pub(crate) const STARTED_HERE: &str = "tb-*";
 
 /// Returns the ARN of an execution of a state machine, or with `*` a pattern for all of them.
-pub(crate) fn execution(machine: &str, name: &str) -> String {
+pub(crate) fn execution_arn(machine: &str, name: &str) -> String {
     format!("{}:{name}", machine.replacen(":stateMachine:", ":execution:", 1))
 }
 
 /// Returns the finding for one action, or `None` if no call could show it.
-fn judged(action: &str, tried: &[(RequiredPermission, Outcome)]) -> Option<Finding> {
-    let what = format!("permission {action}");
-    let whose = |wanted: fn(&Outcome) -> bool| {
-        let whose = tried.iter().filter(|(_, outcome)| wanted(outcome)).map(|(need, _)| need.whose.as_str());
-        let mut whose: Vec<&str> = whose.collect();
-        whose.dedup();
-        whose.join(", ")
+fn action_finding(action: &str, attempts: &[(RequiredPermission, AttemptOutcome)]) -> Option<Finding> {
+    let subject = format!("permission {action}");
+    let required_by = |matches: fn(&AttemptOutcome) -> bool| {
+        let names = attempts
+            .iter()
+            .filter(|(_, outcome)| matches(outcome))
+            .map(|(permission, _)| permission.required_by.as_str());
+        let mut names: Vec<&str> = names.collect();
+        names.dedup();
+        names.join(", ")
     };
-    let missing = tried.iter().find_map(|(need, outcome)| match outcome {
-        Outcome::Denied(words) => Some((need, words)),
+    let missing = attempts.iter().find_map(|(permission, outcome)| match outcome {
+        AttemptOutcome::Denied(message) => Some((permission, message)),
         _ => None,
     });
-    if let Some((need, words)) = missing {
-        let denied = whose(|outcome| matches!(outcome, Outcome::Denied(_)));
-        let of = |(need, outcome): &(RequiredPermission, Outcome)| {
-            matches!(outcome, Outcome::Denied(_)).then(|| need.resource.clone())
+    if let Some((permission, message)) = missing {
+        let denied = required_by(|outcome| matches!(outcome, AttemptOutcome::Denied(_)));
+        let denied_resource = |(permission, outcome): &(RequiredPermission, AttemptOutcome)| {
+            matches!(outcome, AttemptOutcome::Denied(_)).then(|| permission.resource.clone())
         };
-        let mut resources: Vec<String> = tried.iter().filter_map(of).collect();
+        let mut resources: Vec<String> = attempts.iter().filter_map(denied_resource).collect();
         resources.dedup();
         return Some(Finding {
-            what,
-            verdict: need.verdict,
-            says: format!("denied for {denied}: {words}; without it, {}", need.without),
+            what: subject,
+            verdict: permission.verdict,
+            says: format!("denied for {denied}: {message}; without it, {}", permission.consequence),
             fix: Some(format!("allow `{action}` on {}; the policy below has it", resources.join(", "))),
         });
     }
-    let unknown = tried.iter().find_map(|(_, outcome)| match outcome {
-        Outcome::Unknown(words) => Some(words),
+    let unknown = attempts.iter().find_map(|(_, outcome)| match outcome {
+        AttemptOutcome::Unknown(message) => Some(message),
         _ => None,
     });
-    if let Some(words) = unknown {
+    if let Some(message) = unknown {
         let fix = "run the doctor again once Step Functions answers";
-        return Some(Finding::warning(what, format!("it cannot be found out: {words}"), fix));
+        return Some(Finding::warning(subject, format!("it cannot be found out: {message}"), fix));
     }
-    let allowed = whose(|outcome| matches!(outcome, Outcome::Allowed));
-    (!allowed.is_empty()).then(|| Finding::ok(what, format!("allowed for {allowed}")))
+    let allowed = required_by(|outcome| matches!(outcome, AttemptOutcome::Allowed));
+    (!allowed.is_empty()).then(|| Finding::ok(subject, format!("allowed for {allowed}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn need(whose: &str) -> RequiredPermission {
+    fn permission(required_by: &str) -> RequiredPermission {
         RequiredPermission {
             action: "states:StopExecution",
-            resource: format!("arn:{whose}"),
-            whose: whose.to_owned(),
+            resource: format!("arn:{required_by}"),
+            required_by: required_by.to_owned(),
             verdict: Verdict::Fault,
-            without: "tasks cannot be cancelled",
+            consequence: "tasks cannot be cancelled",
             attempt: Attempt::None,
         }
     }
@@ -266,25 +297,30 @@ mod tests {
     #[test]
     fn denied_permission_names_its_targets() {
         let tried = [
-            (need("a"), Outcome::Allowed),
-            (need("b"), Outcome::Denied("no".to_owned())),
-            (need("c"), Outcome::Denied("no, too".to_owned())),
+            (permission("a"), AttemptOutcome::Allowed),
+            (permission("b"), AttemptOutcome::Denied("no".to_owned())),
+            (permission("c"), AttemptOutcome::Denied("no, too".to_owned())),
         ];
-        let finding = judged("states:StopExecution", &tried).unwrap();
+        let finding = action_finding("states:StopExecution", &tried).unwrap();
         assert_eq!(finding.verdict, Verdict::Fault);
         assert_eq!(finding.says, "denied for b, c: no; without it, tasks cannot be cancelled");
         let fix = finding.fix.unwrap();
         assert!(fix.starts_with("allow `states:StopExecution` on arn:b, arn:c;"), "{fix}");
-        let fine = judged("x", &[(need("a"), Outcome::Allowed), (need("b"), Outcome::NotTried)]).unwrap();
+        let fine = action_finding(
+            "x",
+            &[(permission("a"), AttemptOutcome::Allowed), (permission("b"), AttemptOutcome::NotTried)],
+        )
+        .unwrap();
         assert_eq!((fine.verdict, fine.says.as_str()), (Verdict::Ok, "allowed for a"));
-        assert!(judged("x", &[(need("a"), Outcome::NotTried)]).is_none());
-        let unknown = judged("x", &[(need("a"), Outcome::Unknown("busy".to_owned()))]).unwrap();
+        assert!(action_finding("x", &[(permission("a"), AttemptOutcome::NotTried)]).is_none());
+        let unknown =
+            action_finding("x", &[(permission("a"), AttemptOutcome::Unknown("busy".to_owned()))]).unwrap();
         assert_eq!(unknown.verdict, Verdict::Warning);
     }
 
     #[test]
     fn executions_are_named_after_their_machine() {
         let machine = "arn:aws:states:r:1:stateMachine:m";
-        assert_eq!(execution(machine, "*"), "arn:aws:states:r:1:execution:m:*");
+        assert_eq!(execution_arn(machine, "*"), "arn:aws:states:r:1:execution:m:*");
     }
 }

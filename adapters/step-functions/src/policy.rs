@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(crate) struct Policy(BTreeMap<String, BTreeSet<String>>);
 
 /// Maximum size of a managed policy, in characters that are not white space.
-const MANAGED: usize = 6144;
+const MAX_MANAGED_POLICY_SIZE: usize = 6144;
 
 impl Policy {
     /// Allows an action on a resource.
@@ -35,9 +35,9 @@ impl Policy {
 /// Returns a message if a policy is too large for a managed policy.
 pub(crate) fn too_large(document: &Value) -> Option<String> {
     let size = document.to_string().chars().filter(|c| !c.is_whitespace()).count();
-    (size > MANAGED).then(|| {
+    (size > MAX_MANAGED_POLICY_SIZE).then(|| {
         format!(
-            "it has {size} characters, and a managed policy at most {MANAGED}: split it into several, or start state machines whose \
+            "it has {size} characters, and a managed policy at most {MAX_MANAGED_POLICY_SIZE}: split it into several, or start state machines whose \
              names share a beginning, with `discover.starting_with`"
         )
     })
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn patterns_cover_what_they_match() {
-        let place = "arn:aws:states:eu-west-1:1";
+        let prefix = "arn:aws:states:eu-west-1:1";
         for (pattern, resource, is_covered) in [
             ("*", "arn:x", true),
             ("stateMachine:*", "stateMachine:a", true),
@@ -79,10 +79,10 @@ mod tests {
             ("a*b", "ab", true),
             ("a*a", "a", false),
         ] {
-            let with_place =
-                |text: &str| if text == "*" { text.to_owned() } else { format!("{place}:{text}") };
+            let with_prefix =
+                |text: &str| if text == "*" { text.to_owned() } else { format!("{prefix}:{text}") };
             assert_eq!(
-                covers(&with_place(pattern), &with_place(resource)),
+                covers(&with_prefix(pattern), &with_prefix(resource)),
                 is_covered,
                 "{pattern} {resource}"
             );

@@ -14,7 +14,7 @@ use crate::arn::ExecutionArn;
 use crate::budget::Bucket;
 use crate::content::QuestionContent;
 use crate::definition::Definition;
-use crate::history::{ExecutionEvent, newest};
+use crate::history::{ExecutionEvent, read_newest};
 use crate::list_cache::ExecutionListCache;
 use crate::log;
 use crate::machines::Machines;
@@ -22,36 +22,36 @@ use crate::question_history::{QuestionChannels, QuestionHistory};
 
 /// Minimum interval between two reads of the history of one execution. The first read, a read after a hint
 /// with question channels, and the read for an answer do not wait for it.
-const QUICKEST: Duration = Duration::from_secs(2);
+const MIN_READ_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a new question is held back until its token arrives. Then it is reported without: another server
 /// may have received the token.
-const SOON: Duration = Duration::from_secs(5);
+const TOKEN_GRACE: Duration = Duration::from_secs(5);
 /// Maximum number of followed executions. Beyond it, one whose history was never read is dropped, else the
 /// one whose history was read longest ago.
-const MOST: usize = 5000;
+const MAX_TRACKED: usize = 5000;
 
 /// Progress of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StepProgress {
     /// Id of the newest event that was applied.
-    known: i64,
+    last_event_id: i64,
     /// Number of exits from states that are not nested in another. A loop counts each time.
-    left: u32,
+    exited_states: u32,
     /// Current state, and its start time.
-    at: Option<(String, Option<Timestamp>)>,
+    current_state: Option<(String, Option<Timestamp>)>,
     /// Number of items of the current map, and how many are done.
     items: Option<(i32, i32)>,
     /// Number of finished branches of the current state.
-    branches: usize,
+    finished_branches: usize,
 }
 
 impl StepProgress {
     /// Applies the next event.
-    fn take(&mut self, definition: &Definition, event: &ExecutionEvent) {
-        self.known = self.known.max(event.id);
+    fn apply(&mut self, definition: &Definition, event: &ExecutionEvent) {
+        self.last_event_id = self.last_event_id.max(event.id);
         let name = event.name.as_deref().unwrap_or_default();
         // Without a definition, it is unknown which states are nested, so all are shown.
-        let top = definition.is_top(name) || *definition == Definition::default();
+        let is_top_level = definition.is_top_level(name) || *definition == Definition::default();
         match event.kind.as_str() {
             "MapStateStarted" => self.items = event.number.map(|items| (items, 0)),
             "MapIterationSucceeded" => {
@@ -59,36 +59,40 @@ impl StepProgress {
                     *done += 1;
                 }
             }
-            "ExecutionRedriven" => (self.at, self.items, self.branches) = (None, None, 0),
-            kind if kind.ends_with("StateEntered") && top => {
-                (self.at, self.items, self.branches) = (Some((name.to_owned(), event.at)), None, 0);
+            "ExecutionRedriven" => (self.current_state, self.items, self.finished_branches) = (None, None, 0),
+            kind if kind.ends_with("StateEntered") && is_top_level => {
+                (self.current_state, self.items, self.finished_branches) =
+                    (Some((name.to_owned(), event.at)), None, 0);
             }
-            kind if kind.ends_with("StateExited") && top => self.left += 1,
+            kind if kind.ends_with("StateExited") && is_top_level => self.exited_states += 1,
             kind if kind.ends_with("StateExited") => {
-                let within = self.at.as_ref().is_some_and(|(state, _)| definition.ends_branch(state, name));
-                self.branches += usize::from(within);
+                let is_branch_end =
+                    self.current_state.as_ref().is_some_and(|(state, _)| definition.ends_branch(state, name));
+                self.finished_branches += usize::from(is_branch_end);
             }
             _ => {}
         }
     }
 
     /// Adds the progress to the observation, as numbers and as text.
-    fn tell(&self, definition: &Definition, seen: Observation) -> Observation {
-        let Some((state, since)) = &self.at else { return seen };
-        let (mut message, progress) = match definition.place(state) {
-            Some((at, of)) => (format!("step {} of {of}: {state}", at + 1), (at as f64, Some(of as f64))),
-            None => (state.clone(), (f64::from(self.left), None)),
+    fn add_to(&self, definition: &Definition, observation: Observation) -> Observation {
+        let Some((state, since)) = &self.current_state else { return observation };
+        let (mut message, progress) = match definition.position(state) {
+            Some((at, total)) => {
+                (format!("step {} of {total}: {state}", at + 1), (at as f64, Some(total as f64)))
+            }
+            None => (state.clone(), (f64::from(self.exited_states), None)),
         };
         if let Some((items, done)) = self.items {
             message.push_str(&format!(", {done} of {items} items done"));
         }
         if let Some(branches) = definition.branches(state) {
-            message.push_str(&format!(", {} of {branches} branches done", self.branches));
+            message.push_str(&format!(", {} of {branches} branches done", self.finished_branches));
         }
         if let Some(since) = since {
             message.push_str(&format!(", since {since}"));
         }
-        seen.with_message(message).with_progress(progress.0, progress.1)
+        observation.with_message(message).with_progress(progress.0, progress.1)
     }
 }
 
@@ -96,26 +100,26 @@ impl StepProgress {
 #[derive(Clone, Default)]
 struct TrackedExecution {
     steps: StepProgress,
-    asks: QuestionHistory,
+    question_history: QuestionHistory,
     /// True if its history was read, and no hint has arrived since.
     is_read: bool,
     /// Number of hints that arrived.
-    news: u32,
+    hint_count: u32,
     /// Length of its log in bytes, as far as its history was read.
-    printed: u64,
+    log_bytes: u64,
     /// Time from which each question is reported even if its token is not here.
-    told_from: HashMap<String, Instant>,
+    report_from: HashMap<String, Instant>,
     definition: Arc<Definition>,
-    looked: Option<Instant>,
-    first: Option<Instant>,
+    last_read: Option<Instant>,
+    tracked_since: Option<Instant>,
 }
 
 /// Poll of an execution, before its history is added.
 pub(crate) struct PollContext<'a> {
     /// Observation without its history.
-    pub(crate) seen: Observation,
+    pub(crate) observation: Observation,
     /// Contents that arrived with tokens.
-    pub(crate) held: &'a [QuestionContent],
+    pub(crate) token_contents: &'a [QuestionContent],
     /// True if this server started it recently.
     pub(crate) is_new: bool,
     /// True if a client watches the progress.
@@ -124,16 +128,21 @@ pub(crate) struct PollContext<'a> {
 
 impl TrackedExecution {
     /// Returns the questions to report.
-    fn questions(&mut self, held: &[QuestionContent], is_first: bool, now: Instant) -> Vec<Question> {
-        let mut questions = self.asks.questions(held);
-        let from = if is_first { now } else { now + SOON };
-        let before = std::mem::take(&mut self.told_from);
+    fn questions(
+        &mut self,
+        token_contents: &[QuestionContent],
+        is_first: bool,
+        now: Instant,
+    ) -> Vec<Question> {
+        let mut questions = self.question_history.questions(token_contents);
+        let default_from = if is_first { now } else { now + TOKEN_GRACE };
+        let earlier = std::mem::take(&mut self.report_from);
         questions.retain(|question| {
-            let has_token = held.iter().any(|content| question.id.starts_with(&content.digest));
-            let from = before.get(&question.id).copied().unwrap_or(from);
-            let from = if has_token { from.min(now) } else { from };
-            self.told_from.insert(question.id.clone(), from);
-            from <= now
+            let has_token = token_contents.iter().any(|content| question.id.starts_with(&content.digest));
+            let report_from = earlier.get(&question.id).copied().unwrap_or(default_from);
+            let report_from = if has_token { report_from.min(now) } else { report_from };
+            self.report_from.insert(question.id.clone(), report_from);
+            report_from <= now
         });
         questions
     }
@@ -141,18 +150,22 @@ impl TrackedExecution {
 
 /// Followed executions, and the limit of calls for their progress.
 pub(crate) struct ExecutionTracker {
-    calls: Mutex<Bucket>,
+    read_budget: Mutex<Bucket>,
     /// Configured ways in which steps can ask.
-    ways: QuestionChannels,
-    lists: Arc<ExecutionListCache>,
-    followed: Mutex<HashMap<String, TrackedExecution>>,
+    channels: QuestionChannels,
+    list_cache: Arc<ExecutionListCache>,
+    executions: Mutex<HashMap<String, TrackedExecution>>,
 }
 
 impl ExecutionTracker {
-    pub(crate) fn new(calls_per_minute: u16, ways: QuestionChannels, lists: Arc<ExecutionListCache>) -> Self {
+    pub(crate) fn new(
+        calls_per_minute: u16,
+        channels: QuestionChannels,
+        list_cache: Arc<ExecutionListCache>,
+    ) -> Self {
         let bucket =
             Bucket::full(u32::from(calls_per_minute), f64::from(calls_per_minute) / 60.0, Instant::now());
-        Self { calls: Mutex::new(bucket), ways, lists, followed: Mutex::default() }
+        Self { read_budget: Mutex::new(bucket), channels, list_cache, executions: Mutex::default() }
     }
 
     /// Adds the progress and the questions to the observation of a running execution.
@@ -172,43 +185,45 @@ impl ExecutionTracker {
         api: &Api,
         machines: &Machines,
         arn: &ExecutionArn<'_>,
-        look: PollContext<'_>,
+        context: PollContext<'_>,
     ) -> Result<Observation> {
         let now = Instant::now();
-        let mut followed = self.known(arn.as_str(), now);
-        let age = followed.first.map_or(Duration::ZERO, |first| now - first);
-        let rests = |pause: Duration| followed.looked.is_some_and(|looked| now - looked < pause);
-        let asking = !self.ways.are_closed();
-        let must = asking && (!followed.is_read || (followed.asks.are_open() && !rests(QUICKEST)));
+        let mut tracked = self.get_or_insert(arn.as_str(), now);
+        let age = tracked.tracked_since.map_or(Duration::ZERO, |since| now - since);
+        let read_within =
+            |interval: Duration| tracked.last_read.is_some_and(|last_read| now - last_read < interval);
+        let has_channels = !self.channels.is_empty();
+        let must_read = has_channels
+            && (!tracked.is_read || (tracked.question_history.has_open() && !read_within(MIN_READ_INTERVAL)));
         // A question from before this server started is reported at once: it may have been reported before.
-        let is_first = followed.looked.is_none() && !look.is_new;
-        let may = (look.watched || asking) && !rests(QUICKEST.max(age / 10));
-        if must || (may && self.calls.lock().take(now).is_ok()) {
-            followed.looked = Some(now);
-            match self.read(api, machines, arn, &mut followed).await {
-                Err(failure) if asking && !followed.is_read => return Err(failure.into()),
+        let is_first = tracked.last_read.is_none() && !context.is_new;
+        let may_read = (context.watched || has_channels) && !read_within(MIN_READ_INTERVAL.max(age / 10));
+        if must_read || (may_read && self.read_budget.lock().take(now).is_ok()) {
+            tracked.last_read = Some(now);
+            match self.read(api, machines, arn, &mut tracked).await {
+                Err(failure) if has_channels && !tracked.is_read => return Err(failure.into()),
                 _ => {}
             }
         }
-        let mut seen = followed.steps.tell(&followed.definition, look.seen);
-        seen.questions = followed.questions(look.held, is_first, now);
-        seen.log_bytes = (followed.printed > 0).then_some(followed.printed);
-        self.keep(arn.as_str(), followed);
-        Ok(seen)
+        let mut observation = tracked.steps.add_to(&tracked.definition, context.observation);
+        observation.questions = tracked.questions(context.token_contents, is_first, now);
+        observation.log_bytes = (tracked.log_bytes > 0).then_some(tracked.log_bytes);
+        self.store(arn.as_str(), tracked);
+        Ok(observation)
     }
 
     /// Reads the new events, and returns the questions of an execution with their outcomes.
-    pub(crate) async fn asks(
+    pub(crate) async fn read_questions(
         &self,
         api: &Api,
         machines: &Machines,
         arn: &ExecutionArn<'_>,
     ) -> ApiResult<QuestionHistory> {
-        let mut followed = self.known(arn.as_str(), Instant::now());
-        self.read(api, machines, arn, &mut followed).await?;
-        let asks = followed.asks.clone();
-        self.keep(arn.as_str(), followed);
-        Ok(asks)
+        let mut tracked = self.get_or_insert(arn.as_str(), Instant::now());
+        self.read(api, machines, arn, &mut tracked).await?;
+        let questions = tracked.question_history.clone();
+        self.store(arn.as_str(), tracked);
+        Ok(questions)
     }
 
     /// Reads and applies the new events.
@@ -217,72 +232,76 @@ impl ExecutionTracker {
         api: &Api,
         machines: &Machines,
         arn: &ExecutionArn<'_>,
-        followed: &mut TrackedExecution,
+        tracked: &mut TrackedExecution,
     ) -> ApiResult<()> {
-        let (events, whole) =
-            newest(api, arn.as_str(), followed.steps.known, !self.ways.are_closed()).await?;
-        followed.definition = machines.definition(api, &arn.machine()).await;
+        let (events, is_complete) =
+            read_newest(api, arn.as_str(), tracked.steps.last_event_id, !self.channels.is_empty()).await?;
+        tracked.definition = machines.definition(api, &arn.machine()).await;
         for event in &events {
-            followed.steps.take(&followed.definition, event);
-            followed.asks.take(&self.ways, event);
-            followed.printed += log::length(event);
+            tracked.steps.apply(&tracked.definition, event);
+            tracked.question_history.apply(&self.channels, event);
+            tracked.log_bytes += log::length(event);
         }
-        if !whole {
+        if !is_complete {
             // Some events that count were not read.
-            followed.steps.items = None;
+            tracked.steps.items = None;
         }
-        followed.is_read = true;
+        tracked.is_read = true;
         Ok(())
     }
 
     /// Records a hint. For a while the cached list is not used for the execution, so that polls describe it.
     /// If it is followed here and question channels are configured, the next poll also reads its history.
-    pub(crate) fn has_news(&self, arn: &str) {
-        self.lists.mark_changed(arn, Instant::now());
-        if let Some(followed) = self.followed.lock().get_mut(arn) {
-            followed.is_read = false;
-            followed.news += 1;
+    pub(crate) fn record_hint(&self, arn: &str) {
+        self.list_cache.mark_changed(arn, Instant::now());
+        if let Some(tracked) = self.executions.lock().get_mut(arn) {
+            tracked.is_read = false;
+            tracked.hint_count += 1;
         }
     }
 
     /// Returns the time since the last read of its history, divided by the time for which the execution is
     /// followed. Infinite if its history was never read here.
     pub(crate) fn urgency(&self, arn: &str, now: Instant) -> f64 {
-        let followed = self.followed.lock();
-        let Some(it) = followed.get(arn) else { return f64::INFINITY };
-        let (Some(first), Some(looked)) = (it.first, it.looked) else { return f64::INFINITY };
-        let unread = now.saturating_duration_since(looked).as_secs_f64();
-        unread / now.saturating_duration_since(first).as_secs_f64().max(1.0)
+        let executions = self.executions.lock();
+        let Some(tracked) = executions.get(arn) else { return f64::INFINITY };
+        let (Some(since), Some(last_read)) = (tracked.tracked_since, tracked.last_read) else {
+            return f64::INFINITY;
+        };
+        let unread_seconds = now.saturating_duration_since(last_read).as_secs_f64();
+        unread_seconds / now.saturating_duration_since(since).as_secs_f64().max(1.0)
     }
 
     /// Returns true if the execution is followed here: it was polled or answered, and has neither been seen
     /// to end nor been dropped for `MOST`.
-    pub(crate) fn follows(&self, arn: &str) -> bool {
-        self.followed.lock().contains_key(arn)
+    pub(crate) fn is_tracked(&self, arn: &str) -> bool {
+        self.executions.lock().contains_key(arn)
     }
 
-    fn keep(&self, arn: &str, it: TrackedExecution) {
+    fn store(&self, arn: &str, tracked: TrackedExecution) {
         // Hints that arrived during the read may not be in the history that was read.
-        let mut followed = self.followed.lock();
-        let is_read = followed.get(arn).is_none_or(|before| before.news == it.news) && it.is_read;
-        let news = followed.get(arn).map_or(it.news, |before| before.news);
-        followed.insert(arn.to_owned(), TrackedExecution { is_read, news, ..it });
+        let mut executions = self.executions.lock();
+        let is_read = executions.get(arn).is_none_or(|earlier| earlier.hint_count == tracked.hint_count)
+            && tracked.is_read;
+        let hint_count = executions.get(arn).map_or(tracked.hint_count, |earlier| earlier.hint_count);
+        executions.insert(arn.to_owned(), TrackedExecution { is_read, hint_count, ..tracked });
     }
 
     /// Removes an execution that has ended.
     pub(crate) fn forget(&self, arn: &str) {
-        self.followed.lock().remove(arn);
+        self.executions.lock().remove(arn);
     }
 
-    fn known(&self, arn: &str, now: Instant) -> TrackedExecution {
-        let mut followed = self.followed.lock();
-        if followed.len() >= MOST && !followed.contains_key(arn) {
-            let oldest = followed.iter().min_by_key(|(_, it)| it.looked).map(|(arn, _)| arn.clone());
-            oldest.and_then(|oldest| followed.remove(&oldest));
+    fn get_or_insert(&self, arn: &str, now: Instant) -> TrackedExecution {
+        let mut executions = self.executions.lock();
+        if executions.len() >= MAX_TRACKED && !executions.contains_key(arn) {
+            let oldest =
+                executions.iter().min_by_key(|(_, tracked)| tracked.last_read).map(|(arn, _)| arn.clone());
+            oldest.and_then(|oldest| executions.remove(&oldest));
         }
-        let it = followed.entry(arn.to_owned()).or_default();
-        it.first.get_or_insert(now);
-        it.clone()
+        let tracked = executions.entry(arn.to_owned()).or_default();
+        tracked.tracked_since.get_or_insert(now);
+        tracked.clone()
     }
 }
 
@@ -292,7 +311,7 @@ mod tests {
     use serde_json::{Value, json};
     use taskbridge_sdk::{JobState, Progress};
 
-    fn told(definition: Value, events: &[(&str, &str, i32)]) -> (Option<String>, Option<Progress>) {
+    fn report(definition: Value, events: &[(&str, &str, i32)]) -> (Option<String>, Option<Progress>) {
         let definition = Definition::parse(&definition.to_string());
         let mut steps = StepProgress::default();
         for (at, (kind, name, number)) in events.iter().enumerate() {
@@ -307,10 +326,10 @@ mod tests {
                 at,
                 ..ExecutionEvent::default()
             };
-            steps.take(&definition, &event);
+            steps.apply(&definition, &event);
         }
-        let seen = steps.tell(&definition, Observation::new(JobState::Running));
-        (seen.message, seen.progress)
+        let observation = steps.add_to(&definition, Observation::new(JobState::Running));
+        (observation.message, observation.progress)
     }
 
     fn progress(done: f64, total: Option<f64>) -> Option<Progress> {
@@ -320,12 +339,12 @@ mod tests {
     /// Without choices, progress is the number of the step and the total.
     #[test]
     fn linear_progress_counts_steps() {
-        let way = json!({"StartAt": "a", "States": {
+        let machine = json!({"StartAt": "a", "States": {
             "a": {"Type": "Pass", "Next": "b"}, "b": {"Type": "Wait", "Next": "c"}, "c": {"Type": "Pass", "End": true},
         }});
-        assert_eq!(told(way.clone(), &[("ExecutionStarted", "", 0)]), (None, None));
-        let (message, done) = told(
-            way,
+        assert_eq!(report(machine.clone(), &[("ExecutionStarted", "", 0)]), (None, None));
+        let (message, done) = report(
+            machine,
             &[
                 ("ExecutionStarted", "", 0),
                 ("PassStateEntered", "a", 0),
@@ -340,11 +359,11 @@ mod tests {
     /// After the first poll, a new question waits briefly for its token. A reported question stays.
     #[test]
     fn question_waits_briefly_for_token() {
-        let (asked, ways) =
+        let (question, channels) =
             (json!({"message": "Well?"}), QuestionChannels { activities: vec!["a".to_owned()], queue: None });
-        let content = QuestionContent::of(&asked).unwrap();
-        let mut followed = TrackedExecution::default();
-        let (resource, parameters) = (Some("a".to_owned()), Some(asked.to_string()));
+        let content = QuestionContent::of(&question).unwrap();
+        let mut tracked = TrackedExecution::default();
+        let (resource, parameters) = (Some("a".to_owned()), Some(question.to_string()));
         let event = ExecutionEvent {
             id: 3,
             previous: 2,
@@ -353,17 +372,21 @@ mod tests {
             parameters,
             ..ExecutionEvent::default()
         };
-        followed.asks.take(&ways, &event);
-        let mut begun_anew = followed.clone();
+        tracked.question_history.apply(&channels, &event);
+        let mut restarted = tracked.clone();
         let now = Instant::now();
-        assert_eq!(begun_anew.questions(&[], true, now).len(), 1);
-        assert_eq!(begun_anew.questions(&[], false, now).len(), 1);
-        assert_eq!(followed.questions(&[], false, now), []);
-        assert_eq!(followed.questions(std::slice::from_ref(&content), false, now).len(), 1);
-        assert_eq!(followed.questions(&[], false, now).len(), 1, "what was told is told on");
-        let mut elsewhere = TrackedExecution { told_from: HashMap::new(), ..followed.clone() };
-        assert_eq!(elsewhere.questions(&[], false, now), []);
-        assert_eq!(elsewhere.questions(&[], false, now + SOON).len(), 1, "another server has the token");
+        assert_eq!(restarted.questions(&[], true, now).len(), 1);
+        assert_eq!(restarted.questions(&[], false, now).len(), 1);
+        assert_eq!(tracked.questions(&[], false, now), []);
+        assert_eq!(tracked.questions(std::slice::from_ref(&content), false, now).len(), 1);
+        assert_eq!(tracked.questions(&[], false, now).len(), 1, "what was told is told on");
+        let mut other_server = TrackedExecution { report_from: HashMap::new(), ..tracked.clone() };
+        assert_eq!(other_server.questions(&[], false, now), []);
+        assert_eq!(
+            other_server.questions(&[], false, now + TOKEN_GRACE).len(),
+            1,
+            "another server has the token"
+        );
     }
 
     /// With a choice or without a definition, progress counts states and has no total.
@@ -372,10 +395,10 @@ mod tests {
         let choice = json!({"StartAt": "a", "States": {"a": {"Type": "Choice", "Default": "b"}, "b": {"Type": "Pass", "Next": "a"}}});
         let events =
             [("ChoiceStateEntered", "a", 0), ("ChoiceStateExited", "a", 0), ("PassStateEntered", "b", 0)];
-        let (message, done) = told(choice, &events);
+        let (message, done) = report(choice, &events);
         assert!(message.is_some_and(|message| message.starts_with("b, since")));
         assert_eq!(done, progress(1.0, None));
-        let (message, _) = told(json!({}), &events);
+        let (message, _) = report(json!({}), &events);
         assert!(message.is_some_and(|message| message.starts_with("b, since")), "without a definition");
     }
 
@@ -391,7 +414,7 @@ mod tests {
             ("PassStateExited", "inner", 0),
             ("MapIterationSucceeded", "m", 0),
         ];
-        let (message, done) = told(map, &events);
+        let (message, done) = report(map, &events);
         assert!(message.is_some_and(|message| message.starts_with("step 1 of 1: m, 1 of 3 items done")));
         assert_eq!(done, progress(0.0, Some(1.0)));
 
@@ -403,7 +426,7 @@ mod tests {
             ("PassStateEntered", "r", 0),
             ("PassStateExited", "l", 0),
         ];
-        let (message, _) = told(both, &events);
+        let (message, _) = report(both, &events);
         assert!(message.is_some_and(|message| message.starts_with("step 1 of 1: p, 1 of 2 branches done")));
     }
 }

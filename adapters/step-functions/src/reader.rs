@@ -15,21 +15,21 @@ use taskbridge_sdk::{JobHandle, Wakeups, async_trait};
 use tokio::time::{Instant, sleep};
 
 use crate::api::Api;
-use crate::arn::{ExecutionArn, attached};
+use crate::arn::{ExecutionArn, attached_handle};
 use crate::caller_credentials::Signer;
 use crate::content::QuestionContent;
 use crate::failure::Failure;
-use crate::hooks::execution;
+use crate::hooks::event_execution_arn;
 use crate::progress::ExecutionTracker;
-use crate::question_history::MISTAKEN;
+use crate::question_history::BAD_QUESTION;
 use crate::queue::Queue;
 use crate::tokens::{PendingToken, Receipt, Token, Tokens};
 
 /// Delay after a failed read.
-const PAUSE: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// Key of the queue among the sources.
-const QUEUE: &str = "the queue";
+const QUEUE_SOURCE: &str = "the queue";
 
 /// Sources, and what reading them needs.
 pub(crate) struct Sources {
@@ -38,43 +38,46 @@ pub(crate) struct Sources {
     pub(crate) activities: Vec<String>,
     pub(crate) heartbeat: Duration,
     pub(crate) tokens: Arc<Tokens>,
-    pub(crate) watch: Arc<ExecutionTracker>,
+    pub(crate) tracker: Arc<ExecutionTracker>,
     /// Last logged error of each source that cannot be read now.
-    pub(crate) troubles: Mutex<HashMap<String, String>>,
+    pub(crate) logged_errors: Mutex<HashMap<String, String>>,
 }
 
 /// Reader of all sources. It reads while the server awaits hints.
 pub(crate) struct Reader {
     /// ARNs of changed executions. Locked while one is awaited. A cancelled wait loses nothing.
-    changed: tokio::sync::Mutex<BoxStream<'static, String>>,
+    changed_arns: tokio::sync::Mutex<BoxStream<'static, String>>,
     hints: Mutex<VecDeque<JobHandle>>,
 }
 
 impl Reader {
     pub(crate) fn new(sources: &Arc<Sources>) -> Self {
-        let mut all: Vec<BoxStream<'static, String>> = Vec::new();
+        let mut streams: Vec<BoxStream<'static, String>> = Vec::new();
         for activity in sources.activities.clone() {
-            let of = (sources.clone(), activity);
-            let reads = stream::unfold(of, |(sources, activity)| async move {
-                let changed = sources.poll(&activity).await;
-                Some((stream::iter(changed), (sources, activity)))
+            let state = (sources.clone(), activity);
+            let reads = stream::unfold(state, |(sources, activity)| async move {
+                let changed_arns = sources.poll(&activity).await;
+                Some((stream::iter(changed_arns), (sources, activity)))
             });
-            all.push(reads.flatten().boxed());
+            streams.push(reads.flatten().boxed());
         }
         if sources.queue.is_some() {
             let reads = stream::unfold(sources.clone(), |sources| async move {
-                let changed = sources.receive().await;
-                Some((stream::iter(changed), sources))
+                let changed_arns = sources.receive().await;
+                Some((stream::iter(changed_arns), sources))
             });
-            all.push(reads.flatten().boxed());
+            streams.push(reads.flatten().boxed());
         }
-        let beats = stream::unfold(sources.clone(), |sources| async move {
+        let heartbeats = stream::unfold(sources.clone(), |sources| async move {
             sleep(sources.heartbeat).await;
-            sources.beat().await;
+            sources.send_heartbeats().await;
             Some((stream::empty(), sources))
         });
-        all.push(beats.flatten().boxed());
-        Self { changed: tokio::sync::Mutex::new(stream::select_all(all).boxed()), hints: Mutex::default() }
+        streams.push(heartbeats.flatten().boxed());
+        Self {
+            changed_arns: tokio::sync::Mutex::new(stream::select_all(streams).boxed()),
+            hints: Mutex::default(),
+        }
     }
 }
 
@@ -85,9 +88,9 @@ impl Wakeups for Reader {
             if let Some(hint) = self.hints.lock().pop_front() {
                 return hint;
             }
-            match self.changed.lock().await.next().await {
+            match self.changed_arns.lock().await.next().await {
                 // The execution may be watched as one that was started here, or as one that is only followed.
-                Some(arn) => self.hints.lock().extend([JobHandle::new(arn.as_str()), attached(&arn)]),
+                Some(arn) => self.hints.lock().extend([JobHandle::new(arn.as_str()), attached_handle(&arn)]),
                 None => std::future::pending::<()>().await,
             }
         }
@@ -98,11 +101,11 @@ impl Sources {
     /// Waits for a task of an activity, and stores its token. Returns the execution if the token is new.
     async fn poll(&self, activity: &str) -> Option<String> {
         match self.api.activity_task(activity).await {
-            Ok(answer) => {
-                self.troubles.lock().remove(activity);
-                let token = answer.task_token.filter(|token| !token.is_empty()).map(Token::new)?;
-                let said = answer.input.as_deref().and_then(|input| serde_json::from_str(input).ok());
-                self.take(token, &said.unwrap_or_default(), None).await
+            Ok(response) => {
+                self.logged_errors.lock().remove(activity);
+                let token = response.task_token.filter(|token| !token.is_empty()).map(Token::new)?;
+                let question = response.input.as_deref().and_then(|input| serde_json::from_str(input).ok());
+                self.store_token(token, &question.unwrap_or_default(), None).await
             }
             Err(failure) => {
                 self.pause(activity, &failure).await;
@@ -116,87 +119,91 @@ impl Sources {
         let Some(queue) = &self.queue else { return Vec::new() };
         let messages = match queue.receive(self.heartbeat).await {
             Ok(messages) => {
-                self.troubles.lock().remove(QUEUE);
+                self.logged_errors.lock().remove(QUEUE_SOURCE);
                 messages
             }
             Err(failure) => {
-                self.pause(QUEUE, &failure).await;
+                self.pause(QUEUE_SOURCE, &failure).await;
                 return Vec::new();
             }
         };
-        let mut changed = Vec::new();
+        let mut changed_arns = Vec::new();
         for message in messages {
-            changed.extend(self.read(queue, message).await);
+            changed_arns.extend(self.handle_message(queue, message).await);
         }
-        changed
+        changed_arns
     }
 
-    async fn read(&self, queue: &Queue, message: Message) -> Option<String> {
+    async fn handle_message(&self, queue: &Queue, message: Message) -> Option<String> {
         let receipt = Receipt(message.receipt_handle?);
-        let said: Value = serde_json::from_str(message.body.as_deref()?).ok()?;
-        if let Some(token) = said["token"].as_str() {
-            return self.take(Token::new(token), &said, Some(receipt)).await;
+        let body: Value = serde_json::from_str(message.body.as_deref()?).ok()?;
+        if let Some(token) = body["token"].as_str() {
+            return self.store_token(Token::new(token), &body, Some(receipt)).await;
         }
         // An event of EventBridge.
-        let arn = execution(&said)?.to_owned();
+        let arn = event_execution_arn(&body)?.to_owned();
         if queue.delete(&receipt).await.is_err() {
             tracing::debug!("a message of the queue could not be deleted, and comes again");
         }
-        self.watch.has_news(&arn);
+        self.tracker.record_hint(&arn);
         Some(arn)
     }
 
     /// Stores a token for a later answer. Returns the execution if the token is new and a step waits for it.
     /// An invalid question is not stored: its step fails.
-    async fn take(&self, token: Token, said: &Value, receipt: Option<Receipt>) -> Option<String> {
-        let content = QuestionContent::of(said).and_then(|content| {
-            let arn =
-                said["execution"].as_str().filter(|arn| ExecutionArn::parse(&JobHandle::new(*arn)).is_some());
+    async fn store_token(&self, token: Token, question: &Value, receipt: Option<Receipt>) -> Option<String> {
+        let content = QuestionContent::of(question).and_then(|content| {
+            let arn = question["execution"]
+                .as_str()
+                .filter(|arn| ExecutionArn::parse(&JobHandle::new(*arn)).is_some());
             let arn =
                 arn.ok_or("it has no `execution`, which is the ARN of the execution (`$$.Execution.Id`)")?;
             Ok((arn.to_owned(), content))
         });
         let (arn, content) = match content {
             Ok(content) => content,
-            Err(why) => {
+            Err(reason) => {
                 // The error appears in the execution, where the author of the state machine sees it.
-                let cause = format!("taskbridge cannot ask this: {why}");
-                let told = self.api.task_failure(&Signer::Own, &token, MISTAKEN, &cause).await;
-                if let (Ok(()), Some(queue), Some(receipt)) = (told, &self.queue, &receipt) {
+                let cause = format!("taskbridge cannot ask this: {reason}");
+                let result = self.api.task_failure(&Signer::Bridge, &token, BAD_QUESTION, &cause).await;
+                if let (Ok(()), Some(queue), Some(receipt)) = (result, &self.queue, &receipt) {
                     // If this fails, the message is delivered again, and its token proves to be settled.
                     let _ = queue.delete(receipt).await;
                 }
                 return None;
             }
         };
-        let held = PendingToken { arn, token, content, receipt, since: Instant::now() };
-        let is_news = self.tokens.keep(held.clone());
+        let pending = PendingToken { arn, token, content, receipt, received_at: Instant::now() };
+        let is_new = self.tokens.store(pending.clone());
         // A message is delivered again until it is deleted, even if a server that no longer exists has
         // answered it.
-        if !self.beats(&held).await || !is_news {
+        if !self.send_heartbeat(&pending).await || !is_new {
             return None;
         }
-        self.watch.has_news(&held.arn);
-        Some(held.arn)
+        self.tracker.record_hint(&pending.arn);
+        Some(pending.arn)
     }
 
     /// Sends a heartbeat for each stored token of an execution that this server follows or that a server like
     /// it started.
-    async fn beat(&self) {
-        let ours = |held: &PendingToken| self.watch.follows(&held.arn) || is_started_here(&held.arn);
-        let held: Vec<PendingToken> = self.tokens.all().into_iter().filter(ours).collect();
-        stream::iter(&held).for_each_concurrent(8, |held| self.beats(held).map(drop)).await;
+    async fn send_heartbeats(&self) {
+        let is_ours =
+            |pending: &PendingToken| self.tracker.is_tracked(&pending.arn) || is_started_here(&pending.arn);
+        let pending_tokens: Vec<PendingToken> = self.tokens.all().into_iter().filter(is_ours).collect();
+        stream::iter(&pending_tokens)
+            .for_each_concurrent(8, |pending| self.send_heartbeat(pending).map(drop))
+            .await;
     }
 
     /// Sends a heartbeat. If no step waits for this token any more, drops the token and returns false.
-    async fn beats(&self, held: &PendingToken) -> bool {
-        let Err(failure) = self.api.task_heartbeat(&held.token).await else { return true };
+    async fn send_heartbeat(&self, pending: &PendingToken) -> bool {
+        let Err(failure) = self.api.task_heartbeat(&pending.token).await else { return true };
         if !(failure.is("TaskTimedOut") || failure.is("TaskDoesNotExist")) {
             return true;
         }
-        self.tokens.drop_one(held);
-        self.watch.has_news(&held.arn);
-        if let (Some(queue), Some(receipt)) = (&self.queue, &held.receipt) {
+        self.tokens.remove(pending);
+        self.tracker.record_hint(&pending.arn);
+        if let (Some(queue), Some(receipt)) = (&self.queue, &pending.receipt) {
             // If this fails, the message is delivered again, and deleted then.
             let _ = queue.delete(receipt).await;
         }
@@ -206,10 +213,10 @@ impl Sources {
     /// Waits after a failed read. Logs each new error once.
     async fn pause(&self, source: &str, failure: &Failure) {
         let why = failure.error.to_string();
-        if self.troubles.lock().insert(source.to_owned(), why.clone()).as_ref() != Some(&why) {
+        if self.logged_errors.lock().insert(source.to_owned(), why.clone()).as_ref() != Some(&why) {
             tracing::warn!(source, why, "what steps ask cannot be read; it is tried again");
         }
-        sleep(PAUSE).await;
+        sleep(RETRY_DELAY).await;
     }
 }
 

@@ -7,10 +7,10 @@ use sha2::{Digest as _, Sha256};
 use taskbridge_sdk::OnBehalfOf;
 
 /// Maximum lengths of a session's name and of a tag's value.
-const LONGEST_NAME: usize = 64;
-const LONGEST_VALUE: usize = 256;
+const MAX_NAME_LENGTH: usize = 64;
+const MAX_VALUE_LENGTH: usize = 256;
 /// Number of hexadecimal digits that make a modified text unique.
-const DIGITS: usize = 16;
+const DIGEST_DIGITS: usize = 16;
 
 /// Session to request from AWS.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,69 +27,74 @@ impl Session {
     /// # Errors
     /// Returns the reason if the person cannot be described to AWS.
     pub(crate) fn of<'a>(
-        whom: &OnBehalfOf,
+        person: &OnBehalfOf,
         tags: impl IntoIterator<Item = (&'a String, &'a TagValue)>,
     ) -> Result<Self, String> {
-        let mut made = Vec::new();
+        let mut rendered_tags = Vec::new();
         for (key, value) in tags {
-            if let Some(value) = value.of(whom).map_err(|why| format!("the session tag `{key}`: {why}"))? {
-                made.push((key.clone(), value));
+            if let Some(value) =
+                value.of(person).map_err(|reason| format!("the session tag `{key}`: {reason}"))?
+            {
+                rendered_tags.push((key.clone(), value));
             }
         }
-        Ok(Self { name: name(whom), tags: made })
+        Ok(Self { name: name(person), tags: rendered_tags })
     }
 }
 
 /// Returns the name of a session. It is the person's name if that is also the person's id, is valid at AWS,
 /// and does not look like a name with a digest. Otherwise it is the valid part of the name with a digest of
 /// the id.
-fn name(whom: &OnBehalfOf) -> String {
-    let (id, name) = (whom.id(), whom.name.as_str());
-    let fits = (2..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_of_name);
-    if id == name && fits && !has_digest(name) {
+fn name(person: &OnBehalfOf) -> String {
+    let (id, name) = (person.id(), person.name.as_str());
+    let is_valid = (2..=MAX_NAME_LENGTH).contains(&name.len()) && name.chars().all(is_name_char);
+    if id == name && is_valid && !has_digest(name) {
         return name.to_owned();
     }
-    with_digest(name, &id, LONGEST_NAME, is_of_name)
+    with_digest(name, &id, MAX_NAME_LENGTH, is_name_char)
 }
 
 /// Returns a valid text unchanged. Otherwise returns its beginning, with `-` for each invalid character, and
 /// a digest of the whole text.
-fn fitted(text: &str, longest: usize, is_fit: fn(char) -> bool) -> String {
-    if text.chars().count() <= longest && text.chars().all(is_fit) && !has_digest(text) {
+fn fit_or_digest(text: &str, max_length: usize, is_allowed: fn(char) -> bool) -> String {
+    if text.chars().count() <= max_length && text.chars().all(is_allowed) && !has_digest(text) {
         return text.to_owned();
     }
-    with_digest(text, text, longest, is_fit)
+    with_digest(text, text, max_length, is_allowed)
 }
 
-fn with_digest(shown: &str, whole: &str, longest: usize, is_fit: fn(char) -> bool) -> String {
-    let shown: String =
-        shown.chars().map(|c| if is_fit(c) { c } else { '-' }).take(longest - DIGITS - 1).collect();
-    let digest = HEXLOWER.encode(&Sha256::digest(whole));
-    format!("{shown}-{}", &digest[..DIGITS])
+fn with_digest(visible: &str, digest_input: &str, max_length: usize, is_allowed: fn(char) -> bool) -> String {
+    let prefix: String = visible
+        .chars()
+        .map(|c| if is_allowed(c) { c } else { '-' })
+        .take(max_length - DIGEST_DIGITS - 1)
+        .collect();
+    let digest = HEXLOWER.encode(&Sha256::digest(digest_input));
+    format!("{prefix}-{}", &digest[..DIGEST_DIGITS])
 }
 
 /// Returns true for a text that seems to end in a digest. Such a text gets its own digest.
 fn has_digest(text: &str) -> bool {
     let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
-    let tail = text.len().checked_sub(DIGITS + 1).and_then(|at| text.as_bytes().get(at..));
+    let tail = text.len().checked_sub(DIGEST_DIGITS + 1).and_then(|at| text.as_bytes().get(at..));
     tail.is_some_and(|tail| tail[0] == b'-' && tail[1..].iter().all(is_digit))
 }
 
 /// Returns true if `RoleSessionName` and `SourceIdentity` may contain this character.
-fn is_of_name(c: char) -> bool {
+fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_+=,.@-".contains(c)
 }
 
 /// Returns true if a tag may contain this character. Other letters are excluded, because not all systems may
 /// interpret them alike.
-fn is_of_tag(c: char) -> bool {
+fn is_tag_char(c: char) -> bool {
     let is_latin = matches!(c, 'À'..='ɏ') && c != '×' && c != '÷';
     c.is_ascii_alphanumeric() || is_latin || "_.:/=+-@ ".contains(c)
 }
 
 /// Returns true if a group in a colon-separated list may contain this character.
-fn is_of_group(c: char) -> bool {
-    c != ':' && is_of_tag(c)
+fn is_group_char(c: char) -> bool {
+    c != ':' && is_tag_char(c)
 }
 
 /// Template of a tag: text with at most one attribute of the person. With two attributes, a person could
@@ -127,11 +132,11 @@ impl TagValue {
         let (field, after) = match rest {
             "" if !text.contains("{{") => (None, ""),
             rest => {
-                let (named, after) = rest.split_once("}}").ok_or("`{{` is not closed")?;
-                let known = FIELDS.iter().find(|(name, _)| *name == named.trim());
-                let (_, field) = known.ok_or_else(|| {
+                let (attribute, after) = rest.split_once("}}").ok_or("`{{` is not closed")?;
+                let entry = FIELDS.iter().find(|(name, _)| *name == attribute.trim());
+                let (_, field) = entry.ok_or_else(|| {
                     let names: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
-                    format!("`{}` is unknown: a tag can say `{}`", named.trim(), names.join("`, `"))
+                    format!("`{}` is unknown: a tag can say `{}`", attribute.trim(), names.join("`, `"))
                 })?;
                 (Some(*field), after)
             }
@@ -139,7 +144,7 @@ impl TagValue {
         if after.contains("{{") {
             return Err("it says two things of the person: make a tag of each".to_owned());
         }
-        if !(before.chars().chain(after.chars())).all(is_of_tag) || before.len() + after.len() > 128 {
+        if !(before.chars().chain(after.chars())).all(is_tag_char) || before.len() + after.len() > 128 {
             return Err(
                 "a tag may hold letters, digits, spaces and `_.:/=+-@`, 128 beside the person's".to_owned()
             );
@@ -149,37 +154,40 @@ impl TagValue {
 
     /// Renders the tag for a person. `None` if the attribute is unknown or empty. Groups that are too long
     /// together are an error.
-    fn of(&self, whom: &OnBehalfOf) -> Result<Option<String>, String> {
+    fn of(&self, person: &OnBehalfOf) -> Result<Option<String>, String> {
         let Self { before, field, after } = self;
-        let longest = LONGEST_VALUE - before.chars().count() - after.chars().count();
+        let max_length = MAX_VALUE_LENGTH - before.chars().count() - after.chars().count();
         let text = match field {
             None => return Ok(Some(before.clone())),
-            Some(Field::Groups) if whom.groups.is_empty() => return Ok(None),
+            Some(Field::Groups) if person.groups.is_empty() => return Ok(None),
             Some(Field::Groups) => {
-                let groups = whom.groups.iter().map(|group| fitted(group, LONGEST_VALUE, is_of_group) + ":");
+                let groups = person
+                    .groups
+                    .iter()
+                    .map(|group| fit_or_digest(group, MAX_VALUE_LENGTH, is_group_char) + ":");
                 let joined = format!(":{}", groups.collect::<String>());
-                if joined.chars().count() > longest {
+                if joined.chars().count() > max_length {
                     return Err(format!(
-                        "AWS takes {LONGEST_VALUE} characters, and your {} groups are longer together",
-                        whom.groups.len()
+                        "AWS takes {MAX_VALUE_LENGTH} characters, and your {} groups are longer together",
+                        person.groups.len()
                     ));
                 }
                 joined
             }
-            Some(one) => {
+            Some(attribute) => {
                 let id;
-                let said = match one {
-                    Field::Issuer => whom.issuer.as_deref(),
-                    Field::Subject => whom.subject.as_deref(),
-                    Field::Tenant => whom.tenant.as_deref(),
+                let value = match attribute {
+                    Field::Issuer => person.issuer.as_deref(),
+                    Field::Subject => person.subject.as_deref(),
+                    Field::Tenant => person.tenant.as_deref(),
                     Field::Id => {
-                        id = whom.id();
+                        id = person.id();
                         Some(id.as_str())
                     }
-                    Field::Name | Field::Groups => Some(whom.name.as_str()),
+                    Field::Name | Field::Groups => Some(person.name.as_str()),
                 };
-                match said.filter(|said| !said.is_empty()) {
-                    Some(said) => fitted(said, longest, is_of_tag),
+                match value.filter(|value| !value.is_empty()) {
+                    Some(value) => fit_or_digest(value, max_length, is_tag_char),
                     None => return Ok(None),
                 }
             }
@@ -189,8 +197,8 @@ impl TagValue {
 }
 
 impl<'de> Deserialize<'de> for TagValue {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
         Self::parse(&text).map_err(de::Error::custom)
     }
 }
@@ -201,7 +209,7 @@ mod tests {
 
     use super::*;
 
-    fn told(name: &str, subject: &str) -> OnBehalfOf {
+    fn federated_person(name: &str, subject: &str) -> OnBehalfOf {
         let issuer = Some("https://id.example".to_owned());
         OnBehalfOf { issuer, subject: Some(subject.to_owned()), ..OnBehalfOf::named(name) }
     }
@@ -213,7 +221,7 @@ mod tests {
             assert_eq!(name(&OnBehalfOf::named(plain)), plain);
         }
         let changed = name(&OnBehalfOf::named("ann b"));
-        assert!(changed.starts_with("ann-b-") && changed.len() == 6 + DIGITS, "{changed}");
+        assert!(changed.starts_with("ann-b-") && changed.len() == 6 + DIGEST_DIGITS, "{changed}");
         let long = "x".repeat(65);
         // The name of one person is what the name of another becomes.
         let people = [
@@ -225,61 +233,61 @@ mod tests {
             OnBehalfOf::named("änn"),
             OnBehalfOf::named(&long[..64]),
             OnBehalfOf::named(long.as_str()),
-            told("ann-b", "1"),
-            told("ann-b", "2"),
-            told("ann b", "3"),
+            federated_person("ann-b", "1"),
+            federated_person("ann-b", "2"),
+            federated_person("ann b", "3"),
         ];
         let names: BTreeSet<String> = people.iter().map(name).collect();
         assert_eq!(names.len(), people.len(), "{names:?}");
         for name in names {
-            assert!((2..=64).contains(&name.len()) && name.chars().all(is_of_name), "{name}");
+            assert!((2..=64).contains(&name.len()) && name.chars().all(is_name_char), "{name}");
         }
     }
 
-    fn tags(pairs: &[(&str, &str)], whom: &OnBehalfOf) -> Result<Vec<(String, String)>, String> {
+    fn tags(pairs: &[(&str, &str)], person: &OnBehalfOf) -> Result<Vec<(String, String)>, String> {
         let tags: BTreeMap<String, TagValue> = pairs
             .iter()
             .map(|(key, value)| Ok(((*key).to_owned(), TagValue::parse(value)?)))
             .collect::<Result<_, String>>()?;
-        Session::of(whom, &tags).map(|session| session.tags)
+        Session::of(person, &tags).map(|session| session.tags)
     }
 
     /// The name or the group of a caller cannot inject another tag or another group.
     #[test]
     fn caller_name_cannot_forge_session_tag() {
-        let said =
-            |whom: &OnBehalfOf, value: &str| tags(&[("t", value)], whom).unwrap().pop().map(|tag| tag.1);
-        let ann = told("Ann Ö.", "7");
-        assert_eq!(said(&ann, "{{ name }}").as_deref(), Some("Ann Ö."));
-        assert_eq!(said(&ann, "u={{subject}}.").as_deref(), Some("u=7."));
-        assert_eq!(said(&ann, "ours").as_deref(), Some("ours"));
-        assert_eq!((said(&ann, "{{ tenant }}"), said(&ann, "{{ groups }}")), (None, None));
-        let injected = said(&OnBehalfOf::named("bob&Tags.member.2.Key=team\"*"), "{{ name }}").unwrap();
+        let render =
+            |person: &OnBehalfOf, value: &str| tags(&[("t", value)], person).unwrap().pop().map(|tag| tag.1);
+        let ann = federated_person("Ann Ö.", "7");
+        assert_eq!(render(&ann, "{{ name }}").as_deref(), Some("Ann Ö."));
+        assert_eq!(render(&ann, "u={{subject}}.").as_deref(), Some("u=7."));
+        assert_eq!(render(&ann, "ours").as_deref(), Some("ours"));
+        assert_eq!((render(&ann, "{{ tenant }}"), render(&ann, "{{ groups }}")), (None, None));
+        let injected = render(&OnBehalfOf::named("bob&Tags.member.2.Key=team\"*"), "{{ name }}").unwrap();
         assert!(injected.starts_with("bob-Tags.member.2.Key=team---"), "{injected}");
 
         let grouped = |groups: &[&str]| OnBehalfOf {
             groups: groups.iter().map(|group| (*group).to_owned()).collect(),
             ..OnBehalfOf::named("ann")
         };
-        assert_eq!(said(&grouped(&["data", "ml ops"]), "{{ groups }}").as_deref(), Some(":data:ml ops:"));
-        let one = said(&grouped(&["data:admins"]), "{{ groups }}").unwrap();
+        assert_eq!(render(&grouped(&["data", "ml ops"]), "{{ groups }}").as_deref(), Some(":data:ml ops:"));
+        let one = render(&grouped(&["data:admins"]), "{{ groups }}").unwrap();
         assert!(one.starts_with(":data-admins-") && !one.contains(":admins:"), "{one}");
         let many = grouped(&["x".repeat(200).as_str(), "y".repeat(200).as_str()]);
-        let refused = tags(&[("team", "{{ groups }}")], &many).unwrap_err();
-        assert!(refused.contains("`team`") && refused.contains("your 2 groups"), "{refused}");
+        let error = tags(&[("team", "{{ groups }}")], &many).unwrap_err();
+        assert!(error.contains("`team`") && error.contains("your 2 groups"), "{error}");
     }
 
     /// A tag value that cannot be rendered is rejected when the config is read.
     #[test]
     fn invalid_tag_template_fails_config() {
-        for (value, wrong) in [
+        for (value, expected) in [
             ("{{ nmae }}", "`nmae` is unknown: a tag can say `name`, `id`"),
             ("{{ name", "is not closed"),
             ("{{ name }}/{{ tenant }}", "two things"),
             ("a\u{7}", "a tag may hold"),
             ("{{ name | upper }}", "is unknown"),
         ] {
-            assert!(TagValue::parse(value).is_err_and(|e| e.contains(wrong)), "{value}");
+            assert!(TagValue::parse(value).is_err_and(|e| e.contains(expected)), "{value}");
         }
     }
 }

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Observation, Result, Started, one_line};
 
 use crate::api::StartRequest;
-use crate::arn::{ExecutionArn, MachineArn, attached, express, is_name};
+use crate::arn::{ExecutionArn, MachineArn, attached_handle, express_handle, is_name};
 use crate::backend::StepFunctions;
-use crate::bound::{self, Unbounded};
+use crate::bound::{self, UnboundedError};
 use crate::caller_credentials::Signer;
 use crate::config::Target;
 use crate::definition::Definition;
@@ -17,54 +17,54 @@ use crate::failure::{Failure, Repeat};
 use crate::history::timestamp;
 use crate::input;
 use crate::machines::{Machine, is_gone};
-use crate::state::Facts;
+use crate::state::ExecutionDescription;
 
 impl StepFunctions {
-    pub(crate) async fn begin(&self, job: &JobSpec) -> Result<Started> {
+    pub(crate) async fn start_job(&self, job: &JobSpec) -> Result<Started> {
         let target = target(job)?;
         if let Some(template) = &target.attach {
             return self.attach(job, &target, template).await?.map_err(Error::rejected);
         }
-        let input = input::of(job, &target)?;
+        let input = input::build(job, &target)?;
         let by = match self.signer(job.on_behalf_of.as_ref()).await {
             Ok(by) => by,
-            Err(error) => return self.unsigned(job, error).await,
+            Err(error) => return self.recover_without_signer(job, error).await,
         };
-        let machine = match self.machines.named(&self.api, &self.region, &target.state_machine).await {
+        let machine = match self.machines.resolve(&self.api, &self.region, &target.state_machine).await {
             Ok(machine) => machine,
-            Err(error) => return self.orphan(job, &target, error).await,
+            Err(error) => return self.recover_earlier_start(job, &target, error).await,
         };
-        let order = StartRequest {
+        let request = StartRequest {
             machine: machine.arn.as_str(),
             name: job.key.as_str(),
             input: &input,
             trace: job.trace.as_ref().and_then(input::trace_header),
         };
-        let begun = match machine.express {
-            true => self.begin_express(&by, job, &machine, &target, &order).await,
-            false => self.begin_standard(&by, job, &machine, &order).await,
+        let result = match machine.express {
+            true => self.start_express(&by, job, &machine, &target, &request).await,
+            false => self.start_standard(&by, job, &machine, &request).await,
         };
-        match self.signed(&by, begun) {
+        match self.check_signed_result(&by, result) {
             Ok(started) => Ok(started),
             Err(failure) => {
                 if is_gone(&failure) || failure.is("StateMachineTypeNotSupported") {
                     self.machines.forget(&target.state_machine);
                 }
-                self.orphan(job, &target, failure.into()).await
+                self.recover_earlier_start(job, &target, failure.into()).await
             }
         }
     }
 
     /// Handles a start without a signer. If an earlier attempt may have started an execution (`may_exist`),
     /// it searches for that one.
-    async fn unsigned(&self, job: &JobSpec, error: Error) -> Result<Started> {
-        let passes = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Limited { .. });
+    async fn recover_without_signer(&self, job: &JobSpec, error: Error) -> Result<Started> {
+        let is_transient = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Limited { .. });
         match job.may_exist {
             false if job.on_behalf_of.is_none() => Err(Error::rejected(error.to_string())),
             false => Err(error),
             true => match self.find_job(job).await? {
                 Some(started) => Ok(started),
-                None if passes => Err(error),
+                None if is_transient => Err(error),
                 None => Err(Error::uncertain(error.to_string())),
             },
         }
@@ -74,15 +74,15 @@ impl StepFunctions {
     /// machine. It searches only if `may_exist`, the error is of the kind `Config` (such as a deleted state
     /// machine), and the target is an ARN. Returns the error in all other cases, and if there is no such
     /// execution; `Unavailable` if a new execution may still be unknown to AWS.
-    async fn orphan(&self, job: &JobSpec, target: &Target, error: Error) -> Result<Started> {
+    async fn recover_earlier_start(&self, job: &JobSpec, target: &Target, error: Error) -> Result<Started> {
         let machine = MachineArn::parse(&target.state_machine);
         let Some(machine) = machine.filter(|_| job.may_exist && error.kind() == ErrorKind::Config) else {
             return Err(error);
         };
         let arn = machine.execution(job.key.as_str());
         match self.api.describe(&arn).await {
-            Ok(seen) => Ok(self.started(JobHandle::new(arn), seen.into()).await),
-            Err(failure) if failure.is("ExecutionDoesNotExist") && !self.is_young(&arn) => Err(error),
+            Ok(execution) => Ok(self.observe_started(JobHandle::new(arn), execution.into()).await),
+            Err(failure) if failure.is("ExecutionDoesNotExist") && !self.is_recent_start(&arn) => Err(error),
             Err(failure) if failure.error.kind() == ErrorKind::Rejected => {
                 Err(Error::unavailable("DescribeExecution: the execution is not known yet"))
             }
@@ -90,24 +90,24 @@ impl StepFunctions {
         }
     }
 
-    async fn begin_standard(
+    async fn start_standard(
         &self,
         by: &Signer,
         job: &JobSpec,
         machine: &Machine,
-        order: &StartRequest<'_>,
+        request: &StartRequest<'_>,
     ) -> Result<Started, Failure> {
         let repeat = if job.may_exist { Repeat::Safe } else { Repeat::Unsafe };
-        let arn = machine.arn.execution(order.name);
+        let arn = machine.arn.execution(request.name);
         // Recorded before the request: the response may be lost.
-        self.note_start(&arn);
-        match self.api.start(by, order, repeat).await {
+        self.record_start(&arn);
+        match self.api.start(by, request, repeat).await {
             Ok(started) => {
-                self.account.learn_of(&started.execution_arn);
+                self.account.learn_from_arn(&started.execution_arn);
                 Ok(Started { handle: JobHandle::new(started.execution_arn), first: None })
             }
             Err(failure) if failure.is("ExecutionAlreadyExists") => {
-                self.take_existing(&arn, order, repeat).await
+                self.adopt_existing(&arn, request, repeat).await
             }
             Err(failure) => Err(failure),
         }
@@ -115,35 +115,35 @@ impl StepFunctions {
 
     /// Handles an execution that already has this name. The name is the job's key, which only servers over
     /// this store know. So the execution is the job, unless its input differs.
-    async fn take_existing(
+    async fn adopt_existing(
         &self,
         arn: &str,
-        order: &StartRequest<'_>,
+        request: &StartRequest<'_>,
         repeat: Repeat,
     ) -> Result<Started, Failure> {
         let uncertain = |message: String| match repeat {
             Repeat::Safe => Error::unavailable(message),
             Repeat::Unsafe => Error::uncertain(message),
         };
-        let seen = self.api.describe(arn).await.map_err(|failure| Failure {
+        let execution = self.api.describe(arn).await.map_err(|failure| Failure {
             error: uncertain(format!(
                 "the execution {arn} exists and cannot be looked at: {}",
                 failure.error
             )),
             code: failure.code,
         })?;
-        if seen.input.as_deref().is_some_and(|input| !input::are_equal(input, order.input)) {
+        if execution.input.as_deref().is_some_and(|input| !input::are_equal(input, request.input)) {
             let message = format!("the execution {arn} exists and was given another input");
             return Err(Failure { code: None, error: Error::uncertain(message) });
         }
-        Ok(self.started(JobHandle::new(arn), seen.into()).await)
+        Ok(self.observe_started(JobHandle::new(arn), execution.into()).await)
     }
 
     /// Returns a found execution with its first observation. If that observation fails, a later poll replaces
     /// it.
-    async fn started(&self, handle: JobHandle, facts: Facts) -> Started {
+    async fn observe_started(&self, handle: JobHandle, description: ExecutionDescription) -> Started {
         let first: Option<Observation> = match ExecutionArn::parse(&handle) {
-            Some(arn) => self.judge(&arn, facts, true).await.ok(),
+            Some(arn) => self.build_observation(&arn, description, true).await.ok(),
             None => None,
         };
         Started { handle, first }
@@ -151,40 +151,42 @@ impl StepFunctions {
 
     /// Starts an Express execution and waits for it in one call. If an earlier attempt may have started one
     /// (`may_exist`), it starts nothing and returns a final error, because AWS cannot find that one.
-    async fn begin_express(
+    async fn start_express(
         &self,
         by: &Signer,
         job: &JobSpec,
         machine: &Machine,
         target: &Target,
-        order: &StartRequest<'_>,
+        request: &StartRequest<'_>,
     ) -> Result<Started, Failure> {
-        let lost = |why: &str| Failure { code: None, error: cannot_be_found(machine, order.name, why) };
+        let lost_error =
+            |reason: &str| Failure { code: None, error: lost_execution_error(machine, request.name, reason) };
         if job.may_exist {
-            return Err(lost("an earlier attempt to start it was not answered"));
+            return Err(lost_error("an earlier attempt to start it was not answered"));
         }
         if !target.unbounded {
-            self.must_end_in_time(machine.arn.versioned()).await?;
+            self.check_duration(machine.arn.versioned()).await?;
         }
-        let ended = self.api.start_sync(by, order).await.map_err(|failure| match failure.error.kind() {
-            ErrorKind::Uncertain => lost(&failure.error.to_string()),
-            _ => failure,
-        })?;
-        let handle = express(&ended.execution_arn, timestamp(&ended.start_date));
-        Ok(Started { handle, first: Some(Facts::from(ended).observation(None)) })
+        let execution =
+            self.api.start_sync(by, request).await.map_err(|failure| match failure.error.kind() {
+                ErrorKind::Uncertain => lost_error(&failure.error.to_string()),
+                _ => failure,
+            })?;
+        let handle = express_handle(&execution.execution_arn, timestamp(&execution.start_date));
+        Ok(Started { handle, first: Some(ExecutionDescription::from(execution).observation(None)) })
     }
 
     /// Refuses to start an execution that may still run when the server no longer waits for it.
-    async fn must_end_in_time(&self, machine: &str) -> Result<(), Failure> {
-        let bounded = |definition: Arc<Definition>| bound::check(definition.timeout_seconds, self.call_limit);
-        if bounded(self.machines.definition(&self.api, machine).await).is_ok() {
+    async fn check_duration(&self, machine: &str) -> Result<(), Failure> {
+        let check = |definition: Arc<Definition>| bound::check(definition.timeout_seconds, self.call_limit);
+        if check(self.machines.definition(&self.api, machine).await).is_ok() {
             return Ok(());
         }
         // The cached definition may be outdated, and the author may have fixed it.
         let definition = self.machines.definition_now(&self.api, machine).await?;
-        bounded(definition).map_err(|Unbounded { says, fix }| Failure {
+        check(definition).map_err(|UnboundedError { reason, fix }| Failure {
             code: None,
-            error: Error::config(format!("nothing was started of `{machine}`: {says}; {fix}")),
+            error: Error::config(format!("nothing was started of `{machine}`: {reason}; {fix}")),
         })
     }
 
@@ -194,11 +196,11 @@ impl StepFunctions {
         if let Some(template) = &target.attach {
             return Ok(self.attach(job, &target, template).await?.ok());
         }
-        let named = self.machines.named(&self.api, &self.region, &target.state_machine).await;
-        let machine = match (named, MachineArn::parse(&target.state_machine)) {
+        let resolved = self.machines.resolve(&self.api, &self.region, &target.state_machine).await;
+        let machine = match (resolved, MachineArn::parse(&target.state_machine)) {
             (Ok(machine), _) if machine.express => {
-                let why = "whether an execution was started is not known";
-                return Err(cannot_be_found(&machine, job.key.as_str(), why));
+                let reason = "whether an execution was started is not known";
+                return Err(lost_execution_error(&machine, job.key.as_str(), reason));
             }
             (Ok(machine), _) => machine.arn,
             // Executions remain after their state machine is deleted.
@@ -209,7 +211,7 @@ impl StepFunctions {
         };
         let arn = machine.execution(job.key.as_str());
         match self.api.describe(&arn).await {
-            Ok(seen) => Ok(Some(self.started(JobHandle::new(arn), seen.into()).await)),
+            Ok(execution) => Ok(Some(self.observe_started(JobHandle::new(arn), execution.into()).await)),
             Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(None),
             Err(failure) => Err(failure.into()),
         }
@@ -223,22 +225,22 @@ impl StepFunctions {
         target: &Target,
         template: &str,
     ) -> Result<Result<Started, String>> {
-        let named = input::text(job, "attach", template)?;
-        let machine = self.machines.named(&self.api, &self.region, &target.state_machine).await?;
+        let reference = input::text(job, "attach", template)?;
+        let machine = self.machines.resolve(&self.api, &self.region, &target.state_machine).await?;
         if machine.express {
             return Ok(Err("an execution of an Express state machine cannot be followed".to_owned()));
         }
-        let whole = JobHandle::new(named.as_str());
-        let arn = match ExecutionArn::parse(&whole) {
-            Some(arn) if arn.machine() == machine.arn.base() && !arn.is_attached() => named,
-            None if is_name(&named) => machine.arn.execution(&named),
+        let handle = JobHandle::new(reference.as_str());
+        let arn = match ExecutionArn::parse(&handle) {
+            Some(arn) if arn.machine() == machine.arn.base() && !arn.is_attached() => reference,
+            None if is_name(&reference) => machine.arn.execution(&reference),
             _ => {
-                let (named, base) = (one_line(&named), machine.arn.base());
-                return Ok(Err(format!("`{named}` is no execution of the state machine `{base}`")));
+                let (reference, base) = (one_line(&reference), machine.arn.base());
+                return Ok(Err(format!("`{reference}` is no execution of the state machine `{base}`")));
             }
         };
         match self.api.describe(&arn).await {
-            Ok(seen) => Ok(Ok(self.started(attached(&arn), seen.into()).await)),
+            Ok(execution) => Ok(Ok(self.observe_started(attached_handle(&arn), execution.into()).await)),
             Err(failure) if failure.is("ExecutionDoesNotExist") => {
                 Ok(Err(format!("there is no execution `{arn}`: they are kept for 90 days after their end")))
             }
@@ -249,12 +251,12 @@ impl StepFunctions {
 
 /// Returns the error for an Express execution that cannot be found. AWS has no call that finds it, so the
 /// message points the user to the state machine and its log.
-fn cannot_be_found(machine: &Machine, name: &str, why: &str) -> Error {
+fn lost_execution_error(machine: &Machine, name: &str, reason: &str) -> Error {
     Error::uncertain(format!(
-        "{why}. AWS has no call that finds an Express execution; look for the name `{name}` in the log of its state machine: {}",
+        "{reason}. AWS has no call that finds an Express execution; look for the name `{name}` in the log of its state machine: {}",
         machine.arn.console()
     ))
-    .for_good()
+    .into_final()
 }
 
 fn target(job: &JobSpec) -> Result<Target> {

@@ -14,15 +14,15 @@ pub(crate) const STOPPED_ERROR: &str = "taskbridge.Cancelled";
 pub(crate) const STOPPED_CAUSE: &str = "The task that this execution was started for was cancelled.";
 
 /// Maximum size of a failed state's input that is shown as text, in bytes. The data always contains it.
-const LONGEST_INPUT: usize = 400;
+const MAX_INPUT_SHOWN: usize = 400;
 
 /// Maximum length of a cause and of a stack that are shown as text, in bytes. The data contains the cause in
 /// full, which includes the stack.
-const LONGEST_CAUSE: usize = 600;
+const MAX_CAUSE_SHOWN: usize = 600;
 
 /// Description of an execution by AWS.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Facts {
+pub(crate) struct ExecutionDescription {
     pub(crate) arn: String,
     /// Status as AWS names it, such as `TIMED_OUT`.
     pub(crate) status: String,
@@ -34,53 +34,53 @@ pub(crate) struct Facts {
     pub(crate) cause: Option<String>,
 }
 
-impl From<DescribeExecutionOutput> for Facts {
-    fn from(seen: DescribeExecutionOutput) -> Self {
+impl From<DescribeExecutionOutput> for ExecutionDescription {
+    fn from(response: DescribeExecutionOutput) -> Self {
         Self {
-            status: seen.status.as_str().to_owned(),
-            started: timestamp(seen.redrive_date.as_ref().unwrap_or(&seen.start_date)),
-            stopped: seen.stop_date.as_ref().and_then(timestamp),
-            arn: seen.execution_arn,
-            output: seen.output,
-            error: seen.error,
-            cause: seen.cause,
+            status: response.status.as_str().to_owned(),
+            started: timestamp(response.redrive_date.as_ref().unwrap_or(&response.start_date)),
+            stopped: response.stop_date.as_ref().and_then(timestamp),
+            arn: response.execution_arn,
+            output: response.output,
+            error: response.error,
+            cause: response.cause,
         }
     }
 }
 
-impl From<StartSyncExecutionOutput> for Facts {
-    fn from(seen: StartSyncExecutionOutput) -> Self {
+impl From<StartSyncExecutionOutput> for ExecutionDescription {
+    fn from(response: StartSyncExecutionOutput) -> Self {
         Self {
-            status: seen.status.as_str().to_owned(),
-            started: timestamp(&seen.start_date),
-            stopped: timestamp(&seen.stop_date),
-            arn: seen.execution_arn,
-            output: seen.output,
-            error: seen.error,
-            cause: seen.cause,
+            status: response.status.as_str().to_owned(),
+            started: timestamp(&response.start_date),
+            stopped: timestamp(&response.stop_date),
+            arn: response.execution_arn,
+            output: response.output,
+            error: response.error,
+            cause: response.cause,
         }
     }
 }
 
-impl Facts {
+impl ExecutionDescription {
     /// Returns true if the execution failed or timed out, so that its history may contain the origin.
-    pub(crate) fn have_origin(&self) -> bool {
+    pub(crate) fn may_have_origin(&self) -> bool {
         matches!(self.status.as_str(), "FAILED" | "TIMED_OUT")
     }
 
     /// Returns true if the execution is in a terminal state.
-    pub(crate) fn have_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         matches!(self.status.as_str(), "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "ABORTED")
     }
 
     /// Returns the observation, with the origin of a failure.
     pub(crate) fn observation(self, origin: Option<Origin>) -> Observation {
-        let since = if self.have_ended() { self.stopped } else { self.started };
-        let seen = match self.status.as_str() {
-            "SUCCEEDED" => Observation::new(JobState::Succeeded(output(self.output.as_deref()))),
-            "FAILED" => self.ended("failed", origin.as_ref(), JobState::Failed),
-            "TIMED_OUT" => self.ended("timed out", origin.as_ref(), JobState::Failed),
-            "ABORTED" => self.ended("was stopped", None, JobState::Cancelled),
+        let since = if self.has_ended() { self.stopped } else { self.started };
+        let observation = match self.status.as_str() {
+            "SUCCEEDED" => Observation::new(JobState::Succeeded(parse_output(self.output.as_deref()))),
+            "FAILED" => self.end_observation("failed", origin.as_ref(), JobState::Failed),
+            "TIMED_OUT" => self.end_observation("timed out", origin.as_ref(), JobState::Failed),
+            "ABORTED" => self.end_observation("was stopped", None, JobState::Cancelled),
             "RUNNING" => Observation::new(JobState::Running),
             // It has failed, and a redrive was requested.
             "PENDING_REDRIVE" => {
@@ -92,47 +92,57 @@ impl Facts {
                 one_line(status)
             )),
         };
-        Observation { since, ..seen }
+        Observation { since, ..observation }
     }
 
     /// Returns the observation of a failure whose history cannot be read, with the reason.
-    pub(crate) fn observation_without_history(self, why: &str) -> Observation {
-        let seen = self.observation(None);
-        let (JobState::Failed(mut output), Some(message)) = (seen.state.clone(), &seen.message) else {
-            return seen;
+    pub(crate) fn observation_without_history(self, reason: &str) -> Observation {
+        let observation = self.observation(None);
+        let (JobState::Failed(mut output), Some(message)) = (observation.state.clone(), &observation.message)
+        else {
+            return observation;
         };
-        let unread = format!(
+        let note = format!(
             "the state that failed is not known, since the history cannot be read: {}",
-            one_line(why)
+            one_line(reason)
         );
-        output.content.push(Content::text(format!("Note: {unread}")));
+        output.content.push(Content::text(format!("Note: {note}")));
         Observation {
             state: JobState::Failed(output),
-            message: Some(format!("{message} ({unread})")),
-            ..seen
+            message: Some(format!("{message} ({note})")),
+            ..observation
         }
     }
 
     /// Returns the observation of an end other than success: the reason in one line, as text, and as data.
     /// Only the data has a long cause in full. An end that the cancellation of a task caused has only a
     /// message.
-    fn ended(&self, how: &str, origin: Option<&Origin>, state: fn(Output) -> JobState) -> Observation {
+    fn end_observation(
+        &self,
+        verb: &str,
+        origin: Option<&Origin>,
+        state: fn(Output) -> JobState,
+    ) -> Observation {
         let error = self.error.as_deref().filter(|error| !error.is_empty());
         let cause = self.cause.as_deref().filter(|cause| !cause.is_empty());
         if error == Some(STOPPED_ERROR) {
             let message = "the execution was stopped, because its task was cancelled";
             return Observation::new(state(Output::text(message))).with_message(message);
         }
-        let place = origin.map(|origin| format!(" in state `{}`", origin.state)).unwrap_or_default();
-        let why = |cause: Option<String>| match (error, cause) {
+        let location = origin.map(|origin| format!(" in state `{}`", origin.state)).unwrap_or_default();
+        let details = |cause: Option<String>| match (error, cause) {
             (Some(error), Some(cause)) => format!(": {error}: {cause}"),
             (Some(one), None) => format!(": {one}"),
             (None, Some(one)) => format!(": {one}"),
             (None, None) => String::new(),
         };
-        let message = one_line(&format!("the execution {how}{place}{}", why(cause.map(gist).map(beginning))));
-        let mut text = format!("The execution {how}{place}{}", why(cause.map(gist).map(shorten)));
-        if let Some(stack) = cause.and_then(stack) {
+        let message = one_line(&format!(
+            "the execution {verb}{location}{}",
+            details(cause.map(cause_message).map(shorten_to_line))
+        ));
+        let mut text =
+            format!("The execution {verb}{location}{}", details(cause.map(cause_message).map(shorten)));
+        if let Some(stack) = cause.and_then(stack_trace) {
             text.push_str(&format!("\nThe stack:\n{}", shorten(stack)));
         }
         let mut data = Map::new();
@@ -141,13 +151,13 @@ impl Facts {
             ("error", error.map(Value::from)),
             ("cause", cause.map(Value::from)),
             ("state", origin.map(|origin| origin.state.as_str().into())),
-            ("input", origin.and_then(|origin| origin.input.as_deref()).map(parsed)),
+            ("input", origin.and_then(|origin| origin.input.as_deref()).map(parse_json)),
         ];
         for (name, value) in members {
             data.extend(value.map(|value| (name.to_owned(), value)));
         }
         match origin.and_then(|origin| origin.input.as_deref()) {
-            Some(input) if input.len() <= LONGEST_INPUT => {
+            Some(input) if input.len() <= MAX_INPUT_SHOWN => {
                 text.push_str(&format!("\nThe state was given: {input}"))
             }
             Some(input) => text.push_str(&format!("\nThe state was given {} bytes of input.", input.len())),
@@ -156,7 +166,7 @@ impl Facts {
         if self.status == "TIMED_OUT" {
             text.push_str("\nIf it needs longer, raise `TimeoutSeconds` of the state machine.");
         }
-        if let Some(page) = cause.and_then(child) {
+        if let Some(page) = cause.and_then(child_execution_url) {
             text.push_str(&format!("\nSteps of the child execution: {page}"));
         }
         if let Some(page) = execution_console(&self.arn) {
@@ -169,35 +179,35 @@ impl Facts {
 }
 
 /// Returns the observation of an execution that AWS does not know.
-pub(crate) fn gone() -> Observation {
+pub(crate) fn gone_observation() -> Observation {
     Observation::new(JobState::Gone).with_message(
         "Step Functions does not know the execution any more: it keeps them for 90 days after their end",
     )
 }
 
 /// Returns the output of an execution, as data and as text.
-fn output(text: Option<&str>) -> Output {
+fn parse_output(text: Option<&str>) -> Output {
     let Some(text) = text else { return Output::default() };
     let structured: Option<Value> = serde_json::from_str(text).ok();
-    let shown = match &structured {
-        Some(Value::String(words)) => words.clone(),
+    let display_text = match &structured {
+        Some(Value::String(string)) => string.clone(),
         _ => text.to_owned(),
     };
-    Output { content: vec![Content::text(shown)], structured, ..Output::default() }
+    Output { content: vec![Content::text(display_text)], structured, ..Output::default() }
 }
 
 /// Returns a cause or a stack as shown: the head and the tail if it is long.
 fn shorten(text: String) -> String {
-    excerpt(&text, LONGEST_CAUSE, "the structured result has them").unwrap_or(text)
+    excerpt(&text, MAX_CAUSE_SHOWN, "the structured result has them").unwrap_or(text)
 }
 
 /// Returns the beginning of a long cause, for one line. The full text contains this part as well.
-fn beginning(cause: String) -> String {
-    if cause.len() > LONGEST_CAUSE { short_line(&cause, 120) } else { cause }
+fn shorten_to_line(cause: String) -> String {
+    if cause.len() > MAX_CAUSE_SHOWN { short_line(&cause, 120) } else { cause }
 }
 
 /// Returns the stack of a function, which Lambda writes into the cause as lines.
-fn stack(cause: &str) -> Option<String> {
+fn stack_trace(cause: &str) -> Option<String> {
     let object = serde_json::from_str::<Map<String, Value>>(cause).ok()?;
     let lines = ["stackTrace", "trace"].iter().find_map(|name| object.get(*name)?.as_array())?;
     let lines: Vec<&str> = lines.iter().filter_map(Value::as_str).map(str::trim_end).collect();
@@ -205,25 +215,25 @@ fn stack(cause: &str) -> Option<String> {
 }
 
 /// Parses text as JSON. Other text becomes a JSON string.
-fn parsed(text: &str) -> Value {
+fn parse_json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
 /// Returns the essential part of a cause. Lambda and nested executions write the cause as an object.
-fn gist(cause: &str) -> String {
+fn cause_message(cause: &str) -> String {
     let object = serde_json::from_str::<Map<String, Value>>(cause).ok();
-    let said = object.as_ref().and_then(|object| {
+    let message = object.as_ref().and_then(|object| {
         ["errorMessage", "Cause", "cause", "message"].iter().find_map(|name| object.get(*name)?.as_str())
     });
     let error = object.as_ref().and_then(|object| object.get("Error")?.as_str());
-    match (error, said) {
-        (Some(error), Some(said)) => format!("{error}: {said}"),
-        _ => said.unwrap_or(cause).to_owned(),
+    match (error, message) {
+        (Some(error), Some(message)) => format!("{error}: {message}"),
+        _ => message.unwrap_or(cause).to_owned(),
     }
 }
 
 /// Returns the URL of the failed child execution that the cause names.
-fn child(cause: &str) -> Option<String> {
+fn child_execution_url(cause: &str) -> Option<String> {
     let object = serde_json::from_str::<Map<String, Value>>(cause).ok()?;
     execution_console(object.get("ExecutionArn")?.as_str()?)
 }
@@ -233,12 +243,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn facts(status: &str) -> Facts {
-        Facts {
+    fn description(status: &str) -> ExecutionDescription {
+        ExecutionDescription {
             status: status.to_owned(),
             started: Some(Timestamp::from_millis(1000)),
             stopped: Some(Timestamp::from_millis(2000)),
-            ..Facts::default()
+            ..ExecutionDescription::default()
         }
     }
 
@@ -253,7 +263,7 @@ mod tests {
 
     #[test]
     fn each_status_is_a_state() {
-        let state = |status: &str| facts(status).observation(None).state;
+        let state = |status: &str| description(status).observation(None).state;
         assert_eq!(state("RUNNING"), JobState::Running);
         assert_eq!(state("PENDING_REDRIVE"), JobState::Queued);
         assert_eq!(state("SOMETHING_NEW"), JobState::Running);
@@ -264,15 +274,15 @@ mod tests {
         for status in
             ["RUNNING", "PENDING_REDRIVE", "SOMETHING_NEW", "SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"]
         {
-            assert_eq!(facts(status).have_ended(), state(status).has_ended(), "{status}");
+            assert_eq!(description(status).has_ended(), state(status).has_ended(), "{status}");
         }
-        let unknown = facts("SOMETHING_NEW").observation(None).message.unwrap();
+        let unknown = description("SOMETHING_NEW").observation(None).message.unwrap();
         assert!(unknown.ends_with("SOMETHING_NEW"), "{unknown}");
     }
 
     #[test]
     fn since_is_when_the_state_began() {
-        let since = |status: &str| facts(status).observation(None).since.map(Timestamp::as_millis);
+        let since = |status: &str| description(status).observation(None).since.map(Timestamp::as_millis);
         assert_eq!(
             (since("RUNNING"), since("SUCCEEDED"), since("ABORTED")),
             (Some(1000), Some(2000), Some(2000))
@@ -281,35 +291,35 @@ mod tests {
 
     #[test]
     fn output_is_data_and_text() {
-        for (written, data, text) in [
+        for (raw, data, text) in [
             (r#"{"rows": 3}"#, Some(json!({"rows": 3})), r#"{"rows": 3}"#),
             (r#""all done""#, Some(json!("all done")), "all done"),
             ("[1,2]", Some(json!([1, 2])), "[1,2]"),
             ("null", Some(json!(null)), "null"),
             ("not JSON", None, "not JSON"),
         ] {
-            let found = output(Some(written));
-            assert_eq!((found.structured.clone(), texts(&found)), (data, vec![text]), "{written}");
+            let actual = parse_output(Some(raw));
+            assert_eq!((actual.structured.clone(), texts(&actual)), (data, vec![text]), "{raw}");
         }
-        assert_eq!(output(None), Output::default());
+        assert_eq!(parse_output(None), Output::default());
         let longest = json!("x".repeat(262_142)).to_string();
-        assert_eq!((longest.len(), texts(&output(Some(&longest)))[0].len()), (262_144, 262_142));
+        assert_eq!((longest.len(), texts(&parse_output(Some(&longest)))[0].len()), (262_144, 262_142));
     }
 
     #[test]
     fn a_failure_says_where_and_why() {
-        let failed = Facts {
+        let failed = ExecutionDescription {
             error: Some("NoPaper".to_owned()),
             cause: Some("the tray\nis empty".to_owned()),
-            ..facts("FAILED")
+            ..description("FAILED")
         };
         let origin = Origin { state: "Print".to_owned(), input: Some(r#"{"page":7}"#.to_owned()) };
-        let seen = failed.clone().observation(Some(origin));
+        let observation = failed.clone().observation(Some(origin));
         assert_eq!(
-            seen.message.as_deref(),
+            observation.message.as_deref(),
             Some("the execution failed in state `Print`: NoPaper: the tray is empty")
         );
-        let JobState::Failed(output) = &seen.state else { panic!("{seen:?}") };
+        let JobState::Failed(output) = &observation.state else { panic!("{observation:?}") };
         let data = json!({"status": "FAILED", "error": "NoPaper", "cause": "the tray\nis empty", "state": "Print",
             "input": {"page": 7}});
         assert_eq!(output.structured, Some(data));
@@ -317,8 +327,8 @@ mod tests {
             texts(output)[0].contains("the tray\nis empty\nThe state was given: {\"page\":7}"),
             "{output:?}"
         );
-        let much = Origin { state: "Print".to_owned(), input: Some("x".repeat(5000)) };
-        let JobState::Failed(output) = failed.clone().observation(Some(much)).state else { panic!() };
+        let large_origin = Origin { state: "Print".to_owned(), input: Some("x".repeat(5000)) };
+        let JobState::Failed(output) = failed.clone().observation(Some(large_origin)).state else { panic!() };
         assert!(texts(&output)[0].ends_with("given 5000 bytes of input."), "{output:?}");
         assert_eq!(
             failed.observation(None).message.as_deref(),
@@ -329,13 +339,14 @@ mod tests {
     /// A timeout, a stop, a cancellation and a failure have different messages.
     #[test]
     fn terminal_messages_are_distinct() {
-        let message = |facts: Facts| facts.observation(None).message.unwrap();
-        assert_eq!(message(facts("TIMED_OUT")), "the execution timed out");
-        assert_eq!(message(facts("ABORTED")), "the execution was stopped");
-        let by_us = Facts { error: Some(STOPPED_ERROR.to_owned()), ..facts("ABORTED") };
-        assert_eq!(message(by_us), "the execution was stopped, because its task was cancelled");
+        let message = |facts: ExecutionDescription| facts.observation(None).message.unwrap();
+        assert_eq!(message(description("TIMED_OUT")), "the execution timed out");
+        assert_eq!(message(description("ABORTED")), "the execution was stopped");
+        let cancelled =
+            ExecutionDescription { error: Some(STOPPED_ERROR.to_owned()), ..description("ABORTED") };
+        assert_eq!(message(cancelled), "the execution was stopped, because its task was cancelled");
         let lambda = r#"{"errorMessage":"boom","errorType":"E","stackTrace":[]}"#;
-        let failed = Facts { cause: Some(lambda.to_owned()), ..facts("FAILED") };
+        let failed = ExecutionDescription { cause: Some(lambda.to_owned()), ..description("FAILED") };
         assert_eq!(message(failed), "the execution failed: boom");
     }
 
@@ -344,7 +355,7 @@ mod tests {
     fn failure_text_is_short_with_link() {
         let text = |cause: &str, status| {
             let arn = "arn:aws:states:us-east-1:123456789012:execution:m:e".to_owned();
-            let failed = Facts { arn, cause: Some(cause.to_owned()), ..facts(status) };
+            let failed = ExecutionDescription { arn, cause: Some(cause.to_owned()), ..description(status) };
             let JobState::Failed(output) = failed.observation(None).state else { panic!("{cause}") };
             texts(&output)[0].to_owned()
         };

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::content::QuestionContent;
 
 /// Maximum number of tokens. Beyond it, all tokens of the execution with the oldest token are dropped.
-const MOST: usize = 20_000;
+const MAX_TOKENS: usize = 20_000;
 
 /// Token. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(crate) struct PendingToken {
     pub(crate) content: QuestionContent,
     /// Receipt of the message that contained it, if any.
     pub(crate) receipt: Option<Receipt>,
-    pub(crate) since: Instant,
+    pub(crate) received_at: Instant,
 }
 
 /// All known tokens.
@@ -56,35 +56,39 @@ pub(crate) struct Tokens(Mutex<HashMap<String, Vec<PendingToken>>>);
 
 impl Tokens {
     /// Stores a token. Returns true if it is new; a known one gets the new receipt.
-    pub(crate) fn keep(&self, held: PendingToken) -> bool {
+    pub(crate) fn store(&self, pending: PendingToken) -> bool {
         let mut all = self.0.lock();
-        if all.values().map(Vec::len).sum::<usize>() >= MOST {
-            let first = all.values().flatten().min_by_key(|held| held.since).map(|held| held.arn.clone());
-            first.and_then(|arn| all.remove(&arn));
+        if all.values().map(Vec::len).sum::<usize>() >= MAX_TOKENS {
+            let oldest = all
+                .values()
+                .flatten()
+                .min_by_key(|pending| pending.received_at)
+                .map(|pending| pending.arn.clone());
+            oldest.and_then(|arn| all.remove(&arn));
         }
-        let of_execution = all.entry(held.arn.clone()).or_default();
-        match of_execution.iter_mut().find(|known| known.token == held.token) {
-            Some(known) => {
-                known.receipt = held.receipt;
+        let of_execution = all.entry(pending.arn.clone()).or_default();
+        match of_execution.iter_mut().find(|stored| stored.token == pending.token) {
+            Some(stored) => {
+                stored.receipt = pending.receipt;
                 false
             }
             None => {
-                of_execution.push(held);
+                of_execution.push(pending);
                 true
             }
         }
     }
 
     /// Returns the newest token with which an execution asks this.
-    pub(crate) fn of(&self, arn: &str, digest: &str) -> Option<PendingToken> {
+    pub(crate) fn newest(&self, arn: &str, digest: &str) -> Option<PendingToken> {
         let all = self.0.lock();
-        all.get(arn)?.iter().rev().find(|held| held.content.digest == digest).cloned()
+        all.get(arn)?.iter().rev().find(|pending| pending.content.digest == digest).cloned()
     }
 
     /// Returns the questions of an execution that arrived with tokens, newest first.
     pub(crate) fn contents(&self, arn: &str) -> Vec<QuestionContent> {
         let all = self.0.lock();
-        all.get(arn).into_iter().flatten().rev().map(|held| held.content.clone()).collect()
+        all.get(arn).into_iter().flatten().rev().map(|pending| pending.content.clone()).collect()
     }
 
     /// Returns all tokens.
@@ -92,12 +96,12 @@ impl Tokens {
         self.0.lock().values().flatten().cloned().collect()
     }
 
-    pub(crate) fn drop_one(&self, held: &PendingToken) {
+    pub(crate) fn remove(&self, pending: &PendingToken) {
         let mut all = self.0.lock();
-        if let Some(of_execution) = all.get_mut(&held.arn) {
-            of_execution.retain(|known| known.token != held.token);
+        if let Some(of_execution) = all.get_mut(&pending.arn) {
+            of_execution.retain(|stored| stored.token != pending.token);
             if of_execution.is_empty() {
-                all.remove(&held.arn);
+                all.remove(&pending.arn);
             }
         }
     }
@@ -113,7 +117,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn held(arn: &str, token: &str, message: &str) -> PendingToken {
+    fn pending_token(arn: &str, token: &str, message: &str) -> PendingToken {
         let content = QuestionContent::of(&json!({"message": message})).unwrap();
         let receipt = Some(Receipt("r".to_owned()));
         PendingToken {
@@ -121,7 +125,7 @@ mod tests {
             token: Token::new(token),
             content,
             receipt,
-            since: Instant::now(),
+            received_at: Instant::now(),
         }
     }
 
@@ -129,13 +133,17 @@ mod tests {
     #[test]
     fn token_is_stored_once_and_redacted() {
         let tokens = Tokens::default();
-        let one = held("e", "S3CRET", "Well?");
-        assert!(tokens.keep(one.clone()) && !tokens.keep(one.clone()) && tokens.keep(held("e", "t2", "Or?")));
+        let one = pending_token("e", "S3CRET", "Well?");
+        assert!(
+            tokens.store(one.clone())
+                && !tokens.store(one.clone())
+                && tokens.store(pending_token("e", "t2", "Or?"))
+        );
         assert!(!format!("{one:?}").contains("S3CRET"));
-        assert_eq!(tokens.of("e", &one.content.digest).unwrap().token.reveal(), "S3CRET");
+        assert_eq!(tokens.newest("e", &one.content.digest).unwrap().token.reveal(), "S3CRET");
         assert_eq!((tokens.all().len(), tokens.contents("e").len(), tokens.contents("f").len()), (2, 2, 0));
-        tokens.drop_one(&one);
-        assert!(tokens.of("e", &one.content.digest).is_none());
+        tokens.remove(&one);
+        assert!(tokens.newest("e", &one.content.digest).is_none());
         tokens.forget("e");
         assert!(tokens.all().is_empty());
     }
@@ -144,13 +152,13 @@ mod tests {
     #[test]
     fn newest_token_wins_oldest_is_evicted() {
         let tokens = Tokens::default();
-        tokens.keep(held("e", "t1", "Well?"));
-        tokens.keep(held("e", "t2", "Well?"));
-        let digest = held("e", "", "Well?").content.digest;
-        assert_eq!(tokens.of("e", &digest).unwrap().token.reveal(), "t2");
-        for at in 0..MOST {
-            tokens.keep(held(&format!("e{at}"), "t", "Well?"));
+        tokens.store(pending_token("e", "t1", "Well?"));
+        tokens.store(pending_token("e", "t2", "Well?"));
+        let digest = pending_token("e", "", "Well?").content.digest;
+        assert_eq!(tokens.newest("e", &digest).unwrap().token.reveal(), "t2");
+        for at in 0..MAX_TOKENS {
+            tokens.store(pending_token(&format!("e{at}"), "t", "Well?"));
         }
-        assert!(tokens.of("e", &digest).is_none() && tokens.all().len() <= MOST);
+        assert!(tokens.newest("e", &digest).is_none() && tokens.all().len() <= MAX_TOKENS);
     }
 }

@@ -12,65 +12,65 @@ use crate::policy::Policy;
 pub(crate) const UNKNOWN_BRIDGE: &str = "THE ARN OF THE BRIDGE'S OWN USER OR ROLE";
 
 /// Returns the findings, and the session if the role can be assumed.
-pub(crate) async fn of_role(persons: &CallerSessions) -> (Vec<Finding>, Option<Signer>) {
-    let (what, role) = ("per_caller", &persons.wanted.role_arn);
-    match persons.doctor().await {
+pub(crate) async fn check_role(sessions: &CallerSessions) -> (Vec<Finding>, Option<Signer>) {
+    let (subject, role) = ("per_caller", &sessions.config.role_arn);
+    match sessions.checkup_signer().await {
         Ok(signer) => {
-            let keys: Vec<&str> = persons.wanted.session_tags.keys().map(String::as_str).collect();
+            let keys: Vec<&str> = sessions.config.session_tags.keys().map(String::as_str).collect();
             let tags = match keys.is_empty() {
                 true => "no tags".to_owned(),
                 false => format!("the tags `{}`", keys.join("`, `")),
             };
-            let says = format!("`{role}` can be assumed, in sessions of each person, with {tags}");
-            (vec![Finding::ok(what, says)], Some(signer))
+            let message = format!("`{role}` can be assumed, in sessions of each person, with {tags}");
+            (vec![Finding::ok(subject, message)], Some(signer))
         }
         Err(error) => {
-            let says = format!("`{role}` cannot be assumed: {error}");
+            let message = format!("`{role}` cannot be assumed: {error}");
             let fix = "create the role with the trust policy below, and allow the bridge's own credentials what it says";
-            let trust = format!("{:#}", trust_policy(&bridge(persons).await, &persons.wanted));
-            let asks = Finding {
+            let trust = format!("{:#}", trust_policy(&bridge_identity(sessions).await, &sessions.config));
+            let trust_finding = Finding {
                 fix: Some(trust),
                 ..Finding::ok("trust policy", format!("this is what `{role}` needs"))
             };
-            (vec![Finding::fault(what, says, fix), asks], None)
+            (vec![Finding::fault(subject, message, fix), trust_finding], None)
         }
     }
 }
 
 /// Adds the permissions to assume the role to the policy of the bridge's own credentials.
-pub(crate) fn allow(wanted: &PerCaller, policy: &mut Policy) {
-    for action in actions(wanted) {
-        policy.allow(action, wanted.role_arn.as_str());
+pub(crate) fn allow(config: &PerCaller, policy: &mut Policy) {
+    for action in actions(config) {
+        policy.allow(action, config.role_arn.as_str());
     }
 }
 
-fn actions(wanted: &PerCaller) -> Vec<&'static str> {
+fn actions(config: &PerCaller) -> Vec<&'static str> {
     let mut actions = vec!["sts:AssumeRole"];
-    if !wanted.session_tags.is_empty() {
+    if !config.session_tags.is_empty() {
         actions.push("sts:TagSession");
     }
-    if wanted.source_identity {
+    if config.source_identity {
         actions.push("sts:SetSourceIdentity");
     }
     actions
 }
 
-pub(crate) fn trust_policy(bridge: &str, wanted: &PerCaller) -> Value {
-    let mut statement = json!({"Effect": "Allow", "Principal": {"AWS": bridge}, "Action": actions(wanted)});
-    if let Some(id) = &wanted.external_id {
+pub(crate) fn trust_policy(bridge: &str, config: &PerCaller) -> Value {
+    let mut statement = json!({"Effect": "Allow", "Principal": {"AWS": bridge}, "Action": actions(config)});
+    if let Some(id) = &config.external_id {
         statement["Condition"] = json!({"StringEquals": {"sts:ExternalId": id}});
     }
     json!({"Version": "2012-10-17", "Statement": [statement]})
 }
 
 /// Returns the bridge's identity as a trust policy names it.
-async fn bridge(persons: &CallerSessions) -> String {
-    let said = persons.sts.get_caller_identity().send().await.ok().and_then(|said| said.arn);
-    said.map_or_else(|| UNKNOWN_BRIDGE.to_owned(), |arn| lasting(&arn))
+async fn bridge_identity(sessions: &CallerSessions) -> String {
+    let identity = sessions.sts.get_caller_identity().send().await.ok().and_then(|response| response.arn);
+    identity.map_or_else(|| UNKNOWN_BRIDGE.to_owned(), |arn| role_of_session(&arn))
 }
 
 /// Returns the ARN of the role that a session assumed. Returns any other ARN unchanged.
-fn lasting(arn: &str) -> String {
+fn role_of_session(arn: &str) -> String {
     let parts: Vec<&str> = arn.split([':', '/']).collect();
     match parts[..] {
         ["arn", partition, "sts", "", account, "assumed-role", role, _] => {
@@ -87,18 +87,18 @@ mod tests {
     /// The trust policy names the role of an assumed session and the actions that the config needs.
     #[test]
     fn trust_policy_names_role_of_session() {
-        let wanted = |more: Value| {
+        let per_caller = |extra: Value| {
             let mut config = json!({"role_arn": "arn:aws:iam::1:role/people"});
-            config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            config.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
             serde_json::from_value(config).unwrap()
         };
-        let bridge = lasting("arn:aws-cn:sts::12:assumed-role/bridge/i-07");
+        let bridge = role_of_session("arn:aws-cn:sts::12:assumed-role/bridge/i-07");
         assert_eq!(bridge, "arn:aws-cn:iam::12:role/bridge");
-        assert_eq!(lasting("arn:aws:iam::12:user/bridge"), "arn:aws:iam::12:user/bridge");
-        let plain = trust_policy(&bridge, &wanted(json!({"source_identity": false})));
+        assert_eq!(role_of_session("arn:aws:iam::12:user/bridge"), "arn:aws:iam::12:user/bridge");
+        let plain = trust_policy(&bridge, &per_caller(json!({"source_identity": false})));
         assert_eq!(plain["Statement"][0]["Action"], json!(["sts:AssumeRole"]));
         let all = json!({"external_id": "x-7", "session_tags": {"user": "{{ name }}"}});
-        let all = &trust_policy(&bridge, &wanted(all))["Statement"][0];
+        let all = &trust_policy(&bridge, &per_caller(all))["Statement"][0];
         assert_eq!(all["Action"], json!(["sts:AssumeRole", "sts:TagSession", "sts:SetSourceIdentity"]));
         assert_eq!(all["Condition"]["StringEquals"]["sts:ExternalId"], "x-7");
         assert_eq!(all["Principal"]["AWS"], bridge);

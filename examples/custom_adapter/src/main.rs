@@ -16,8 +16,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use taskbridge_sdk::{
-    Adapter, Backend, Connect, Error, JobHandle, JobSpec, JobState, Observation, Output, Problem, Result,
-    Started, async_trait,
+    Adapter, Backend, ConnectContext, Error, JobHandle, JobSpec, JobState, Observation, Output, Problem,
+    Result, Started, async_trait,
 };
 
 fn main() -> ExitCode {
@@ -52,7 +52,7 @@ impl Adapter for FileWatch {
         if parameters.contains(&"path") { vec![] } else { vec![Problem { field: String::new(), message }] }
     }
 
-    async fn connect(_: Config, context: &Connect) -> Result<Arc<dyn Backend>> {
+    async fn connect(_: Config, context: &ConnectContext) -> Result<Arc<dyn Backend>> {
         std::fs::create_dir_all(&context.state_dir)
             .map_err(|e| Error::config(format!("{}: {e}", context.state_dir.display())))?;
         Ok(Arc::new(Folder(context.state_dir.clone())))
@@ -71,7 +71,7 @@ impl Backend for Folder {
             return Err(Error::rejected(format!("path = \"{}\": give an absolute path", path.display())));
         }
         // An existing name belongs to the job of an earlier start. This makes starts safe to repeat.
-        put(path, &self.0.join(job.key.as_str()))?;
+        create_link(path, &self.0.join(job.key.as_str()))?;
         // An accepted job must survive a power failure.
         std::fs::File::open(&self.0).and_then(|folder| folder.sync_all()).map_err(unavailable)?;
         Ok(Started { handle: handle(job, &target), first: None })
@@ -79,29 +79,29 @@ impl Backend for Folder {
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
         let target = Target::deserialize(&job.target).map_err(|e| Error::rejected(e.to_string()))?;
-        let known = self.0.join(job.key.as_str()).is_symlink();
-        Ok(known.then(|| Started { handle: handle(job, &target), first: None }))
+        let exists = self.0.join(job.key.as_str()).is_symlink();
+        Ok(exists.then(|| Started { handle: handle(job, &target), first: None }))
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        let (job, within) = self.job(handle);
-        let Ok(awaited) = job.read_link() else { return Ok(Observation::new(JobState::Gone)) };
+        let (job, timeout) = self.job(handle);
+        let Ok(target_file) = job.read_link() else { return Ok(Observation::new(JobState::Gone)) };
         let end = job.with_extension("end");
         if !end.is_symlink() {
             let since = job.symlink_metadata().and_then(|m| m.modified()).map_err(unavailable)?;
-            let waited = since.elapsed().unwrap_or_default();
-            if awaited.exists() {
-                put(Path::new("succeeded"), &end)?;
-            } else if waited >= within {
-                put(Path::new("failed"), &end)?;
+            let elapsed = since.elapsed().unwrap_or_default();
+            if target_file.exists() {
+                create_link(Path::new("succeeded"), &end)?;
+            } else if elapsed >= timeout {
+                create_link(Path::new("failed"), &end)?;
             } else {
-                let message = format!("waiting for {}", awaited.display());
-                let seen = Observation::new(JobState::Running).with_message(message);
-                return Ok(seen.with_progress(waited.as_secs() as f64, Some(within.as_secs_f64())));
+                let message = format!("waiting for {}", target_file.display());
+                let observation = Observation::new(JobState::Running).with_message(message);
+                return Ok(observation.with_progress(elapsed.as_secs() as f64, Some(timeout.as_secs_f64())));
             }
         }
         // The first recorded end is final, whatever happens to the file later.
-        let (path, seconds) = (awaited.display(), within.as_secs());
+        let (path, seconds) = (target_file.display(), timeout.as_secs());
         Ok(match end.read_link().map_err(unavailable)?.to_str() {
             Some("succeeded") => {
                 Observation::new(JobState::Succeeded(Output::text(format!("{path} is there"))))
@@ -114,7 +114,11 @@ impl Backend for Folder {
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
         let (job, _) = self.job(handle);
-        if job.is_symlink() { put(Path::new("cancelled"), &job.with_extension("end")) } else { Ok(()) }
+        if job.is_symlink() {
+            create_link(Path::new("cancelled"), &job.with_extension("end"))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -132,8 +136,8 @@ fn handle(job: &JobSpec, target: &Target) -> JobHandle {
 }
 
 /// Creates a link, unless the name exists.
-fn put(text: &Path, name: &Path) -> Result<()> {
-    match symlink(text, name) {
+fn create_link(target: &Path, link: &Path) -> Result<()> {
+    match symlink(target, link) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(unavailable(error)),
         _ => Ok(()),
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use taskbridge_sdk::suite::{Claims, Fixture, Refusal, Repeat, job};
+use taskbridge_sdk::suite::{Claims, Fixture, RefusedJob, RepeatedStart, job};
 use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
 
 use super::Folder;
@@ -13,7 +13,7 @@ struct Jobs {
 }
 
 impl Jobs {
-    fn waits_for(&self, name: &str, within_seconds: u64) -> JobSpec {
+    fn wait_job(&self, name: &str, within_seconds: u64) -> JobSpec {
         job(json!({"within_seconds": within_seconds}), json!({"path": self.folder.path().join(name)}))
     }
 }
@@ -21,7 +21,7 @@ impl Jobs {
 #[async_trait]
 impl Fixture for Jobs {
     const CLAIMS: Claims = Claims {
-        repeat: Repeat::SameJob,
+        repeated_start: RepeatedStart::SameJob,
         questions: false,
         notes: false,
         logs: false,
@@ -32,36 +32,36 @@ impl Fixture for Jobs {
         hooks: false,
         refuses: true,
         counts_starts: true,
-        troubles: &[],
+        faults: &[],
     };
 
     fn backend(&self) -> Arc<dyn Backend> {
         Arc::new(Folder(self.folder.path().to_owned()))
     }
 
-    fn succeeds(&self) -> (JobSpec, String) {
+    fn succeeding_job(&self) -> (JobSpec, String) {
         std::fs::write(self.folder.path().join("there"), "").unwrap();
-        (self.waits_for("there", 60), "there is there".to_owned())
+        (self.wait_job("there", 60), "there is there".to_owned())
     }
 
-    fn fails(&self) -> JobSpec {
-        self.waits_for("never", 0)
+    fn failing_job(&self) -> JobSpec {
+        self.wait_job("never", 0)
     }
 
-    fn runs_long(&self) -> JobSpec {
-        self.waits_for("never", 120)
+    fn long_job(&self) -> JobSpec {
+        self.wait_job("never", 120)
     }
 
-    fn unknown(&self) -> JobHandle {
+    fn unknown_handle(&self) -> JobHandle {
         JobHandle::new("tb-unknown/60")
     }
 
-    fn refused(&self) -> Option<Refusal> {
+    fn refused_job(&self) -> Option<RefusedJob> {
         let job = job(json!({"within_seconds": 1}), json!({"path": "relative"}));
-        Some(Refusal { job, words: "give an absolute path".to_owned() })
+        Some(RefusedJob { job, message: "give an absolute path".to_owned() })
     }
 
-    async fn starts(&self, key: &JobKey) -> usize {
+    async fn count_starts(&self, key: &JobKey) -> usize {
         usize::from(self.folder.path().join(key.as_str()).is_symlink())
     }
 }

@@ -25,13 +25,13 @@ fn a_tool_waits_for_a_file() {
     let mut server = Server(server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
     let mut input = server.0.stdin.take().unwrap();
     let mut output = BufReader::new(server.0.stdout.take().unwrap()).lines();
-    let mut ask = |id: u64, method: &str, params: Value| {
+    let mut request = |id: u64, method: &str, params: Value| {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         writeln!(input, "{message}").unwrap();
         loop {
-            let answer: Value = serde_json::from_str(&output.next().unwrap().unwrap()).unwrap();
-            if answer["id"] == id {
-                return answer["result"].clone();
+            let response: Value = serde_json::from_str(&output.next().unwrap().unwrap()).unwrap();
+            if response["id"] == id {
+                return response["result"].clone();
             }
         }
     };
@@ -39,12 +39,12 @@ fn a_tool_waits_for_a_file() {
     let client = json!({
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
     });
-    ask(1, "initialize", client);
-    let awaited = state.path().join("report.csv");
-    let call = json!({"name": "wait_for_file", "arguments": {"path": awaited}, "task": {}});
-    let task = ask(2, "tools/call", call)["task"]["taskId"].clone();
-    assert_eq!(ask(3, "tasks/get", json!({"taskId": task}))["status"], "working");
-    std::fs::write(&awaited, "").unwrap();
-    let result = ask(4, "tasks/result", json!({"taskId": task}));
-    assert_eq!(result["content"][0]["text"], format!("{} is there", awaited.display()), "{result}");
+    request(1, "initialize", client);
+    let file = state.path().join("report.csv");
+    let call = json!({"name": "wait_for_file", "arguments": {"path": file}, "task": {}});
+    let task = request(2, "tools/call", call)["task"]["taskId"].clone();
+    assert_eq!(request(3, "tasks/get", json!({"taskId": task}))["status"], "working");
+    std::fs::write(&file, "").unwrap();
+    let result = request(4, "tasks/result", json!({"taskId": task}));
+    assert_eq!(result["content"][0]["text"], format!("{} is there", file.display()), "{result}");
 }

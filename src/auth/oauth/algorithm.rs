@@ -62,8 +62,8 @@ const NAMES: [(&str, Algorithm); 11] = [
 
 impl Algorithm {
     /// Returns the algorithm with this name, which is case-sensitive.
-    pub fn named(name: &str) -> Option<Self> {
-        NAMES.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
+    pub fn from_name(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(candidate, _)| *candidate == name).map(|(_, algorithm)| *algorithm)
     }
 
     /// Returns all algorithms.
@@ -81,7 +81,7 @@ pub(super) enum Curve {
 }
 
 impl Curve {
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         match name {
             "P-256" => Some(Self::P256),
             "P-384" => Some(Self::P384),
@@ -111,7 +111,7 @@ pub(super) enum PublicKey {
 /// The fields of a JWK that define a key (RFC 7517).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Parts {
+pub(super) struct JwkFields {
     kty: String,
     crv: String,
     n: String,
@@ -122,7 +122,7 @@ pub(super) struct Parts {
 
 impl PublicKey {
     /// Returns the key of these fields, if tokens can be verified with it.
-    pub(super) fn of(parts: &Parts) -> Option<Self> {
+    pub(super) fn from_jwk(parts: &JwkFields) -> Option<Self> {
         let bytes =
             |text: &str| BASE64URL_NOPAD.decode(text.as_bytes()).ok().filter(|bytes| !bytes.is_empty());
         // RFC 7518 requires no leading zeros; some issuers write one, as for a signed number.
@@ -137,10 +137,10 @@ impl PublicKey {
                 (2048..=8192).contains(&(n.len() * 8)).then_some(Self::Rsa { n, e })
             }
             ("EC", curve) => {
-                let curve = Curve::named(curve)?;
+                let curve = Curve::from_name(curve)?;
                 let (x, y) = (bytes(&parts.x)?, bytes(&parts.y)?);
-                let fits = x.len() == curve.size() && y.len() == curve.size();
-                fits.then(|| Self::Ec { curve, point: [&[4], x.as_slice(), &y].concat() })
+                let is_valid_size = x.len() == curve.size() && y.len() == curve.size();
+                is_valid_size.then(|| Self::Ec { curve, point: [&[4], x.as_slice(), &y].concat() })
             }
             ("OKP", "Ed25519") => bytes(&parts.x).filter(|x| x.len() == 32).map(Self::Ed25519),
             _ => None,
@@ -148,7 +148,7 @@ impl PublicKey {
     }
 
     /// Returns true if this key can verify signatures of this algorithm.
-    pub(super) fn fits(&self, algorithm: Algorithm) -> bool {
+    pub(super) fn supports(&self, algorithm: Algorithm) -> bool {
         use Algorithm::{EdDsa, Es256, Es384, Es512};
         match self {
             Self::Rsa { .. } => rsa(algorithm).is_some(),
@@ -161,7 +161,7 @@ impl PublicKey {
 
     /// Returns true if the signature of this message is valid.
     pub(super) fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
-        if !self.fits(algorithm) {
+        if !self.supports(algorithm) {
             return false;
         }
         match self {
@@ -205,13 +205,13 @@ mod tests {
     /// RFC 8037, appendix A.4.
     #[test]
     fn checks_the_signature_of_the_standard() {
-        let parts = Parts {
+        let parts = JwkFields {
             kty: "OKP".to_owned(),
             crv: "Ed25519".to_owned(),
             x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo".to_owned(),
-            ..Parts::default()
+            ..JwkFields::default()
         };
-        let key = PublicKey::of(&parts).unwrap();
+        let key = PublicKey::from_jwk(&parts).unwrap();
         let message = b"eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc";
         let signature =
             "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg";
@@ -233,9 +233,18 @@ mod tests {
             ("OKP", "X25519", "", "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"),
         ] {
             let owned = str::to_owned;
-            let parts =
-                Parts { kty: owned(kty), crv: owned(crv), n: owned(n), x: owned(x), ..Parts::default() };
-            assert_eq!(PublicKey::of(&Parts { e: owned("AQAB"), y: owned(x), ..parts }), None, "{kty} {crv}");
+            let parts = JwkFields {
+                kty: owned(kty),
+                crv: owned(crv),
+                n: owned(n),
+                x: owned(x),
+                ..JwkFields::default()
+            };
+            assert_eq!(
+                PublicKey::from_jwk(&JwkFields { e: owned("AQAB"), y: owned(x), ..parts }),
+                None,
+                "{kty} {crv}"
+            );
         }
     }
 
@@ -243,7 +252,7 @@ mod tests {
     #[test]
     fn only_asymmetric_algorithms_are_known() {
         for name in ["none", "None", "HS256", "HS384", "HS512", "rs256", "ES256K", "RSA-OAEP", ""] {
-            assert_eq!(Algorithm::named(name), None, "{name}");
+            assert_eq!(Algorithm::from_name(name), None, "{name}");
         }
         assert_eq!(Algorithm::all().len(), 10);
     }

@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use super::fetch::{FetchError, IssuerClient, is_safe, redacted_url};
 
-const OAUTH: &str = "oauth-authorization-server";
-const OPENID: &str = "openid-configuration";
+const OAUTH_DOCUMENT: &str = "oauth-authorization-server";
+const OPENID_DOCUMENT: &str = "openid-configuration";
 
 #[derive(Debug, Deserialize)]
 struct Metadata {
@@ -16,38 +16,48 @@ struct Metadata {
 }
 
 /// Returns the address of an issuer's keys from its metadata.
-pub(super) async fn keys_at(line: &IssuerClient, issuer: &Url, name: &str) -> Result<Url, String> {
-    let mut said = Vec::new();
-    for at in addresses(issuer) {
-        match line.get(at.clone()).await {
-            Ok(document) => return believed(issuer, name, &document).map_err(|why| format!("{at}: {why}")),
+pub(super) async fn discover_keys_url(
+    client: &IssuerClient,
+    issuer: &Url,
+    name: &str,
+) -> Result<Url, String> {
+    let mut attempts = Vec::new();
+    for document_url in metadata_urls(issuer) {
+        match client.get(document_url.clone()).await {
+            Ok(document) => {
+                return parse_keys_url(issuer, name, &document)
+                    .map_err(|reason| format!("{document_url}: {reason}"));
+            }
             // The issuer may have only one of the documents.
-            Err(FetchError::Status(status)) => said.push(format!("{at} answers {status}")),
-            Err(error) => return Err(format!("{at}: {error}")),
+            Err(FetchError::Status(status)) => attempts.push(format!("{document_url} answers {status}")),
+            Err(error) => return Err(format!("{document_url}: {error}")),
         }
     }
-    Err(format!("it says nowhere where its keys are ({}); name the place by `jwks_uri`", said.join(", ")))
+    Err(format!("it says nowhere where its keys are ({}); name the place by `jwks_uri`", attempts.join(", ")))
 }
 
 /// Returns the addresses of the documents in the order of the attempts.
-fn addresses(issuer: &Url) -> Vec<Url> {
+fn metadata_urls(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().trim_end_matches('/');
-    let at = |path: String| {
+    let with_path = |path: String| {
         let mut url = issuer.clone();
         url.set_query(None);
         url.set_path(&path);
         url
     };
-    let mut all = vec![at(format!("/.well-known/{OAUTH}{path}")), at(format!("/.well-known/{OPENID}{path}"))];
+    let mut urls = vec![
+        with_path(format!("/.well-known/{OAUTH_DOCUMENT}{path}")),
+        with_path(format!("/.well-known/{OPENID_DOCUMENT}{path}")),
+    ];
     if !path.is_empty() {
-        all.push(at(format!("{path}/.well-known/{OPENID}")));
+        urls.push(with_path(format!("{path}/.well-known/{OPENID_DOCUMENT}")));
     }
-    all
+    urls
 }
 
 /// Returns the key address of a document. The document must name this issuer (RFC 8414, section 3.3), and the
 /// address must be safe.
-fn believed(issuer: &Url, name: &str, document: &[u8]) -> Result<Url, String> {
+fn parse_keys_url(issuer: &Url, name: &str, document: &[u8]) -> Result<Url, String> {
     let metadata: Metadata =
         serde_json::from_slice(document).map_err(|_| "it is no metadata of an issuer".to_owned())?;
     if metadata.issuer != name {
@@ -56,17 +66,17 @@ fn believed(issuer: &Url, name: &str, document: &[u8]) -> Result<Url, String> {
             metadata.issuer
         ));
     }
-    let keys = metadata.jwks_uri.ok_or("it names no keys (`jwks_uri`)")?;
-    let keys = Url::parse(&keys).map_err(|_| format!("its `jwks_uri` {keys:?} is no address"))?;
+    let keys_url = metadata.jwks_uri.ok_or("it names no keys (`jwks_uri`)")?;
+    let keys_url = Url::parse(&keys_url).map_err(|_| format!("its `jwks_uri` {keys_url:?} is no address"))?;
     // A remote issuer must not direct this server to loopback or link-local addresses.
-    let is_near = |url: &Url| url.host_str().is_none_or(taskbridge_sdk::is_near);
-    if !is_safe(&keys) || (is_near(&keys) && !is_near(issuer)) {
-        let keys = redacted_url(&keys);
+    let is_local = |url: &Url| url.host_str().is_none_or(taskbridge_sdk::is_local_address);
+    if !is_safe(&keys_url) || (is_local(&keys_url) && !is_local(issuer)) {
+        let keys_url = redacted_url(&keys_url);
         return Err(format!(
-            "its `jwks_uri` {keys} is not asked: it must be https, and not on this machine or link-local"
+            "its `jwks_uri` {keys_url} is not asked: it must be https, and not on this machine or link-local"
         ));
     }
-    Ok(keys)
+    Ok(keys_url)
 }
 
 #[cfg(test)]
@@ -80,7 +90,7 @@ mod tests {
     #[test]
     fn discovery_urls_follow_protocol() {
         let addresses =
-            |issuer: &str| addresses(&url(issuer)).iter().map(ToString::to_string).collect::<Vec<_>>();
+            |issuer: &str| metadata_urls(&url(issuer)).iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(
             addresses("https://login.example/"),
             [
@@ -101,33 +111,35 @@ mod tests {
     /// Metadata of another issuer is refused, and so are key addresses that are not safe.
     #[test]
     fn issuer_metadata_must_match_issuer() {
-        let believed = |issuer: &str, document: &str| believed(&url(issuer), issuer, document.as_bytes());
-        let of = |keys: &str| format!(r#"{{"issuer":"https://login.example","jwks_uri":"{keys}"}}"#);
+        let believed =
+            |issuer: &str, document: &str| parse_keys_url(&url(issuer), issuer, document.as_bytes());
+        let document_for =
+            |keys: &str| format!(r#"{{"issuer":"https://login.example","jwks_uri":"{keys}"}}"#);
         assert_eq!(
-            believed("https://login.example", &of("https://keys.example/jwks")),
+            believed("https://login.example", &document_for("https://keys.example/jwks")),
             Ok(url("https://keys.example/jwks"))
         );
-        for (issuer, document, why) in [
-            ("https://honest.example", of("https://keys.example"), "another issuer"),
-            ("https://login.example/", of("https://keys.example"), "another issuer"),
-            ("https://login.example", of("http://keys.example"), "not asked"),
-            ("https://login.example", of("http://127.0.0.1:2379/keys"), "not asked"),
-            ("https://login.example", of("https://localhost/keys"), "not asked"),
-            ("https://login.example", of("https://localhost./keys"), "not asked"),
-            ("https://login.example", of("https://x.localhost/keys"), "not asked"),
-            ("https://login.example", of("https://0.0.0.0/keys"), "not asked"),
-            ("https://login.example", of("https://0x7f.1/keys"), "not asked"),
-            ("https://login.example", of("https://[::]/keys"), "not asked"),
-            ("https://login.example", of("https://[::ffff:127.0.0.1]/keys"), "not asked"),
-            ("https://login.example", of("https://169.254.169.254/latest"), "not asked"),
-            ("https://login.example", of("https://[fe80::1]/keys"), "not asked"),
-            ("https://login.example", of("file:///etc/passwd"), "not asked"),
-            ("https://login.example", of("nonsense"), "no address"),
+        for (issuer, document, expected) in [
+            ("https://honest.example", document_for("https://keys.example"), "another issuer"),
+            ("https://login.example/", document_for("https://keys.example"), "another issuer"),
+            ("https://login.example", document_for("http://keys.example"), "not asked"),
+            ("https://login.example", document_for("http://127.0.0.1:2379/keys"), "not asked"),
+            ("https://login.example", document_for("https://localhost/keys"), "not asked"),
+            ("https://login.example", document_for("https://localhost./keys"), "not asked"),
+            ("https://login.example", document_for("https://x.localhost/keys"), "not asked"),
+            ("https://login.example", document_for("https://0.0.0.0/keys"), "not asked"),
+            ("https://login.example", document_for("https://0x7f.1/keys"), "not asked"),
+            ("https://login.example", document_for("https://[::]/keys"), "not asked"),
+            ("https://login.example", document_for("https://[::ffff:127.0.0.1]/keys"), "not asked"),
+            ("https://login.example", document_for("https://169.254.169.254/latest"), "not asked"),
+            ("https://login.example", document_for("https://[fe80::1]/keys"), "not asked"),
+            ("https://login.example", document_for("file:///etc/passwd"), "not asked"),
+            ("https://login.example", document_for("nonsense"), "no address"),
             ("https://login.example", r#"{"issuer":"https://login.example"}"#.to_owned(), "no keys"),
             ("https://login.example", "<html>".to_owned(), "no metadata"),
         ] {
-            let said = believed(issuer, &document).unwrap_err();
-            assert!(said.contains(why), "{issuer} {document}: {said}");
+            let error = believed(issuer, &document).unwrap_err();
+            assert!(error.contains(expected), "{issuer} {document}: {error}");
         }
     }
 }

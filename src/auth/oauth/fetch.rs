@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use reqwest::{Certificate, Client, Proxy, RequestBuilder, StatusCode, Url, redirect};
-use taskbridge_sdk::innermost;
+use taskbridge_sdk::root_cause;
 
 /// Request timeout, including the response body.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connect timeout.
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Maximum response size, in bytes.
 const LARGEST: usize = 512 * 1024;
@@ -36,7 +36,7 @@ pub(super) struct IssuerClient(Client);
 pub(super) enum FetchError {
     /// Connection failure or timeout.
     #[error("{0}")]
-    Away(String),
+    Unreachable(String),
     /// A status other than 200.
     #[error("it answers {0}")]
     Status(StatusCode),
@@ -48,38 +48,38 @@ pub(super) enum FetchError {
 impl IssuerClient {
     /// Creates a client with these settings. `plain` means that the issuer is on this machine and uses no
     /// TLS.
-    pub(super) fn new(way: &IssuerNetwork, plain: bool) -> Result<Self, String> {
+    pub(super) fn new(network: &IssuerNetwork, is_plain_http: bool) -> Result<Self, String> {
         let name = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
         let mut client = Client::builder()
             .user_agent(name)
-            .timeout(PATIENCE)
-            .connect_timeout(CONNECT_WITHIN)
+            .timeout(REQUEST_TIMEOUT)
+            .connect_timeout(CONNECT_TIMEOUT)
             .redirect(redirect::Policy::none())
             // The issuer may close an idle connection at any time, and a request sent at that moment would
             // fail.
             .pool_max_idle_per_host(0);
-        if let Some(proxy) = &way.proxy {
-            client = client.proxy(Proxy::all(proxy.clone()).map_err(|error| innermost(&error))?);
-        } else if plain {
+        if let Some(proxy) = &network.proxy {
+            client = client.proxy(Proxy::all(proxy.clone()).map_err(|error| root_cause(&error))?);
+        } else if is_plain_http {
             client = client.no_proxy();
         }
-        if let Some(pem) = &way.authorities {
-            let all = Certificate::from_pem_bundle(pem).map_err(|error| innermost(&error))?;
-            client = client.tls_certs_only(all);
-        } else if plain && way.proxy.is_none() {
+        if let Some(pem) = &network.authorities {
+            let certificates = Certificate::from_pem_bundle(pem).map_err(|error| root_cause(&error))?;
+            client = client.tls_certs_only(certificates);
+        } else if is_plain_http && network.proxy.is_none() {
             // The CA certificates of this machine are not needed, and may not exist.
             client = client.tls_certs_only([]);
         }
-        client.build().map(Self).map_err(|error| innermost(&error))
+        client.build().map(Self).map_err(|error| root_cause(&error))
     }
 
     /// Sends a GET request and returns the body.
     pub(super) async fn get(&self, url: Url) -> Result<Vec<u8>, FetchError> {
-        read(self.0.get(url).header("Accept", "application/json")).await
+        send(self.0.get(url).header("Accept", "application/json")).await
     }
 
     /// Posts a form and returns the body. The credentials authenticate the client (RFC 6749, section 2.3.1).
-    pub(super) async fn ask(
+    pub(super) async fn post_form(
         &self,
         url: Url,
         (client, secret): (&str, &str),
@@ -87,20 +87,20 @@ impl IssuerClient {
     ) -> Result<Vec<u8>, FetchError> {
         let request = self.0.post(url).header("Accept", "application/json");
         let request = request.header("Content-Type", "application/x-www-form-urlencoded").body(form);
-        read(request.basic_auth(form_encoded(client), Some(form_encoded(secret)))).await
+        send(request.basic_auth(form_encoded(client), Some(form_encoded(secret)))).await
     }
 }
 
-async fn read(request: RequestBuilder) -> Result<Vec<u8>, FetchError> {
+async fn send(request: RequestBuilder) -> Result<Vec<u8>, FetchError> {
     // The error is shown without the URL, which may contain a secret. An operator finds the URL in the
     // config.
-    let away = |error: reqwest::Error| FetchError::Away(innermost(&error.without_url()));
-    let mut response = request.send().await.map_err(away)?;
+    let unreachable_error = |error: reqwest::Error| FetchError::Unreachable(root_cause(&error.without_url()));
+    let mut response = request.send().await.map_err(unreachable_error)?;
     if response.status() != StatusCode::OK {
         return Err(FetchError::Status(response.status()));
     }
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(away)? {
+    while let Some(chunk) = response.chunk().await.map_err(unreachable_error)? {
         if body.len() + chunk.len() > LARGEST {
             return Err(FetchError::TooLarge);
         }

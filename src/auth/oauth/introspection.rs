@@ -22,30 +22,30 @@ use zeroize::Zeroizing;
 
 use super::claims::{Bearer, ClaimRules};
 use super::fetch::{IssuerClient, IssuerNetwork, form_encoded};
-use super::flaw::Flaw;
 use super::keyring::TokenRejection;
-use crate::auth::of_one_user;
+use super::token_error::TokenError;
+use crate::auth::client_limit_key;
 
 /// Maximum number of cached valid tokens, and of cached invalid ones.
-const MOST_KEPT: usize = 10_000;
+const MAX_CACHED: usize = 10_000;
 
 /// Cache lifetime of an invalid token.
-const INACTIVE_KEPT: Duration = Duration::from_secs(10);
+const INACTIVE_TTL: Duration = Duration::from_secs(10);
 
 /// Maximum number of concurrent requests, without those of [`PLACES_OF_KNOWN`].
-const PLACES: usize = 12;
+const MAX_REQUESTS: usize = 12;
 
 /// Maximum number of those for unknown tokens of one client address.
-const PER_ADDRESS: usize = 4;
+const MAX_REQUESTS_PER_ADDRESS: usize = 4;
 
 /// Additional concurrent requests for tokens that were valid before.
-const PLACES_OF_KNOWN: usize = 4;
+const MAX_REQUESTS_FOR_KNOWN: usize = 4;
 
 /// Number of tracked addresses above which those without a request are removed.
-const MANY_ADDRESSES: usize = 1_000;
+const ADDRESS_CLEANUP_SIZE: usize = 1_000;
 
 /// How long a request waits for a permit. Also the interval between attempts to refresh an entry.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Introspection settings of an issuer.
 #[derive(Clone, PartialEq, Eq)]
@@ -57,11 +57,11 @@ pub struct Introspection {
     /// Client secret.
     pub secret: Zeroizing<String>,
     /// Cache lifetime of a valid token, limited by its expiry.
-    pub keep: Duration,
+    pub cache_ttl: Duration,
     /// True if the issuer answers only for tokens for this server, and its responses may lack `aud`.
     pub audience_implied: bool,
     /// Network settings.
-    pub way: IssuerNetwork,
+    pub network: IssuerNetwork,
 }
 
 impl fmt::Debug for Introspection {
@@ -72,141 +72,156 @@ impl fmt::Debug for Introspection {
 
 /// Introspects tokens at one issuer.
 #[derive(Debug)]
-pub(super) struct Examiner {
-    asks: Introspection,
-    line: IssuerClient,
-    words: Mutex<IntrospectionCache>,
-    places: Semaphore,
-    places_of_known: Semaphore,
-    by_address: Mutex<HashMap<Option<IpAddr>, Arc<Semaphore>>>,
-    failed: AtomicBool,
+pub(super) struct Introspector {
+    settings: Introspection,
+    client: IssuerClient,
+    cache: Mutex<IntrospectionCache>,
+    permits: Semaphore,
+    known_permits: Semaphore,
+    permits_by_address: Mutex<HashMap<Option<IpAddr>, Arc<Semaphore>>>,
+    last_failed: AtomicBool,
 }
 
 /// A permit for one request.
 struct IntrospectionPermit<'a> {
-    _one: SemaphorePermit<'a>,
-    _of_address: Option<OwnedSemaphorePermit>,
+    _permit: SemaphorePermit<'a>,
+    _address_permit: Option<OwnedSemaphorePermit>,
 }
 
 /// Cached responses by the digest of the token.
 #[derive(Debug, Default)]
 struct IntrospectionCache {
-    good: HashMap<[u8; 32], Good>,
-    bad: HashMap<[u8; 32], (Flaw, Instant)>,
+    valid: HashMap<[u8; 32], ValidToken>,
+    invalid: HashMap<[u8; 32], (TokenError, Instant)>,
 }
 
 /// A valid token. The entry stays after it expires until the cache is full, so that the token counts as
 /// previously valid.
 #[derive(Debug)]
-struct Good {
+struct ValidToken {
     claims: Map<String, Value>,
     /// Time from which the entry is refreshed.
-    renew: Instant,
-    until: Instant,
+    refresh_at: Instant,
+    expires_at: Instant,
 }
 
 impl IntrospectionCache {
-    fn of(&self, token: &[u8; 32], now: Instant) -> Option<Result<Map<String, Value>, Flaw>> {
-        match (self.good.get(token), self.bad.get(token)) {
-            (Some(good), _) if now < good.until => Some(Ok(good.claims.clone())),
-            (_, Some((flaw, until))) if now < *until => Some(Err(*flaw)),
+    fn get(&self, token: &[u8; 32], now: Instant) -> Option<Result<Map<String, Value>, TokenError>> {
+        match (self.valid.get(token), self.invalid.get(token)) {
+            (Some(entry), _) if now < entry.expires_at => Some(Ok(entry.claims.clone())),
+            (_, Some((error, expires_at))) if now < *expires_at => Some(Err(*error)),
             _ => None,
         }
     }
 
     /// Returns true if the last lookup found the token valid, and its entry is still in the cache.
-    fn was_good(&self, token: &[u8; 32]) -> bool {
-        self.good.contains_key(token)
+    fn was_valid(&self, token: &[u8; 32]) -> bool {
+        self.valid.contains_key(token)
     }
 
     /// Returns true if the caller should refresh an entry before it expires. Only one request gets true, and
     /// the next one only after [`PATIENCE`].
-    fn is_due(&mut self, token: &[u8; 32], now: Instant) -> bool {
-        let due = self.good.get_mut(token).filter(|good| good.renew <= now && now < good.until);
-        due.map(|good| good.renew = now + PATIENCE).is_some()
+    fn claim_refresh(&mut self, token: &[u8; 32], now: Instant) -> bool {
+        let entry = self
+            .valid
+            .get_mut(token)
+            .filter(|valid_token| valid_token.refresh_at <= now && now < valid_token.expires_at);
+        entry.map(|valid_token| valid_token.refresh_at = now + PERMIT_TIMEOUT).is_some()
     }
 
-    fn good(&mut self, token: [u8; 32], claims: Map<String, Value>, keep_for: Duration, now: Instant) {
-        self.bad.remove(&token);
-        let good = Good { claims, renew: now + keep_for * 3 / 4, until: now + keep_for };
-        keep(&mut self.good, token, good, |good| now < good.until);
+    fn insert_valid(&mut self, token: [u8; 32], claims: Map<String, Value>, ttl: Duration, now: Instant) {
+        self.invalid.remove(&token);
+        let entry = ValidToken { claims, refresh_at: now + ttl * 3 / 4, expires_at: now + ttl };
+        insert_bounded(&mut self.valid, token, entry, |entry| now < entry.expires_at);
     }
 
-    fn bad(&mut self, token: [u8; 32], flaw: Flaw, now: Instant) {
-        self.good.remove(&token);
-        keep(&mut self.bad, token, (flaw, now + INACTIVE_KEPT), |(_, until)| now < *until);
+    fn insert_invalid(&mut self, token: [u8; 32], error: TokenError, now: Instant) {
+        self.valid.remove(&token);
+        insert_bounded(&mut self.invalid, token, (error, now + INACTIVE_TTL), |(_, expires_at)| {
+            now < *expires_at
+        });
     }
 }
 
 /// Adds an entry to a cache. A full cache drops expired entries, or else any other entry, which costs another
 /// request.
-fn keep<T>(map: &mut HashMap<[u8; 32], T>, token: [u8; 32], word: T, counts: impl Fn(&T) -> bool) {
-    if map.len() >= MOST_KEPT && !map.contains_key(&token) {
-        map.retain(|_, word| counts(word));
+fn insert_bounded<T>(
+    map: &mut HashMap<[u8; 32], T>,
+    token: [u8; 32],
+    entry: T,
+    is_current: impl Fn(&T) -> bool,
+) {
+    if map.len() >= MAX_CACHED && !map.contains_key(&token) {
+        map.retain(|_, entry| is_current(entry));
     }
-    if map.len() >= MOST_KEPT
-        && let Some(any) = map.keys().next().copied()
+    if map.len() >= MAX_CACHED
+        && let Some(evicted) = map.keys().next().copied()
     {
-        map.remove(&any);
+        map.remove(&evicted);
     }
-    map.insert(token, word);
+    map.insert(token, entry);
 }
 
-impl Examiner {
-    pub(super) fn new(asks: Introspection) -> Result<Self, String> {
-        let line = IssuerClient::new(&asks.way, asks.endpoint.scheme() == "http")?;
-        let (places, places_of_known) = (Semaphore::new(PLACES), Semaphore::new(PLACES_OF_KNOWN));
-        let (words, by_address, failed) = Default::default();
-        Ok(Self { asks, line, words, places, places_of_known, by_address, failed })
+impl Introspector {
+    pub(super) fn new(settings: Introspection) -> Result<Self, String> {
+        let client = IssuerClient::new(&settings.network, settings.endpoint.scheme() == "http")?;
+        let (permits, known_permits) = (Semaphore::new(MAX_REQUESTS), Semaphore::new(MAX_REQUESTS_FOR_KNOWN));
+        let (cache, permits_by_address, last_failed) = Default::default();
+        Ok(Self { settings, client, cache, permits, known_permits, permits_by_address, last_failed })
     }
 
-    pub(super) fn asks(&self) -> &Introspection {
-        &self.asks
+    pub(super) fn settings(&self) -> &Introspection {
+        &self.settings
     }
 
     /// Tests the endpoint with a token that does not exist.
     pub(super) async fn check_endpoint(&self) -> Result<(), String> {
-        let word = self.asked("made-up-by-taskbridge-doctor").await?;
-        match word.get("active") {
+        let response = self.send_request("made-up-by-taskbridge-doctor").await?;
+        match response.get("active") {
             Some(Value::Bool(false)) => Ok(()),
             _ => Err("it does not say of a made-up token that it is not active".to_owned()),
         }
     }
 
     /// Returns the bearer of a token that a client address presented.
-    pub(super) async fn examine(
+    pub(super) async fn authenticate(
         &self,
         token: &[u8],
-        from: Option<IpAddr>,
-        reading: &ClaimRules,
+        client_address: Option<IpAddr>,
+        claim_rules: &ClaimRules,
         now: Timestamp,
     ) -> Result<Bearer, TokenRejection> {
         // The request is a form, which can only contain text.
-        let text = str::from_utf8(token).map_err(|_| TokenRejection::Flawed(Flaw::Form))?;
+        let text = str::from_utf8(token).map_err(|_| TokenRejection::Invalid(TokenError::Malformed))?;
         let digest: [u8; 32] = Sha256::digest(token).into();
-        let read = |claims| reading.of_word(claims, now, self.asks.audience_implied);
-        let (known, was_good, due) = {
-            let (mut words, at) = (self.words.lock(), Instant::now());
-            (words.of(&digest, at), words.was_good(&digest), words.is_due(&digest, at))
+        let read_claims =
+            |claims| claim_rules.read_introspection(claims, now, self.settings.audience_implied);
+        let (cached, was_valid, refresh) = {
+            let (mut cache, at) = (self.cache.lock(), Instant::now());
+            (cache.get(&digest, at), cache.was_valid(&digest), cache.claim_refresh(&digest, at))
         };
-        let said = match &known {
-            Some(_) if !due => None,
-            _ => self.introspect(text, was_good, from).await,
+        let response = match &cached {
+            Some(_) if !refresh => None,
+            _ => self.introspect(text, was_valid, client_address).await,
         };
-        let Some(claims) = said else {
+        let Some(claims) = response else {
             // The cached response stays valid until it expires, even if a refresh fails.
-            return known.ok_or(TokenRejection::Unknown)?.and_then(read).map_err(TokenRejection::Flawed);
+            return cached
+                .ok_or(TokenRejection::Unavailable)?
+                .and_then(read_claims)
+                .map_err(TokenRejection::Invalid);
         };
-        let bearer = read(claims.clone());
+        let bearer = read_claims(claims.clone());
         let at = Instant::now();
         match &bearer {
             Ok(bearer) => {
-                let left = bearer.until.map_or(self.asks.keep, |until| until.since(now));
-                self.words.lock().good(digest, claims, left.min(self.asks.keep), at);
+                let remaining =
+                    bearer.expires_at.map_or(self.settings.cache_ttl, |expires_at| expires_at.since(now));
+                self.cache.lock().insert_valid(digest, claims, remaining.min(self.settings.cache_ttl), at);
             }
-            Err(flaw) => self.words.lock().bad(digest, *flaw, at),
+            Err(error) => self.cache.lock().insert_invalid(digest, *error, at),
         }
-        bearer.map_err(TokenRejection::Flawed)
+        bearer.map_err(TokenRejection::Invalid)
     }
 
     /// Returns the issuer's response. `None` if no permit is free within [`PATIENCE`], or if there is no
@@ -214,21 +229,22 @@ impl Examiner {
     async fn introspect(
         &self,
         token: &str,
-        was_good: bool,
-        from: Option<IpAddr>,
+        was_valid: bool,
+        client_address: Option<IpAddr>,
     ) -> Option<Map<String, Value>> {
-        let Ok(Ok(_place)) = timeout(PATIENCE, self.place(was_good, from)).await else {
+        let Ok(Ok(_permit)) = timeout(PERMIT_TIMEOUT, self.acquire_permit(was_valid, client_address)).await
+        else {
             // This is no failure of the issuer; a client that sends forged tokens can cause it.
             tracing::debug!("too many questions to an issuer are under way");
             return None;
         };
-        let word = self.asked(token).await;
-        let failed_before = self.failed.swap(word.is_err(), Ordering::Relaxed);
-        match word {
+        let result = self.send_request(token).await;
+        let failed_before = self.last_failed.swap(result.is_err(), Ordering::Relaxed);
+        match result {
             Ok(claims) => Some(claims),
             Err(why) => {
                 if !failed_before {
-                    let endpoint = self.asks.endpoint.host_str();
+                    let endpoint = self.settings.endpoint.host_str();
                     tracing::warn!(
                         endpoint,
                         why,
@@ -241,38 +257,45 @@ impl Examiner {
     }
 
     /// Waits for a permit.
-    async fn place(
+    async fn acquire_permit(
         &self,
-        was_good: bool,
-        from: Option<IpAddr>,
+        was_valid: bool,
+        client_address: Option<IpAddr>,
     ) -> Result<IntrospectionPermit<'_>, AcquireError> {
-        if was_good {
-            let place = tokio::select! {
-                place = self.places_of_known.acquire() => place?,
-                place = self.places.acquire() => place?,
+        if was_valid {
+            let permit = tokio::select! {
+                permit = self.known_permits.acquire() => permit?,
+                permit = self.permits.acquire() => permit?,
             };
-            return Ok(IntrospectionPermit { _one: place, _of_address: None });
+            return Ok(IntrospectionPermit { _permit: permit, _address_permit: None });
         }
-        let of_address = self.places_of(from).acquire_owned().await?;
-        Ok(IntrospectionPermit { _one: self.places.acquire().await?, _of_address: Some(of_address) })
+        let address_permit = self.address_permits(client_address).acquire_owned().await?;
+        Ok(IntrospectionPermit {
+            _permit: self.permits.acquire().await?,
+            _address_permit: Some(address_permit),
+        })
     }
 
     /// Returns the permits of a client address.
-    fn places_of(&self, from: Option<IpAddr>) -> Arc<Semaphore> {
-        let from = from.map(of_one_user);
-        let mut by_address = self.by_address.lock();
-        if by_address.len() >= MANY_ADDRESSES {
-            by_address.retain(|_, places| Arc::strong_count(places) > 1);
+    fn address_permits(&self, client_address: Option<IpAddr>) -> Arc<Semaphore> {
+        let client_address = client_address.map(client_limit_key);
+        let mut permits_by_address = self.permits_by_address.lock();
+        if permits_by_address.len() >= ADDRESS_CLEANUP_SIZE {
+            permits_by_address.retain(|_, permits| Arc::strong_count(permits) > 1);
         }
-        Arc::clone(by_address.entry(from).or_insert_with(|| Arc::new(Semaphore::new(PER_ADDRESS))))
+        Arc::clone(
+            permits_by_address
+                .entry(client_address)
+                .or_insert_with(|| Arc::new(Semaphore::new(MAX_REQUESTS_PER_ADDRESS))),
+        )
     }
 
-    async fn asked(&self, token: &str) -> Result<Map<String, Value>, String> {
+    async fn send_request(&self, token: &str) -> Result<Map<String, Value>, String> {
         let form = format!("token={}&token_type_hint=access_token", form_encoded(token));
-        let credentials = (self.asks.client.as_str(), self.asks.secret.as_str());
-        let answer = self.line.ask(self.asks.endpoint.clone(), credentials, form).await;
-        let answer = answer.map_err(|error| error.to_string())?;
-        serde_json::from_slice(&answer).map_err(|_| "its answer is no JSON object".to_owned())
+        let credentials = (self.settings.client.as_str(), self.settings.secret.as_str());
+        let response = self.client.post_form(self.settings.endpoint.clone(), credentials, form).await;
+        let response = response.map_err(|error| error.to_string())?;
+        serde_json::from_slice(&response).map_err(|_| "its answer is no JSON object".to_owned())
     }
 }
 
@@ -286,57 +309,61 @@ mod tests {
     /// Results expire after their time, and invalid tokens do not evict valid ones.
     #[test]
     fn introspection_cache_is_bounded() {
-        let (mut words, now) = (IntrospectionCache::default(), Instant::now());
+        let (mut cache, now) = (IntrospectionCache::default(), Instant::now());
         let (minute, later) = (Duration::from_secs(60), now + Duration::from_secs(60));
         let token = |n: usize| <[u8; 32]>::from(Sha256::digest(n.to_string()));
-        words.good(token(0), Map::new(), minute, now);
-        words.bad(token(1), Flaw::Inactive, now);
-        assert_eq!(words.of(&token(0), now), Some(Ok(Map::new())));
-        assert_eq!(words.of(&token(1), now), Some(Err(Flaw::Inactive)));
-        assert_eq!(words.of(&token(2), now), None);
-        assert_eq!(words.of(&token(0), later), None, "it has to be asked again");
-        assert!(words.was_good(&token(0)) && !words.was_good(&token(1)) && !words.was_good(&token(2)));
-        assert_eq!(words.of(&token(1), now + INACTIVE_KEPT), None);
+        cache.insert_valid(token(0), Map::new(), minute, now);
+        cache.insert_invalid(token(1), TokenError::Inactive, now);
+        assert_eq!(cache.get(&token(0), now), Some(Ok(Map::new())));
+        assert_eq!(cache.get(&token(1), now), Some(Err(TokenError::Inactive)));
+        assert_eq!(cache.get(&token(2), now), None);
+        assert_eq!(cache.get(&token(0), later), None, "it has to be asked again");
+        assert!(cache.was_valid(&token(0)) && !cache.was_valid(&token(1)) && !cache.was_valid(&token(2)));
+        assert_eq!(cache.get(&token(1), now + INACTIVE_TTL), None);
 
-        for n in 0..MOST_KEPT + 100 {
-            words.bad(token(n + 10), Flaw::Inactive, now);
+        for n in 0..MAX_CACHED + 100 {
+            cache.insert_invalid(token(n + 10), TokenError::Inactive, now);
         }
-        assert_eq!(words.bad.len(), MOST_KEPT);
-        assert_eq!(words.of(&token(0), now), Some(Ok(Map::new())), "bad ones do not push good ones out");
-        words.bad(token(0), Flaw::Inactive, now);
-        assert_eq!(words.of(&token(0), now), Some(Err(Flaw::Inactive)), "the last word counts");
+        assert_eq!(cache.invalid.len(), MAX_CACHED);
+        assert_eq!(cache.get(&token(0), now), Some(Ok(Map::new())), "bad ones do not push good ones out");
+        cache.insert_invalid(token(0), TokenError::Inactive, now);
+        assert_eq!(cache.get(&token(0), now), Some(Err(TokenError::Inactive)), "the last word counts");
     }
 
     /// A result is renewed before it expires, by one request at a time.
     #[test]
     fn introspection_result_is_renewed_early() {
-        let (mut words, start) = (IntrospectionCache::default(), Instant::now());
+        let (mut cache, start) = (IntrospectionCache::default(), Instant::now());
         let token = [7; 32];
-        words.good(token, Map::new(), Duration::from_secs(60), start);
-        for (after, due) in [(0, false), (44, false), (45, true), (46, false), (48, true), (60, false)] {
-            assert_eq!(words.is_due(&token, start + Duration::from_secs(after)), due, "after {after} s");
+        cache.insert_valid(token, Map::new(), Duration::from_secs(60), start);
+        for (after, expected) in [(0, false), (44, false), (45, true), (46, false), (48, true), (60, false)] {
+            assert_eq!(
+                cache.claim_refresh(&token, start + Duration::from_secs(after)),
+                expected,
+                "after {after} s"
+            );
         }
-        assert!(!words.is_due(&[8; 32], start));
+        assert!(!cache.claim_refresh(&[8; 32], start));
     }
 
     /// Creates an examiner whose endpoint is unreachable.
-    fn examiner() -> Examiner {
-        let asks = Introspection {
+    fn introspector() -> Introspector {
+        let settings = Introspection {
             endpoint: Url::parse("http://127.0.0.1:9").unwrap(),
             client: String::new(),
             secret: Zeroizing::default(),
-            keep: Duration::ZERO,
+            cache_ttl: Duration::ZERO,
             audience_implied: false,
-            way: IssuerNetwork::default(),
+            network: IssuerNetwork::default(),
         };
-        Examiner::new(asks).unwrap()
+        Introspector::new(settings).unwrap()
     }
 
     /// A malformed token, or a caller at its limit, does not count as an outage of the issuer.
     #[tokio::test(start_paused = true)]
     async fn bad_token_does_not_blame_issuer() {
-        let examiner = examiner();
-        let reading = ClaimRules {
+        let examiner = introspector();
+        let claim_rules = ClaimRules {
             issuer: "https://login.example".to_owned(),
             audiences: Vec::new(),
             leeway: Duration::ZERO,
@@ -345,29 +372,33 @@ mod tests {
             name: Claim::new("name"),
             implied: BTreeMap::new(),
         };
-        let from = Some("192.0.2.1".parse().unwrap());
-        let examined = async |token: &[u8]| {
-            let bearer = examiner.examine(token, from, &reading, Timestamp::from_millis(0)).await;
-            (bearer.unwrap_err(), examiner.failed.load(Ordering::Relaxed))
+        let client_address = Some("192.0.2.1".parse().unwrap());
+        let authenticate = async |token: &[u8]| {
+            let bearer =
+                examiner.authenticate(token, client_address, &claim_rules, Timestamp::from_millis(0)).await;
+            (bearer.unwrap_err(), examiner.last_failed.load(Ordering::Relaxed))
         };
-        assert_eq!(examined(b"\xff").await, (TokenRejection::Flawed(Flaw::Form), false));
-        let all =
-            examiner.places_of(from).acquire_many_owned(u32::try_from(PER_ADDRESS).unwrap()).await.unwrap();
-        assert_eq!(examined(b"new").await, (TokenRejection::Unknown, false), "there is no place");
-        drop(all);
+        assert_eq!(authenticate(b"\xff").await, (TokenRejection::Invalid(TokenError::Malformed), false));
+        let permits = examiner
+            .address_permits(client_address)
+            .acquire_many_owned(u32::try_from(MAX_REQUESTS_PER_ADDRESS).unwrap())
+            .await
+            .unwrap();
+        assert_eq!(authenticate(b"new").await, (TokenRejection::Unavailable, false), "there is no place");
+        drop(permits);
     }
 
     /// All addresses of one IPv6 network count as one, and unused entries are dropped.
     #[test]
     fn ipv6_network_shares_introspection_limit() {
-        let examiner = examiner();
-        let of = |address: &str| examiner.places_of(Some(address.parse().unwrap()));
-        let same = |one: &str, other: &str| Arc::ptr_eq(&of(one), &of(other));
+        let examiner = introspector();
+        let permits = |address: &str| examiner.address_permits(Some(address.parse().unwrap()));
+        let same = |one: &str, other: &str| Arc::ptr_eq(&permits(one), &permits(other));
         assert!(same("2001:db8::1", "2001:db8::ffff:1") && same("192.0.2.1", "::ffff:192.0.2.1"));
         assert!(!same("2001:db8::1", "2001:db8:0:1::1") && !same("192.0.2.1", "192.0.2.2"));
         for n in 0..10_000_u32 {
-            drop(examiner.places_of(Some(IpAddr::from(n.to_be_bytes()))));
+            drop(examiner.address_permits(Some(IpAddr::from(n.to_be_bytes()))));
         }
-        assert!(examiner.by_address.lock().len() <= MANY_ADDRESSES, "those of nobody go");
+        assert!(examiner.permits_by_address.lock().len() <= ADDRESS_CLEANUP_SIZE, "those of nobody go");
     }
 }

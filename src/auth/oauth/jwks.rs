@@ -4,16 +4,16 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::algorithm::{Algorithm, Parts, PublicKey};
-use super::flaw::Flaw;
+use super::algorithm::{Algorithm, JwkFields, PublicKey};
 use super::jwt::Jwt;
+use super::token_error::TokenError;
 
 /// Maximum number of keys in one document.
-const MOST_KEYS: usize = 100;
+const MAX_KEYS: usize = 100;
 
 /// Maximum number of keys that are tried for one token. A token without a key id could be signed by any of
 /// them.
-const MOST_TRIED: usize = 8;
+const MAX_CANDIDATES: usize = 8;
 
 /// The keys of an issuer.
 #[derive(Debug, Default)]
@@ -44,11 +44,11 @@ impl KeySet {
     /// If the document is no JWKS, or has no usable keys or too many; the text states why.
     pub fn parse(document: &[u8]) -> Result<Self, String> {
         let document: Value = serde_json::from_slice(document).map_err(|_| "it is no JSON".to_owned())?;
-        let Some(listed) = document["keys"].as_array() else { return Err("it has no `keys`".to_owned()) };
-        if listed.len() > MOST_KEYS {
-            return Err(format!("it has {} keys, and {MOST_KEYS} are the most", listed.len()));
+        let Some(entries) = document["keys"].as_array() else { return Err("it has no `keys`".to_owned()) };
+        if entries.len() > MAX_KEYS {
+            return Err(format!("it has {} keys, and {MAX_KEYS} are the most", entries.len()));
         }
-        let keys: Vec<Key> = listed.iter().filter_map(Key::of).collect();
+        let keys: Vec<Key> = entries.iter().filter_map(Key::parse).collect();
         if keys.is_empty() {
             return Err("it has no key that a token can be checked by".to_owned());
         }
@@ -62,18 +62,20 @@ impl KeySet {
     }
 
     /// Verifies the signature of a token and returns the key that matches.
-    pub(super) fn check(&self, token: &Jwt<'_>) -> Result<&PublicKey, Flaw> {
-        let named = |key: &&Key| token.key_id().is_none() || key.id.as_deref() == token.key_id();
-        let fits = |key: &&Key| {
-            key.public.fits(token.algorithm)
+    pub(super) fn check(&self, token: &Jwt<'_>) -> Result<&PublicKey, TokenError> {
+        let has_key_id = |key: &&Key| token.key_id().is_none() || key.id.as_deref() == token.key_id();
+        let supports_algorithm = |key: &&Key| {
+            key.public.supports(token.algorithm)
                 && key.algorithm.is_none_or(|algorithm| algorithm == token.algorithm)
         };
-        let mut candidates = self.0.iter().filter(named).filter(fits).take(MOST_TRIED).peekable();
+        let mut candidates =
+            self.0.iter().filter(has_key_id).filter(supports_algorithm).take(MAX_CANDIDATES).peekable();
         if candidates.peek().is_none() {
-            return Err(Flaw::Key);
+            return Err(TokenError::Key);
         }
-        let by = candidates.find(|key| key.public.verifies(token.algorithm, token.signed, &token.signature));
-        by.map(|key| &key.public).ok_or(Flaw::Signature)
+        let matching =
+            candidates.find(|key| key.public.verifies(token.algorithm, token.signed_bytes, &token.signature));
+        matching.map(|key| &key.public).ok_or(TokenError::Signature)
     }
 
     /// Returns true if the set has this key for this algorithm.
@@ -83,20 +85,20 @@ impl KeySet {
 }
 
 impl Key {
-    fn of(listed: &Value) -> Option<Self> {
-        let about = JwkAttributes::deserialize(listed).ok()?;
-        let signs = about.used_for.is_none_or(|used_for| used_for == "sig");
-        let verifies = about.key_ops.is_none_or(|ops| ops.iter().any(|op| op == "verify"));
+    fn parse(jwk: &Value) -> Option<Self> {
+        let attributes = JwkAttributes::deserialize(jwk).ok()?;
+        let signs = attributes.used_for.is_none_or(|used_for| used_for == "sig");
+        let verifies = attributes.key_ops.is_none_or(|ops| ops.iter().any(|op| op == "verify"));
         if !signs || !verifies {
             return None;
         }
         // A key for an unknown algorithm is not valid for any known one.
-        let algorithm = match &about.alg {
+        let algorithm = match &attributes.alg {
             None => None,
-            Some(name) => Some(Algorithm::named(name)?),
+            Some(name) => Some(Algorithm::from_name(name)?),
         };
-        let public = PublicKey::of(&Parts::deserialize(listed).ok()?)?;
-        Some(Self { id: about.kid, algorithm, public })
+        let public = PublicKey::from_jwk(&JwkFields::deserialize(jwk).ok()?)?;
+        Some(Self { id: attributes.kid, algorithm, public })
     }
 }
 
@@ -115,9 +117,9 @@ mod tests {
     /// Encryption keys and malformed entries of a key set are skipped.
     #[test]
     fn jwks_keeps_only_signing_keys() {
-        let key = |more: Value| {
+        let key = |extra: Value| {
             let mut key = json!({"kty": "OKP", "crv": "Ed25519", "x": X});
-            key.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            key.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
             key
         };
         let keys = parse(&json!({"keys": [
@@ -136,14 +138,14 @@ mod tests {
 
     #[test]
     fn key_set_error_names_reason() {
-        let many: Vec<Value> = (0..=MOST_KEYS).map(|_| json!({"kty": "OKP"})).collect();
-        for (document, why) in [
+        let many: Vec<Value> = (0..=MAX_KEYS).map(|_| json!({"kty": "OKP"})).collect();
+        for (document, expected) in [
             (json!([]), "no `keys`"),
             (json!({"keys": []}), "no key that"),
             (json!({"keys": [{"kty": "oct", "k": "AAAA"}]}), "no key that"),
             (json!({"keys": many}), "101 keys"),
         ] {
-            assert!(parse(&document).unwrap_err().contains(why), "{document}");
+            assert!(parse(&document).unwrap_err().contains(expected), "{document}");
         }
         assert_eq!(KeySet::parse(b"<html>").unwrap_err(), "it is no JSON");
     }

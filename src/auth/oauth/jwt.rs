@@ -6,16 +6,16 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::algorithm::Algorithm;
-use super::flaw::Flaw;
+use super::token_error::TokenError;
 
 /// The `typ` values of an access token (RFC 9068).
-const ACCESS: [&str; 2] = ["at+jwt", "application/at+jwt"];
+const ACCESS_TOKEN_TYPES: [&str; 2] = ["at+jwt", "application/at+jwt"];
 
 /// The generic `typ`, which ID tokens have as well.
-const ANY: &str = "jwt";
+const GENERIC_TYPE: &str = "jwt";
 
 /// Maximum length of a key id.
-const LONGEST_KEY_ID: usize = 512;
+const MAX_KEY_ID_BYTES: usize = 512;
 
 /// A signed token that is not verified yet.
 #[derive(Debug)]
@@ -23,10 +23,10 @@ pub(super) struct Jwt<'a> {
     pub(super) algorithm: Algorithm,
     key_id: Option<String>,
     /// True if `typ` marks it as an access token.
-    pub(super) says_access: bool,
+    pub(super) is_access_token: bool,
     pub(super) claims: Map<String, Value>,
     /// The signed bytes.
-    pub(super) signed: &'a [u8],
+    pub(super) signed_bytes: &'a [u8],
     pub(super) signature: Vec<u8>,
 }
 
@@ -41,37 +41,46 @@ struct Header {
 
 impl<'a> Jwt<'a> {
     /// Parses a token. Returns `None` for an opaque token.
-    pub(super) fn parse(token: &'a [u8]) -> Option<Result<Self, Flaw>> {
+    pub(super) fn parse(token: &'a [u8]) -> Option<Result<Self, TokenError>> {
         let mut dots = token.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
         let (first, second) = (dots.next()?, dots.next()?);
         let header = BASE64URL_NOPAD.decode(&token[..first]).ok()?;
         let header: Value = serde_json::from_slice(&header).ok()?;
         header.as_object()?;
         if dots.next().is_some() {
-            return Some(Err(Flaw::Form));
+            return Some(Err(TokenError::Malformed));
         }
-        Some(Self::of(token, first, second))
+        Some(Self::parse_parts(token, first, second))
     }
 
-    fn of(token: &'a [u8], first: usize, second: usize) -> Result<Self, Flaw> {
-        let part = |bytes: &[u8]| BASE64URL_NOPAD.decode(bytes).map_err(|_| Flaw::Form);
+    fn parse_parts(token: &'a [u8], first: usize, second: usize) -> Result<Self, TokenError> {
+        let part = |bytes: &[u8]| BASE64URL_NOPAD.decode(bytes).map_err(|_| TokenError::Malformed);
         // Parses the text again, because a JSON value no longer shows duplicate fields.
-        let header: Header = serde_json::from_slice(&part(&token[..first])?).map_err(|_| Flaw::Form)?;
-        let algorithm = Algorithm::named(&header.alg).ok_or(Flaw::Algorithm)?;
+        let header: Header =
+            serde_json::from_slice(&part(&token[..first])?).map_err(|_| TokenError::Malformed)?;
+        let algorithm = Algorithm::from_name(&header.alg).ok_or(TokenError::Algorithm)?;
         if header.crit.is_some() {
-            return Err(Flaw::Critical);
+            return Err(TokenError::Critical);
         }
         let typ = header.typ.map(|typ| typ.to_ascii_lowercase());
-        let says_access = typ.as_ref().is_some_and(|typ| ACCESS.contains(&typ.as_str()));
-        if !says_access && typ.is_some_and(|typ| typ != ANY) {
-            return Err(Flaw::Type);
+        let is_access_token = typ.as_ref().is_some_and(|typ| ACCESS_TOKEN_TYPES.contains(&typ.as_str()));
+        if !is_access_token && typ.is_some_and(|typ| typ != GENERIC_TYPE) {
+            return Err(TokenError::Type);
         }
-        if header.kid.as_ref().is_some_and(|kid| kid.len() > LONGEST_KEY_ID) {
-            return Err(Flaw::Form);
+        if header.kid.as_ref().is_some_and(|kid| kid.len() > MAX_KEY_ID_BYTES) {
+            return Err(TokenError::Malformed);
         }
-        let claims = serde_json::from_slice(&part(&token[first + 1..second])?).map_err(|_| Flaw::Form)?;
+        let claims =
+            serde_json::from_slice(&part(&token[first + 1..second])?).map_err(|_| TokenError::Malformed)?;
         let signature = part(&token[second + 1..])?;
-        Ok(Self { algorithm, key_id: header.kid, says_access, claims, signed: &token[..second], signature })
+        Ok(Self {
+            algorithm,
+            key_id: header.kid,
+            is_access_token,
+            claims,
+            signed_bytes: &token[..second],
+            signature,
+        })
     }
 
     /// Returns the key id of the header (`kid`).
@@ -94,7 +103,7 @@ mod tests {
         format!("{}.{}.{}", part(header), part(claims), part(signature))
     }
 
-    fn flaw(header: &str, claims: &str) -> Option<Flaw> {
+    fn error(header: &str, claims: &str) -> Option<TokenError> {
         let token = token(header, claims, "s");
         Jwt::parse(token.as_bytes()).unwrap().err()
     }
@@ -109,7 +118,7 @@ mod tests {
         let jwt = Jwt::parse(text.as_bytes()).unwrap().unwrap();
         assert_eq!((jwt.key_id(), jwt.issuer(), jwt.algorithm), (Some("../k"), Some("i"), Algorithm::Es256));
         assert_eq!(
-            (jwt.signature.as_slice(), jwt.signed),
+            (jwt.signature.as_slice(), jwt.signed_bytes),
             (&b"sig"[..], text.rsplit_once('.').unwrap().0.as_bytes())
         );
     }
@@ -117,28 +126,28 @@ mod tests {
     #[test]
     fn invalid_jwt_headers_are_refused() {
         for (header, claims, expected) in [
-            (r#"{"alg":"none"}"#, "{}", Flaw::Algorithm),
-            (r#"{"alg":"nOnE"}"#, "{}", Flaw::Algorithm),
-            (r#"{"alg":"HS256"}"#, "{}", Flaw::Algorithm),
-            (r#"{"alg":["RS256"]}"#, "{}", Flaw::Form),
-            (r#"{"typ":"JWT"}"#, "{}", Flaw::Form),
-            (r#"{"alg":"RS256","alg":"none"}"#, "{}", Flaw::Form),
-            (r#"{"alg":"RS256","crit":["exp"]}"#, "{}", Flaw::Critical),
-            (r#"{"alg":"RS256","crit":[]}"#, "{}", Flaw::Critical),
-            (r#"{"alg":"RS256","crit":["b64"],"b64":false}"#, "{}", Flaw::Critical),
-            (r#"{"alg":"RS256","typ":"dpop+jwt"}"#, "{}", Flaw::Type),
-            (r#"{"alg":"RS256","typ":"logout+jwt"}"#, "{}", Flaw::Type),
-            (r#"{"alg":"RS256","kid":7}"#, "{}", Flaw::Form),
-            (r#"{"alg":"RS256"}"#, "[]", Flaw::Form),
-            (r#"{"alg":"RS256"}"#, "nonsense", Flaw::Form),
+            (r#"{"alg":"none"}"#, "{}", TokenError::Algorithm),
+            (r#"{"alg":"nOnE"}"#, "{}", TokenError::Algorithm),
+            (r#"{"alg":"HS256"}"#, "{}", TokenError::Algorithm),
+            (r#"{"alg":["RS256"]}"#, "{}", TokenError::Malformed),
+            (r#"{"typ":"JWT"}"#, "{}", TokenError::Malformed),
+            (r#"{"alg":"RS256","alg":"none"}"#, "{}", TokenError::Malformed),
+            (r#"{"alg":"RS256","crit":["exp"]}"#, "{}", TokenError::Critical),
+            (r#"{"alg":"RS256","crit":[]}"#, "{}", TokenError::Critical),
+            (r#"{"alg":"RS256","crit":["b64"],"b64":false}"#, "{}", TokenError::Critical),
+            (r#"{"alg":"RS256","typ":"dpop+jwt"}"#, "{}", TokenError::Type),
+            (r#"{"alg":"RS256","typ":"logout+jwt"}"#, "{}", TokenError::Type),
+            (r#"{"alg":"RS256","kid":7}"#, "{}", TokenError::Malformed),
+            (r#"{"alg":"RS256"}"#, "[]", TokenError::Malformed),
+            (r#"{"alg":"RS256"}"#, "nonsense", TokenError::Malformed),
         ] {
-            assert_eq!(flaw(header, claims), Some(expected), "{header} {claims}");
+            assert_eq!(error(header, claims), Some(expected), "{header} {claims}");
         }
-        let long = format!(r#"{{"alg":"RS256","kid":"{}"}}"#, "k".repeat(LONGEST_KEY_ID + 1));
-        assert_eq!(flaw(&long, "{}"), Some(Flaw::Form));
+        let long = format!(r#"{{"alg":"RS256","kid":"{}"}}"#, "k".repeat(MAX_KEY_ID_BYTES + 1));
+        assert_eq!(error(&long, "{}"), Some(TokenError::Malformed));
         let head = BASE64URL_NOPAD.encode(br#"{"alg":"RS256"}"#);
         for token in [format!("{head}.e30=.AA"), format!("{head}.e30.A"), format!("{head}.e30.AA.AA.AA")] {
-            assert_eq!(Jwt::parse(token.as_bytes()).unwrap().err(), Some(Flaw::Form), "{token}");
+            assert_eq!(Jwt::parse(token.as_bytes()).unwrap().err(), Some(TokenError::Malformed), "{token}");
         }
     }
 

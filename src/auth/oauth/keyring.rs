@@ -16,46 +16,46 @@ use tokio::time::Instant;
 use super::algorithm::{Algorithm, PublicKey};
 use super::discovery;
 use super::fetch::{IssuerClient, IssuerNetwork, redacted_url};
-use super::flaw::Flaw;
 use super::jwks::KeySet;
 use super::jwt::Jwt;
+use super::token_error::TokenError;
 
 /// Age from which keys are fetched again. A revoked key stays usable for this long (up to `TOO_OLD` if the
 /// issuer is unavailable).
-const OLD: Duration = Duration::from_secs(10 * 60);
+const REFRESH_AGE: Duration = Duration::from_secs(10 * 60);
 
 /// Maximum age of keys while the issuer is unavailable.
-const TOO_OLD: Duration = Duration::from_secs(60 * 60);
+const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// Maximum number of fetches in [`WHILE`], for any number of tokens, unless the last one failed.
-const MOST_FETCHES: usize = 3;
+const MAX_FETCHES: usize = 3;
 
 /// Period of the fetch limit.
-const WHILE: Duration = Duration::from_secs(90);
+const FETCH_WINDOW: Duration = Duration::from_secs(90);
 
 /// Shortest interval between fetches after a failure. Failures have no other limit, so that a recovered
 /// issuer is noticed soon.
-const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(2);
+const FAILURE_BACKOFF: Duration = Duration::from_secs(2);
 
 /// The source of an issuer's keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct KeySource {
     /// The issuer, as its tokens name it.
     pub issuer: String,
     /// The issuer as a URL.
     pub url: Url,
     /// URL of the keys; without it, the issuer's metadata has it.
-    pub keys: Option<Url>,
+    pub keys_url: Option<Url>,
     /// Network settings.
-    pub way: IssuerNetwork,
+    pub network: IssuerNetwork,
 }
 
 /// The keys of an issuer.
 #[derive(Debug)]
 pub(super) struct Keyring {
-    source: Source,
-    line: IssuerClient,
-    kept: Mutex<CachedKeys>,
+    source: KeySource,
+    client: IssuerClient,
+    cache: Mutex<CachedKeys>,
 }
 
 /// The cached keys and the state of fetches.
@@ -63,174 +63,180 @@ pub(super) struct Keyring {
 struct CachedKeys {
     keys: Option<(Arc<KeySet>, Instant)>,
     /// Start times of the last fetches.
-    tried: VecDeque<Instant>,
-    failed: bool,
-    under_way: Option<Shared<BoxFuture<'static, ()>>>,
+    attempts: VecDeque<Instant>,
+    last_failed: bool,
+    pending_fetch: Option<Shared<BoxFuture<'static, ()>>>,
 }
 
 /// Why a token is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenRejection {
     /// The token is invalid.
-    Flawed(Flaw),
+    Invalid(TokenError),
     /// The token cannot be verified now: the issuer is unavailable, or too many requests to it are in
     /// progress.
-    Unknown,
+    Unavailable,
 }
 
 impl CachedKeys {
     /// Returns the keys unless they exceed the maximum age.
     fn usable(&self, now: Instant) -> Option<Arc<KeySet>> {
-        let (keys, since) = self.keys.as_ref()?;
-        (now.duration_since(*since) < TOO_OLD).then(|| Arc::clone(keys))
+        let (keys, fetched_at) = self.keys.as_ref()?;
+        (now.duration_since(*fetched_at) < MAX_AGE).then(|| Arc::clone(keys))
     }
 
     /// Returns true if the keys are due for a fetch.
     fn is_due(&self, now: Instant) -> bool {
-        self.keys.as_ref().is_none_or(|(_, since)| now.duration_since(*since) >= OLD)
+        self.keys.as_ref().is_none_or(|(_, fetched_at)| now.duration_since(*fetched_at) >= REFRESH_AGE)
     }
 
     /// Returns true if a fetch may start.
     fn may_fetch(&self, now: Instant) -> bool {
-        if self.failed {
-            return self.tried.back().is_none_or(|tried| now.duration_since(*tried) >= PAUSE_AFTER_FAILURE);
+        if self.last_failed {
+            return self
+                .attempts
+                .back()
+                .is_none_or(|attempt| now.duration_since(*attempt) >= FAILURE_BACKOFF);
         }
-        self.tried.iter().filter(|tried| now.duration_since(**tried) < WHILE).count() < MOST_FETCHES
+        self.attempts.iter().filter(|attempt| now.duration_since(**attempt) < FETCH_WINDOW).count()
+            < MAX_FETCHES
     }
 
-    fn begins(&mut self, now: Instant) {
-        if self.tried.len() >= MOST_FETCHES {
-            self.tried.pop_front();
+    fn record_attempt(&mut self, now: Instant) {
+        if self.attempts.len() >= MAX_FETCHES {
+            self.attempts.pop_front();
         }
-        self.tried.push_back(now);
+        self.attempts.push_back(now);
     }
 }
 
 impl Keyring {
-    pub(super) fn new(source: Source) -> Result<Arc<Self>, String> {
-        let plain =
-            [Some(&source.url), source.keys.as_ref()].into_iter().flatten().all(|url| url.scheme() == "http");
-        let line = IssuerClient::new(&source.way, plain)?;
-        Ok(Arc::new(Self { source, line, kept: Mutex::default() }))
+    pub(super) fn new(source: KeySource) -> Result<Arc<Self>, String> {
+        let is_plain_http = [Some(&source.url), source.keys_url.as_ref()]
+            .into_iter()
+            .flatten()
+            .all(|url| url.scheme() == "http");
+        let client = IssuerClient::new(&source.network, is_plain_http)?;
+        Ok(Arc::new(Self { source, client, cache: Mutex::default() }))
     }
 
-    pub(super) fn source(&self) -> &Source {
+    pub(super) fn source(&self) -> &KeySource {
         &self.source
     }
 
     /// Fetches the keys and returns their number.
-    pub(super) async fn look(&self) -> Result<usize, String> {
-        self.fetched().await.map(|keys| keys.len())
+    pub(super) async fn fetch_key_count(&self) -> Result<usize, String> {
+        self.fetch_keys().await.map(|keys| keys.len())
     }
 
     /// Returns true if tokens signed with this key are valid now, without a request.
-    pub(super) fn has(&self, key: &PublicKey, algorithm: Algorithm) -> bool {
-        let usable = self.kept.lock().usable(Instant::now());
+    pub(super) fn has_key(&self, key: &PublicKey, algorithm: Algorithm) -> bool {
+        let usable = self.cache.lock().usable(Instant::now());
         usable.is_some_and(|keys| keys.has(key, algorithm))
     }
 
     /// Verifies the signature of a token and returns the key that matches.
     pub(super) async fn check(self: &Arc<Self>, token: &Jwt<'_>) -> Result<PublicKey, TokenRejection> {
-        let (due, failed) = {
-            let kept = self.kept.lock();
-            (kept.is_due(Instant::now()), kept.failed)
+        let (is_due, failed) = {
+            let cache = self.cache.lock();
+            (cache.is_due(Instant::now()), cache.last_failed)
         };
-        let fetch = if due { self.fetch() } else { None };
-        let mut usable = self.kept.lock().usable(Instant::now());
+        let fetch = if is_due { self.fetch() } else { None };
+        let mut usable = self.cache.lock().usable(Instant::now());
         // Old keys are used while the issuer is unavailable, but not during a fetch, because one of them may
         // have been revoked.
         if let Some(fetch) = fetch.filter(|_| !failed || usable.is_none()) {
             fetch.await;
-            usable = self.kept.lock().usable(Instant::now());
+            usable = self.cache.lock().usable(Instant::now());
         }
-        let keys = usable.ok_or(TokenRejection::Unknown)?;
+        let keys = usable.ok_or(TokenRejection::Unavailable)?;
         match keys.check(token) {
             Ok(key) => Ok(key.clone()),
             // Without a key id, a signature that does not match may be from a new key.
-            Err(flaw) if flaw == Flaw::Key || token.key_id().is_none() => {
-                self.check_anew(token, &keys, flaw).await
+            Err(error) if error == TokenError::Key || token.key_id().is_none() => {
+                self.check_with_newer_keys(token, &keys, error).await
             }
-            Err(flaw) => Err(TokenRejection::Flawed(flaw)),
+            Err(error) => Err(TokenRejection::Invalid(error)),
         }
     }
 
     /// Verifies a token with keys that are newer than these, if there are any.
-    async fn check_anew(
+    async fn check_with_newer_keys(
         self: &Arc<Self>,
         token: &Jwt<'_>,
-        known: &Arc<KeySet>,
-        flaw: Flaw,
+        old_keys: &Arc<KeySet>,
+        error: TokenError,
     ) -> Result<PublicKey, TokenRejection> {
         if let Some(fetch) = self.fetch() {
             fetch.await;
         }
         let (keys, failed) = {
-            let kept = self.kept.lock();
-            (kept.usable(Instant::now()), kept.failed)
+            let cache = self.cache.lock();
+            (cache.usable(Instant::now()), cache.last_failed)
         };
         match keys {
-            Some(keys) if !Arc::ptr_eq(&keys, known) => {
-                keys.check(token).cloned().map_err(TokenRejection::Flawed)
+            Some(keys) if !Arc::ptr_eq(&keys, old_keys) => {
+                keys.check(token).cloned().map_err(TokenRejection::Invalid)
             }
             // A key that cannot be fetched now may have signed the token.
-            _ if failed => Err(TokenRejection::Unknown),
-            _ => Err(TokenRejection::Flawed(flaw)),
+            _ if failed => Err(TokenRejection::Unavailable),
+            _ => Err(TokenRejection::Invalid(error)),
         }
     }
 
     /// Starts a fetch, or joins the one in progress. Returns `None` if the fetch limit is reached.
     fn fetch(self: &Arc<Self>) -> Option<Shared<BoxFuture<'static, ()>>> {
-        let mut kept = self.kept.lock();
-        if let Some(under_way) = kept.under_way.as_ref().filter(|under_way| under_way.peek().is_none()) {
-            return Some(under_way.clone());
+        let mut cache = self.cache.lock();
+        if let Some(pending) = cache.pending_fetch.as_ref().filter(|pending| pending.peek().is_none()) {
+            return Some(pending.clone());
         }
         let now = Instant::now();
-        if !kept.may_fetch(now) {
+        if !cache.may_fetch(now) {
             return None;
         }
-        kept.begins(now);
-        let under_way = spawn(Arc::clone(self).renew()).map(|_| ()).boxed().shared();
-        kept.under_way = Some(under_way.clone());
-        Some(under_way)
+        cache.record_attempt(now);
+        let pending = spawn(Arc::clone(self).refresh()).map(|_| ()).boxed().shared();
+        cache.pending_fetch = Some(pending.clone());
+        Some(pending)
     }
 
-    async fn renew(self: Arc<Self>) {
-        let fetched = self.fetched().await;
-        let mut kept = self.kept.lock();
-        kept.under_way = None;
-        match fetched {
+    async fn refresh(self: Arc<Self>) {
+        let result = self.fetch_keys().await;
+        let mut cache = self.cache.lock();
+        cache.pending_fetch = None;
+        match result {
             Ok(keys) => {
-                if kept.failed {
+                if cache.last_failed {
                     tracing::info!(issuer = self.source.issuer, "the issuer's keys could be fetched again");
                 }
-                kept.failed = false;
-                kept.keys = Some((Arc::new(keys), Instant::now()));
+                cache.last_failed = false;
+                cache.keys = Some((Arc::new(keys), Instant::now()));
             }
             Err(why) => {
-                if !kept.failed {
-                    let have = kept.usable(Instant::now()).is_some();
-                    let meanwhile =
-                        if have { "those that it had are used" } else { "nobody can be let in by it" };
+                if !cache.last_failed {
+                    let has_usable = cache.usable(Instant::now()).is_some();
+                    let consequence =
+                        if has_usable { "those that it had are used" } else { "nobody can be let in by it" };
                     tracing::warn!(
                         issuer = self.source.issuer,
                         why,
-                        "the issuer's keys cannot be fetched; {meanwhile}"
+                        "the issuer's keys cannot be fetched; {consequence}"
                     );
                 }
-                kept.failed = true;
+                cache.last_failed = true;
             }
         }
     }
 
-    async fn fetched(&self) -> Result<KeySet, String> {
-        let Source { issuer, url, keys, .. } = &self.source;
-        let at = match keys {
-            Some(keys) => keys.clone(),
-            None => discovery::keys_at(&self.line, url, issuer).await?,
+    async fn fetch_keys(&self) -> Result<KeySet, String> {
+        let KeySource { issuer, url, keys_url, .. } = &self.source;
+        let location = match keys_url {
+            Some(keys_url) => keys_url.clone(),
+            None => discovery::discover_keys_url(&self.client, url, issuer).await?,
         };
-        let told = redacted_url(&at);
-        let document = self.line.get(at).await.map_err(|error| format!("{told}: {error}"))?;
-        KeySet::parse(&document).map_err(|why| format!("{told}: {why}"))
+        let display_url = redacted_url(&location);
+        let document = self.client.get(location).await.map_err(|error| format!("{display_url}: {error}"))?;
+        KeySet::parse(&document).map_err(|reason| format!("{display_url}: {reason}"))
     }
 }
 
@@ -255,13 +261,13 @@ mod tests {
     #[test]
     fn signing_keys_are_refreshed_and_expire() {
         let start = Instant::now();
-        let mut kept = CachedKeys::default();
-        assert!(kept.is_due(start) && kept.may_fetch(start) && kept.usable(start).is_none());
-        for _ in 0..MOST_FETCHES {
-            assert!(kept.may_fetch(start));
-            kept.begins(start);
+        let mut cache = CachedKeys::default();
+        assert!(cache.is_due(start) && cache.may_fetch(start) && cache.usable(start).is_none());
+        for _ in 0..MAX_FETCHES {
+            assert!(cache.may_fetch(start));
+            cache.record_attempt(start);
         }
-        kept.keys = Some((Arc::default(), start));
+        cache.keys = Some((Arc::default(), start));
         for (after, due, may_fetch, usable) in [
             (0, false, false, true),
             (89, false, false, true),
@@ -273,30 +279,30 @@ mod tests {
         ] {
             let now = start + Duration::from_secs(after);
             assert_eq!(
-                (kept.is_due(now), kept.may_fetch(now), kept.usable(now).is_some()),
+                (cache.is_due(now), cache.may_fetch(now), cache.usable(now).is_some()),
                 (due, may_fetch, usable),
                 "after {after} s"
             );
         }
-        kept.failed = true;
-        assert!(!kept.may_fetch(start + Duration::from_secs(1)));
-        assert!(kept.may_fetch(start + Duration::from_secs(2)));
+        cache.last_failed = true;
+        assert!(!cache.may_fetch(start + Duration::from_secs(1)));
+        assert!(cache.may_fetch(start + Duration::from_secs(2)));
     }
 
     /// Returns a JWKS document with keys of these ids.
-    fn shown(ids: &[&str]) -> Vec<u8> {
+    fn jwks_document(ids: &[&str]) -> Vec<u8> {
         let x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
         let key = |id: &&str| json!({"kty": "OKP", "crv": "Ed25519", "x": x, "kid": id});
         json!({"keys": ids.iter().map(key).collect::<Vec<_>>()}).to_string().into_bytes()
     }
 
     /// Serves one key to all requests.
-    async fn show(listener: TcpListener, id: &str) {
+    async fn serve_keys(listener: TcpListener, id: &str) {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
-            let read = stream.read(&mut [0; 4096]).await.unwrap();
-            assert!(read > 0);
-            let body = shown(&[id]);
+            let count = stream.read(&mut [0; 4096]).await.unwrap();
+            assert!(count > 0);
+            let body = jwks_document(&[id]);
             let head =
                 format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
             stream.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
@@ -307,35 +313,37 @@ mod tests {
     #[tokio::test]
     async fn withdrawn_key_is_refused_after_refresh() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let keys = Url::parse(&format!("http://{}/keys", listener.local_addr().unwrap())).unwrap();
-        let (issuer, way) = ("https://login.example".to_owned(), IssuerNetwork::default());
+        let keys_url = Url::parse(&format!("http://{}/keys", listener.local_addr().unwrap())).unwrap();
+        let (issuer, network) = ("https://login.example".to_owned(), IssuerNetwork::default());
         let url = Url::parse(&issuer).unwrap();
-        let ring = Keyring::new(Source { issuer, url, keys: Some(keys), way }).unwrap();
+        let keyring = Keyring::new(KeySource { issuer, url, keys_url: Some(keys_url), network }).unwrap();
         let header = BASE64URL_NOPAD.encode(br#"{"alg":"EdDSA","kid":"withdrawn"}"#);
         let token = format!("{header}.e30.AAAA");
         let token = Jwt::parse(token.as_bytes()).unwrap().unwrap();
-        let since = Instant::now();
-        ring.kept.lock().keys = Some((Arc::new(KeySet::parse(&shown(&["withdrawn"])).unwrap()), since));
+        let fetched_at = Instant::now();
+        keyring.cache.lock().keys =
+            Some((Arc::new(KeySet::parse(&jwks_document(&["withdrawn"])).unwrap()), fetched_at));
         assert_eq!(
-            ring.check(&token).await,
-            Err(TokenRejection::Flawed(Flaw::Signature)),
+            keyring.check(&token).await,
+            Err(TokenRejection::Invalid(TokenError::Signature)),
             "by the key of that name"
         );
 
         tokio::time::pause();
-        tokio::time::advance(OLD).await;
+        tokio::time::advance(REFRESH_AGE).await;
         tokio::time::resume();
-        let checked = tokio::select! {
-            checked = ring.check(&token) => checked,
-            () = show(listener, "new") => unreachable!("it shows them without end"),
+        let result = tokio::select! {
+            result = keyring.check(&token) => result,
+            () = serve_keys(listener, "new") => unreachable!("it shows them without end"),
         };
-        assert_eq!(checked, Err(TokenRejection::Flawed(Flaw::Key)), "there is no such key any more");
+        assert_eq!(result, Err(TokenRejection::Invalid(TokenError::Key)), "there is no such key any more");
 
         // The server no longer listens now.
-        ring.kept.lock().keys = Some((Arc::new(KeySet::parse(&shown(&["withdrawn"])).unwrap()), since));
+        keyring.cache.lock().keys =
+            Some((Arc::new(KeySet::parse(&jwks_document(&["withdrawn"])).unwrap()), fetched_at));
         assert_eq!(
-            ring.check(&token).await,
-            Err(TokenRejection::Flawed(Flaw::Signature)),
+            keyring.check(&token).await,
+            Err(TokenRejection::Invalid(TokenError::Signature)),
             "no others can be had"
         );
     }

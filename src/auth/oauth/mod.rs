@@ -7,12 +7,12 @@ mod algorithm;
 mod claims;
 mod discovery;
 mod fetch;
-mod flaw;
 mod introspection;
 mod jwks;
 mod jwt;
 mod keyring;
 mod resource;
+mod token_error;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -25,37 +25,37 @@ pub use algorithm::Algorithm;
 use algorithm::PublicKey;
 pub use claims::{Bearer, Claim, ClaimRules};
 pub use fetch::{IssuerNetwork, is_safe};
-pub use flaw::Flaw;
 pub use introspection::Introspection;
 pub use jwks::KeySet;
-pub use keyring::Source;
+pub use keyring::KeySource;
 pub use resource::{Resource, WELL_KNOWN};
+pub use token_error::TokenError;
 
 use super::{CallerCredential, CredentialKind, Identity, Principal, Unauthorized};
 use crate::clock::Clock;
-use introspection::Examiner;
+use introspection::Introspector;
 use jwt::Jwt;
 use keyring::{Keyring, TokenRejection};
 
 /// Maximum size of a token, in bytes.
-const LARGEST: usize = 16 * 1024;
+const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
 /// Maximum time that one verification of a token is valid, whatever its expiry. An issuer may revoke the
 /// token, and an attacker with a stolen key chooses the expiry. Afterwards the client of a long-lived stream
 /// must present the token again.
-const HOLDS: Duration = Duration::from_secs(15 * 60);
+const MAX_VERIFICATION_AGE: Duration = Duration::from_secs(15 * 60);
 
 /// A trusted issuer of the config.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedIssuer {
     /// The source of its keys.
-    pub source: Source,
+    pub key_source: KeySource,
     /// Accepted signature algorithms.
     pub algorithms: Vec<Algorithm>,
     /// True if tokens must be marked as access tokens (RFC 9068).
     pub require_at_jwt: bool,
     /// How its tokens are interpreted.
-    pub reading: ClaimRules,
+    pub claim_rules: ClaimRules,
     /// Introspection settings for opaque tokens.
     pub introspection: Option<Introspection>,
 }
@@ -64,25 +64,25 @@ pub struct TrustedIssuer {
 #[derive(Clone)]
 pub struct OAuth {
     resource: Resource,
-    required: Vec<String>,
+    required_scopes: Vec<String>,
     issuers: Vec<Issuer>,
     clock: Arc<dyn Clock>,
 }
 
 #[derive(Clone, Debug)]
 struct Issuer {
-    trusted: TrustedIssuer,
+    settings: TrustedIssuer,
     keyring: Arc<Keyring>,
-    examiner: Option<Arc<Examiner>>,
+    introspector: Option<Arc<Introspector>>,
 }
 
 /// The signature data of the token that authenticated a caller.
 #[derive(PartialEq, Eq)]
-pub(super) struct Signed {
+pub(super) struct TokenSignature {
     key: PublicKey,
     algorithm: Algorithm,
     /// True if the token was marked as an access token.
-    says_access: bool,
+    is_access_token: bool,
 }
 
 impl fmt::Debug for OAuth {
@@ -98,12 +98,12 @@ impl OAuth {
     /// If the network settings of an issuer are invalid.
     pub fn new(
         resource: Resource,
-        required: Vec<String>,
+        required_scopes: Vec<String>,
         issuers: impl IntoIterator<Item = TrustedIssuer>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, String> {
         let issuers = issuers.into_iter().map(Issuer::new).collect::<Result<_, _>>()?;
-        Ok(Self { resource, required, issuers, clock })
+        Ok(Self { resource, required_scopes, issuers, clock })
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -116,93 +116,107 @@ impl OAuth {
     }
 
     /// Returns the scopes that every token needs.
-    pub fn required(&self) -> &[String] {
-        &self.required
+    pub fn required_scopes(&self) -> &[String] {
+        &self.required_scopes
     }
 
     /// Returns the issuers, as their tokens name them.
     pub fn issuers(&self) -> impl Iterator<Item = &str> {
-        self.issuers.iter().map(|issuer| issuer.trusted.reading.issuer.as_str())
+        self.issuers.iter().map(|issuer| issuer.settings.claim_rules.issuer.as_str())
     }
 
     /// Returns the principal of a token that a client address presented.
     pub(super) async fn principal(
         &self,
         token: &[u8],
-        from: Option<IpAddr>,
+        client_address: Option<IpAddr>,
     ) -> Result<Principal, Unauthorized> {
         let now = self.now();
-        if token.len() > LARGEST {
-            return Err(Unauthorized::Token(Flaw::Size));
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(Unauthorized::Token(TokenError::TooLarge));
         }
-        let known = match Jwt::parse(token) {
-            Some(jwt) => self.signed(&jwt.map_err(Unauthorized::Token)?, now).await,
-            None => self.introspect(token, from, now).await.map(|bearer| (bearer, CredentialKind::Word)),
+        let result = match Jwt::parse(token) {
+            Some(jwt) => self.verify_signed(&jwt.map_err(Unauthorized::Token)?, now).await,
+            None => self
+                .introspect(token, client_address, now)
+                .await
+                .map(|bearer| (bearer, CredentialKind::IntrospectedToken)),
         };
-        let (bearer, by) = known.map_err(|refused| match refused {
-            TokenRejection::Flawed(flaw) => Unauthorized::Token(flaw),
-            TokenRejection::Unknown => Unauthorized::Unavailable,
+        let (bearer, kind) = result.map_err(|rejection| match rejection {
+            TokenRejection::Invalid(flaw) => Unauthorized::Token(flaw),
+            TokenRejection::Unavailable => Unauthorized::Unavailable,
         })?;
-        self.admit(bearer, by, now)
+        self.admit(bearer, kind, now)
     }
 
     /// Returns true if these rules would admit the caller again by the same token, with the same identity.
     pub(super) fn still_admits(&self, principal: &Principal) -> bool {
-        let last = principal.pass.until.map(|until| until - Duration::from_millis(1));
-        let now = self.now().min(last.unwrap_or(Timestamp::from_millis(i64::MAX)));
-        let of = |issuer: &&Issuer| principal.who.issuer.as_ref() == Some(&issuer.trusted.reading.issuer);
-        let Some(issuer) = self.issuers.iter().find(of) else { return false };
-        let (reading, claims) = (&issuer.trusted.reading, principal.who.claims.clone());
-        let bearer = match (&principal.pass.by, &issuer.trusted.introspection) {
-            (CredentialKind::Token(signed), _) if issuer.takes(signed) => reading.of_token(claims, now),
-            (CredentialKind::Word, Some(asks)) => reading.of_word(claims, now, asks.audience_implied),
+        let last_valid =
+            principal.credential.expires_at.map(|expires_at| expires_at - Duration::from_millis(1));
+        let now = self.now().min(last_valid.unwrap_or(Timestamp::from_millis(i64::MAX)));
+        let is_issuer = |issuer: &&Issuer| {
+            principal.identity.issuer.as_ref() == Some(&issuer.settings.claim_rules.issuer)
+        };
+        let Some(issuer) = self.issuers.iter().find(is_issuer) else { return false };
+        let (claim_rules, claims) = (&issuer.settings.claim_rules, principal.identity.claims.clone());
+        let bearer = match (&principal.credential.kind, &issuer.settings.introspection) {
+            (CredentialKind::SignedToken(signed), _) if issuer.accepts(signed) => {
+                claim_rules.read_token(claims, now)
+            }
+            (CredentialKind::IntrospectedToken, Some(introspection)) => {
+                claim_rules.read_introspection(claims, now, introspection.audience_implied)
+            }
             _ => return false,
         };
         bearer.is_ok_and(|bearer| {
-            (&bearer.owner, &bearer.who) == (&principal.owner, &*principal.who)
-                && self.lacking(&bearer.who).is_empty()
+            (&bearer.owner, &bearer.identity) == (&principal.owner, &*principal.identity)
+                && self.missing_scopes(&bearer.identity).is_empty()
         })
     }
 
     /// Takes over cached data of issuers whose connection settings are unchanged.
     pub(super) fn inherit(&mut self, old: &OAuth) {
         for issuer in &mut self.issuers {
-            for known in &old.issuers {
-                if known.keyring.source() == issuer.keyring.source() {
-                    issuer.keyring = Arc::clone(&known.keyring);
+            for old_issuer in &old.issuers {
+                if old_issuer.keyring.source() == issuer.keyring.source() {
+                    issuer.keyring = Arc::clone(&old_issuer.keyring);
                 }
-                if let (Some(mine), Some(theirs)) = (&mut issuer.examiner, &known.examiner)
-                    && mine.asks() == theirs.asks()
-                    && known.trusted.reading.issuer == issuer.trusted.reading.issuer
+                if let (Some(introspector), Some(old_introspector)) =
+                    (&mut issuer.introspector, &old_issuer.introspector)
+                    && introspector.settings() == old_introspector.settings()
+                    && old_issuer.settings.claim_rules.issuer == issuer.settings.claim_rules.issuer
                 {
-                    *mine = Arc::clone(theirs);
+                    *introspector = Arc::clone(old_introspector);
                 }
             }
         }
     }
 
-    async fn signed(
+    async fn verify_signed(
         &self,
         token: &Jwt<'_>,
         now: Timestamp,
     ) -> Result<(Bearer, CredentialKind), TokenRejection> {
-        let by = |issuer: &&Issuer| token.issuer() == Some(&issuer.trusted.reading.issuer);
-        let issuer = self.issuers.iter().find(by).ok_or(TokenRejection::Flawed(Flaw::Issuer))?;
-        if !issuer.trusted.algorithms.contains(&token.algorithm) {
-            return Err(TokenRejection::Flawed(Flaw::Algorithm));
+        let by = |issuer: &&Issuer| token.issuer() == Some(&issuer.settings.claim_rules.issuer);
+        let issuer = self.issuers.iter().find(by).ok_or(TokenRejection::Invalid(TokenError::Issuer))?;
+        if !issuer.settings.algorithms.contains(&token.algorithm) {
+            return Err(TokenRejection::Invalid(TokenError::Algorithm));
         }
-        if issuer.trusted.require_at_jwt && !token.says_access {
-            return Err(TokenRejection::Flawed(Flaw::Type));
+        if issuer.settings.require_at_jwt && !token.is_access_token {
+            return Err(TokenRejection::Invalid(TokenError::Type));
         }
         let key = issuer.keyring.check(token).await?;
-        let bearer =
-            issuer.trusted.reading.of_token(token.claims.clone(), now).map_err(TokenRejection::Flawed)?;
+        let bearer = issuer
+            .settings
+            .claim_rules
+            .read_token(token.claims.clone(), now)
+            .map_err(TokenRejection::Invalid)?;
         Ok((
             bearer,
-            CredentialKind::Token(Arc::new(Signed {
+            CredentialKind::SignedToken(Arc::new(TokenSignature {
                 key,
                 algorithm: token.algorithm,
-                says_access: token.says_access,
+                is_access_token: token.is_access_token,
             })),
         ))
     }
@@ -212,27 +226,38 @@ impl OAuth {
     async fn introspect(
         &self,
         token: &[u8],
-        from: Option<IpAddr>,
+        client_address: Option<IpAddr>,
         now: Timestamp,
     ) -> Result<Bearer, TokenRejection> {
-        let asked = self.issuers.iter().find_map(|issuer| Some((issuer, issuer.examiner.as_ref()?)));
-        let (issuer, examiner) = asked.ok_or(TokenRejection::Flawed(Flaw::Opaque))?;
-        examiner.examine(token, from, &issuer.trusted.reading, now).await
+        let introspecting =
+            self.issuers.iter().find_map(|issuer| Some((issuer, issuer.introspector.as_ref()?)));
+        let (issuer, introspector) = introspecting.ok_or(TokenRejection::Invalid(TokenError::Opaque))?;
+        introspector.authenticate(token, client_address, &issuer.settings.claim_rules, now).await
     }
 
-    fn admit(&self, bearer: Bearer, by: CredentialKind, now: Timestamp) -> Result<Principal, Unauthorized> {
-        let lacking = self.lacking(&bearer.who);
-        if !lacking.is_empty() {
-            return Err(Unauthorized::Scope(self.required.clone()));
+    fn admit(&self, bearer: Bearer, kind: CredentialKind, now: Timestamp) -> Result<Principal, Unauthorized> {
+        let missing = self.missing_scopes(&bearer.identity);
+        if !missing.is_empty() {
+            return Err(Unauthorized::InsufficientScope(self.required_scopes.clone()));
         }
-        let until = bearer.until.into_iter().chain([now + HOLDS]).min();
-        let pass = CallerCredential { by, until };
-        Ok(Principal { owner: bearer.owner, identified: true, pass, who: Arc::new(bearer.who), from: None })
+        let expires_at = bearer.expires_at.into_iter().chain([now + MAX_VERIFICATION_AGE]).min();
+        let credential = CallerCredential { kind, expires_at };
+        Ok(Principal {
+            owner: bearer.owner,
+            identified: true,
+            credential,
+            identity: Arc::new(bearer.identity),
+            client_address: None,
+        })
     }
 
     /// Returns the required scopes that an identity lacks.
-    fn lacking(&self, who: &Identity) -> Vec<&str> {
-        self.required.iter().map(String::as_str).filter(|scope| !who.scopes.contains(*scope)).collect()
+    fn missing_scopes(&self, identity: &Identity) -> Vec<&str> {
+        self.required_scopes
+            .iter()
+            .map(String::as_str)
+            .filter(|scope| !identity.scopes.contains(*scope))
+            .collect()
     }
 }
 
@@ -249,28 +274,29 @@ pub struct IssuerCheck {
 ///
 /// # Errors
 /// If its network settings are invalid.
-pub async fn check_issuer(trusted: TrustedIssuer) -> Result<IssuerCheck, String> {
-    let Issuer { keyring, examiner, .. } = Issuer::new(trusted)?;
-    let introspection = match &examiner {
+pub async fn check_issuer(settings: TrustedIssuer) -> Result<IssuerCheck, String> {
+    let Issuer { keyring, introspector, .. } = Issuer::new(settings)?;
+    let introspection = match &introspector {
         None => None,
-        Some(examiner) => Some(examiner.check_endpoint().await),
+        Some(introspector) => Some(introspector.check_endpoint().await),
     };
-    Ok(IssuerCheck { keys: keyring.look().await, introspection })
+    Ok(IssuerCheck { keys: keyring.fetch_key_count().await, introspection })
 }
 
 impl Issuer {
-    fn new(trusted: TrustedIssuer) -> Result<Self, String> {
-        let named = |why| format!("issuer {}: {why}", trusted.reading.issuer);
-        let keyring = Keyring::new(trusted.source.clone()).map_err(named)?;
-        let examiner = trusted.introspection.clone().map(Examiner::new).transpose().map_err(named)?;
-        Ok(Self { keyring, examiner: examiner.map(Arc::new), trusted })
+    fn new(settings: TrustedIssuer) -> Result<Self, String> {
+        let with_issuer = |reason| format!("issuer {}: {reason}", settings.claim_rules.issuer);
+        let keyring = Keyring::new(settings.key_source.clone()).map_err(with_issuer)?;
+        let introspector =
+            settings.introspection.clone().map(Introspector::new).transpose().map_err(with_issuer)?;
+        Ok(Self { keyring, introspector: introspector.map(Arc::new), settings })
     }
 
     /// Returns true if this issuer still accepts tokens with this signature data.
-    fn takes(&self, Signed { key, algorithm, says_access }: &Signed) -> bool {
-        self.trusted.algorithms.contains(algorithm)
-            && (*says_access || !self.trusted.require_at_jwt)
-            && self.keyring.has(key, *algorithm)
+    fn accepts(&self, TokenSignature { key, algorithm, is_access_token }: &TokenSignature) -> bool {
+        self.settings.algorithms.contains(algorithm)
+            && (*is_access_token || !self.settings.require_at_jwt)
+            && self.keyring.has_key(key, *algorithm)
     }
 }
 
@@ -286,17 +312,20 @@ mod tests {
         let resource = Resource::new("https://bridge.example/mcp", None, Vec::new()).unwrap();
         let oauth = OAuth::new(resource, Vec::new(), [], System::clock()).unwrap();
         let now = oauth.now();
-        let signed =
-            Signed { key: PublicKey::Ed25519(Vec::new()), algorithm: Algorithm::EdDsa, says_access: true };
-        let by = CredentialKind::Token(Arc::new(signed));
-        for (end, expected) in [
+        let signature = TokenSignature {
+            key: PublicKey::Ed25519(Vec::new()),
+            algorithm: Algorithm::EdDsa,
+            is_access_token: true,
+        };
+        let kind = CredentialKind::SignedToken(Arc::new(signature));
+        for (expires_at, expected) in [
             (Some(now + Duration::from_secs(60)), now + Duration::from_secs(60)),
-            (Some(now + Duration::from_secs(1_000_000_000)), now + HOLDS),
-            (None, now + HOLDS),
+            (Some(now + Duration::from_secs(1_000_000_000)), now + MAX_VERIFICATION_AGE),
+            (None, now + MAX_VERIFICATION_AGE),
         ] {
-            for by in [by.clone(), CredentialKind::Word] {
-                let bearer = Bearer { owner: Owner::new("x"), who: Identity::default(), until: end };
-                assert_eq!(oauth.admit(bearer, by, now).unwrap().pass.until, Some(expected));
+            for kind in [kind.clone(), CredentialKind::IntrospectedToken] {
+                let bearer = Bearer { owner: Owner::new("x"), identity: Identity::default(), expires_at };
+                assert_eq!(oauth.admit(bearer, kind, now).unwrap().credential.expires_at, Some(expected));
             }
         }
     }

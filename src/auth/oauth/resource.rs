@@ -43,7 +43,7 @@ impl Resource {
 
     /// Returns true if the metadata is served at this path below the well-known one. The path is that of the
     /// resource, `/mcp` (a proxy may publish another path), or empty.
-    pub fn stands_at(&self, path: &str) -> bool {
+    pub fn is_metadata_path(&self, path: &str) -> bool {
         path.is_empty() || path == "/mcp" || path == self.url.path().trim_end_matches('/')
     }
 
@@ -89,9 +89,10 @@ mod tests {
             assert_eq!(Resource::new(id, None, Vec::new()).unwrap().metadata_url(), url);
         }
         let behind_a_proxy = Resource::new("https://b.example/x/mcp", None, Vec::new()).unwrap();
-        for (path, stands) in [("", true), ("/mcp", true), ("/x/mcp", true), ("/x", false), ("/other", false)]
+        for (path, expected) in
+            [("", true), ("/mcp", true), ("/x/mcp", true), ("/x", false), ("/other", false)]
         {
-            assert_eq!(behind_a_proxy.stands_at(path), stands, "{path}");
+            assert_eq!(behind_a_proxy.is_metadata_path(path), expected, "{path}");
         }
     }
 

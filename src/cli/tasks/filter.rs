@@ -48,7 +48,7 @@ enum State {
 }
 
 impl State {
-    fn is_of(self, task: &Task) -> bool {
+    fn matches(self, task: &Task) -> bool {
         match self {
             State::Working => task.state == TaskState::Working,
             State::InputRequired => task.state == TaskState::InputRequired,
@@ -76,12 +76,13 @@ impl Filter {
     }
 
     /// Returns true if the task matches.
-    pub(super) fn passes(&self, task: &Task, now: Timestamp) -> bool {
-        let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
-        self.state.is_none_or(|state| state.is_of(task))
-            && is(&self.tool, &task.tool)
-            && is(&self.backend, &task.backend)
-            && is(&self.owner, task.owner.as_str())
+    pub(super) fn matches(&self, task: &Task, now: Timestamp) -> bool {
+        let is_match =
+            |expected: &Option<String>, name: &str| expected.as_ref().is_none_or(|expected| expected == name);
+        self.state.is_none_or(|state| state.matches(task))
+            && is_match(&self.tool, &task.tool)
+            && is_match(&self.backend, &task.backend)
+            && is_match(&self.owner, task.owner.as_str())
             && self.since.is_none_or(|since| task.created_at >= now - since)
             && (!self.due || task.due_at.is_some_and(|due| due <= now))
             && (!self.trouble || task.trouble.is_some())
@@ -99,37 +100,39 @@ mod tests {
         let task = row_of(&TaskId::from_wire("t"), "s");
         let now = task.created_at + Duration::from_secs(60);
         let filter = Filter::default();
-        assert!(filter.is_empty() && filter.passes(&task, now));
-        for (owner, passes) in [("ana", true), ("an", false), ("Ana", false), ("", false)] {
+        assert!(filter.is_empty() && filter.matches(&task, now));
+        for (owner, expected) in [("ana", true), ("an", false), ("Ana", false), ("", false)] {
             let filter = Filter { owner: Some(owner.to_owned()), ..Filter::default() };
             assert!(!filter.is_empty());
-            assert_eq!(filter.passes(&task, now), passes, "{owner}");
+            assert_eq!(filter.matches(&task, now), expected, "{owner}");
         }
-        for (tool, passes) in [("deploy", true), ("deplo", false)] {
+        for (tool, expected) in [("deploy", true), ("deplo", false)] {
             assert_eq!(
-                Filter { tool: Some(tool.to_owned()), ..Filter::default() }.passes(&task, now),
-                passes
+                Filter { tool: Some(tool.to_owned()), ..Filter::default() }.matches(&task, now),
+                expected
             );
         }
     }
 
     #[test]
     fn all_conditions_must_hold() {
-        let trouble = EngineOutage { since: Timestamp::from_millis(0), reason: "away".to_owned() };
-        let task = Task { trouble: Some(trouble), ..row_of(&TaskId::from_wire("t"), "s") };
+        let outage = EngineOutage { since: Timestamp::from_millis(0), reason: "away".to_owned() };
+        let task = Task { trouble: Some(outage), ..row_of(&TaskId::from_wire("t"), "s") };
         let now = task.created_at + Duration::from_secs(60);
-        let filter = |since: u64, trouble| Filter {
+        let filter = |since: u64, outage| Filter {
             since: Some(Duration::from_secs(since)),
-            trouble,
+            trouble: outage,
             due: true,
             state: Some(State::Unended),
             ..Filter::default()
         };
-        assert!(filter(60, true).passes(&task, now));
-        assert!(!filter(59, true).passes(&task, now));
-        assert!(!filter(60, true).passes(&Task { trouble: None, ..task.clone() }, now));
+        assert!(filter(60, true).matches(&task, now));
+        assert!(!filter(59, true).matches(&task, now));
+        assert!(!filter(60, true).matches(&Task { trouble: None, ..task.clone() }, now));
         let ended = Task { state: TaskState::Ended(Outcome::Broken), ..task };
-        assert!(!filter(60, true).passes(&ended, now));
-        assert!(State::Broken.is_of(&ended) && State::Ended.is_of(&ended) && !State::Failed.is_of(&ended));
+        assert!(!filter(60, true).matches(&ended, now));
+        assert!(
+            State::Broken.matches(&ended) && State::Ended.matches(&ended) && !State::Failed.matches(&ended)
+        );
     }
 }

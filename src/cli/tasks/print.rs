@@ -6,29 +6,29 @@ use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use super::view::View;
-use crate::tasks::history::{AnswerKind, CallTo, Fact, HistoryEntry};
+use super::view::TaskView;
+use crate::tasks::history::{AnswerKind, EngineOperation, Fact, HistoryEntry};
 
 /// Number of characters of an id in a table.
-const SHORT: usize = 12;
+const ID_CHARS: usize = 12;
 
 /// Maximum column width, so that one long name does not distort the table.
-const WIDEST: usize = 32;
+const MAX_COLUMN_CHARS: usize = 32;
 
 const HEADERS: [&str; 8] = ["ID", "STATE", "JOB", "TOOL", "BACKEND", "OWNER", "AGE", "DUE"];
 
 /// Formats a table with one line per task, in aligned columns.
-pub(super) fn table(views: &[View], now: Timestamp) -> String {
+pub(super) fn table(views: &[TaskView], now: Timestamp) -> String {
     let mut rows = vec![HEADERS.map(str::to_owned)];
     rows.extend(views.iter().map(|view| {
         [
-            view.id.chars().take(SHORT).collect(),
+            view.id.chars().take(ID_CHARS).collect(),
             view.state.to_owned(),
             view.job.to_owned(),
-            cut(&view.tool),
-            cut(&view.backend),
-            cut(&view.owner),
-            span(now.since(view.created_at)),
+            truncate(&view.tool),
+            truncate(&view.backend),
+            truncate(&view.owner),
+            format_duration(now.since(view.created_at)),
             due(view, now),
         ]
     }));
@@ -49,41 +49,41 @@ pub(super) fn table(views: &[View], now: Timestamp) -> String {
 }
 
 /// Formats what blocks a task, or the operation in progress.
-fn note(view: &View) -> String {
+fn note(view: &TaskView) -> String {
     if let Some(trouble) = &view.trouble {
-        return format!("trouble: {}", cut(&trouble.reason));
+        return format!("trouble: {}", truncate(&trouble.reason));
     }
     match (&view.cancel, view.job) {
         (Some(cancel), "open" | "starting") if !cancel.taken => "to be stopped".to_owned(),
         (Some(_), "open") => "stopping".to_owned(),
-        (_, "queued") => format!("waits for {}", cut(&view.slots.join(", "))),
+        (_, "queued") => format!("waits for {}", truncate(&view.slots.join(", "))),
         _ => String::new(),
     }
 }
 
-fn due(view: &View, now: Timestamp) -> String {
+fn due(view: &TaskView, now: Timestamp) -> String {
     match view.due_at {
         None => "-".to_owned(),
         Some(due) if due <= now => "now".to_owned(),
-        Some(due) => format!("in {}", span(due.since(now))),
+        Some(due) => format!("in {}", format_duration(due.since(now))),
     }
 }
 
 /// Replaces control characters by spaces.
-fn plain(text: &str) -> String {
+fn strip_control(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-fn cut(text: &str) -> String {
-    let text = plain(text);
-    if text.chars().count() <= WIDEST {
+fn truncate(text: &str) -> String {
+    let text = strip_control(text);
+    if text.chars().count() <= MAX_COLUMN_CHARS {
         return text;
     }
-    text.chars().take(WIDEST - 1).chain(['…']).collect()
+    text.chars().take(MAX_COLUMN_CHARS - 1).chain(['…']).collect()
 }
 
 /// Formats an approximate duration: 340ms, 12s, 5m, 3h, 9d.
-fn span(span: Duration) -> String {
+fn format_duration(span: Duration) -> String {
     match span.as_secs() {
         0 => format!("{}ms", span.as_millis()),
         s @ 1..120 => format!("{s}s"),
@@ -94,15 +94,15 @@ fn span(span: Duration) -> String {
 }
 
 /// Formats all fields of one task.
-pub(super) fn task(view: &View, now: Timestamp) -> String {
+pub(super) fn task(view: &TaskView, now: Timestamp) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<11} {}", plain(&value));
+        let _ = writeln!(text, "{name:<11} {}", strip_control(&value));
     };
-    let at = |at: Timestamp| format!("{at} ({} ago)", span(now.since(at)));
+    let at = |at: Timestamp| format!("{at} ({} ago)", format_duration(now.since(at)));
     line("task", view.id.clone());
     line("state", view.state.to_owned());
-    let attempts = view.attempts.map(|n| format!(", {}", times(n, "attempt"))).unwrap_or_default();
+    let attempts = view.attempts.map(|n| format!(", {}", count_text(n, "attempt"))).unwrap_or_default();
     line("job", format!("{}{attempts}", view.job));
     line("tool", view.tool.clone());
     line("backend", view.backend.clone());
@@ -130,7 +130,7 @@ pub(super) fn task(view: &View, now: Timestamp) -> String {
         line("message", message.clone());
     }
     if let Some(progress) = view.progress {
-        line("progress", amount(progress.done, progress.total));
+        line("progress", progress_text(progress.done, progress.total));
     }
     if !view.slots.is_empty() {
         line("slots", view.slots.join(", "));
@@ -139,16 +139,18 @@ pub(super) fn task(view: &View, now: Timestamp) -> String {
         line("trouble", format!("{}, since {}", trouble.reason, at(trouble.since)));
     }
     if let Some(cancel) = &view.cancel {
-        let taken = if cancel.taken { "the engine took it" } else { "the engine has not taken it yet" };
-        let failed = times(cancel.failed, "time");
-        line("cancel", format!("wished {}; {taken}; failed {failed}", at(cancel.at)));
+        let engine_state =
+            if cancel.taken { "the engine took it" } else { "the engine has not taken it yet" };
+        let failed = count_text(cancel.failed, "time");
+        line("cancel", format!("wished {}; {engine_state}; failed {failed}", at(cancel.at)));
     }
     for question in &view.questions {
-        let mut words = format!("{}, asked by the {} {}", question.status, question.asker, at(question.at));
+        let mut description =
+            format!("{}, asked by the {} {}", question.status, question.asker, at(question.at));
         if let Some(by) = &question.answered_by {
-            words.push_str(&format!(", answered by {by}"));
+            description.push_str(&format!(", answered by {by}"));
         }
-        line(&format!("question {}", question.key), words);
+        line(&format!("question {}", question.key), description);
     }
     if let Some(lease) = &view.lease {
         line("lease", format!("{} until {}", lease.replica, lease.until));
@@ -159,50 +161,50 @@ pub(super) fn task(view: &View, now: Timestamp) -> String {
 }
 
 /// "1 time", "2 times"
-fn times(n: impl Into<u64>, what: &str) -> String {
+fn count_text(n: impl Into<u64>, unit: &str) -> String {
     let n: u64 = n.into();
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+    format!("{n} {unit}{}", if n == 1 { "" } else { "s" })
 }
 
-fn amount(done: f64, total: Option<f64>) -> String {
+fn progress_text(done: f64, total: Option<f64>) -> String {
     total.map_or_else(|| done.to_string(), |total| format!("{done} of {total}"))
 }
 
 /// Formats a history, one line per entry.
-pub(super) fn history(entries: &[HistoryEntry], keeps: bool) -> String {
+pub(super) fn history(entries: &[HistoryEntry], history_enabled: bool) -> String {
     if entries.is_empty() {
-        let why = if keeps { "" } else { ": [store] history is \"0s\"" };
-        return format!("\nno history is kept of it{why}\n");
+        let reason = if history_enabled { "" } else { ": [store] history is \"0s\"" };
+        return format!("\nno history is kept of it{reason}\n");
     }
     let width = entries.iter().map(|entry| entry.transition.replica.chars().count()).max().unwrap_or(0);
     let mut text = format!("\n{:<24}  {:>4}  {:width$}  {}\n", "TIME", "ROW", "REPLICA", "WHAT");
     for entry in entries {
         let transition = &entry.transition;
         let call = transition.call.map(|call| {
-            let to = match call.to {
-                CallTo::Start => "start",
-                CallTo::Find => "find",
-                CallTo::Look => "look",
-                CallTo::Cancel => "cancel",
-                CallTo::Answer => "answer",
+            let operation = match call.to {
+                EngineOperation::Start => "start",
+                EngineOperation::Find => "find",
+                EngineOperation::Look => "look",
+                EngineOperation::Cancel => "cancel",
+                EngineOperation::Answer => "answer",
             };
-            format!("  [{to}: {} ms]", call.ms)
+            format!("  [{operation}: {} ms]", call.ms)
         });
-        let what: Vec<String> = transition.what.iter().map(fact).collect();
+        let facts: Vec<String> = transition.what.iter().map(describe_fact).collect();
         let _ = writeln!(
             text,
             "{}  {:>4}  {:width$}  {}{}",
             entry.at,
             entry.version,
-            plain(&transition.replica),
-            plain(&what.join("; ")),
+            strip_control(&transition.replica),
+            strip_control(&facts.join("; ")),
             call.unwrap_or_default(),
         );
     }
     text
 }
 
-fn fact(fact: &Fact) -> String {
+fn describe_fact(fact: &Fact) -> String {
     match fact {
         Fact::Created { owner, tool, backend } => {
             format!("created: {tool} on {backend}, for {}", owner.as_str())
@@ -214,7 +216,7 @@ fn fact(fact: &Fact) -> String {
         Fact::NotFound => "looked for, and not found in the engine".to_owned(),
         Fact::FindFailed { kind } => format!("could not be looked for: {kind}"),
         Fact::Accepted(handle) => format!("accepted by the engine as {handle}"),
-        Fact::Progress(progress) => format!("progress {}", amount(progress.done, progress.total)),
+        Fact::Progress(progress) => format!("progress {}", progress_text(progress.done, progress.total)),
         Fact::LooksFail { kind } => format!("the job cannot be looked at: {kind}"),
         Fact::LooksAgain => "the job can be looked at again".to_owned(),
         Fact::Asked(key) => format!("question {key} asked"),
@@ -258,16 +260,16 @@ mod tests {
 
     #[test]
     fn durations_print_in_one_unit() {
-        let said = |ms| span(Duration::from_millis(ms));
-        let all = [0, 340, 1_000, 119_000, 120_000, 7_199_000, 7_200_000, 172_800_000].map(said);
+        let text = |ms| format_duration(Duration::from_millis(ms));
+        let all = [0, 340, 1_000, 119_000, 120_000, 7_199_000, 7_200_000, 172_800_000].map(text);
         assert_eq!(all, ["0ms", "340ms", "1s", "119s", "2m", "119m", "2h", "2d"]);
     }
 
     /// Escape sequences are removed from names, and long names are cut.
     #[test]
     fn long_names_are_cut_for_terminal() {
-        assert_eq!(cut("deploy\u{1b}[2J"), "deploy [2J");
-        assert_eq!(cut(&"ä".repeat(33)).chars().count(), WIDEST);
-        assert_eq!(cut(&"ä".repeat(32)), "ä".repeat(32));
+        assert_eq!(truncate("deploy\u{1b}[2J"), "deploy [2J");
+        assert_eq!(truncate(&"ä".repeat(33)).chars().count(), MAX_COLUMN_CHARS);
+        assert_eq!(truncate(&"ä".repeat(32)), "ä".repeat(32));
     }
 }

@@ -9,7 +9,7 @@ use crate::tasks::task::{Job, QuestionSource, QuestionStatus, Task, TaskState};
 
 /// A row. Programs rely on the field names: fields are only added.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct View {
+pub(super) struct TaskView {
     pub(super) id: String,
     pub(super) owner: String,
     pub(super) tool: String,
@@ -39,7 +39,7 @@ pub(super) struct View {
     pub(super) slots: Vec<String>,
     pub(super) cancel: Option<CancelView>,
     pub(super) questions: Vec<QuestionView>,
-    pub(super) trouble: Option<TroubleView>,
+    pub(super) trouble: Option<OutageView>,
     pub(super) lease: Option<LeaseView>,
     pub(super) result_kept: bool,
     pub(super) version: u64,
@@ -71,7 +71,7 @@ pub(super) struct QuestionView {
 
 /// Why the engine is unavailable.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct TroubleView {
+pub(super) struct OutageView {
     #[serde(serialize_with = "moment")]
     pub(super) since: Timestamp,
     pub(super) reason: String,
@@ -87,9 +87,9 @@ pub(super) struct LeaseView {
 
 /// A row with its history: one line of `export`.
 #[derive(Serialize)]
-pub(super) struct Exported<'h> {
+pub(super) struct ExportLine<'h> {
     #[serde(flatten)]
-    view: View,
+    view: TaskView,
     history: Vec<EntryView<'h>>,
 }
 
@@ -104,14 +104,14 @@ struct EntryView<'h> {
     call: Option<EngineCall>,
 }
 
-fn moment<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(at)
+fn moment<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
 }
 
-fn maybe<S: Serializer>(at: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
+fn maybe<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     match at {
-        Some(at) => to.collect_str(at),
-        None => to.serialize_none(),
+        Some(at) => serializer.collect_str(at),
+        None => serializer.serialize_none(),
     }
 }
 
@@ -124,7 +124,7 @@ pub(super) fn state(task: &Task) -> &'static str {
     }
 }
 
-impl View {
+impl TaskView {
     /// Creates the view of a row that could be parsed.
     pub(super) fn of(row: &SurveyRow, task: &Task) -> Self {
         let (job, attempts) = match &task.job {
@@ -138,20 +138,20 @@ impl View {
             Job::Open { group, .. } => Some(group.as_str().to_owned()),
             Job::Pending { .. } | Job::Starting { .. } | Job::Closed { .. } => None,
         };
-        let questions = task.questions.iter().map(|asked| QuestionView {
-            key: asked.key.clone(),
-            asker: match asked.asker {
+        let questions = task.questions.iter().map(|question| QuestionView {
+            key: question.key.clone(),
+            asker: match question.asker {
                 QuestionSource::Confirm => "bridge",
                 QuestionSource::Job => "job",
             },
-            at: asked.at,
-            status: match asked.status {
+            at: question.at,
+            status: match question.status {
                 QuestionStatus::Open => "open",
                 QuestionStatus::Answered { .. } => "answered",
                 QuestionStatus::Visiting => "visiting",
                 QuestionStatus::Closed => "closed",
             },
-            answered_by: asked.answered_by.as_ref().map(|by| by.as_str().to_owned()),
+            answered_by: question.answered_by.as_ref().map(|by| by.as_str().to_owned()),
         });
         let lease = row.holder.clone().zip(row.lease_until);
         Self {
@@ -182,7 +182,7 @@ impl View {
             trouble: task
                 .trouble
                 .as_ref()
-                .map(|trouble| TroubleView { since: trouble.since, reason: trouble.reason.clone() }),
+                .map(|trouble| OutageView { since: trouble.since, reason: trouble.reason.clone() }),
             lease: lease.map(|(replica, until)| LeaseView { replica, until: Timestamp::from_millis(until) }),
             result_kept: row.has_output,
             version: task.version,
@@ -190,7 +190,7 @@ impl View {
     }
 
     /// Adds the history to the row.
-    pub(super) fn with(self, history: &[HistoryEntry]) -> Exported<'_> {
+    pub(super) fn with_history(self, history: &[HistoryEntry]) -> ExportLine<'_> {
         let history = history.iter().map(|entry| EntryView {
             at: entry.at,
             version: entry.version,
@@ -198,6 +198,6 @@ impl View {
             what: &entry.transition.what,
             call: entry.transition.call,
         });
-        Exported { view: self, history: history.collect() }
+        ExportLine { view: self, history: history.collect() }
     }
 }

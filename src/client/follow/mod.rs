@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use self::state::State;
-use super::fault::ServerCallError;
+use super::error::ServerCallError;
 use super::screen::Screen;
 use super::session::{ServerMessage, ServerMessageSender, Session};
 use super::terminal::Terminal;
@@ -20,7 +20,7 @@ use super::wait::{self, WaitEvent};
 use crate::mcp::jsonrpc::Outcome;
 
 /// The interval of animation frames.
-const FRAME: Duration = Duration::from_millis(120);
+const FRAME_INTERVAL: Duration = Duration::from_millis(120);
 /// The progress token. There is one call per session.
 pub(super) const PROGRESS_TOKEN: &str = "call";
 
@@ -30,7 +30,7 @@ pub(super) enum FollowOutcome {
     /// The call was answered.
     Answered(Outcome),
     /// The job continues without a waiting client; the exit code gives the reason.
-    Left(u8),
+    Detached(u8),
 }
 
 /// The signals that end the wait, never the job.
@@ -68,31 +68,32 @@ pub(super) struct FollowedCall<'a> {
     /// Its task, if any.
     pub(super) task: Option<&'a str>,
     /// True if the server sends the task's progress to this session. Otherwise the progress is requested.
-    pub(super) is_ours: bool,
+    pub(super) receives_progress: bool,
     /// The terminal for questions, if any.
     pub(super) terminal: Option<&'a Terminal>,
     /// When to stop waiting.
-    pub(super) until: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
 }
 
 impl<'a> FollowedCall<'a> {
     /// Follows a task until it ends.
-    pub(super) async fn task(
+    pub(super) async fn follow_task(
         &self,
         id: &'a str,
         screen: &mut Screen,
         signals: &mut Signals,
     ) -> Result<FollowOutcome, ServerCallError> {
-        let (word, words) = mpsc::unbounded_channel();
-        let (ear, heard) = mpsc::unbounded_channel();
-        let looking = wait::watch(self.session, id, !self.is_ours, &ear, &word);
-        let watching = async { tokio::join!(self.session.listen(&ear), looking) };
-        let waiting = wait::result(self.session, id, &ear, &word);
-        self.run(waiting, watching, heard, words, screen, signals).await
+        let (event_sender, events) = mpsc::unbounded_channel();
+        let (message_sender, incoming) = mpsc::unbounded_channel();
+        let polling =
+            wait::poll_task(self.session, id, !self.receives_progress, &message_sender, &event_sender);
+        let background = async { tokio::join!(self.session.listen(&message_sender), polling) };
+        let answer = wait::wait_for_result(self.session, id, &message_sender, &event_sender);
+        self.run(answer, background, incoming, events, screen, signals).await
     }
 
     /// Follows a plain call, whose answer `request` waits for.
-    pub(super) async fn plain<F>(
+    pub(super) async fn follow_call<F>(
         &self,
         request: impl FnOnce(ServerMessageSender) -> F,
         screen: &mut Screen,
@@ -101,58 +102,59 @@ impl<'a> FollowedCall<'a> {
     where
         F: Future<Output = Result<Outcome, ServerCallError>>,
     {
-        let (_word, words) = mpsc::unbounded_channel();
-        let (ear, heard) = mpsc::unbounded_channel();
-        self.run(request(ear), std::future::pending::<()>(), heard, words, screen, signals).await
+        let (_event_sender, events) = mpsc::unbounded_channel();
+        let (message_sender, incoming) = mpsc::unbounded_channel();
+        self.run(request(message_sender), std::future::pending::<()>(), incoming, events, screen, signals)
+            .await
     }
 
     async fn run<T>(
         &self,
-        waiting: impl Future<Output = Result<Outcome, ServerCallError>>,
-        watching: impl Future<Output = T>,
-        mut heard: mpsc::UnboundedReceiver<ServerMessage>,
-        mut words: mpsc::UnboundedReceiver<WaitEvent>,
+        answer: impl Future<Output = Result<Outcome, ServerCallError>>,
+        background: impl Future<Output = T>,
+        mut incoming: mpsc::UnboundedReceiver<ServerMessage>,
+        mut events: mpsc::UnboundedReceiver<WaitEvent>,
         screen: &mut Screen,
         signals: &mut Signals,
     ) -> Result<FollowOutcome, ServerCallError> {
-        let mut waiting = std::pin::pin!(waiting);
-        let mut watching = std::pin::pin!(watching);
-        let mut frames = interval(FRAME);
+        let mut answer = std::pin::pin!(answer);
+        let mut background = std::pin::pin!(background);
+        let mut frames = interval(FRAME_INTERVAL);
         frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut state = State::new(self);
-        let ending = loop {
+        let outcome = loop {
             tokio::select! {
                 biased;
-                code = signals.next() => match state.interrupted(code, screen) {
-                    Some(code) => break FollowOutcome::Left(code),
+                code = signals.next() => match state.handle_interrupt(code, screen) {
+                    Some(code) => break FollowOutcome::Detached(code),
                     None => continue,
                 },
-                answered = &mut waiting => break FollowOutcome::Answered(answered?),
-                Some(heard) = heard.recv() => state.handle_message(heard, screen),
-                Some(word) = words.recv() => state.notice(word, screen),
-                said = state.talk.said() => if let Some(code) = state.handle_input(said, screen) {
-                    break FollowOutcome::Left(code);
+                result = &mut answer => break FollowOutcome::Answered(result?),
+                Some(incoming) = incoming.recv() => state.handle_message(incoming, screen),
+                Some(event) = events.recv() => state.handle_event(event, screen),
+                input = state.dialog.next_input() => if let Some(code) = state.handle_input(input, screen) {
+                    break FollowOutcome::Detached(code);
                 },
-                Some(done) = state.errands.next(), if !state.errands.is_empty() => state.done(done, screen),
-                () = until(self.until) => break FollowOutcome::Left(TIMED_OUT),
+                Some(finished) = state.requests.next(), if !state.requests.is_empty() => state.handle_finished(finished, screen),
+                () = wait_for_deadline(self.deadline) => break FollowOutcome::Detached(TIMED_OUT),
                 _ = frames.tick() => screen.draw(),
-                _ = &mut watching => {}
+                _ = &mut background => {}
             }
         };
         if state.is_asking() {
             if let Some(terminal) = self.terminal {
-                let _ = terminal.say("\n");
+                let _ = terminal.print("\n");
             }
-            screen.go_on();
+            screen.resume();
         }
         screen.clear();
-        Ok(ending)
+        Ok(outcome)
     }
 }
 
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
+async fn wait_for_deadline(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }

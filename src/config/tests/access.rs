@@ -1,7 +1,7 @@
 //! Errors in access rules, with their exact messages. It must not decide about a caller.
 
 use super::*;
-use crate::access::{Rule, Rules, Who};
+use crate::access::{CallerConditions, Rule, Rules};
 
 /// Two keys; one has a group and a scope.
 const KEYS: &str = "[auth]\nmode = \"api_keys\"\n\
@@ -13,8 +13,11 @@ fn with(access: &str) -> String {
     format!("{KEYS}[backends.here]\nkind = \"sim\"\n[tools.t]\nbackend = \"here\"\ntarget = {{}}\n{access}\n")
 }
 
-fn groups(names: &[&str]) -> Who {
-    Who { groups: names.iter().map(|name| (*name).to_owned()).collect(), ..Who::default() }
+fn groups(names: &[&str]) -> CallerConditions {
+    CallerConditions {
+        groups: names.iter().map(|name| (*name).to_owned()).collect(),
+        ..CallerConditions::default()
+    }
 }
 
 /// A tool's rules replace those of `[access]`, verb by verb.
@@ -28,14 +31,14 @@ fn tool_access_overrides_default_access() {
     let config = read(&text).unwrap();
     let release = || Some(groups(&["release"]));
     let table = Rules {
-        call: Rule { who: release(), ..Rule::default() },
-        see: Rule::everybody(),
+        call: Rule { conditions: release(), ..Rule::default() },
+        see: Rule::any_caller(),
         ..Rules::default()
     };
     assert_eq!(config.access, table);
     let of = |name: &str| config.tools.iter().find(|tool| tool.name == name).unwrap().access.clone();
     assert_eq!(of("other"), table);
-    let answer = Rule { who: release(), owner: false, not_caller: true };
+    let answer = Rule { conditions: release(), owner: false, not_caller: true };
     assert_eq!(of("t"), Rules { answer, ..table });
     assert_eq!(read(&with("")).unwrap().tools[0].access, Rules::default());
     let claims = read(&with("access.call = { claims = { team = \"data\", level = [1, 2] } }"))
@@ -99,9 +102,9 @@ fn unsatisfiable_access_rule_is_refused() {
         ("call = { principals = [\"anna\"] }", "call.principals[0]: unknown principal `anna`"),
         ("call = { grups = [\"x\"] }", "call.grups: unknown field `grups`"),
     ] {
-        let words = words(&with(&format!("access.{rule}")));
-        let first = words.lines().next().unwrap();
-        assert!(first.starts_with(&format!("x.toml:16: tools.t.access.{expected}")), "{rule}: {words}");
+        let errors = error_text(&with(&format!("access.{rule}")));
+        let first = errors.lines().next().unwrap();
+        assert!(first.starts_with(&format!("x.toml:16: tools.t.access.{expected}")), "{rule}: {errors}");
     }
 }
 
@@ -111,7 +114,11 @@ fn not_caller_rule_needs_two_principals() {
     let rule = "access.answer = { principals = [\"ann\"], not_caller = true }";
     assert!(read(&with(rule)).is_ok(), "ann answers what bob's tasks ask");
     let alone = with(rule).replace("principal = \"bob\"", "principal = \"ann\"");
-    assert!(words(&alone).contains("nobody could answer what another one's task asks"), "{}", words(&alone));
+    assert!(
+        error_text(&alone).contains("nobody could answer what another one's task asks"),
+        "{}",
+        error_text(&alone)
+    );
 }
 
 /// Without auth, a rule about groups, scopes or other callers is refused.
@@ -122,8 +129,8 @@ fn person_rules_need_auth() {
         "see = { scopes = [\"x\"] }",
         "answer = { everybody = true, not_caller = true }",
     ] {
-        let words = with_tool(&format!("access.{rule}\n"));
-        assert!(words.contains("[auth] tells nobody from anybody (mode = \"none\")"), "{rule}: {words}");
+        let errors = with_tool(&format!("access.{rule}\n"));
+        assert!(errors.contains("[auth] tells nobody from anybody (mode = \"none\")"), "{rule}: {errors}");
     }
     assert!(read("[access]\ncall = { everybody = true }\n").is_ok());
 }
@@ -134,6 +141,6 @@ fn discover_access_error_names_table() {
     let text = format!(
         "{KEYS}[backends.here]\nkind = \"sim\"\n[backends.here.discover]\naccess.call = {{ groups = [\"data\"] }}\n"
     );
-    let words = words(&text);
-    assert!(words.contains("backends.here.discover.access.call: nobody that [auth] lists"), "{words}");
+    let errors = error_text(&text);
+    assert!(errors.contains("backends.here.discover.access.call: nobody that [auth] lists"), "{errors}");
 }

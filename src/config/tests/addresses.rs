@@ -5,7 +5,7 @@ use super::*;
 /// This applies to the issuer, its keys and its introspection endpoint.
 #[test]
 fn issuer_url_requires_tls_or_loopback() {
-    let told = |field: &str, address: &str| {
+    let error_of = |field: &str, address: &str| {
         let issuer = if field == "issuer" { address } else { "https://login.example" };
         let more = match field {
             "jwks_uri" => format!("jwks_uri = \"{address}\"\n"),
@@ -23,7 +23,7 @@ fn issuer_url_requires_tls_or_loopback() {
         for address in
             ["https://login.example/x", "http://127.0.0.1:9000/x", "http://[::1]:9000", "https://10.0.0.7/x"]
         {
-            assert_eq!(told(field, address), None, "{field}: {address}");
+            assert_eq!(error_of(field, address), None, "{field}: {address}");
         }
         for address in [
             "http://login.example",
@@ -37,8 +37,8 @@ fn issuer_url_requires_tls_or_loopback() {
             "data:application/json,{}",
             "/etc/passwd",
         ] {
-            let said = told(field, address).unwrap_or_default();
-            assert!(said.contains(&format!("auth.issuers[0].{field}: ")), "{field}: {address}: {said}");
+            let error = error_of(field, address).unwrap_or_default();
+            assert!(error.contains(&format!("auth.issuers[0].{field}: ")), "{field}: {address}: {error}");
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::*;
 
 /// Returns the problems of `[auth]` with this mode and these rules, whose lines start at the fourth.
-fn told(mode: &str, rules: &str) -> String {
-    words(&format!("[auth]\nmode = \"{mode}\"\n[[auth.certificates]]\n{rules}"))
+fn certificate_errors(mode: &str, rules: &str) -> String {
+    error_text(&format!("[auth]\nmode = \"{mode}\"\n[[auth.certificates]]\n{rules}"))
 }
 
 /// Rules for certificates need `client_ca`, and a wrong certificate file is reported too.
@@ -12,18 +12,18 @@ fn told(mode: &str, rules: &str) -> String {
 fn certificate_rules_need_client_ca() {
     let rule = "principal = \"ann\"\ncommon_name = \"Ann\"\n";
     assert_eq!(
-        told("certificates", rule),
+        certificate_errors("certificates", rule),
         "x.toml:2: auth.mode: mode = \"certificates\" needs somebody to vouch for certificates, and no client would show one: \
          add client_ca to [server.tls]"
     );
     let key = "[[auth.keys]]\nprincipal = \"bob\"\nsha256 = \"0000000000000000000000000000000000000000000000000000000000000000\"\n";
     assert_eq!(
-        told("api_keys", &format!("{rule}{key}")),
+        certificate_errors("api_keys", &format!("{rule}{key}")),
         "x.toml:3: auth.certificates: [[auth.certificates]] needs somebody to vouch for certificates, and no client would show \
          one: add client_ca to [server.tls]"
     );
     assert_eq!(
-        words(&format!(
+        error_text(&format!(
             "[auth]\nmode = \"certificates\"\n[[auth.certificates]]\n{rule}[server.tls]\ncertificate = \"c\"\nkey = \"k\"\n"
         )),
         "x.toml:2: auth.mode: mode = \"certificates\" needs somebody to vouch for certificates, and no client would show one: \
@@ -87,15 +87,15 @@ fn mistakes_in_certificates() {
         ),
     ] {
         // An invalid certificate is reported as well, if the tables can be read.
-        let said = words(&format!("[auth]\n{auth}{ca}"));
-        assert!(said.contains(expected), "{said}\n{expected}");
+        let errors = error_text(&format!("[auth]\n{auth}{ca}"));
+        assert!(errors.contains(expected), "{errors}\n{expected}");
     }
 }
 
 #[test]
 fn rules_name_those_who_have_certificates() {
     let principals = |name: &str| {
-        words(&format!(
+        error_text(&format!(
             "[auth]\nmode = \"certificates\"\n[[auth.certificates]]\nprincipal = \"ann\"\ncommon_name = \"Ann\"\ngroups = [\"release\"]\n\
              [access]\ncall = {{ groups = [\"release\"], principals = ['{name}'] }}\n"
         ))

@@ -44,7 +44,7 @@ fn mistakes_in_backends() {
         ),
         ("backends = 3\n", "x.toml:1: backends: 3 is not a table: write [backends] above its fields"),
     ] {
-        assert_eq!(words(text), expected, "{text}");
+        assert_eq!(error_text(text), expected, "{text}");
     }
 }
 
@@ -224,8 +224,8 @@ fn asked_and_header_parameters_are_checked() {
         ("sampling = {}\nparameter = \"a\"", "missing field `messages`"),
         ("parameters = [\"a\"]\nparameter = \"a\"", "it goes with `sampling` or `roots`"),
     ] {
-        let told = with_tool(&format!("{parameters}[tools.t.ask.k]\nmessage = \"?\"\n{ask}\n"));
-        assert!(told.contains("tools.t.ask.k") && told.contains(expected), "{ask}: {told}");
+        let errors = with_tool(&format!("{parameters}[tools.t.ask.k]\nmessage = \"?\"\n{ask}\n"));
+        assert!(errors.contains("tools.t.ask.k") && errors.contains(expected), "{ask}: {errors}");
     }
     for (parameter, expected) in [
         ("{ type = \"string\", sensitive = true, ask = \"?\" }", "p.ask: a secret must not be asked for"),
@@ -237,8 +237,8 @@ fn asked_and_header_parameters_are_checked() {
         ("{ type = \"string\", header = \"a b\" }", "is not the name of a header"),
         ("{ type = \"number\", header = \"P\" }", "p.header: it does not go with type = \"number\""),
     ] {
-        let told = with_tool(&format!("[tools.t.parameters]\np = {parameter}\n"));
-        assert!(told.contains(expected), "{parameter}: {told}");
+        let errors = with_tool(&format!("[tools.t.parameters]\np = {parameter}\n"));
+        assert!(errors.contains(expected), "{parameter}: {errors}");
     }
     let twice = format!("{parameters}[tools.t.ask.k]\nmessage = \"?\"\nparameters = [\"a\"]\n");
     let twice = twice.replace("a = { type = \"string\" }", "a = { type = \"string\", ask = \"?\" }");

@@ -15,7 +15,7 @@ pub enum CompanionCall {
     /// Waits for a task.
     Wait(WaitCall),
     /// Any command that completes at once.
-    Errand(CompanionCommand),
+    Command(CompanionCommand),
 }
 
 /// A call that waits for a task.
@@ -24,7 +24,7 @@ pub struct WaitCall {
     /// The task.
     pub id: TaskId,
     /// Maximum wait. `None`, or more than `call_budget`, waits for `call_budget`.
-    pub patience: Option<Duration>,
+    pub timeout: Option<Duration>,
 }
 
 /// A command that completes at once.
@@ -62,23 +62,23 @@ impl CompanionCall {
     ///
     /// # Errors
     /// The problem, in words for the model.
-    pub fn read(companion: Companion, arguments: &Value) -> Result<Self, String> {
+    pub fn parse(companion: Companion, arguments: &Value) -> Result<Self, String> {
         let id = || task_id(arguments);
         Ok(match companion {
             Companion::Wait => CompanionCall::Wait(WaitCall {
                 id: id()?,
-                patience: seconds(arguments)?.map(Duration::from_secs_f64),
+                timeout: seconds(arguments)?.map(Duration::from_secs_f64),
             }),
-            Companion::Cancel => CompanionCall::Errand(CompanionCommand::Cancel(id()?)),
-            Companion::Answer => CompanionCall::Errand(CompanionCommand::Answer {
+            Companion::Cancel => CompanionCall::Command(CompanionCommand::Cancel(id()?)),
+            Companion::Answer => CompanionCall::Command(CompanionCommand::Answer {
                 id: id()?,
                 question: text(arguments, "question")?,
                 answer: answer(arguments)?,
             }),
             Companion::List => {
-                CompanionCall::Errand(CompanionCommand::List { cursor: text(arguments, "cursor")? })
+                CompanionCall::Command(CompanionCommand::List { cursor: text(arguments, "cursor")? })
             }
-            Companion::Logs => CompanionCall::Errand(CompanionCommand::Logs {
+            Companion::Logs => CompanionCall::Command(CompanionCommand::Logs {
                 id: id()?,
                 search: text(arguments, "search")?.filter(|search| !search.is_empty()),
                 max_bytes: max_bytes(arguments)?,
@@ -143,22 +143,22 @@ mod tests {
 
     #[test]
     fn companion_arguments_are_read() {
-        let order = CompanionCall::read(Companion::Wait, &json!({"task_id": "x", "seconds": 1.5}));
-        let wait = WaitCall { id: TaskId::from_wire("x"), patience: Some(Duration::from_millis(1500)) };
-        assert_eq!(order, Ok(CompanionCall::Wait(wait)));
-        let order = CompanionCall::read(Companion::Answer, &json!({"task_id": "x", "action": "decline"}));
+        let parsed = CompanionCall::parse(Companion::Wait, &json!({"task_id": "x", "seconds": 1.5}));
+        let wait = WaitCall { id: TaskId::from_wire("x"), timeout: Some(Duration::from_millis(1500)) };
+        assert_eq!(parsed, Ok(CompanionCall::Wait(wait)));
+        let parsed = CompanionCall::parse(Companion::Answer, &json!({"task_id": "x", "action": "decline"}));
         let answer =
             CompanionCommand::Answer { id: TaskId::from_wire("x"), question: None, answer: Answer::Decline };
-        assert_eq!(order, Ok(CompanionCall::Errand(answer)));
+        assert_eq!(parsed, Ok(CompanionCall::Command(answer)));
         assert_eq!(
-            CompanionCall::read(Companion::List, &json!({})),
-            Ok(CompanionCall::Errand(CompanionCommand::List { cursor: None }))
+            CompanionCall::parse(Companion::List, &json!({})),
+            Ok(CompanionCall::Command(CompanionCommand::List { cursor: None }))
         );
     }
 
     #[test]
     fn companion_argument_error_names_argument() {
-        for (companion, arguments, named) in [
+        for (companion, arguments, expected) in [
             (Companion::Wait, json!({}), "`task_id` is missing"),
             (Companion::Cancel, json!({"task_id": 5}), "`task_id` is 5"),
             (Companion::Wait, json!({"task_id": "x", "seconds": -1}), "`seconds` is -1"),
@@ -168,9 +168,9 @@ mod tests {
             (Companion::Logs, json!({"task_id": "x", "max_bytes": 0}), "`max_bytes` is 0"),
             (Companion::List, json!({"cursor": {}}), "`cursor` is {}"),
         ] {
-            let problem = CompanionCall::read(companion, &arguments).unwrap_err();
-            assert!(problem.starts_with(named), "{problem}");
+            let problem = CompanionCall::parse(companion, &arguments).unwrap_err();
+            assert!(problem.starts_with(expected), "{problem}");
         }
-        assert!(CompanionCall::read(Companion::Wait, &json!({"task_id": "x", "seconds": 1e300})).is_ok());
+        assert!(CompanionCall::parse(Companion::Wait, &json!({"task_id": "x", "seconds": 1e300})).is_ok());
     }
 }

@@ -13,7 +13,7 @@ use crate::mcp::resources::{self, ReadError};
 use crate::mcp::session::ClientCapabilities;
 use crate::mcp::{Bridge, cursor};
 use crate::tasks::audit::{Audit as _, AuditEvent, Part};
-use crate::tasks::machine::Cancel;
+use crate::tasks::machine::CancelMode;
 use crate::tasks::service::{AnswerError, CancelResult, TaskOperation, View};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId, TaskQuestion};
@@ -22,11 +22,11 @@ use crate::tasks::task::{Task, TaskId, TaskQuestion};
 const LIST: &str = "task_list";
 
 /// Maximum number of tasks in one answer, whatever the page size: all of it goes into a model's context.
-const MOST_LISTED: usize = 50;
+const MAX_LISTED: usize = 50;
 
 /// A task in a list.
 #[derive(Serialize)]
-struct Listed<'a> {
+struct TaskListEntry<'a> {
     #[serde(flatten)]
     handle: Handle<'a>,
     tool: &'a str,
@@ -41,9 +41,9 @@ pub async fn run(
     bridge: &Bridge,
     caller: &Principal,
     client: ClientCapabilities,
-    errand: CompanionCommand,
+    command: CompanionCommand,
 ) -> Result<CompanionResult, StoreError> {
-    match errand {
+    match command {
         CompanionCommand::Cancel(id) => cancel(bridge, caller, client, &id).await,
         CompanionCommand::Answer { id, question, answer } => {
             answer_question(bridge, caller, client, &id, question, answer).await
@@ -61,15 +61,15 @@ async fn cancel(
     client: ClientCapabilities,
     id: &TaskId,
 ) -> Result<CompanionResult, StoreError> {
-    match bridge.service.cancel(&CallerContext::new(bridge, caller), id, Cancel::Settle).await? {
+    match bridge.service.cancel(&CallerContext::new(bridge, caller), id, CancelMode::Immediate).await? {
         CancelResult::Done(task) => {
             let text = format!("Task {id} is cancelled. {}", fallback::job_of_cancelled(&task));
             answer_about_task(bridge, caller, client, task, text).await
         }
-        CancelResult::Refused(why) => Ok(CompanionResult::refusal(format!("{why}."))),
+        CancelResult::Refused(reason) => Ok(CompanionResult::refusal(format!("{reason}."))),
         CancelResult::AlreadyEnded(task) => Ok(CompanionResult::refusal(format!(
             "Task {id} had already ended ({}). Call {} for its result.",
-            fallback::word(task.state),
+            fallback::status_word(task.state),
             Companion::Wait.name()
         ))),
         CancelResult::NotFound => Ok(super::no_task(bridge, &caller.owner, id)),
@@ -88,11 +88,11 @@ async fn answer_question(
     let Some(view) = bridge.service.get(&by, id).await? else {
         return Ok(super::no_task(bridge, &caller.owner, id));
     };
-    if let Err(why) = bridge.service.permits(&by, TaskOperation::Answer, &view.task) {
-        return Ok(CompanionResult::refusal(format!("{why}.")));
+    if let Err(reason) = bridge.service.permits(&by, TaskOperation::Answer, &view.task) {
+        return Ok(CompanionResult::refusal(format!("{reason}.")));
     }
-    let key = match pick(bridge, &view, question.as_deref()) {
-        Ok(asked) => asked.key.clone(),
+    let key = match find_question(bridge, &view, question.as_deref()) {
+        Ok(task_question) => task_question.key.clone(),
         Err(problem) => return Ok(CompanionResult::refusal(problem)),
     };
     match bridge.service.answer(&by, id, &key, answer).await {
@@ -107,18 +107,23 @@ async fn answer_question(
 }
 
 /// Returns the open question of this key, or the only open one, if a model may answer it.
-fn pick<'a>(bridge: &Bridge, view: &'a View, named: Option<&str>) -> Result<&'a TaskQuestion, String> {
+fn find_question<'a>(bridge: &Bridge, view: &'a View, key: Option<&str>) -> Result<&'a TaskQuestion, String> {
     let id = &view.task.id;
-    let mut open = view.task.open_questions().filter(|asked| named.is_none_or(|named| asked.key == named));
-    match (open.next(), open.next()) {
-        (Some(asked), None) if fallback::for_models(bridge, &view.task, asked) => Ok(asked),
+    let mut questions =
+        view.task.open_questions().filter(|task_question| key.is_none_or(|key| task_question.key == key));
+    match (questions.next(), questions.next()) {
+        (Some(task_question), None)
+            if fallback::is_answerable_by_model(bridge, &view.task, task_question) =>
+        {
+            Ok(task_question)
+        }
         (Some(_), None) => Err(format!(
             "Task {id} asks for a person's answer: a model must not give it. A client that shows forms to its user \
              (elicitation) can."
         )),
         (Some(_), Some(_)) => Err(format!("Task {id} asks several questions: name one as `question`.")),
-        (None, _) => Err(match named {
-            Some(named) => format!("Task {id} has no open question {named:?}."),
+        (None, _) => Err(match key {
+            Some(key) => format!("Task {id} has no open question {key:?}."),
             None => format!("Task {id} asks nothing now."),
         }),
     }
@@ -142,15 +147,15 @@ async fn list(
         },
     };
     let by = CallerContext::new(bridge, caller);
-    let size = bridge.settings().page_size.min(MOST_LISTED);
+    let size = bridge.settings().page_size.min(MAX_LISTED);
     let mut views = bridge.service.list(&caller.owner, after.as_ref(), size + 1).await?;
-    let more = views.len() > size;
+    let has_more = views.len() > size;
     views.truncate(size);
-    let last = views.last().filter(|_| more);
+    let last = views.last().filter(|_| has_more);
     let next_cursor = last.map(|view| cursor::after(&bridge.seal, LIST, &view.task));
-    let tasks: Vec<Listed<'_>> = views
+    let tasks: Vec<TaskListEntry<'_>> = views
         .iter()
-        .map(|view| Listed {
+        .map(|view| TaskListEntry {
             handle: fallback::handle(bridge, view, by.answers(&view.task, client)),
             tool: &view.task.tool,
             created_at: view.task.created_at.to_string(),
@@ -169,12 +174,12 @@ async fn list(
         text: lines.join("\n"),
         structured: Some(structured),
         is_error: false,
-        of_job: false,
+        is_job_output: false,
     })
 }
 
-fn line(task: &Listed<'_>) -> String {
-    let Listed { handle, tool, created_at } = task;
+fn line(task: &TaskListEntry<'_>) -> String {
+    let TaskListEntry { handle, tool, created_at } = task;
     let message = handle.status_message.as_deref().unwrap_or_default();
     let line = format!("{} {tool}, made {created_at}: {} {message}", handle.task_id, handle.status);
     line.trim_end().to_owned()
@@ -190,22 +195,26 @@ async fn logs(
     let Some(view) = bridge.service.get(&CallerContext::new(bridge, caller), id).await? else {
         return Ok(super::no_task(bridge, &caller.owner, id));
     };
-    let searched = search.clone();
+    let search_term = search.clone();
     let max_bytes = max_bytes.unwrap_or(bridge.settings().max_log_bytes);
     match resources::log(bridge, &view.task, max_bytes, search).await {
         Ok(log) => {
-            bridge.audit.note(AuditEvent::Read { task: &view.task, part: Part::Log });
-            let mut text = match (&searched, log.cut) {
-                (Some(searched), true) => format!("[the last lines with {searched:?}; there are more]\n"),
+            bridge.audit.record(AuditEvent::Read { task: &view.task, part: Part::Log });
+            let mut text = match (&search_term, log.cut) {
+                (Some(search_term), true) => {
+                    format!("[the last lines with {search_term:?}; there are more]\n")
+                }
                 (None, true) => "[earlier output is left out]\n".to_owned(),
                 (_, false) => String::new(),
             };
-            match searched {
-                Some(searched) if log.text.is_empty() => text = format!("No line contains {searched:?}."),
+            match search_term {
+                Some(search_term) if log.text.is_empty() => {
+                    text = format!("No line contains {search_term:?}.")
+                }
                 None if log.text.is_empty() => text = format!("Task {id} has printed nothing yet."),
                 _ => text.push_str(&log.text),
             }
-            Ok(CompanionResult { text, structured: None, is_error: false, of_job: true })
+            Ok(CompanionResult { text, structured: None, is_error: false, is_job_output: true })
         }
         Err(ReadError::NotFound) => {
             Ok(CompanionResult::refusal(format!("Task {id} has no log: its engine keeps none.")))

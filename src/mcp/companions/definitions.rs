@@ -26,8 +26,8 @@ impl Companion {
     /// Returns the tool's entry in the tool list.
     pub fn definition(self, settings: &Settings) -> Definition {
         let task_id = json!({"type": "string", "description": "The task_id of the handle that the call answered with."});
-        let reads = json!({"readOnlyHint": true, "openWorldHint": false});
-        let acts = |destructive: bool| {
+        let read_only = json!({"readOnlyHint": true, "openWorldHint": false});
+        let mutating = |destructive: bool| {
             json!({
                 "readOnlyHint": false, "destructiveHint": destructive, "idempotentHint": true, "openWorldHint": false
             })
@@ -40,7 +40,7 @@ impl Companion {
                      result once it is there. Call it again if the task is still running then.",
                     settings.call_budget.as_secs()
                 ),
-                reads,
+                read_only,
                 json!({
                     "task_id": task_id,
                     "seconds": {
@@ -55,7 +55,7 @@ impl Companion {
             Self::Cancel => (
                 "Cancel a task",
                 "Stops a task that an earlier call started. What its job has done until then stays done.".to_owned(),
-                acts(true),
+                mutating(true),
                 json!({"task_id": task_id}),
                 json!(["task_id"]),
                 Some(handle_schema()),
@@ -65,7 +65,7 @@ impl Companion {
                 "Answers what a task asks, where its tool lets a model answer. Everything else is for a person to \
                  answer."
                     .to_owned(),
-                acts(false),
+                mutating(false),
                 json!({
                     "task_id": task_id,
                     "question": {
@@ -88,7 +88,7 @@ impl Companion {
             Self::List => (
                 "List tasks",
                 "Lists your tasks, newest first, with where they stand.".to_owned(),
-                reads,
+                read_only,
                 json!({
                     "cursor": {"type": "string", "description": "The next_cursor of the list before."}
                 }),
@@ -102,7 +102,7 @@ impl Companion {
                      cut.",
                     settings.max_log_bytes
                 ),
-                reads,
+                read_only,
                 json!({
                     "task_id": task_id,
                     "search": {"type": "string", "description": "Show only the lines that contain this."},

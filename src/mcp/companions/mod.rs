@@ -43,7 +43,7 @@ pub struct CompanionResult {
     /// True if the request was refused.
     pub is_error: bool,
     /// True if the text is output of a job.
-    pub of_job: bool,
+    pub is_job_output: bool,
 }
 
 impl Companion {
@@ -87,11 +87,11 @@ pub fn no_task(bridge: &Bridge, caller: &Owner, id: &TaskId) -> CompanionResult 
 impl CompanionResult {
     /// Returns a refusal with one line of text.
     pub fn refusal(text: impl Into<String>) -> Self {
-        Self { text: text.into(), structured: None, is_error: true, of_job: false }
+        Self { text: text.into(), structured: None, is_error: true, is_job_output: false }
     }
 
     /// Returns a line about a task, with its handle.
     pub fn about(text: String, handle: &Handle<'_>) -> Self {
-        Self { text, structured: Some(json!(handle)), is_error: false, of_job: false }
+        Self { text, structured: Some(json!(handle)), is_error: false, is_job_output: false }
     }
 }

@@ -10,11 +10,11 @@ use tokio::time::timeout;
 use super::forwarded::Proxies;
 use super::limits::ConnectionLimits;
 use super::tls::Tls;
-use crate::auth::{Authenticator, Certificate, Peer, Presented, Principal, Unauthorized};
+use crate::auth::{Authenticator, Certificate, Peer, Principal, RequestCredentials, Unauthorized};
 use crate::mcp::origin::OriginPolicy;
 
 /// Maximum time until the clock is read again, because the system time can be changed.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Maximum number of connections to a page on another address, such as the metrics. They use reserved
 /// descriptors.
@@ -26,7 +26,7 @@ pub struct AccessRules {
     /// Authenticates callers.
     pub auth: Authenticator,
     /// The allowed web page origins and the server's host names.
-    pub doors: OriginPolicy,
+    pub origin_policy: OriginPolicy,
     /// The limits of a connection.
     pub limits: ConnectionLimits,
     /// The TLS configuration.
@@ -41,8 +41,8 @@ impl AccessRules {
     pub fn plain() -> Self {
         let auth = Authenticator::None { single_user: false };
         let limits = ConnectionLimits { connections: PAGE_CONNECTIONS, ..ConnectionLimits::default() };
-        let (doors, proxies) = Default::default();
-        Self { auth, doors, limits, tls: None, proxies }
+        let (origin_policy, proxies) = Default::default();
+        Self { auth, origin_policy, limits, tls: None, proxies }
     }
 
     /// Authenticates a request. A client certificate counts only while the current authorities vouch for it,
@@ -50,33 +50,37 @@ impl AccessRules {
     ///
     /// # Errors
     /// See [`Unauthorized`].
-    pub(super) async fn authenticate(&self, presented: &Presented<'_>) -> Result<Principal, Unauthorized> {
-        let Presented { authorization, peer: &Peer { address, ref certificate } } = *presented;
-        if certificate.as_ref().is_none_or(|shown| self.vouch_for(shown)) {
+    pub(super) async fn authenticate(
+        &self,
+        presented: &RequestCredentials<'_>,
+    ) -> Result<Principal, Unauthorized> {
+        let RequestCredentials { authorization, peer: &Peer { address, ref certificate } } = *presented;
+        if certificate.as_ref().is_none_or(|cert| self.trusts_certificate(cert)) {
             return self.auth.authenticate(presented).await;
         }
         let peer = Peer { address, certificate: None };
-        self.auth.authenticate(&Presented { authorization, peer: &peer }).await
+        self.auth.authenticate(&RequestCredentials { authorization, peer: &peer }).await
     }
 
     /// Returns true if these rules would still admit this caller with the same identity.
-    fn still_know(&self, principal: &Principal) -> bool {
-        principal.certificate().is_none_or(|shown| self.vouch_for(shown)) && self.auth.still_admits(principal)
+    fn still_admits(&self, principal: &Principal) -> bool {
+        principal.certificate().is_none_or(|cert| self.trusts_certificate(cert))
+            && self.auth.still_admits(principal)
     }
 
     /// Returns true if a connection that began under other rules may continue under these. The trusted
     /// proxies must be the same, and TLS must accept its client.
-    fn go_on_with(&self, peer: &Peer, began: &AccessRules) -> bool {
-        let secured = match (&self.tls, &began.tls) {
+    fn permits_connection(&self, peer: &Peer, initial_rules: &AccessRules) -> bool {
+        let tls_permits = match (&self.tls, &initial_rules.tls) {
             (None, None) => true,
-            (Some(tls), Some(_)) => tls.serves(peer.certificate.as_deref()),
+            (Some(tls), Some(_)) => tls.would_accept(peer.certificate.as_deref()),
             _ => false,
         };
-        secured && self.proxies == began.proxies
+        tls_permits && self.proxies == initial_rules.proxies
     }
 
-    fn vouch_for(&self, shown: &Certificate) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.vouches(shown))
+    fn trusts_certificate(&self, certificate: &Certificate) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.trusts(certificate))
     }
 }
 
@@ -102,9 +106,9 @@ impl AccessControl {
     }
 
     /// Waits until the rules in force no longer permit a connection that began under `began`.
-    pub(super) async fn wait_until_disallowed(&self, peer: &Peer, began: &AccessRules) {
+    pub(super) async fn wait_until_disallowed(&self, peer: &Peer, initial_rules: &AccessRules) {
         // The sender lives in `self`, so the wait has no other way to end.
-        drop(self.0.subscribe().wait_for(|rules| !rules.go_on_with(peer, began)).await);
+        drop(self.0.subscribe().wait_for(|rules| !rules.permits_connection(peer, initial_rules)).await);
     }
 
     /// Waits until this caller would no longer be admitted with the same identity. New rules take effect at
@@ -112,20 +116,20 @@ impl AccessControl {
     pub(super) async fn wait_until_revoked(&self, principal: &Principal, grace: Duration) {
         let mut rules = self.0.subscribe();
         loop {
-            let left = {
+            let remaining = {
                 let rules = rules.borrow_and_update();
-                if !rules.still_know(principal) {
+                if !rules.still_admits(principal) {
                     return;
                 }
                 match rules.auth.time_left(principal, grace) {
-                    Some(left) if left.is_zero() => return,
-                    left => left,
+                    Some(remaining) if remaining.is_zero() => return,
+                    remaining => remaining,
                 }
             };
             // The sender lives in `self`, so rules can change during the whole wait.
-            match left {
+            match remaining {
                 None => drop(rules.changed().await),
-                Some(left) => drop(timeout(left.min(LONGEST), rules.changed()).await),
+                Some(remaining) => drop(timeout(remaining.min(MAX_WAIT), rules.changed()).await),
             }
         }
     }

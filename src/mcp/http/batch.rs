@@ -32,14 +32,14 @@ pub(super) async fn post(
     headers: &HeaderMap,
     text: Bytes,
 ) -> Result<Response> {
-    let refused = || Refusal::malformed(batch::refuse(&text));
+    let refuse_batch = || Refusal::malformed(batch::refuse(&text));
     if !headers.contains_key(&preconditions::SESSION_ID) {
-        return Err(refused());
+        return Err(refuse_batch());
     }
     preconditions::check_version(headers)?;
     let session = preconditions::session(http, &principal, headers).await?;
     if !session.revision.has_batches() {
-        return Err(refused());
+        return Err(refuse_batch());
     }
     let entries = post::read(http, &principal, text, Limits::read_batch).await?;
     let entries = entries.map_err(Refusal::malformed)?;
@@ -50,11 +50,11 @@ pub(super) async fn post(
     for (n, entry) in entries.into_iter().enumerate() {
         match entry.map_err(Refusal::malformed) {
             Ok(Message::Request(request)) => match admit(http, headers, &caller, request).await {
-                Ok((request, share)) => requests.push((n, request, share)),
+                Ok((request, permit)) => requests.push((n, request, permit)),
                 Err(refusal) => answers.push((n, refusal.message())),
             },
             Ok(message) => {
-                if let Err(refusal) = post::unanswered(http, &caller, message).await {
+                if let Err(refusal) = post::handle_one_way(http, &caller, message).await {
                     failure.get_or_insert((n, refusal));
                 }
             }
@@ -80,12 +80,12 @@ async fn admit(
     caller: &Caller,
     mut request: Request,
 ) -> Result<(Request, InFlightPermit)> {
-    if let Some(why) = generation::bars_batch(&request.method, &request.params) {
-        return Err(Refusal::invalid(why).to(Some(request.id)));
+    if let Some(reason) = generation::batch_refusal(&request.method, &request.params) {
+        return Err(Refusal::invalid(reason).for_request(Some(request.id)));
     }
     post::continue_trace(&mut request.params, headers);
-    let share = post::admit(http, caller, &request).await?;
-    Ok((request, share))
+    let permit = post::admit(http, caller, &request).await?;
+    Ok((request, permit))
 }
 
 /// The index of an answer in its batch, and its JSON text.
@@ -102,12 +102,12 @@ impl Answers {
     }
 
     /// Adds an answer. If the collected answers were already taken, sends it on the stream instead.
-    pub(super) async fn give(&self, n: usize, answer: Vec<u8>, feed: &OutboundQueue) {
+    pub(super) async fn add(&self, n: usize, answer: Vec<u8>, queue: &OutboundQueue) {
         let answer = match &mut *self.0.lock() {
             Some(answers) => return answers.push((n, answer)),
             None => answer,
         };
-        send(answer, feed).await;
+        send(answer, queue).await;
     }
 
     /// Takes the answers that exist so far, in the order of the batch.
@@ -120,12 +120,12 @@ impl Answers {
 
 /// Sends an answer on the stream. If the memory budget is exhausted, sends an error for the same request
 /// instead.
-pub(super) async fn send(answer: Vec<u8>, feed: &OutboundQueue) {
+pub(super) async fn send(answer: Vec<u8>, queue: &OutboundQueue) {
     let bytes = answer.len();
     let mut answer: Value = serde_json::from_slice(&answer).expect("a response is JSON");
-    if bytes > SMALL && !feed.reserve(bytes) {
+    if bytes > SMALL && !queue.reserve(bytes) {
         let id = Id::deserialize(&answer["id"]).ok();
-        answer = Refusal::no_room_for_answer().to(id).answer();
+        answer = Refusal::no_memory_for_answer().for_request(id).into_value();
     }
-    feed.send(answer).await;
+    queue.send(answer).await;
 }

@@ -14,50 +14,51 @@ use crate::mcp::caller_key::CallerKey;
 use crate::mcp::memory_budget::{MemoryReservation, SMALL};
 
 /// How much of an oversized body is read and discarded, so that the client can read the error response.
-const DISCARDED: usize = 64 * 1024 * 1024;
+const MAX_DISCARDED: usize = 64 * 1024 * 1024;
 
 /// A body that is being received.
-struct Coming<'a> {
+struct IncomingBody<'a> {
     http: &'a Http,
     principal: &'a Principal,
     chunks: axum::body::BodyDataStream,
     /// Upper bound of the body's size.
-    most: usize,
+    max_size: usize,
     received: usize,
-    share: Option<InFlightPermit>,
-    spot: Option<MemoryReservation>,
+    permit: Option<InFlightPermit>,
+    reservation: Option<MemoryReservation>,
 }
 
 /// Reads the whole body, at most `limit` bytes.
 pub(super) async fn read(http: &Http, principal: &Principal, body: Body, limit: usize) -> Result<Bytes> {
     let hint = body.size_hint();
     let announced = usize::try_from(hint.lower()).unwrap_or(usize::MAX);
-    let most = hint.upper().and_then(|most| usize::try_from(most).ok()).unwrap_or(limit);
+    let max_size = hint.upper().and_then(|max_size| usize::try_from(max_size).ok()).unwrap_or(limit);
     let chunks = body.into_data_stream();
-    let mut coming = Coming { http, principal, chunks, most, received: 0, share: None, spot: None };
+    let mut incoming =
+        IncomingBody { http, principal, chunks, max_size, received: 0, permit: None, reservation: None };
     if announced > limit {
-        return Err(too_large(coming.chunks, limit).await);
+        return Err(too_large(incoming.chunks, limit).await);
     }
-    let Some(first) = coming.next().await? else { return Ok(Bytes::new()) };
+    let Some(first) = incoming.next().await? else { return Ok(Bytes::new()) };
     if first.len() > limit {
-        return Err(too_large(coming.chunks, limit).await);
+        return Err(too_large(incoming.chunks, limit).await);
     }
     // Almost every message arrives in one piece, which needs no copy.
-    let Some(second) = coming.next().await? else { return Ok(first) };
-    let mut whole = Vec::with_capacity(announced.max(first.len() * 2).min(limit));
-    whole.extend_from_slice(&first);
+    let Some(second) = incoming.next().await? else { return Ok(first) };
+    let mut buffer = Vec::with_capacity(announced.max(first.len() * 2).min(limit));
+    buffer.extend_from_slice(&first);
     let mut next = Some(second);
     while let Some(chunk) = next {
-        if whole.len() + chunk.len() > limit {
-            return Err(too_large(coming.chunks, limit).await);
+        if buffer.len() + chunk.len() > limit {
+            return Err(too_large(incoming.chunks, limit).await);
         }
-        whole.extend_from_slice(&chunk);
-        next = coming.next().await?;
+        buffer.extend_from_slice(&chunk);
+        next = incoming.next().await?;
     }
-    Ok(whole.into())
+    Ok(buffer.into())
 }
 
-impl Coming<'_> {
+impl IncomingBody<'_> {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         let chunk = match self.chunks.next().now_or_never() {
             Some(chunk) => chunk,
@@ -67,7 +68,7 @@ impl Coming<'_> {
                 self.chunks.next().await
             }
         };
-        let chunk = chunk.transpose().map_err(broken)?;
+        let chunk = chunk.transpose().map_err(to_refusal)?;
         self.received += chunk.as_ref().map_or(0, Bytes::len);
         Ok(chunk)
     }
@@ -76,15 +77,18 @@ impl Coming<'_> {
     /// one.
     fn count(&mut self) -> Result<()> {
         let limits = &self.http.bridge.settings().limits;
-        if self.share.is_none() {
-            let most = limits.max_streams_per_owner;
-            let share = self.http.coming.take(self.principal, most);
-            self.share = Some(share.ok_or_else(|| Refusal::too_many_streams(most))?);
+        if self.permit.is_none() {
+            let max_streams = limits.max_streams_per_owner;
+            let permit = self.http.incoming_limit.take(self.principal, max_streams);
+            self.permit = Some(permit.ok_or_else(|| Refusal::too_many_streams(max_streams))?);
         }
-        if self.spot.is_none() && self.received > SMALL {
-            let spot =
-                self.http.room.take(CallerKey::of(self.principal), self.most, limits.max_bytes_in_hand);
-            self.spot = Some(spot.ok_or_else(Refusal::no_room)?);
+        if self.reservation.is_none() && self.received > SMALL {
+            let reservation = self.http.memory_budget.take(
+                CallerKey::of(self.principal),
+                self.max_size,
+                limits.max_bytes_in_hand,
+            );
+            self.reservation = Some(reservation.ok_or_else(Refusal::memory_exhausted)?);
         }
         Ok(())
     }
@@ -94,14 +98,14 @@ async fn too_large(mut rest: axum::body::BodyDataStream, limit: usize) -> Box<Re
     let mut discarded = 0;
     while let Some(Ok(chunk)) = rest.next().await {
         discarded += chunk.len();
-        if discarded > DISCARDED {
+        if discarded > MAX_DISCARDED {
             break;
         }
     }
     Refusal::too_large(limit)
 }
 
-pub(super) fn broken(error: axum::Error) -> Box<Refusal> {
+pub(super) fn to_refusal(error: axum::Error) -> Box<Refusal> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     while let Some(error) = cause {
         if let Some(BodyError::TooSlow) = error.downcast_ref() {

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::access_control::{AccessControl, AccessRules};
-use super::detached_stream::{Events, Takeover, pour};
+use super::detached_stream::{Events, Takeover, write_events};
 use super::idle::IdleConnections;
 use super::limits::ConnectionLimits;
 use super::request_validation;
@@ -33,14 +33,14 @@ use super::tls::Tls;
 use crate::auth::Peer;
 
 /// The number of headers that the HTTP library parses without a heap allocation.
-const USUAL_HEADERS: usize = 100;
+const DEFAULT_HEADERS: usize = 100;
 
 /// The smallest buffer that the HTTP library accepts.
-const SMALLEST_ROOM: usize = 8 * 1024;
+const MIN_BUFFER_SIZE: usize = 8 * 1024;
 
 /// Limit of unsent response bytes that the kernel buffers per connection. Without a limit, it can be
 /// megabytes.
-const UNSENT: u32 = 64 * 1024;
+const MAX_UNSENT: u32 = 64 * 1024;
 
 /// What one connection needs to serve its requests.
 pub(super) struct Connection {
@@ -48,14 +48,14 @@ pub(super) struct Connection {
     /// The rules that were in force when the connection was accepted.
     pub(super) rules: Arc<AccessRules>,
     /// Where new rules are published.
-    pub(super) entrance: Arc<AccessControl>,
+    pub(super) access_control: Arc<AccessControl>,
     pub(super) router: Router,
     pub(super) shutdown: CancellationToken,
     /// The idle connections. This one joins them while it has no request.
     pub(super) idle: IdleConnections,
     pub(super) large_heads: LargeHeads,
     /// Its position in the fair queue of all connections.
-    pub(super) scheduled: ScheduledConnection,
+    pub(super) queue_position: ScheduledConnection,
 }
 
 impl Connection {
@@ -64,47 +64,52 @@ impl Connection {
         // Without this, an event can wait for the acknowledgement of the previous one.
         let _ = socket.set_nodelay(true);
         limit_unsent(&socket);
-        let heads = HeaderTimeout::begin(&self.idle);
+        let header_timeout = HeaderTimeout::begin(&self.idle);
         let socket = match self.rules.tls.clone() {
-            None => Socket::Plain(TimeoutSocket::new(socket, &self.rules.limits, heads.clone())),
+            None => Socket::Plain(TimeoutSocket::new(socket, &self.rules.limits, header_timeout.clone())),
             Some(tls) => {
-                let within = self.rules.limits.handshake_within;
-                let evicted = heads.evicted();
-                let secured = tokio::select! {
-                    secured = timeout(within, Box::pin(self.secure(&tls, socket, &heads))) => secured,
+                let handshake_timeout = self.rules.limits.handshake_timeout;
+                let evicted = header_timeout.evicted();
+                let handshake = tokio::select! {
+                    handshake = timeout(handshake_timeout, Box::pin(self.secure(&tls, socket, &header_timeout))) => handshake,
                     () = evicted.cancelled() => return,
                 };
-                let Ok(Some(socket)) = secured else { return };
-                heads.secured();
+                let Ok(Some(socket)) = handshake else { return };
+                header_timeout.restart();
                 socket
             }
         };
-        let (peer, rules, entrance) =
-            (self.peer.clone(), Arc::clone(&self.rules), Arc::clone(&self.entrance));
+        let (peer, rules, access_control) =
+            (self.peer.clone(), Arc::clone(&self.rules), Arc::clone(&self.access_control));
         // Boxed, so that a detached stream does not keep the memory of the earlier requests.
-        let ended = match Box::pin(self.requests(socket, heads.clone())).await {
+        let result = match Box::pin(self.serve_requests(socket, header_timeout.clone())).await {
             Ok(None) => return,
             Ok(Some((socket, events))) => {
-                heads.set_busy();
+                header_timeout.set_busy();
                 tokio::select! {
-                    poured = pour(socket, events) => poured.map_err(|error| error.to_string()),
-                    () = entrance.wait_until_disallowed(&peer, &rules) => return,
+                    result = write_events(socket, events) => result.map_err(|error| error.to_string()),
+                    () = access_control.wait_until_disallowed(&peer, &rules) => return,
                 }
             }
             Err(error) => Err(error.to_string()),
         };
-        if let Err(error) = ended {
+        if let Err(error) = result {
             tracing::trace!(%error, "a connection broke");
         }
     }
 
     /// Performs the TLS handshake, and stores the client's certificate. Returns `None` if the handshake
     /// fails.
-    async fn secure(&mut self, tls: &Tls, socket: TcpStream, heads: &HeaderTimeout) -> Option<Socket> {
-        if !Tls::begins(&socket).await.ok()? {
+    async fn secure(
+        &mut self,
+        tls: &Tls,
+        socket: TcpStream,
+        header_timeout: &HeaderTimeout,
+    ) -> Option<Socket> {
+        if !Tls::starts_with_handshake(&socket).await.ok()? {
             return None;
         }
-        let socket = TimeoutSocket::new(socket, &self.rules.limits, heads.clone());
+        let socket = TimeoutSocket::new(socket, &self.rules.limits, header_timeout.clone());
         match tls.accept(socket).await {
             Ok((stream, certificate)) => {
                 self.peer.certificate = certificate.map(Arc::new);
@@ -119,79 +124,85 @@ impl Connection {
 
     /// Answers requests until the connection closes, or returns the socket and the events of a detached
     /// stream.
-    async fn requests(self, socket: Socket, heads: HeaderTimeout) -> hyper::Result<Option<(Socket, Events)>> {
-        let Self { peer, rules, entrance, router, shutdown, large_heads, mut scheduled, .. } = self;
+    async fn serve_requests(
+        self,
+        socket: Socket,
+        header_timeout: HeaderTimeout,
+    ) -> hyper::Result<Option<(Socket, Events)>> {
+        let Self { peer, rules, access_control, router, shutdown, large_heads, mut queue_position, .. } =
+            self;
         let last_accepted = Arc::new(AtomicBool::new(false));
         let (takeover, findings, evicted) =
-            (Takeover::default(), Arc::<Findings>::default(), heads.evicted());
+            (Takeover::default(), Arc::<Findings>::default(), header_timeout.evicted());
         let service = {
             let (router, takeover) = (TowerToHyperService::new(router), takeover.clone());
-            let (heads, rules, peer) = (heads.clone(), Arc::clone(&rules), peer.clone());
+            let (header_timeout, rules, peer) = (header_timeout.clone(), Arc::clone(&rules), peer.clone());
             let (findings, last_accepted) = (Arc::clone(&findings), Arc::clone(&last_accepted));
             service_fn(move |mut request: hyper::Request<Incoming>| {
-                let peer = from(&peer, &rules, request.headers());
+                let peer = request_peer(&peer, &rules, request.headers());
                 request.extensions_mut().insert(peer);
-                let (version, takeover, in_hand) = (request.version(), takeover.clone(), heads.in_hand());
-                let refused =
-                    request_validation::refused(&request, &rules.limits, findings.next_has_bare_lf());
-                let last = request_validation::is_last(&request) || findings.is_last();
+                let (version, takeover, request_guard) =
+                    (request.version(), takeover.clone(), header_timeout.begin_request());
+                let rejection =
+                    request_validation::reject_invalid(&request, &rules.limits, findings.next_has_bare_lf());
+                let is_last = request_validation::is_last(&request) || findings.is_last();
                 let request = request.map(|body| TimeoutBody::new(body, &rules.limits));
-                let answer = refused.is_none().then(|| router.call(request));
+                let response_future = rejection.is_none().then(|| router.call(request));
                 let last_accepted = Arc::clone(&last_accepted);
                 async move {
-                    let mut response = match (refused, answer) {
-                        (None, Some(answer)) => answer.await?,
-                        (refused, _) => refused.unwrap_or_default(),
+                    let mut response = match (rejection, response_future) {
+                        (None, Some(response_future)) => response_future.await?,
+                        (rejection, _) => rejection.unwrap_or_default(),
                     };
                     let status = response.status();
                     last_accepted
                         .store(!status.is_client_error() && !status.is_server_error(), Ordering::Relaxed);
-                    if last {
+                    if is_last {
                         request_validation::close(&mut response);
                     }
                     let response = takeover.of(version, response);
-                    Ok::<_, Infallible>(response.map(|body| GuardedBody::new(body, in_hand)))
+                    Ok::<_, Infallible>(response.map(|body| GuardedBody::new(body, request_guard)))
                 }
             })
         };
         let scanner = HeadScanner::new(findings, &large_heads, rules.limits.head_bytes);
         let socket = TokioIo::new(takeover.watch(socket, scanner));
         let mut connection = builder(&rules.limits).serve_connection(socket, service);
-        let mut stops = std::pin::pin!(async {
+        let mut stop_requested = std::pin::pin!(async {
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                () = entrance.wait_until_disallowed(&peer, &rules) => {}
+                () = access_control.wait_until_disallowed(&peer, &rules) => {}
                 () = evicted.cancelled() => {}
             }
         });
-        let mut stopping = false;
-        let mut late = std::pin::pin!(sleep_until(Instant::now()));
+        let mut is_stopping = false;
+        let mut header_timer = std::pin::pin!(sleep_until(Instant::now()));
         let events = poll_fn(|context| {
             // A connection whose last response was no error is polled at once. The others, also new ones,
             // take turns.
             if !last_accepted.load(Ordering::Relaxed) {
-                ready!(scheduled.poll_turn(context));
+                ready!(queue_position.poll_turn(context));
             }
-            if !stopping && stops.as_mut().poll(context).is_ready() {
-                stopping = true;
+            if !is_stopping && stop_requested.as_mut().poll(context).is_ready() {
+                is_stopping = true;
                 Pin::new(&mut connection).graceful_shutdown();
             }
-            if let Poll::Ready(ended) = Pin::new(&mut connection).poll(context) {
-                return Poll::Ready(ended.map(|()| None));
+            if let Poll::Ready(result) = Pin::new(&mut connection).poll(context) {
+                return Poll::Ready(result.map(|()| None));
             }
             if let Some(events) = takeover.take() {
                 return Poll::Ready(Ok(Some(events)));
             }
-            if let Some(since) = heads.since() {
+            if let Some(started_at) = header_timeout.since() {
                 // The HTTP library would wait for the rest of an incomplete head.
                 if evicted.is_cancelled() {
                     return Poll::Ready(Ok(None));
                 }
-                let until = since + rules.limits.head_within;
-                if late.deadline() != until {
-                    late.as_mut().reset(until);
+                let deadline = started_at + rules.limits.head_timeout;
+                if header_timer.deadline() != deadline {
+                    header_timer.as_mut().reset(deadline);
                 }
-                if late.as_mut().poll(context).is_ready() {
+                if header_timer.as_mut().poll(context).is_ready() {
                     tracing::debug!("the head of a request did not arrive in time");
                     return Poll::Ready(Ok(None));
                 }
@@ -207,13 +218,13 @@ impl Connection {
 /// the next request only after the whole previous response was written. A client that never reads is
 /// therefore soon no longer served.
 fn limit_unsent(socket: &TcpStream) {
-    if let Err(error) = socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT) {
+    if let Err(error) = socket2::SockRef::from(socket).set_tcp_notsent_lowat(MAX_UNSENT) {
         tracing::debug!(%error, "the unsent bytes of a connection cannot be limited");
     }
 }
 
 /// Returns the peer of a request. Behind a trusted proxy, this is the address that the proxy reported.
-fn from(peer: &Peer, rules: &AccessRules, headers: &HeaderMap) -> Peer {
+fn request_peer(peer: &Peer, rules: &AccessRules, headers: &HeaderMap) -> Peer {
     let address = peer.address.map(|address| match rules.proxies.origin(address.ip(), headers) {
         origin if origin == address.ip() => address,
         origin => SocketAddr::new(origin, 0),
@@ -224,9 +235,9 @@ fn from(peer: &Peer, rules: &AccessRules, headers: &HeaderMap) -> Peer {
 fn builder(limits: &ConnectionLimits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     // This is the timeout of an idle connection. `HeaderTimeout` limits a head that has begun.
-    builder.timer(TokioTimer::new()).header_read_timeout(limits.idle_for);
-    builder.max_buf_size(limits.head_bytes.max(SMALLEST_ROOM)).max_header_size(limits.head_bytes);
-    if limits.headers != USUAL_HEADERS {
+    builder.timer(TokioTimer::new()).header_read_timeout(limits.idle_timeout);
+    builder.max_buf_size(limits.head_bytes.max(MIN_BUFFER_SIZE)).max_header_size(limits.head_bytes);
+    if limits.headers != DEFAULT_HEADERS {
         builder.max_headers(limits.headers);
     }
     builder

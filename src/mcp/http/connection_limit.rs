@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::limits::PerAddress;
-use crate::auth::of_one_user;
+use crate::auth::client_limit_key;
 
 /// Minimum interval between two log messages about refused connections.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// The connections of all addresses. Cheap to clone.
 #[derive(Clone, Default)]
@@ -20,60 +20,60 @@ pub(super) struct ConnectionCounter(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    taken: HashMap<IpAddr, usize>,
+    counts: HashMap<IpAddr, usize>,
     /// Connections refused since the last log message.
-    turned_away: u64,
-    told: Option<Instant>,
+    refused: u64,
+    last_logged: Option<Instant>,
 }
 
 /// One counted connection. Dropping it releases the count.
 pub(super) struct ConnectionSlot {
-    seats: ConnectionCounter,
+    counter: ConnectionCounter,
     address: IpAddr,
 }
 
 impl ConnectionCounter {
     /// Counts one more connection of this address. Returns `None` at the limit, and logs a warning at most
     /// once per `TELL_EVERY`.
-    pub(super) fn take(&self, address: IpAddr, most: PerAddress) -> Option<ConnectionSlot> {
-        let address = of_one_user(address);
-        let most = match most {
-            PerAddress::Others(_) if address.is_loopback() => usize::MAX,
-            PerAddress::Others(most) | PerAddress::Each(most) => most,
+    pub(super) fn take(&self, address: IpAddr, limit: PerAddress) -> Option<ConnectionSlot> {
+        let address = client_limit_key(address);
+        let limit = match limit {
+            PerAddress::ExceptLoopback(_) if address.is_loopback() => usize::MAX,
+            PerAddress::ExceptLoopback(limit) | PerAddress::Every(limit) => limit,
         };
         let mut state = self.0.lock();
-        let taken = state.taken.get(&address).copied().unwrap_or(0);
-        if taken >= most {
-            state.turn_away(address, most);
+        let count = state.counts.get(&address).copied().unwrap_or(0);
+        if count >= limit {
+            state.log_refusal(address, limit);
             return None;
         }
-        state.taken.insert(address, taken + 1);
-        Some(ConnectionSlot { seats: self.clone(), address })
+        state.counts.insert(address, count + 1);
+        Some(ConnectionSlot { counter: self.clone(), address })
     }
 }
 
 impl State {
-    fn turn_away(&mut self, address: IpAddr, most: usize) {
-        self.turned_away += 1;
+    fn log_refusal(&mut self, address: IpAddr, limit: usize) {
+        self.refused += 1;
         let now = Instant::now();
-        if self.told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY) {
+        if self.last_logged.is_none_or(|last| now.duration_since(last) >= LOG_EVERY) {
             tracing::warn!(
                 %address,
-                turned_away = self.turned_away,
-                "connections are closed at once: an address has {most} (max_connections_per_address in [limits])"
+                turned_away = self.refused,
+                "connections are closed at once: an address has {limit} (max_connections_per_address in [limits])"
             );
-            (self.turned_away, self.told) = (0, Some(now));
+            (self.refused, self.last_logged) = (0, Some(now));
         }
     }
 }
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut state = self.seats.0.lock();
-        if let Some(taken) = state.taken.get_mut(&self.address) {
-            *taken -= 1;
-            if *taken == 0 {
-                state.taken.remove(&self.address);
+        let mut state = self.counter.0.lock();
+        if let Some(count) = state.counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                state.counts.remove(&self.address);
             }
         }
     }
@@ -90,27 +90,27 @@ mod tests {
     /// IPv4-mapped addresses count as IPv4, and closed connections no longer count.
     #[test]
     fn connection_limit_per_address_is_returned() {
-        let seats = ConnectionCounter::default();
-        let each = PerAddress::Each(2);
-        let taken = [seats.take(ip("127.0.0.1"), each), seats.take(ip("127.0.0.1"), each)];
-        assert!(taken.iter().all(Option::is_some));
-        assert!(seats.take(ip("127.0.0.1"), each).is_none());
-        assert!(seats.take(ip("::ffff:127.0.0.1"), each).is_none(), "the same address in other words");
-        assert!(seats.take(ip("127.0.0.2"), each).is_some());
-        drop(taken);
-        assert!(seats.take(ip("127.0.0.1"), each).is_some());
-        assert!(seats.0.lock().taken.is_empty(), "nothing is kept of who has gone");
+        let counter = ConnectionCounter::default();
+        let limit = PerAddress::Every(2);
+        let slots = [counter.take(ip("127.0.0.1"), limit), counter.take(ip("127.0.0.1"), limit)];
+        assert!(slots.iter().all(Option::is_some));
+        assert!(counter.take(ip("127.0.0.1"), limit).is_none());
+        assert!(counter.take(ip("::ffff:127.0.0.1"), limit).is_none(), "the same address in other words");
+        assert!(counter.take(ip("127.0.0.2"), limit).is_some());
+        drop(slots);
+        assert!(counter.take(ip("127.0.0.1"), limit).is_some());
+        assert!(counter.0.lock().counts.is_empty(), "nothing is kept of who has gone");
     }
 
     /// Loopback addresses count only where the limit applies to every address.
     #[test]
     fn ipv6_network_shares_connection_limit() {
-        let seats = ConnectionCounter::default();
-        let others = PerAddress::Others(1);
-        let _one = seats.take(ip("2001:db8:0:1::1"), others).unwrap();
-        assert!(seats.take(ip("2001:db8:0:1:ffff::2"), others).is_none());
-        assert!(seats.take(ip("2001:db8:0:2::1"), others).is_some());
-        let _here: Vec<_> = (0..9).map(|_| seats.take(ip("::1"), others).unwrap()).collect();
-        assert!(seats.take(ip("::1"), PerAddress::Each(9)).is_none());
+        let counter = ConnectionCounter::default();
+        let limit = PerAddress::ExceptLoopback(1);
+        let _one = counter.take(ip("2001:db8:0:1::1"), limit).unwrap();
+        assert!(counter.take(ip("2001:db8:0:1:ffff::2"), limit).is_none());
+        assert!(counter.take(ip("2001:db8:0:2::1"), limit).is_some());
+        let _here: Vec<_> = (0..9).map(|_| counter.take(ip("::1"), limit).unwrap()).collect();
+        assert!(counter.take(ip("::1"), PerAddress::Every(9)).is_none());
     }
 }

@@ -16,61 +16,65 @@ use crate::mcp::message_sink::Resume;
 use crate::mcp::session::Session;
 use crate::mcp::sse::StreamPosition;
 use crate::tasks::store::{SessionChange, SessionSettings};
-use crate::tasks::streams::{LISTENS_FOR, StreamNote};
+use crate::tasks::streams::{LISTENER_LEASE, StreamEvent};
 
 /// The longest request id that is recorded, in bytes of JSON. Clients use counters or UUIDs.
-const LONGEST_NAME: usize = 200;
+const MAX_ID_BYTES: usize = 200;
 
 /// Usual clock difference between two processes that took the time from the store.
-const ROUGHLY: Duration = Duration::from_millis(250);
+const USUAL_CLOCK_SKEW: Duration = Duration::from_millis(250);
 
 /// Records that a GET opens a stream. Returns the number of the stream within its session (0 if streams are
 /// not counted) and the time from which it listens.
 ///
 /// # Errors
 /// If the request was cancelled or the session has ended, on any replica, or if the store fails.
-pub(super) async fn opened(
+pub(super) async fn record_opened(
     http: &Http,
     session: &Session,
-    place: &StreamPosition,
-    taken_up: bool,
+    position: &StreamPosition,
+    is_resumed: bool,
 ) -> Result<(u64, Timestamp)> {
     let bridge = &http.bridge;
     let now = bridge.clock.now();
     if !bridge.store.is_shared() {
         return Ok((0, now));
     }
-    let listens = matches!(place.resume, Resume::Listen { .. }).then(|| now + LISTENS_FOR);
-    let note = StreamNote::Opened { taken_up: taken_up.then(|| place.stream.clone()), listens, now };
-    let set = bridge.store.set(&session.nonce, SessionChange::Streams(note), session.expires).await;
-    let settings = set
+    let listens_until = matches!(position.resume, Resume::Listen { .. }).then(|| now + LISTENER_LEASE);
+    let note = StreamEvent::Opened {
+        resumed: is_resumed.then(|| position.stream.clone()),
+        lease_until: listens_until,
+        now,
+    };
+    let result = bridge.store.set(&session.nonce, SessionChange::Streams(note), session.expires).await;
+    let settings = result
         .map_err(Refusal::store)?
         .ok_or_else(|| Refusal::no_session("this session was ended: begin with initialize"))?;
-    if let Resume::Wait { id, .. } = &place.resume
-        && settings.streams.cancelled().any(|(request, _)| request == name(id))
+    if let Resume::Wait { id, .. } = &position.resume
+        && settings.streams.cancelled().any(|(request, _)| request == encode_id(id))
     {
         return Err(Refusal::stream_over());
     }
-    heed(http, &session.nonce, &settings);
+    apply_settings(http, &session.nonce, &settings);
     let n = settings.streams.newest();
     // The messages of a job have the clock of the process that observed it. If no other stream has reported
     // them, a repeated message is better than a lost one.
-    let since = if settings.streams.others_listen(n, now) { now } else { now - ROUGHLY };
+    let since = if settings.streams.has_other_listeners(n, now) { now } else { now - USUAL_CLOCK_SKEW };
     Ok((n, since))
 }
 
 /// Records that a request was cancelled. A failure is only logged.
-pub(super) async fn cancelled(http: &Http, session: &Session, id: &Id) {
+pub(super) async fn record_cancelled(http: &Http, session: &Session, id: &Id) {
     let bridge = &http.bridge;
     if !bridge.store.is_shared() {
         return;
     }
-    let request = name(id);
-    if request.len() > LONGEST_NAME {
+    let request = encode_id(id);
+    if request.len() > MAX_ID_BYTES {
         tracing::debug!("other replicas do not hear that a request was cancelled whose id is that long");
         return;
     }
-    let note = StreamNote::Cancelled { request, at: bridge.clock.now() };
+    let note = StreamEvent::Cancelled { request, at: bridge.clock.now() };
     if let Err(error) = bridge.store.set(&session.nonce, SessionChange::Streams(note), session.expires).await
     {
         tracing::warn!(%error, "other replicas do not hear that a request was cancelled");
@@ -80,7 +84,7 @@ pub(super) async fn cancelled(http: &Http, session: &Session, id: &Id) {
 /// Applies the changes that other replicas recorded for a session. If another stream listens, or the client
 /// creates tasks, also records that the listening stream with this number is still open. Returns false if the
 /// session has ended, and true if the store fails.
-pub(super) async fn sync_session(http: &Http, session: &Session, listens: Option<u64>) -> bool {
+pub(super) async fn sync_session(http: &Http, session: &Session, listening_stream: Option<u64>) -> bool {
     let bridge = &http.bridge;
     if !bridge.store.is_shared() {
         // If the store fails, the session counts as active.
@@ -88,12 +92,13 @@ pub(super) async fn sync_session(http: &Http, session: &Session, listens: Option
     }
     let Ok(settings) = bridge.store.settings(&session.nonce).await else { return true };
     let Some(settings) = settings else { return false };
-    heed(http, &session.nonce, &settings);
+    apply_settings(http, &session.nonce, &settings);
     let now = bridge.clock.now();
     // In other cases, no other process needs to know.
-    let asked = |n: &u64| settings.streams.others_listen(*n, now) || session.client.makes_tasks();
-    if let Some(n) = listens.filter(asked) {
-        let note = SessionChange::Streams(StreamNote::Listens { n, until: now + LISTENS_FOR });
+    let must_record =
+        |n: &u64| settings.streams.has_other_listeners(*n, now) || session.client.can_run_tasks();
+    if let Some(n) = listening_stream.filter(must_record) {
+        let note = SessionChange::Streams(StreamEvent::LeaseRenewed { n, until: now + LISTENER_LEASE });
         if let Err(error) = bridge.store.set(&session.nonce, note, session.expires).await {
             tracing::warn!(%error, "other replicas do not hear that a stream is open still");
         }
@@ -102,28 +107,30 @@ pub(super) async fn sync_session(http: &Http, session: &Session, listens: Option
 }
 
 /// Applies the changes that other replicas record for sessions, while it is polled.
-pub(super) async fn follow(http: Arc<Http>) -> Infallible {
-    let mut sessions = http.bridge.service.sessions_elsewhere();
+pub(super) async fn follow_remote_changes(http: Arc<Http>) -> Infallible {
+    let mut sessions = http.bridge.service.remote_session_changes();
     loop {
         let Some(session) = sessions.recv().await else { return std::future::pending().await };
-        if !http.live.has(&session) {
+        if !http.in_flight.has(&session) {
             continue;
         }
         match http.bridge.store.settings(&session).await {
-            Ok(Some(settings)) => heed(&http, &session, &settings),
-            Ok(None) => http.live.end(&session),
+            Ok(Some(settings)) => apply_settings(&http, &session, &settings),
+            Ok(None) => http.in_flight.end(&session),
             Err(error) => tracing::debug!(%error, "what was said of a session elsewhere is seen later"),
         }
     }
 }
 
 /// Applies recorded changes to the open streams of this process.
-fn heed(http: &Http, session: &str, settings: &SessionSettings) {
-    http.live.apply_remote_changes(session, &settings.streams);
-    http.bridge.speakers.set_newest_stream(session, settings.streams.speaker(http.bridge.clock.now()));
+fn apply_settings(http: &Http, session: &str, settings: &SessionSettings) {
+    http.in_flight.apply_remote_changes(session, &settings.streams);
+    http.bridge
+        .stream_election
+        .set_newest_stream(session, settings.streams.active_listener(http.bridge.clock.now()));
 }
 
 /// Returns the recorded form of a request id.
-fn name(id: &Id) -> String {
+fn encode_id(id: &Id) -> String {
     serde_json::to_string(id).unwrap_or_default()
 }

@@ -24,16 +24,16 @@ pub(super) type Events = BoxStream<'static, Bytes>;
 
 /// The events of a response. Either the connection or the response's own body takes them, once.
 #[derive(Clone)]
-struct Offered(Arc<Mutex<Option<Events>>>);
+struct EventSlot(Arc<Mutex<Option<Events>>>);
 
 /// Makes a response whose connection can be taken from the HTTP library.
-pub(super) fn offer(mut response: Response, events: Events) -> Response {
-    let offered = Offered(Arc::new(Mutex::new(Some(events))));
-    let taken = offered.clone();
-    let events = stream::once(async move { taken.0.lock().take() });
+pub(super) fn make_detachable(mut response: Response, events: Events) -> Response {
+    let slot = EventSlot(Arc::new(Mutex::new(Some(events))));
+    let body_slot = slot.clone();
+    let events = stream::once(async move { body_slot.0.lock().take() });
     let events = events.flat_map(|events| events.unwrap_or_else(|| stream::empty().boxed()));
     *response.body_mut() = Body::from_stream(events.map(Ok::<_, Infallible>));
-    response.extensions_mut().insert(offered);
+    response.extensions_mut().insert(slot);
     response
 }
 
@@ -42,87 +42,87 @@ pub(super) fn offer(mut response: Response, events: Events) -> Response {
 pub(super) struct Takeover {
     events: Arc<Mutex<Option<Events>>>,
     /// True if the last write of the library was complete.
-    written: Arc<AtomicBool>,
+    write_complete: Arc<AtomicBool>,
 }
 
 impl Takeover {
     /// Takes the events of a response that offers them. The connection then accepts no further request.
     pub(super) fn of(&self, version: Version, mut response: Response) -> Response {
         // Chunks exist only from HTTP/1.1 on.
-        let offered = response.extensions_mut().remove::<Offered>().filter(|_| version == Version::HTTP_11);
-        let Some(events) = offered.and_then(|offered| offered.0.lock().take()) else { return response };
+        let slot = response.extensions_mut().remove::<EventSlot>().filter(|_| version == Version::HTTP_11);
+        let Some(events) = slot.and_then(|slot| slot.0.lock().take()) else { return response };
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         // The length of this body is unknown, so the library announces chunks in the response head.
         *response.body_mut() = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
-        self.written.store(false, Ordering::Relaxed);
+        self.write_complete.store(false, Ordering::Relaxed);
         *self.events.lock() = Some(events);
         response
     }
 
     /// Returns the events, once the head of their response has been sent.
     pub(super) fn take(&self) -> Option<Events> {
-        let head_is_out = self.written.load(Ordering::Relaxed);
+        let head_is_out = self.write_complete.load(Ordering::Relaxed);
         head_is_out.then(|| self.events.lock().take()).flatten()
     }
 
     /// Wraps a socket so that it records complete writes and passes received bytes to the scanner.
-    pub(super) fn watch<S>(&self, socket: S, scanner: HeadScanner) -> Watched<S> {
-        Watched { socket, written: Arc::clone(&self.written), scanner }
+    pub(super) fn watch<S>(&self, socket: S, scanner: HeadScanner) -> WatchedSocket<S> {
+        WatchedSocket { socket, write_complete: Arc::clone(&self.write_complete), scanner }
     }
 }
 
 /// A socket that records whether the last write was complete, and passes received bytes to the scanner.
-pub(super) struct Watched<S> {
+pub(super) struct WatchedSocket<S> {
     socket: S,
-    written: Arc<AtomicBool>,
+    write_complete: Arc<AtomicBool>,
     scanner: HeadScanner,
 }
 
-impl<S> Watched<S> {
+impl<S> WatchedSocket<S> {
     /// Returns the inner socket.
     pub(super) fn into_socket(self) -> S {
         self.socket
     }
 
-    fn note(&self, written: &Poll<io::Result<usize>>, whole: usize) {
-        let all = matches!(written, Poll::Ready(Ok(written)) if *written == whole);
-        self.written.store(all, Ordering::Relaxed);
+    fn record_write(&self, result: &Poll<io::Result<usize>>, length: usize) {
+        let is_complete = matches!(result, Poll::Ready(Ok(count)) if *count == length);
+        self.write_complete.store(is_complete, Ordering::Relaxed);
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
+        buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         ready!(self.scanner.poll_ready(context));
-        let before = into.filled().len();
-        let read = Pin::new(&mut self.socket).poll_read(context, into);
-        self.scanner.scan(&into.filled()[before..]);
-        read
+        let start = buffer.filled().len();
+        let result = Pin::new(&mut self.socket).poll_read(context, buffer);
+        self.scanner.scan(&buffer.filled()[start..]);
+        result
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        from: &[u8],
+        buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write(context, from);
-        self.note(&written, from.len());
-        written
+        let result = Pin::new(&mut self.socket).poll_write(context, buffer);
+        self.record_write(&result, buffer.len());
+        result
     }
 
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        from: &[IoSlice<'_>],
+        buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write_vectored(context, from);
-        self.note(&written, from.iter().map(|slice| slice.len()).sum());
-        written
+        let result = Pin::new(&mut self.socket).poll_write_vectored(context, buffers);
+        self.record_write(&result, buffers.iter().map(|slice| slice.len()).sum());
+        result
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -142,25 +142,25 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 ///
 /// # Errors
 /// If the connection fails.
-pub(super) async fn pour<S: AsyncRead + AsyncWrite>(socket: S, mut events: Events) -> io::Result<()> {
-    let (mut from, mut to) = tokio::io::split(socket);
-    let pouring = async {
+pub(super) async fn write_events<S: AsyncRead + AsyncWrite>(socket: S, mut events: Events) -> io::Result<()> {
+    let (mut reader, mut writer) = tokio::io::split(socket);
+    let writing = async {
         while let Some(event) = events.next().await {
-            to.write_all(&chunk(&event)).await?;
-            to.flush().await?;
+            writer.write_all(&chunk(&event)).await?;
+            writer.flush().await?;
         }
-        to.write_all(b"0\r\n\r\n").await?;
-        to.shutdown().await
+        writer.write_all(b"0\r\n\r\n").await?;
+        writer.shutdown().await
     };
-    let gone = async {
+    let disconnected = async {
         // Input is ignored here: the response head announced `Connection: close`.
         let mut ignored = [0; 256];
-        while from.read(&mut ignored).await? > 0 {}
+        while reader.read(&mut ignored).await? > 0 {}
         Ok(())
     };
     tokio::select! {
-        poured = pouring => poured,
-        gone = gone => gone,
+        result = writing => result,
+        disconnected = disconnected => disconnected,
     }
 }
 
@@ -200,10 +200,10 @@ mod tests {
     #[tokio::test]
     async fn connection_detaches_after_response_head() {
         let takeover = Takeover::default();
-        let response = takeover.of(Version::HTTP_11, offer(Response::default(), events()));
+        let response = takeover.of(Version::HTTP_11, make_detachable(Response::default(), events()));
         assert_eq!(response.headers()[header::CONNECTION], "close");
         assert!(takeover.take().is_none(), "the head is not out yet");
-        takeover.written.store(true, Ordering::Relaxed);
+        takeover.write_complete.store(true, Ordering::Relaxed);
         assert_eq!(takeover.take().unwrap().count().await, 2);
         assert!(takeover.take().is_none(), "it was taken");
     }
@@ -212,9 +212,9 @@ mod tests {
     #[tokio::test]
     async fn short_responses_are_not_detached() {
         let takeover = Takeover::default();
-        let older = takeover.of(Version::HTTP_10, offer(Response::default(), events()));
+        let older = takeover.of(Version::HTTP_10, make_detachable(Response::default(), events()));
         let short = takeover.of(Version::HTTP_11, Response::new(Body::from("short")));
-        takeover.written.store(true, Ordering::Relaxed);
+        takeover.write_complete.store(true, Ordering::Relaxed);
         assert!(takeover.take().is_none());
         assert_eq!((text(older).await, text(short).await), ("ab".into(), "short".into()));
     }
@@ -229,18 +229,18 @@ mod tests {
             (client.unwrap(), accepted.unwrap().0)
         };
         let (mut client, socket) = connected().await;
-        pour(socket, events()).await.unwrap();
-        let mut heard = String::new();
-        client.read_to_string(&mut heard).await.unwrap();
-        assert_eq!(heard, "1\r\na\r\n1\r\nb\r\n0\r\n\r\n");
+        write_events(socket, events()).await.unwrap();
+        let mut received = String::new();
+        client.read_to_string(&mut received).await.unwrap();
+        assert_eq!(received, "1\r\na\r\n1\r\nb\r\n0\r\n\r\n");
         let (client, socket) = connected().await;
         drop(client);
-        pour(socket, stream::pending().boxed()).await.unwrap();
+        write_events(socket, stream::pending().boxed()).await.unwrap();
     }
 
     /// A body whose connection was not detached sends the events itself.
     #[tokio::test]
     async fn attached_body_still_has_events() {
-        assert_eq!(text(offer(Response::default(), events())).await, "ab");
+        assert_eq!(text(make_detachable(Response::default(), events())).await, "ab");
     }
 }

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 const HEADER: &str = "x-forwarded-for";
 
 /// Maximum number of header entries that are evaluated.
-const MOST: usize = 32;
+const MAX_ENTRIES: usize = 32;
 
 /// The trusted proxies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,26 +36,26 @@ impl Proxies {
             return origin;
         }
         let values = headers.get_all(HEADER).iter().rev();
-        let words = values.flat_map(|value| value.as_bytes().rsplit(|byte| *byte == b','));
-        for word in words.take(MOST) {
+        let entries = values.flat_map(|value| value.as_bytes().rsplit(|byte| *byte == b','));
+        for entry in entries.take(MAX_ENTRIES) {
             // An untrusted peer may write anything about earlier hops.
-            let Some(before) = self.has(origin).then(|| address(word)).flatten() else { break };
-            origin = before.to_canonical();
+            let Some(hop) = self.has(origin).then(|| address(entry)).flatten() else { break };
+            origin = hop.to_canonical();
         }
         origin
     }
 }
 
 /// Parses an address as proxies write it: some add a port, some add brackets.
-fn address(word: &[u8]) -> Option<IpAddr> {
-    let word = std::str::from_utf8(word).ok()?.trim();
-    if let Ok(address) = word.parse() {
+fn address(entry: &[u8]) -> Option<IpAddr> {
+    let entry = std::str::from_utf8(entry).ok()?.trim();
+    if let Ok(address) = entry.parse() {
         return Some(address);
     }
-    if let Ok(with_port) = word.parse::<std::net::SocketAddr>() {
+    if let Ok(with_port) = entry.parse::<std::net::SocketAddr>() {
         return Some(with_port.ip());
     }
-    word.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+    entry.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
     /// Only addresses that configured proxies appended are used.
     #[test]
     fn forwarded_header_needs_trusted_proxy() {
-        let ours = ["10.0.0.0/8", "fd00::/8"];
+        let trusted = ["10.0.0.0/8", "fd00::/8"];
         for (peer, headers, expected) in [
             ("10.0.0.1", &["203.0.113.7"][..], "203.0.113.7"),
             ("10.0.0.1", &[], "10.0.0.1"),
@@ -87,7 +87,7 @@ mod tests {
             ("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
             ("10.0.0.1", &["", ","], "10.0.0.1"),
         ] {
-            assert_eq!(origin(&ours, peer, headers), expected, "{peer} {headers:?}");
+            assert_eq!(origin(&trusted, peer, headers), expected, "{peer} {headers:?}");
         }
         assert_eq!(origin(&[], "10.0.0.1", &["203.0.113.7"]), "10.0.0.1");
     }

@@ -18,8 +18,8 @@ pub(super) async fn get(http: &Arc<Http>, principal: Principal, headers: &Header
     preconditions::check_accept(headers, &["text/event-stream"])?;
     preconditions::check_version(headers)?;
     let session = preconditions::session(http, &principal, headers).await?;
-    let taken_up = headers.contains_key("last-event-id");
-    let place = match headers.get("last-event-id") {
+    let is_resumed = headers.contains_key("last-event-id");
+    let position = match headers.get("last-event-id") {
         None => {
             let resume = Resume::Listen { lists: Some(http.bridge.offers.edition_for(&principal)) };
             StreamPosition::start(&session.nonce, resume, &*http.bridge.entropy)
@@ -31,17 +31,17 @@ pub(super) async fn get(http: &Arc<Http>, principal: Principal, headers: &Header
             .ok_or_else(|| Refusal::invalid("Last-Event-ID is not the id of an event of this session"))?,
     };
     // A stream that opens and closes at once would only make the client reconnect.
-    if place.last || http.live.was_cancelled(&place.stream) {
+    if position.last || http.in_flight.was_cancelled(&position.stream) {
         return Err(Refusal::stream_over());
     }
-    let share = preconditions::share(http, &principal)?;
-    rate_policy::hold_stream(http, &principal).await?;
-    let (n, since) = cross_replica::opened(http, &session, &place, taken_up).await?;
+    let permit = preconditions::acquire_permit(http, &principal)?;
+    rate_policy::limit_stream(http, &principal).await?;
+    let (n, since) = cross_replica::record_opened(http, &session, &position, is_resumed).await?;
     let caller = Caller { principal, session: Some(session) };
-    match place.resume.clone() {
+    match position.resume.clone() {
         Resume::Listen { lists } => {
-            Ok(Exchange::listen(http, share, caller, (place, n, since), (lists, taken_up)))
+            Ok(Exchange::listen(http, permit, caller, (position, n, since), (lists, is_resumed)))
         }
-        Resume::Wait { id, .. } => Ok(Exchange::resume(http, share, caller, (place, n), &id)),
+        Resume::Wait { id, .. } => Ok(Exchange::resume(http, permit, caller, (position, n), &id)),
     }
 }

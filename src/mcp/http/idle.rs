@@ -34,7 +34,7 @@ struct Queue {
     idle: BTreeMap<u64, Idle>,
     /// Evictions since the last log message.
     evicted: u64,
-    logged: Option<Instant>,
+    last_logged: Option<Instant>,
 }
 
 struct Idle {
@@ -45,7 +45,7 @@ struct Idle {
 /// Idle state of one connection. Dropping it removes the connection from the eviction queue.
 pub(super) struct IdleState {
     connections: IdleConnections,
-    place: Option<u64>,
+    position: Option<u64>,
     evicted: CancellationToken,
 }
 
@@ -53,7 +53,7 @@ impl IdleConnections {
     /// Registers a new connection as idle.
     pub(super) fn join(&self) -> IdleState {
         let mut state =
-            IdleState { connections: self.clone(), place: None, evicted: CancellationToken::new() };
+            IdleState { connections: self.clone(), position: None, evicted: CancellationToken::new() };
         state.set_idle();
         state
     }
@@ -78,13 +78,13 @@ impl IdleConnections {
         };
         oldest.remove().evicted.cancel();
         queue.evicted += 1;
-        if queue.logged.is_none_or(|logged| now.duration_since(logged) >= LOG_EVERY) {
+        if queue.last_logged.is_none_or(|last| now.duration_since(last) >= LOG_EVERY) {
             tracing::warn!(
                 closed = queue.evicted,
                 "the oldest idle connections are closed for new ones: there are as many as max_connections in [limits] and \
                  the descriptor limit allow"
             );
-            (queue.evicted, queue.logged) = (0, Some(now));
+            (queue.evicted, queue.last_logged) = (0, Some(now));
         }
     }
 }
@@ -102,18 +102,18 @@ impl IdleState {
             return;
         }
         let mut queue = self.connections.0.queue.lock();
-        let place = queue.next;
+        let position = queue.next;
         queue.next += 1;
-        queue.idle.insert(place, Idle { since: Instant::now(), evicted: self.evicted.clone() });
+        queue.idle.insert(position, Idle { since: Instant::now(), evicted: self.evicted.clone() });
         drop(queue);
-        self.place = Some(place);
+        self.position = Some(position);
         self.connections.0.added.notify_one();
     }
 
     /// Marks the connection as busy.
     pub(super) fn set_busy(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.connections.0.queue.lock().idle.remove(&place);
+        if let Some(position) = self.position.take() {
+            self.connections.0.queue.lock().idle.remove(&position);
         }
     }
 }
@@ -135,9 +135,9 @@ mod tests {
         let connections = IdleConnections::default();
         let mut all = [connections.join(), connections.join(), connections.join()];
         all[0].set_busy();
-        let began = Instant::now();
+        let start = Instant::now();
         connections.evictable().await;
-        assert_eq!(began.elapsed(), GRACE, "a new connection has a moment");
+        assert_eq!(start.elapsed(), GRACE, "a new connection has a moment");
         connections.evict_oldest();
         let evicted =
             |all: &[IdleState]| all.iter().map(|one| one.evicted().is_cancelled()).collect::<Vec<_>>();

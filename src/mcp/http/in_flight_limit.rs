@@ -15,31 +15,31 @@ pub(super) struct InFlightLimit(Arc<Mutex<HashMap<CallerKey, usize>>>);
 
 /// One counted entry. Dropping it releases the count.
 pub(super) struct InFlightPermit {
-    shares: InFlightLimit,
-    whose: CallerKey,
+    limiter: InFlightLimit,
+    caller_key: CallerKey,
 }
 
 impl InFlightLimit {
     /// Counts one more entry of this caller. Returns `None` at the limit.
-    pub(super) fn take(&self, principal: &Principal, most: usize) -> Option<InFlightPermit> {
-        let whose = CallerKey::of(principal);
-        let mut taken = self.0.lock();
-        let count = taken.entry(whose).or_insert(0);
-        if *count >= most {
+    pub(super) fn take(&self, principal: &Principal, limit: usize) -> Option<InFlightPermit> {
+        let caller_key = CallerKey::of(principal);
+        let mut counts = self.0.lock();
+        let count = counts.entry(caller_key).or_insert(0);
+        if *count >= limit {
             return None;
         }
         *count += 1;
-        Some(InFlightPermit { shares: self.clone(), whose })
+        Some(InFlightPermit { limiter: self.clone(), caller_key })
     }
 }
 
 impl Drop for InFlightPermit {
     fn drop(&mut self) {
-        let mut taken = self.shares.0.lock();
-        if let Some(count) = taken.get_mut(&self.whose) {
+        let mut counts = self.limiter.0.lock();
+        if let Some(count) = counts.get_mut(&self.caller_key) {
             *count -= 1;
             if *count == 0 {
-                taken.remove(&self.whose);
+                counts.remove(&self.caller_key);
             }
         }
     }
@@ -53,19 +53,23 @@ mod tests {
     /// Callers without an identity are limited by address, and owners wherever they are.
     #[test]
     fn in_flight_limit_is_per_owner() {
-        let shares = InFlightLimit::default();
+        let limiter = InFlightLimit::default();
         let ann = Principal { owner: Owner::new("ann"), ..Principal::single_user() };
         let bob = Principal { owner: Owner::new("bob"), ..ann.clone() };
-        let from = |last| Principal { from: Some([10, 0, 0, last].into()), ..Principal::anybody() };
-        let held: Vec<_> =
-            [&ann, &ann, &bob, &from(1), &from(1), &from(2)].map(|who| shares.take(who, 2)).into();
-        assert!(held.iter().all(Option::is_some));
+        let from_address =
+            |last| Principal { client_address: Some([10, 0, 0, last].into()), ..Principal::anonymous() };
+        let permits: Vec<_> = [&ann, &ann, &bob, &from_address(1), &from_address(1), &from_address(2)]
+            .map(|principal| limiter.take(principal, 2))
+            .into();
+        assert!(permits.iter().all(Option::is_some));
         assert!(
-            shares.take(&Principal { from: from(1).from, ..ann.clone() }, 2).is_none(),
+            limiter
+                .take(&Principal { client_address: from_address(1).client_address, ..ann.clone() }, 2)
+                .is_none(),
             "wherever they are"
         );
-        assert!(shares.take(&from(1), 2).is_none() && shares.take(&from(2), 2).is_some());
-        drop(held);
-        assert!(shares.0.lock().is_empty(), "nothing is kept of who has gone");
+        assert!(limiter.take(&from_address(1), 2).is_none() && limiter.take(&from_address(2), 2).is_some());
+        drop(permits);
+        assert!(limiter.0.lock().is_empty(), "nothing is kept of who has gone");
     }
 }

@@ -12,19 +12,19 @@ pub struct ConnectionLimits {
     /// Maximum number of connections per address (`max_connections_per_address`). Trusted proxies are exempt.
     pub per_address: PerAddress,
     /// Timeout of the TLS handshake.
-    pub handshake_within: Duration,
+    pub handshake_timeout: Duration,
     /// Timeout of a request head, from its first byte. For the first request, from the start of the
     /// connection or the end of its TLS handshake.
-    pub head_within: Duration,
+    pub head_timeout: Duration,
     /// How long a connection without a request is kept, after its first request.
-    pub idle_for: Duration,
+    pub idle_timeout: Duration,
     /// Timeout of a request body.
-    pub body_within: Duration,
+    pub body_timeout: Duration,
     /// Minimum rate of a request body in bytes per second, after a grace period of 5 seconds
     /// (`min_body_bytes_per_second`).
     pub body_rate: u64,
     /// How long a client may read nothing while data waits to be sent.
-    pub stalled_for: Duration,
+    pub stall_timeout: Duration,
     /// Minimum rate at which a client must read waiting data, in bytes per second, after a grace period of
     /// `stalled_for` (`min_answer_bytes_per_second`).
     pub answer_rate: u64,
@@ -40,9 +40,9 @@ pub struct ConnectionLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerAddress {
     /// This limit for each address. Loopback addresses are exempt, because a proxy may run on this machine.
-    Others(usize),
+    ExceptLoopback(usize),
     /// This limit for each address, including loopback addresses.
-    Each(usize),
+    Every(usize),
 }
 
 /// The defaults of the config.
@@ -50,13 +50,13 @@ impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             connections: 16_384,
-            per_address: PerAddress::Others(512),
-            handshake_within: Duration::from_secs(10),
-            head_within: Duration::from_secs(10),
-            idle_for: Duration::from_secs(60),
-            body_within: Duration::from_secs(30),
+            per_address: PerAddress::ExceptLoopback(512),
+            handshake_timeout: Duration::from_secs(10),
+            head_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(30),
             body_rate: 1024,
-            stalled_for: Duration::from_secs(30),
+            stall_timeout: Duration::from_secs(30),
             answer_rate: 16 * 1024,
             head_bytes: 64 * 1024,
             headers: 100,

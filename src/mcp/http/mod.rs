@@ -59,44 +59,44 @@ use super::caller_key::CallerKey;
 use super::delaying_rate_limit::DelayingRateLimit;
 use super::in_flight::InFlight;
 use super::memory_budget::MemoryBudget;
-use super::session::{Opened, Session};
+use super::session::{Session, SessionCache};
 use super::window_rate_limit::WindowRateLimit;
-use crate::auth::{Peer, Presented, Principal};
+use crate::auth::{Peer, Principal, RequestCredentials};
 
 /// How long the rate limit may delay a poll, a notification, a response or a DELETE.
-const HELD: Duration = Duration::from_secs(4);
+const MAX_DELAY: Duration = Duration::from_secs(4);
 /// How long the rate limit may delay streams and requests that may wait. The default limit of streams per
 /// owner fits into it, so all clients of an owner can reconnect at once after a server restart.
-const WAITS_HELD: Duration = Duration::from_secs(10);
+const MAX_WAIT_DELAY: Duration = Duration::from_secs(10);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
 const METHODS: &str = "POST, GET, DELETE, OPTIONS";
 
 /// Peer of a request that arrived without a socket.
-static NOWHERE: Peer = Peer { address: None, certificate: None };
+static UNKNOWN_PEER: Peer = Peer { address: None, certificate: None };
 
 /// Shared state of all requests.
 struct Http {
     bridge: Arc<Bridge>,
-    entrance: Arc<AccessControl>,
-    opened: Opened,
-    live: InFlight,
-    polls: DelayingRateLimit,
+    access_control: Arc<AccessControl>,
+    session_cache: SessionCache,
+    in_flight: InFlight,
+    poll_rate: DelayingRateLimit,
     /// Rate limit of streams and of requests that wait for jobs.
-    waits: DelayingRateLimit,
+    wait_rate: DelayingRateLimit,
     /// Rate limit of notifications, responses and DELETE.
-    unasked: DelayingRateLimit,
-    calls: WindowRateLimit,
+    one_way_rate: DelayingRateLimit,
+    call_rate: WindowRateLimit,
     /// Rate limit of ended sessions.
-    ends: WindowRateLimit,
+    session_end_rate: WindowRateLimit,
     /// Rate limit of sessions that begin to store settings.
-    kept: WindowRateLimit,
+    stored_session_rate: WindowRateLimit,
     /// Open streams and pending requests per owner.
-    shares: InFlightLimit,
+    in_flight_limit: InFlightLimit,
     /// Request bodies that are incomplete, and notifications, responses and DELETEs in progress, per owner.
-    coming: InFlightLimit,
-    room: MemoryBudget,
+    incoming_limit: InFlightLimit,
+    memory_budget: MemoryBudget,
     shutdown: CancellationToken,
 }
 
@@ -107,79 +107,82 @@ type Result<T, E = Box<Refusal>> = std::result::Result<T, E>;
 /// answer. The returned future applies changes made by other replicas while it is polled.
 pub fn router(
     bridge: Arc<Bridge>,
-    entrance: Arc<AccessControl>,
+    access_control: Arc<AccessControl>,
     shutdown: CancellationToken,
 ) -> (Router, BoxFuture<'static, Infallible>) {
-    bridge.service.stops_with(shutdown.clone());
-    let (opened, live) = (Opened::default(), InFlight::default());
-    let (polls, waits) = (DelayingRateLimit::held_for(HELD), DelayingRateLimit::held_for(WAITS_HELD));
-    let unasked = DelayingRateLimit::held_for(HELD);
-    let (calls, ends, kept) =
+    bridge.service.set_stop_token(shutdown.clone());
+    let (session_cache, in_flight) = (SessionCache::default(), InFlight::default());
+    let (poll_rate, wait_rate) =
+        (DelayingRateLimit::with_max_delay(MAX_DELAY), DelayingRateLimit::with_max_delay(MAX_WAIT_DELAY));
+    let one_way_rate = DelayingRateLimit::with_max_delay(MAX_DELAY);
+    let (call_rate, session_end_rate, stored_session_rate) =
         (WindowRateLimit::within(MINUTE), WindowRateLimit::within(DAY), WindowRateLimit::within(DAY));
-    let open = live.clone();
-    bridge.metrics.counts_sessions_by(move || open.sessions());
-    let (shares, coming, room) =
+    let open_sessions = in_flight.clone();
+    bridge.metrics.set_session_counter(move || open_sessions.sessions());
+    let (in_flight_limit, incoming_limit, memory_budget) =
         (InFlightLimit::default(), InFlightLimit::default(), MemoryBudget::default());
     let http = Arc::new(Http {
         bridge,
-        entrance,
-        opened,
-        live,
-        polls,
-        waits,
-        unasked,
-        calls,
-        ends,
-        kept,
-        shares,
-        coming,
-        room,
+        access_control,
+        session_cache,
+        in_flight,
+        poll_rate,
+        wait_rate,
+        one_way_rate,
+        call_rate,
+        session_end_rate,
+        stored_session_rate,
+        in_flight_limit,
+        incoming_limit,
+        memory_budget,
         shutdown,
     });
-    let hears = cross_replica::follow(Arc::clone(&http)).boxed();
-    let metadata = well_known::routes(Arc::clone(&http.entrance));
+    let remote_changes = cross_replica::follow_remote_changes(Arc::clone(&http)).boxed();
+    let metadata = well_known::routes(Arc::clone(&http.access_control));
     // Some clients append a slash to the configured address.
     let router = Router::new().route("/mcp", any(endpoint)).route("/mcp/", any(endpoint));
-    (router.with_state(http).merge(metadata), hears)
+    (router.with_state(http).merge(metadata), remote_changes)
 }
 
 async fn endpoint(State(http): State<Arc<Http>>, request: Request) -> Response {
     let origin = request.headers().get(header::ORIGIN).cloned();
-    let rules = http.entrance.rules();
+    let rules = http.access_control.rules();
     let method = request.method().clone();
     let mut response = match answer(&http, &rules, request).await {
         Ok(response) => response,
         Err(refusal) => refusal.into_response(),
     };
-    http.bridge.metrics.responded(method.as_str(), response.status().as_u16());
-    if let Some(origin) = origin.filter(|origin| preconditions::lets_in(&rules.doors, origin)) {
-        preconditions::share_with(origin, &mut response);
+    http.bridge.metrics.record_response(method.as_str(), response.status().as_u16());
+    if let Some(origin) =
+        origin.filter(|origin| preconditions::is_allowed_origin(&rules.origin_policy, origin))
+    {
+        preconditions::allow_origin(origin, &mut response);
     }
     response
 }
 
 async fn answer(http: &Arc<Http>, rules: &AccessRules, request: Request) -> Result<Response> {
     let (head, body) = request.into_parts();
-    preconditions::check_origin(&rules.doors, &head)?;
-    preconditions::check_host(&rules.doors, &head)?;
+    preconditions::check_origin(&rules.origin_policy, &head)?;
+    preconditions::check_host(&rules.origin_policy, &head)?;
     if head.method == Method::OPTIONS {
         return Ok(preconditions::preflight(&head));
     }
     let authorization = preconditions::header_value(&head.headers, header::AUTHORIZATION.as_str());
-    let peer = head.extensions.get::<Peer>().unwrap_or(&NOWHERE);
-    let presented = Presented { authorization: authorization.as_deref(), peer };
+    let peer = head.extensions.get::<Peer>().unwrap_or(&UNKNOWN_PEER);
+    let presented = RequestCredentials { authorization: authorization.as_deref(), peer };
     let principal = rules.authenticate(&presented).await;
-    let principal = principal.map_err(|why| {
+    let principal = principal.map_err(|error| {
         let address = peer.address.map(|address| address.ip());
-        http.bridge.audit.auth_failed(address, &why.to_string());
-        Refusal::unauthorized(&rules.auth, &why)
+        http.bridge.audit.auth_failed(address, &error.to_string());
+        Refusal::unauthorized(&rules.auth, &error)
     })?;
     match head.method {
         Method::POST => post::post(http, principal, &head.headers, body).await,
         Method::GET => get::get(http, principal, &head.headers).await,
         Method::DELETE => {
             preconditions::check_version(&head.headers)?;
-            let _share = preconditions::admit_one_way(http, &principal).await?;
+            let _permit = preconditions::admit_one_way(http, &principal).await?;
             let session = preconditions::session(http, &principal, &head.headers).await?;
             end_session(http, &principal, &session).await
         }
@@ -190,10 +193,10 @@ async fn answer(http: &Arc<Http>, rules: &AccessRules, request: Request) -> Resu
 /// Ends a session on all replicas, and closes its streams and requests in this process at once. Its tasks go
 /// on.
 async fn end_session(http: &Http, principal: &Principal, session: &Session) -> Result<Response> {
-    let most = http.bridge.settings().limits.max_ended_sessions_per_day;
-    let counted = http.ends.take(CallerKey::of(principal), most, Instant::now());
-    counted.map_err(|pause| Refusal::too_many_ends(most, pause))?;
+    let limit = http.bridge.settings().limits.max_ended_sessions_per_day;
+    let result = http.session_end_rate.take(CallerKey::of(principal), limit, Instant::now());
+    result.map_err(|pause| Refusal::too_many_ended_sessions(limit, pause))?;
     http.bridge.store.end(&session.nonce, session.expires).await.map_err(Refusal::store)?;
-    http.live.end(&session.nonce);
+    http.in_flight.end(&session.nonce);
     Ok(StatusCode::NO_CONTENT.into_response())
 }

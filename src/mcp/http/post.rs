@@ -29,7 +29,7 @@ use crate::offload::offload;
 use crate::tasks::store::SessionSettings;
 
 const JSON: &str = "application/json";
-const EVENTS: &str = "text/event-stream";
+const EVENT_STREAM: &str = "text/event-stream";
 
 /// Answers a POST.
 pub(super) async fn post(
@@ -39,9 +39,9 @@ pub(super) async fn post(
     body: Body,
 ) -> Result<Response> {
     if !is_json(headers) {
-        return Err(Refusal::media_type());
+        return Err(Refusal::unsupported_media_type());
     }
-    preconditions::check_accept(headers, &[JSON, EVENTS])?;
+    preconditions::check_accept(headers, &[JSON, EVENT_STREAM])?;
     let body = body::read(http, &principal, body, http.bridge.settings().max_body_bytes).await?;
     if jsonrpc::batch::is_batch(&body) {
         return batch::post(http, principal, headers, body).await;
@@ -51,9 +51,9 @@ pub(super) async fn post(
     if let Message::Request(request) = &mut message {
         continue_trace(&mut request.params, headers);
     }
-    let to_request = |refusal: Box<Refusal>| refusal.to(id_of(&message).cloned());
+    let to_request = |refusal: Box<Refusal>| refusal.for_request(id_of(&message).cloned());
     if preconditions::generation(headers, &message) == Generation::Stateless {
-        return alone(http, principal, headers, message).await;
+        return handle_stateless(http, principal, headers, message).await;
     }
     preconditions::check_version(headers).map_err(to_request)?;
     if let Message::Request(request) = &message
@@ -65,11 +65,11 @@ pub(super) async fn post(
     let caller = Caller { principal, session: Some(session) };
     match message {
         Message::Request(request) => {
-            let share = admit(http, &caller, &request).await?;
-            Ok(Exchange::handle(http, share, caller, request).await)
+            let permit = admit(http, &caller, &request).await?;
+            Ok(Exchange::handle(http, permit, caller, request).await)
         }
         message => {
-            unanswered(http, &caller, message).await?;
+            handle_one_way(http, &caller, message).await?;
             Ok(StatusCode::ACCEPTED.into_response())
         }
     }
@@ -80,28 +80,29 @@ pub(super) async fn read<T: Send + 'static>(
     http: &Http,
     principal: &Principal,
     body: Bytes,
-    by: impl FnOnce(&Limits, &[u8]) -> T + Send + 'static,
+    parse: impl FnOnce(&Limits, &[u8]) -> T + Send + 'static,
 ) -> Result<T> {
     let settings = http.bridge.settings();
     if body.len() <= SMALL {
-        return Ok(by(&settings.limits, &body));
+        return Ok(parse(&settings.limits, &body));
     }
-    let spot = http.room.take(CallerKey::of(principal), body.len(), settings.limits.max_bytes_in_hand);
-    let spot = spot.ok_or_else(Refusal::no_room)?;
-    let read = move || {
-        let said = by(&settings.limits, &body);
-        drop(spot);
-        said
+    let reservation =
+        http.memory_budget.take(CallerKey::of(principal), body.len(), settings.limits.max_bytes_in_hand);
+    let reservation = reservation.ok_or_else(Refusal::memory_exhausted)?;
+    let parse_body = move || {
+        let result = parse(&settings.limits, &body);
+        drop(reservation);
+        result
     };
-    Ok(offload(false, read).await)
+    Ok(offload(false, parse_body).await)
 }
 
 /// Handles a message that needs no JSON-RPC response.
-pub(super) async fn unanswered(http: &Http, caller: &Caller, message: Message) -> Result<()> {
-    let _share = preconditions::admit_one_way(http, &caller.principal).await?;
+pub(super) async fn handle_one_way(http: &Http, caller: &Caller, message: Message) -> Result<()> {
+    let _permit = preconditions::admit_one_way(http, &caller.principal).await?;
     match message {
-        Message::Notification { method, params } => notification_of(http, caller, &method, &params).await,
-        Message::Response { id, outcome } => response_of(http, caller, id, outcome).await,
+        Message::Notification { method, params } => handle_notification(http, caller, &method, &params).await,
+        Message::Response { id, outcome } => handle_response(http, caller, id, outcome).await,
         Message::Request(_) => Ok(()),
     }
 }
@@ -121,7 +122,7 @@ pub(super) fn continue_trace(params: &mut Value, headers: &HeaderMap) {
 }
 
 /// Handles a message of the stateless generation, which contains everything that the server needs.
-async fn alone(
+async fn handle_stateless(
     http: &Arc<Http>,
     principal: Principal,
     headers: &HeaderMap,
@@ -133,17 +134,17 @@ async fn alone(
         Message::Notification { .. } => return Ok(StatusCode::ACCEPTED.into_response()),
         Message::Response { .. } => return Err(Refusal::invalid("no request with this id was sent to you")),
     };
-    let held = |name: &str| preconditions::header_value(headers, name);
-    let asker = match v2026_07_28::admit(&http.bridge, principal, &request, Some(&held)) {
-        Ok(asker) => asker,
+    let get_header = |name: &str| preconditions::header_value(headers, name);
+    let caller = match v2026_07_28::admit(&http.bridge, principal, &request, Some(&get_header)) {
+        Ok(caller) => caller,
         Err(RejectedRequest { error, status }) => return Ok(json(status, &request.id, &Err(error))),
     };
-    let share = preconditions::share(http, &asker.principal)
-        .map_err(|refusal| refusal.to(Some(request.id.clone())))?;
-    rate_policy::hold(http, &asker.principal, &request).await?;
-    check_scopes(http, &asker.principal, &request)?;
-    rate_policy::count_calls(http, &asker.principal, &request)?;
-    Ok(Exchange::handle_alone(http, share, asker, request).await)
+    let permit = preconditions::acquire_permit(http, &caller.principal)
+        .map_err(|refusal| refusal.for_request(Some(request.id.clone())))?;
+    rate_policy::limit_request(http, &caller.principal, &request).await?;
+    check_scopes(http, &caller.principal, &request)?;
+    rate_policy::limit_calls(http, &caller.principal, &request)?;
+    Ok(Exchange::handle_stateless(http, permit, caller, request).await)
 }
 
 /// Returns the id of a request. The other kinds of message get no response.
@@ -170,97 +171,104 @@ fn initialize(http: &Http, principal: &Principal, request: &Request) -> Response
 /// Admits a request of a session, within the limits of its owner, if no scope is missing. The returned
 /// [`InFlightPermit`] counts the request until it is dropped.
 pub(super) async fn admit(http: &Http, caller: &Caller, request: &Request) -> Result<InFlightPermit> {
-    let share = preconditions::share(http, &caller.principal)
-        .map_err(|refusal| refusal.to(Some(request.id.clone())))?;
-    rate_policy::hold(http, &caller.principal, request).await?;
+    let permit = preconditions::acquire_permit(http, &caller.principal)
+        .map_err(|refusal| refusal.for_request(Some(request.id.clone())))?;
+    rate_policy::limit_request(http, &caller.principal, request).await?;
     check_scopes(http, &caller.principal, request)?;
-    rate_policy::count_calls(http, &caller.principal, request)?;
-    count_kept(http, caller, request).await?;
-    Ok(share)
+    rate_policy::limit_calls(http, &caller.principal, request)?;
+    limit_stored_sessions(http, caller, request).await?;
+    Ok(permit)
 }
 
 /// Methods that store settings of a session at the client's request.
-const SETS: [&str; 3] = ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+const SETTINGS_METHODS: [&str; 3] = ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
 /// Refuses a caller who lacks only scopes, and names the scopes to request.
 fn check_scopes(http: &Http, caller: &Principal, request: &Request) -> Result<()> {
-    match authorization::lacking(&http.bridge, caller, request) {
+    match authorization::missing_scopes(&http.bridge, caller, request) {
         None => Ok(()),
-        Some(needed) => {
-            let asking = Arc::new(audit_context::by(caller, request));
+        Some(scopes) => {
+            let request_context = Arc::new(audit_context::for_request(caller, request));
             let tool = request.params["name"].as_str();
-            asking.while_doing(|| http.bridge.audit.denied(tool, "the access token lacks scopes"));
-            let refusal = Refusal::insufficient_scope(&http.entrance.rules().auth, &needed);
-            Err(refusal.to(Some(request.id.clone())))
+            request_context
+                .sync_scope(|| http.bridge.audit.call_denied(tool, "the access token lacks scopes"));
+            let refusal = Refusal::insufficient_scope(&http.access_control.rules().auth, &scopes);
+            Err(refusal.for_request(Some(request.id.clone())))
         }
     }
 }
 
 /// Applies the daily limit of sessions that begin to store settings. The store keeps the settings until the
 /// session expires.
-async fn count_kept(http: &Http, caller: &Caller, request: &Request) -> Result<()> {
-    let Some(session) = caller.session.as_ref().filter(|_| SETS.contains(&request.method.as_str())) else {
+async fn limit_stored_sessions(http: &Http, caller: &Caller, request: &Request) -> Result<()> {
+    let Some(session) =
+        caller.session.as_ref().filter(|_| SETTINGS_METHODS.contains(&request.method.as_str()))
+    else {
         return Ok(());
     };
     let bridge = &http.bridge;
-    let known = bridge.store.settings(&session.nonce).await;
-    let known = known.map_err(|error| Refusal::store(error).to(Some(request.id.clone())))?;
-    if known != Some(SessionSettings::default()) {
+    let settings = bridge.store.settings(&session.nonce).await;
+    let settings = settings.map_err(|error| Refusal::store(error).for_request(Some(request.id.clone())))?;
+    if settings != Some(SessionSettings::default()) {
         // The session has settings already, or it has ended. If it has ended, the handler reports that.
         return Ok(());
     }
-    let most = bridge.settings().limits.max_kept_sessions_per_day;
-    http.kept.take(CallerKey::of(&caller.principal), most, Instant::now()).map_err(|pause| {
-        let asking = Arc::new(audit_context::by(&caller.principal, request));
-        asking.while_doing(|| bridge.audit.exceeded("max_kept_sessions_per_day"));
-        Refusal::too_many_kept(most, pause).to(Some(request.id.clone()))
+    let limit = bridge.settings().limits.max_kept_sessions_per_day;
+    http.stored_session_rate.take(CallerKey::of(&caller.principal), limit, Instant::now()).map_err(|pause| {
+        let request_context = Arc::new(audit_context::for_request(&caller.principal, request));
+        request_context.sync_scope(|| bridge.audit.limit_exceeded("max_kept_sessions_per_day"));
+        Refusal::too_many_stored_sessions(limit, pause).for_request(Some(request.id.clone()))
     })
 }
 
-async fn notification_of(http: &Http, caller: &Caller, method: &str, params: &Value) -> Result<()> {
+async fn handle_notification(http: &Http, caller: &Caller, method: &str, params: &Value) -> Result<()> {
     if method != "notifications/cancelled" {
-        return v2025_11_25::notified(&http.bridge, caller, method, params).await.map_err(Refusal::store);
+        return v2025_11_25::handle_notification(&http.bridge, caller, method, params)
+            .await
+            .map_err(Refusal::store);
     }
     if let (Some(session), Ok(id)) = (&caller.session, Id::deserialize(&params["requestId"])) {
         tracing::debug!(?id, reason = params["reason"].as_str(), "a request was cancelled");
-        http.live.cancel(&session.nonce, &id);
-        cross_replica::cancelled(http, session, &id).await;
+        http.in_flight.cancel(&session.nonce, &id);
+        cross_replica::record_cancelled(http, session, &id).await;
     }
     Ok(())
 }
 
-async fn response_of(http: &Http, caller: &Caller, id: Option<Id>, outcome: Outcome) -> Result<()> {
+async fn handle_response(http: &Http, caller: &Caller, id: Option<Id>, outcome: Outcome) -> Result<()> {
     let Some(id) = id else {
         let code = outcome.err().map(|error| error.code);
         tracing::debug!(code, "the client could not read a message");
         return Ok(());
     };
-    match v2025_11_25::replied(&http.bridge, caller, id, outcome).await {
-        ResponseOutcome::Taken | ResponseOutcome::Late => Ok(()),
-        ResponseOutcome::NotTaken(why) => Err(Refusal::invalid(format!("the answer was not taken: {why}"))),
+    match v2025_11_25::handle_response(&http.bridge, caller, id, outcome).await {
+        ResponseOutcome::Accepted | ResponseOutcome::Late => Ok(()),
+        ResponseOutcome::Rejected(reason) => {
+            Err(Refusal::invalid(format!("the answer was not taken: {reason}")))
+        }
         ResponseOutcome::Unknown => Err(Refusal::invalid("no request with this id was sent to you")),
         // A 202 would mean that the response was accepted, and the client would not send it again.
-        ResponseOutcome::Lost => Err(Refusal::not_kept()),
+        ResponseOutcome::NotStored => Err(Refusal::store_unavailable()),
     }
 }
 
 /// Renders one JSON-RPC response as a complete HTTP response.
 fn json(status: u16, id: &Id, outcome: &Outcome) -> Response {
-    whole(status, jsonrpc::response(id, outcome).into())
+    complete_response(status, jsonrpc::response(id, outcome).into())
 }
 
 /// Wraps the text of a JSON-RPC response in a complete HTTP response.
-pub(super) fn whole(status: u16, text: Bytes) -> Response {
+pub(super) fn complete_response(status: u16, text: Bytes) -> Response {
     let json = HeaderValue::from_static(JSON);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     (status, [(header::CONTENT_TYPE, json)], text).into_response()
 }
 
 /// As [`whole`], for text in pieces. Other responses may share some of the pieces.
-pub(super) fn in_pieces(status: u16, pieces: Vec<Bytes>) -> Response {
+pub(super) fn response_in_pieces(status: u16, pieces: Vec<Bytes>) -> Response {
     let length = pieces.iter().map(Bytes::len).sum::<usize>();
     let pieces = futures_util::stream::iter(pieces.into_iter().map(Ok::<_, Infallible>));
-    let mut response = whole(status, Bytes::new());
+    let mut response = complete_response(status, Bytes::new());
     response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
     *response.body_mut() = Body::from_stream(pieces);
     response

@@ -19,17 +19,17 @@ use crate::mcp::origin::OriginPolicy;
 use crate::mcp::session::Session;
 
 pub(super) static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-static VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+static PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// Name prefix of headers that repeat a tool's parameters.
-const PARAMETER: &str = "mcp-param-";
+const PARAMETER_PREFIX: &str = "mcp-param-";
 const REQUEST_HEADERS: &str = "Content-Type, Accept, Authorization, Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name";
 const RESPONSE_HEADERS: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After";
 
 /// Refuses web pages of origins that are not allowed. A client that is no browser sends no `Origin`.
-pub(super) fn check_origin(doors: &OriginPolicy, head: &Parts) -> Result<()> {
+pub(super) fn check_origin(origin_policy: &OriginPolicy, head: &Parts) -> Result<()> {
     match head.headers.get(header::ORIGIN) {
-        Some(origin) if !lets_in(doors, origin) => Err(Refusal::forbidden(format!(
+        Some(origin) if !is_allowed_origin(origin_policy, origin) => Err(Refusal::forbidden(format!(
             "pages of {:?} may not use this server; its config can allow them (allowed_origins)",
             String::from_utf8_lossy(origin.as_bytes())
         ))),
@@ -38,16 +38,16 @@ pub(super) fn check_origin(doors: &OriginPolicy, head: &Parts) -> Result<()> {
 }
 
 /// Returns true if web pages of this origin are allowed.
-pub(super) fn lets_in(doors: &OriginPolicy, origin: &HeaderValue) -> bool {
-    origin.to_str().is_ok_and(|origin| doors.lets_in(origin))
+pub(super) fn is_allowed_origin(origin_policy: &OriginPolicy, origin: &HeaderValue) -> bool {
+    origin.to_str().is_ok_and(|origin| origin_policy.allows_origin(origin))
 }
 
 /// Refuses requests whose `Host` is not a name of this server.
-pub(super) fn check_host(doors: &OriginPolicy, head: &Parts) -> Result<()> {
-    let in_target = head.uri.authority().map(|authority| authority.as_str());
-    let in_header = head.headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default());
-    for host in [in_target, Some(in_header.unwrap_or_default())].into_iter().flatten() {
-        if !doors.answers_to(host) {
+pub(super) fn check_host(origin_policy: &OriginPolicy, head: &Parts) -> Result<()> {
+    let target_host = head.uri.authority().map(|authority| authority.as_str());
+    let header_host = head.headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default());
+    for host in [target_host, Some(header_host.unwrap_or_default())].into_iter().flatten() {
+        if !origin_policy.allows_host(host) {
             return Err(Refusal::forbidden(format!(
                 "this server does not answer to the Host {host:?}; call it localhost or 127.0.0.1, or name it in \
                  its config (allowed_hosts)"
@@ -73,15 +73,15 @@ pub(super) fn preflight(head: &Parts) -> Response {
 /// Returns the headers that a web page may send: those of the protocol, and those that repeat a tool's
 /// parameters. The tool determines the names of the latter.
 fn allowed_headers(headers: &HeaderMap) -> HeaderValue {
-    let asked = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).and_then(|asked| asked.to_str().ok());
-    let repeats = |name: &&str| name.to_ascii_lowercase().starts_with(PARAMETER);
-    let repeated = asked.unwrap_or_default().split(',').map(str::trim).filter(repeats);
-    let allowed = std::iter::once(REQUEST_HEADERS).chain(repeated).collect::<Vec<_>>().join(", ");
+    let requested = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
+    let is_parameter = |name: &&str| name.to_ascii_lowercase().starts_with(PARAMETER_PREFIX);
+    let parameters = requested.unwrap_or_default().split(',').map(str::trim).filter(is_parameter);
+    let allowed = std::iter::once(REQUEST_HEADERS).chain(parameters).collect::<Vec<_>>().join(", ");
     HeaderValue::try_from(allowed).unwrap_or(HeaderValue::from_static(REQUEST_HEADERS))
 }
 
 /// Allows web pages of this origin to read the response.
-pub(super) fn share_with(origin: HeaderValue, response: &mut Response) {
+pub(super) fn allow_origin(origin: HeaderValue, response: &mut Response) {
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(RESPONSE_HEADERS));
@@ -90,7 +90,7 @@ pub(super) fn share_with(origin: HeaderValue, response: &mut Response) {
 
 /// Returns the generation of a message.
 pub(super) fn generation(headers: &HeaderMap, message: &Message) -> Generation {
-    let version = headers.get(&VERSION).map(|version| String::from_utf8_lossy(version.as_bytes()));
+    let version = headers.get(&PROTOCOL_VERSION).map(|version| String::from_utf8_lossy(version.as_bytes()));
     let in_session = headers.contains_key(&SESSION_ID);
     match message {
         Message::Request(Request { method, params, .. }) | Message::Notification { method, params } => {
@@ -111,7 +111,7 @@ pub(super) fn header_value(headers: &HeaderMap, name: &str) -> Option<Vec<u8>> {
 /// Refuses an unsupported version. A supported version that differs from the session's passes: the session
 /// decides.
 pub(super) fn check_version(headers: &HeaderMap) -> Result<()> {
-    let Some(version) = headers.get(&VERSION) else { return Ok(()) };
+    let Some(version) = headers.get(&PROTOCOL_VERSION) else { return Ok(()) };
     let text = String::from_utf8_lossy(version.as_bytes());
     match Revision::parse(&text) {
         Some(_) => Ok(()),
@@ -126,11 +126,11 @@ pub(super) fn check_version(headers: &HeaderMap) -> Result<()> {
 
 /// Refuses a client that does not accept the media types of the response. A missing `Accept` header accepts
 /// anything.
-pub(super) fn check_accept(headers: &HeaderMap, wanted: &[&str]) -> Result<()> {
+pub(super) fn check_accept(headers: &HeaderMap, media_types: &[&str]) -> Result<()> {
     if !headers.contains_key(header::ACCEPT) {
         return Ok(());
     }
-    let missing: Vec<&str> = wanted.iter().copied().filter(|kind| !accepts(headers, kind)).collect();
+    let missing: Vec<&str> = media_types.iter().copied().filter(|kind| !accepts(headers, kind)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -147,16 +147,16 @@ fn accepts(headers: &HeaderMap, kind: &str) -> bool {
         .any(|range| match range.split_once('/') {
             Some(("*", "*")) => true,
             Some((main, "*")) => {
-                kind.split_once('/').is_some_and(|(wanted, _)| wanted.eq_ignore_ascii_case(main))
+                kind.split_once('/').is_some_and(|(main_type, _)| main_type.eq_ignore_ascii_case(main))
             }
             _ => range.eq_ignore_ascii_case(kind),
         })
 }
 
 /// Counts one more open stream or pending request of this caller.
-pub(super) fn share(http: &Http, principal: &Principal) -> Result<InFlightPermit> {
-    let most = http.bridge.settings().limits.max_streams_per_owner;
-    http.shares.take(principal, most).ok_or_else(|| Refusal::too_many_streams(most))
+pub(super) fn acquire_permit(http: &Http, principal: &Principal) -> Result<InFlightPermit> {
+    let limit = http.bridge.settings().limits.max_streams_per_owner;
+    http.in_flight_limit.take(principal, limit).ok_or_else(|| Refusal::too_many_streams(limit))
 }
 
 /// Applies the limits of notifications, responses and DELETE: each may write to the store, so a fast sender
@@ -164,12 +164,13 @@ pub(super) fn share(http: &Http, principal: &Principal) -> Result<InFlightPermit
 /// the latter can therefore still cancel or answer a request.
 pub(super) async fn admit_one_way(http: &Http, principal: &Principal) -> Result<InFlightPermit> {
     let settings = http.bridge.settings();
-    let most = settings.limits.max_streams_per_owner;
-    let share = http.coming.take(principal, most).ok_or_else(|| Refusal::too_many_streams(most))?;
-    let most = settings.max_polls_per_second;
-    match http.unasked.check_rate(CallerKey::of(principal), most, Instant::now()).comes().await {
-        true => Ok(share),
-        false => Err(Refusal::too_many_messages(most)),
+    let limit = settings.limits.max_streams_per_owner;
+    let permit =
+        http.incoming_limit.take(principal, limit).ok_or_else(|| Refusal::too_many_streams(limit))?;
+    let limit = settings.max_polls_per_second;
+    match http.one_way_rate.check_rate(CallerKey::of(principal), limit, Instant::now()).wait().await {
+        true => Ok(permit),
+        false => Err(Refusal::too_many_messages(limit)),
     }
 }
 
@@ -184,7 +185,7 @@ pub(super) async fn session(http: &Http, principal: &Principal, headers: &Header
     let session = token
         .to_str()
         .ok()
-        .and_then(|token| http.opened.open(&bridge.seal, token, bridge.clock.now()))
+        .and_then(|token| http.session_cache.open(&bridge.seal, token, bridge.clock.now()))
         // A caller must not learn whether another caller's session exists.
         .filter(|session| session.owner == principal.owner)
         .ok_or_else(|| {

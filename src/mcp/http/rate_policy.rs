@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::refusal::Refusal;
 use super::{Http, Result};
 use crate::auth::Principal;
-use crate::catalog::is_somebody;
+use crate::catalog::is_authenticated;
 use crate::mcp::audit_context;
 use crate::mcp::caller_key::CallerKey;
 use crate::mcp::companions::Companion;
@@ -16,7 +16,7 @@ use crate::mcp::jsonrpc::Request;
 
 /// The rate limit that applies to a request.
 #[derive(Debug, PartialEq, Eq)]
-enum Kind {
+enum RateClass {
     /// Reads state, or changes existing state. Also every unknown method.
     Poll,
     /// May wait for a job, or listens. Its client retries at once after a broken connection.
@@ -27,56 +27,58 @@ enum Kind {
     Free,
 }
 
-fn kind(request: &Request) -> Kind {
+fn rate_class(request: &Request) -> RateClass {
     match request.method.as_str() {
         "tools/call" => match request.params["name"].as_str().and_then(Companion::named) {
-            None => Kind::Call,
-            Some(Companion::Wait) => Kind::Wait,
+            None => RateClass::Call,
+            Some(Companion::Wait) => RateClass::Wait,
             // These only read existing tasks, or act on them.
-            Some(_) => Kind::Poll,
+            Some(_) => RateClass::Poll,
         },
-        "tasks/result" | "subscriptions/listen" => Kind::Wait,
-        "ping" | "server/discover" | "tools/list" | "prompts/list" | "resources/templates/list" => Kind::Free,
+        "tasks/result" | "subscriptions/listen" => RateClass::Wait,
+        "ping" | "server/discover" | "tools/list" | "prompts/list" | "resources/templates/list" => {
+            RateClass::Free
+        }
         // Includes completions: clients request one for each key press.
-        _ => Kind::Poll,
+        _ => RateClass::Poll,
     }
 }
 
 /// Delays polls and waits above the rate limit, and refuses those that would wait too long.
-pub(super) async fn hold(http: &Http, principal: &Principal, request: &Request) -> Result<()> {
-    let (turns, refuse): (_, fn(u32) -> Box<Refusal>) = match kind(request) {
-        Kind::Poll => (&http.polls, Refusal::too_many_polls),
-        Kind::Wait => (&http.waits, Refusal::too_many_waits),
-        Kind::Call | Kind::Free => return Ok(()),
+pub(super) async fn limit_request(http: &Http, principal: &Principal, request: &Request) -> Result<()> {
+    let (rate_limit, refuse): (_, fn(u32) -> Box<Refusal>) = match rate_class(request) {
+        RateClass::Poll => (&http.poll_rate, Refusal::too_many_polls),
+        RateClass::Wait => (&http.wait_rate, Refusal::too_many_waits),
+        RateClass::Call | RateClass::Free => return Ok(()),
     };
-    let most = http.bridge.settings().max_polls_per_second;
-    if turns.check_rate(CallerKey::of(principal), most, Instant::now()).comes().await {
+    let limit = http.bridge.settings().max_polls_per_second;
+    if rate_limit.check_rate(CallerKey::of(principal), limit, Instant::now()).wait().await {
         return Ok(());
     }
-    let asking = Arc::new(audit_context::by(principal, request));
-    asking.while_doing(|| http.bridge.audit.exceeded("max_polls_per_second"));
-    Err(refuse(most).to(Some(request.id.clone())))
+    let request_context = Arc::new(audit_context::for_request(principal, request));
+    request_context.sync_scope(|| http.bridge.audit.limit_exceeded("max_polls_per_second"));
+    Err(refuse(limit).for_request(Some(request.id.clone())))
 }
 
 /// As [`hold`], for a stream that a GET opens.
-pub(super) async fn hold_stream(http: &Http, principal: &Principal) -> Result<()> {
-    let most = http.bridge.settings().max_polls_per_second;
-    match http.waits.check_rate(CallerKey::of(principal), most, Instant::now()).comes().await {
+pub(super) async fn limit_stream(http: &Http, principal: &Principal) -> Result<()> {
+    let limit = http.bridge.settings().max_polls_per_second;
+    match http.wait_rate.check_rate(CallerKey::of(principal), limit, Instant::now()).wait().await {
         true => Ok(()),
-        false => Err(Refusal::too_many_waits(most)),
+        false => Err(Refusal::too_many_waits(limit)),
     }
 }
 
 /// Refuses tool calls above the rate limit of an owner who is identified by credentials. Other callers have
 /// no such limit.
-pub(super) fn count_calls(http: &Http, caller: &Principal, request: &Request) -> Result<()> {
-    if kind(request) != Kind::Call || !is_somebody(caller) {
+pub(super) fn limit_calls(http: &Http, caller: &Principal, request: &Request) -> Result<()> {
+    if rate_class(request) != RateClass::Call || !is_authenticated(caller) {
         return Ok(());
     }
-    let most = http.bridge.settings().max_calls_per_minute;
-    http.calls.take(CallerKey::of(caller), most, Instant::now()).map_err(|pause| {
-        let asking = Arc::new(audit_context::by(caller, request));
-        asking.while_doing(|| http.bridge.audit.exceeded("max_calls_per_minute"));
-        Refusal::too_many_calls(most, pause).to(Some(request.id.clone()))
+    let limit = http.bridge.settings().max_calls_per_minute;
+    http.call_rate.take(CallerKey::of(caller), limit, Instant::now()).map_err(|pause| {
+        let request_context = Arc::new(audit_context::for_request(caller, request));
+        request_context.sync_scope(|| http.bridge.audit.limit_exceeded("max_calls_per_minute"));
+        Refusal::too_many_calls(limit, pause).for_request(Some(request.id.clone()))
     })
 }

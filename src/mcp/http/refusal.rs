@@ -32,22 +32,22 @@ impl Refusal {
     /// Builds a refusal of the transport for which JSON-RPC has no code. Its code is the HTTP status. Codes
     /// near -32000 belong to the protocol, or were in use before the protocol had a rule for them (MCP
     /// 2026-07-28, "Error Codes").
-    fn refused(status: StatusCode, message: impl Into<String>) -> Box<Self> {
+    fn with_status(status: StatusCode, message: impl Into<String>) -> Box<Self> {
         Self::new(status, i32::from(status.as_u16()), message)
     }
 
-    fn with(mut self: Box<Self>, name: HeaderName, value: &'static str) -> Box<Self> {
+    fn with_header(mut self: Box<Self>, name: HeaderName, value: &'static str) -> Box<Self> {
         self.header = Some((name, HeaderValue::from_static(value)));
         self
     }
 
-    fn after(mut self: Box<Self>, pause: Duration) -> Box<Self> {
-        self.header = Some((header::RETRY_AFTER, HeaderValue::from(whole_seconds(pause))));
+    fn with_retry_after(mut self: Box<Self>, pause: Duration) -> Box<Self> {
+        self.header = Some((header::RETRY_AFTER, HeaderValue::from(ceil_seconds(pause))));
         self
     }
 
     /// Turns the refusal into a response to the request with this id.
-    pub(super) fn to(mut self: Box<Self>, id: Option<Id>) -> Box<Self> {
+    pub(super) fn for_request(mut self: Box<Self>, id: Option<Id>) -> Box<Self> {
         // Some clients end the session on a 503, so a well-formed request gets a 200 with the JSON-RPC error.
         if id.is_some() && self.status == StatusCode::SERVICE_UNAVAILABLE {
             self.status = StatusCode::OK;
@@ -58,14 +58,14 @@ impl Refusal {
     }
 
     /// Returns a response without a body, for senders who must not learn the reason.
-    pub(super) fn wordless(self) -> Response {
+    pub(super) fn into_empty_response(self) -> Response {
         let mut response = self.status.into_response();
         response.headers_mut().extend(self.header);
         response
     }
 
     /// Returns the JSON-RPC error response as a value, for a message on a stream.
-    pub(super) fn answer(self) -> Value {
+    pub(super) fn into_value(self) -> Value {
         jsonrpc::answer(self.id, Err(self.error))
     }
 
@@ -87,32 +87,32 @@ impl Refusal {
 
     /// Returns 401 if credentials are missing or invalid. Returns 403 if the token grants too little or only
     /// another client certificate could help, and 503 if the token cannot be checked now.
-    pub(super) fn unauthorized(auth: &Authenticator, why: &Unauthorized) -> Box<Self> {
-        let status = match why {
-            Unauthorized::Scope(_) => StatusCode::FORBIDDEN,
+    pub(super) fn unauthorized(auth: &Authenticator, error: &Unauthorized) -> Box<Self> {
+        let status = match error {
+            Unauthorized::InsufficientScope(_) => StatusCode::FORBIDDEN,
             // Certificates have no challenge. They belong to the connection, and the next connection can
             // present another one.
             Unauthorized::NoCertificate
             | Unauthorized::UnknownCertificate
-            | Unauthorized::CertificateOver => {
-                return Self::forbidden(why.to_string()).with(header::CONNECTION, "close");
+            | Unauthorized::CertificateExpired => {
+                return Self::forbidden(error.to_string()).with_header(header::CONNECTION, "close");
             }
             Unauthorized::Unavailable => {
-                return Self::refused(StatusCode::SERVICE_UNAVAILABLE, why.to_string())
-                    .with(header::RETRY_AFTER, "5");
+                return Self::with_status(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+                    .with_header(header::RETRY_AFTER, "5");
             }
             _ => StatusCode::UNAUTHORIZED,
         };
-        Self::refused(status, why.to_string()).challenging(&auth.challenge(why))
+        Self::with_status(status, error.to_string()).with_challenge(&auth.challenge(error))
     }
 
     /// Returns 403: the token is valid, but the request needs these scopes in addition to those that every
     /// token needs.
-    pub(super) fn insufficient_scope(auth: &Authenticator, needed: &[String]) -> Box<Self> {
-        Self::unauthorized(auth, &Unauthorized::Scope(auth.scopes_for(needed)))
+    pub(super) fn insufficient_scope(auth: &Authenticator, scopes: &[String]) -> Box<Self> {
+        Self::unauthorized(auth, &Unauthorized::InsufficientScope(auth.scopes_for(scopes)))
     }
 
-    fn challenging(mut self: Box<Self>, challenge: &str) -> Box<Self> {
+    fn with_challenge(mut self: Box<Self>, challenge: &str) -> Box<Self> {
         let value = HeaderValue::try_from(challenge).unwrap_or(HeaderValue::from_static("Bearer"));
         self.header = Some((header::WWW_AUTHENTICATE, value));
         self
@@ -120,7 +120,7 @@ impl Refusal {
 
     /// Returns 403.
     pub(super) fn forbidden(message: impl Into<String>) -> Box<Self> {
-        Self::refused(StatusCode::FORBIDDEN, message)
+        Self::with_status(StatusCode::FORBIDDEN, message)
     }
 
     /// Returns 404: the session cannot be used, and the client must begin a new one.
@@ -131,24 +131,24 @@ impl Refusal {
     /// Returns 405: the HTTP method is not supported.
     pub(super) fn method_not_allowed() -> Box<Self> {
         let message = format!("this endpoint serves {}", super::METHODS);
-        Self::refused(StatusCode::METHOD_NOT_ALLOWED, message).with(header::ALLOW, super::METHODS)
+        Self::with_status(StatusCode::METHOD_NOT_ALLOWED, message).with_header(header::ALLOW, super::METHODS)
     }
 
     /// Returns 405: the stream is over. This status stops clients from reconnecting.
     pub(super) fn stream_over() -> Box<Self> {
         let message = "this stream is over: its request was answered or cancelled";
-        Self::refused(StatusCode::METHOD_NOT_ALLOWED, message).with(header::ALLOW, super::METHODS)
+        Self::with_status(StatusCode::METHOD_NOT_ALLOWED, message).with_header(header::ALLOW, super::METHODS)
     }
 
     /// Returns 406.
     pub(super) fn not_acceptable(message: &str) -> Box<Self> {
-        Self::refused(StatusCode::NOT_ACCEPTABLE, message)
+        Self::with_status(StatusCode::NOT_ACCEPTABLE, message)
     }
 
     /// Returns 408: the body arrived too slowly.
     pub(super) fn too_slow() -> Box<Self> {
-        Self::refused(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")
-            .with(header::CONNECTION, "close")
+        Self::with_status(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")
+            .with_header(header::CONNECTION, "close")
     }
 
     /// Returns 413.
@@ -158,7 +158,7 @@ impl Refusal {
     }
 
     /// Returns 415.
-    pub(super) fn media_type() -> Box<Self> {
+    pub(super) fn unsupported_media_type() -> Box<Self> {
         Self::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             INVALID_REQUEST,
@@ -167,94 +167,94 @@ impl Refusal {
     }
 
     /// Returns 429: rate limit of polls.
-    pub(super) fn too_many_polls(most: u32) -> Box<Self> {
+    pub(super) fn too_many_polls(limit: u32) -> Box<Self> {
         let message = format!(
-            "more than {most} polls a second: poll at the task's pollInterval, complete when the user pauses, subscribe once"
+            "more than {limit} polls a second: poll at the task's pollInterval, complete when the user pauses, subscribe once"
         );
-        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
+        Self::with_status(StatusCode::TOO_MANY_REQUESTS, message).with_header(header::RETRY_AFTER, "1")
     }
 
     /// Returns 429: rate limit of streams and of requests that wait.
-    pub(super) fn too_many_waits(most: u32) -> Box<Self> {
+    pub(super) fn too_many_waits(limit: u32) -> Box<Self> {
         let message = format!(
-            "more than {most} streams and requests that wait were begun in a second, and many more: keep one open while it lasts"
+            "more than {limit} streams and requests that wait were begun in a second, and many more: keep one open while it lasts"
         );
-        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
+        Self::with_status(StatusCode::TOO_MANY_REQUESTS, message).with_header(header::RETRY_AFTER, "1")
     }
 
     /// Returns 429: rate limit of notifications, responses and DELETE.
-    pub(super) fn too_many_messages(most: u32) -> Box<Self> {
-        let message = format!("more than {most} notifications, responses and ends of sessions a second");
-        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
+    pub(super) fn too_many_messages(limit: u32) -> Box<Self> {
+        let message = format!("more than {limit} notifications, responses and ends of sessions a second");
+        Self::with_status(StatusCode::TOO_MANY_REQUESTS, message).with_header(header::RETRY_AFTER, "1")
     }
 
     /// Returns 429: daily limit of ended sessions.
-    pub(super) fn too_many_ends(most: u32, pause: Duration) -> Box<Self> {
+    pub(super) fn too_many_ended_sessions(limit: u32, pause: Duration) -> Box<Self> {
         let message = format!(
-            "more than {most} sessions were ended here within a day: use one session for many requests; this one ends when its \
+            "more than {limit} sessions were ended here within a day: use one session for many requests; this one ends when its \
              time is over"
         );
-        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).after(pause)
+        Self::with_status(StatusCode::TOO_MANY_REQUESTS, message).with_retry_after(pause)
     }
 
     /// Returns 429: daily limit of sessions that store settings.
-    pub(super) fn too_many_kept(most: u32, pause: Duration) -> Box<Self> {
+    pub(super) fn too_many_stored_sessions(limit: u32, pause: Duration) -> Box<Self> {
         let message = format!(
-            "more than {most} sessions of yours had something kept here within a day (max_kept_sessions_per_day in [limits]): \
+            "more than {limit} sessions of yours had something kept here within a day (max_kept_sessions_per_day in [limits]): \
              use one session for many requests"
         );
-        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).after(pause)
+        Self::with_status(StatusCode::TOO_MANY_REQUESTS, message).with_retry_after(pause)
     }
 
     /// Returns 429: limit of open streams and pending requests.
-    pub(super) fn too_many_streams(most: usize) -> Box<Self> {
+    pub(super) fn too_many_streams(limit: usize) -> Box<Self> {
         let message = format!(
-            "{most} streams and requests of yours are open here already, and there may be no more: close some, or wait"
+            "{limit} streams and requests of yours are open here already, and there may be no more: close some, or wait"
         );
-        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
+        Self::with_status(StatusCode::TOO_MANY_REQUESTS, message).with_header(header::RETRY_AFTER, "1")
     }
 
     /// Returns 503, or 200 as the response to a request: the memory budget is exhausted.
-    pub(super) fn no_room() -> Box<Self> {
+    pub(super) fn memory_exhausted() -> Box<Self> {
         let message = "too much is on its way between you and this server, or between others and it: read what was answered, \
                        and send this again in a moment";
-        Self::refused(StatusCode::SERVICE_UNAVAILABLE, message).with(header::RETRY_AFTER, "1")
+        Self::with_status(StatusCode::SERVICE_UNAVAILABLE, message).with_header(header::RETRY_AFTER, "1")
     }
 
     /// Returns 503, or 200 as the response to a request: the request was executed, but the memory budget has
     /// no space for its answer.
-    pub(super) fn no_room_for_answer() -> Box<Self> {
+    pub(super) fn no_memory_for_answer() -> Box<Self> {
         let message = "it was done, and there is no room for the answer: too much is on its way between you and this server, or \
                        between others and it. Read what was answered, and then ask for it: of a call, for its task";
-        Self::refused(StatusCode::SERVICE_UNAVAILABLE, message).with(header::RETRY_AFTER, "1")
+        Self::with_status(StatusCode::SERVICE_UNAVAILABLE, message).with_header(header::RETRY_AFTER, "1")
     }
 
     /// Returns 429: rate limit of calls per minute.
-    pub(super) fn too_many_calls(most: u32, pause: Duration) -> Box<Self> {
-        let seconds = whole_seconds(pause);
+    pub(super) fn too_many_calls(limit: u32, pause: Duration) -> Box<Self> {
+        let seconds = ceil_seconds(pause);
         let message =
-            format!("more than {most} calls a minute: call again in {seconds} s; nothing was started");
-        Self::refused(StatusCode::TOO_MANY_REQUESTS, message).after(pause)
+            format!("more than {limit} calls a minute: call again in {seconds} s; nothing was started");
+        Self::with_status(StatusCode::TOO_MANY_REQUESTS, message).with_retry_after(pause)
     }
 
     /// Returns 503, or 200 as the response to a request: the store failed. Only the log contains the reason.
     pub(super) fn store(error: StoreError) -> Box<Self> {
         tracing::error!(%error, "a session cannot be looked up");
-        Self::not_kept()
+        Self::store_unavailable()
     }
 
     /// As [`Self::store`], for a failure that is already in the log.
-    pub(super) fn not_kept() -> Box<Self> {
+    pub(super) fn store_unavailable() -> Box<Self> {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             INTERNAL_ERROR,
             "the server's database does not answer; its log says why",
         )
-        .with(header::RETRY_AFTER, "1")
+        .with_header(header::RETRY_AFTER, "1")
     }
 }
 
-fn whole_seconds(pause: Duration) -> u64 {
+fn ceil_seconds(pause: Duration) -> u64 {
     pause.as_secs() + u64::from(pause.subsec_nanos() > 0)
 }
 

@@ -8,14 +8,14 @@ use axum::response::{IntoResponse as _, Response};
 use super::limits::ConnectionLimits;
 
 /// Returns the response to a request with an invalid head, or `None` if the head is valid.
-pub(super) fn refused<B>(
+pub(super) fn reject_invalid<B>(
     request: &Request<B>,
     limits: &ConnectionLimits,
     has_bare_lf: bool,
 ) -> Option<Response> {
     let count = |name| request.headers().get_all(name).iter().count();
     let hosts = count(header::HOST);
-    let (status, words) = if length(request.uri()) > limits.url_bytes {
+    let (status, message) = if length(request.uri()) > limits.url_bytes {
         (StatusCode::URI_TOO_LONG, "the address of the request is longer than this server takes\n")
     } else if hosts > 1 || (hosts == 0 && request.version() == Version::HTTP_11) {
         // RFC 9112, section 3.2.
@@ -32,7 +32,7 @@ pub(super) fn refused<B>(
     } else {
         return None;
     };
-    let mut response = (status, words).into_response();
+    let mut response = (status, message).into_response();
     close(&mut response);
     Some(response)
 }
@@ -68,39 +68,42 @@ mod tests {
 
     fn status(request: Request<()>) -> Option<u16> {
         let limits = ConnectionLimits { url_bytes: 20, ..ConnectionLimits::default() };
-        refused(&request, &limits, false).map(|response| response.status().as_u16())
+        reject_invalid(&request, &limits, false).map(|response| response.status().as_u16())
     }
 
     /// A URI that is too long gets 414, and a missing or repeated `Host` gets 400.
     #[test]
     fn request_needs_one_host_short_uri() {
-        let at = |uri: &str| Request::get(uri).header("host", "a");
-        assert_eq!(status(at("/mcp").body(()).unwrap()), None);
-        assert_eq!(status(at("/mcp?0123456789012345").body(()).unwrap()), Some(414));
-        assert_eq!(status(at("http://a.example/0123").body(()).unwrap()), None);
-        assert_eq!(status(at("http://a.example/0123456789a").body(()).unwrap()), Some(414));
-        assert_eq!(status(at("/").header("host", "a").body(()).unwrap()), Some(400));
+        let get = |uri: &str| Request::get(uri).header("host", "a");
+        assert_eq!(status(get("/mcp").body(()).unwrap()), None);
+        assert_eq!(status(get("/mcp?0123456789012345").body(()).unwrap()), Some(414));
+        assert_eq!(status(get("http://a.example/0123").body(()).unwrap()), None);
+        assert_eq!(status(get("http://a.example/0123456789a").body(()).unwrap()), Some(414));
+        assert_eq!(status(get("/").header("host", "a").body(()).unwrap()), Some(400));
         assert_eq!(status(Request::get("/").body(()).unwrap()), Some(400));
         assert_eq!(status(Request::get("/").version(Version::HTTP_10).body(()).unwrap()), None);
     }
 
     #[test]
     fn ambiguous_head_is_refused() {
-        let with = |headers: &[(&str, &str)]| {
+        let status_with = |headers: &[(&str, &str)]| {
             let request = Request::get("/").header("host", "a");
             let request =
                 headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
             status(request.body(()).unwrap())
         };
-        assert_eq!(with(&[("origin", "http://localhost")]), None);
-        assert_eq!(with(&[("origin", "http://localhost"), ("origin", "http://localhost")]), Some(400));
-        assert_eq!(with(&[("transfer-encoding", "Chunked")]), None);
+        assert_eq!(status_with(&[("origin", "http://localhost")]), None);
+        assert_eq!(status_with(&[("origin", "http://localhost"), ("origin", "http://localhost")]), Some(400));
+        assert_eq!(status_with(&[("transfer-encoding", "Chunked")]), None);
         for coding in ["gzip, chunked", "chunked, chunked", "chunked;q=1", "identity", ""] {
-            assert_eq!(with(&[("transfer-encoding", coding)]), Some(400), "{coding}");
+            assert_eq!(status_with(&[("transfer-encoding", coding)]), Some(400), "{coding}");
         }
-        assert_eq!(with(&[("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")]), Some(400));
+        assert_eq!(
+            status_with(&[("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")]),
+            Some(400)
+        );
         let request = Request::get("/").header("host", "a").body(()).unwrap();
-        let refused = refused(&request, &ConnectionLimits::default(), true).unwrap();
-        assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+        let response = reject_invalid(&request, &ConnectionLimits::default(), true).unwrap();
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     }
 }

@@ -10,13 +10,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;
 
 /// The largest head that needs no memory budget: the size of the HTTP library's first buffer.
-const SMALL: usize = 8 * 1024;
+const SMALL_HEAD: usize = 8 * 1024;
 
 /// Memory budget of the large heads of all connections, in KiB: enough for 256 heads of 64 KiB.
 const BUDGET_KIB: usize = 32 * 1024;
 
 /// How many bytes of a line are kept: enough for the headers that determine the end of a body.
-const KEPT: usize = 64;
+const MAX_LINE_PREFIX: usize = 64;
 
 /// The memory budget of large heads. Cheap to clone.
 #[derive(Clone)]
@@ -32,9 +32,9 @@ impl Default for LargeHeads {
 #[derive(Default)]
 pub(super) struct Findings {
     /// The number of the first head with a bare LF, counted from 1. 0 if there is none.
-    bare: AtomicUsize,
+    first_bare_lf: AtomicUsize,
     /// How many heads the HTTP library has parsed.
-    handed_on: AtomicUsize,
+    parsed_heads: AtomicUsize,
     last: AtomicBool,
 }
 
@@ -42,8 +42,8 @@ impl Findings {
     /// Returns true if the head that the HTTP library has just parsed, or an earlier one, contains a bare LF.
     /// Must be called once for each head.
     pub(super) fn next_has_bare_lf(&self) -> bool {
-        let number = self.handed_on.fetch_add(1, Ordering::Relaxed) + 1;
-        (1..=number).contains(&self.bare.load(Ordering::Relaxed))
+        let number = self.parsed_heads.fetch_add(1, Ordering::Relaxed) + 1;
+        (1..=number).contains(&self.first_bare_lf.load(Ordering::Relaxed))
     }
 
     /// Returns true if no request may follow on the connection. That is so after a large head, because the
@@ -66,19 +66,19 @@ enum ScanState {
 /// Scans the bytes of one connection.
 pub(super) struct HeadScanner {
     findings: Arc<Findings>,
-    place: ScanState,
+    state: ScanState,
     /// Number of complete heads.
-    heads: usize,
+    head_count: usize,
     /// Bytes of the current head.
-    size: usize,
+    head_size: usize,
     /// True once the current head has a line that is not empty.
-    begun: bool,
+    has_content: bool,
     /// The length of the current head's body. `None` if the scanner cannot determine it.
     body: Option<u64>,
     /// The first bytes of the line, its length, and its last byte.
     line: Vec<u8>,
     line_length: usize,
-    previous: u8,
+    last_byte: u8,
     budget: PollSemaphore,
     /// Share of the budget that a large head takes, in KiB.
     cost: u32,
@@ -93,14 +93,14 @@ impl HeadScanner {
         let cost = (head_bytes.saturating_mul(2) / 1024).min(BUDGET_KIB);
         Self {
             findings,
-            place: ScanState::Head,
-            heads: 0,
-            size: 0,
-            begun: false,
+            state: ScanState::Head,
+            head_count: 0,
+            head_size: 0,
+            has_content: false,
             body: Some(0),
             line: Vec::new(),
             line_length: 0,
-            previous: 0,
+            last_byte: 0,
             budget: PollSemaphore::new(Arc::clone(&budget.0)),
             cost: u32::try_from(cost).unwrap_or(u32::MAX),
             permit: None,
@@ -109,7 +109,7 @@ impl HeadScanner {
 
     /// Waits until the next bytes may be read: a large head needs a share of the memory budget.
     pub(super) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.permit.is_none() && self.size >= SMALL {
+        if self.permit.is_none() && self.head_size >= SMALL_HEAD {
             self.permit = ready!(self.budget.poll_acquire_many(context, self.cost));
         }
         Poll::Ready(())
@@ -118,18 +118,18 @@ impl HeadScanner {
     /// Scans the next bytes.
     pub(super) fn scan(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            match self.place {
+            match self.state {
                 ScanState::Head => {
                     let end = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |lf| lf + 1);
                     let (part, rest) = bytes.split_at(end);
                     self.scan_head(part);
                     bytes = rest;
                 }
-                ScanState::Body(left) => {
-                    let passed = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
-                    bytes = &bytes[passed..];
-                    let left = left - passed as u64;
-                    self.place = if left == 0 { ScanState::Head } else { ScanState::Body(left) };
+                ScanState::Body(remaining) => {
+                    let skipped = usize::try_from(remaining).unwrap_or(usize::MAX).min(bytes.len());
+                    bytes = &bytes[skipped..];
+                    let remaining = remaining - skipped as u64;
+                    self.state = if remaining == 0 { ScanState::Head } else { ScanState::Body(remaining) };
                 }
                 ScanState::End => return,
             }
@@ -138,33 +138,33 @@ impl HeadScanner {
 
     /// Scans a line of a head, or a part of a line.
     fn scan_head(&mut self, part: &[u8]) {
-        self.size += part.len();
-        if self.size > SMALL {
+        self.head_size += part.len();
+        if self.head_size > SMALL_HEAD {
             self.findings.last.store(true, Ordering::Relaxed);
         }
-        let (text, ends) = part.strip_suffix(b"\n").map_or((part, false), |text| (text, true));
+        let (text, ends_line) = part.strip_suffix(b"\n").map_or((part, false), |text| (text, true));
         self.line_length += text.len();
-        self.previous = text.last().copied().unwrap_or(self.previous);
-        self.line.extend(text.iter().take(KEPT - self.line.len()));
-        if ends {
+        self.last_byte = text.last().copied().unwrap_or(self.last_byte);
+        self.line.extend(text.iter().take(MAX_LINE_PREFIX - self.line.len()));
+        if ends_line {
             self.end_line();
         }
     }
 
     fn end_line(&mut self) {
-        let bare = self.line_length == 0 || self.previous != b'\r';
-        if bare && self.findings.bare.load(Ordering::Relaxed) == 0 {
-            self.findings.bare.store(self.heads + 1, Ordering::Relaxed);
+        let is_bare = self.line_length == 0 || self.last_byte != b'\r';
+        if is_bare && self.findings.first_bare_lf.load(Ordering::Relaxed) == 0 {
+            self.findings.first_bare_lf.store(self.head_count + 1, Ordering::Relaxed);
         }
-        let empty = self.line_length == usize::from(!bare);
-        if !empty {
-            self.begun = true;
+        let is_empty = self.line_length == usize::from(!is_bare);
+        if !is_empty {
+            self.has_content = true;
             self.note_body();
         }
         self.line.clear();
         self.line_length = 0;
         // Empty lines before a head do not belong to it.
-        if empty && self.begun {
+        if is_empty && self.has_content {
             self.end_head();
         }
     }
@@ -174,16 +174,16 @@ impl HeadScanner {
         let Some(colon) = self.line.iter().position(|byte| *byte == b':') else { return };
         let (name, value) = (&self.line[..colon], &self.line[colon + 1..]);
         if name.eq_ignore_ascii_case(b"content-length") {
-            let whole = self.line_length <= KEPT;
+            let is_whole = self.line_length <= MAX_LINE_PREFIX;
             let length = std::str::from_utf8(value).ok().and_then(|value| value.trim().parse().ok());
-            self.body = self.body.and(length.filter(|_| whole));
+            self.body = self.body.and(length.filter(|_| is_whole));
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             self.body = None;
         }
     }
 
     fn end_head(&mut self) {
-        self.place = match self.body {
+        self.state = match self.body {
             Some(0) => ScanState::Head,
             Some(length) => ScanState::Body(length),
             None => {
@@ -191,8 +191,8 @@ impl HeadScanner {
                 ScanState::End
             }
         };
-        self.heads += 1;
-        (self.size, self.begun, self.body) = (0, false, Some(0));
+        self.head_count += 1;
+        (self.head_size, self.has_content, self.body) = (0, false, Some(0));
     }
 }
 
@@ -210,9 +210,9 @@ mod tests {
 
     /// Returns the heads that have a bare LF or follow one, and whether the last head is the last of its
     /// connection.
-    fn found(bytes: &str, heads: usize, at_once: usize) -> (Vec<usize>, bool) {
+    fn scan_all(bytes: &str, heads: usize, chunk_size: usize) -> (Vec<usize>, bool) {
         let mut scanner = scanner(&LargeHeads::default());
-        bytes.as_bytes().chunks(at_once).for_each(|some| scanner.scan(some));
+        bytes.as_bytes().chunks(chunk_size).for_each(|chunk| scanner.scan(chunk));
         let findings = scanner.findings;
         ((1..=heads).filter(|_| findings.next_has_bare_lf()).collect(), findings.is_last())
     }
@@ -232,8 +232,12 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost: a\n\r\n".to_owned(), 1, vec![1]),
             ("\nGET / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 1, vec![1]),
         ] {
-            for at_once in [1, 2, 7, 1000] {
-                assert_eq!(found(&bytes, heads, at_once), (expected.clone(), false), "{bytes:?} {at_once}");
+            for chunk_size in [1, 2, 7, 1000] {
+                assert_eq!(
+                    scan_all(&bytes, heads, chunk_size),
+                    (expected.clone(), false),
+                    "{bytes:?} {chunk_size}"
+                );
             }
         }
     }
@@ -245,9 +249,9 @@ mod tests {
             "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n".to_owned(),
             "Content-Length: x\r\n".to_owned(),
             format!("Content-Length: {}5\r\n", "0".repeat(100)),
-            format!("X: {}\r\n", "a".repeat(SMALL)),
+            format!("X: {}\r\n", "a".repeat(SMALL_HEAD)),
         ] {
-            assert!(found(&format!("GET / HTTP/1.1\r\n{head}\r\n"), 1, 1000).1, "{head}");
+            assert!(scan_all(&format!("GET / HTTP/1.1\r\n{head}\r\n"), 1, 1000).1, "{head}");
         }
     }
 
@@ -258,7 +262,7 @@ mod tests {
         let mut scanners: Vec<_> = (0..300).map(|_| scanner(&budget)).collect();
         for scanner in &mut scanners {
             assert!(poll_fn(|context| scanner.poll_ready(context)).now_or_never().is_some(), "small as yet");
-            scanner.scan(&[b'a'; SMALL]);
+            scanner.scan(&[b'a'; SMALL_HEAD]);
             ready += usize::from(poll_fn(|context| scanner.poll_ready(context)).now_or_never().is_some());
         }
         assert_eq!(ready, 256);

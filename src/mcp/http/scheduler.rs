@@ -12,7 +12,7 @@ use tokio::task::yield_now;
 use tokio_util::sync::PollSemaphore;
 
 /// How many connections are polled between two yields to the runtime.
-const AT_ONCE: usize = 2;
+const POLLS_PER_YIELD: usize = 2;
 
 /// The queue of all connections of a listener. Cheap to clone.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ impl ConnectionScheduler {
     pub(super) async fn run(&self) {
         let Shared { turns, waiting, joined } = &*self.0;
         loop {
-            let count = waiting.load(Ordering::Acquire).min(AT_ONCE);
+            let count = waiting.load(Ordering::Acquire).min(POLLS_PER_YIELD);
             if count == 0 {
                 joined.notified().await;
                 continue;
@@ -133,20 +133,20 @@ mod tests {
             (_, longest) = async { tokio::join!(connections, other) } => longest,
             () = scheduler.run() => unreachable!("it never returns"),
         };
-        assert!(longest <= 2 * AT_ONCE, "{longest} connections in a row");
+        assert!(longest <= 2 * POLLS_PER_YIELD, "{longest} connections in a row");
     }
 
     /// A connection that is dropped while it waits takes no turn from others.
     #[tokio::test]
     async fn dropped_connection_blocks_no_others() {
         let scheduler = ConnectionScheduler::default();
-        let (mut gone, mut stays) = (scheduler.join(), scheduler.join());
-        let waits = poll_fn(|context| Poll::Ready(gone.poll_turn(context).is_pending())).await;
-        assert!(waits);
-        drop(gone);
+        let (mut dropped, mut remaining) = (scheduler.join(), scheduler.join());
+        let is_pending = poll_fn(|context| Poll::Ready(dropped.poll_turn(context).is_pending())).await;
+        assert!(is_pending);
+        drop(dropped);
         assert_eq!(scheduler.0.waiting.load(Ordering::Relaxed), 0);
         tokio::select! {
-            () = poll_fn(|context| stays.poll_turn(context)) => {}
+            () = poll_fn(|context| remaining.poll_turn(context)) => {}
             () = scheduler.run() => unreachable!("it never returns"),
         }
         assert_eq!(scheduler.0.turns.available_permits(), 0);

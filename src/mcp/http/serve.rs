@@ -21,22 +21,22 @@ use crate::auth::Peer;
 
 /// Delay after a failed accept, usually because file descriptors are exhausted. No delay if the client closed
 /// the connection.
-const BREATH: Duration = Duration::from_millis(200);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Connections allowed above the limit while evicted ones close.
-const CLOSING: usize = 4;
+const MAX_CLOSING: usize = 4;
 
 /// Serves a router until `shutdown` is cancelled. It then accepts no connection, answers the pending requests
 /// and returns. Dropping the future closes all remaining connections.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
-    entrance: Arc<AccessControl>,
+    access_control: Arc<AccessControl>,
     shutdown: CancellationToken,
 ) {
     let scheduler = ConnectionScheduler::default();
     tokio::select! {
-        () = serve_scheduled(listener, router, entrance, shutdown, &scheduler) => {}
+        () = serve_scheduled(listener, router, access_control, shutdown, &scheduler) => {}
         () = scheduler.run() => {}
     }
 }
@@ -44,19 +44,19 @@ pub async fn serve(
 async fn serve_scheduled(
     listener: TcpListener,
     router: Router,
-    entrance: Arc<AccessControl>,
+    access_control: Arc<AccessControl>,
     shutdown: CancellationToken,
     scheduler: &ConnectionScheduler,
 ) {
     // The connections belong to this set, so none outlives this function.
-    let (mut connections, seats, mut capacity) =
+    let (mut connections, connection_counter, mut capacity) =
         (JoinSet::new(), ConnectionCounter::default(), Capacity::of_process());
     let (idle, large_heads) = (IdleConnections::default(), LargeHeads::default());
     loop {
-        let most = capacity.fit(entrance.rules().limits.connections);
-        let full = connections.len() >= most;
+        let limit = capacity.fit(access_control.rules().limits.connections);
+        let is_full = connections.len() >= limit;
         let next = async {
-            if full {
+            if is_full {
                 idle.evictable().await;
             }
             listener.accept().await
@@ -64,34 +64,34 @@ async fn serve_scheduled(
         tokio::select! {
             () = shutdown.cancelled() => break,
             Some(_) = connections.join_next() => {}
-            accepted = next, if connections.len() < most.saturating_add(CLOSING) => match accepted {
+            accepted = next, if connections.len() < limit.saturating_add(MAX_CLOSING) => match accepted {
                 Ok((socket, address)) => {
-                    let rules = entrance.rules();
+                    let rules = access_control.rules();
                     // The connections of a proxy belong to many callers.
-                    let counted = !rules.proxies.has(address.ip());
-                    let seat = counted.then(|| seats.take(address.ip(), rules.limits.per_address));
+                    let is_counted = !rules.proxies.has(address.ip());
+                    let slot = is_counted.then(|| connection_counter.take(address.ip(), rules.limits.per_address));
                     // A client above its limit gets no response: an explanation would be work that it can
                     // make the server do.
-                    if let Some(None) = seat {
+                    if let Some(None) = slot {
                         continue;
                     }
-                    if full {
+                    if is_full {
                         idle.evict_oldest();
                     }
                     let peer = Peer { address: Some(address), certificate: None };
-                    let (entrance, router, shutdown) = (Arc::clone(&entrance), router.clone(), shutdown.clone());
+                    let (access_control, router, shutdown) = (Arc::clone(&access_control), router.clone(), shutdown.clone());
                     let (idle, large_heads) = (idle.clone(), large_heads.clone());
-                    let scheduled = scheduler.join();
+                    let queue_position = scheduler.join();
                     let connection =
-                        Connection { peer, rules, entrance, router, shutdown, idle, large_heads, scheduled };
+                        Connection { peer, rules, access_control, router, shutdown, idle, large_heads, queue_position };
                     connections.spawn(async move {
                         connection.serve(socket).await;
-                        drop(seat);
+                        drop(slot);
                     });
                     // Requests that are ready run before the next connection is accepted.
                     tokio::task::yield_now().await;
                 }
-                Err(error) => unaccepted(&error, &idle).await,
+                Err(error) => handle_accept_error(&error, &idle).await,
             },
         }
     }
@@ -99,12 +99,12 @@ async fn serve_scheduled(
     while connections.join_next().await.is_some() {}
 }
 
-async fn unaccepted(error: &io::Error, idle: &IdleConnections) {
+async fn handle_accept_error(error: &io::Error, idle: &IdleConnections) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
         tracing::warn!(%error, "no connection can be accepted; trying again");
         // Other files and sockets may have used the descriptors reserved for accepting.
         idle.evict_oldest();
-        tokio::time::sleep(BREATH).await;
+        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
     }
 }

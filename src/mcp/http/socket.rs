@@ -37,9 +37,9 @@ impl AsyncRead for Socket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
+        buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        either!(self, each => each.poll_read(context, into))
+        either!(self, each => each.poll_read(context, buffer))
     }
 }
 
@@ -47,17 +47,17 @@ impl AsyncWrite for Socket {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        from: &[u8],
+        buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
-        either!(self, each => each.poll_write(context, from))
+        either!(self, each => each.poll_write(context, buffer))
     }
 
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        from: &[IoSlice<'_>],
+        buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        either!(self, each => each.poll_write_vectored(context, from))
+        either!(self, each => each.poll_write_vectored(context, buffers))
     }
 
     fn is_write_vectored(&self) -> bool {

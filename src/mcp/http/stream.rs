@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::detached_stream;
-use super::exchange::{Ending, Exchange, over};
+use super::exchange::{Exchange, ExchangeResult, wait_until_closed};
 use crate::mcp::in_flight::CloseReason;
 use crate::mcp::jsonrpc;
 use crate::mcp::memory_budget::MemoryReservation;
@@ -37,36 +37,36 @@ const GRACE: Duration = Duration::from_secs(60);
 /// A stream with its exchange.
 struct EventStream {
     exchange: Exchange,
-    quiet: Interval,
+    keep_alive: Interval,
     stage: Stage,
-    _counted: OpenStream,
+    _metric: OpenStream,
 }
 
 enum Stage {
     /// Nothing was sent. Contains the ending if the handler has already finished.
-    Opening(Option<Ending>),
+    Unsent(Option<ExchangeResult>),
     /// The handler is running.
     Running,
     /// The handler has finished. Its buffered messages are sent, then its answer.
-    Ending(Ending),
+    Draining(ExchangeResult),
     /// Nothing follows.
-    Over,
+    Done,
 }
 
 /// Returns a stream that polls the exchange, or sends only its remaining messages if the handler has
 /// finished.
-pub(super) fn respond(exchange: Exchange, ending: Option<Ending>) -> Response {
-    let mut quiet = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
-    quiet.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let lasts = exchange.feed.is_lasting();
-    let _counted = exchange.http.bridge.metrics.stream(lasts);
-    let stream = EventStream { exchange, quiet, stage: Stage::Opening(ending), _counted };
+pub(super) fn respond(exchange: Exchange, result: Option<ExchangeResult>) -> Response {
+    let mut keep_alive = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let is_long_lived = exchange.queue.is_long_lived();
+    let _metric = exchange.http.bridge.metrics.stream(is_long_lived);
+    let stream = EventStream { exchange, keep_alive, stage: Stage::Unsent(result), _metric };
     let events = futures_util::stream::unfold(stream, |mut stream| async move {
         let event = stream.next().await?;
         Some((event, stream))
     });
-    match lasts {
-        true => detached_stream::offer(with_headers(Body::empty()), events.boxed()),
+    match is_long_lived {
+        true => detached_stream::make_detachable(with_headers(Body::empty()), events.boxed()),
         false => with_headers(Body::from_stream(events.map(Ok::<_, Infallible>))),
     }
 }
@@ -88,62 +88,62 @@ fn with_headers(body: Body) -> Response {
 
 impl EventStream {
     async fn next(&mut self) -> Option<Bytes> {
-        if let Stage::Opening(ending) = &mut self.stage {
-            self.stage = ending.take().map_or(Stage::Running, Stage::Ending);
-            return Some(self.opening());
+        if let Stage::Unsent(result) = &mut self.stage {
+            self.stage = result.take().map_or(Stage::Running, Stage::Draining);
+            return Some(self.first_event());
         }
         if let Stage::Running = self.stage
             && let Some(event) = self.run().await
         {
             return Some(event);
         }
-        let Stage::Ending(ending) = &mut self.stage else { return None };
-        if let Some(message) = self.exchange.feed.take() {
-            return Some(self.sent(message));
+        let Stage::Draining(result) = &mut self.stage else { return None };
+        if let Some(message) = self.exchange.queue.take() {
+            return Some(self.encode_queued(message));
         }
-        let ending = ending.take();
-        self.stage = Stage::Over;
-        let (id, outcome) = ending?;
-        if let Some(place) = &mut self.exchange.place {
-            place.last = true;
+        let result = result.take();
+        self.stage = Stage::Done;
+        let (id, outcome) = result?;
+        if let Some(position) = &mut self.exchange.position {
+            position.last = true;
         }
         let text = jsonrpc::pieces(&id, outcome).concat();
-        Some(match self.exchange.room_for(text.len()) {
+        Some(match self.exchange.reserve_for_answer(text.len()) {
             Ok(None) => self.message(&text),
-            Ok(Some(spot)) => spot.hold(self.message(&text)),
-            Err(refusal) => self.message(&refusal.to(Some(id)).message()),
+            Ok(Some(reservation)) => reservation.attach_to(self.message(&text)),
+            Err(refusal) => self.message(&refusal.for_request(Some(id)).message()),
         })
     }
 
     /// Returns the next event of a running handler, or `None` if the stage changed without one.
     async fn run(&mut self) -> Option<Bytes> {
-        let Exchange { open, feed, work, http, principal, place, .. } = &mut self.exchange;
+        let Exchange { guard, queue, work, http, principal, position, .. } = &mut self.exchange;
         // Other streams are still answered during shutdown: their clients could not resume them.
-        let resumable = place.is_some() || feed.resume().is_some();
-        let grace = if feed.is_lasting() { Duration::ZERO } else { GRACE };
+        let resumable = position.is_some() || queue.resume().is_some();
+        let grace = if queue.is_long_lived() { Duration::ZERO } else { GRACE };
         tokio::select! {
             biased;
-            why = over(open.as_ref()) => {
-                self.stage = Stage::Over;
-                match (why, place) {
-                    (CloseReason::Unwanted, Some(place)) => http.live.note_cancelled(&place.stream),
-                    (CloseReason::TakenUp, _) => feed.supersede(),
-                    (CloseReason::Unwanted, None) => {}
+            reason = wait_until_closed(guard.as_ref()) => {
+                self.stage = Stage::Done;
+                match (reason, position) {
+                    (CloseReason::Cancelled, Some(position)) => http.in_flight.note_cancelled(&position.stream),
+                    (CloseReason::Resumed, _) => queue.supersede(),
+                    (CloseReason::Cancelled, None) => {}
                 }
             }
-            () = http.entrance.wait_until_revoked(principal, grace) => self.stage = Stage::Over,
-            message = feed.next() => return Some(self.sent(message)),
-            ending = work => self.stage = Stage::Ending(ending),
+            () = http.access_control.wait_until_revoked(principal, grace) => self.stage = Stage::Done,
+            message = queue.next() => return Some(self.encode_queued(message)),
+            result = work => self.stage = Stage::Draining(result),
             () = http.shutdown.cancelled(), if resumable => {
-                self.stage = Stage::Over;
+                self.stage = Stage::Done;
                 return Some(sse::retry(RETRY_MS));
             }
-            _ = self.quiet.tick() => {
+            _ = self.keep_alive.tick() => {
                 // Boxed, so that the stream does not keep memory for it.
-                if Box::pin(self.exchange.lives()).await {
+                if Box::pin(self.exchange.refresh()).await {
                     return Some(sse::COMMENT);
                 }
-                self.stage = Stage::Over;
+                self.stage = Stage::Done;
             }
         }
         None
@@ -151,19 +151,20 @@ impl EventStream {
 
     /// Returns the first event: the id without data, or a comment. The latter if the stream cannot be
     /// resumed, or if its revision's clients try to parse an event without data.
-    fn opening(&mut self) -> Bytes {
-        let primes = self.exchange.session.as_ref().is_some_and(|session| session.revision.primes_streams());
+    fn first_event(&mut self) -> Bytes {
+        let accepts_empty =
+            self.exchange.session.as_ref().is_some_and(|session| session.revision.accepts_empty_events());
         match self.next_id() {
-            Some(id) if primes => sse::priming(&id, RETRY_MS),
+            Some(id) if accepts_empty => sse::priming(&id, RETRY_MS),
             _ => sse::COMMENT,
         }
     }
 
     /// Encodes a message of the handler, and keeps its reserved memory.
-    fn sent(&mut self, (message, spot): (Value, Option<MemoryReservation>)) -> Bytes {
+    fn encode_queued(&mut self, (message, reservation): (Value, Option<MemoryReservation>)) -> Bytes {
         let event = self.message(message.to_string().as_bytes());
-        match spot {
-            Some(spot) => spot.resized(event.len()).hold(event),
+        match reservation {
+            Some(reservation) => reservation.resize(event.len()).attach_to(event),
             None => event,
         }
     }
@@ -171,7 +172,7 @@ impl EventStream {
     fn message(&mut self, json: &[u8]) -> Bytes {
         // With a shared store, a busy stream must also check for changes made by other replicas.
         if !self.exchange.http.bridge.store.is_shared() {
-            self.quiet.reset();
+            self.keep_alive.reset();
         }
         let id = self.next_id();
         sse::message(id.as_deref(), json)
@@ -179,19 +180,19 @@ impl EventStream {
 
     /// Returns an id for the next event, if the stream can be resumed.
     fn next_id(&mut self) -> Option<String> {
-        let Exchange { http, session, feed, place, open, .. } = &mut self.exchange;
-        if place.is_none() {
+        let Exchange { http, session, queue, position, guard, .. } = &mut self.exchange;
+        if position.is_none() {
             let nonce = &session.as_ref()?.nonce;
-            let started = StreamPosition::start(nonce, feed.resume()?, &*http.bridge.entropy);
-            if let Some(open) = open {
-                open.name(&started.stream);
+            let new_position = StreamPosition::start(nonce, queue.resume()?, &*http.bridge.entropy);
+            if let Some(guard) = guard {
+                guard.name(&new_position.stream);
             }
-            *place = Some(started);
+            *position = Some(new_position);
         }
-        let place = place.as_mut()?;
-        if let Some(resume) = feed.resume() {
-            place.resume = resume;
+        let position = position.as_mut()?;
+        if let Some(resume) = queue.resume() {
+            position.resume = resume;
         }
-        Some(place.advance(&http.bridge.seal))
+        Some(position.advance(&http.bridge.seal))
     }
 }

@@ -21,59 +21,71 @@ use super::idle::{IdleConnections, IdleState};
 use super::limits::ConnectionLimits;
 
 /// Grace period of a body before its minimum rate applies.
-const RUN_UP: Duration = Duration::from_secs(5);
+const BODY_GRACE: Duration = Duration::from_secs(5);
 
 /// A socket with a write timeout and a minimum rate at which its peer must read.
 pub(super) struct TimeoutSocket<S> {
     socket: S,
-    stalled_for: Duration,
+    stall_timeout: Duration,
     rate: u64,
     /// Set from the first write that has to wait until the next flush.
-    behind: Option<Box<Behind>>,
-    heads: HeaderTimeout,
+    stall: Option<Box<WriteStall>>,
+    header_timeout: HeaderTimeout,
 }
 
 /// Progress of a peer that reads slower than the server writes.
-struct Behind {
+struct WriteStall {
     since: Instant,
-    taken: u64,
+    written: u64,
     /// When the peer last accepted bytes.
-    last: Instant,
-    late: Pin<Box<Sleep>>,
+    last_progress: Instant,
+    timer: Pin<Box<Sleep>>,
 }
 
 impl<S> TimeoutSocket<S> {
-    pub(super) fn new(socket: S, limits: &ConnectionLimits, heads: HeaderTimeout) -> Self {
-        Self { socket, stalled_for: limits.stalled_for, rate: limits.answer_rate, behind: None, heads }
+    pub(super) fn new(socket: S, limits: &ConnectionLimits, header_timeout: HeaderTimeout) -> Self {
+        Self {
+            socket,
+            stall_timeout: limits.stall_timeout,
+            rate: limits.answer_rate,
+            stall: None,
+            header_timeout,
+        }
     }
 
     /// Updates the progress after a write attempt, and fails past the deadline.
-    fn wrote(
+    fn check_write(
         &mut self,
         context: &mut Context<'_>,
-        written: Poll<io::Result<usize>>,
+        result: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(taken)) = &written
-            && let Some(behind) = &mut self.behind
+        if let Poll::Ready(Ok(count)) = &result
+            && let Some(stall) = &mut self.stall
         {
-            behind.taken += *taken as u64;
-            behind.last = Instant::now();
+            stall.written += *count as u64;
+            stall.last_progress = Instant::now();
         }
-        if written.is_ready() {
-            return written;
+        if result.is_ready() {
+            return result;
         }
-        let behind = self.behind.get_or_insert_with(|| {
+        let stall = self.stall.get_or_insert_with(|| {
             let now = Instant::now();
-            Box::new(Behind { since: now, taken: 0, last: now, late: Box::pin(sleep_until(now)) })
+            Box::new(WriteStall {
+                since: now,
+                written: 0,
+                last_progress: now,
+                timer: Box::pin(sleep_until(now)),
+            })
         });
-        let due = behind.taken.checked_div(self.rate).map_or(Duration::MAX, Duration::from_secs);
-        let by_rate = behind.since.checked_add(due.saturating_add(self.stalled_for));
-        let stalled = behind.last + self.stalled_for;
-        let deadline = by_rate.map_or(stalled, |by_rate| by_rate.min(stalled));
-        if behind.late.deadline() != deadline {
-            behind.late.as_mut().reset(deadline);
+        let expected_time = stall.written.checked_div(self.rate).map_or(Duration::MAX, Duration::from_secs);
+        let rate_deadline = stall.since.checked_add(expected_time.saturating_add(self.stall_timeout));
+        let stall_deadline = stall.last_progress + self.stall_timeout;
+        let deadline =
+            rate_deadline.map_or(stall_deadline, |rate_deadline| rate_deadline.min(stall_deadline));
+        if stall.timer.deadline() != deadline {
+            stall.timer.as_mut().reset(deadline);
         }
-        ready!(behind.late.as_mut().poll(context));
+        ready!(stall.timer.as_mut().poll(context));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes too little")))
     }
 }
@@ -82,14 +94,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutSocket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
+        buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = into.filled().len();
-        let read = Pin::new(&mut self.socket).poll_read(context, into);
-        if into.filled().len() > before {
-            self.heads.came();
+        let start = buffer.filled().len();
+        let result = Pin::new(&mut self.socket).poll_read(context, buffer);
+        if buffer.filled().len() > start {
+            self.header_timeout.record_bytes();
         }
-        read
+        result
     }
 }
 
@@ -97,19 +109,19 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutSocket<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        from: &[u8],
+        buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write(context, from);
-        self.wrote(context, written)
+        let result = Pin::new(&mut self.socket).poll_write(context, buffer);
+        self.check_write(context, result)
     }
 
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        from: &[IoSlice<'_>],
+        buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write_vectored(context, from);
-        self.wrote(context, written)
+        let result = Pin::new(&mut self.socket).poll_write_vectored(context, buffers);
+        self.check_write(context, result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -118,7 +130,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutSocket<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // The writer flushes after it has written everything.
-        self.behind = None;
+        self.stall = None;
         Pin::new(&mut self.socket).poll_flush(context)
     }
 
@@ -130,45 +142,45 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutSocket<S> {
 /// Tracks how long the head of a request has been arriving, and whether the connection is idle. Cheap to
 /// clone.
 #[derive(Clone)]
-pub(super) struct HeaderTimeout(Arc<Mutex<Progress>>);
+pub(super) struct HeaderTimeout(Arc<Mutex<HeaderState>>);
 
-struct Progress {
-    awaited: Awaited,
+struct HeaderState {
+    phase: HeaderPhase,
     idle: IdleState,
 }
 
 #[derive(Clone, Copy)]
-enum Awaited {
+enum HeaderPhase {
     /// Nothing of the next request has arrived.
     Nothing,
     /// A part of the head has arrived, or the connection is new and its first head is due.
     Head { since: Instant },
     /// A request is in progress. Bytes that arrive belong to its body or to a pipelined request.
-    InHand,
+    InProgress,
 }
 
 impl HeaderTimeout {
     /// Starts tracking a new connection.
-    pub(super) fn begin(among: &IdleConnections) -> Self {
-        let awaited = Awaited::Head { since: Instant::now() };
-        Self(Arc::new(Mutex::new(Progress { awaited, idle: among.join() })))
+    pub(super) fn begin(idle_connections: &IdleConnections) -> Self {
+        let phase = HeaderPhase::Head { since: Instant::now() };
+        Self(Arc::new(Mutex::new(HeaderState { phase, idle: idle_connections.join() })))
     }
 
     /// Restarts the head timeout after the TLS handshake.
-    pub(super) fn secured(&self) {
-        self.0.lock().awaited = Awaited::Head { since: Instant::now() };
+    pub(super) fn restart(&self) {
+        self.0.lock().phase = HeaderPhase::Head { since: Instant::now() };
     }
 
     /// Records that bytes arrived.
-    fn came(&self) {
+    fn record_bytes(&self) {
         let mut progress = self.0.lock();
-        if matches!(progress.awaited, Awaited::Nothing) {
-            progress.awaited = Awaited::Head { since: Instant::now() };
+        if matches!(progress.phase, HeaderPhase::Nothing) {
+            progress.phase = HeaderPhase::Head { since: Instant::now() };
         }
     }
 
     /// Records that a head is complete. The caller keeps the returned guard until the response is sent.
-    pub(super) fn in_hand(&self) -> RequestGuard {
+    pub(super) fn begin_request(&self) -> RequestGuard {
         self.set_busy();
         RequestGuard(self.clone())
     }
@@ -176,7 +188,7 @@ impl HeaderTimeout {
     /// Marks the connection as busy: a request is in progress, or the rest of the connection is its response.
     pub(super) fn set_busy(&self) {
         let mut progress = self.0.lock();
-        progress.awaited = Awaited::InHand;
+        progress.phase = HeaderPhase::InProgress;
         progress.idle.set_busy();
     }
 
@@ -187,9 +199,9 @@ impl HeaderTimeout {
 
     /// Returns when the current head began to arrive. Returns `None` if no head is due.
     pub(super) fn since(&self) -> Option<Instant> {
-        match self.0.lock().awaited {
-            Awaited::Head { since } => Some(since),
-            Awaited::Nothing | Awaited::InHand => None,
+        match self.0.lock().phase {
+            HeaderPhase::Head { since } => Some(since),
+            HeaderPhase::Nothing | HeaderPhase::InProgress => None,
         }
     }
 }
@@ -200,7 +212,7 @@ pub(super) struct RequestGuard(HeaderTimeout);
 impl Drop for RequestGuard {
     fn drop(&mut self) {
         let mut progress = self.0.0.lock();
-        progress.awaited = Awaited::Nothing;
+        progress.phase = HeaderPhase::Nothing;
         progress.idle.set_idle();
     }
 }
@@ -208,12 +220,12 @@ impl Drop for RequestGuard {
 /// The body of a response, with the guard of its request.
 pub(super) struct GuardedBody<B> {
     body: B,
-    _in_hand: RequestGuard,
+    _request_guard: RequestGuard,
 }
 
 impl<B> GuardedBody<B> {
-    pub(super) fn new(body: B, in_hand: RequestGuard) -> Self {
-        Self { body, _in_hand: in_hand }
+    pub(super) fn new(body: B, request_guard: RequestGuard) -> Self {
+        Self { body, _request_guard: request_guard }
     }
 }
 
@@ -240,12 +252,12 @@ impl<B: Body + Unpin> Body for GuardedBody<B> {
 /// The body of a request, with a timeout and a minimum rate.
 pub(super) struct TimeoutBody<B> {
     body: B,
-    within: Duration,
+    timeout: Duration,
     rate: u64,
     /// When the body was polled first.
     since: Option<Instant>,
     received: u64,
-    late: Option<Pin<Box<Sleep>>>,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 /// Error of a request body.
@@ -261,15 +273,15 @@ pub(super) enum BodyError {
 
 impl<B> TimeoutBody<B> {
     pub(super) fn new(body: B, limits: &ConnectionLimits) -> Self {
-        let (within, rate) = (limits.body_within, limits.body_rate);
-        Self { body, within, rate, since: None, received: 0, late: None }
+        let (timeout, rate) = (limits.body_timeout, limits.body_rate);
+        Self { body, timeout, rate, since: None, received: 0, timer: None }
     }
 
     /// Returns the deadline for the next bytes.
     fn deadline(&mut self) -> Instant {
         let since = *self.since.get_or_insert_with(Instant::now);
-        let due = self.received.checked_div(self.rate).map_or(self.within, Duration::from_secs);
-        since + self.within.min(due.saturating_add(RUN_UP))
+        let expected_time = self.received.checked_div(self.rate).map_or(self.timeout, Duration::from_secs);
+        since + self.timeout.min(expected_time.saturating_add(BODY_GRACE))
     }
 }
 
@@ -288,11 +300,11 @@ impl<B: Body<Error = hyper::Error> + Unpin> Body for TimeoutBody<B> {
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)));
         }
-        let late = self.late.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-        if late.deadline() != deadline {
-            late.as_mut().reset(deadline);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
         }
-        ready!(late.as_mut().poll(context));
+        ready!(timer.as_mut().poll(context));
         Poll::Ready(Some(Err(BodyError::TooSlow)))
     }
 
@@ -317,9 +329,9 @@ mod tests {
     use super::*;
 
     /// A body that delivers one byte at a time.
-    struct Drips(Interval);
+    struct SlowBody(Interval);
 
-    impl Body for Drips {
+    impl Body for SlowBody {
         type Data = bytes::Bytes;
         type Error = hyper::Error;
 
@@ -333,15 +345,15 @@ mod tests {
     }
 
     /// Returns how long a slow body is read until it fails, and how many frames arrive.
-    async fn reads(every: Duration, limits: &ConnectionLimits) -> (Duration, usize) {
-        let mut body = TimeoutBody::new(Drips(interval(every)), limits);
-        let (began, mut read) = (Instant::now(), 0);
+    async fn read_slowly(period: Duration, limits: &ConnectionLimits) -> (Duration, usize) {
+        let mut body = TimeoutBody::new(SlowBody(interval(period)), limits);
+        let (start, mut frames) = (Instant::now(), 0);
         loop {
             match body.frame().await.expect("it never ends") {
-                Ok(_) => read += 1,
+                Ok(_) => frames += 1,
                 Err(error) => {
                     assert!(matches!(error, BodyError::TooSlow), "{error}");
-                    return (began.elapsed(), read);
+                    return (start.elapsed(), frames);
                 }
             }
         }
@@ -351,111 +363,117 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn slow_request_body_times_out() {
         let limits =
-            ConnectionLimits { body_within: Duration::from_secs(60), body_rate: 10, ..Default::default() };
-        let (took, read) = reads(Duration::from_secs(1), &limits).await;
-        assert!(took < RUN_UP + Duration::from_secs(2) && read < 8, "{took:?} {read}");
-        let (took, read) = reads(Duration::from_millis(50), &limits).await;
-        assert!(took >= limits.body_within && read > 1_000, "{took:?} {read}");
+            ConnectionLimits { body_timeout: Duration::from_secs(60), body_rate: 10, ..Default::default() };
+        let (elapsed, frames) = read_slowly(Duration::from_secs(1), &limits).await;
+        assert!(elapsed < BODY_GRACE + Duration::from_secs(2) && frames < 8, "{elapsed:?} {frames}");
+        let (elapsed, frames) = read_slowly(Duration::from_millis(50), &limits).await;
+        assert!(elapsed >= limits.body_timeout && frames > 1_000, "{elapsed:?} {frames}");
     }
 
     /// Writes to a client that reads 16 bytes at a time. Returns the time and whether the client got
     /// everything.
-    async fn takes(every: Duration, bytes: usize, limits: &ConnectionLimits) -> (Duration, bool) {
-        let (near, mut far) = tokio::io::duplex(16);
-        let mut patient = TimeoutSocket::new(near, limits, HeaderTimeout::begin(&IdleConnections::default()));
-        let taking = async {
-            let mut beat = interval(every);
+    async fn write_to_slow_reader(
+        period: Duration,
+        bytes: usize,
+        limits: &ConnectionLimits,
+    ) -> (Duration, bool) {
+        let (server, mut client) = tokio::io::duplex(16);
+        let mut socket =
+            TimeoutSocket::new(server, limits, HeaderTimeout::begin(&IdleConnections::default()));
+        let reading = async {
+            let mut ticks = interval(period);
             loop {
-                beat.tick().await;
-                far.read_exact(&mut [0; 16]).await.unwrap();
+                ticks.tick().await;
+                client.read_exact(&mut [0; 16]).await.unwrap();
             }
         };
-        let began = Instant::now();
+        let start = Instant::now();
         let writing = async {
-            let all = vec![0; bytes];
-            patient.write_all(&all).await?;
-            patient.flush().await
+            let data = vec![0; bytes];
+            socket.write_all(&data).await?;
+            socket.flush().await
         };
         tokio::select! {
-            written = writing => {
-                let whole = written.map_err(|error| assert_eq!(error.kind(), io::ErrorKind::TimedOut)).is_ok();
-                (began.elapsed(), whole)
+            result = writing => {
+                let is_complete = result.map_err(|error| assert_eq!(error.kind(), io::ErrorKind::TimedOut)).is_ok();
+                (start.elapsed(), is_complete)
             }
-            () = taking => unreachable!("it takes without end"),
+            () = reading => unreachable!("it takes without end"),
         }
     }
 
     /// A client that reads nothing, or too slowly over time, is disconnected.
     #[tokio::test(start_paused = true)]
     async fn slow_reader_times_out() {
-        let patience = Duration::from_secs(5);
-        let limits = ConnectionLimits { stalled_for: patience, answer_rate: 100, ..Default::default() };
-        let (near, far) = tokio::io::duplex(16);
-        let mut patient =
-            TimeoutSocket::new(near, &limits, HeaderTimeout::begin(&IdleConnections::default()));
-        let began = Instant::now();
-        let error = patient.write_all(&[0; 64]).await.unwrap_err();
-        assert_eq!((error.kind(), began.elapsed()), (io::ErrorKind::TimedOut, patience));
-        drop(far);
+        let stall_timeout = Duration::from_secs(5);
+        let limits = ConnectionLimits { stall_timeout, answer_rate: 100, ..Default::default() };
+        let (server, client) = tokio::io::duplex(16);
+        let mut socket =
+            TimeoutSocket::new(server, &limits, HeaderTimeout::begin(&IdleConnections::default()));
+        let start = Instant::now();
+        let error = socket.write_all(&[0; 64]).await.unwrap_err();
+        assert_eq!((error.kind(), start.elapsed()), (io::ErrorKind::TimedOut, stall_timeout));
+        drop(client);
 
         // The client reads a little every four seconds, so it never stalls for five. It never reaches 100
         // bytes per second.
-        let (took, whole) = takes(Duration::from_secs(4), 10_000, &limits).await;
-        assert!(!whole && took < patience + Duration::from_secs(2), "{took:?}");
-        let (took, whole) = takes(Duration::from_millis(100), 10_000, &limits).await;
-        assert!(whole && took > patience * 2, "{took:?}");
+        let (elapsed, is_complete) = write_to_slow_reader(Duration::from_secs(4), 10_000, &limits).await;
+        assert!(!is_complete && elapsed < stall_timeout + Duration::from_secs(2), "{elapsed:?}");
+        let (elapsed, is_complete) = write_to_slow_reader(Duration::from_millis(100), 10_000, &limits).await;
+        assert!(is_complete && elapsed > stall_timeout * 2, "{elapsed:?}");
         // A small response may take its time.
-        assert!(takes(Duration::from_secs(4), 32, &limits).await.1);
+        assert!(write_to_slow_reader(Duration::from_secs(4), 32, &limits).await.1);
     }
 
     /// A client that has read everything is not measured until the next write.
     #[tokio::test(start_paused = true)]
     async fn idle_time_is_no_write_stall() {
-        let limits = ConnectionLimits { stalled_for: Duration::from_secs(5), ..Default::default() };
-        let (near, mut far) = tokio::io::duplex(16);
-        let mut patient =
-            TimeoutSocket::new(near, &limits, HeaderTimeout::begin(&IdleConnections::default()));
+        let limits = ConnectionLimits { stall_timeout: Duration::from_secs(5), ..Default::default() };
+        let (server, mut client) = tokio::io::duplex(16);
+        let mut socket =
+            TimeoutSocket::new(server, &limits, HeaderTimeout::begin(&IdleConnections::default()));
         for _ in 0..10 {
             let writing = async {
-                patient.write_all(&[0; 32]).await?;
-                patient.flush().await
+                socket.write_all(&[0; 32]).await?;
+                socket.flush().await
             };
-            let taking = async {
+            let reading = async {
                 tokio::time::sleep(Duration::from_secs(4)).await;
-                far.read_exact(&mut [0; 32]).await
+                client.read_exact(&mut [0; 32]).await
             };
-            let (written, _) = tokio::join!(writing, taking);
-            written.expect("it has taken all in time, each time");
+            let (result, _) = tokio::join!(writing, reading);
+            result.expect("it has taken all in time, each time");
         }
     }
 
     /// A detached stream ends if its client reads nothing.
     #[tokio::test(start_paused = true)]
     async fn detached_stream_stalls_with_client() {
-        let (near, _far) = tokio::io::duplex(16);
-        let limits = ConnectionLimits { stalled_for: Duration::from_secs(5), ..Default::default() };
-        let patient = TimeoutSocket::new(near, &limits, HeaderTimeout::begin(&IdleConnections::default()));
+        let (server, _client) = tokio::io::duplex(16);
+        let limits = ConnectionLimits { stall_timeout: Duration::from_secs(5), ..Default::default() };
+        let socket = TimeoutSocket::new(server, &limits, HeaderTimeout::begin(&IdleConnections::default()));
         let endless = futures_util::stream::repeat(bytes::Bytes::from_static(b": still here\n\n")).boxed();
-        let poured =
-            timeout(Duration::from_secs(60), super::super::detached_stream::pour(patient, endless)).await;
-        assert_eq!(poured.expect("it ends").unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let result =
+            timeout(Duration::from_secs(60), super::super::detached_stream::write_events(socket, endless))
+                .await;
+        assert_eq!(result.expect("it ends").unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 
     /// No header timeout runs while a request is in progress.
     #[tokio::test(start_paused = true)]
     async fn header_timeout_starts_at_first_byte() {
-        let heads = HeaderTimeout::begin(&IdleConnections::default());
-        let begun = Instant::now();
-        assert_eq!(heads.since(), Some(begun), "the first head has to come");
-        let first = heads.in_hand();
-        heads.came();
-        assert_eq!(heads.since(), None, "what comes now is its body");
-        drop(first);
-        assert_eq!(heads.since(), None, "nothing has come yet");
+        let header_timeout = HeaderTimeout::begin(&IdleConnections::default());
+        let start = Instant::now();
+        assert_eq!(header_timeout.since(), Some(start), "the first head has to come");
+        let guard = header_timeout.begin_request();
+        header_timeout.record_bytes();
+        assert_eq!(header_timeout.since(), None, "what comes now is its body");
+        drop(guard);
+        assert_eq!(header_timeout.since(), None, "nothing has come yet");
         tokio::time::advance(Duration::from_secs(9)).await;
-        heads.came();
+        header_timeout.record_bytes();
         tokio::time::advance(Duration::from_secs(1)).await;
-        heads.came();
-        assert_eq!(heads.since(), Some(begun + Duration::from_secs(9)));
+        header_timeout.record_bytes();
+        assert_eq!(header_timeout.since(), Some(start + Duration::from_secs(9)));
     }
 }

@@ -26,25 +26,25 @@ use crate::clock::{Clock as _, System};
 const HANDSHAKE: u8 = 0x16;
 
 /// Response to a client that begins without TLS.
-const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 49\r\n\r\n\
+const PLAIN_HTTP_RESPONSE: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 49\r\n\r\n\
     this server speaks TLS here: begin with https://\n";
 
 /// How long before the expiry of a certificate the server warns.
-const SOON: Duration = Duration::from_secs(14 * 86_400);
+const EXPIRY_WARNING: Duration = Duration::from_secs(14 * 86_400);
 
 /// The TLS configuration.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ServerConfig>,
     certificate: Certificate,
-    clients: Option<Clients>,
+    clients: Option<ClientVerification>,
 }
 
 /// Verification of client certificates.
 #[derive(Clone)]
-struct Clients {
+struct ClientVerification {
     verifier: Arc<dyn ClientCertVerifier>,
-    wanted: ClientCertificates,
+    requirement: ClientCertificates,
     /// Digest of the trusted authorities.
     authorities: [u8; 32],
 }
@@ -76,7 +76,7 @@ pub enum TlsError {
     #[error(
         "the key does not belong to the certificate: both must be of one pair, and the server's own certificate the first"
     )]
-    NotAPair,
+    KeyMismatch,
     /// There is no usable authority.
     #[error("there is no authority in it that clients' certificates can be held against: {0}")]
     NoAuthority(String),
@@ -102,10 +102,10 @@ impl Tls {
         key: &[u8],
         clients: Option<(&[u8], ClientCertificates)>,
     ) -> Result<Self, TlsError> {
-        let chain = read_all(certificates)?;
+        let chain = parse_certificates(certificates)?;
         let first = chain.first().ok_or(TlsError::NoCertificate)?;
         let certificate =
-            Certificate::read([&**first]).map_err(|error| TlsError::BadCertificate(error.to_string()))?;
+            Certificate::parse([&**first]).map_err(|error| TlsError::BadCertificate(error.to_string()))?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::NoKey)?;
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -113,9 +113,9 @@ impl Tls {
             .map_err(|error| TlsError::Other(error.to_string()))?;
         let clients = match clients {
             None => None,
-            Some((authorities, wanted)) => Some(Clients {
-                verifier: verifier(authorities, wanted, provider)?,
-                wanted,
+            Some((authorities, requirement)) => Some(ClientVerification {
+                verifier: verifier(authorities, requirement, provider)?,
+                requirement,
                 authorities: Sha256::digest(authorities).into(),
             }),
         };
@@ -124,7 +124,7 @@ impl Tls {
             Some(clients) => builder.with_client_cert_verifier(Arc::clone(&clients.verifier)),
         };
         let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => TlsError::NotAPair,
+            rustls::Error::InconsistentKeys(_) => TlsError::KeyMismatch,
             // The error text about an unusable key may contain a part of the key.
             rustls::Error::General(_) => TlsError::NoKey,
             other => TlsError::Other(other.to_string()),
@@ -140,29 +140,30 @@ impl Tls {
 
     /// Returns a warning if the server's certificate has expired, or will expire soon.
     pub fn warning(&self, now: Timestamp) -> Option<String> {
-        let good_until = i64::try_from(self.certificate.good_until).unwrap_or(i64::MAX).saturating_mul(1000);
-        let good_until = Timestamp::from_millis(good_until);
+        let expires_at = i64::try_from(self.certificate.not_after).unwrap_or(i64::MAX).saturating_mul(1000);
+        let expires_at = Timestamp::from_millis(expires_at);
         let subject = &self.certificate.subject;
-        let left = good_until.since(now);
-        match good_until > now {
+        let remaining = expires_at.since(now);
+        match expires_at > now {
             false => Some(format!("the certificate of {subject:?} has expired: clients refuse it")),
-            true if left < SOON => {
-                Some(format!("the certificate of {subject:?} expires in {} days", left.as_secs() / 86_400))
-            }
+            true if remaining < EXPIRY_WARNING => Some(format!(
+                "the certificate of {subject:?} expires in {} days",
+                remaining.as_secs() / 86_400
+            )),
             true => None,
         }
     }
 
     /// Returns true if a connection begins with a TLS handshake. A client that sends plain HTTP gets an error
     /// response.
-    pub(super) async fn begins(socket: &TcpStream) -> io::Result<bool> {
+    pub(super) async fn starts_with_handshake(socket: &TcpStream) -> io::Result<bool> {
         let mut first = [0];
         if socket.peek(&mut first).await? == 0 {
             return Ok(false);
         }
         if first[0].is_ascii_uppercase() {
             // Either the send buffer has space, or the client does not read.
-            let _ = socket.try_write(PLAIN);
+            let _ = socket.try_write(PLAIN_HTTP_RESPONSE);
         }
         Ok(first[0] == HANDSHAKE)
     }
@@ -176,55 +177,57 @@ impl Tls {
         socket: TimeoutSocket<TcpStream>,
     ) -> io::Result<(TlsStream<TimeoutSocket<TcpStream>>, Option<Certificate>)> {
         let stream = TlsAcceptor::from(Arc::clone(&self.config)).accept(socket).await?;
-        let shown = stream.get_ref().1.peer_certificates();
-        let read = shown.map(|chain| Certificate::read(chain.iter().map(|der| &**der)));
-        let certificate = read.transpose().map_err(io::Error::other)?;
+        let peer_chain = stream.get_ref().1.peer_certificates();
+        let parsed = peer_chain.map(|chain| Certificate::parse(chain.iter().map(|der| &**der)));
+        let certificate = parsed.transpose().map_err(io::Error::other)?;
         let authorities = self.clients.as_ref().map(|clients| clients.authorities);
         Ok((stream, certificate.map(|certificate| Certificate { authorities, ..certificate })))
     }
 
     /// Returns true if a client with this certificate would be accepted.
-    pub(super) fn serves(&self, shown: Option<&Certificate>) -> bool {
-        match (&self.clients, shown) {
+    pub(super) fn would_accept(&self, certificate: Option<&Certificate>) -> bool {
+        match (&self.clients, certificate) {
             (None, _) => true,
-            (Some(clients), None) => clients.wanted == ClientCertificates::Optional,
-            (Some(_), Some(shown)) => self.vouches(shown),
+            (Some(clients), None) => clients.requirement == ClientCertificates::Optional,
+            (Some(_), Some(certificate)) => self.trusts(certificate),
         }
     }
 
     /// Returns true if the authorities vouch for a client's certificate, even if its connection began under
     /// other ones. A certificate that was verified against the same authorities is not verified again.
-    pub(super) fn vouches(&self, shown: &Certificate) -> bool {
+    pub(super) fn trusts(&self, certificate: &Certificate) -> bool {
         let Some(clients) = &self.clients else { return false };
-        if shown.authorities == Some(clients.authorities) {
+        if certificate.authorities == Some(clients.authorities) {
             return true;
         }
         let now = u64::try_from(System.now().as_millis()).unwrap_or_default();
         let now = UnixTime::since_unix_epoch(Duration::from_millis(now));
-        let mut chain = shown.chain.iter().map(|der| CertificateDer::from(der.as_slice()));
+        let mut chain = certificate.chain.iter().map(|der| CertificateDer::from(der.as_slice()));
         let Some(first) = chain.next() else { return false };
-        let others: Vec<CertificateDer<'_>> = chain.collect();
-        clients.verifier.verify_client_cert(&first, &others, now).is_ok()
+        let intermediates: Vec<CertificateDer<'_>> = chain.collect();
+        clients.verifier.verify_client_cert(&first, &intermediates, now).is_ok()
     }
 }
 
 /// Parses the certificates in a PEM text.
-fn read_all(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    all.map_err(|error| TlsError::BadCertificate(error.to_string()))
+fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    certificates.map_err(|error| TlsError::BadCertificate(error.to_string()))
 }
 
 fn verifier(
     authorities: &[u8],
-    wanted: ClientCertificates,
+    requirement: ClientCertificates,
     provider: Arc<rustls::crypto::CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let mut roots = RootCertStore::empty();
-    for authority in read_all(authorities).map_err(|error| TlsError::NoAuthority(error.to_string()))? {
+    for authority in
+        parse_certificates(authorities).map_err(|error| TlsError::NoAuthority(error.to_string()))?
+    {
         roots.add(authority).map_err(|error| TlsError::NoAuthority(error.to_string()))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-    let builder = match wanted {
+    let builder = match requirement {
         ClientCertificates::Optional => builder.allow_unauthenticated(),
         ClientCertificates::Required => builder,
     };
@@ -238,7 +241,7 @@ mod tests {
     /// The reply to a client without TLS declares the length of its body.
     #[test]
     fn plain_http_reply_has_correct_length() {
-        let text = std::str::from_utf8(PLAIN).unwrap();
+        let text = std::str::from_utf8(PLAIN_HTTP_RESPONSE).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.ends_with(&format!("Content-Length: {}", body.len())), "{}", body.len());
     }

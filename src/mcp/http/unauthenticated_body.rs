@@ -5,14 +5,14 @@ use axum::body::{Body, Bytes, HttpBody as _};
 use axum::response::Response;
 use futures_util::StreamExt as _;
 
-use super::body::broken;
+use super::body::to_refusal;
 use super::refusal::Refusal;
 use crate::auth::{Peer, Principal};
 use crate::mcp::caller_key::CallerKey;
 use crate::mcp::memory_budget::MemoryBudget;
 
 /// Memory budget of all such bodies together, in bytes. One address may use a quarter of it, or one body.
-const ROOM: usize = 16 * 1024 * 1024;
+const BUDGET: usize = 16 * 1024 * 1024;
 
 /// The memory that such bodies use. Cheap to clone.
 #[derive(Clone, Default)]
@@ -26,24 +26,26 @@ impl UnauthenticatedBudget {
     /// The response to the sender, without a reason.
     pub async fn read(&self, peer: Option<&Peer>, body: Body, limit: usize) -> Result<Bytes, Box<Response>> {
         let hint = body.size_hint();
-        let bytes = |hint: u64| usize::try_from(hint).unwrap_or(usize::MAX);
-        let refused = |refusal: Box<Refusal>| Box::new(refusal.wordless());
-        if bytes(hint.lower()) > limit {
-            return Err(refused(Refusal::too_large(limit)));
+        let to_usize = |hint: u64| usize::try_from(hint).unwrap_or(usize::MAX);
+        let refuse = |refusal: Box<Refusal>| Box::new(refusal.into_empty_response());
+        if to_usize(hint.lower()) > limit {
+            return Err(refuse(Refusal::too_large(limit)));
         }
-        let most = hint.upper().map_or(limit, |upper| bytes(upper).min(limit));
+        let max_size = hint.upper().map_or(limit, |upper| to_usize(upper).min(limit));
         let from = peer.and_then(|peer| peer.address).map(|address| address.ip());
-        let sender = Principal { from, ..Principal::anybody() };
-        let spot =
-            self.0.take(CallerKey::of(&sender), most, ROOM).ok_or_else(|| refused(Refusal::no_room()))?;
-        let (mut chunks, mut whole) = (body.into_data_stream(), Vec::new());
+        let sender = Principal { client_address: from, ..Principal::anonymous() };
+        let reservation = self
+            .0
+            .take(CallerKey::of(&sender), max_size, BUDGET)
+            .ok_or_else(|| refuse(Refusal::memory_exhausted()))?;
+        let (mut chunks, mut buffer) = (body.into_data_stream(), Vec::new());
         while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|error| refused(broken(error)))?;
-            if whole.len() + chunk.len() > limit {
-                return Err(refused(Refusal::too_large(limit)));
+            let chunk = chunk.map_err(|error| refuse(to_refusal(error)))?;
+            if buffer.len() + chunk.len() > limit {
+                return Err(refuse(Refusal::too_large(limit)));
             }
-            whole.extend_from_slice(&chunk);
+            buffer.extend_from_slice(&chunk);
         }
-        Ok(spot.hold(whole))
+        Ok(reservation.attach_to(buffer))
     }
 }

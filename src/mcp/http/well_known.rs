@@ -17,26 +17,29 @@ const METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// Routes for `/.well-known/oauth-protected-resource` and every path below it. Paths that do not belong to
 /// the configured resource get 404.
-pub(super) fn routes(entrance: Arc<AccessControl>) -> Router {
-    let below = format!("{WELL_KNOWN}/{{*path}}");
-    Router::new().route(WELL_KNOWN, any(metadata)).route(&below, any(metadata)).with_state(entrance)
+pub(super) fn routes(access_control: Arc<AccessControl>) -> Router {
+    let wildcard_path = format!("{WELL_KNOWN}/{{*path}}");
+    Router::new()
+        .route(WELL_KNOWN, any(metadata))
+        .route(&wildcard_path, any(metadata))
+        .with_state(access_control)
 }
 
-async fn metadata(State(entrance): State<Arc<AccessControl>>, method: Method, uri: Uri) -> Response {
-    let rules = entrance.rules();
-    let at = uri.path().strip_prefix(WELL_KNOWN).unwrap_or_default();
-    let stands = rules.auth.resource().is_some_and(|resource| resource.stands_at(at));
-    let open = [
+async fn metadata(State(access_control): State<Arc<AccessControl>>, method: Method, uri: Uri) -> Response {
+    let rules = access_control.rules();
+    let suffix = uri.path().strip_prefix(WELL_KNOWN).unwrap_or_default();
+    let is_known = rules.auth.resource().is_some_and(|resource| resource.is_metadata_path(suffix));
+    let cors_headers = [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
         (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
         // Clients send the protocol version header here too.
         (header::ACCESS_CONTROL_ALLOW_HEADERS, "MCP-Protocol-Version"),
         (header::CACHE_CONTROL, "max-age=60"),
     ];
-    match (method, rules.auth.metadata().filter(|_| stands)) {
+    match (method, rules.auth.metadata().filter(|_| is_known)) {
         (_, None) => StatusCode::NOT_FOUND.into_response(),
-        (Method::GET | Method::HEAD, Some(metadata)) => (open, Json(metadata)).into_response(),
-        (Method::OPTIONS, Some(_)) => (StatusCode::NO_CONTENT, open).into_response(),
+        (Method::GET | Method::HEAD, Some(metadata)) => (cors_headers, Json(metadata)).into_response(),
+        (Method::OPTIONS, Some(_)) => (StatusCode::NO_CONTENT, cors_headers).into_response(),
         _ => (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, METHODS)]).into_response(),
     }
 }

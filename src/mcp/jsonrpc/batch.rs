@@ -17,18 +17,18 @@ pub fn is_batch(text: &[u8]) -> bool {
 ///
 /// # Errors
 /// [`Malformed`] for a text that is not JSON, for a batch without entries, and for a batch with too many.
-pub fn split(text: &[u8], most: usize) -> Result<Vec<&[u8]>, Malformed> {
+pub fn split(text: &[u8], limit: usize) -> Result<Vec<&[u8]>, Malformed> {
     let Ok(text) = std::str::from_utf8(text) else { return Err(unreadable("the message is not UTF-8")) };
     let mut reader = serde_json::Deserializer::from_str(text);
     let entries =
-        Entries { most }.deserialize(&mut reader).and_then(|entries| reader.end().map(|()| entries));
+        Entries { limit }.deserialize(&mut reader).and_then(|entries| reader.end().map(|()| entries));
     match entries {
         Ok(entries) if entries.is_empty() => Err(invalid(None, "a batch must not be empty")),
         Ok(entries) => Ok(entries.into_iter().map(|entry| entry.get().as_bytes()).collect()),
         Err(error) if error.is_data() => Err(invalid(
             None,
             &format!(
-                "a batch may have {most} messages at most (limits.batch): send the others in another one"
+                "a batch may have {limit} messages at most (limits.batch): send the others in another one"
             ),
         )),
         Err(error) => Err(unreadable(&format!("the message is not JSON: {error}"))),
@@ -46,7 +46,7 @@ pub fn refuse(text: &[u8]) -> Malformed {
 
 /// Collects the entries without parsing them, and stops at the first one above the limit.
 struct Entries {
-    most: usize,
+    limit: usize,
 }
 
 impl<'de> DeserializeSeed<'de> for Entries {
@@ -60,14 +60,14 @@ impl<'de> DeserializeSeed<'de> for Entries {
 impl<'de> Visitor<'de> for Entries {
     type Value = Vec<&'de RawValue>;
 
-    fn expecting(&self, words: &mut fmt::Formatter<'_>) -> fmt::Result {
-        words.write_str("a batch")
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a batch")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
         let mut entries = Vec::new();
         while let Some(entry) = sequence.next_element()? {
-            if entries.len() == self.most {
+            if entries.len() == self.limit {
                 return Err(A::Error::custom("too many"));
             }
             entries.push(entry);
@@ -94,16 +94,16 @@ mod tests {
 
     #[test]
     fn bad_batches_are_refused_whole() {
-        for (text, code, says) in [
+        for (text, code, expected) in [
             ("[]", INVALID_REQUEST, "must not be empty"),
             ("[1,2,3]", INVALID_REQUEST, "2 messages at most (limits.batch)"),
             ("[1,", PARSE_ERROR, "not JSON"),
             ("[1] 2", PARSE_ERROR, "not JSON"),
             ("[{\"a\":}]", PARSE_ERROR, "not JSON"),
         ] {
-            let refused = split(text.as_bytes(), 2).unwrap_err();
-            assert_eq!((refused.id, refused.error.code), (None, code), "{text}");
-            assert!(refused.error.message.contains(says), "{text}: {}", refused.error.message);
+            let malformed = split(text.as_bytes(), 2).unwrap_err();
+            assert_eq!((malformed.id, malformed.error.code), (None, code), "{text}");
+            assert!(malformed.error.message.contains(expected), "{text}: {}", malformed.error.message);
         }
         assert_eq!(split(b"[\xff]", 2).unwrap_err().error.code, PARSE_ERROR);
     }

@@ -3,7 +3,7 @@
 //! recursion.
 
 /// The greatest nesting depth that the parser itself accepts.
-pub const DEEPEST: usize = 127;
+pub const MAX_DEPTH: usize = 127;
 
 /// Limits of the structure of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Excess {
 /// The limits of the parser.
 impl Default for Bounds {
     fn default() -> Self {
-        Self { depth: DEEPEST, elements: usize::MAX }
+        Self { depth: MAX_DEPTH, elements: usize::MAX }
     }
 }
 
@@ -41,19 +41,19 @@ impl Bounds {
     /// See [`Excess`].
     pub fn check(&self, text: &[u8]) -> Result<(), Excess> {
         let (mut depth, mut elements) = (0usize, 0usize);
-        let (mut in_text, mut escaped) = (false, false);
+        let (mut in_string, mut escaped) = (false, false);
         for byte in text {
-            if in_text {
+            if in_string {
                 match byte {
                     _ if escaped => escaped = false,
                     b'\\' => escaped = true,
-                    b'"' => in_text = false,
+                    b'"' => in_string = false,
                     _ => {}
                 }
                 continue;
             }
             match byte {
-                b'"' => in_text = true,
+                b'"' => in_string = true,
                 b'{' | b'[' => {
                     depth += 1;
                     elements += 1;

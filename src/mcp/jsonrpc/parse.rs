@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    fn refused(text: &str) -> (Option<Id>, i32, String) {
+    fn parse_failure(text: &str) -> (Option<Id>, i32, String) {
         let malformed = parse(text.as_bytes(), Bounds::default()).expect_err(text);
         (malformed.id, malformed.error.code, malformed.error.message)
     }
@@ -191,7 +191,7 @@ mod tests {
     fn parse_error_names_problem() {
         let none = None;
         let one = Some(Id::Integer(1));
-        for (text, id, code, says) in [
+        for (text, id, code, expected) in [
             ("", &none, PARSE_ERROR, "not JSON: EOF"),
             ("{", &none, PARSE_ERROR, "not JSON: EOF"),
             (r#"{"jsonrpc":"2.0"} x"#, &none, PARSE_ERROR, "trailing characters"),
@@ -245,9 +245,9 @@ mod tests {
                 "not JSON",
             ),
         ] {
-            let (got_id, got_code, message) = refused(text);
+            let (got_id, got_code, message) = parse_failure(text);
             assert_eq!((&got_id, got_code), (id, code), "{text}: {message}");
-            assert!(message.contains(says), "{text}: {message}");
+            assert!(message.contains(expected), "{text}: {message}");
         }
         assert_eq!(
             parse(b"{\"jsonrpc\":\"2.0\",\"x\":\"\xff\"}", Bounds::default()).map_err(|m| m.error.code),
@@ -263,11 +263,11 @@ mod tests {
                 open.repeat(100_000),
                 close.repeat(100_000)
             );
-            let (_, code, message) = refused(&deep);
+            let (_, code, message) = parse_failure(&deep);
             assert_eq!(code, INVALID_REQUEST);
             assert!(message.contains("nested deeper"), "{message}");
         }
-        let (_, code, message) = refused(&"[".repeat(1_000_000));
+        let (_, code, message) = parse_failure(&"[".repeat(1_000_000));
         assert_eq!(code, PARSE_ERROR, "{message}");
     }
 
@@ -280,8 +280,8 @@ mod tests {
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"a":[{list}]}}}}"#)
         };
         assert!(parse(wide(400).as_bytes(), bounds).is_ok());
-        let refused = parse(wide(600).as_bytes(), bounds).unwrap_err();
-        assert_eq!(refused.error.message, "the message has more than 1000 members and items");
+        let malformed = parse(wide(600).as_bytes(), bounds).unwrap_err();
+        assert_eq!(malformed.error.message, "the message has more than 1000 members and items");
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":"x" hunter2}"#,
             r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"hunter2":1,"hunter2":2}}"#,
         ] {
-            assert!(!refused(text).2.contains("hunter2"), "{}", refused(text).2);
+            assert!(!parse_failure(text).2.contains("hunter2"), "{}", parse_failure(text).2);
         }
     }
 }

@@ -45,8 +45,8 @@ pub fn pieces(id: &Id, outcome: Outcome<Payload>) -> Vec<Bytes> {
         Err(error) => return vec![response(id, &Err(error)).into()],
     };
     let head = format!(r#"{{"jsonrpc":"{VERSION}","id":{},"result":"#, super::value(id));
-    let open = text.slice(..text.len().saturating_sub(1));
-    vec![head.into(), open, format!("{members}}}}}").into()]
+    let unclosed = text.slice(..text.len().saturating_sub(1));
+    vec![head.into(), unclosed, format!("{members}}}}}").into()]
 }
 
 #[cfg(test)]

@@ -16,14 +16,14 @@ const RESERVED: &str = "$serde_json::private::";
 pub(super) struct Plain(pub(super) Value);
 
 impl<'de> Deserialize<'de> for Plain {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Reads).map(Self)
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PlainVisitor).map(Self)
     }
 }
 
-struct Reads;
+struct PlainVisitor;
 
-impl<'de> Visitor<'de> for Reads {
+impl<'de> Visitor<'de> for PlainVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,25 +59,25 @@ impl<'de> Visitor<'de> for Reads {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut all = Vec::new();
+        let mut values = Vec::new();
         while let Some(Plain(item)) = items.next_element()? {
-            all.push(item);
+            values.push(item);
         }
-        Ok(Value::Array(all))
+        Ok(Value::Array(values))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let mut all = Map::new();
+        let mut object = Map::new();
         while let Some(name) = members.next_key::<String>()? {
             if name.starts_with(RESERVED) {
                 return Err(A::Error::custom("a member has a name that nothing can have here"));
             }
             let Plain(value) = members.next_value()?;
-            if all.insert(name, value).is_some() {
+            if object.insert(name, value).is_some() {
                 return Err(A::Error::custom("a member stands twice in one object"));
             }
         }
-        Ok(Value::Object(all))
+        Ok(Value::Object(object))
     }
 }
 

@@ -15,28 +15,28 @@ pub(super) struct Lines<R> {
 pub(super) struct TooLong(pub(super) usize);
 
 impl<R: AsyncBufRead + Unpin> Lines<R> {
-    pub(super) fn of(input: R) -> Self {
+    pub(super) fn new(input: R) -> Self {
         Self { input, line: Vec::new(), too_long: false }
     }
 
     /// Returns the next line that is not blank, of at most `most` bytes, or `None` at the end of the input.
     /// Cancel safe: no input is lost if the future is dropped.
-    pub(super) async fn next(&mut self, most: usize) -> io::Result<Option<Result<Vec<u8>, TooLong>>> {
+    pub(super) async fn next(&mut self, max_bytes: usize) -> io::Result<Option<Result<Vec<u8>, TooLong>>> {
         loop {
             let chunk = self.input.fill_buf().await?;
             let at_end = chunk.is_empty();
             let newline = chunk.iter().position(|byte| *byte == b'\n');
             let text = &chunk[..newline.unwrap_or(chunk.len())];
-            self.too_long |= self.line.len() + text.len() > most;
+            self.too_long |= self.line.len() + text.len() > max_bytes;
             if !self.too_long {
                 self.line.extend_from_slice(text);
             }
-            let used = newline.map_or(chunk.len(), |newline| newline + 1);
-            self.input.consume(used);
+            let consumed = newline.map_or(chunk.len(), |newline| newline + 1);
+            self.input.consume(consumed);
             if newline.is_some() || at_end {
                 let line = std::mem::take(&mut self.line);
                 if std::mem::take(&mut self.too_long) {
-                    return Ok(Some(Err(TooLong(most))));
+                    return Ok(Some(Err(TooLong(max_bytes))));
                 }
                 if !line.trim_ascii().is_empty() {
                     return Ok(Some(Ok(line)));

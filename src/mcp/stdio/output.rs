@@ -15,7 +15,7 @@ use crate::mcp::message_sink::{MessageSink, Resume};
 pub(super) struct Stdout(pub(super) mpsc::Sender<Vec<u8>>);
 
 impl Stdout {
-    pub(super) async fn line(&self, mut line: Vec<u8>) -> bool {
+    pub(super) async fn write_line(&self, mut line: Vec<u8>) -> bool {
         line.push(b'\n');
         self.0.send(line).await.is_ok()
     }
@@ -24,10 +24,10 @@ impl Stdout {
 #[async_trait]
 impl MessageSink for Stdout {
     async fn send(&self, message: Value) -> bool {
-        self.line(message.to_string().into_bytes()).await
+        self.write_line(message.to_string().into_bytes()).await
     }
 
-    fn resumable(&self, _resume: Resume) {}
+    fn set_resume(&self, _resume: Resume) {}
 
     fn is_shared(&self) -> bool {
         true
@@ -41,20 +41,20 @@ impl MessageSink for Stdout {
 /// The destination of a response: a line of its own, or one line for its whole batch.
 #[derive(Clone)]
 pub(super) enum Reply {
-    Alone,
+    Single,
     Batch(Arc<Batch>),
 }
 
 impl Reply {
     /// Writes a response, or nothing if its request was cancelled. For a batch, the last response writes them
     /// all.
-    pub(super) async fn give(self, answer: Option<Vec<u8>>, to: &Stdout) {
+    pub(super) async fn send(self, answer: Option<Vec<u8>>, sink: &Stdout) {
         let line = match self {
-            Self::Alone => answer,
+            Self::Single => answer,
             Self::Batch(batch) => batch.add(answer),
         };
         if let Some(line) = line {
-            to.line(line).await;
+            sink.write_line(line).await;
         }
     }
 }
@@ -72,10 +72,10 @@ impl Batch {
     /// it is empty.
     fn add(&self, answer: Option<Vec<u8>>) -> Option<Vec<u8>> {
         let mut state = self.0.lock();
-        let (left, answers) = &mut *state;
-        *left -= 1;
+        let (remaining, answers) = &mut *state;
+        *remaining -= 1;
         answers.extend(answer);
-        if *left > 0 || answers.is_empty() {
+        if *remaining > 0 || answers.is_empty() {
             return None;
         }
         Some([&b"["[..], &answers.join(&b','), b"]"].concat())

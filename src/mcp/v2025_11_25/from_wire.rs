@@ -8,15 +8,15 @@ use taskbridge_sdk::Trace;
 
 use crate::mcp::jsonrpc::Error;
 pub(super) use crate::mcp::params::{
-    Completing, bad_cursor, completing, cursor, invalid, progress_token, prompt, task_id, text,
+    CompleteParams, complete_params, cursor, invalid, invalid_cursor, progress_token, prompt, task_id, text,
 };
-use crate::mcp::params::{arguments, idempotency_key, trace, wrong};
+use crate::mcp::params::{arguments, idempotency_key, invalid_field, trace};
 use crate::tasks::store::ClientTaskStatus;
 use crate::tasks::task::TaskId;
 
 /// `CallToolRequestParams`.
 #[derive(Debug, PartialEq)]
-pub(super) struct Call {
+pub(super) struct CallParams {
     pub(super) name: String,
     pub(super) arguments: Value,
     /// Set for a task-augmented call.
@@ -33,8 +33,8 @@ pub(super) struct TaskAugmentation {
 }
 
 /// Parses the parameters of `tools/call`. Ignores `task` where the session has no tasks.
-pub(super) fn call(params: Value, has_tasks: bool) -> Result<Call, Error> {
-    let task = if has_tasks { as_task(&params)? } else { None };
+pub(super) fn call(params: Value, has_tasks: bool) -> Result<CallParams, Error> {
+    let task = if has_tasks { task_augmentation(&params)? } else { None };
     let progress_token = progress_token(&params)?;
     let idempotency_key = idempotency_key(&params)?;
     let trace = trace(&params)?;
@@ -43,23 +43,23 @@ pub(super) fn call(params: Value, has_tasks: bool) -> Result<Call, Error> {
     };
     let name = match params.remove("name") {
         Some(Value::String(name)) => name,
-        other => return Err(wrong("name", other.as_ref(), "the name of a tool")),
+        other => return Err(invalid_field("name", other.as_ref(), "the name of a tool")),
     };
     let arguments = arguments(params.remove("arguments"))?;
-    Ok(Call { name, arguments, task, progress_token, idempotency_key, trace })
+    Ok(CallParams { name, arguments, task, progress_token, idempotency_key, trace })
 }
 
-fn as_task(params: &Value) -> Result<Option<TaskAugmentation>, Error> {
+fn task_augmentation(params: &Value) -> Result<Option<TaskAugmentation>, Error> {
     let task = match params.get("task") {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Object(task)) => task,
-        other => return Err(wrong("task", other, "an object")),
+        other => return Err(invalid_field("task", other, "an object")),
     };
     let ttl = match task.get("ttl") {
         None | Some(Value::Null) => None,
-        Some(ttl) => match whole(ttl) {
+        Some(ttl) => match whole_number(ttl) {
             Some(millis) => Some(Duration::from_millis(millis)),
-            None => return Err(wrong("task.ttl", Some(ttl), "a whole number of milliseconds")),
+            None => return Err(invalid_field("task.ttl", Some(ttl), "a whole number of milliseconds")),
         },
     };
     Ok(Some(TaskAugmentation { ttl }))
@@ -69,16 +69,16 @@ fn as_task(params: &Value) -> Result<Option<TaskAugmentation>, Error> {
 const MAX_ID: usize = 1024;
 
 /// Poll interval of a client's task if the client requests none.
-const USUAL_INTERVAL: Duration = Duration::from_secs(1);
+const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest poll interval that a client can request. Longer ones are shortened to it.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(86_400);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(86_400);
 
 /// `Task`, as a client reports one of its own.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ClientTask {
     pub(super) id: TaskId,
-    pub(super) stage: ClientTaskStatus,
-    pub(super) every: Duration,
+    pub(super) status: ClientTaskStatus,
+    pub(super) poll_interval: Duration,
 }
 
 /// Parses a client's `Task`: the parameters of `notifications/tasks/status`, the result of `tasks/get`, or
@@ -88,19 +88,20 @@ pub(super) fn client_task(task: &Value) -> Result<ClientTask, String> {
         Some(Value::String(id)) if !id.is_empty() && id.len() <= MAX_ID => TaskId::from_wire(id),
         _ => return Err(format!("`taskId` must be a string of 1 to {MAX_ID} bytes")),
     };
-    let stage = match task.get("status").and_then(Value::as_str) {
+    let status = match task.get("status").and_then(Value::as_str) {
         Some("working") => ClientTaskStatus::Working,
         Some("input_required") => ClientTaskStatus::InputRequired,
         Some("completed" | "failed") => ClientTaskStatus::Ended,
         Some("cancelled") => ClientTaskStatus::Cancelled,
         _ => return Err("`status` must be one of the five that tasks have".to_owned()),
     };
-    let every = task.get("pollInterval").and_then(whole).map_or(USUAL_INTERVAL, Duration::from_millis);
-    Ok(ClientTask { id, stage, every: every.min(LONGEST_INTERVAL) })
+    let poll_interval =
+        task.get("pollInterval").and_then(whole_number).map_or(DEFAULT_POLL_INTERVAL, Duration::from_millis);
+    Ok(ClientTask { id, status, poll_interval: poll_interval.min(MAX_POLL_INTERVAL) })
 }
 
 /// Parses a non-negative whole number. `60000.0` is one too, up to 2^53.
-fn whole(number: &Value) -> Option<u64> {
+fn whole_number(number: &Value) -> Option<u64> {
     number.as_u64().or_else(|| {
         let number = number.as_f64()?;
         // Above 2^53 a double no longer distinguishes single milliseconds.
@@ -118,7 +119,7 @@ mod tests {
 
     #[test]
     fn reads_a_call() {
-        let read = call(
+        let parsed = call(
             json!({
                 "name": "deploy",
                 "arguments": {"to": "production"},
@@ -127,7 +128,7 @@ mod tests {
             }),
             true,
         );
-        let expected = Call {
+        let expected = CallParams {
             name: "deploy".to_owned(),
             arguments: json!({"to": "production"}),
             task: Some(TaskAugmentation { ttl: Some(Duration::from_secs(60)) }),
@@ -135,7 +136,7 @@ mod tests {
             idempotency_key: Some("k".to_owned()),
             trace: None,
         };
-        assert_eq!(read, Ok(expected));
+        assert_eq!(parsed, Ok(expected));
         let plain = call(json!({"name": "deploy"}), true).unwrap();
         assert_eq!((plain.task, plain.arguments), (None, json!({})));
         assert_eq!(
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn reads_a_task_of_the_client() {
-        let task = |id: Value, status: &str, every: Value| json!({"taskId": id, "status": status, "pollInterval": every});
+        let task = |id: Value, status: &str, poll_interval: Value| json!({"taskId": id, "status": status, "pollInterval": poll_interval});
         for (status, stage) in [
             ("working", ClientTaskStatus::Working),
             ("input_required", ClientTaskStatus::InputRequired),
@@ -155,11 +156,19 @@ mod tests {
             ("failed", ClientTaskStatus::Ended),
             ("cancelled", ClientTaskStatus::Cancelled),
         ] {
-            let read = client_task(&task(json!("theirs"), status, json!(40))).unwrap();
-            assert_eq!((read.id.as_str(), read.stage, read.every.as_millis()), ("theirs", stage, 40));
+            let parsed = client_task(&task(json!("theirs"), status, json!(40))).unwrap();
+            assert_eq!(
+                (parsed.id.as_str(), parsed.status, parsed.poll_interval.as_millis()),
+                ("theirs", stage, 40)
+            );
         }
-        for (every, read) in [(json!(null), USUAL_INTERVAL), (json!(u64::MAX), LONGEST_INTERVAL)] {
-            assert_eq!(client_task(&task(json!("theirs"), "working", every)).unwrap().every, read);
+        for (poll_interval, expected) in
+            [(json!(null), DEFAULT_POLL_INTERVAL), (json!(u64::MAX), MAX_POLL_INTERVAL)]
+        {
+            assert_eq!(
+                client_task(&task(json!("theirs"), "working", poll_interval)).unwrap().poll_interval,
+                expected
+            );
         }
         for id in [json!(""), json!(5), json!("i".repeat(MAX_ID + 1))] {
             assert!(client_task(&task(id, "working", json!(1))).is_err());
@@ -170,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_field() {
-        for (params, named) in [
+        for (params, expected) in [
             (json!(null), "`params` is missing"),
             (json!({}), "`name` is missing"),
             (json!({"name": 5}), "`name` is 5: it must be the name of a tool"),
@@ -188,7 +197,7 @@ mod tests {
         ] {
             let error = call(params, true).unwrap_err();
             assert_eq!(error.code, INVALID_PARAMS);
-            assert!(error.message.starts_with(named), "{}", error.message);
+            assert!(error.message.starts_with(expected), "{}", error.message);
         }
         assert!(task_id(&json!({"taskId": 1})).is_err());
         assert!(cursor(&json!({"cursor": 1})).is_err());

@@ -16,9 +16,9 @@ pub(super) fn initialize(
     principal: &Principal,
     params: &Value,
 ) -> Result<(Session, Value), Error> {
-    let asked = from_wire::text(params, "protocolVersion", "the revision that the client speaks")?;
-    let revision = Revision::negotiate(asked);
-    let session = Session::begin(bridge, principal, revision, abilities(params, revision)?);
+    let requested = from_wire::text(params, "protocolVersion", "the revision that the client speaks")?;
+    let revision = Revision::negotiate(requested);
+    let session = Session::begin(bridge, principal, revision, client_capabilities(params, revision)?);
     let tasks = revision.has_tasks().then(|| wire::TasksCapability {
         list: principal.identified.then_some(wire::Empty {}),
         cancel: wire::Empty {},
@@ -39,7 +39,7 @@ pub(super) fn initialize(
             title: "taskbridge",
             version: env!("CARGO_PKG_VERSION"),
         },
-        instructions: instructions::of(bridge, principal, super::OFFERS_COMPANIONS),
+        instructions: instructions::for_caller(bridge, principal, super::OFFERS_COMPANIONS),
     };
     Ok((session, to_wire::value(&result)))
 }
@@ -50,21 +50,21 @@ pub(super) fn initialize(
 /// # Errors
 /// If the store fails.
 pub(super) async fn initialized(bridge: &Bridge, session: &Session) -> Result<(), StoreError> {
-    if bridge.store.is_shared() && bridge.initializing.may_have(session, bridge.clock.now()) {
+    if bridge.store.is_shared() && bridge.uninitialized_sessions.may_have(session, bridge.clock.now()) {
         bridge.store.set(&session.nonce, SessionChange::Ready, session.expires).await?;
     }
-    bridge.initializing.end(session);
+    bridge.uninitialized_sessions.set_ready(session);
     bridge.service.session_changed(&session.nonce);
     Ok(())
 }
 
 /// Returns the capabilities that the client declares, as far as this server uses them.
-fn abilities(params: &Value, revision: Revision) -> Result<ClientCapabilities, Error> {
+fn client_capabilities(params: &Value, revision: Revision) -> Result<ClientCapabilities, Error> {
     let declared = match params.get("capabilities") {
         None | Some(Value::Null | Value::Object(_)) => &params["capabilities"],
         Some(_) => return Err(from_wire::invalid("`capabilities` must be an object")),
     };
-    let newest = ClientCapabilities::declared(declared);
+    let newest = ClientCapabilities::parse(declared);
     Ok(match revision {
         Revision::V2025_11_25 => newest,
         // 2025-06-18 knows one elicitation mode, the form, whatever modes a client declares. 2025-03-26 has

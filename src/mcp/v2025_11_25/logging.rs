@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{SessionCall, to_wire, wire};
 use crate::mcp::jsonrpc::Outcome;
-use crate::mcp::log_cursor::{LogMessage, USUAL_LEVEL};
+use crate::mcp::log_cursor::{DEFAULT_LEVEL, LogMessage};
 use crate::mcp::message_sink::MessageSink;
 use crate::mcp::params;
 use crate::tasks::store::{SessionChange, StoreError};
@@ -25,18 +25,20 @@ pub(super) async fn set_level(call: &SessionCall<'_>, params: &Value) -> Outcome
 /// If the store fails.
 pub(super) async fn send_log_messages(
     call: &SessionCall<'_>,
-    sayings: Vec<LogMessage>,
+    messages: Vec<LogMessage>,
     related: Option<&TaskId>,
-    outlet: &dyn MessageSink,
+    sink: &dyn MessageSink,
 ) -> Result<(), StoreError> {
-    if sayings.is_empty() {
+    if messages.is_empty() {
         return Ok(());
     }
     let settings = call.bridge.store.settings(&call.session.nonce).await?;
-    let least = settings.and_then(|settings| settings.level).unwrap_or(USUAL_LEVEL);
-    for LogMessage { level, logger, data } in sayings.into_iter().filter(|said| said.level >= least) {
+    let min_level = settings.and_then(|settings| settings.level).unwrap_or(DEFAULT_LEVEL);
+    for LogMessage { level, logger, data } in
+        messages.into_iter().filter(|message| message.level >= min_level)
+    {
         let params = wire::LoggingMessage { level, logger, data, meta: related.map(to_wire::related_meta) };
-        outlet.send(to_wire::notification("notifications/message", params)).await;
+        sink.send(to_wire::notification("notifications/message", params)).await;
     }
     Ok(())
 }

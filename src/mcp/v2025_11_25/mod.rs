@@ -49,14 +49,14 @@ pub fn initialize(
     principal: &Principal,
     params: &Value,
 ) -> Result<(Session, Value), jsonrpc::Error> {
-    let counted = bridge.metrics.request("initialize");
-    let begun = lifecycle::initialize(bridge, principal, params);
-    if let Ok((session, _)) = &begun {
-        bridge.initializing.begin(session);
-        bridge.metrics.session_began();
+    let metric = bridge.metrics.request("initialize");
+    let result = lifecycle::initialize(bridge, principal, params);
+    if let Ok((session, _)) = &result {
+        bridge.uninitialized_sessions.insert(session);
+        bridge.metrics.record_session();
     }
-    counted.answered(begun.is_ok());
-    begun
+    metric.finish(result.is_ok());
+    result
 }
 
 /// Handles any other request. The caller drops this future when the client disconnects or cancels the
@@ -65,14 +65,16 @@ pub async fn handle(
     bridge: &Bridge,
     caller: &Caller,
     request: Request,
-    outlet: &dyn MessageSink,
+    sink: &dyn MessageSink,
 ) -> Outcome<Payload> {
-    let (span, asking) =
-        (spans::of(&request.method, &request.params), audit_context::in_session(caller, &request));
-    let counted = bridge.metrics.request(&request.method);
-    let outcome = asking.within(answer(bridge, caller, request, outlet).instrument(span)).await;
-    let outcome = bridge.answers(&asking).await.and(outcome);
-    counted.answered(outcome.is_ok());
+    let (span, request_context) = (
+        spans::request_span(&request.method, &request.params),
+        audit_context::for_session_request(caller, &request),
+    );
+    let metric = bridge.metrics.request(&request.method);
+    let outcome = request_context.scope(answer(bridge, caller, request, sink).instrument(span)).await;
+    let outcome = bridge.wait_for_audit(&request_context).await.and(outcome);
+    metric.finish(outcome.is_ok());
     outcome
 }
 
@@ -80,7 +82,7 @@ async fn answer(
     bridge: &Bridge,
     caller: &Caller,
     request: Request,
-    outlet: &dyn MessageSink,
+    sink: &dyn MessageSink,
 ) -> Outcome<Payload> {
     let Request { id, method, params } = request;
     let call = match &caller.session {
@@ -94,9 +96,9 @@ async fn answer(
     let outcome = match method.as_str() {
         "ping" => Ok(Value::Object(serde_json::Map::new())),
         "tools/list" => return tools::list(&call, &params).map(Payload::Shared),
-        "tools/call" => tools::call(&call, id, params, outlet).await,
+        "tools/call" => tools::call(&call, id, params, sink).await,
         "tasks/get" if call.has_tasks() => tasks::get(&call, &params).await,
-        "tasks/result" if call.has_tasks() => tasks::result(&call, id, &params, outlet).await,
+        "tasks/result" if call.has_tasks() => tasks::result(&call, id, &params, sink).await,
         "tasks/list" if call.has_tasks() => tasks::list(&call, &params).await,
         "tasks/cancel" if call.has_tasks() => tasks::cancel(&call, &params).await,
         "logging/setLevel" => logging::set_level(&call, &params).await,
@@ -123,7 +125,7 @@ async fn answer(
 ///
 /// # Errors
 /// If the store fails. The client can send the same notification again.
-pub async fn notified(
+pub async fn handle_notification(
     bridge: &Bridge,
     caller: &Caller,
     method: &str,
@@ -133,8 +135,8 @@ pub async fn notified(
     match (method, &caller.session) {
         ("notifications/initialized", Some(session)) => lifecycle::initialized(bridge, session).await,
         ("notifications/tasks/status", Some(session)) => {
-            audit_context::of(caller, method)
-                .within(questions::handle_task_status(bridge, caller, session, params))
+            audit_context::for_method(caller, method)
+                .scope(questions::handle_task_status(bridge, caller, session, params))
                 .await;
             Ok(())
         }
@@ -143,8 +145,10 @@ pub async fn notified(
 }
 
 /// Handles a response to a request of this server.
-pub async fn replied(bridge: &Bridge, caller: &Caller, id: Id, outcome: Outcome) -> ResponseOutcome {
-    audit_context::of(caller, "response").within(questions::replied(bridge, caller, &id, outcome)).await
+pub async fn handle_response(bridge: &Bridge, caller: &Caller, id: Id, outcome: Outcome) -> ResponseOutcome {
+    audit_context::for_method(caller, "response")
+        .scope(questions::handle_response(bridge, caller, &id, outcome))
+        .await
 }
 
 /// Sends messages to the caller's session until it is dropped; it never returns. `n` is the number under
@@ -156,10 +160,10 @@ pub async fn listen(
     caller: &Caller,
     (n, since): (u64, Timestamp),
     lists: (Option<Edition>, bool),
-    outlet: &dyn MessageSink,
+    sink: &dyn MessageSink,
 ) {
     if let Some(session) = &caller.session {
-        listen::listen(&SessionCall { bridge, caller, session }, (n, since), lists, outlet).await;
+        listen::listen(&SessionCall { bridge, caller, session }, (n, since), lists, sink).await;
     }
     std::future::pending().await
 }
@@ -170,37 +174,37 @@ pub async fn resume(
     bridge: &Bridge,
     caller: &Caller,
     resume: Resume,
-    outlet: &dyn MessageSink,
+    sink: &dyn MessageSink,
 ) -> Option<(Id, Outcome)> {
     let session = caller.session.as_ref()?;
     let call = SessionCall { bridge, caller, session };
     match resume {
         Resume::Listen { lists } => {
-            listen::listen(&call, (0, bridge.clock.now()), (lists, true), outlet).await;
+            listen::listen(&call, (0, bridge.clock.now()), (lists, true), sink).await;
             None
         }
         Resume::Wait { id, task, until: None, .. } => {
-            let asking = audit_context::of(caller, "tasks/result");
-            let outcome = asking.within(tasks::wait_and_give(&call, &task, outlet)).await;
-            Some((id, bridge.answers(&asking).await.and(outcome)))
+            let request_context = audit_context::for_method(caller, "tasks/result");
+            let outcome = request_context.scope(tasks::wait_for_result(&call, &task, sink)).await;
+            Some((id, bridge.wait_for_audit(&request_context).await.and(outcome)))
         }
-        Resume::Wait { id, task, began, until: Some(until), progress_token } => {
-            let began = began.map_or_else(|| bridge.clock.now(), Timestamp::from_millis);
-            let until = Timestamp::from_millis(until);
+        Resume::Wait { id, task, began: started_at, until: Some(deadline), progress_token } => {
+            let started_at = started_at.map_or_else(|| bridge.clock.now(), Timestamp::from_millis);
+            let deadline = Timestamp::from_millis(deadline);
             // Log messages sent before the stream broke are not known here, and are not repeated.
-            let hears_since = bridge.clock.now();
+            let logs_since = bridge.clock.now();
             let wait = PlainWait {
                 id: task,
-                began,
-                until,
+                started_at,
+                deadline,
                 resumed: true,
                 progress_token,
                 preface: None,
-                hears_since,
+                logs_since,
             };
-            let asking = audit_context::of(caller, "tools/call");
-            let outcome = asking.within(wait.run(&call, None, outlet)).await;
-            Some((id, bridge.answers(&asking).await.and(outcome)))
+            let request_context = audit_context::for_method(caller, "tools/call");
+            let outcome = request_context.scope(wait.run(&call, None, sink)).await;
+            Some((id, bridge.wait_for_audit(&request_context).await.and(outcome)))
         }
     }
 }
@@ -252,16 +256,16 @@ impl SessionCall<'_> {
     /// error if the session has ended.
     async fn set(&self, setting: SessionChange) -> Result<bool, jsonrpc::Error> {
         let Session { nonce, expires, .. } = self.session;
-        let kept = self.bridge.store.set(nonce, setting, *expires).await;
-        let kept = kept.map_err(|error| self.fault(&error))?.is_some();
+        let result = self.bridge.store.set(nonce, setting, *expires).await;
+        let is_stored = result.map_err(|error| self.fault(&error))?.is_some();
         // A session that ended while its request was in flight can no longer store settings.
-        if !kept && self.bridge.store.has_ended(nonce).await.map_err(|error| self.fault(&error))? {
+        if !is_stored && self.bridge.store.has_ended(nonce).await.map_err(|error| self.fault(&error))? {
             return Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has ended"));
         }
-        if kept {
+        if is_stored {
             self.bridge.service.session_changed(nonce);
         }
-        Ok(kept)
+        Ok(is_stored)
     }
 
     /// Logs an internal error. The error for the client only contains a reference to the log entry.
@@ -270,16 +274,16 @@ impl SessionCall<'_> {
     }
 
     /// Records that a plain call got its answer. If that fails, an equal call may get the answer too.
-    async fn note_answered(&self, waiting: CallGuard) {
-        if let Err(error) = waiting.answered().await {
+    async fn note_answered(&self, guard: CallGuard) {
+        if let Err(error) = guard.mark_delivered().await {
             tracing::warn!(%error, "it could not be noted that a call was answered");
         }
     }
 
     /// Records that the client of a plain call was asked to retry. If that fails now, the reconciler repeats
     /// it.
-    async fn note_handed_on(&self, waiting: CallGuard) {
-        if let Err(error) = waiting.handed_on().await {
+    async fn note_retry(&self, guard: CallGuard) {
+        if let Err(error) = guard.release().await {
             tracing::warn!(%error, "it could not be noted that a call is to be made again");
         }
     }
@@ -289,7 +293,7 @@ impl SessionCall<'_> {
     /// result.
     async fn note_delivered(&self, task: &Task) {
         if task.undelivered.is_some() && task.owner == *self.owner() {
-            self.note_answered(self.bridge.service.waiting(task, false)).await;
+            self.note_answered(self.bridge.service.guard_call(task, false)).await;
         }
     }
 }

@@ -13,12 +13,12 @@ use crate::mcp::resources::ReadError;
 pub(super) fn list(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
     let page = prompts::page(call.bridge, &call.caller.principal, cursor);
-    let page = page.ok_or_else(from_wire::bad_cursor)?;
-    let prompts = page.entries.iter().map(|prompt| listed(call, prompt)).collect();
+    let page = page.ok_or_else(from_wire::invalid_cursor)?;
+    let prompts = page.entries.iter().map(|prompt| wire_prompt(call, prompt)).collect();
     Ok(to_wire::value(&wire::ListPromptsResult { prompts, next_cursor: page.next_cursor }))
 }
 
-fn listed<'a>(call: &SessionCall<'_>, prompt: &'a Prompt) -> wire::Prompt<'a> {
+fn wire_prompt<'a>(call: &SessionCall<'_>, prompt: &'a Prompt) -> wire::Prompt<'a> {
     let titles = has_titles(call.revision());
     let argument = |argument: &'a Argument| wire::PromptArgument {
         name: &argument.name,
@@ -36,8 +36,8 @@ fn listed<'a>(call: &SessionCall<'_>, prompt: &'a Prompt) -> wire::Prompt<'a> {
 
 /// `prompts/get`.
 pub(super) async fn get(call: &SessionCall<'_>, params: &Value) -> Outcome {
-    let (name, given) = from_wire::prompt(params)?;
-    match prompts::fill(call.bridge, &call.caller.principal, name, given).await {
+    let (name, arguments) = from_wire::prompt(params)?;
+    match prompts::fill(call.bridge, &call.caller.principal, name, arguments).await {
         Ok(RenderedPrompt { description, messages }) => {
             let messages = messages.into_iter().map(|(role, content)| wire::PromptMessage {
                 role,

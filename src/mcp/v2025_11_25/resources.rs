@@ -6,10 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::{SessionCall, from_wire, to_wire, wire};
-use crate::catalog::Card;
+use crate::catalog::ResourceMetadata;
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
-use crate::mcp::resource_list::{self, Entry, ListError, TemplateEntry};
+use crate::mcp::resource_list::{self, ListError, ResourceEntry, TemplateEntry};
 use crate::mcp::resources::{self, Body, Link, ReadError};
 use crate::tasks::store::SessionChange;
 
@@ -21,28 +21,28 @@ pub(super) async fn list(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
     let page = resource_list::page(call.bridge, &call.caller.principal, cursor).await;
     let page = page.map_err(|error| match error {
-        ListError::Cursor => from_wire::bad_cursor(),
+        ListError::Cursor => from_wire::invalid_cursor(),
         ListError::Store(error) => call.fault(&error),
     })?;
     let resources = page.entries.iter().map(|entry| resource(call.revision(), entry)).collect();
     Ok(to_wire::value(&wire::ListResourcesResult { resources, next_cursor: page.next_cursor }))
 }
 
-fn resource(revision: Revision, entry: &Entry) -> wire::Resource<'_> {
+fn resource(revision: Revision, entry: &ResourceEntry) -> wire::Resource<'_> {
     match entry {
-        Entry::Fixed(resource) => {
-            let Card { name, title, description, mime_type, .. } = &resource.card;
+        ResourceEntry::Fixed(resource) => {
+            let ResourceMetadata { name, title, description, mime_type, .. } = &resource.metadata;
             wire::Resource {
                 uri: &resource.uri,
                 name,
                 title: title.as_deref().filter(|_| has_titles(revision)),
                 description: description.as_deref(),
                 mime_type: Some(mime_type),
-                annotations: annotations(revision, &resource.card),
+                annotations: annotations(revision, &resource.metadata),
                 size: Some(resource.body.size()),
             }
         }
-        Entry::OfTask(Link { uri, name, description, mime_type, size }) => wire::Resource {
+        ResourceEntry::OfTask(Link { uri, name, description, mime_type, size }) => wire::Resource {
             uri,
             name,
             title: None,
@@ -58,7 +58,7 @@ fn resource(revision: Revision, entry: &Entry) -> wire::Resource<'_> {
 pub(super) fn templates(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
     let page = resource_list::templates(call.bridge, &call.caller.principal, cursor);
-    let page = page.ok_or_else(from_wire::bad_cursor)?;
+    let page = page.ok_or_else(from_wire::invalid_cursor)?;
     let resource_templates = page.entries.iter().map(|entry| template(call.revision(), entry)).collect();
     Ok(to_wire::value(&wire::ListResourceTemplatesResult {
         resource_templates,
@@ -69,22 +69,22 @@ pub(super) fn templates(call: &SessionCall<'_>, params: &Value) -> Outcome {
 fn template(revision: Revision, entry: &TemplateEntry) -> wire::ResourceTemplate<'_> {
     match entry {
         TemplateEntry::Configured(template) => {
-            let Card { name, title, description, mime_type, .. } = &template.card;
+            let ResourceMetadata { name, title, description, mime_type, .. } = &template.metadata;
             wire::ResourceTemplate {
                 uri_template: template.pattern.text(),
                 name,
                 title: title.as_deref().filter(|_| has_titles(revision)),
                 description: description.as_deref(),
                 mime_type: Some(mime_type),
-                annotations: annotations(revision, &template.card),
+                annotations: annotations(revision, &template.metadata),
             }
         }
-        TemplateEntry::Own(own) => wire::ResourceTemplate {
-            uri_template: own.uri_template,
-            name: own.name,
+        TemplateEntry::Builtin(builtin) => wire::ResourceTemplate {
+            uri_template: builtin.uri_template,
+            name: builtin.name,
             title: None,
-            description: Some(own.description),
-            mime_type: own.mime_type,
+            description: Some(builtin.description),
+            mime_type: builtin.mime_type,
             annotations: None,
         },
     }
@@ -95,12 +95,16 @@ pub(super) fn has_titles(revision: Revision) -> bool {
     revision >= Revision::V2025_06_18
 }
 
-fn annotations(revision: Revision, card: &Card) -> Option<wire::Annotations<'_>> {
+fn annotations(revision: Revision, card: &ResourceMetadata) -> Option<wire::Annotations<'_>> {
     let hints = &card.annotations;
     // The modification time came to the protocol together with titles.
     let last_modified = hints.last_modified.filter(|_| has_titles(revision)).map(|at| at.to_string());
-    let says = !hints.audience.is_empty() || hints.priority.is_some() || last_modified.is_some();
-    says.then_some(wire::Annotations { audience: &hints.audience, priority: hints.priority, last_modified })
+    let has_hints = !hints.audience.is_empty() || hints.priority.is_some() || last_modified.is_some();
+    has_hints.then_some(wire::Annotations {
+        audience: &hints.audience,
+        priority: hints.priority,
+        last_modified,
+    })
 }
 
 /// `resources/read`.
@@ -122,11 +126,11 @@ pub(super) async fn read(call: &SessionCall<'_>, params: &Value) -> Outcome {
 pub(super) async fn subscribe(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let uri = from_wire::text(params, "uri", "the address of a resource")?;
     let settings = call.bridge.settings();
-    let (most, longest) = (settings.limits.max_followed_resources, settings.limits.max_url_bytes);
-    if uri.len() > longest {
+    let (limit, max_bytes) = (settings.limits.max_followed_resources, settings.limits.max_url_bytes);
+    if uri.len() > max_bytes {
         let length = uri.len();
         let message = format!(
-            "the address has {length} bytes, and one that is followed may have {longest} (max_url_bytes in [limits])"
+            "the address has {length} bytes, and one that is followed may have {max_bytes} (max_url_bytes in [limits])"
         );
         return Err(from_wire::invalid(message));
     }
@@ -134,10 +138,10 @@ pub(super) async fn subscribe(call: &SessionCall<'_>, params: &Value) -> Outcome
     if !exists.map_err(|error| call.fault(&error))? {
         return Err(read_error(call, uri, &ReadError::NotFound));
     }
-    if !call.set(SessionChange::Follow(uri.to_owned(), most)).await? {
-        call.bridge.audit.exceeded("max_followed_resources");
+    if !call.set(SessionChange::Subscribe(uri.to_owned(), limit)).await? {
+        call.bridge.audit.limit_exceeded("max_followed_resources");
         let message = format!(
-            "this session is subscribed to {most} resources, and there may be no more (max_followed_resources in [limits]): \
+            "this session is subscribed to {limit} resources, and there may be no more (max_followed_resources in [limits]): \
              unsubscribe from one first"
         );
         return Err(from_wire::invalid(message));
@@ -148,7 +152,7 @@ pub(super) async fn subscribe(call: &SessionCall<'_>, params: &Value) -> Outcome
 /// `resources/unsubscribe`: an unknown subscription is not an error.
 pub(super) async fn unsubscribe(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let uri = from_wire::text(params, "uri", "the address of a resource")?;
-    call.set(SessionChange::Unfollow(uri.to_owned())).await?;
+    call.set(SessionChange::Unsubscribe(uri.to_owned())).await?;
     Ok(Value::Object(Map::new()))
 }
 

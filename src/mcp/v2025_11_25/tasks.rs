@@ -10,7 +10,7 @@ use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
 use crate::mcp::message_sink::{MessageSink, Resume};
 use crate::mcp::results;
 use crate::tasks::audit::{Audit as _, AuditEvent, Part};
-use crate::tasks::machine::Cancel;
+use crate::tasks::machine::CancelMode;
 use crate::tasks::service::{CancelResult, View};
 use crate::tasks::task::TaskId;
 
@@ -22,7 +22,7 @@ pub(super) async fn get(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
     let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
-    questions::polled(call, &view.task).await.map_err(|error| call.fault(&error))?;
+    questions::register_poll(call, &view.task).await.map_err(|error| call.fault(&error))?;
     Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.client_for(&view.task))))
 }
 
@@ -31,36 +31,36 @@ pub(super) async fn result(
     call: &SessionCall<'_>,
     request: Id,
     params: &Value,
-    outlet: &dyn MessageSink,
+    sink: &dyn MessageSink,
 ) -> Outcome {
     let id = from_wire::task_id(params)?;
     from_wire::progress_token(params)?;
     let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
     if view.task.has_ended() {
-        return give(call, &view, outlet).await;
+        return read_result(call, &view, sink).await;
     }
     let task = id.clone();
-    outlet.resumable(Resume::Wait { id: request, task, began: None, until: None, progress_token: None });
-    wait_and_give(call, &id, outlet).await
+    sink.set_resume(Resume::Wait { id: request, task, began: None, until: None, progress_token: None });
+    wait_for_result(call, &id, sink).await
 }
 
 /// The part of `tasks/result` that a new connection can resume.
-pub(super) async fn wait_and_give(call: &SessionCall<'_>, id: &TaskId, outlet: &dyn MessageSink) -> Outcome {
-    let patience = WaitOptions { until: None, reports: None, heard: None };
-    let view = wait(call, id, patience, outlet).await.map_err(|error| call.fault(&error))?;
+pub(super) async fn wait_for_result(call: &SessionCall<'_>, id: &TaskId, sink: &dyn MessageSink) -> Outcome {
+    let options = WaitOptions { deadline: None, progress: None, log_cursor: None };
+    let view = wait(call, id, options, sink).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, id))?;
-    give(call, &view, outlet).await
+    read_result(call, &view, sink).await
 }
 
 /// Returns the result of a task that has ended.
-async fn give(call: &SessionCall<'_>, view: &View, outlet: &dyn MessageSink) -> Outcome {
-    let output = results::read(call.bridge, &view.task, outlet).await;
-    let output = output.map_err(|unread| unread.to_jsonrpc_error(call.bridge))?;
+async fn read_result(call: &SessionCall<'_>, view: &View, sink: &dyn MessageSink) -> Outcome {
+    let output = results::read(call.bridge, &view.task, sink).await;
+    let output = output.map_err(|error| error.to_jsonrpc_error(call.bridge))?;
     call.note_delivered(&view.task).await;
-    call.bridge.audit.note(AuditEvent::Read { task: &view.task, part: Part::Result });
+    call.bridge.audit.record(AuditEvent::Read { task: &view.task, part: Part::Result });
     let style = to_wire::Style { revision: call.revision(), related: true, preface: None };
-    to_wire::ended(call.bridge, view, output, style)
+    to_wire::ended_task(call.bridge, view, output, style)
 }
 
 /// `tasks/list`: the caller's own tasks, newest first.
@@ -75,15 +75,17 @@ pub(super) async fn list(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let after = match from_wire::cursor(params)? {
         None => None,
         Some(cursor) => Some(
-            cursor::position(&bridge.seal, LIST, call.owner(), cursor).ok_or_else(from_wire::bad_cursor)?,
+            cursor::position(&bridge.seal, LIST, call.owner(), cursor)
+                .ok_or_else(from_wire::invalid_cursor)?,
         ),
     };
     let size = bridge.settings().page_size;
-    let listed = bridge.service.list(call.owner(), after.as_ref(), size + 1).await;
-    let mut views = listed.map_err(|error| call.fault(&error))?;
-    let more = views.len() > size;
+    let page = bridge.service.list(call.owner(), after.as_ref(), size + 1).await;
+    let mut views = page.map_err(|error| call.fault(&error))?;
+    let has_more = views.len() > size;
     views.truncate(size);
-    let next_cursor = views.last().filter(|_| more).map(|view| cursor::after(&bridge.seal, LIST, &view.task));
+    let next_cursor =
+        views.last().filter(|_| has_more).map(|view| cursor::after(&bridge.seal, LIST, &view.task));
     let tasks = views.iter().map(|view| to_wire::task(bridge, view, call.client_for(&view.task))).collect();
     Ok(to_wire::value(&wire::ListTasksResult { tasks, next_cursor }))
 }
@@ -92,17 +94,17 @@ pub(super) async fn list(call: &SessionCall<'_>, params: &Value) -> Outcome {
 pub(super) async fn cancel(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
     let service = &call.bridge.service;
-    let cancelled = service.cancel(&call.actor(), &id, Cancel::Settle).await;
-    match cancelled.map_err(|error| call.fault(&error))? {
+    let cancellation = service.cancel(&call.actor(), &id, CancelMode::Immediate).await;
+    match cancellation.map_err(|error| call.fault(&error))? {
         CancelResult::Done(task) => {
             let view = service.view(task).await.map_err(|error| call.fault(&error))?;
             Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.client_for(&view.task))))
         }
         CancelResult::AlreadyEnded(task) => Err(from_wire::invalid(format!(
             "Cannot cancel task: already in terminal status '{}'",
-            crate::mcp::fallback::word(task.state)
+            crate::mcp::fallback::status_word(task.state)
         ))),
-        CancelResult::Refused(why) => Err(from_wire::invalid(why)),
+        CancelResult::Refused(reason) => Err(from_wire::invalid(reason)),
         CancelResult::NotFound => Err(not_found(call, &id)),
     }
 }

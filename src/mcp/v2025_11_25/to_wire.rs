@@ -10,7 +10,7 @@ use crate::mcp::fallback::{self, VisibleStatus};
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::Outcome;
 use crate::mcp::session::ClientCapabilities;
-use crate::mcp::tool_result::{ToolResult, wrapped};
+use crate::mcp::tool_result::{ToolResult, wrap_in_object};
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
 
@@ -21,7 +21,7 @@ pub(super) fn value(message: &impl Serialize) -> Value {
 
 /// Returns a task as a client with these capabilities sees it.
 pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabilities) -> wire::Task<'a> {
-    let VisibleStatus { state, message } = fallback::standing(bridge, view, client);
+    let VisibleStatus { state, message } = fallback::visible_status(bridge, view, client);
     let task = &view.task;
     wire::Task {
         task_id: task.id.as_str(),
@@ -36,7 +36,7 @@ pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabiliti
 
 /// Returns the answer to an accepted task-augmented call. A task that was just created is `working`, whatever
 /// its state is by now.
-pub(super) fn created(bridge: &Bridge, view: &View, is_new: bool, client: ClientCapabilities) -> Value {
+pub(super) fn created_task(bridge: &Bridge, view: &View, is_new: bool, client: ClientCapabilities) -> Value {
     let mut task = task(bridge, view, client);
     if is_new {
         task.status = wire::TaskStatus::Working;
@@ -46,7 +46,8 @@ pub(super) fn created(bridge: &Bridge, view: &View, is_new: bool, client: Client
     let mut model_immediate_response = format!(
         "{tool} was started as task {id} and goes on in the background; its result follows when it is done."
     );
-    model_immediate_response.extend(fallback::referred(&view.task).map(|about| format!(" {about}")));
+    model_immediate_response
+        .extend(fallback::describe_references(&view.task).map(|sentence| format!(" {sentence}")));
     let meta = wire::CreateTaskMeta {
         related_task: wire::RelatedTask { task_id: id },
         early_task: wire::EarlyTask { task_id: id, status: task.status },
@@ -69,22 +70,22 @@ pub(super) struct Style<'a> {
 
 /// Returns the answer of a call whose task has ended: its tool result, or the JSON-RPC error for a job that
 /// could not be run or tracked.
-pub(super) fn ended(bridge: &Bridge, view: &View, output: Option<Output>, style: Style<'_>) -> Outcome {
-    let result = ToolResult::ended(bridge, view, output, style.preface)?;
+pub(super) fn ended_task(bridge: &Bridge, view: &View, output: Option<Output>, style: Style<'_>) -> Outcome {
+    let result = ToolResult::for_ended_task(bridge, view, output, style.preface)?;
     Ok(tool_result(style.revision, result, style.related.then_some(&view.task.id)))
 }
 
 /// Returns a tool result for a session of this revision.
 pub(super) fn tool_result(revision: Revision, result: ToolResult, related: Option<&TaskId>) -> Value {
     let mut untrusted = result.untrusted();
-    let ToolResult { mut content, structured, is_error, refers_to, of_job: _ } = result;
-    let mut structured_content = structured.map(wrapped);
+    let ToolResult { mut content, structured, is_error, refers_to, job_blocks: _ } = result;
+    let mut structured_content = structured.map(wrap_in_object);
     if revision < Revision::V2025_06_18 {
         // Earlier revisions know neither links nor structured content, and an unknown block makes a client
         // fail.
         structured_content = None;
         untrusted.retain(|part| part.starts_with("/content/"));
-        content.iter_mut().for_each(spell_out);
+        content.iter_mut().for_each(link_to_text);
     }
     let related_task = related.map(|id| wire::RelatedTask { task_id: id.as_str() });
     let meta = (related.is_some() || !refers_to.is_empty() || !untrusted.is_empty())
@@ -120,12 +121,12 @@ fn status(state: TaskState) -> wire::TaskStatus {
 /// Converts a content block for a session of this revision.
 pub(super) fn block(revision: Revision, mut block: Content) -> Content {
     if revision < Revision::V2025_06_18 {
-        spell_out(&mut block);
+        link_to_text(&mut block);
     }
     block
 }
 
-fn spell_out(block: &mut Content) {
+fn link_to_text(block: &mut Content) {
     if let Content::ResourceLink { uri, name, .. } = block {
         *block = Content::text(format!("{name}: {uri}"));
     }

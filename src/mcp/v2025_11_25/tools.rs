@@ -8,17 +8,17 @@ use taskbridge_sdk::{Output, Timestamp};
 use super::from_wire::TaskAugmentation;
 use super::wait::{WaitOptions, wait};
 use super::{OFFERS_COMPANIONS, SessionCall, from_wire, tasks, to_wire, wire};
-use crate::catalog::{Consent, OnAbandon, PrepareError, Request, TaskSupport, Tool};
+use crate::catalog::{CallRequest, Consent, OnAbandon, PrepareError, TaskSupport, Tool};
 use crate::mcp::authorization;
 use crate::mcp::companions::{self, Companion, CompanionCall, CompanionResult, WaitCall};
 use crate::mcp::fallback;
 use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome, SharedText};
 use crate::mcp::log_cursor::LogCursor;
 use crate::mcp::message_sink::{MessageSink, Resume};
-use crate::mcp::progress::Reports;
+use crate::mcp::progress::ProgressParams;
 use crate::mcp::results;
 use crate::mcp::spans;
-use crate::mcp::tool_list::{self, Entry};
+use crate::mcp::tool_list::{self, ToolEntry};
 use crate::mcp::tool_result::ToolResult;
 use crate::tasks::audit::{Audit as _, AuditEvent, Part};
 use crate::tasks::service::{CallError, CallGuard, CallResult, View};
@@ -30,18 +30,18 @@ const BUSY: i32 = -32000;
 
 /// `tools/list`: the companion tools, then the catalog by name.
 pub(super) fn list(call: &SessionCall<'_>, params: &Value) -> Outcome<SharedText> {
-    let (at, shown) = (from_wire::cursor(params)?, (call.revision().as_str(), OFFERS_COMPANIONS));
-    let page = tool_list::page(call.bridge, &call.caller.principal, shown, at, |entries| {
+    let (cursor, view) = (from_wire::cursor(params)?, (call.revision().as_str(), OFFERS_COMPANIONS));
+    let page = tool_list::page(call.bridge, &call.caller.principal, view, cursor, |entries| {
         let tools = entries.iter().map(|entry| match entry {
-            Entry::Tool(tool) => listed(call, tool),
-            Entry::Companion(companion) => listed_companion(call, *companion),
+            ToolEntry::Tool(tool) => wire_tool(call, tool),
+            ToolEntry::Companion(companion) => wire_companion(call, *companion),
         });
         to_wire::value(&wire::ListToolsResult { tools: tools.collect() })
     });
-    page.ok_or_else(from_wire::bad_cursor)
+    page.ok_or_else(from_wire::invalid_cursor)
 }
 
-fn listed(call: &SessionCall<'_>, tool: &Tool) -> Value {
+fn wire_tool(call: &SessionCall<'_>, tool: &Tool) -> Value {
     let declared = tool.output_schema.as_ref().filter(|_| call.has_structured_content());
     let task_support = match tool.task_support {
         TaskSupport::Required => "required",
@@ -59,7 +59,7 @@ fn listed(call: &SessionCall<'_>, tool: &Tool) -> Value {
     })
 }
 
-fn listed_companion(call: &SessionCall<'_>, companion: Companion) -> Value {
+fn wire_companion(call: &SessionCall<'_>, companion: Companion) -> Value {
     let definition = companion.definition(&call.bridge.settings());
     to_wire::value(&wire::Tool {
         name: definition.name,
@@ -77,25 +77,28 @@ pub(super) async fn call(
     call: &SessionCall<'_>,
     request: Id,
     params: Value,
-    outlet: &dyn MessageSink,
+    sink: &dyn MessageSink,
 ) -> Outcome {
-    let wanted = from_wire::call(params, call.has_tasks())?;
-    if let Some(companion) = Companion::named(&wanted.name).filter(|companion| call.is_offered(*companion)) {
-        if wanted.task.is_some() {
-            return Err(not_as_task(&wanted.name));
+    let call_params = from_wire::call(params, call.has_tasks())?;
+    if let Some(companion) =
+        Companion::named(&call_params.name).filter(|companion| call.is_offered(*companion))
+    {
+        if call_params.task.is_some() {
+            return Err(not_as_task(&call_params.name));
         }
-        return run_companion(call, request, companion, wanted, outlet).await;
+        return run_companion(call, request, companion, call_params, sink).await;
     }
     let catalog = call.bridge.catalog();
-    let tool = authorization::called(call.bridge, &call.caller.principal, &catalog, &wanted.name)?;
-    match (&wanted.task, tool.task_support) {
+    let tool =
+        authorization::authorized_tool(call.bridge, &call.caller.principal, &catalog, &call_params.name)?;
+    match (&call_params.task, tool.task_support) {
         (Some(_), TaskSupport::Forbidden) => Err(not_as_task(&tool.name)),
         (None, TaskSupport::Required) => Err(Error::new(
             METHOD_NOT_FOUND,
             format!("tool {:?} runs only as a task: call it with `params.task`", tool.name),
         )),
-        (Some(_), _) => call_as_task(call, tool, wanted).await,
-        (None, _) => call_plain(call, request, tool, wanted, outlet).await,
+        (Some(_), _) => call_as_task(call, tool, call_params).await,
+        (None, _) => call_plain(call, request, tool, call_params, sink).await,
     }
 }
 
@@ -104,20 +107,24 @@ fn not_as_task(tool: &str) -> Error {
     Error::new(METHOD_NOT_FOUND, message)
 }
 
-async fn call_as_task(call: &SessionCall<'_>, tool: &Arc<Tool>, wanted: from_wire::Call) -> Outcome {
-    match make(call, tool, wanted).await {
-        Ok(called) => {
-            let is_new = matches!(called, CallResult::Created(_));
-            let task = called.into_task();
+async fn call_as_task(
+    call: &SessionCall<'_>,
+    tool: &Arc<Tool>,
+    call_params: from_wire::CallParams,
+) -> Outcome {
+    match create_task(call, tool, call_params).await {
+        Ok(call_result) => {
+            let is_new = matches!(call_result, CallResult::Created(_));
+            let task = call_result.into_task();
             // A plain call with the same key may have created the task. With this answer its owner learns of
             // the task.
             call.note_delivered(&task).await;
             let view = call.bridge.service.view(task).await;
             let view = view.map_err(|error| call.fault(&error))?;
-            Ok(to_wire::created(call.bridge, &view, is_new, call.client_for(&view.task)))
+            Ok(to_wire::created_task(call.bridge, &view, is_new, call.client_for(&view.task)))
         }
         // Without a task there is no result in which a client that expects a task could read the error.
-        Err(TaskCreateError::ForTheModel(message)) => Err(from_wire::invalid(message)),
+        Err(TaskCreateError::InvalidCall(message)) => Err(from_wire::invalid(message)),
         Err(TaskCreateError::Busy(message)) => Err(Error::new(BUSY, message)),
         Err(TaskCreateError::Error(error)) => Err(error),
     }
@@ -127,43 +134,44 @@ async fn call_plain(
     call: &SessionCall<'_>,
     request: Id,
     tool: &Arc<Tool>,
-    wanted: from_wire::Call,
-    outlet: &dyn MessageSink,
+    call_params: from_wire::CallParams,
+    sink: &dyn MessageSink,
 ) -> Outcome {
-    let progress_token = wanted.progress_token.clone();
-    let called = match make(call, tool, wanted).await {
-        Ok(called) => called,
-        Err(TaskCreateError::ForTheModel(message) | TaskCreateError::Busy(message)) => {
+    let progress_token = call_params.progress_token.clone();
+    let call_result = match create_task(call, tool, call_params).await {
+        Ok(call_result) => call_result,
+        Err(TaskCreateError::InvalidCall(message) | TaskCreateError::Busy(message)) => {
             return Ok(to_wire::tool_result(call.revision(), ToolResult::error(message), None));
         }
         Err(TaskCreateError::Error(error)) => return Err(error),
     };
-    let (attached, existing) =
-        (matches!(called, CallResult::Attached(_)), matches!(called, CallResult::Existing(_)));
-    let created = matches!(called, CallResult::Created(_));
-    let task = called.into_task();
-    let waiting = if existing {
+    let (is_attached, is_existing) =
+        (matches!(call_result, CallResult::Attached(_)), matches!(call_result, CallResult::Existing(_)));
+    let is_created = matches!(call_result, CallResult::Created(_));
+    let task = call_result.into_task();
+    let guard = if is_existing {
         // A caller with the key can find the task again. The call that created it may still wait, and neither
         // of the two may stop the other's job by disconnecting.
         call.note_delivered(&task).await;
         None
     } else {
-        Some(call.bridge.service.waiting(&task, tool.on_abandon == OnAbandon::Cancel))
+        Some(call.bridge.service.guard_call(&task, tool.on_abandon == OnAbandon::Cancel))
     };
-    let preface = attached.then(|| fallback::attached(&task));
-    let began = call.bridge.clock.now();
-    let until = began + call.bridge.settings().call_budget;
+    let preface = is_attached.then(|| fallback::describe_attachment(&task));
+    let started_at = call.bridge.clock.now();
+    let deadline = started_at + call.bridge.settings().call_budget;
     // A new task may have logged something already.
-    let hears_since = if created { Timestamp::from_millis(0) } else { began };
-    let wait = PlainWait { id: task.id, began, until, resumed: false, progress_token, preface, hears_since };
-    wait.announce(request, outlet);
-    wait.run(call, waiting, outlet).await
+    let logs_since = if is_created { Timestamp::from_millis(0) } else { started_at };
+    let wait =
+        PlainWait { id: task.id, started_at, deadline, resumed: false, progress_token, preface, logs_since };
+    wait.make_resumable(request, sink);
+    wait.run(call, guard, sink).await
 }
 
 /// Reason why a call created no task.
 enum TaskCreateError {
     /// The model can correct the call.
-    ForTheModel(String),
+    InvalidCall(String),
     /// A limit is reached; a retry later can succeed.
     Busy(String),
     /// Any other error.
@@ -171,29 +179,29 @@ enum TaskCreateError {
 }
 
 /// Creates the task of a call.
-async fn make(
+async fn create_task(
     call: &SessionCall<'_>,
     tool: &Arc<Tool>,
-    wanted: from_wire::Call,
+    call_params: from_wire::CallParams,
 ) -> Result<CallResult, TaskCreateError> {
-    let from_wire::Call { arguments, task, progress_token, idempotency_key, trace, .. } = wanted;
+    let from_wire::CallParams { arguments, task, progress_token, idempotency_key, trace, .. } = call_params;
     let waits = task.is_none().then_some(call.bridge.settings().call_budget);
     // Progress of a plain call ends with its answer. Progress of a task continues until the task ends.
     let origin = Origin {
         session: call.caller.session.as_ref().map(|session| session.nonce.clone()),
         progress_token: progress_token.filter(|_| task.is_some()),
-        trace: spans::carry(trace),
+        trace: spans::task_trace(trace),
         ..Origin::default()
     };
     let prepared = tool
-        .prepare(Request {
+        .prepare(CallRequest {
             principal: call.caller.principal.clone(),
             origin,
             arguments,
             ttl: task.and_then(|TaskAugmentation { ttl }| ttl),
             idempotency_key,
             nonce: None,
-            waits,
+            timeout: waits,
             consent: match call.client().elicitation_form {
                 true => Consent::Ask,
                 // Another caller is asked, not this client.
@@ -202,22 +210,22 @@ async fn make(
             },
         })
         .await;
-    let prepared = prepared.map_err(|refused| match refused {
-        refused @ (PrepareError::Arguments(_) | PrepareError::CannotAsk(_) | PrepareError::Caller(_)) => {
-            TaskCreateError::ForTheModel(refused.to_string())
+    let prepared = prepared.map_err(|error| match error {
+        error @ (PrepareError::Arguments(_) | PrepareError::CannotAsk(_) | PrepareError::Caller(_)) => {
+            TaskCreateError::InvalidCall(error.to_string())
         }
     })?;
     match call.bridge.service.call(prepared).await {
-        Ok(called) => Ok(called),
-        Err(CallError::Over(over)) => {
-            call.bridge.audit.exceeded(over.setting());
-            Err(TaskCreateError::Busy(over.to_string()))
+        Ok(call_result) => Ok(call_result),
+        Err(CallError::LimitExceeded(limit)) => {
+            call.bridge.audit.limit_exceeded(limit.setting());
+            Err(TaskCreateError::Busy(limit.to_string()))
         }
-        Err(wrong @ (CallError::Reference { .. } | CallError::Unconnected { .. })) => {
-            Err(TaskCreateError::ForTheModel(wrong.to_string()))
+        Err(error @ (CallError::Reference { .. } | CallError::Unconnected { .. })) => {
+            Err(TaskCreateError::InvalidCall(error.to_string()))
         }
-        Err(reused @ CallError::KeyReused { .. }) => {
-            Err(TaskCreateError::Error(from_wire::invalid(reused.to_string())))
+        Err(error @ CallError::KeyReused { .. }) => {
+            Err(TaskCreateError::Error(from_wire::invalid(error.to_string())))
         }
         Err(CallError::Store(error)) => Err(TaskCreateError::Error(call.fault(&error))),
     }
@@ -226,24 +234,24 @@ async fn make(
 /// A request that waits for a task within the time budget of a plain call.
 pub(super) struct PlainWait {
     pub(super) id: TaskId,
-    pub(super) began: Timestamp,
-    pub(super) until: Timestamp,
+    pub(super) started_at: Timestamp,
+    pub(super) deadline: Timestamp,
     /// True if another stream may have reported progress before.
     pub(super) resumed: bool,
     pub(super) progress_token: Option<Value>,
     pub(super) preface: Option<String>,
     /// Log messages up to this time count as sent.
-    pub(super) hears_since: Timestamp,
+    pub(super) logs_since: Timestamp,
 }
 
 impl PlainWait {
     /// Sets on the stream how the wait can be resumed.
-    fn announce(&self, request: Id, outlet: &dyn MessageSink) {
-        outlet.resumable(Resume::Wait {
+    fn make_resumable(&self, request: Id, sink: &dyn MessageSink) {
+        sink.set_resume(Resume::Wait {
             id: request,
             task: self.id.clone(),
-            began: Some(self.began.as_millis()),
-            until: Some(self.until.as_millis()),
+            began: Some(self.started_at.as_millis()),
+            until: Some(self.deadline.as_millis()),
             progress_token: self.progress_token.clone(),
         });
     }
@@ -252,45 +260,45 @@ impl PlainWait {
     pub(super) async fn run(
         self,
         call: &SessionCall<'_>,
-        waiting: Option<CallGuard>,
-        outlet: &dyn MessageSink,
+        guard: Option<CallGuard>,
+        sink: &dyn MessageSink,
     ) -> Outcome {
-        let waiting = waiting.map(|waiting| PlainWaitGuard { waiting: Some(waiting), outlet });
-        let (view, output) = match self.reach(call, outlet).await {
-            Ok(reached) => reached,
+        let guard = guard.map(|guard| PlainWaitGuard { guard: Some(guard), sink });
+        let (view, output) = match self.wait_and_read(call, sink).await {
+            Ok(result) => result,
             Err(error) => {
-                if let Some(waiting) = waiting {
-                    call.note_handed_on(waiting.take()).await;
+                if let Some(guard) = guard {
+                    call.note_retry(guard.take()).await;
                 }
                 return Err(error);
             }
         };
-        match waiting {
-            Some(waiting) => call.note_answered(waiting.take()).await,
+        match guard {
+            Some(guard) => call.note_answered(guard.take()).await,
             None => call.note_delivered(&view.task).await,
         }
         answer(call, &view, output, self.preface.as_deref())
     }
 
     /// Waits, then reads what the answer needs.
-    async fn reach(
+    async fn wait_and_read(
         &self,
         call: &SessionCall<'_>,
-        outlet: &dyn MessageSink,
+        sink: &dyn MessageSink,
     ) -> Result<(View, Option<Output>), Error> {
-        let reports = self.progress_token.clone().map(|token| Reports {
+        let progress = self.progress_token.clone().map(|token| ProgressParams {
             token,
-            began: self.began,
+            started_at: self.started_at,
             resumed: self.resumed,
         });
-        let heard = Some(LogCursor::by_request(self.hears_since));
-        let patience = WaitOptions { until: Some(self.until), reports, heard };
-        let view = wait(call, &self.id, patience, outlet).await.map_err(|error| call.fault(&error))?;
+        let log_cursor = Some(LogCursor::for_request(self.logs_since));
+        let options = WaitOptions { deadline: Some(self.deadline), progress, log_cursor };
+        let view = wait(call, &self.id, options, sink).await.map_err(|error| call.fault(&error))?;
         let view = view.ok_or_else(|| tasks::not_found(call, &self.id))?;
         let output = match view.task.has_ended() {
             true => {
-                let output = results::read(call.bridge, &view.task, outlet).await;
-                output.map_err(|unread| unread.to_jsonrpc_error(call.bridge))?
+                let output = results::read(call.bridge, &view.task, sink).await;
+                output.map_err(|error| error.to_jsonrpc_error(call.bridge))?
             }
             false => None,
         };
@@ -301,22 +309,22 @@ impl PlainWait {
 /// Guard of a plain call while its stream is open. If a newer stream of the same call replaces this one, the
 /// client has not abandoned the call.
 struct PlainWaitGuard<'a> {
-    waiting: Option<CallGuard>,
-    outlet: &'a dyn MessageSink,
+    guard: Option<CallGuard>,
+    sink: &'a dyn MessageSink,
 }
 
 impl PlainWaitGuard<'_> {
     fn take(mut self) -> CallGuard {
-        self.waiting.take().expect("only this takes it, and it takes the whole")
+        self.guard.take().expect("only this takes it, and it takes the whole")
     }
 }
 
 impl Drop for PlainWaitGuard<'_> {
     fn drop(&mut self) {
-        if let Some(waiting) = self.waiting.take()
-            && self.outlet.is_superseded()
+        if let Some(guard) = self.guard.take()
+            && self.sink.is_superseded()
         {
-            waiting.spare();
+            guard.keep_job();
         }
     }
 }
@@ -329,45 +337,45 @@ fn answer(call: &SessionCall<'_>, view: &View, output: Option<Output>, preface: 
         let handle = ToolResult::handle(call.bridge, view, call.client_for(&view.task), companions, preface);
         return Ok(to_wire::tool_result(call.revision(), handle, None));
     }
-    call.bridge.audit.note(AuditEvent::Read { task: &view.task, part: Part::Result });
-    to_wire::ended(call.bridge, view, output, style)
+    call.bridge.audit.record(AuditEvent::Read { task: &view.task, part: Part::Result });
+    to_wire::ended_task(call.bridge, view, output, style)
 }
 
 async fn run_companion(
     call: &SessionCall<'_>,
     request: Id,
     companion: Companion,
-    wanted: from_wire::Call,
-    outlet: &dyn MessageSink,
+    call_params: from_wire::CallParams,
+    sink: &dyn MessageSink,
 ) -> Outcome {
-    let said = match CompanionCall::read(companion, &wanted.arguments) {
+    let companion_result = match CompanionCall::parse(companion, &call_params.arguments) {
         Err(problem) => CompanionResult::refusal(problem),
-        Ok(CompanionCall::Errand(errand)) => {
-            let done = companions::run(call.bridge, &call.caller.principal, call.client(), errand).await;
-            done.map_err(|error| call.fault(&error))?
+        Ok(CompanionCall::Command(command)) => {
+            let result = companions::run(call.bridge, &call.caller.principal, call.client(), command).await;
+            result.map_err(|error| call.fault(&error))?
         }
-        Ok(CompanionCall::Wait(WaitCall { id, patience })) => {
+        Ok(CompanionCall::Wait(WaitCall { id, timeout })) => {
             let found = call.bridge.service.get(&call.actor(), &id).await;
             if found.map_err(|error| call.fault(&error))?.is_none() {
                 companions::no_task(call.bridge, call.owner(), &id)
             } else {
                 let budget = call.bridge.settings().call_budget;
-                let began = call.bridge.clock.now();
-                let until = began + patience.map_or(budget, |patience| patience.min(budget));
-                let progress_token = wanted.progress_token;
+                let started_at = call.bridge.clock.now();
+                let deadline = started_at + timeout.map_or(budget, |timeout| timeout.min(budget));
+                let progress_token = call_params.progress_token;
                 let wait = PlainWait {
                     id,
-                    began,
-                    until,
+                    started_at,
+                    deadline,
                     resumed: false,
                     progress_token,
                     preface: None,
-                    hears_since: began,
+                    logs_since: started_at,
                 };
-                wait.announce(request, outlet);
-                return wait.run(call, None, outlet).await;
+                wait.make_resumable(request, sink);
+                return wait.run(call, None, sink).await;
             }
         }
     };
-    Ok(to_wire::tool_result(call.revision(), ToolResult::said(said), None))
+    Ok(to_wire::tool_result(call.revision(), ToolResult::from_companion(companion_result), None))
 }

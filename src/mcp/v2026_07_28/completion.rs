@@ -8,14 +8,16 @@ use crate::mcp::jsonrpc::Outcome;
 
 /// `completion/complete`.
 pub(super) async fn complete(call: &StatelessCall<'_>, params: &Value) -> Outcome {
-    let from_wire::Completing { of, argument, typed, others } = from_wire::completing(params)?;
-    let caller = &call.asker.principal;
-    let found = completion::complete(call.bridge, caller, of, argument, typed, &others).await;
-    let found = found.map_err(|error| match error {
-        CompletionError::Unknown(words) => from_wire::invalid(words),
+    let from_wire::CompleteParams { reference, argument, prefix, context_arguments } =
+        from_wire::complete_params(params)?;
+    let caller = &call.caller.principal;
+    let result =
+        completion::complete(call.bridge, caller, reference, argument, prefix, &context_arguments).await;
+    let result = result.map_err(|error| match error {
+        CompletionError::Unknown(message) => from_wire::invalid(message),
         CompletionError::Store(error) => call.fault(&error),
     })?;
-    let (total, has_more) = (found.total, found.has_more());
-    let completion = wire::Completion { values: found.values, total, has_more };
+    let (total, has_more) = (result.total, result.has_more());
+    let completion = wire::Completion { values: result.values, total, has_more };
     Ok(to_wire::complete(wire::CompleteResult { completion }))
 }

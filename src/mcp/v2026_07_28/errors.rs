@@ -40,23 +40,23 @@ pub(super) fn unsupported_version(requested: &str) -> Error {
 }
 
 /// Returns the error for a request that requires a client with tasks.
-pub(super) fn needs_tasks(what: &str) -> Error {
-    missing(what, "the tasks extension", json!({"extensions": {TASKS_EXTENSION: {}}}))
+pub(super) fn needs_tasks(feature: &str) -> Error {
+    missing_capability(feature, "the tasks extension", json!({"extensions": {TASKS_EXTENSION: {}}}))
 }
 
 /// Returns the error for a request that requires a client that can be asked this.
-pub(super) fn needs_ability(what: &str, ask: &Ask) -> Error {
+pub(super) fn needs_capability(feature: &str, ask: &Ask) -> Error {
     let (name, capabilities) = match ask {
         Ask::Form(_) => ("elicitation of forms", json!({"elicitation": {"form": {}}})),
         Ask::Url(_) => ("elicitation by pages", json!({"elicitation": {"url": {}}})),
         Ask::Sampling(_) => ("sampling", json!({"sampling": {}})),
         Ask::Roots => ("roots", json!({"roots": {}})),
     };
-    missing(what, name, capabilities)
+    missing_capability(feature, name, capabilities)
 }
 
-fn missing(what: &str, name: &str, capabilities: Value) -> Error {
-    let message = format!("{what} needs {name}, and this request did not declare it: nothing was started");
+fn missing_capability(feature: &str, name: &str, capabilities: Value) -> Error {
+    let message = format!("{feature} needs {name}, and this request did not declare it: nothing was started");
     let data = Some(json!({"requiredCapabilities": capabilities}));
     Error { code: MISSING_CAPABILITY, message, data }
 }

@@ -7,9 +7,9 @@ use taskbridge_sdk::{Level, Trace};
 use super::wire::{Filter, TASKS_EXTENSION};
 use crate::mcp::jsonrpc::Error;
 pub(super) use crate::mcp::params::{
-    Completing, bad_cursor, completing, cursor, invalid, progress_token, prompt, task_id, text,
+    CompleteParams, complete_params, cursor, invalid, invalid_cursor, progress_token, prompt, task_id, text,
 };
-use crate::mcp::params::{arguments, idempotency_key, level, trace, wrong};
+use crate::mcp::params::{arguments, idempotency_key, invalid_field, level, trace};
 use crate::mcp::session::ClientCapabilities;
 
 /// Key of the revision in `_meta`.
@@ -20,7 +20,7 @@ const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// Maximum number of tasks, and of resources, in one request to subscribe. Of the resources,
 /// `max_followed_resources` are granted.
-const MOST_FOLLOWED: usize = 1024;
+const MAX_FOLLOWED: usize = 1024;
 
 /// Metadata of a request, from `_meta`.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,26 +36,30 @@ pub(super) struct RequestMeta {
 }
 
 /// Parses `_meta`, which every request must have.
-pub(super) fn about(params: &Value) -> Result<RequestMeta, Error> {
+pub(super) fn request_meta(params: &Value) -> Result<RequestMeta, Error> {
     let meta = match params.get("_meta") {
         Some(Value::Object(meta)) => meta,
-        other => return Err(wrong("_meta", other, "an object with the protocol version and capabilities")),
+        other => {
+            return Err(invalid_field("_meta", other, "an object with the protocol version and capabilities"));
+        }
     };
     let version = match meta.get(VERSION) {
         Some(Value::String(version)) => version.clone(),
-        other => return Err(wrong(&in_meta(VERSION), other, "the revision of the request")),
+        other => return Err(invalid_field(&in_meta(VERSION), other, "the revision of the request")),
     };
     let declared = match meta.get(CAPABILITIES) {
         Some(declared @ Value::Object(_)) => declared,
-        other => return Err(wrong(&in_meta(CAPABILITIES), other, "an object: what the client can do")),
+        other => {
+            return Err(invalid_field(&in_meta(CAPABILITIES), other, "an object: what the client can do"));
+        }
     };
     let log_level = match meta.get(LOG_LEVEL) {
         None => None,
         some => Some(level(&in_meta(LOG_LEVEL), some)?),
     };
-    let has = |at: &Value, name: &str| at.get(name).is_some_and(Value::is_object);
+    let has = |parent: &Value, name: &str| parent.get(name).is_some_and(Value::is_object);
     let tasks = has(&declared["extensions"], TASKS_EXTENSION);
-    Ok(RequestMeta { version, client: ClientCapabilities::declared(declared), tasks, log_level })
+    Ok(RequestMeta { version, client: ClientCapabilities::parse(declared), tasks, log_level })
 }
 
 fn in_meta(name: &str) -> String {
@@ -64,7 +68,7 @@ fn in_meta(name: &str) -> String {
 
 /// `CallToolRequestParams`.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct CallParams {
     pub(super) name: String,
     pub(super) arguments: Map<String, Value>,
     pub(super) progress_token: Option<Value>,
@@ -83,7 +87,7 @@ pub(super) struct Retry {
 }
 
 /// Parses the parameters of `tools/call`.
-pub(super) fn call(params: Value) -> Result<Call, Error> {
+pub(super) fn call(params: Value) -> Result<CallParams, Error> {
     let progress_token = progress_token(&params)?;
     let idempotency_key = idempotency_key(&params)?;
     let trace = trace(&params)?;
@@ -93,12 +97,12 @@ pub(super) fn call(params: Value) -> Result<Call, Error> {
     };
     let name = match params.remove("name") {
         Some(Value::String(name)) => name,
-        other => return Err(wrong("name", other.as_ref(), "the name of a tool")),
+        other => return Err(invalid_field("name", other.as_ref(), "the name of a tool")),
     };
     let Value::Object(arguments) = arguments(params.remove("arguments"))? else {
         return Err(invalid("`arguments` must be an object"));
     };
-    Ok(Call { name, arguments, progress_token, idempotency_key, trace, retry })
+    Ok(CallParams { name, arguments, progress_token, idempotency_key, trace, retry })
 }
 
 /// Parses what a repeated request contains.
@@ -110,7 +114,7 @@ pub(super) fn retry(params: &Value) -> Result<Retry, Error> {
     let state = match params.get("requestState") {
         None => None,
         Some(Value::String(state)) => Some(state.clone()),
-        other => return Err(wrong("requestState", other, "the requestState of the answer before")),
+        other => return Err(invalid_field("requestState", other, "the requestState of the answer before")),
     };
     Ok(Retry { responses, state })
 }
@@ -120,13 +124,17 @@ pub(super) fn input_responses(params: &Value) -> Result<Map<String, Value>, Erro
     responses(params.get("inputResponses"))
 }
 
-fn responses(given: Option<&Value>) -> Result<Map<String, Value>, Error> {
-    let Some(Value::Object(responses)) = given else {
-        return Err(wrong("inputResponses", given, "an object: an answer for each key of inputRequests"));
+fn responses(value: Option<&Value>) -> Result<Map<String, Value>, Error> {
+    let Some(Value::Object(responses)) = value else {
+        return Err(invalid_field(
+            "inputResponses",
+            value,
+            "an object: an answer for each key of inputRequests",
+        ));
     };
     for (key, response) in responses {
         if !response.is_object() {
-            return Err(wrong(&format!("inputResponses[{key:?}]"), Some(response), "an object"));
+            return Err(invalid_field(&format!("inputResponses[{key:?}]"), Some(response), "an object"));
         }
     }
     Ok(responses.clone())
@@ -134,25 +142,31 @@ fn responses(given: Option<&Value>) -> Result<Map<String, Value>, Error> {
 
 /// Parses a `SubscriptionFilter`. An unknown entry is not granted, and is not an error.
 pub(super) fn filter(params: &Value) -> Result<Filter, Error> {
-    let wanted = match params.get("notifications") {
-        Some(wanted @ Value::Object(_)) => wanted,
-        other => return Err(wrong("notifications", other, "an object: what is to be told of")),
+    let notifications = match params.get("notifications") {
+        Some(notifications @ Value::Object(_)) => notifications,
+        other => return Err(invalid_field("notifications", other, "an object: what is to be told of")),
     };
-    let flag = |name: &str| match wanted.get(name) {
+    let flag = |name: &str| match notifications.get(name) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
-        other => Err(wrong(&format!("notifications.{name}"), other, "true or false")),
+        other => Err(invalid_field(&format!("notifications.{name}"), other, "true or false")),
     };
     let texts = |name: &str| -> Result<Option<Vec<String>>, Error> {
         let field = format!("notifications.{name}");
-        let list = match wanted.get(name) {
+        let list = match notifications.get(name) {
             None | Some(Value::Null) => return Ok(None),
-            Some(Value::Array(list)) if list.len() <= MOST_FOLLOWED => list,
-            other => return Err(wrong(&field, other, &format!("a list of at most {MOST_FOLLOWED} strings"))),
+            Some(Value::Array(list)) if list.len() <= MAX_FOLLOWED => list,
+            other => {
+                return Err(invalid_field(
+                    &field,
+                    other,
+                    &format!("a list of at most {MAX_FOLLOWED} strings"),
+                ));
+            }
         };
         let text = |value: &Value| match value {
             Value::String(text) => Ok(text.clone()),
-            other => Err(wrong(&field, Some(other), "a list of strings")),
+            other => Err(invalid_field(&field, Some(other), "a list of strings")),
         };
         list.iter().map(text).collect::<Result<_, _>>().map(Some)
     };
@@ -179,25 +193,25 @@ mod tests {
     /// Protocol version, capabilities, extensions and log level come from `_meta`.
     #[test]
     fn request_metadata_is_read() {
-        let read = about(&meta(json!({
+        let parsed = request_meta(&meta(json!({
             "elicitation": {"url": {}}, "roots": {}, "extensions": {TASKS_EXTENSION: {}}
         })))
         .unwrap();
         let client =
             ClientCapabilities { elicitation_url: true, roots: true, ..ClientCapabilities::default() };
-        assert_eq!(read, RequestMeta { version: "v".to_owned(), client, tasks: true, log_level: None });
+        assert_eq!(parsed, RequestMeta { version: "v".to_owned(), client, tasks: true, log_level: None });
         let mut params = meta(json!({"elicitation": {}, "sampling": {}}));
         params["_meta"][LOG_LEVEL] = json!("notice");
-        let read = about(&params).unwrap();
-        assert!(read.client.elicitation_form && read.client.sampling && !read.tasks);
-        assert_eq!(read.log_level, Some(Level::Notice));
+        let parsed = request_meta(&params).unwrap();
+        assert!(parsed.client.elicitation_form && parsed.client.sampling && !parsed.tasks);
+        assert_eq!(parsed.log_level, Some(Level::Notice));
     }
 
     #[test]
     fn a_refusal_names_the_field() {
         let mut wrong_level = meta(json!({}));
         wrong_level["_meta"][LOG_LEVEL] = json!("loud");
-        for (params, named) in [
+        for (params, expected) in [
             (json!(null), "`_meta` is missing"),
             (json!({"_meta": 1}), "`_meta` is 1"),
             (
@@ -210,26 +224,26 @@ mod tests {
             ),
             (wrong_level, "`_meta[\"io.modelcontextprotocol/logLevel\"]` is a string of 4 bytes"),
         ] {
-            let error = about(&params).unwrap_err();
+            let error = request_meta(&params).unwrap_err();
             assert_eq!(error.code, INVALID_PARAMS);
-            assert!(error.message.starts_with(named), "{}", error.message);
+            assert!(error.message.starts_with(expected), "{}", error.message);
         }
-        for (params, named) in [
+        for (params, expected) in [
             (json!({"name": 1}), "`name` is 1"),
             (json!({"name": "a", "inputResponses": null}), "`inputResponses` is null"),
             (json!({"name": "a", "inputResponses": {"k": 1}}), "`inputResponses[\"k\"]` is 1"),
             (json!({"name": "a", "requestState": 1}), "`requestState` is 1"),
         ] {
             let error = call(params).unwrap_err();
-            assert!(error.message.starts_with(named), "{}", error.message);
+            assert!(error.message.starts_with(expected), "{}", error.message);
         }
-        for (params, named) in [
+        for (params, expected) in [
             (json!({}), "`notifications` is missing"),
             (json!({"notifications": {"toolsListChanged": 1}}), "`notifications.toolsListChanged` is 1"),
             (json!({"notifications": {"taskIds": [1]}}), "`notifications.taskIds` is 1"),
         ] {
             let error = filter(&params).unwrap_err();
-            assert!(error.message.starts_with(named), "{}", error.message);
+            assert!(error.message.starts_with(expected), "{}", error.message);
         }
     }
 }

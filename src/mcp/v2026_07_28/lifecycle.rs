@@ -8,7 +8,7 @@ use super::{StatelessCall, to_wire, wire};
 use crate::mcp::{generation, instructions};
 
 /// How long a list or a discovery result may be cached. A client that needs changes earlier subscribes.
-pub(super) const FRESH: Duration = Duration::from_secs(300);
+pub(super) const LIST_CACHE_TTL: Duration = Duration::from_secs(300);
 
 /// `server/discover`.
 pub(super) fn discover(call: &StatelessCall<'_>) -> Value {
@@ -23,8 +23,8 @@ pub(super) fn discover(call: &StatelessCall<'_>) -> Value {
     let result = wire::DiscoverResult {
         supported_versions: generation::SUPPORTED.to_vec(),
         capabilities,
-        instructions: instructions::of(call.bridge, &call.asker.principal, call.offers_companions()),
+        instructions: instructions::for_caller(call.bridge, &call.caller.principal, call.offers_companions()),
     };
     // The instructions depend on the caller and its client.
-    to_wire::cacheable(result, FRESH, wire::CacheScope::Private)
+    to_wire::cacheable(result, LIST_CACHE_TTL, wire::CacheScope::Private)
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::tasks::{detailed, require_tasks};
+use super::tasks::{detailed_task, require_tasks};
 use super::wire::{Acknowledged, Filter};
 use super::{StatelessCall, from_wire, to_wire, wire};
 use crate::mcp::jsonrpc::{Id, Outcome};
@@ -26,7 +26,7 @@ use crate::tasks::task::TaskId;
 /// Minimum time between two rounds of messages. Of faster changes, only the newest is sent.
 const SPACING: Duration = Duration::from_millis(200);
 /// Pause after an error of the store, or while there is no memory for a result.
-const PAUSE: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// `subscriptions/listen`: answers only when the server ends the subscription.
 ///
@@ -35,51 +35,56 @@ pub(super) async fn listen(
     call: &StatelessCall<'_>,
     id: &Id,
     params: Value,
-    outlet: &dyn MessageSink,
+    sink: &dyn MessageSink,
 ) -> Outcome {
-    let wanted = from_wire::filter(&params)?;
+    let requested = from_wire::filter(&params)?;
     drop(params);
-    if wanted.task_ids.is_some() {
+    if requested.task_ids.is_some() {
         require_tasks(call, "subscriptions/listen with taskIds")?;
     }
-    let granted = Box::pin(grant(call, wanted)).await.map_err(|error| call.fault(&error))?;
-    outlet.set_long_lived();
+    let granted = Box::pin(grant(call, requested)).await.map_err(|error| call.fault(&error))?;
+    sink.set_long_lived();
     let acknowledged = Acknowledged { notifications: granted.clone() };
     // Before the acknowledgement: a client that has read it may read the lists at once.
-    let speaker = SubscriptionStream::new(call, id, outlet, granted);
-    outlet.send(to_wire::subscribed("notifications/subscriptions/acknowledged", id, acknowledged)).await;
+    let stream = SubscriptionStream::new(call, id, sink, granted);
+    sink.send(to_wire::subscription_notification(
+        "notifications/subscriptions/acknowledged",
+        id,
+        acknowledged,
+    ))
+    .await;
     tokio::select! {
         biased;
         () = call.bridge.service.stopping() => {}
-        () = speaker.speak() => {}
+        () = stream.run() => {}
     }
-    if outlet.is_shared() {
+    if sink.is_shared() {
         let params = wire::Cancelled { request_id: id, reason: "the server stops" };
-        outlet.send(to_wire::subscribed("notifications/cancelled", id, params)).await;
+        sink.send(to_wire::subscription_notification("notifications/cancelled", id, params)).await;
     }
     Ok(to_wire::subscription_ended(id))
 }
 
 /// Returns the granted part of a filter: tasks that the caller may see, and resources that exist for the
 /// caller, of the first `max_followed_resources`.
-async fn grant(call: &StatelessCall<'_>, wanted: Filter) -> Result<Filter, StoreError> {
-    let mut granted = Filter { task_ids: None, resource_subscriptions: Vec::new(), ..wanted };
-    let most = call.bridge.settings().limits.max_followed_resources;
-    for uri in wanted.resource_subscriptions.into_iter().take(most) {
-        if resources::exists(call.bridge, &call.asker.principal, &uri).await? {
+async fn grant(call: &StatelessCall<'_>, requested: Filter) -> Result<Filter, StoreError> {
+    let mut granted = Filter { task_ids: None, resource_subscriptions: Vec::new(), ..requested };
+    let limit = call.bridge.settings().limits.max_followed_resources;
+    for uri in requested.resource_subscriptions.into_iter().take(limit) {
+        if resources::exists(call.bridge, &call.caller.principal, &uri).await? {
             granted.resource_subscriptions.push(uri);
         }
     }
-    if let Some(ids) = wanted.task_ids {
-        let mut known = Vec::new();
+    if let Some(ids) = requested.task_ids {
+        let mut visible = Vec::new();
         for id in ids {
             let task = TaskId::from_wire(&*id);
             match call.bridge.service.get(&call.actor(), &task).await? {
-                Some(_) => known.push(id),
+                Some(_) => visible.push(id),
                 None => call.bridge.not_found(call.owner(), &task),
             }
         }
-        granted.task_ids = Some(known);
+        granted.task_ids = Some(visible);
     }
     Ok(granted)
 }
@@ -88,50 +93,50 @@ async fn grant(call: &StatelessCall<'_>, wanted: Filter) -> Result<Filter, Store
 struct SubscriptionStream<'a> {
     call: &'a StatelessCall<'a>,
     id: &'a Id,
-    outlet: &'a dyn MessageSink,
+    sink: &'a dyn MessageSink,
     filter: Filter,
     /// Digests of what was last sent about each task that has not ended.
-    told: HashMap<TaskId, Option<u64>>,
+    sent_digests: HashMap<TaskId, Option<u64>>,
     /// The edition of the lists that the client knows, and a receiver for changes.
     lists: (Edition, watch::Receiver<Edition>),
 }
 
 impl<'a> SubscriptionStream<'a> {
-    fn new(call: &'a StatelessCall<'a>, id: &'a Id, outlet: &'a dyn MessageSink, filter: Filter) -> Self {
-        let followed = filter.task_ids.iter().flatten();
-        let told = followed.map(|id| (TaskId::from_wire(&**id), None)).collect();
+    fn new(call: &'a StatelessCall<'a>, id: &'a Id, sink: &'a dyn MessageSink, filter: Filter) -> Self {
+        let task_ids = filter.task_ids.iter().flatten();
+        let sent_digests = task_ids.map(|id| (TaskId::from_wire(&**id), None)).collect();
         let offers = &call.bridge.offers;
         let editions = offers.editions();
-        let lists = (offers.edition_for(&call.asker.principal), editions);
-        Self { call, id, outlet, filter, told, lists }
+        let lists = (offers.edition_for(&call.caller.principal), editions);
+        Self { call, id, sink, filter, sent_digests, lists }
     }
 
     /// Sends messages until it is dropped.
-    async fn speak(mut self) {
+    async fn run(mut self) {
         let bridge = self.call.bridge;
-        let mut changes = bridge.service.follow(self.told.keys().cloned());
-        let caller = &self.call.asker.principal;
-        let mut follows = ResourceSubscriptions::new(bridge, &self.call.asker.principal);
-        follows.set(&self.filter.resource_subscriptions.iter().cloned().collect());
-        let mut behind: HashSet<TaskId> = self.told.keys().cloned().collect();
+        let mut changes = bridge.service.follow(self.sent_digests.keys().cloned());
+        let caller = &self.call.caller.principal;
+        let mut subscriptions = ResourceSubscriptions::new(bridge, &self.call.caller.principal);
+        subscriptions.set(&self.filter.resource_subscriptions.iter().cloned().collect());
+        let mut pending: HashSet<TaskId> = self.sent_digests.keys().cloned().collect();
         let mut renew_watch = Instant::now() + RENEW_WATCH;
         loop {
-            for id in std::mem::take(&mut behind) {
+            for id in std::mem::take(&mut pending) {
                 match Box::pin(self.notify_task(&id)).await {
                     Ok(true) => {}
                     Ok(false) => {
-                        self.told.remove(&id);
+                        self.sent_digests.remove(&id);
                         changes.remove_task(&id);
                     }
                     // The task is sent once there is memory for its result.
-                    Err(ResultReadError::NoRoom(_)) => {
-                        behind.insert(id);
-                        tokio::time::sleep(PAUSE).await;
+                    Err(ResultReadError::MemoryExhausted(_)) => {
+                        pending.insert(id);
+                        tokio::time::sleep(RETRY_DELAY).await;
                     }
                     Err(ResultReadError::Store(error)) => {
                         tracing::error!(%error, "a subscription cannot read its tasks");
-                        behind.insert(id);
-                        tokio::time::sleep(PAUSE).await;
+                        pending.insert(id);
+                        tokio::time::sleep(RETRY_DELAY).await;
                     }
                 }
             }
@@ -139,27 +144,27 @@ impl<'a> SubscriptionStream<'a> {
             tokio::select! {
                 biased;
                 // First, because it is rare: tasks that change all the time must not delay it.
-                news = follows.next() => match news {
-                    Ok(news) => self.notify_resources(news).await,
+                resource_changes = subscriptions.next() => match resource_changes {
+                    Ok(resource_changes) => self.notify_resources(resource_changes).await,
                     Err(error) => {
                         tracing::error!(%error, "a subscription cannot read its resources");
-                        tokio::time::sleep(PAUSE).await;
+                        tokio::time::sleep(RETRY_DELAY).await;
                     }
                 },
                 changed = changes.next() => {
-                    behind.extend(changed.tasks.into_iter().filter(|id| self.told.contains_key(id)));
+                    pending.extend(changed.tasks.into_iter().filter(|id| self.sent_digests.contains_key(id)));
                     if changed.others {
-                        behind.extend(self.told.keys().cloned());
+                        pending.extend(self.sent_digests.keys().cloned());
                     }
                 }
                 Ok(()) = self.lists.1.changed() => {
-                    let now = bridge.offers.edition_for(caller);
-                    let before = std::mem::replace(&mut self.lists.0, now);
-                    self.notify_lists(before, now).await;
+                    let current = bridge.offers.edition_for(caller);
+                    let previous = std::mem::replace(&mut self.lists.0, current);
+                    self.notify_lists(previous, current).await;
                 }
                 // Reading a task also renews that it is watched.
-                () = tokio::time::sleep_until(renew_watch), if !self.told.is_empty() => {
-                    behind.extend(self.told.keys().cloned());
+                () = tokio::time::sleep_until(renew_watch), if !self.sent_digests.is_empty() => {
+                    pending.extend(self.sent_digests.keys().cloned());
                     renew_watch = Instant::now() + RENEW_WATCH;
                 }
             }
@@ -171,37 +176,37 @@ impl<'a> SubscriptionStream<'a> {
         let Some(view) = self.call.bridge.service.get(&self.call.actor(), id).await? else {
             return Ok(false);
         };
-        let task = to_wire::value(&detailed(self.call, &view, self.outlet).await?);
+        let task = to_wire::value(&detailed_task(self.call, &view, self.sink).await?);
         let digest = digest(&task);
-        if self.told.get(id) != Some(&Some(digest)) {
+        if self.sent_digests.get(id) != Some(&Some(digest)) {
             // It can contain a result. With `on_failure = "refuse"`, the audit log must be written before it
             // is sent.
-            self.call.bridge.audit.hands_over().await?;
-            self.told.insert(id.clone(), Some(digest));
-            self.outlet.send(to_wire::subscribed("notifications/tasks", self.id, task)).await;
+            self.call.bridge.audit.flush_current_request().await?;
+            self.sent_digests.insert(id.clone(), Some(digest));
+            self.sink.send(to_wire::subscription_notification("notifications/tasks", self.id, task)).await;
         }
         Ok(!view.task.has_ended())
     }
 
-    async fn notify_resources(&self, news: ResourceChanges) {
-        for uri in &news.changed {
+    async fn notify_resources(&self, changes: ResourceChanges) {
+        for uri in &changes.changed {
             let params = wire::ResourceUpdated { uri };
             let method = "notifications/resources/updated";
-            self.outlet.send(to_wire::subscribed(method, self.id, params)).await;
+            self.sink.send(to_wire::subscription_notification(method, self.id, params)).await;
         }
     }
 
-    async fn notify_lists(&self, before: Edition, now: Edition) {
-        for list in now.differing(before) {
-            let (wanted, method) = match list {
+    async fn notify_lists(&self, previous: Edition, current: Edition) {
+        for list in current.differing(previous) {
+            let (is_subscribed, method) = match list {
                 List::Tools => (self.filter.tools_list_changed, "notifications/tools/list_changed"),
                 List::Prompts => (self.filter.prompts_list_changed, "notifications/prompts/list_changed"),
                 List::Resources => {
                     (self.filter.resources_list_changed, "notifications/resources/list_changed")
                 }
             };
-            if wanted {
-                self.outlet.send(to_wire::subscribed(method, self.id, wire::Empty {})).await;
+            if is_subscribed {
+                self.sink.send(to_wire::subscription_notification(method, self.id, wire::Empty {})).await;
             }
         }
     }

@@ -9,12 +9,14 @@ use crate::mcp::message_sink::MessageSink;
 /// Sends log messages on the stream of the request, or none if the request set no level.
 pub(super) async fn send_log_messages(
     call: &StatelessCall<'_>,
-    sayings: Vec<LogMessage>,
-    outlet: &dyn MessageSink,
+    messages: Vec<LogMessage>,
+    sink: &dyn MessageSink,
 ) {
-    let Some(least) = call.asker.log_level else { return };
-    for LogMessage { level, logger, data } in sayings.into_iter().filter(|said| said.level >= least) {
+    let Some(min_level) = call.caller.log_level else { return };
+    for LogMessage { level, logger, data } in
+        messages.into_iter().filter(|message| message.level >= min_level)
+    {
         let params = wire::LoggingMessage { level, logger, data };
-        outlet.send(to_wire::notification("notifications/message", params)).await;
+        sink.send(to_wire::notification("notifications/message", params)).await;
     }
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use super::Bridge;
 use super::audit_context;
-use super::authorization::{Callable, CallerContext, Permit};
+use super::authorization::{CallAuthorization, CallerContext, Permit};
 use super::companions::Companion;
 use super::generation;
 use super::jsonrpc::{self, METHOD_NOT_FOUND, Outcome, Payload, Request};
@@ -73,53 +73,55 @@ pub fn admit(
     headers: Option<Headers<'_>>,
 ) -> Result<StatelessCaller, RejectedRequest> {
     // Without this metadata nothing else can be checked, so the HTTP status is always 400.
-    let about = from_wire::about(&request.params).map_err(|error| RejectedRequest { error, status: 400 })?;
-    let refused = |error: jsonrpc::Error| RejectedRequest { status: errors::status(&error), error };
+    let meta =
+        from_wire::request_meta(&request.params).map_err(|error| RejectedRequest { error, status: 400 })?;
+    let reject = |error: jsonrpc::Error| RejectedRequest { status: errors::status(&error), error };
     if let Some(headers) = headers {
-        headers::check(request, &about.version, headers).map_err(refused)?;
+        headers::check(request, &meta.version, headers).map_err(reject)?;
     }
-    if about.version != generation::MODERN {
-        return Err(refused(errors::unsupported_version(&about.version)));
+    if meta.version != generation::MODERN {
+        return Err(reject(errors::unsupported_version(&meta.version)));
     }
     if let (Some(headers), "tools/call") = (headers, request.method.as_str())
         && let Some(name) = request.params["name"].as_str()
-        && let Callable::Yes(tool) = Permit::of(&principal).callable(&bridge.catalog(), name)
+        && let CallAuthorization::Allowed(tool) =
+            Permit::of(&principal).authorize_call(&bridge.catalog(), name)
     {
         let arguments = &request.params["arguments"];
-        headers::check_parameters(&tool.mirrored, arguments, headers).map_err(refused)?;
+        headers::check_parameters(&tool.mirrored, arguments, headers).map_err(reject)?;
     }
-    Ok(StatelessCaller { principal, client: about.client, tasks: about.tasks, log_level: about.log_level })
+    Ok(StatelessCaller { principal, client: meta.client, tasks: meta.tasks, log_level: meta.log_level })
 }
 
 /// Handles a request. The caller drops this future when the client disconnects or cancels the request.
 pub async fn handle(
     bridge: &Bridge,
-    asker: &StatelessCaller,
+    caller: &StatelessCaller,
     request: Request,
-    outlet: &dyn MessageSink,
+    sink: &dyn MessageSink,
 ) -> Outcome<Payload> {
-    let span = spans::of(&request.method, &request.params);
-    let (call, asking) =
-        (StatelessCall { bridge, asker }, Arc::new(audit_context::by(&asker.principal, &request)));
-    let counted = bridge.metrics.request(&request.method);
-    let outcome = asking.within(answer(&call, request, outlet).instrument(span)).await;
-    let outcome = bridge.answers(&asking).await.and(outcome);
-    counted.answered(outcome.is_ok());
+    let span = spans::request_span(&request.method, &request.params);
+    let (call, request_context) =
+        (StatelessCall { bridge, caller }, Arc::new(audit_context::for_request(&caller.principal, &request)));
+    let metric = bridge.metrics.request(&request.method);
+    let outcome = request_context.scope(answer(&call, request, sink).instrument(span)).await;
+    let outcome = bridge.wait_for_audit(&request_context).await.and(outcome);
+    metric.finish(outcome.is_ok());
     outcome
 }
 
-async fn answer(call: &StatelessCall<'_>, request: Request, outlet: &dyn MessageSink) -> Outcome<Payload> {
+async fn answer(call: &StatelessCall<'_>, request: Request, sink: &dyn MessageSink) -> Outcome<Payload> {
     let Request { id, method, params } = request;
     let outcome = match method.as_str() {
         "server/discover" => Ok(lifecycle::discover(call)),
         "tools/list" => return tools::list(call, &params).map(Payload::Shared),
-        "tools/call" => Box::pin(tools::call(call, params, outlet)).await,
-        "tasks/get" => Box::pin(tasks::get(call, &params, outlet)).await,
+        "tools/call" => Box::pin(tools::call(call, params, sink)).await,
+        "tasks/get" => Box::pin(tasks::get(call, &params, sink)).await,
         "tasks/update" => Box::pin(tasks::update(call, &params)).await,
         "tasks/cancel" => Box::pin(tasks::cancel(call, &params)).await,
         // The other futures are boxed. This one may be open thousands of times, and need not be as large as
         // they are.
-        "subscriptions/listen" => listen::listen(call, &id, params, outlet).await,
+        "subscriptions/listen" => listen::listen(call, &id, params, sink).await,
         "resources/list" => Box::pin(resources::list(call, &params)).await,
         "resources/templates/list" => resources::templates(call, &params),
         "resources/read" => Box::pin(resources::read(call, &params)).await,
@@ -142,22 +144,22 @@ pub fn status(error: &jsonrpc::Error) -> u16 {
 /// A request.
 struct StatelessCall<'a> {
     bridge: &'a Bridge,
-    asker: &'a StatelessCaller,
+    caller: &'a StatelessCaller,
 }
 
 impl StatelessCall<'_> {
     fn owner(&self) -> &Owner {
-        &self.asker.principal.owner
+        &self.caller.principal.owner
     }
 
     /// Returns the capabilities of the client.
     fn client(&self) -> ClientCapabilities {
-        self.asker.client
+        self.caller.client
     }
 
     /// Returns the caller as the actor of task operations.
     fn actor(&self) -> CallerContext<'_> {
-        CallerContext::new(self.bridge, &self.asker.principal)
+        CallerContext::new(self.bridge, &self.caller.principal)
     }
 
     /// Returns the client's capabilities for this task: barred if the caller may not answer its questions.
@@ -167,7 +169,7 @@ impl StatelessCall<'_> {
 
     /// Returns true if the client supports the tasks extension.
     fn has_tasks(&self) -> bool {
-        self.asker.tasks
+        self.caller.tasks
     }
 
     /// Returns whether `companion_tools = "auto"` offers `task_wait`, `task_cancel` and `task_answer`: to
@@ -182,7 +184,7 @@ impl StatelessCall<'_> {
     }
 
     fn is_offered(&self, companion: Companion) -> bool {
-        companion.is_offered(self.bridge, &self.asker.principal, self.offers_companions())
+        companion.is_offered(self.bridge, &self.caller.principal, self.offers_companions())
     }
 
     /// Logs an internal error. The error for the client only contains a reference to the log entry.
@@ -191,16 +193,16 @@ impl StatelessCall<'_> {
     }
 
     /// Records that a plain call got its answer. If that fails, an equal call may get the answer too.
-    async fn note_answered(&self, waiting: CallGuard) {
-        if let Err(error) = waiting.answered().await {
+    async fn note_answered(&self, guard: CallGuard) {
+        if let Err(error) = guard.mark_delivered().await {
             tracing::warn!(%error, "it could not be noted that a call was answered");
         }
     }
 
     /// Records that the client of a plain call was asked to retry. If that fails now, the reconciler repeats
     /// it.
-    async fn note_handed_on(&self, waiting: CallGuard) {
-        if let Err(error) = waiting.handed_on().await {
+    async fn note_retry(&self, guard: CallGuard) {
+        if let Err(error) = guard.release().await {
             tracing::warn!(%error, "it could not be noted that a call is to be made again");
         }
     }
@@ -210,7 +212,7 @@ impl StatelessCall<'_> {
     /// result.
     async fn note_delivered(&self, task: &Task) {
         if task.undelivered.is_some() && task.owner == *self.owner() {
-            self.note_answered(self.bridge.service.waiting(task, false)).await;
+            self.note_answered(self.bridge.service.guard_call(task, false)).await;
         }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::lifecycle::FRESH;
-use super::rounds::{self, CallTarget, Next};
+use super::lifecycle::LIST_CACHE_TTL;
+use super::rounds::{self, CallTarget, NextStep};
 use super::{StatelessCall, from_wire, to_wire, wire};
 use crate::catalog::{Argument, Prompt};
 use crate::mcp::authorization::Permit;
@@ -17,14 +17,14 @@ use crate::mcp::resources::ReadError;
 /// `prompts/list`: the prompts that the caller may see.
 pub(super) fn list(call: &StatelessCall<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
-    let page = prompts::page(call.bridge, &call.asker.principal, cursor);
-    let page = page.ok_or_else(from_wire::bad_cursor)?;
-    let prompts = page.entries.iter().map(|prompt| listed(prompt)).collect();
+    let page = prompts::page(call.bridge, &call.caller.principal, cursor);
+    let page = page.ok_or_else(from_wire::invalid_cursor)?;
+    let prompts = page.entries.iter().map(|prompt| wire_prompt(prompt)).collect();
     let result = wire::ListPromptsResult { prompts, next_cursor: page.next_cursor };
-    Ok(to_wire::cacheable(result, FRESH, call.scope()))
+    Ok(to_wire::cacheable(result, LIST_CACHE_TTL, call.scope()))
 }
 
-fn listed(prompt: &Prompt) -> wire::Prompt<'_> {
+fn wire_prompt(prompt: &Prompt) -> wire::Prompt<'_> {
     fn argument(argument: &Argument) -> wire::PromptArgument<'_> {
         let Argument { name, title, description, required, .. } = argument;
         let (title, description) = (title.as_deref(), description.as_deref());
@@ -40,12 +40,12 @@ fn listed(prompt: &Prompt) -> wire::Prompt<'_> {
 
 /// `prompts/get`.
 pub(super) async fn get(call: &StatelessCall<'_>, params: &Value) -> Outcome {
-    let (name, given) = from_wire::prompt(params)?;
-    let given = match complete(call, name, given, params).await? {
-        Gathered::All(given) => given,
-        Gathered::Asked(result) => return Ok(result),
+    let (name, arguments) = from_wire::prompt(params)?;
+    let arguments = match collect_arguments(call, name, arguments, params).await? {
+        PromptInput::Complete(arguments) => arguments,
+        PromptInput::InputRequired(result) => return Ok(result),
     };
-    match prompts::fill(call.bridge, &call.asker.principal, name, given).await {
+    match prompts::fill(call.bridge, &call.caller.principal, name, arguments).await {
         Ok(RenderedPrompt { description, messages }) => {
             let messages = messages.into_iter().map(|(role, content)| wire::PromptMessage { role, content });
             Ok(to_wire::complete(wire::GetPromptResult { description, messages: messages.collect() }))
@@ -55,36 +55,37 @@ pub(super) async fn get(call: &StatelessCall<'_>, params: &Value) -> Outcome {
 }
 
 /// The arguments of a request, or the result that asks for the missing ones.
-enum Gathered {
-    All(BTreeMap<String, String>),
-    Asked(Value),
+enum PromptInput {
+    Complete(BTreeMap<String, String>),
+    InputRequired(Value),
 }
 
 /// Returns the arguments, or the result that asks for missing ones.
-async fn complete(
+async fn collect_arguments(
     call: &StatelessCall<'_>,
     name: &str,
-    mut given: BTreeMap<String, String>,
+    mut arguments: BTreeMap<String, String>,
     params: &Value,
-) -> Result<Gathered, Error> {
+) -> Result<PromptInput, Error> {
     let catalog = call.bridge.catalog();
     let inquiries =
-        Permit::of(&call.asker.principal).prompt(&catalog, name).map_or(&[][..], |prompt| &prompt.inquiries);
+        Permit::of(&call.caller.principal).prompt(&catalog, name).map_or(&[][..], |prompt| &prompt.inquiries);
     // A client that cannot be asked gets an error that names the missing arguments.
     if inquiries.is_empty() || !call.client().elicitation_form {
-        return Ok(Gathered::All(given));
+        return Ok(PromptInput::Complete(arguments));
     }
     // Forms send empty fields as empty strings.
-    given.retain(|_, value| !value.is_empty());
-    let sent: Map<String, Value> = given.into_iter().map(|(name, value)| (name, value.into())).collect();
-    let fingerprint = call.bridge.seal.digest(&["prompts/get", name, &json!(sent).to_string()]);
+    arguments.retain(|_, value| !value.is_empty());
+    let provided: Map<String, Value> =
+        arguments.into_iter().map(|(name, value)| (name, value.into())).collect();
+    let fingerprint = call.bridge.seal.digest(&["prompts/get", name, &json!(provided).to_string()]);
     let target = CallTarget { name, fingerprint, inquiries };
-    match rounds::next(call, &target, None, &sent, &from_wire::retry(params)?).await? {
-        Next::Ask(result) => Ok(Gathered::Asked(result)),
-        Next::Refused(why) => Err(from_wire::invalid(why)),
-        Next::Go(gathered) => {
+    match rounds::next_step(call, &target, None, &provided, &from_wire::retry(params)?).await? {
+        NextStep::Ask(result) => Ok(PromptInput::InputRequired(result)),
+        NextStep::Refused(reason) => Err(from_wire::invalid(reason)),
+        NextStep::Proceed(input) => {
             let text = |(name, value): (String, Value)| Some((name, value.as_str()?.to_owned()));
-            Ok(Gathered::All(gathered.arguments.into_iter().filter_map(text).collect()))
+            Ok(PromptInput::Complete(input.arguments.into_iter().filter_map(text).collect()))
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::tasks::asking;
 use crate::tasks::task::{Owner, Task, TaskId};
 
 /// How long the state is valid between two rounds.
-const GOOD_FOR: Duration = Duration::from_secs(3600);
+const STATE_TTL: Duration = Duration::from_secs(3600);
 /// Key of the question for consent.
 const CONFIRM: &str = "confirm";
 
@@ -37,13 +37,13 @@ pub(super) struct CallTarget<'a> {
 
 /// Next step of a request.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(super) enum NextStep {
     /// Answer with this result; the client asks its user and sends the request again.
     Ask(Value),
     /// Nothing was started, for this reason: a question was declined, or the arguments are invalid.
     Refused(String),
     /// All input is complete.
-    Go(CallInput),
+    Proceed(CallInput),
 }
 
 /// Input of a request.
@@ -100,14 +100,14 @@ struct PartialInput {
 ///
 /// # Errors
 /// If the state was not issued for this call, or has expired.
-pub(super) fn resumed(
+pub(super) fn resumed_task(
     call: &StatelessCall<'_>,
     target: &CallTarget<'_>,
     retry: &Retry,
 ) -> Result<Option<AskingTask>, Error> {
     let Some(state) = &retry.state else { return Ok(None) };
-    match open(call, target, state)? {
-        RequestStage::During(begun) => Ok(Some(begun)),
+    match open_state(call, target, state)? {
+        RequestStage::During(asking_task) => Ok(Some(asking_task)),
         RequestStage::Before(_) => Ok(None),
     }
 }
@@ -119,8 +119,8 @@ pub(super) fn ask_for_task(
     task: &Task,
     input_requests: Map<String, Value>,
 ) -> Value {
-    let begun = AskingTask { task: task.id.clone(), heard: log_cursor::all_of(task) };
-    let request_state = seal(call, target, RequestStage::During(begun));
+    let asking_task = AskingTask { task: task.id.clone(), heard: log_cursor::newest_entry_time(task) };
+    let request_state = seal_state(call, target, RequestStage::During(asking_task));
     let result = wire::InputRequiredResult { input_requests, request_state };
     to_wire::result(wire::ResultType::InputRequired, result)
 }
@@ -130,33 +130,39 @@ pub(super) fn ask_for_task(
 /// # Errors
 /// If the state was not issued for this call or has expired, or if the client did not declare a capability
 /// that a question needs.
-pub(super) async fn next(
+pub(super) async fn next_step(
     call: &StatelessCall<'_>,
     target: &CallTarget<'_>,
     tool: Option<&Arc<Tool>>,
-    sent: &Map<String, Value>,
+    provided: &Map<String, Value>,
     retry: &Retry,
-) -> Result<Next, Error> {
-    let begun = match &retry.state {
+) -> Result<NextStep, Error> {
+    let partial_input = match &retry.state {
         None => None,
-        Some(state) => match open(call, target, state)? {
-            RequestStage::Before(learned) => Some(learned),
-            RequestStage::During(_) => return Err(not_ours()),
+        Some(state) => match open_state(call, target, state)? {
+            RequestStage::Before(partial_input) => Some(partial_input),
+            RequestStage::During(_) => return Err(invalid_state()),
         },
     };
-    let again = begun.is_some();
-    let round = Round { call, target, sent, learned: begun.unwrap_or_default(), unfit: None };
-    round.run(tool, retry.responses.as_ref(), again).await
+    let is_retry = partial_input.is_some();
+    let round = Round {
+        call,
+        target,
+        provided,
+        partial_input: partial_input.unwrap_or_default(),
+        answer_problem: None,
+    };
+    round.run(tool, retry.responses.as_ref(), is_retry).await
 }
 
 /// One round.
 struct Round<'a> {
     call: &'a StatelessCall<'a>,
     target: &'a CallTarget<'a>,
-    sent: &'a Map<String, Value>,
-    learned: PartialInput,
+    provided: &'a Map<String, Value>,
+    partial_input: PartialInput,
     /// Why an answer was invalid; shown with the question when it is asked again.
-    unfit: Option<String>,
+    answer_problem: Option<String>,
 }
 
 impl<'a> Round<'a> {
@@ -164,9 +170,9 @@ impl<'a> Round<'a> {
         mut self,
         tool: Option<&Arc<Tool>>,
         responses: Option<&Map<String, Value>>,
-        again: bool,
-    ) -> Result<Next, Error> {
-        for inquiry in self.open() {
+        is_retry: bool,
+    ) -> Result<NextStep, Error> {
+        for inquiry in self.open_inquiries() {
             let Some(response) = responses.and_then(|responses| responses.get(&inquiry.key)) else {
                 continue;
             };
@@ -174,83 +180,91 @@ impl<'a> Round<'a> {
                 Some(Answer::Accept(content)) => {
                     let mut filled = self.arguments();
                     inquiry.fill(&content, &mut filled);
-                    filled.retain(|name, _| !self.sent.contains_key(name));
-                    self.learned.arguments = filled;
-                    self.learned.answered.push(inquiry.key.clone());
+                    filled.retain(|name, _| !self.provided.contains_key(name));
+                    self.partial_input.arguments = filled;
+                    self.partial_input.answered.push(inquiry.key.clone());
                 }
-                Some(_) if inquiry.optional => self.learned.answered.push(inquiry.key.clone()),
-                Some(answer) => return Ok(Next::Refused(self.refusal(&answer))),
+                Some(_) if inquiry.optional => self.partial_input.answered.push(inquiry.key.clone()),
+                Some(answer) => return Ok(NextStep::Refused(self.refusal(&answer))),
                 None => {}
             }
         }
-        let open = self.open();
-        if let Some(inquiry) = open.iter().find(|inquiry| !inquiry.optional && !self.can_ask(inquiry)) {
-            return Err(errors::needs_ability(self.target.name, &inquiry.question(&self.arguments()).ask));
+        let open_inquiries = self.open_inquiries();
+        if let Some(inquiry) =
+            open_inquiries.iter().find(|inquiry| !inquiry.optional && !self.can_ask(inquiry))
+        {
+            return Err(errors::needs_capability(self.target.name, &inquiry.question(&self.arguments()).ask));
         }
-        let askable: Vec<&Inquiry> = open.into_iter().filter(|inquiry| self.can_ask(inquiry)).collect();
+        let askable: Vec<&Inquiry> =
+            open_inquiries.into_iter().filter(|inquiry| self.can_ask(inquiry)).collect();
         if let Some(step) = askable.iter().map(|inquiry| inquiry.step).min() {
             let arguments = self.arguments();
             // A call that would be refused anyway must not ask anything.
             if let Some(tool) = tool
                 && let Err(problem) = tool.validate(arguments.clone()).await
             {
-                return Ok(Next::Refused(problem));
+                return Ok(NextStep::Refused(problem));
             }
-            let now = askable.into_iter().filter(|inquiry| inquiry.step == step);
-            return Ok(self.ask(now.map(|inquiry| inquiry.question(&arguments)).collect()));
+            let in_step = askable.into_iter().filter(|inquiry| inquiry.step == step);
+            return Ok(self.ask(in_step.map(|inquiry| inquiry.question(&arguments)).collect()));
         }
         if let Some(tool) = tool
-            && authorization::may_consent(&self.call.asker.principal, tool)
-            && let Some(next) = self.consent(tool, responses).await?
+            && authorization::may_consent(&self.call.caller.principal, tool)
+            && let Some(next) = self.obtain_consent(tool, responses).await?
         {
             return Ok(next);
         }
-        let nonce = again.then(|| self.learned.nonce.clone());
-        Ok(Next::Go(CallInput { arguments: self.arguments(), consented: self.learned.consented, nonce }))
+        let nonce = is_retry.then(|| self.partial_input.nonce.clone());
+        Ok(NextStep::Proceed(CallInput {
+            arguments: self.arguments(),
+            consented: self.partial_input.consented,
+            nonce,
+        }))
     }
 
     /// Obtains consent, if the tool requires it. Returns `None` if the call can go on.
-    async fn consent(
+    async fn obtain_consent(
         &mut self,
         tool: &Arc<Tool>,
         responses: Option<&Map<String, Value>>,
-    ) -> Result<Option<Next>, Error> {
+    ) -> Result<Option<NextStep>, Error> {
         let arguments = self.arguments();
-        let Some((question, default)) = tool.confirmation(&arguments).filter(|_| !self.learned.consented)
+        let Some((question, default)) =
+            tool.confirmation(&arguments).filter(|_| !self.partial_input.consented)
         else {
             return Ok(None);
         };
         if let Err(problem) = tool.validate(arguments).await {
-            return Ok(Some(Next::Refused(problem)));
+            return Ok(Some(NextStep::Refused(problem)));
         }
         if let Some(response) = responses.and_then(|responses| responses.get(CONFIRM)) {
             match self.answer(&question, response) {
                 Some(Answer::Accept(_)) => {
-                    self.learned.consented = true;
+                    self.partial_input.consented = true;
                     return Ok(None);
                 }
-                Some(answer) => return Ok(Some(Next::Refused(self.refusal(&answer)))),
+                Some(answer) => return Ok(Some(NextStep::Refused(self.refusal(&answer)))),
                 None => {}
             }
         }
         match (self.call.client().can_ask(&question.ask), default) {
             (true, _) => Ok(Some(self.ask(vec![question]))),
             (false, ConfirmDefault::Accept) => Ok(None),
-            (false, ConfirmDefault::Refuse) => Err(errors::needs_ability(self.target.name, &question.ask)),
+            (false, ConfirmDefault::Refuse) => Err(errors::needs_capability(self.target.name, &question.ask)),
         }
     }
 
     /// Returns the arguments that are known so far.
     fn arguments(&self) -> Map<String, Value> {
-        let mut arguments = self.learned.arguments.clone();
-        arguments.extend(self.sent.clone());
+        let mut arguments = self.partial_input.arguments.clone();
+        arguments.extend(self.provided.clone());
         arguments
     }
 
-    fn open(&self) -> Vec<&'a Inquiry> {
+    fn open_inquiries(&self) -> Vec<&'a Inquiry> {
         let arguments = self.arguments();
         let target: &'a CallTarget<'a> = self.target;
-        let is_open = |inquiry: &&Inquiry| inquiry.is_open(&arguments, &self.learned.answered);
+        let is_open = |inquiry: &&Inquiry| inquiry.is_open(&arguments, &self.partial_input.answered);
         target.inquiries.iter().filter(is_open).collect()
     }
 
@@ -260,48 +274,54 @@ impl<'a> Round<'a> {
 
     /// Returns the answer, if it is valid. Otherwise keeps the problem in `unfit`.
     fn answer(&mut self, question: &Question, response: &Value) -> Option<Answer> {
-        let answer = params::answer(&question.ask, response).and_then(|answer| asking::fit(question, answer));
-        answer.map_err(|problem| self.unfit = Some(problem)).ok()
+        let answer = params::answer(&question.ask, response)
+            .and_then(|answer| asking::normalize_answer(question, answer));
+        answer.map_err(|problem| self.answer_problem = Some(problem)).ok()
     }
 
     fn refusal(&self, answer: &Answer) -> String {
-        let how = match answer {
+        let reason = match answer {
             Answer::Cancel => "the question was closed without an answer",
             Answer::Accept(_) | Answer::Decline => "the user declined",
         };
-        format!("{}: {how}; nothing was started", self.target.name)
+        format!("{}: {reason}; nothing was started", self.target.name)
     }
 
     /// Returns the result that asks these questions.
-    fn ask(&mut self, mut questions: Vec<Question>) -> Next {
-        if let Some(problem) = &self.unfit {
+    fn ask(&mut self, mut questions: Vec<Question>) -> NextStep {
+        if let Some(problem) = &self.answer_problem {
             for question in &mut questions {
                 question.message = format!("{} (An answer did not fit: {problem}.)", question.message);
             }
         }
-        if self.learned.nonce.is_empty() {
-            self.learned.nonce = self.call.bridge.seal.nonce();
+        if self.partial_input.nonce.is_empty() {
+            self.partial_input.nonce = self.call.bridge.seal.nonce();
         }
         let input_requests =
             to_wire::input_requests(questions.iter().map(|question| (question.id.as_str(), question)));
-        let request_state = seal(self.call, self.target, RequestStage::Before(self.learned.clone()));
+        let request_state =
+            seal_state(self.call, self.target, RequestStage::Before(self.partial_input.clone()));
         let result = wire::InputRequiredResult { input_requests, request_state };
-        Next::Ask(to_wire::result(wire::ResultType::InputRequired, result))
+        NextStep::Ask(to_wire::result(wire::ResultType::InputRequired, result))
     }
 }
 
-fn seal(call: &StatelessCall<'_>, target: &CallTarget<'_>, at: RequestStage) -> String {
-    let expires = call.bridge.clock.now() + GOOD_FOR;
-    let state =
-        RequestState { owner: call.owner().clone(), fingerprint: target.fingerprint.clone(), expires, at };
+fn seal_state(call: &StatelessCall<'_>, target: &CallTarget<'_>, stage: RequestStage) -> String {
+    let expires = call.bridge.clock.now() + STATE_TTL;
+    let state = RequestState {
+        owner: call.owner().clone(),
+        fingerprint: target.fingerprint.clone(),
+        expires,
+        at: stage,
+    };
     call.bridge.seal.seal(Purpose::State, &state)
 }
 
-fn open(call: &StatelessCall<'_>, target: &CallTarget<'_>, text: &str) -> Result<RequestStage, Error> {
-    let state: RequestState = call.bridge.seal.open(Purpose::State, text).ok_or_else(not_ours)?;
-    let is_its = state.owner == *call.owner() && state.fingerprint == target.fingerprint;
-    if !is_its {
-        return Err(not_ours());
+fn open_state(call: &StatelessCall<'_>, target: &CallTarget<'_>, text: &str) -> Result<RequestStage, Error> {
+    let state: RequestState = call.bridge.seal.open(Purpose::State, text).ok_or_else(invalid_state)?;
+    let is_own = state.owner == *call.owner() && state.fingerprint == target.fingerprint;
+    if !is_own {
+        return Err(invalid_state());
     }
     if call.bridge.clock.now() >= state.expires {
         return Err(invalid("`requestState` has expired: send the request again without it"));
@@ -310,7 +330,7 @@ fn open(call: &StatelessCall<'_>, target: &CallTarget<'_>, text: &str) -> Result
 }
 
 /// Returns the error for a state that is invalid, or belongs to another caller or call.
-fn not_ours() -> Error {
+fn invalid_state() -> Error {
     invalid(
         "`requestState` is not one that this request was answered with: send the request again without it",
     )

@@ -9,19 +9,18 @@ use crate::mcp::message_sink::MessageSink;
 use crate::mcp::results::{self, ResultReadError};
 use crate::mcp::tool_result::ToolResult;
 use crate::tasks::audit::{Audit as _, AuditEvent, Part};
-use crate::tasks::machine::Cancel;
+use crate::tasks::machine::CancelMode;
 use crate::tasks::service::{AnswerError, CancelResult, View};
 use crate::tasks::task::{Task, TaskId};
 
 /// `tasks/get`: answers from the row, and never waits.
-pub(super) async fn get(call: &StatelessCall<'_>, params: &Value, outlet: &dyn MessageSink) -> Outcome {
+pub(super) async fn get(call: &StatelessCall<'_>, params: &Value, sink: &dyn MessageSink) -> Outcome {
     require_tasks(call, "tasks/get")?;
     let id = from_wire::task_id(params)?;
     let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
-    let detailed =
-        detailed(call, &view, outlet).await.map_err(|unread| unread.to_jsonrpc_error(call.bridge))?;
-    Ok(to_wire::complete(detailed))
+    let task = detailed_task(call, &view, sink).await.map_err(|error| error.to_jsonrpc_error(call.bridge))?;
+    Ok(to_wire::complete(task))
 }
 
 /// `tasks/update`: the answers are stored when this acknowledges them. Those to closed or unknown questions
@@ -32,7 +31,7 @@ pub(super) async fn update(call: &StatelessCall<'_>, params: &Value) -> Outcome 
     let responses = from_wire::input_responses(params)?;
     let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
-    give(call, &view.task, &responses).await?;
+    store_answers(call, &view.task, &responses).await?;
     Ok(to_wire::complete(wire::Empty {}))
 }
 
@@ -41,23 +40,23 @@ pub(super) async fn update(call: &StatelessCall<'_>, params: &Value) -> Outcome 
 ///
 /// # Errors
 /// If an answer is invalid (valid ones are stored), if the caller may not answer, or if the store fails.
-pub(super) async fn give(
+pub(super) async fn store_answers(
     call: &StatelessCall<'_>,
     task: &Task,
     responses: &Map<String, Value>,
 ) -> Result<(), Error> {
-    let mut unfit = Vec::new();
+    let mut problems = Vec::new();
     for (key, response) in responses {
         match questions::answer(call, task, key, response).await {
             Ok(()) | Err(AnswerError::NotFound | AnswerError::Closed) => {}
             Err(AnswerError::Store(error)) => return Err(call.fault(&error)),
-            Err(AnswerError::Refused(why)) => return Err(from_wire::invalid(why)),
-            Err(problem) => unfit.push(format!("`inputResponses[{key:?}]`: {problem}")),
+            Err(AnswerError::Refused(reason)) => return Err(from_wire::invalid(reason)),
+            Err(problem) => problems.push(format!("`inputResponses[{key:?}]`: {problem}")),
         }
     }
-    match unfit.is_empty() {
+    match problems.is_empty() {
         true => Ok(()),
-        false => Err(from_wire::invalid(format!("{}; what fits was taken", unfit.join("; ")))),
+        false => Err(from_wire::invalid(format!("{}; what fits was taken", problems.join("; ")))),
     }
 }
 
@@ -65,17 +64,17 @@ pub(super) async fn give(
 pub(super) async fn cancel(call: &StatelessCall<'_>, params: &Value) -> Outcome {
     require_tasks(call, "tasks/cancel")?;
     let id = from_wire::task_id(params)?;
-    let cancelled = call.bridge.service.cancel(&call.actor(), &id, Cancel::Request).await;
-    match cancelled.map_err(|error| call.fault(&error))? {
+    let cancellation = call.bridge.service.cancel(&call.actor(), &id, CancelMode::Request).await;
+    match cancellation.map_err(|error| call.fault(&error))? {
         CancelResult::Done(_) | CancelResult::AlreadyEnded(_) => Ok(to_wire::complete(wire::Empty {})),
-        CancelResult::Refused(why) => Err(from_wire::invalid(why)),
+        CancelResult::Refused(reason) => Err(from_wire::invalid(reason)),
         CancelResult::NotFound => Err(not_found(call, &id)),
     }
 }
 
 /// Checks that the request declared the tasks extension.
-pub(super) fn require_tasks(call: &StatelessCall<'_>, what: &str) -> Result<(), Error> {
-    if call.has_tasks() { Ok(()) } else { Err(errors::needs_tasks(what)) }
+pub(super) fn require_tasks(call: &StatelessCall<'_>, feature: &str) -> Result<(), Error> {
+    if call.has_tasks() { Ok(()) } else { Err(errors::needs_tasks(feature)) }
 }
 
 /// Returns a task with what its status requires: questions, a result or an error. `outlet` reserves memory
@@ -83,23 +82,23 @@ pub(super) fn require_tasks(call: &StatelessCall<'_>, what: &str) -> Result<(), 
 ///
 /// # Errors
 /// See [`ResultReadError`].
-pub(super) async fn detailed<'a>(
+pub(super) async fn detailed_task<'a>(
     call: &StatelessCall<'_>,
     view: &'a View,
-    outlet: &dyn MessageSink,
+    sink: &dyn MessageSink,
 ) -> Result<wire::DetailedTask<'a>, ResultReadError> {
     let task = to_wire::task(call.bridge, view, call.client_for(&view.task));
     let mut detailed = wire::DetailedTask { task, input_requests: None, result: None, error: None };
     match detailed.task.status {
         wire::TaskStatus::Working | wire::TaskStatus::Cancelled => {}
         wire::TaskStatus::InputRequired => {
-            detailed.input_requests = Some(questions::of_task(call, &view.task));
+            detailed.input_requests = Some(questions::input_requests(call, &view.task));
         }
         wire::TaskStatus::Completed | wire::TaskStatus::Failed => {
-            let output = results::read(call.bridge, &view.task, outlet).await?;
+            let output = results::read(call.bridge, &view.task, sink).await?;
             call.note_delivered(&view.task).await;
-            call.bridge.audit.note(AuditEvent::Read { task: &view.task, part: Part::Result });
-            match ToolResult::ended(call.bridge, view, output, None) {
+            call.bridge.audit.record(AuditEvent::Read { task: &view.task, part: Part::Result });
+            match ToolResult::for_ended_task(call.bridge, view, output, None) {
                 Ok(result) => detailed.result = Some(to_wire::tool_result(result)),
                 Err(error) => detailed.error = Some(error),
             }

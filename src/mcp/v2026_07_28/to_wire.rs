@@ -53,21 +53,21 @@ fn meta() -> wire::ResultMeta {
 /// Returns a tool result.
 pub(super) fn tool_result(result: ToolResult) -> Value {
     let untrusted = result.untrusted();
-    let ToolResult { content, structured, is_error, refers_to, of_job: _ } = result;
+    let ToolResult { content, structured, is_error, refers_to, job_blocks: _ } = result;
     let body = wire::CallToolResult { content, structured_content: structured, is_error };
     let meta = wire::ResultMeta { refers_to, untrusted, ..meta() };
     value(&wire::Complete { result_type: wire::ResultType::Complete, body, meta })
 }
 
 /// Returns the answer to a call that became a task.
-pub(super) fn created(task: wire::Task<'_>, refers_to: &[TaskId]) -> Value {
+pub(super) fn created_task(task: wire::Task<'_>, refers_to: &[TaskId]) -> Value {
     let meta = wire::ResultMeta { refers_to: refers_to.to_vec(), ..meta() };
     value(&wire::Complete { result_type: wire::ResultType::Task, body: task, meta })
 }
 
 /// Returns a task as a client with these capabilities sees it.
 pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabilities) -> wire::Task<'a> {
-    let VisibleStatus { state, message } = fallback::standing(bridge, view, client);
+    let VisibleStatus { state, message } = fallback::visible_status(bridge, view, client);
     let task = &view.task;
     wire::Task {
         task_id: task.id.as_str(),
@@ -104,7 +104,7 @@ pub(super) fn notification(method: &'static str, params: impl Serialize) -> Valu
 }
 
 /// Returns a notification of a subscription.
-pub(super) fn subscribed(method: &'static str, id: &Id, body: impl Serialize) -> Value {
+pub(super) fn subscription_notification(method: &'static str, id: &Id, body: impl Serialize) -> Value {
     let meta = wire::SubscriptionMeta { subscription: id };
     notification(method, wire::Subscribed { body, meta })
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{StatelessCall, logging, questions, to_wire, wire};
 use crate::mcp::log_cursor::LogCursor;
 use crate::mcp::message_sink::MessageSink;
-use crate::mcp::progress::{ProgressReport, ProgressReporter, Reports};
+use crate::mcp::progress::{ProgressParams, ProgressReport, ProgressReporter};
 use crate::tasks::service::View;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
@@ -23,11 +23,11 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How long a request waits, and what it sends meanwhile.
 pub(super) struct WaitOptions {
     /// Deadline.
-    pub(super) until: Timestamp,
+    pub(super) deadline: Timestamp,
     /// Progress token, if progress is reported.
     pub(super) progress_token: Option<Value>,
     /// Log messages up to this time count as sent.
-    pub(super) hears_since: Timestamp,
+    pub(super) logs_since: Timestamp,
 }
 
 /// Waits until the task has ended, asks something that this client can be asked, or the deadline has passed.
@@ -38,59 +38,59 @@ pub(super) struct WaitOptions {
 pub(super) async fn wait(
     call: &StatelessCall<'_>,
     id: &TaskId,
-    patience: WaitOptions,
-    outlet: &dyn MessageSink,
+    options: WaitOptions,
+    sink: &dyn MessageSink,
 ) -> Result<Option<View>, StoreError> {
     let bridge = call.bridge;
-    let began = bridge.clock.now();
-    let mut until = Instant::now() + patience.until.since(began);
+    let started_at = bridge.clock.now();
+    let mut deadline = Instant::now() + options.deadline.since(started_at);
     let mut stopping = pin!(bridge.service.stopping());
-    let mut stops = false;
-    let settles = |task: &Task| task.has_ended() || questions::asks(call, task);
-    let mut heard = call.asker.log_level.map(|_| LogCursor::by_request(patience.hears_since));
-    let mut heart = patience.progress_token.map(|token| {
-        let reports = Reports { token, began, resumed: false };
-        ProgressReporter::new(reports, bridge.settings().progress_every)
+    let mut is_stopping = false;
+    let is_settled = |task: &Task| task.has_ended() || questions::has_questions(call, task);
+    let mut log_cursor = call.caller.log_level.map(|_| LogCursor::for_request(options.logs_since));
+    let mut reporter = options.progress_token.map(|token| {
+        let params = ProgressParams { token, started_at, resumed: false };
+        ProgressReporter::new(params, bridge.settings().progress_every)
     });
     loop {
-        let wake = heart.as_ref().map_or(until, |heart| heart.look_at().min(until));
-        let at_most = wake.saturating_duration_since(Instant::now());
-        let settled = |task: &Task| {
-            settles(task)
-                || heart.as_ref().is_some_and(|heart| heart.is_due(task))
-                || heard.as_ref().is_some_and(|heard| heard.is_behind(task))
+        let wake_at = reporter.as_ref().map_or(deadline, |reporter| reporter.next_check().min(deadline));
+        let max_wait = wake_at.saturating_duration_since(Instant::now());
+        let must_wake = |task: &Task| {
+            is_settled(task)
+                || reporter.as_ref().is_some_and(|reporter| reporter.is_due(task))
+                || log_cursor.as_ref().is_some_and(|log_cursor| log_cursor.is_behind(task))
         };
         let actor = call.actor();
         let view = tokio::select! {
             biased;
-            () = &mut stopping, if !stops => {
-                stops = true;
-                until = until.min(Instant::now() + GRACE);
+            () = &mut stopping, if !is_stopping => {
+                is_stopping = true;
+                deadline = deadline.min(Instant::now() + GRACE);
                 continue;
             }
-            view = bridge.service.wait(&actor, id, Some(at_most), settled) => view?,
+            view = bridge.service.wait(&actor, id, Some(max_wait), must_wake) => view?,
         };
         let Some(view) = view else { return Ok(None) };
-        if let Some(heard) = &mut heard {
-            logging::send_log_messages(call, heard.catch_up(&view.task), outlet).await;
+        if let Some(log_cursor) = &mut log_cursor {
+            logging::send_log_messages(call, log_cursor.catch_up(&view.task), sink).await;
         }
-        let over = settles(&view.task) || Instant::now() >= until;
-        let due = |heart: &&mut ProgressReporter| match over {
+        let is_done = is_settled(&view.task) || Instant::now() >= deadline;
+        let is_due = |reporter: &&mut ProgressReporter| match is_done {
             // The job's last progress is sent before the answer. A heartbeat is not.
-            true => heart.has_news(&view.task),
-            false => heart.is_due(&view.task),
+            true => reporter.has_news(&view.task),
+            false => reporter.is_due(&view.task),
         };
-        if let Some(heart) = heart.as_mut().filter(due) {
-            outlet.send(report(heart, &view, bridge.clock.now())).await;
+        if let Some(reporter) = reporter.as_mut().filter(is_due) {
+            sink.send(report(reporter, &view, bridge.clock.now())).await;
         }
-        if over {
+        if is_done {
             return Ok(Some(view));
         }
     }
 }
 
-fn report(heart: &mut ProgressReporter, view: &View, now: Timestamp) -> Value {
-    let ProgressReport { progress, total, message } = heart.beat(view, now);
-    let params = wire::Progress { progress_token: &heart.token, progress, total, message };
+fn report(reporter: &mut ProgressReporter, view: &View, now: Timestamp) -> Value {
+    let ProgressReport { progress, total, message } = reporter.next_report(view, now);
+    let params = wire::Progress { progress_token: &reporter.token, progress, total, message };
     to_wire::notification("notifications/progress", params)
 }

@@ -23,7 +23,7 @@ impl AuditLineStore for PostgresStore {
 
     async fn add_lines(&self, first: u64, lines: Vec<String>) -> Result<bool> {
         let first = i64::try_from(first).unwrap_or(i64::MAX);
-        self.desk.write(OperationPriority::Loops, None, Add { first, lines }).await
+        self.executor.write(OperationPriority::Loops, None, AddLines { first, lines }).await
     }
 
     async fn lines_after(&self, n: u64, limit: usize) -> Result<Vec<(u64, String)>> {
@@ -31,15 +31,15 @@ impl AuditLineStore for PostgresStore {
         self.lines("SELECT n, line FROM audit WHERE n > $1 ORDER BY n LIMIT $2", &[&n, &limit]).await
     }
 
-    async fn forget_lines(&self, before: Timestamp, limit: usize) -> Result<usize> {
-        let forget = Forget { before: before.as_millis(), limit: number(limit) };
-        self.desk.write(OperationPriority::Loops, None, forget).await
+    async fn delete_lines(&self, before: Timestamp, limit: usize) -> Result<usize> {
+        let forget = DeleteLines { before: before.as_millis(), limit: number(limit) };
+        self.executor.write(OperationPriority::Loops, None, forget).await
     }
 }
 
 impl PostgresStore {
     async fn lines(&self, sql: &str, params: &[super::executor::Param<'_>]) -> Result<Vec<(u64, String)>> {
-        let rows = self.desk.read(OperationPriority::Loops, sql, params).await?;
+        let rows = self.executor.read(OperationPriority::Loops, sql, params).await?;
         let line = |row: &tokio_postgres::Row| -> Result<(u64, String), PostgresError> {
             let n: i64 = row.try_get(0)?;
             Ok((u64::try_from(n).unwrap_or(0), row.try_get(1)?))
@@ -47,38 +47,38 @@ impl PostgresStore {
         rows.iter()
             .map(line)
             .collect::<Result<_, PostgresError>>()
-            .map_err(|fault| fault.into_store_error(&self.desk.place))
+            .map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 }
 
-struct Add {
+struct AddLines {
     first: i64,
     lines: Vec<String>,
 }
 
 #[async_trait]
-impl WriteTransaction for Add {
-    type Done = bool;
+impl WriteTransaction for AddLines {
+    type Output = bool;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<bool, PostgresError> {
         let sql = "INSERT INTO audit (n, at, line)
                    SELECT $2::bigint + i - 1, moment($1), line FROM unnest($3::text[]) WITH ORDINALITY AS added (line, i)";
         match db.execute(sql, &[&db.now, &self.first, &self.lines]).await {
             Ok(_) => Ok(true),
-            Err(fault) if fault.is_there_already(KEY) => Ok(false),
+            Err(fault) if fault.is_duplicate(KEY) => Ok(false),
             Err(fault) => Err(fault),
         }
     }
 }
 
-struct Forget {
+struct DeleteLines {
     before: i64,
     limit: i64,
 }
 
 #[async_trait]
-impl WriteTransaction for Forget {
-    type Done = usize;
+impl WriteTransaction for DeleteLines {
+    type Output = usize;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<usize, PostgresError> {
         // Without a gap, regardless of the clock: the remaining chain begins with the first line that is

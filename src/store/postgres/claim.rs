@@ -12,9 +12,9 @@ use super::fault::PostgresError;
 use super::queue::columns_of;
 use super::tasks::number;
 use super::{column, row};
-use crate::store::fair::{self, Candidate, ClaimOrder, Visited};
-use crate::store::{UNREADABLE_AGAIN, log_unreadable};
-use crate::tasks::store::{ClaimRequest, Claimed, Result, ServedBackend};
+use crate::store::fair::{self, Candidate, ClaimOrder, VisitedOwners};
+use crate::store::{UNREADABLE_RETRY_MS, log_unreadable};
+use crate::tasks::store::{ClaimRequest, ClaimResult, Result, ServedBackend};
 use crate::tasks::task::{Owner, Task, TaskId};
 
 /// Rows of a connected backend ($2, with the identity $3) that can be claimed now ($1).
@@ -26,12 +26,12 @@ macro_rules! claimable {
 }
 
 /// The longest-due rows, in that order.
-const FIRST: &str =
+const LONGEST_DUE: &str =
     concat!("SELECT id, owner FROM tasks WHERE ", claimable!(), " ORDER BY due_at, n LIMIT $4::bigint");
 
 /// Owners of rows with a due time: those after a cursor ($4), then from the first one; and whether any row of
 /// the owner can be claimed. There are up to $5.
-const OWNERS: &str = concat!(
+const NEXT_OWNERS: &str = concat!(
     "WITH RECURSIVE visit (owner, began, step) AS (
          SELECT first.owner, first.owner, 1 FROM (
              SELECT COALESCE(
@@ -50,7 +50,7 @@ const OWNERS: &str = concat!(
 );
 
 /// Up to $5 rows of each of these owners ($4), in the owners' order.
-const OF_OWNERS: &str = concat!(
+const ROWS_OF_OWNERS: &str = concat!(
     "SELECT due.id, owners.owner FROM unnest($4::text[]) WITH ORDINALITY AS owners (owner, place), LATERAL (
          SELECT id, due_at, n FROM tasks WHERE tasks.owner = owners.owner AND ",
     claimable!(),
@@ -59,7 +59,7 @@ const OF_OWNERS: &str = concat!(
 
 /// Leases the first $5 of these rows ($4) that can still be claimed. Rows that another transaction has locked
 /// are skipped.
-const HOLD: &str = concat!(
+const LEASE_ROWS: &str = concat!(
     "WITH due AS (SELECT tasks.id, wanted.place
                   FROM unnest($4::text[]) WITH ORDINALITY AS wanted (id, place) JOIN tasks ON tasks.id = wanted.id
                   WHERE ",
@@ -81,34 +81,34 @@ pub(super) struct Claim {
 
 #[async_trait]
 impl WriteTransaction for Claim {
-    type Done = Claimed;
+    type Output = ClaimResult;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<Claimed, PostgresError> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<ClaimResult, PostgresError> {
         let ClaimRequest { served, limit, cursor } = &self.request;
         let (backend, identity) =
-            (column::text(&served.backend), served.identity.as_deref().map(column::text));
+            (column::encode(&served.backend), served.identity.as_deref().map(column::encode));
         let params: [Param<'_>; 4] = [&db.now, &backend, &identity, &number(fair::WINDOW)];
-        let first = db.all(FIRST, &params).await?;
+        let first = db.all(LONGEST_DUE, &params).await?;
         let first = first.iter().map(candidate).collect::<Result<Vec<_>, PostgresError>>()?;
         let visited = if first.len() < fair::WINDOW { None } else { self.visit(db).await? };
-        let at = cursor.as_ref().map(|cursor| column::key(cursor.as_str()));
+        let at = cursor.as_ref().map(|cursor| column::encode_key(cursor.as_str()));
         let order = ClaimOrder::of(first, visited, at.as_deref());
         let ids: Vec<&str> = order.rows.iter().map(|row| row.key.as_str()).collect();
         if ids.is_empty() {
-            return Ok(Claimed { tasks: Vec::new(), cursor: cursor.clone() });
+            return Ok(ClaimResult { tasks: Vec::new(), cursor: cursor.clone() });
         }
         let params: [Param<'_>; 7] =
             [&db.now, &backend, &identity, &ids, &number(*limit), &self.holder, &self.lease];
-        let rows = db.all(HOLD, &params).await?;
-        let mut taken = BTreeMap::new();
+        let rows = db.all(LEASE_ROWS, &params).await?;
+        let mut leased = BTreeMap::new();
         for row in &rows {
-            taken.insert(row.try_get::<_, i64>(3)?, row);
+            leased.insert(row.try_get::<_, i64>(3)?, row);
         }
-        let last = taken.last_key_value().and_then(|(place, _)| usize::try_from(place - 1).ok());
+        let last = leased.last_key_value().and_then(|(place, _)| usize::try_from(place - 1).ok());
         let after = last.and_then(|last| order.cursor_at(last));
-        let after = after.map(|owner| Owner::new(column::read(&owner)));
-        let (mut tasks, mut unreadable) = (Vec::with_capacity(taken.len()), Vec::new());
-        for row in taken.values() {
+        let after = after.map(|owner| Owner::new(column::decode(&owner)));
+        let (mut tasks, mut unreadable) = (Vec::with_capacity(leased.len()), Vec::new());
+        for row in leased.values() {
             match row::task(row) {
                 Ok(task) => tasks.push(task),
                 Err(PostgresError::Unreadable(why)) => {
@@ -123,23 +123,23 @@ impl WriteTransaction for Claim {
             let sql =
                 "UPDATE tasks SET due_at = moment($1) + $2::bigint, lease_holder = NULL, lease_until = NULL
                        WHERE n = ANY($3)";
-            db.execute(sql, &[&db.now, &UNREADABLE_AGAIN, &unreadable]).await?;
+            db.execute(sql, &[&db.now, &UNREADABLE_RETRY_MS, &unreadable]).await?;
         }
-        Ok(Claimed { tasks, cursor: after.or_else(|| cursor.clone()) })
+        Ok(ClaimResult { tasks, cursor: after.or_else(|| cursor.clone()) })
     }
 }
 
 impl Claim {
     /// Visits owners after the cursor, then from the first one, until `limit` of them have due rows,
     /// [`fair::OWNERS`] were visited, or there are no others.
-    async fn visit(&self, db: &Db) -> Result<Option<Visited<String>>, PostgresError> {
+    async fn visit(&self, db: &Db) -> Result<Option<VisitedOwners<String>>, PostgresError> {
         let ClaimRequest { served, limit, cursor } = &self.request;
         let (backend, identity) =
-            (column::text(&served.backend), served.identity.as_deref().map(column::text));
-        let cursor = cursor.as_ref().map_or_else(Cow::default, |cursor| column::key(cursor.as_str()));
+            (column::encode(&served.backend), served.identity.as_deref().map(column::encode));
+        let cursor = cursor.as_ref().map_or_else(Cow::default, |cursor| column::encode_key(cursor.as_str()));
         let params: [Param<'_>; 5] = [&db.now, &backend, &identity, &cursor, &number(fair::OWNERS)];
         let (mut owners, mut last): (Vec<String>, Option<String>) = (Vec::new(), None);
-        for row in db.all(OWNERS, &params).await? {
+        for row in db.all(NEXT_OWNERS, &params).await? {
             let owner: String = row.try_get(0)?;
             if row.try_get(1)? {
                 owners.push(owner.clone());
@@ -151,9 +151,9 @@ impl Claim {
         }
         let each = number(fair::rows_each(*limit, owners.len()));
         let params: [Param<'_>; 5] = [&db.now, &backend, &identity, &owners, &each];
-        let rows = db.all(OF_OWNERS, &params).await?;
+        let rows = db.all(ROWS_OF_OWNERS, &params).await?;
         let rows = rows.iter().map(candidate).collect::<Result<_, PostgresError>>()?;
-        Ok(last.map(|last| Visited { last, rows }))
+        Ok(last.map(|last| VisitedOwners { last, rows }))
     }
 }
 
@@ -162,7 +162,7 @@ fn candidate(row: &Row) -> Result<Candidate<String>, PostgresError> {
 }
 
 pub(super) async fn list_due(
-    desk: &PostgresExecutor,
+    executor: &PostgresExecutor,
     served: &ServedBackend,
     after: Option<&(Timestamp, TaskId)>,
     limit: usize,
@@ -172,12 +172,13 @@ pub(super) async fn list_due(
         claimable!(),
         " AND due_at >= $4 AND (due_at, id) > ($4, $5) ORDER BY due_at, id LIMIT $6"
     );
-    let (backend, identity) = (column::text(&served.backend), served.identity.as_deref().map(column::text));
+    let (backend, identity) =
+        (column::encode(&served.backend), served.identity.as_deref().map(column::encode));
     let (due, id) = after.map_or((i64::MIN, ""), |(due, id)| (due.as_millis(), id.as_str()));
-    let (id, limit) = (column::text(id), number(limit));
-    let params: [Param<'_>; 6] = [&desk.now(), &backend, &identity, &due, &id, &limit];
-    let rows = desk.read(OperationPriority::Loops, sql, &params).await?;
-    row::tasks(&rows).map_err(|fault| fault.into_store_error(&desk.place))
+    let (id, limit) = (column::encode(id), number(limit));
+    let params: [Param<'_>; 6] = [&executor.now(), &backend, &identity, &due, &id, &limit];
+    let rows = executor.read(OperationPriority::Loops, sql, &params).await?;
+    row::tasks(&rows).map_err(|fault| fault.into_store_error(&executor.config))
 }
 
 /// For each backend: the due time of its first unleased row (a lease that ends before the row is due does not
@@ -198,14 +199,14 @@ const NEXT_DUE: &str = "
     ORDER BY served.place";
 
 pub(super) async fn next_due(
-    desk: &PostgresExecutor,
+    executor: &PostgresExecutor,
     served: &[ServedBackend],
 ) -> Result<Vec<Option<Timestamp>>> {
     let (backends, identities) = columns_of(served);
-    let rows = desk.read(OperationPriority::Loops, NEXT_DUE, &[&backends, &identities]).await?;
+    let rows = executor.read(OperationPriority::Loops, NEXT_DUE, &[&backends, &identities]).await?;
     let due = |row: &Row| Ok(row.try_get::<_, Option<i64>>(0)?.map(Timestamp::from_millis));
     let due: Result<Vec<_>, PostgresError> = rows.iter().map(due).collect();
-    due.map_err(|fault| fault.into_store_error(&desk.place))
+    due.map_err(|fault| fault.into_store_error(&executor.config))
 }
 
 /// Assigns this identity to rows without one. A row with pending work has a due time, so only those rows are
@@ -217,17 +218,17 @@ pub(super) struct Adopt {
 
 #[async_trait]
 impl WriteTransaction for Adopt {
-    type Done = Vec<(String, u64)>;
+    type Output = Vec<(String, u64)>;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<Vec<(String, u64)>, PostgresError> {
-        let (backend, identity) = (column::text(&self.backend), column::text(&self.identity));
+        let (backend, identity) = (column::encode(&self.backend), column::encode(&self.identity));
         let sql = "UPDATE tasks SET identity = $2 WHERE of_backend = $1 AND due_at IS NOT NULL AND identity IS NULL";
         db.execute(sql, &[&backend, &identity]).await?;
         let sql = "SELECT identity, count(*) FROM tasks
                    WHERE of_backend = $1 AND due_at IS NOT NULL AND identity <> $2 GROUP BY identity ORDER BY identity";
         let other = |row: &Row| {
             let count: i64 = row.try_get(1)?;
-            Ok((column::read(row.try_get(0)?), count.unsigned_abs()))
+            Ok((column::decode(row.try_get(0)?), count.unsigned_abs()))
         };
         db.all(sql, &[&backend, &identity]).await?.iter().map(other).collect()
     }

@@ -7,10 +7,10 @@ use sha2::{Digest, Sha256};
 
 /// Maximum length of an indexed text, in bytes. An index page allows entries of 2,700 bytes, and an entry has
 /// at most two texts.
-const LONGEST: usize = 1_000;
+const MAX_KEY_BYTES: usize = 1_000;
 
 /// Encodes a text for a column. [`read`] decodes it.
-pub(super) fn text(text: &str) -> Cow<'_, str> {
+pub(super) fn encode(text: &str) -> Cow<'_, str> {
     if text.contains(['\0', '\\']) {
         Cow::Owned(text.replace('\\', r"\\").replace('\0', r"\0"))
     } else {
@@ -19,12 +19,12 @@ pub(super) fn text(text: &str) -> Cow<'_, str> {
 }
 
 /// Decodes a text of a column.
-pub(super) fn read(kept: &str) -> String {
-    if !kept.contains('\\') {
-        return kept.to_owned();
+pub(super) fn decode(stored: &str) -> String {
+    if !stored.contains('\\') {
+        return stored.to_owned();
     }
-    let mut text = String::with_capacity(kept.len());
-    let mut rest = kept.chars();
+    let mut text = String::with_capacity(stored.len());
+    let mut rest = stored.chars();
     while let Some(c) = rest.next() {
         match c {
             '\\' => text.push(if rest.next() == Some('0') { '\0' } else { '\\' }),
@@ -36,24 +36,24 @@ pub(super) fn read(kept: &str) -> String {
 
 /// Encodes a text for lookups only: a long one is replaced by its beginning and a digest of the whole.
 /// Between the two is `\#`, which [`text`] never writes, so that the result equals no other text.
-pub(super) fn key(whole: &str) -> Cow<'_, str> {
-    let kept = text(whole);
-    if kept.len() <= LONGEST {
-        return kept;
+pub(super) fn encode_key(value: &str) -> Cow<'_, str> {
+    let encoded = encode(value);
+    if encoded.len() <= MAX_KEY_BYTES {
+        return encoded;
     }
-    let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(whole.as_bytes()));
-    let beginning = kept.floor_char_boundary(LONGEST - 70);
-    Cow::Owned(format!(r"{}\#{digest}", &kept[..beginning]))
+    let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(value.as_bytes()));
+    let prefix_len = encoded.floor_char_boundary(MAX_KEY_BYTES - 70);
+    Cow::Owned(format!(r"{}\#{digest}", &encoded[..prefix_len]))
 }
 
 /// Encodes an optional text for lookups.
-pub(super) fn key_of(text: Option<&String>) -> Option<Cow<'_, str>> {
-    text.map(|text| key(text))
+pub(super) fn encode_optional_key(text: Option<&String>) -> Option<Cow<'_, str>> {
+    text.map(|text| encode_key(text))
 }
 
 /// Returns the number of the advisory lock for a name of a kind within a schema. Lock numbers are shared by
 /// the whole database, also with other programs. Two names with the same number only block each other.
-pub(super) fn lock(schema: &str, kind: &str, name: &str) -> i64 {
+pub(super) fn lock_id(schema: &str, kind: &str, name: &str) -> i64 {
     let mut hash = Sha256::new();
     for part in ["taskbridge", schema, kind, name] {
         hash.update(part.len().to_be_bytes());
@@ -74,21 +74,21 @@ mod tests {
         let long = "x".repeat(5_000);
         let texts = ["", "a", "\0", r"\0", r"\", r"\\", "a\0b", r"a\0b", "a\\\0b", &long, &long[1..], "é\0"];
         for (n, one) in texts.iter().enumerate() {
-            assert!(!text(one).contains('\0'));
-            assert_eq!(read(&text(one)), *one);
-            assert!(key(one).len() <= LONGEST);
+            assert!(!encode(one).contains('\0'));
+            assert_eq!(decode(&encode(one)), *one);
+            assert!(encode_key(one).len() <= MAX_KEY_BYTES);
             for other in &texts[n + 1..] {
-                assert_ne!(text(one), text(other));
-                assert_ne!(key(one), key(other));
+                assert_ne!(encode(one), encode(other));
+                assert_ne!(encode_key(one), encode_key(other));
             }
         }
     }
 
     #[test]
     fn locks_of_different_names_differ() {
-        assert_ne!(lock("s", "slot", "a"), lock("s", "slot", "b"));
-        assert_ne!(lock("s", "slot", "a"), lock("s", "once", "a"));
-        assert_ne!(lock("s", "slot", "a"), lock("t", "slot", "a"));
-        assert_ne!(lock("s", "slota", ""), lock("s", "slot", "a"));
+        assert_ne!(lock_id("s", "slot", "a"), lock_id("s", "slot", "b"));
+        assert_ne!(lock_id("s", "slot", "a"), lock_id("s", "once", "a"));
+        assert_ne!(lock_id("s", "slot", "a"), lock_id("t", "slot", "a"));
+        assert_ne!(lock_id("s", "slota", ""), lock_id("s", "slot", "a"));
     }
 }

@@ -11,14 +11,14 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::connection_config::{CONNECT_WITHIN, ConnectionConfig};
+use super::connection_config::{CONNECT_TIMEOUT, ConnectionConfig};
 use crate::tasks::store::{Result, StoreError};
 
 /// Timeout to obtain a connection from the pool, and before that a permit for a request.
-pub(super) const FREE_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Timeout to open a connection, including password and certificates.
-const MADE_WITHIN: Duration = Duration::from_secs(10);
+const CREATE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens connections to a database.
 #[derive(Clone)]
@@ -30,9 +30,9 @@ pub(super) struct Connector {
 impl Connector {
     /// # Errors
     /// If the trusted certificates cannot be read.
-    pub(super) fn to(place: &ConnectionConfig) -> Result<Self> {
-        let tls = tls(place).map_err(|why| StoreError::Unavailable(format!("{place}: {why}")))?;
-        Ok(Self { config: place.connection(), tls: MakeRustlsConnect::new(tls) })
+    pub(super) fn new(config: &ConnectionConfig) -> Result<Self> {
+        let tls = tls(config).map_err(|why| StoreError::Unavailable(format!("{config}: {why}")))?;
+        Ok(Self { config: config.connection(), tls: MakeRustlsConnect::new(tls) })
     }
 
     /// Creates a pool that opens its connections on demand.
@@ -44,23 +44,23 @@ impl Connector {
         let pool = Pool::builder(manager)
             .max_size(size)
             .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(FREE_WITHIN))
-            .create_timeout(Some(MADE_WITHIN))
-            .recycle_timeout(Some(CONNECT_WITHIN))
+            .wait_timeout(Some(ACQUIRE_TIMEOUT))
+            .create_timeout(Some(CREATE_TIMEOUT))
+            .recycle_timeout(Some(CONNECT_TIMEOUT))
             .build();
         pool.expect("a pool with time limits is given a runtime to keep them by")
     }
 }
 
-fn tls(place: &ConnectionConfig) -> Result<ClientConfig, String> {
+fn tls(config: &ConnectionConfig) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("TLS cannot be used: {error}"))?;
-    if !place.tls {
+    if !config.tls {
         return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
     }
-    if let Some(file) = &place.ca_file {
+    if let Some(file) = &config.ca_file {
         return Ok(builder.with_root_certificates(authorities(file)?).with_no_client_auth());
     }
     let verifier = rustls_platform_verifier::Verifier::new(provider).map_err(|error| {
@@ -71,18 +71,18 @@ fn tls(place: &ConnectionConfig) -> Result<ClientConfig, String> {
 }
 
 fn authorities(file: &Path) -> Result<RootCertStore, String> {
-    let shown = file.display();
+    let path = file.display();
     let mut roots = RootCertStore::empty();
     let certificates = CertificateDer::pem_file_iter(file)
-        .map_err(|error| format!("`ca_file` {shown} cannot be read: {error}"))?;
+        .map_err(|error| format!("`ca_file` {path} cannot be read: {error}"))?;
     for certificate in certificates {
         let added = certificate
             .map_err(|error| error.to_string())
             .and_then(|certificate| roots.add(certificate).map_err(|error| error.to_string()));
-        added.map_err(|why| format!("`ca_file` {shown} holds something else than certificates: {why}"))?;
+        added.map_err(|why| format!("`ca_file` {path} holds something else than certificates: {why}"))?;
     }
     if roots.is_empty() {
-        return Err(format!("`ca_file` {shown} holds no certificate in PEM form"));
+        return Err(format!("`ca_file` {path} holds no certificate in PEM form"));
     }
     Ok(roots)
 }

@@ -11,21 +11,21 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 /// The server's statement timeout. Each statement finds its rows by an index.
-pub(super) const STATEMENT_WITHIN: Duration = Duration::from_secs(15);
+pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Timeout to wait for another transaction's lock.
-const LOCK_WITHIN: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Timeout after which the server ends a session that idles in a transaction: a frozen process keeps its
 /// locks no longer.
-const IDLE_WITHIN: Duration = Duration::from_secs(10);
+const IDLE_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Timeout to establish a connection.
-pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long sent data may stay unacknowledged before the connection is closed, and how long a connection is
 /// idle before it is probed.
-const SILENT_WITHIN: Duration = Duration::from_secs(10);
+const TCP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A schema of a PostgreSQL database, and its connection settings.
 #[derive(Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct ConnectionConfig {
     pub(super) schema: String,
     pub(super) max_connections: usize,
     /// True if an outdated schema is migrated when the store is opened.
-    pub(super) migrates: bool,
+    pub(super) auto_migrate: bool,
 }
 
 /// An invalid part of a [`ConnectionConfig`], with the reason.
@@ -54,13 +54,13 @@ impl ConnectionConfig {
     ///
     /// # Errors
     /// [`ConnectionConfigError::Url`]. Its text does not repeat the address, which may contain a password.
-    pub fn at(url: &str) -> Result<Self, ConnectionConfigError> {
-        let wrong = |what: &str| {
+    pub fn parse(url: &str) -> Result<Self, ConnectionConfigError> {
+        let invalid = |what: &str| {
             Err(ConnectionConfigError::Url(format!("{what}: write postgres://USER@HOST:PORT/DATABASE")))
         };
         let url = url.trim();
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
-            return wrong("it is not the address of a PostgreSQL database");
+            return invalid("it is not the address of a PostgreSQL database");
         }
         // A password with an @ would be parsed as if it ended there, and its rest as a host that may be
         // shown.
@@ -74,10 +74,10 @@ impl ConnectionConfig {
             ));
         };
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return wrong("it names no host");
+            return invalid("it names no host");
         }
         if config.get_user().is_none_or(str::is_empty) {
-            return wrong("it names no user");
+            return invalid("it names no user");
         }
         if config.get_dbname().is_none_or(str::is_empty) {
             let user = config.get_user().unwrap_or_default().to_owned();
@@ -89,10 +89,10 @@ impl ConnectionConfig {
         let tls = match config.get_ssl_mode() {
             SslMode::Disable => false,
             SslMode::Require => true,
-            _ => !is_here(&config),
+            _ => !is_local(&config),
         };
         let schema = "taskbridge".to_owned();
-        Ok(Self { config, tls, ca_file: None, schema, max_connections: 16, migrates: true })
+        Ok(Self { config, tls, ca_file: None, schema, max_connections: 16, auto_migrate: true })
     }
 
     /// Replaces the address's password.
@@ -133,48 +133,48 @@ impl ConnectionConfig {
 
     /// Leaves migrations of the schema to `taskbridge migrate`.
     #[must_use]
-    pub fn migrated_by_hand(self) -> Self {
-        Self { migrates: false, ..self }
+    pub fn without_migration(self) -> Self {
+        Self { auto_migrate: false, ..self }
     }
 
     /// Returns the settings of a connection.
     pub(super) fn connection(&self) -> Config {
         let mut config = self.config.clone();
         let millis = |duration: Duration| duration.as_millis();
-        let given = config.get_options().map(|options| format!("{options} ")).unwrap_or_default();
+        let user_options = config.get_options().map(|options| format!("{options} ")).unwrap_or_default();
         config
             .ssl_mode(if self.tls { SslMode::Require } else { SslMode::Disable })
             // Tasks cannot be stored on a read-only server (a standby).
             .target_session_attrs(TargetSessionAttrs::ReadWrite)
-            .connect_timeout(CONNECT_WITHIN)
-            .tcp_user_timeout(SILENT_WITHIN)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_user_timeout(TCP_TIMEOUT)
             .keepalives(true)
-            .keepalives_idle(SILENT_WITHIN)
+            .keepalives_idle(TCP_TIMEOUT)
             .keepalives_interval(Duration::from_secs(3))
             .keepalives_retries(3)
             // Settings that the statements rely on, regardless of the defaults of the role or the database.
             // All statements are short, and their JIT compilation would take longer than their execution.
             .options(format!(
-                "{given}-c search_path={} -c statement_timeout={} -c lock_timeout={} \
+                "{user_options}-c search_path={} -c statement_timeout={} -c lock_timeout={} \
                  -c idle_in_transaction_session_timeout={} -c default_transaction_isolation=read\\ committed -c jit=off",
                 self.schema,
-                millis(STATEMENT_WITHIN),
-                millis(LOCK_WITHIN),
-                millis(IDLE_WITHIN),
+                millis(STATEMENT_TIMEOUT),
+                millis(LOCK_TIMEOUT),
+                millis(IDLE_TRANSACTION_TIMEOUT),
             ));
         config
     }
 }
 
 /// Returns true if the database is on this machine, so that no data crosses the network.
-fn is_here(config: &Config) -> bool {
-    let here = |host: &Host| match host {
+fn is_local(config: &Config) -> bool {
+    let is_local_host = |host: &Host| match host {
         Host::Unix(_) => true,
         Host::Tcp(name) => {
             name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
         }
     };
-    config.get_hosts().iter().all(here) && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
+    config.get_hosts().iter().all(is_local_host) && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
 }
 
 /// Formats the address without its password, for messages.
@@ -216,21 +216,21 @@ mod tests {
 
     #[test]
     fn passwords_are_never_shown() {
-        let place = ConnectionConfig::at("postgres://me:hunter2@db.example.com/tasks").unwrap();
-        assert_eq!(place.to_string(), "postgres://me@db.example.com:5432/tasks");
-        assert!(!format!("{place:?} {:?}", place.connection()).contains("hunter2"));
+        let config = ConnectionConfig::parse("postgres://me:hunter2@db.example.com/tasks").unwrap();
+        assert_eq!(config.to_string(), "postgres://me@db.example.com:5432/tasks");
+        assert!(!format!("{config:?} {:?}", config.connection()).contains("hunter2"));
         for url in
             ["postgres://me:hunt@er2@db/tasks", "mysql://me:hunter2@db", "postgres://me:hunter2@db:port/x"]
         {
-            let wrong = format!("{:?}", ConnectionConfig::at(url).unwrap_err());
-            assert!(!wrong.contains("hunt") && !wrong.contains("er2"), "{wrong}");
+            let error = format!("{:?}", ConnectionConfig::parse(url).unwrap_err());
+            assert!(!error.contains("hunt") && !error.contains("er2"), "{error}");
         }
     }
 
     /// TLS is used for every remote host unless `sslmode` or the config turns it off.
     #[test]
     fn postgres_tls_is_default_for_remote() {
-        let tls = |url: &str| ConnectionConfig::at(url).unwrap().tls;
+        let tls = |url: &str| ConnectionConfig::parse(url).unwrap().tls;
         assert!(tls("postgres://me@db.example.com/tasks"));
         assert!(tls("postgres://me@127.0.0.1,db.example.com/tasks"));
         assert!(tls("postgres://me@localhost/tasks?sslmode=require"));
@@ -238,8 +238,8 @@ mod tests {
         assert!(!tls("postgres://me@[::1]:5433/tasks"));
         assert!(!tls("postgres://me@%2Frun%2Fpostgresql/tasks"));
         assert!(!tls("postgres://me@db.example.com/tasks?sslmode=disable"));
-        let place = ConnectionConfig::at("postgres://me@db.example.com/tasks").unwrap();
-        assert!(!place.with_tls(Some(false), None).tls);
+        let config = ConnectionConfig::parse("postgres://me@db.example.com/tasks").unwrap();
+        assert!(!config.with_tls(Some(false), None).tls);
     }
 
     #[test]
@@ -250,21 +250,21 @@ mod tests {
             ("postgres://db.example.com/tasks", "names no user"),
             ("postgres://me@db/tasks?sslmode=verify-full", "sslmode can be"),
         ] {
-            let Err(ConnectionConfigError::Url(why)) = ConnectionConfig::at(url) else {
+            let Err(ConnectionConfigError::Url(why)) = ConnectionConfig::parse(url) else {
                 panic!("{url} was taken")
             };
             assert!(why.contains(words), "{url}: {why}");
         }
-        let place = ConnectionConfig::at("postgres://me@db").unwrap();
-        assert_eq!(place.to_string(), "postgres://me@db:5432/me");
+        let config = ConnectionConfig::parse("postgres://me@db").unwrap();
+        assert_eq!(config.to_string(), "postgres://me@db:5432/me");
         for schema in ["", "Tasks", "a-b", "pg_tasks", "1st", "a; drop"] {
             assert!(
-                matches!(place.clone().in_schema(schema), Err(ConnectionConfigError::Schema(_))),
+                matches!(config.clone().in_schema(schema), Err(ConnectionConfigError::Schema(_))),
                 "{schema}"
             );
         }
         assert_eq!(
-            place.in_schema("tasks_2").unwrap().to_string(),
+            config.in_schema("tasks_2").unwrap().to_string(),
             "postgres://me@db:5432/me (schema tasks_2)"
         );
     }

@@ -21,8 +21,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::connect::FREE_WITHIN;
-use super::connection_config::{ConnectionConfig, STATEMENT_WITHIN};
+use super::connect::ACQUIRE_TIMEOUT;
+use super::connection_config::{ConnectionConfig, STATEMENT_TIMEOUT};
 use super::fault::PostgresError;
 use super::hints::HintQueue;
 use super::row_locks::RowLocks;
@@ -31,22 +31,22 @@ use crate::store::write_state::WriteState;
 use crate::tasks::store::{Hint, Result, StoreError};
 
 /// Maximum number of retries of a write after conflicts with other transactions.
-const CLASHES: u32 = 20;
+const MAX_CONFLICT_RETRIES: u32 = 20;
 
 /// How long a write with an unknown outcome is retried.
-const SETTLE_WITHIN: Duration = Duration::from_secs(10);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Delays before the retries of a read whose connection was unusable. All pooled connections may be stale
 /// at once.
-const READ_AGAIN: [Duration; 4] =
+const READ_RETRY_DELAYS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(20), Duration::from_millis(50), Duration::from_millis(100)];
 
 /// Timeout of a read, or of one attempt of a write, after which the connection is closed. The server's
 /// statement timeout is shorter.
-const ANSWER_WITHIN: Duration = STATEMENT_WITHIN.saturating_add(Duration::from_secs(5));
+const RESPONSE_TIMEOUT: Duration = STATEMENT_TIMEOUT.saturating_add(Duration::from_secs(5));
 
 /// Returns the number of connections that are reserved for the loops.
-fn reserve(connections: usize) -> usize {
+fn reserved_connections(connections: usize) -> usize {
     (connections / 4).clamp(1, 4)
 }
 
@@ -62,27 +62,27 @@ pub(super) enum OperationPriority {
 /// The connection pool, and the state shared by all reads and writes.
 pub(super) struct PostgresExecutor {
     pool: Pool,
-    requests: Arc<Semaphore>,
-    turns: RowLocks,
+    request_permits: Arc<Semaphore>,
+    row_locks: RowLocks,
     clock: StoreClock,
     schema: Arc<str>,
-    pub(super) place: ConnectionConfig,
+    pub(super) config: ConnectionConfig,
     /// Hints about writes, to be sent to other replicas.
-    pub(super) wrote: HintQueue,
+    pub(super) outgoing_hints: HintQueue,
     /// The outcome of the last writes.
-    pub(super) state: WriteState,
+    pub(super) write_state: WriteState,
 }
 
 /// One write transaction.
 #[async_trait]
 pub(super) trait WriteTransaction: Send + Sync + 'static {
-    type Done: Send + 'static;
+    type Output: Send + 'static;
 
     /// Executes the whole transaction. `again` is true if an earlier attempt has an unknown outcome.
-    async fn write(&self, db: &Db, again: bool) -> Result<Self::Done, PostgresError>;
+    async fn write(&self, db: &Db, again: bool) -> Result<Self::Output, PostgresError>;
 
     /// Returns the hint for other replicas.
-    fn hint(&self, _done: &Self::Done) -> Option<Hint> {
+    fn hint(&self, _done: &Self::Output) -> Option<Hint> {
         None
     }
 }
@@ -94,17 +94,17 @@ pub(super) struct Db {
     pub(super) now: Option<i64>,
     schema: Arc<str>,
     /// True within a transaction of several statements.
-    open: AtomicBool,
+    in_transaction: AtomicBool,
 }
 
 /// Advisory locks of a transaction. All transactions acquire locks in the same order, so that no two
 /// deadlock.
 #[derive(Default)]
-pub(super) struct Locks(Vec<i64>);
+pub(super) struct AdvisoryLocks(Vec<i64>);
 
-impl Locks {
-    fn and<'n>(mut self, schema: &str, kind: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
-        self.0.extend(names.into_iter().map(|name| column::lock(schema, kind, name)));
+impl AdvisoryLocks {
+    fn with<'n>(mut self, schema: &str, kind: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
+        self.0.extend(names.into_iter().map(|name| column::lock_id(schema, kind, name)));
         self.0.sort_unstable();
         self.0.dedup();
         self
@@ -112,34 +112,37 @@ impl Locks {
 }
 
 /// Acquires locks in the order of the array.
-const LOCK: &str = "SELECT pg_advisory_xact_lock(name) FROM unnest($1::bigint[]) AS name";
+const ACQUIRE_LOCKS: &str = "SELECT pg_advisory_xact_lock(name) FROM unnest($1::bigint[]) AS name";
 
 /// A parameter of a statement.
 pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
 
 impl PostgresExecutor {
-    pub(super) fn new(pool: Pool, place: ConnectionConfig, clock: StoreClock) -> Self {
-        let for_requests = place.max_connections - reserve(place.max_connections);
-        let requests = Arc::new(Semaphore::new(for_requests));
-        let schema = Arc::from(place.schema.as_str());
-        let (turns, wrote, state) = (RowLocks::new(), HintQueue::default(), WriteState::default());
-        Self { pool, requests, turns, clock, schema, place, wrote, state }
+    pub(super) fn new(pool: Pool, config: ConnectionConfig, clock: StoreClock) -> Self {
+        let request_limit = config.max_connections - reserved_connections(config.max_connections);
+        let request_permits = Arc::new(Semaphore::new(request_limit));
+        let schema = Arc::from(config.schema.as_str());
+        let (row_locks, outgoing_hints, write_state) =
+            (RowLocks::new(), HintQueue::default(), WriteState::default());
+        Self { pool, request_permits, row_locks, clock, schema, config, outgoing_hints, write_state }
     }
 
     /// Returns the rows of one read-only statement.
     pub(super) async fn read(
         &self,
-        door: OperationPriority,
+        priority: OperationPriority,
         sql: &str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>> {
-        let _permit = self.admit(door).await?;
-        for pause in READ_AGAIN {
+        let _permit = self.acquire_permit(priority).await?;
+        for pause in READ_RETRY_DELAYS {
             match self.read_once(sql, params).await {
-                Err(fault) if fault.is_lost() && !matches!(fault, PostgresError::Silent) => {
+                Err(fault)
+                    if fault.is_connection_lost() && !matches!(fault, PostgresError::ResponseTimeout) =>
+                {
                     sleep(pause).await
                 }
-                done => return done.map_err(|fault| self.to_store_error(fault)),
+                result => return result.map_err(|fault| self.to_store_error(fault)),
             }
         }
         self.read_once(sql, params).await.map_err(|fault| self.to_store_error(fault))
@@ -147,8 +150,8 @@ impl PostgresExecutor {
 
     async fn read_once(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, PostgresError> {
         let db = self.connection().await?;
-        let rows = within(db.all(sql, params)).await;
-        if rows.as_ref().is_err_and(PostgresError::is_lost) {
+        let rows = with_timeout(db.all(sql, params)).await;
+        if rows.as_ref().is_err_and(PostgresError::is_connection_lost) {
             db.discard();
         }
         rows
@@ -156,70 +159,78 @@ impl PostgresExecutor {
 
     /// Returns the current time for statements, the parameter of `moment`: `None` is the database's own.
     pub(super) fn now(&self) -> Option<i64> {
-        self.clock.given()
+        self.clock.now_override()
     }
 
     /// Executes a write. A write of one row waits for earlier writes of that row by this process.
     pub(super) async fn write<W: WriteTransaction>(
         self: &Arc<Self>,
-        door: OperationPriority,
+        priority: OperationPriority,
         row: Option<&str>,
-        work: W,
-    ) -> Result<W::Done> {
+        transaction: W,
+    ) -> Result<W::Output> {
         // In this order, so that a request that waits for a connection never blocks a row for the loops.
-        let permit = self.admit(door).await?;
-        let turn = match row {
-            Some(row) => Some(self.turns.lock(row).await),
+        let permit = self.acquire_permit(priority).await?;
+        let row_lock = match row {
+            Some(row) => Some(self.row_locks.lock(row).await),
             None => None,
         };
-        let desk = Arc::clone(self);
-        let done = super::spawn(async move {
-            let done = desk.carry_out(&work).await;
-            drop((permit, turn));
-            done
+        let executor = Arc::clone(self);
+        let handle = super::spawn(async move {
+            let result = executor.run_with_retries(&transaction).await;
+            drop((permit, row_lock));
+            result
         });
-        done.await.unwrap_or_else(|_| {
+        handle.await.unwrap_or_else(|_| {
             Err(StoreError::Unavailable("the server is stopping: a write was given up".to_owned()))
         })
     }
 
-    async fn admit(&self, door: OperationPriority) -> Result<Option<OwnedSemaphorePermit>> {
-        if door == OperationPriority::Loops {
+    async fn acquire_permit(&self, priority: OperationPriority) -> Result<Option<OwnedSemaphorePermit>> {
+        if priority == OperationPriority::Loops {
             return Ok(None);
         }
-        let permit = timeout(FREE_WITHIN, Arc::clone(&self.requests).acquire_owned()).await;
+        let permit = timeout(ACQUIRE_TIMEOUT, Arc::clone(&self.request_permits).acquire_owned()).await;
         permit.map(|permit| permit.ok()).map_err(|_| self.to_store_error(PostgresError::Busy))
     }
 
     async fn connection(&self) -> Result<Db, PostgresError> {
         let client = self.pool.get().await?;
-        Ok(Db { client, now: self.now(), schema: Arc::clone(&self.schema), open: AtomicBool::new(false) })
+        Ok(Db {
+            client,
+            now: self.now(),
+            schema: Arc::clone(&self.schema),
+            in_transaction: AtomicBool::new(false),
+        })
     }
 
-    async fn carry_out<W: WriteTransaction>(&self, work: &W) -> Result<W::Done> {
+    async fn run_with_retries<W: WriteTransaction>(&self, transaction: &W) -> Result<W::Output> {
         let since = Instant::now();
         // Set once an attempt was interrupted: from then on, something may have been written.
         let mut again = false;
-        let mut clashes = 0;
+        let mut conflicts = 0;
         let mut pause = Duration::from_millis(20);
         loop {
-            let fault = match self.attempt(work, again).await {
-                Ok(done) => {
-                    work.hint(&done).into_iter().for_each(|hint| self.wrote.put(hint));
-                    self.state.succeeded();
-                    return Ok(done);
+            let fault = match self.attempt(transaction, again).await {
+                Ok(output) => {
+                    transaction.hint(&output).into_iter().for_each(|hint| self.outgoing_hints.push(hint));
+                    self.write_state.record_success();
+                    return Ok(output);
                 }
                 Err(fault) => fault,
             };
-            if fault.is_clash() && clashes < CLASHES {
-                clashes += 1;
+            if fault.is_conflict() && conflicts < MAX_CONFLICT_RETRIES {
+                conflicts += 1;
                 continue;
             }
-            again |= fault.is_lost();
-            let may_come_back = fault.is_lost()
-                || matches!(fault, PostgresError::Connect(_) | PostgresError::Unmade | PostgresError::Busy);
-            if !again || !may_come_back || since.elapsed() > SETTLE_WITHIN {
-                let reason = fault.stops_writes();
+            again |= fault.is_connection_lost();
+            let is_retryable = fault.is_connection_lost()
+                || matches!(
+                    fault,
+                    PostgresError::Connect(_) | PostgresError::ConnectTimeout | PostgresError::Busy
+                );
+            if !again || !is_retryable || since.elapsed() > RETRY_TIMEOUT {
+                let reason = fault.outage_reason();
                 let error = match self.to_store_error(fault) {
                     StoreError::Unavailable(why) if again => StoreError::Unavailable(format!(
                         "{why}; it is not known whether the last change was made"
@@ -227,7 +238,7 @@ impl PostgresExecutor {
                     error => error,
                 };
                 if let Some(reason) = reason {
-                    self.state.failed(reason, &error);
+                    self.write_state.record_failure(reason, &error);
                 }
                 return Err(error);
             }
@@ -237,22 +248,28 @@ impl PostgresExecutor {
     }
 
     /// Executes one attempt. On failure the connection is closed, together with an open transaction.
-    async fn attempt<W: WriteTransaction>(&self, work: &W, again: bool) -> Result<W::Done, PostgresError> {
+    async fn attempt<W: WriteTransaction>(
+        &self,
+        transaction: &W,
+        again: bool,
+    ) -> Result<W::Output, PostgresError> {
         let db = self.connection().await?;
-        let done = within(work.write(&db, again)).await;
-        if done.is_err() || db.open.load(Ordering::Relaxed) {
+        let result = with_timeout(transaction.write(&db, again)).await;
+        if result.is_err() || db.in_transaction.load(Ordering::Relaxed) {
             db.discard();
         }
-        done
+        result
     }
 
     fn to_store_error(&self, fault: PostgresError) -> StoreError {
-        fault.into_store_error(&self.place)
+        fault.into_store_error(&self.config)
     }
 }
 
-async fn within<T>(work: impl Future<Output = Result<T, PostgresError>>) -> Result<T, PostgresError> {
-    timeout(ANSWER_WITHIN, work).await.unwrap_or(Err(PostgresError::Silent))
+async fn with_timeout<T>(
+    operation: impl Future<Output = Result<T, PostgresError>>,
+) -> Result<T, PostgresError> {
+    timeout(RESPONSE_TIMEOUT, operation).await.unwrap_or(Err(PostgresError::ResponseTimeout))
 }
 
 impl Db {
@@ -281,23 +298,23 @@ impl Db {
     /// visible before its locks are released.
     pub(super) async fn begin(
         &self,
-        locks: Locks,
-        look: &str,
+        locks: AdvisoryLocks,
+        check_sql: &str,
         params: &[Param<'_>],
     ) -> Result<Option<Row>, PostgresError> {
         // Prepared before anything is sent, so that the three are sent in this order, which is that of
         // `join!`.
-        let lock = self.client.prepare_cached(LOCK).await?;
-        let look = self.client.prepare_cached(look).await?;
-        self.open.store(true, Ordering::Relaxed);
-        let params_of_lock: [Param<'_>; 1] = [&locks.0];
-        let (begun, locked, rows) = join!(
+        let lock = self.client.prepare_cached(ACQUIRE_LOCKS).await?;
+        let check = self.client.prepare_cached(check_sql).await?;
+        self.in_transaction.store(true, Ordering::Relaxed);
+        let lock_params: [Param<'_>; 1] = [&locks.0];
+        let (begin_result, lock_result, rows) = join!(
             self.client.batch_execute("BEGIN"),
-            self.client.query(&lock, &params_of_lock),
-            self.client.query(&look, params),
+            self.client.query(&lock, &lock_params),
+            self.client.query(&check, params),
         );
-        begun?;
-        locked?;
+        begin_result?;
+        lock_result?;
         Ok(rows?.into_iter().next())
     }
 
@@ -305,18 +322,18 @@ impl Db {
     /// statement's rows. If the statement fails, nothing is committed.
     pub(super) async fn finish(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, PostgresError> {
         let statement = self.client.prepare_cached(sql).await?;
-        let (rows, committed) =
+        let (rows, commit_result) =
             join!(self.client.query(&statement, params), self.client.batch_execute("COMMIT"));
         let rows = rows?;
-        committed?;
-        self.open.store(false, Ordering::Relaxed);
+        commit_result?;
+        self.in_transaction.store(false, Ordering::Relaxed);
         Ok(rows)
     }
 
     /// Rolls back a transaction that wrote nothing.
     pub(super) async fn roll_back(&self) -> Result<(), PostgresError> {
         self.client.batch_execute("ROLLBACK").await?;
-        self.open.store(false, Ordering::Relaxed);
+        self.in_transaction.store(false, Ordering::Relaxed);
         Ok(())
     }
 
@@ -326,18 +343,18 @@ impl Db {
     }
 
     /// Returns the locks for these names of a kind.
-    pub(super) fn locks<'n>(&self, kind: &str, names: impl IntoIterator<Item = &'n str>) -> Locks {
-        Locks::default().and(&self.schema, kind, names)
+    pub(super) fn locks<'n>(&self, kind: &str, names: impl IntoIterator<Item = &'n str>) -> AdvisoryLocks {
+        AdvisoryLocks::default().with(&self.schema, kind, names)
     }
 
     /// Adds the locks for more names.
-    pub(super) fn more_locks<'n>(
+    pub(super) fn add_locks<'n>(
         &self,
-        locks: Locks,
+        locks: AdvisoryLocks,
         kind: &str,
         names: impl IntoIterator<Item = &'n str>,
-    ) -> Locks {
-        locks.and(&self.schema, kind, names)
+    ) -> AdvisoryLocks {
+        locks.with(&self.schema, kind, names)
     }
 
     /// Closes the connection instead of returning it to the pool.

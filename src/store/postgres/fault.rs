@@ -8,7 +8,7 @@ use deadpool_postgres::PoolError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-use super::connection_config::STATEMENT_WITHIN;
+use super::connection_config::STATEMENT_TIMEOUT;
 use crate::tasks::store::StoreError;
 
 /// A failure of one operation, without the name of the database.
@@ -21,11 +21,11 @@ pub(super) enum PostgresError {
     /// All connections were in use until the timeout.
     Busy,
     /// No response arrived before the timeout.
-    Silent,
+    ResponseTimeout,
     /// No connection was opened before the timeout, so that nothing was sent.
-    Unmade,
+    ConnectTimeout,
     /// A failure that a retry does not fix.
-    Row(String),
+    Broken(String),
     /// One row exists but is unreadable; other rows are not affected.
     Unreadable(String),
 }
@@ -42,8 +42,8 @@ impl From<PoolError> for PostgresError {
         match error {
             PoolError::Backend(error) => PostgresError::Connect(error),
             PoolError::Timeout(TimeoutType::Wait) => PostgresError::Busy,
-            PoolError::Timeout(_) => PostgresError::Unmade,
-            other => PostgresError::Row(other.to_string()),
+            PoolError::Timeout(_) => PostgresError::ConnectTimeout,
+            other => PostgresError::Broken(other.to_string()),
         }
     }
 }
@@ -51,25 +51,25 @@ impl From<PoolError> for PostgresError {
 impl PostgresError {
     /// Returns true if the database rolled back the transaction because of others: it can be retried
     /// immediately.
-    pub(super) fn is_clash(&self) -> bool {
-        let clashes = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
-        matches!(self, PostgresError::Sql(error) if error.code().is_some_and(|code| clashes.contains(code)))
+    pub(super) fn is_conflict(&self) -> bool {
+        let conflict_codes = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
+        matches!(self, PostgresError::Sql(error) if error.code().is_some_and(|code| conflict_codes.contains(code)))
     }
 
     /// Returns true if the connection is unusable, so that the progress of its work counts as unknown.
-    pub(super) fn is_lost(&self) -> bool {
+    pub(super) fn is_connection_lost(&self) -> bool {
         match self {
-            PostgresError::Silent => true,
-            PostgresError::Unmade
+            PostgresError::ResponseTimeout => true,
+            PostgresError::ConnectTimeout
             | PostgresError::Busy
-            | PostgresError::Row(_)
+            | PostgresError::Broken(_)
             | PostgresError::Unreadable(_) => false,
             // Closed before use: an administrator terminates connections one by one.
             PostgresError::Connect(error) => {
                 error.code() == Some(&SqlState::ADMIN_SHUTDOWN) || error.is_closed()
             }
             PostgresError::Sql(error) => match error.code() {
-                Some(code) => is_going(code),
+                Some(code) => closes_connection(code),
                 None => error.is_closed() || is_io(error),
             },
         }
@@ -77,25 +77,25 @@ impl PostgresError {
 
     /// Returns the reason, as fixed text, if other writes fail as well; `None` if the failure is specific
     /// to this operation.
-    pub(super) fn stops_writes(&self) -> Option<&'static str> {
+    pub(super) fn outage_reason(&self) -> Option<&'static str> {
         match self {
-            PostgresError::Silent | PostgresError::Unmade | PostgresError::Connect(_) => {
+            PostgresError::ResponseTimeout | PostgresError::ConnectTimeout | PostgresError::Connect(_) => {
                 Some("the database cannot be reached")
             }
-            PostgresError::Busy | PostgresError::Row(_) | PostgresError::Unreadable(_) => None,
+            PostgresError::Busy | PostgresError::Broken(_) | PostgresError::Unreadable(_) => None,
             PostgresError::Sql(error) => match error.code() {
                 Some(code) if *code == SqlState::DISK_FULL => Some("the disk is full"),
                 Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
                     Some("the database only takes reads")
                 }
                 Some(code) if *code == SqlState::IO_ERROR => Some("the database cannot write"),
-                _ => self.is_lost().then_some("the database cannot be reached"),
+                _ => self.is_connection_lost().then_some("the database cannot be reached"),
             },
         }
     }
 
     /// Returns true if the row to be added already exists.
-    pub(super) fn is_there_already(&self, constraint: &str) -> bool {
+    pub(super) fn is_duplicate(&self, constraint: &str) -> bool {
         let PostgresError::Sql(error) = self else { return false };
         error.as_db_error().is_some_and(|error| {
             *error.code() == SqlState::UNIQUE_VIOLATION && error.constraint() == Some(constraint)
@@ -103,87 +103,89 @@ impl PostgresError {
     }
 
     /// Converts the failure into an error with the database's name and the fix.
-    pub(super) fn into_store_error(self, place: &impl Display) -> StoreError {
+    pub(super) fn into_store_error(self, database: &impl Display) -> StoreError {
         let error = match self {
-            PostgresError::Row(what) => return StoreError::Broken(format!("{place}: {what}")),
-            PostgresError::Unreadable(what) => return StoreError::Unreadable(format!("{place}: {what}")),
+            PostgresError::Broken(what) => return StoreError::Broken(format!("{database}: {what}")),
+            PostgresError::Unreadable(what) => return StoreError::Unreadable(format!("{database}: {what}")),
             PostgresError::Busy => {
                 return StoreError::Unavailable(format!(
-                    "all connections to {place} are in use: raise `max_connections` in [store], or see what keeps the \
+                    "all connections to {database} are in use: raise `max_connections` in [store], or see what keeps the \
                      database busy"
                 ));
             }
-            PostgresError::Silent => {
-                return StoreError::Unavailable(format!("{place} did not answer in time; it is tried again"));
-            }
-            PostgresError::Unmade => {
+            PostgresError::ResponseTimeout => {
                 return StoreError::Unavailable(format!(
-                    "{place} cannot be reached: no connection was made in time"
+                    "{database} did not answer in time; it is tried again"
+                ));
+            }
+            PostgresError::ConnectTimeout => {
+                return StoreError::Unavailable(format!(
+                    "{database} cannot be reached: no connection was made in time"
                 ));
             }
             PostgresError::Connect(error) | PostgresError::Sql(error) => error,
         };
-        let Some(from) = error.as_db_error() else {
-            let said = chain(&error);
+        let Some(db_error) = error.as_db_error() else {
+            let message = error_chain(&error);
             return match error.is_closed() || is_io(&error) {
-                true => StoreError::Unavailable(format!("{place} cannot be reached: {said}")),
-                false => StoreError::Broken(format!("{place}: {said}")),
+                true => StoreError::Unavailable(format!("{database} cannot be reached: {message}")),
+                false => StoreError::Broken(format!("{database}: {message}")),
             };
         };
-        let said = from.message();
-        let unavailable = |what: String| StoreError::Unavailable(format!("{place}: {what}"));
-        let code = from.code();
+        let message = db_error.message();
+        let unavailable = |what: String| StoreError::Unavailable(format!("{database}: {what}"));
+        let code = db_error.code();
         match code {
             _ if *code == SqlState::INVALID_PASSWORD
                 || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION =>
             {
                 unavailable(format!(
-                    "the database lets us not in ({said}): mend the user or the password in [store], or the database's \
+                    "the database lets us not in ({message}): mend the user or the password in [store], or the database's \
                      pg_hba.conf"
                 ))
             }
             _ if *code == SqlState::INVALID_CATALOG_NAME => unavailable(format!(
-                "{said}: create it (CREATE DATABASE), or name another one in `url` in [store]"
+                "{message}: create it (CREATE DATABASE), or name another one in `url` in [store]"
             )),
             _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
-                unavailable(format!("{said}: grant the user of [store] that right, or name another user"))
+                unavailable(format!("{message}: grant the user of [store] that right, or name another user"))
             }
             _ if *code == SqlState::TOO_MANY_CONNECTIONS => unavailable(format!(
-                "{said}: lower `max_connections` in [store], or raise the database's own"
+                "{message}: lower `max_connections` in [store], or raise the database's own"
             )),
             _ if *code == SqlState::DISK_FULL => {
-                unavailable(format!("its disk is full ({said}): free some space; nothing was written"))
+                unavailable(format!("its disk is full ({message}): free some space; nothing was written"))
             }
             _ if *code == SqlState::QUERY_CANCELED => unavailable(format!(
-                "a statement took longer than {} s and was undone ({said})",
-                STATEMENT_WITHIN.as_secs()
+                "a statement took longer than {} s and was undone ({message})",
+                STATEMENT_TIMEOUT.as_secs()
             )),
             _ if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::UNDEFINED_FUNCTION => {
                 StoreError::Broken(format!(
-                    "{place}: {said}: its schema is not there, or not this version's; run `taskbridge migrate`, and \
+                    "{database}: {message}: its schema is not there, or not this version's; run `taskbridge migrate`, and \
                      start the server again"
                 ))
             }
             // Transient classes: resources (53), operator intervention (57), system errors (58),
             // unavailable locks (55), connections (08), rollbacks (40), and a read-only server (25006).
             _ if ["53", "57", "58", "55", "08", "40", "25"].contains(&&code.code()[..2]) => {
-                unavailable(said.to_owned())
+                unavailable(message.to_owned())
             }
-            _ => StoreError::Broken(format!("{place}: {said} ({})", code.code())),
+            _ => StoreError::Broken(format!("{database}: {message} ({})", code.code())),
         }
     }
 }
 
 /// Returns true if the database closes this connection, or has become read-only.
-fn is_going(code: &SqlState) -> bool {
-    let going = [
+fn closes_connection(code: &SqlState) -> bool {
+    let codes = [
         SqlState::ADMIN_SHUTDOWN,
         SqlState::CRASH_SHUTDOWN,
         SqlState::CANNOT_CONNECT_NOW,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
         SqlState::READ_ONLY_SQL_TRANSACTION,
     ];
-    going.contains(code) || code.code().starts_with("08")
+    codes.contains(code) || code.code().starts_with("08")
 }
 
 fn is_io(error: &Error) -> bool {
@@ -199,7 +201,7 @@ fn is_io(error: &Error) -> bool {
 }
 
 /// Formats an error with all its causes: none of them repeats another.
-fn chain(error: &Error) -> String {
+fn error_chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -24,29 +24,31 @@ impl Groups for PostgresStore {
         lease: Duration,
         served: &[ServedBackend],
     ) -> Result<Vec<Group>> {
-        let told = |fault: PostgresError| fault.into_store_error(&self.desk.place);
+        let to_error = |fault: PostgresError| fault.into_store_error(&self.executor.config);
         // Most calls find no change and write nothing. A lease is renewed after a third of its duration, so
         // that an idle server writes at most three times per lease.
-        let low = millis(lease * 2 / 3);
+        let renewal_threshold = millis(lease * 2 / 3);
         let (backends, identities) = columns_of(served);
-        let names: Vec<_> = served.iter().map(|s| column::text(&s.lease_name()).into_owned()).collect();
-        let params: [Param<'_>; 6] = [&self.desk.now(), &holder.0, &low, &backends, &identities, &names];
-        let rows = self.desk.read(OperationPriority::Loops, SETTLED, &params).await?;
-        if let Some(held) = settled(&rows).map_err(told)? {
-            return Ok(held);
+        let names: Vec<_> = served.iter().map(|s| column::encode(&s.lease_name()).into_owned()).collect();
+        let params: [Param<'_>; 6] =
+            [&self.executor.now(), &holder.0, &renewal_threshold, &backends, &identities, &names];
+        let rows = self.executor.read(OperationPriority::Loops, GROUP_LEASES, &params).await?;
+        if let Some(groups) = groups_if_unchanged(&rows).map_err(to_error)? {
+            return Ok(groups);
         }
-        let hold = Hold { holder: holder.0.clone(), lease: millis(lease), backends, identities, names };
-        self.desk.write(OperationPriority::Loops, None, hold).await
+        let acquire =
+            AcquireGroups { holder: holder.0.clone(), lease: millis(lease), backends, identities, names };
+        self.executor.write(OperationPriority::Loops, None, acquire).await
     }
 
     async fn release_groups(&self, holder: &Holder) -> Result<()> {
-        self.desk
+        self.executor
             .write(OperationPriority::Loops, None, ReleaseLeases { holder: holder.0.clone(), rows: false })
             .await
     }
 
     async fn release_all(&self, holder: &Holder) -> Result<()> {
-        self.desk
+        self.executor
             .write(OperationPriority::Loops, None, ReleaseLeases { holder: holder.0.clone(), rows: true })
             .await
     }
@@ -60,22 +62,22 @@ impl Groups for PostgresStore {
         let sql = "SELECT id, tool, handle, opened_at, version FROM tasks
                    WHERE backend = $1 AND grp = $2 AND opened_at >= $3
                        AND (identity IS NULL OR $4::text IS NULL OR identity = $4) ORDER BY opened_at";
-        let (backend, key) = (column::text(&group.backend), column::text(group.key.as_str()));
-        let identity = identity.map(column::text);
+        let (backend, key) = (column::encode(&group.backend), column::encode(group.key.as_str()));
+        let identity = identity.map(column::encode);
         let params: [Param<'_>; 4] = [&backend, &key, &opened_since.as_millis(), &identity];
-        let rows = self.desk.read(OperationPriority::Loops, sql, &params).await?;
+        let rows = self.executor.read(OperationPriority::Loops, sql, &params).await?;
         let jobs: Result<Vec<_>, PostgresError> = rows.iter().map(open_job).collect();
-        jobs.map_err(|fault| fault.into_store_error(&self.desk.place))
+        jobs.map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
-    async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>> {
+    async fn watched_jobs(&self, group: &Group) -> Result<Vec<TaskId>> {
         let sql = "SELECT id FROM tasks WHERE backend = $1 AND grp = $2 AND log_until > moment($3)";
-        let (backend, key) = (column::text(&group.backend), column::text(group.key.as_str()));
-        let params: [Param<'_>; 3] = [&backend, &key, &self.desk.now()];
-        let rows = self.desk.read(OperationPriority::Loops, sql, &params).await?;
-        let id = |row: &Row| Ok(TaskId::from_wire(column::read(row.try_get(0)?)));
+        let (backend, key) = (column::encode(&group.backend), column::encode(group.key.as_str()));
+        let params: [Param<'_>; 3] = [&backend, &key, &self.executor.now()];
+        let rows = self.executor.read(OperationPriority::Loops, sql, &params).await?;
+        let id = |row: &Row| Ok(TaskId::from_wire(column::decode(row.try_get(0)?)));
         let ids: Result<_, PostgresError> = rows.iter().map(id).collect();
-        ids.map_err(|fault| fault.into_store_error(&self.desk.place))
+        ids.map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 }
 
@@ -103,7 +105,7 @@ macro_rules! open_groups {
 /// The groups with open jobs, and those leased by the holder. For each: whether the holder has the lease,
 /// and whether something must be written. That is the case if an open group is free or its lease is about
 /// to expire, or if the holder has a group without open jobs.
-const SETTLED: &str = concat!(
+const GROUP_LEASES: &str = concat!(
     open_groups!(),
     " SELECT open.backend, open.grp, COALESCE(groups.holder = $2, false) AS mine,
              CASE WHEN open.name IS NOT NULL THEN
@@ -117,7 +119,7 @@ const SETTLED: &str = concat!(
 
 /// Leases free groups and renews the holder's leases. On groups without open jobs, deletes the holder's
 /// leases and everyone's expired ones.
-const HOLD: &str = concat!(
+const ACQUIRE_GROUPS: &str = concat!(
     open_groups!(),
     ", gone AS (DELETE FROM groups WHERE (holder = $2 OR until <= moment($1))
                     AND NOT EXISTS (SELECT 1 FROM open WHERE open.name = groups.backend AND open.grp = groups.grp)),
@@ -131,35 +133,35 @@ const HOLD: &str = concat!(
 );
 
 /// Returns the holder's groups, if nothing needs to be written.
-fn settled(rows: &[Row]) -> Result<Option<Vec<Group>>, PostgresError> {
-    let mut held = Vec::new();
+fn groups_if_unchanged(rows: &[Row]) -> Result<Option<Vec<Group>>, PostgresError> {
+    let mut groups = Vec::new();
     for row in rows {
         if row.try_get::<_, Option<bool>>(3)?.unwrap_or(false) {
             return Ok(None);
         }
         if row.try_get(2)? {
-            held.push(group(row)?);
+            groups.push(group(row)?);
         }
     }
-    Ok(Some(held))
+    Ok(Some(groups))
 }
 
 fn group(row: &Row) -> Result<Group, PostgresError> {
-    let key = GroupKey::new(column::read(row.try_get(1)?));
-    Ok(Group { backend: column::read(row.try_get(0)?), key })
+    let key = GroupKey::new(column::decode(row.try_get(1)?));
+    Ok(Group { backend: column::decode(row.try_get(0)?), key })
 }
 
 fn open_job(row: &Row) -> Result<OpenJob, PostgresError> {
     Ok(OpenJob {
-        id: TaskId::from_wire(column::read(row.try_get(0)?)),
-        tool: column::read(row.try_get(1)?),
-        handle: JobHandle::new(column::read(row.try_get(2)?)),
+        id: TaskId::from_wire(column::decode(row.try_get(0)?)),
+        tool: column::decode(row.try_get(1)?),
+        handle: JobHandle::new(column::decode(row.try_get(2)?)),
         started_at: Timestamp::from_millis(row.try_get(3)?),
         version: row.try_get::<_, i64>(4)?.unsigned_abs(),
     })
 }
 
-struct Hold {
+struct AcquireGroups {
     holder: String,
     lease: i64,
     backends: Vec<String>,
@@ -168,16 +170,16 @@ struct Hold {
 }
 
 #[async_trait]
-impl WriteTransaction for Hold {
-    type Done = Vec<Group>;
+impl WriteTransaction for AcquireGroups {
+    type Output = Vec<Group>;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Group>, PostgresError> {
         let params: [Param<'_>; 6] =
             [&db.now, &self.holder, &self.lease, &self.backends, &self.identities, &self.names];
-        let rows = db.all(HOLD, &params).await?;
-        let mut held = rows.iter().map(group).collect::<Result<Vec<_>, _>>()?;
-        held.sort();
-        Ok(held)
+        let rows = db.all(ACQUIRE_GROUPS, &params).await?;
+        let mut groups = rows.iter().map(group).collect::<Result<Vec<_>, _>>()?;
+        groups.sort();
+        Ok(groups)
     }
 }
 
@@ -190,7 +192,7 @@ struct ReleaseLeases {
 /// and may not survive to notify later.
 #[async_trait]
 impl WriteTransaction for ReleaseLeases {
-    type Done = ();
+    type Output = ();
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let sql = "WITH left_alone AS (DELETE FROM groups WHERE holder = $1),

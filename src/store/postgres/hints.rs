@@ -21,98 +21,98 @@ use tokio_postgres::{AsyncMessage, Client};
 
 use super::PostgresStore;
 use super::connect::Connector;
-use super::connection_config::CONNECT_WITHIN;
+use super::connection_config::CONNECT_TIMEOUT;
 use super::executor::{OperationPriority, PostgresExecutor};
 use super::fault::PostgresError;
 use crate::tasks::store::{Hint, Hints};
 use crate::tasks::task::TaskId;
 
 /// Pause after each time that a process has sent its hints, in one or more messages.
-const GAP: Duration = Duration::from_millis(50);
+const SEND_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Interval of keep-alive queries on an idle connection.
-const LIFE_SIGN: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The first and the longest delay before a broken connection is reopened.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+const RECONNECT_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 /// Interval of hints that others may have written: without a notification connection (`UNHEARD`), and with
 /// one (`HEARD`), since other replicas may be unable to notify.
-const UNHEARD: Duration = Duration::from_secs(1);
-const HEARD: Duration = Duration::from_secs(30);
+const OFFLINE_HINT_INTERVAL: Duration = Duration::from_secs(1);
+const ONLINE_HINT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Maximum size of one message, in bytes: the database accepts less than 8,000.
-const MOST_BYTES: usize = 7_900;
+const MAX_MESSAGE_BYTES: usize = 7_900;
 
 /// Maximum number of pending hints: beyond it, they are replaced by one that may be about anything.
-const MOST_WAITING: usize = 2_000;
+const MAX_PENDING: usize = 2_000;
 
 /// Pending hints.
 #[derive(Default)]
 pub(super) struct HintQueue {
-    waiting: Mutex<HashSet<Hint>>,
-    filled: Notify,
+    pending: Mutex<HashSet<Hint>>,
+    not_empty: Notify,
 }
 
 impl HintQueue {
     /// Adds a hint.
-    pub(super) fn put(&self, hint: Hint) {
-        let mut waiting = self.waiting.lock();
-        if waiting.len() >= MOST_WAITING {
-            waiting.clear();
-            waiting.insert(Hint::Anything);
+    pub(super) fn push(&self, hint: Hint) {
+        let mut pending = self.pending.lock();
+        if pending.len() >= MAX_PENDING {
+            pending.clear();
+            pending.insert(Hint::Anything);
         }
-        waiting.insert(hint);
-        drop(waiting);
-        self.filled.notify_one();
+        pending.insert(hint);
+        drop(pending);
+        self.not_empty.notify_one();
     }
 
     /// Waits until there are hints, and takes all. It loses none if it is dropped while it waits.
-    pub(super) async fn take(&self) -> Vec<Hint> {
+    pub(super) async fn take_all(&self) -> Vec<Hint> {
         loop {
-            let hints = std::mem::take(&mut *self.waiting.lock());
+            let hints = std::mem::take(&mut *self.pending.lock());
             if !hints.is_empty() {
                 return hints.into_iter().collect();
             }
-            self.filled.notified().await;
+            self.not_empty.notified().await;
         }
     }
 }
 
 /// Returns the hint for a task that was written.
-pub(super) fn of_task(id: &str, session: Option<&String>) -> Hint {
+pub(super) fn task_hint(id: &str, session: Option<&String>) -> Hint {
     Hint::Task { id: TaskId::from_wire(id), session: session.cloned() }
 }
 
 /// A hint as it is sent: a task with its session, or one of the two.
-type Sent = (Option<String>, Option<String>);
+type EncodedHint = (Option<String>, Option<String>);
 
 /// Encodes hints as messages.
-fn messages(hints: Vec<Hint>) -> Vec<String> {
-    let (mut messages, mut all) = (Vec::new(), String::new());
+fn encode_hints(hints: Vec<Hint>) -> Vec<String> {
+    let (mut messages, mut message) = (Vec::new(), String::new());
     for hint in hints {
-        let sent: Sent = match hint {
+        let encoded: EncodedHint = match hint {
             // A replica that reads everything needs no details.
             Hint::Anything => return vec![String::new()],
             Hint::Task { id, session } => (Some(id.as_str().to_owned()), session),
             Hint::Session(session) => (None, Some(session)),
         };
-        let line = serde_json::to_string(&sent).unwrap_or_default();
-        if !all.is_empty() && all.len() + line.len() > MOST_BYTES {
-            messages.push(std::mem::take(&mut all));
+        let line = serde_json::to_string(&encoded).unwrap_or_default();
+        if !message.is_empty() && message.len() + line.len() > MAX_MESSAGE_BYTES {
+            messages.push(std::mem::take(&mut message));
         }
-        all.push_str(&line);
+        message.push_str(&line);
     }
-    messages.push(all);
+    messages.push(message);
     messages
 }
 
 /// Decodes the hints of a message.
-fn hints(message: &str) -> Vec<Hint> {
-    let sent = serde_json::Deserializer::from_str(message).into_iter::<Sent>();
-    let hints: Result<Vec<Hint>, _> = sent
-        .map(|sent| {
-            sent.map(|sent| match sent {
+fn decode_hints(message: &str) -> Vec<Hint> {
+    let entries = serde_json::Deserializer::from_str(message).into_iter::<EncodedHint>();
+    let hints: Result<Vec<Hint>, _> = entries
+        .map(|entry| {
+            entry.map(|parts| match parts {
                 (Some(id), session) => Hint::Task { id: TaskId::from_wire(&id), session },
                 (None, Some(session)) => Hint::Session(session),
                 (None, None) => Hint::Anything,
@@ -128,7 +128,7 @@ fn hints(message: &str) -> Vec<Hint> {
 #[async_trait]
 impl Hints for PostgresStore {
     async fn changed_elsewhere(&self) -> Vec<Hint> {
-        self.heard.take().await
+        self.received_hints.take_all().await
     }
 
     fn is_shared(&self) -> bool {
@@ -137,114 +137,114 @@ impl Hints for PostgresStore {
 }
 
 /// Receives and sends hints for as long as the store exists.
-pub(super) async fn run(desk: Arc<PostgresExecutor>, connector: Connector, heard: Arc<HintQueue>) {
-    let mut pause = PAUSES.0;
-    let mut told = false;
+pub(super) async fn run(executor: Arc<PostgresExecutor>, connector: Connector, received: Arc<HintQueue>) {
+    let mut pause = RECONNECT_BACKOFF.0;
+    let mut is_logged = false;
     loop {
         let mut connected = false;
-        let fault = session(&desk, &connector, &heard, &mut connected).await;
+        let fault = run_connection(&executor, &connector, &received, &mut connected).await;
         if connected {
-            (pause, told) = (PAUSES.0, false);
+            (pause, is_logged) = (RECONNECT_BACKOFF.0, false);
         }
-        if !std::mem::replace(&mut told, true) {
-            let error = fault.into_store_error(&desk.place);
+        if !std::mem::replace(&mut is_logged, true) {
+            let error = fault.into_store_error(&executor.config);
             tracing::warn!(%error, "what other replicas write is noticed later for now");
         }
-        let _ = timeout(pause, hint_periodically(&desk, &heard)).await;
-        pause = (pause * 2).min(PAUSES.1);
+        let _ = timeout(pause, hint_periodically(&executor, &received)).await;
+        pause = (pause * 2).min(RECONNECT_BACKOFF.1);
     }
 }
 
 /// Repeatedly adds a hint that others may have written, while the database can be reached.
-async fn hint_periodically(desk: &PostgresExecutor, heard: &HintQueue) {
+async fn hint_periodically(executor: &PostgresExecutor, received: &HintQueue) {
     loop {
-        sleep(UNHEARD).await;
-        if desk.read(OperationPriority::Loops, "SELECT 1", &[]).await.is_ok() {
-            heard.put(Hint::Anything);
+        sleep(OFFLINE_HINT_INTERVAL).await;
+        if executor.read(OperationPriority::Loops, "SELECT 1", &[]).await.is_ok() {
+            received.push(Hint::Anything);
         }
     }
 }
 
 /// Uses one connection until it breaks.
-async fn session(
-    desk: &PostgresExecutor,
+async fn run_connection(
+    executor: &PostgresExecutor,
     connector: &Connector,
-    heard: &HintQueue,
+    received: &HintQueue,
     connected: &mut bool,
 ) -> PostgresError {
     let (client, mut connection) = match connector.config.connect(connector.tls.clone()).await {
         Ok(made) => made,
         Err(error) => return PostgresError::Connect(error),
     };
-    let own = AtomicI32::new(0);
-    let listening = async {
+    let own_pid = AtomicI32::new(0);
+    let receive_loop = async {
         loop {
             match poll_fn(|context| connection.poll_message(context)).await {
                 // This process already knows its own writes.
                 Some(Ok(AsyncMessage::Notification(note)))
-                    if note.process_id() != own.load(Ordering::Relaxed) =>
+                    if note.process_id() != own_pid.load(Ordering::Relaxed) =>
                 {
-                    hints(note.payload()).into_iter().for_each(|hint| heard.put(hint));
+                    decode_hints(note.payload()).into_iter().for_each(|hint| received.push(hint));
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return PostgresError::from(error),
-                None => return PostgresError::Row("the database closed the connection".to_owned()),
+                None => return PostgresError::Broken("the database closed the connection".to_owned()),
             }
         }
     };
-    let telling = async {
-        match listen(&client, &desk.place.schema).await {
-            Ok(pid) => own.store(pid, Ordering::Relaxed),
+    let send_loop = async {
+        match listen(&client, &executor.config.schema).await {
+            Ok(pid) => own_pid.store(pid, Ordering::Relaxed),
             Err(fault) => return fault,
         }
         *connected = true;
         // Something may have been written before LISTEN took effect.
-        heard.put(Hint::Anything);
+        received.push(Hint::Anything);
         loop {
-            let said = send_hints(&client, desk).await;
-            if let Err(fault) = said {
+            let result = send_hints(&client, executor).await;
+            if let Err(fault) = result {
                 // The lost hints are replaced by one that is sent on the next connection.
-                desk.wrote.put(Hint::Anything);
+                executor.outgoing_hints.push(Hint::Anything);
                 return fault;
             }
         }
     };
-    let guessing = async {
+    let hint_loop = async {
         loop {
-            sleep(HEARD).await;
-            heard.put(Hint::Anything);
+            sleep(ONLINE_HINT_INTERVAL).await;
+            received.push(Hint::Anything);
         }
     };
     tokio::select! {
-        fault = listening => fault,
-        fault = telling => fault,
-        fault = guessing => fault,
+        fault = receive_loop => fault,
+        fault = send_loop => fault,
+        fault = hint_loop => fault,
     }
 }
 
 /// Starts to listen; returns the backend process id of this connection.
 async fn listen(client: &Client, schema: &str) -> Result<i32, PostgresError> {
-    let begun = async {
+    let setup = async {
         client.batch_execute(&format!("LISTEN \"{}\"", channel(schema))).await?;
         client.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)
     };
-    Ok(timeout(CONNECT_WITHIN, begun).await.map_err(|_| PostgresError::Silent)??)
+    Ok(timeout(CONNECT_TIMEOUT, setup).await.map_err(|_| PostgresError::ResponseTimeout)??)
 }
 
 /// Waits for hints and sends them. After [`LIFE_SIGN`] without one, sends a keep-alive query instead.
-async fn send_hints(client: &Client, desk: &PostgresExecutor) -> Result<(), PostgresError> {
-    let wrote = timeout(LIFE_SIGN, desk.wrote.take()).await;
-    let said = async {
-        match wrote {
+async fn send_hints(client: &Client, executor: &PostgresExecutor) -> Result<(), PostgresError> {
+    let pending = timeout(KEEPALIVE_INTERVAL, executor.outgoing_hints.take_all()).await;
+    let send = async {
+        match pending {
             Ok(hints) => {
                 let sql = "SELECT pg_notify($1, message) FROM unnest($2::text[]) AS message";
-                client.query(sql, &[&channel(&desk.place.schema), &messages(hints)]).await
+                client.query(sql, &[&channel(&executor.config.schema), &encode_hints(hints)]).await
             }
             Err(_) => client.query("SELECT 1", &[]).await,
         }
     };
-    timeout(CONNECT_WITHIN, said).await.map_err(|_| PostgresError::Silent)??;
-    sleep(GAP).await;
+    timeout(CONNECT_TIMEOUT, send).await.map_err(|_| PostgresError::ResponseTimeout)??;
+    sleep(SEND_INTERVAL).await;
     Ok(())
 }
 
@@ -258,35 +258,35 @@ mod tests {
     use super::*;
 
     fn task(id: &str, session: Option<&str>) -> Hint {
-        of_task(id, session.map(str::to_owned).as_ref())
+        task_hint(id, session.map(str::to_owned).as_ref())
     }
 
     /// Hints are split over as many messages as they need.
     #[test]
     fn postgres_hints_round_trip() {
-        let mut told = vec![task("t", None), task("u\n\0", Some("s")), Hint::Session("[\"x".to_owned())];
-        told.extend((0..1_000).map(|n| task(&format!("task-{n}"), Some("session"))));
-        let messages = messages(told.clone());
+        let mut expected = vec![task("t", None), task("u\n\0", Some("s")), Hint::Session("[\"x".to_owned())];
+        expected.extend((0..1_000).map(|n| task(&format!("task-{n}"), Some("session"))));
+        let messages = encode_hints(expected.clone());
         assert!(messages.len() > 1 && messages.iter().all(|message| message.len() < 8_000));
-        let heard: Vec<Hint> = messages.iter().flat_map(|message| hints(message)).collect();
-        assert_eq!(heard, told);
+        let decoded: Vec<Hint> = messages.iter().flat_map(|message| decode_hints(message)).collect();
+        assert_eq!(decoded, expected);
     }
 
     /// A message that cannot be parsed may be about any task.
     #[test]
     fn unknown_hint_means_anything() {
         for message in ["", "[null,null]", "something newer", "[1]"] {
-            assert_eq!(hints(message), [Hint::Anything], "{message}");
+            assert_eq!(decode_hints(message), [Hint::Anything], "{message}");
         }
-        assert_eq!(messages(vec![task("t", None), Hint::Anything]), [""]);
+        assert_eq!(encode_hints(vec![task("t", None), Hint::Anything]), [""]);
     }
 
     #[tokio::test]
     async fn hint_overflow_becomes_anything() {
-        let mail = HintQueue::default();
-        (0..=MOST_WAITING).for_each(|n| mail.put(task(&n.to_string(), None)));
-        mail.put(task("last", None));
-        let taken = mail.take().await;
+        let queue = HintQueue::default();
+        (0..=MAX_PENDING).for_each(|n| queue.push(task(&n.to_string(), None)));
+        queue.push(task("last", None));
+        let taken = queue.take_all().await;
         assert!(taken.contains(&Hint::Anything) && taken.len() <= 3, "{taken:?}");
     }
 }

@@ -16,36 +16,39 @@ use crate::tasks::task::TaskId;
 impl History for PostgresStore {
     async fn entries(&self, id: &TaskId) -> Result<Vec<HistoryEntry>> {
         let sql = "SELECT version, at, replica, what FROM entries WHERE task = $1 ORDER BY version, n";
-        let rows = self.desk.read(OperationPriority::Request, sql, &[&column::text(id.as_str())]).await?;
+        let rows =
+            self.executor.read(OperationPriority::Request, sql, &[&column::encode(id.as_str())]).await?;
         let entries: Result<Vec<Option<HistoryEntry>>, PostgresError> = rows.iter().map(entry_of).collect();
-        let entries = entries.map_err(|fault| fault.into_store_error(&self.desk.place))?;
+        let entries = entries.map_err(|fault| fault.into_store_error(&self.executor.config))?;
         Ok(entries.into_iter().flatten().collect())
     }
 
-    async fn forget(&self, before: Timestamp, limit: usize) -> Result<usize> {
+    async fn delete_entries(&self, before: Timestamp, limit: usize) -> Result<usize> {
         let before = before.as_millis();
         let sql = "SELECT 1 FROM entries WHERE at < $1 LIMIT 1";
-        if self.desk.read(OperationPriority::Loops, sql, &[&before]).await?.is_empty() {
+        if self.executor.read(OperationPriority::Loops, sql, &[&before]).await?.is_empty() {
             return Ok(0);
         }
-        self.desk.write(OperationPriority::Loops, None, Forget { before, limit: number(limit) }).await
+        self.executor
+            .write(OperationPriority::Loops, None, DeleteEntries { before, limit: number(limit) })
+            .await
     }
 }
 
 fn entry_of(row: &tokio_postgres::Row) -> Result<Option<HistoryEntry>, PostgresError> {
     let (replica, what): (&str, &str) = (row.try_get(2)?, row.try_get(3)?);
-    Ok(entry::read(row.try_get(0)?, row.try_get(1)?, column::read(replica), &column::read(what)))
+    Ok(entry::parse(row.try_get(0)?, row.try_get(1)?, column::decode(replica), &column::decode(what)))
 }
 
-struct Forget {
+struct DeleteEntries {
     before: i64,
     limit: i64,
 }
 
 /// Entries that another process is deleting are skipped.
 #[async_trait]
-impl WriteTransaction for Forget {
-    type Done = usize;
+impl WriteTransaction for DeleteEntries {
+    type Output = usize;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<usize, PostgresError> {
         let sql = "WITH old AS (SELECT n FROM entries WHERE at < $1

@@ -8,23 +8,23 @@ use tokio_postgres::{Client, Transaction};
 use super::connect::Connector;
 use super::connection_config::ConnectionConfig;
 use super::fault::PostgresError;
-use super::{Driver, column};
-use crate::store::copy::{COPY, Cell, Copied, Kind, TABLES, Table};
+use super::{ConnectionDriver, column};
+use crate::store::copy::{COPY_FACT, ColumnType, CopyCounts, CopyValue, TABLES, Table};
 use crate::store::sqlite::Source;
 use crate::tasks::store::Result;
 
 /// A schema to import into.
 pub(in crate::store) struct Target {
     client: Client,
-    _driver: Driver,
-    place: ConnectionConfig,
+    _driver: ConnectionDriver,
+    config: ConnectionConfig,
 }
 
 /// The complete import before its commit.
-pub(in crate::store) struct Filled<'t> {
+pub(in crate::store) struct PendingImport<'t> {
     tx: Transaction<'t>,
-    copied: Copied,
-    place: &'t ConnectionConfig,
+    counts: CopyCounts,
+    config: &'t ConnectionConfig,
 }
 
 /// The content of a schema.
@@ -39,10 +39,10 @@ impl Target {
     ///
     /// # Errors
     /// If the database cannot be used.
-    pub(in crate::store) async fn open(place: &ConnectionConfig) -> Result<Self> {
-        let connector = Connector::to(place)?;
-        let (client, driver) = connector.client().await.map_err(|fault| fault.into_store_error(place))?;
-        Ok(Self { client, _driver: driver, place: place.clone() })
+    pub(in crate::store) async fn open(config: &ConnectionConfig) -> Result<Self> {
+        let connector = Connector::new(config)?;
+        let (client, driver) = connector.client().await.map_err(|fault| fault.into_store_error(config))?;
+        Ok(Self { client, _driver: driver, config: config.clone() })
     }
 
     /// Writes the whole content page by page, for [`Filled::commit`]; a drop before that rolls it back.
@@ -50,22 +50,26 @@ impl Target {
     ///
     /// # Errors
     /// If the schema contains other data, or if one of the stores cannot be used; nothing was written then.
-    pub(in crate::store) async fn fill(&mut self, source: &Source, copy: &str) -> Result<Option<Filled<'_>>> {
-        let place = &self.place;
-        let tx = begin(&mut self.client).await.map_err(|fault| fault.into_store_error(place))?;
-        match holds(&tx, copy).await.map_err(|fault| fault.into_store_error(place))? {
+    pub(in crate::store) async fn fill(
+        &mut self,
+        source: &Source,
+        copy: &str,
+    ) -> Result<Option<PendingImport<'_>>> {
+        let config = &self.config;
+        let tx = begin(&mut self.client).await.map_err(|fault| fault.into_store_error(config))?;
+        match schema_content(&tx, copy).await.map_err(|fault| fault.into_store_error(config))? {
             SchemaContent::ThisCopy => return Ok(None),
             SchemaContent::Nothing => {}
             SchemaContent::Other => {
-                let schema = &place.schema;
+                let schema = &config.schema;
                 let what = format!(
                     "the schema {schema} is not empty: a server has used it. Name another `schema` in [store], or drop this \
                      one"
                 );
-                return Err(PostgresError::Row(what).into_store_error(place));
+                return Err(PostgresError::Broken(what).into_store_error(config));
             }
         }
-        let mut copied = Copied::of(source.running()?);
+        let mut counts = CopyCounts::of(source.running()?);
         for (at, table) in TABLES.iter().enumerate() {
             let mut select = source.select(table)?;
             let mut pages = select.pages()?;
@@ -74,13 +78,14 @@ impl Target {
                 if page.is_empty() {
                     break;
                 }
-                insert(&tx, table, &page).await.map_err(|fault| fault.into_store_error(place))?;
-                copied.add(at, page.len());
+                insert(&tx, table, &page).await.map_err(|fault| fault.into_store_error(config))?;
+                counts.add(at, page.len());
             }
         }
-        let noted = tx.execute("INSERT INTO facts (name, value) VALUES ($1, $2)", &[&COPY, &copy]).await;
-        noted.map_err(|error| PostgresError::from(error).into_store_error(place))?;
-        Ok(Some(Filled { tx, copied, place }))
+        let inserted =
+            tx.execute("INSERT INTO facts (name, value) VALUES ($1, $2)", &[&COPY_FACT, &copy]).await;
+        inserted.map_err(|error| PostgresError::from(error).into_store_error(config))?;
+        Ok(Some(PendingImport { tx, counts, config }))
     }
 
     /// Updates the database's statistics for its query plans.
@@ -91,18 +96,18 @@ impl Target {
         self.client
             .batch_execute("ANALYZE")
             .await
-            .map_err(|error| PostgresError::from(error).into_store_error(&self.place))
+            .map_err(|error| PostgresError::from(error).into_store_error(&self.config))
     }
 }
 
-impl Filled<'_> {
+impl PendingImport<'_> {
     /// Commits the import.
     ///
     /// # Errors
     /// If the database cannot be used; it is then unknown whether the import was committed.
-    pub(in crate::store) async fn commit(self) -> Result<Copied> {
-        self.tx.commit().await.map_err(|error| PostgresError::from(error).into_store_error(self.place))?;
-        Ok(self.copied)
+    pub(in crate::store) async fn commit(self) -> Result<CopyCounts> {
+        self.tx.commit().await.map_err(|error| PostgresError::from(error).into_store_error(self.config))?;
+        Ok(self.counts)
     }
 }
 
@@ -117,9 +122,9 @@ async fn begin(client: &mut Client) -> Result<Transaction<'_>, PostgresError> {
 }
 
 /// Returns what the schema contains. Deletes the facts of a schema that is empty otherwise.
-async fn holds(tx: &Transaction<'_>, copy: &str) -> Result<SchemaContent, PostgresError> {
-    let known = "SELECT EXISTS (SELECT 1 FROM facts WHERE name = $1 AND value = $2)";
-    if tx.query_one(known, &[&COPY, &copy]).await?.try_get(0)? {
+async fn schema_content(tx: &Transaction<'_>, copy: &str) -> Result<SchemaContent, PostgresError> {
+    let exists_sql = "SELECT EXISTS (SELECT 1 FROM facts WHERE name = $1 AND value = $2)";
+    if tx.query_one(exists_sql, &[&COPY_FACT, &copy]).await?.try_get(0)? {
         return Ok(SchemaContent::ThisCopy);
     }
     // A server that was started has created at least a key. Facts alone are no data that could be lost.
@@ -134,7 +139,7 @@ async fn holds(tx: &Transaction<'_>, copy: &str) -> Result<SchemaContent, Postgr
 }
 
 /// Writes rows, in their order.
-async fn insert(tx: &Transaction<'_>, table: &Table, page: &[Vec<Cell>]) -> Result<(), PostgresError> {
+async fn insert(tx: &Transaction<'_>, table: &Table, page: &[Vec<CopyValue>]) -> Result<(), PostgresError> {
     let columns: Vec<&str> = table.columns.iter().map(|(name, _)| *name).collect();
     let values: Vec<String> = (1..=columns.len()).map(|n| format!("${n}")).collect();
     let sql = format!("INSERT INTO {} ({}) VALUES ({})", table.name, columns.join(", "), values.join(", "));
@@ -151,16 +156,18 @@ async fn insert(tx: &Transaction<'_>, table: &Table, page: &[Vec<Cell>]) -> Resu
 }
 
 /// Converts a value to its storage type.
-fn value(kind: Kind, cell: &Cell) -> Box<dyn ToSql + Sync> {
-    let number = if let Cell::Number(number) = cell { Some(*number) } else { None };
-    let text = if let Cell::Text(text) = cell { Some(text.as_str()) } else { None };
+fn value(kind: ColumnType, cell: &CopyValue) -> Box<dyn ToSql + Sync> {
+    let number = if let CopyValue::Number(number) = cell { Some(*number) } else { None };
+    let text = if let CopyValue::Text(text) = cell { Some(text.as_str()) } else { None };
     match kind {
-        Kind::Number => Box::new(number),
-        Kind::Small => Box::new(number.map(|number| i32::try_from(number).unwrap_or(i32::MAX))),
-        Kind::Flag => Box::new(number.map(|number| number != 0)),
-        Kind::Text => Box::new(text.map(|text| column::text(text).into_owned())),
-        Kind::Key => Box::new(text.map(|text| column::key(text).into_owned())),
-        Kind::Plain => Box::new(text.map(str::to_owned)),
-        Kind::Bytes => Box::new(if let Cell::Bytes(bytes) = cell { Some(bytes.clone()) } else { None }),
+        ColumnType::Number => Box::new(number),
+        ColumnType::Small => Box::new(number.map(|number| i32::try_from(number).unwrap_or(i32::MAX))),
+        ColumnType::Flag => Box::new(number.map(|number| number != 0)),
+        ColumnType::Text => Box::new(text.map(|text| column::encode(text).into_owned())),
+        ColumnType::Key => Box::new(text.map(|text| column::encode_key(text).into_owned())),
+        ColumnType::Plain => Box::new(text.map(str::to_owned)),
+        ColumnType::Bytes => {
+            Box::new(if let CopyValue::Bytes(bytes) = cell { Some(bytes.clone()) } else { None })
+        }
     }
 }

@@ -10,7 +10,7 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::executor::{Db, Locks, Param, WriteTransaction};
+use super::executor::{AdvisoryLocks, Db, Param, WriteTransaction};
 use super::fault::PostgresError;
 use super::notices::NoticeColumns;
 use super::tasks::millis;
@@ -21,46 +21,48 @@ use crate::tasks::store::{Hint, SlotLimit};
 
 #[async_trait]
 impl WriteTransaction for InsertCommand {
-    type Done = InsertDecision;
+    type Output = InsertDecision;
 
     async fn write(&self, db: &Db, again: bool) -> Result<InsertDecision, PostgresError> {
-        let (insert, owing) = statement(self);
-        let depends = self.once.is_some() || self.attach.is_some() || self.most_kept.is_some();
-        if !depends && !matches!(self.row.slots, Slots::Held(_)) {
-            return match db.all(insert, &Columns::of(self, 1).params_with(&db.now, &owing)).await {
-                Err(fault) if again && fault.is_there_already("tasks_pkey") => Ok(InsertDecision::Nothing),
-                made => made.map(|_| InsertDecision::Nothing),
+        let (sql, notices) = statement(self);
+        let needs_checks = self.idempotency_key.is_some() || self.attach.is_some() || self.quota.is_some();
+        if !needs_checks && !matches!(self.row.slots, Slots::Taken(_)) {
+            return match db.all(sql, &Columns::of(self, 1).params_with(&db.now, &notices)).await {
+                Err(fault) if again && fault.is_duplicate("tasks_pkey") => Ok(InsertDecision::Inserted),
+                result => result.map(|_| InsertDecision::Inserted),
             };
         }
-        let seen = begin_and_check(db, self).await?;
-        let found = if seen.try_get(9)? && again {
+        let checks = begin_and_check(db, self).await?;
+        let decision = if checks.try_get(9)? && again {
             // Written by the attempt whose response was lost.
-            InsertDecision::Nothing
-        } else if let Some(found) = serves(&seen, self)? {
-            found
+            InsertDecision::Inserted
+        } else if let Some(decision) = decide(&checks, self)? {
+            decision
         } else {
-            db.finish(insert, &Columns::of(self, 1).params_with(&db.now, &owing)).await?;
-            return Ok(InsertDecision::Nothing);
+            db.finish(sql, &Columns::of(self, 1).params_with(&db.now, &notices)).await?;
+            return Ok(InsertDecision::Inserted);
         };
-        if let (InsertDecision::Abandoned(task), Some(once)) = (&found, &self.once) {
+        if let (InsertDecision::Abandoned(task), Some(idempotency_key)) = (&decision, &self.idempotency_key) {
             // The call's key then refers to the existing task, as it would to a new one.
-            let (scope, key) = (column::key(&once.scope), column::key(&once.key));
+            let (scope, key) =
+                (column::encode_key(&idempotency_key.scope), column::encode_key(&idempotency_key.key));
             let params: [Param<'_>; 4] =
-                [&scope, &key, &column::text(&once.digest), &column::text(task.id.as_str())];
-            db.finish(NOTE_KEY, &params).await?;
+                [&scope, &key, &column::encode(&idempotency_key.digest), &column::encode(task.id.as_str())];
+            db.finish(RECORD_KEY, &params).await?;
         } else {
             db.roll_back().await?;
         }
-        Ok(found)
+        Ok(decision)
     }
 
-    fn hint(&self, found: &InsertDecision) -> Option<Hint> {
-        matches!(found, InsertDecision::Nothing).then(|| hints::of_task(&self.row.id, self.session.as_ref()))
+    fn hint(&self, decision: &InsertDecision) -> Option<Hint> {
+        matches!(decision, InsertDecision::Inserted)
+            .then(|| hints::task_hint(&self.row.id, self.session.as_ref()))
     }
 }
 
 /// All checks of an insert, in the columns of one row.
-const LOOK: &str = "
+const CHECKS: &str = "
     SELECT known.version, known.body, known.n, known.digest, left_over.version, left_over.body, left_over.n,
            (SELECT place FROM unnest($8::text[], $9::bigint[]) WITH ORDINALITY AS limits (slot, most, place)
             WHERE (SELECT count(*) FROM (SELECT 1 FROM slots WHERE slots.slot = limits.slot LIMIT limits.most)
@@ -112,7 +114,7 @@ macro_rules! insert {
 pub(super) const INSERT: &str = insert!("");
 
 /// The same, with the notices to send.
-const INSERT_OWING: &str = insert!(
+const INSERT_WITH_NOTICES: &str = insert!(
     ", owed AS (INSERT INTO notices (id, receiver, since, due_at, body)
                 SELECT n.id, n.receiver, n.since, moment($1), n.body
                 FROM made, unnest($29::text[], $30::text[], $31::bigint[], $32::text[]) AS n (id, receiver, since, body)
@@ -120,81 +122,109 @@ const INSERT_OWING: &str = insert!(
 );
 
 /// Returns the statement for this row, and its notices.
-fn statement(wish: &InsertCommand) -> (&'static str, Option<NoticeColumns>) {
-    match wish.notices.as_slice() {
+fn statement(command: &InsertCommand) -> (&'static str, Option<NoticeColumns>) {
+    match command.notices.as_slice() {
         [] => (INSERT, None),
-        notices => (INSERT_OWING, Some(NoticeColumns::of(notices))),
+        notices => (INSERT_WITH_NOTICES, Some(NoticeColumns::of(notices))),
     }
 }
 
 /// Records the row of an idempotency key, unless that row was deleted in the meantime.
-const NOTE_KEY: &str = "
+const RECORD_KEY: &str = "
     INSERT INTO once (scope, key, digest, task)
     SELECT $1, $2, $3, id FROM tasks WHERE id = $4 FOR KEY SHARE
     ON CONFLICT (scope, key) DO UPDATE SET digest = excluded.digest, task = excluded.task";
 
 /// Begins the transaction and runs the checks.
-async fn begin_and_check(db: &Db, wish: &InsertCommand) -> Result<Row, PostgresError> {
-    let (scope, key) =
-        wish.once.as_ref().map(|once| (column::key(&once.scope), column::key(&once.key))).unzip();
-    let mut locks = match &wish.once {
-        Some(once) => db.locks("once", [format!("{} {}{}", once.scope.len(), once.scope, once.key).as_str()]),
-        None => Locks::default(),
+async fn begin_and_check(db: &Db, command: &InsertCommand) -> Result<Row, PostgresError> {
+    let (scope, key) = command
+        .idempotency_key
+        .as_ref()
+        .map(|idempotency_key| {
+            (column::encode_key(&idempotency_key.scope), column::encode_key(&idempotency_key.key))
+        })
+        .unzip();
+    let mut locks = match &command.idempotency_key {
+        Some(idempotency_key) => db.locks(
+            "once",
+            [format!("{} {}{}", idempotency_key.scope.len(), idempotency_key.scope, idempotency_key.key)
+                .as_str()],
+        ),
+        None => AdvisoryLocks::default(),
     };
-    let mut waiting = None;
-    if let Slots::Held(slots) = &wish.row.slots {
-        waiting = Some(queue_name(slots));
-        locks = lock_slots(db, locks, slots, &wish.limits);
+    let mut queue = None;
+    if let Slots::Taken(slots) = &command.row.slots {
+        queue = Some(queue_name(slots));
+        locks = lock_slots(db, locks, slots, &command.limits);
     }
-    let waiting = column::key_of(waiting.as_ref()).map(std::borrow::Cow::into_owned);
-    let (names, most) = limits(&wish.limits);
-    let digest = wish.attach.as_ref().map(|attach| column::key(&attach.digest));
-    let within = wish.attach.as_ref().map(|attach| millis(attach.within));
-    let (owner, id) = (column::key(&wish.row.owner), column::text(&wish.row.id));
-    let (attaches, kept) = (digest.is_some(), wish.most_kept.map(|most| i64::from(most.rows)));
-    let behind: Vec<_> = wish.behind.iter().map(|slot| column::text(slot)).collect();
+    let queue_key = column::encode_optional_key(queue.as_ref()).map(std::borrow::Cow::into_owned);
+    let (slot_names, slot_limits) = limits(&command.limits);
+    let digest = command.attach.as_ref().map(|attach| column::encode_key(&attach.digest));
+    let attach_window = command.attach.as_ref().map(|attach| millis(attach.within));
+    let (owner, id) = (column::encode_key(&command.row.owner), column::encode(&command.row.id));
+    let (attaches, row_quota) = (digest.is_some(), command.quota.map(|quota| i64::from(quota.rows)));
+    let queue_behind: Vec<_> = command.queue_behind.iter().map(|slot| column::encode(slot)).collect();
     let params: [Param<'_>; 13] = [
-        &db.now, &scope, &key, &digest, &within, &owner, &attaches, &names, &most, &waiting, &id, &kept,
-        &behind,
+        &db.now,
+        &scope,
+        &key,
+        &digest,
+        &attach_window,
+        &owner,
+        &attaches,
+        &slot_names,
+        &slot_limits,
+        &queue_key,
+        &id,
+        &row_quota,
+        &queue_behind,
     ];
-    let seen = db.begin(locks, LOOK, &params).await?;
-    seen.ok_or_else(|| PostgresError::Row("the database answered with nothing".to_owned()))
+    let row = db.begin(locks, CHECKS, &params).await?;
+    row.ok_or_else(|| PostgresError::Broken("the database answered with nothing".to_owned()))
 }
 
 /// Returns the locks of slots that a row is about to take.
-pub(super) fn lock_slots(db: &Db, locks: Locks, slots: &[String], limits: &[SlotLimit]) -> Locks {
+pub(super) fn lock_slots(
+    db: &Db,
+    locks: AdvisoryLocks,
+    slots: &[String],
+    limits: &[SlotLimit],
+) -> AdvisoryLocks {
     let names = slots.iter().chain(limits.iter().map(|limit| &limit.slot));
-    db.more_locks(locks, "slot", names.map(String::as_str))
+    db.add_locks(locks, "slot", names.map(String::as_str))
 }
 
 /// Returns limits as two arrays of the same length.
 pub(super) fn limits(limits: &[SlotLimit]) -> (Vec<String>, Vec<i64>) {
-    limits.iter().map(|limit| (column::key(&limit.slot).into_owned(), i64::from(limit.limit))).unzip()
+    limits.iter().map(|limit| (column::encode_key(&limit.slot).into_owned(), i64::from(limit.limit))).unzip()
 }
 
 /// Returns the existing row that replaces the new one, or the reason why the new row is refused.
-fn serves(seen: &Row, wish: &InsertCommand) -> Result<Option<InsertDecision>, PostgresError> {
-    if let Some(known) = seen.try_get::<_, Option<&str>>(3)? {
-        let same = wish.once.as_ref().is_some_and(|once| column::text(&once.digest) == known);
-        return Ok(Some(InsertDecision::Existing { task: row::task(seen)?, same }));
+fn decide(checks: &Row, command: &InsertCommand) -> Result<Option<InsertDecision>, PostgresError> {
+    if let Some(stored_digest) = checks.try_get::<_, Option<&str>>(3)? {
+        let same = command
+            .idempotency_key
+            .as_ref()
+            .is_some_and(|idempotency_key| column::encode(&idempotency_key.digest) == stored_digest);
+        return Ok(Some(InsertDecision::Existing { task: row::task(checks)?, same }));
     }
-    if seen.try_get::<_, Option<i64>>(4)?.is_some() {
-        return Ok(Some(InsertDecision::Abandoned(row::task_at(seen, 4)?)));
+    if checks.try_get::<_, Option<i64>>(4)?.is_some() {
+        return Ok(Some(InsertDecision::Abandoned(row::task_at(checks, 4)?)));
     }
-    if let Some(over) = wish.over(seen.try_get(10)?, seen.try_get(11)?) {
-        return Ok(Some(over));
+    if let Some(refusal) = command.check_quota(checks.try_get(10)?, checks.try_get(11)?) {
+        return Ok(Some(refusal));
     }
-    let full: Option<i64> = seen.try_get(7)?;
+    let full: Option<i64> = checks.try_get(7)?;
     let place = full.and_then(|place| usize::try_from(place - 1).ok());
-    let slot = place.and_then(|place| wish.limits.get(place)).map(|limit| limit.slot.clone());
-    let somebody_waits: bool = seen.try_get(8)?;
-    let takes = matches!(wish.row.slots, Slots::Held(_));
-    Ok((takes && (full.is_some() || somebody_waits)).then_some(InsertDecision::NoSlot { full: slot }))
+    let slot = place.and_then(|place| command.limits.get(place)).map(|limit| limit.slot.clone());
+    let has_waiters: bool = checks.try_get(8)?;
+    let takes_slots = matches!(command.row.slots, Slots::Taken(_));
+    Ok((takes_slots && (full.is_some() || has_waiters)).then_some(InsertDecision::NoSlot { slot }))
 }
 
 /// The parameters of [`INSERT`].
 pub(super) struct Columns<'w> {
-    wish: &'w InsertCommand,
+    command: &'w InsertCommand,
     texts: Texts<'w>,
     lease: Option<i64>,
     slots: Vec<String>,
@@ -211,7 +241,7 @@ struct Texts<'w> {
     backend: Option<Text<'w>>,
     group: Option<Text<'w>>,
     handle: Option<Text<'w>>,
-    line: Option<Text<'w>>,
+    queue: Option<Text<'w>>,
     digest: Option<Text<'w>>,
     session: Option<Text<'w>>,
     scope: Option<Text<'w>>,
@@ -225,44 +255,50 @@ struct Texts<'w> {
 
 impl<'w> Columns<'w> {
     /// Creates the parameters of a row with this version.
-    pub(super) fn of(wish: &'w InsertCommand, version: i64) -> Self {
-        let row = &wish.row;
-        let once = wish.once.as_ref();
+    pub(super) fn of(command: &'w InsertCommand, version: i64) -> Self {
+        let row = &command.row;
+        let idempotency_key = command.idempotency_key.as_ref();
         let texts = Texts {
-            id: column::text(&row.id),
-            owner: column::key(&row.owner),
-            tool: column::text(&row.tool),
-            holder: wish.lease.as_ref().map(|(holder, _)| holder.0.as_str()),
-            backend: row.open.backend.as_deref().map(column::text),
-            group: row.open.group.as_deref().map(column::text),
-            handle: row.open.handle.as_deref().map(column::text),
-            line: column::key_of(row.line.as_ref()),
-            digest: column::key_of(row.digest.as_ref()),
-            session: column::key_of(row.session.as_ref()),
-            scope: once.map(|once| column::key(&once.scope)),
-            key: once.map(|once| column::key(&once.key)),
-            once_digest: once.map(|once| column::text(&once.digest)),
-            replica: wish.line.as_ref().map(|line| column::text(&line.replica)),
-            what: wish.line.as_ref().map(|line| column::text(&line.what)),
-            of_backend: column::text(&row.of_backend),
-            identity: wish.identity.as_deref().map(column::text),
+            id: column::encode(&row.id),
+            owner: column::encode_key(&row.owner),
+            tool: column::encode(&row.tool),
+            holder: command.lease.as_ref().map(|(holder, _)| holder.0.as_str()),
+            backend: row.open.backend.as_deref().map(column::encode),
+            group: row.open.group.as_deref().map(column::encode),
+            handle: row.open.handle.as_deref().map(column::encode),
+            queue: column::encode_optional_key(row.queue.as_ref()),
+            digest: column::encode_optional_key(row.digest.as_ref()),
+            session: column::encode_optional_key(row.session.as_ref()),
+            scope: idempotency_key.map(|idempotency_key| column::encode_key(&idempotency_key.scope)),
+            key: idempotency_key.map(|idempotency_key| column::encode_key(&idempotency_key.key)),
+            once_digest: idempotency_key.map(|idempotency_key| column::encode(&idempotency_key.digest)),
+            replica: command.history_entry.as_ref().map(|entry| column::encode(&entry.replica)),
+            what: command.history_entry.as_ref().map(|entry| column::encode(&entry.what)),
+            of_backend: column::encode(&row.of_backend),
+            identity: command.identity.as_deref().map(column::encode),
         };
         let slots = match &row.slots {
-            Slots::Held(slots) => slots.iter().map(|slot| column::key(slot).into_owned()).collect(),
+            Slots::Taken(slots) => slots.iter().map(|slot| column::encode_key(slot).into_owned()).collect(),
             Slots::Free | Slots::Never => Vec::new(),
         };
-        Self { wish, texts, lease: wish.lease.as_ref().map(|(_, lease)| millis(*lease)), slots, version }
+        Self {
+            command,
+            texts,
+            lease: command.lease.as_ref().map(|(_, lease)| millis(*lease)),
+            slots,
+            version,
+        }
     }
 
-    fn params_with<'p>(&'p self, now: &'p Option<i64>, owing: &'p Option<NoticeColumns>) -> Vec<Param<'p>> {
+    fn params_with<'p>(&'p self, now: &'p Option<i64>, notices: &'p Option<NoticeColumns>) -> Vec<Param<'p>> {
         let mut params = self.params(now).to_vec();
-        params.extend(owing.iter().flat_map(NoticeColumns::params));
+        params.extend(notices.iter().flat_map(NoticeColumns::params));
         params
     }
 
     /// Returns the parameters, with the current time first.
     pub(super) fn params<'p>(&'p self, now: &'p Option<i64>) -> [Param<'p>; 28] {
-        let (row, texts) = (&self.wish.row, &self.texts);
+        let (row, texts) = (&self.command.row, &self.texts);
         [
             now,
             &texts.id,
@@ -278,7 +314,7 @@ impl<'w> Columns<'w> {
             &row.open.opened_at,
             &texts.handle,
             &row.closed,
-            &texts.line,
+            &texts.queue,
             &texts.digest,
             &row.waiting_until,
             &row.body,

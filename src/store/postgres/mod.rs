@@ -40,7 +40,7 @@ mod update;
 
 pub use connection_config::{ConnectionConfig, ConnectionConfigError};
 pub(in crate::store) use import::Target;
-pub use schema::Migrated;
+pub use schema::MigrationReport;
 
 use std::sync::Arc;
 
@@ -60,25 +60,25 @@ pub enum StoreClock {
     /// The database: all processes agree, regardless of their own clocks.
     Database,
     /// A clock that a test controls.
-    Given(Arc<dyn Clock>),
+    Custom(Arc<dyn Clock>),
 }
 
 impl StoreClock {
     /// Returns the time in the unit of the columns, or `None` to use the database's.
-    fn given(&self) -> Option<i64> {
+    fn now_override(&self) -> Option<i64> {
         match self {
             StoreClock::Database => None,
-            StoreClock::Given(clock) => Some(clock.now().as_millis()),
+            StoreClock::Custom(clock) => Some(clock.now().as_millis()),
         }
     }
 }
 
 /// A store in a schema of a PostgreSQL database.
 pub struct PostgresStore {
-    desk: Arc<PostgresExecutor>,
+    executor: Arc<PostgresExecutor>,
     /// Hints about writes of other processes.
-    heard: Arc<HintQueue>,
-    hints: JoinHandle<()>,
+    received_hints: Arc<HintQueue>,
+    hint_task: JoinHandle<()>,
 }
 
 impl PostgresStore {
@@ -87,20 +87,20 @@ impl PostgresStore {
     /// # Errors
     /// `Unavailable` if the database cannot be reached or refuses the connection; `Broken` if the schema
     /// belongs to another program or a newer version, or is out of date. The text names the fix.
-    pub async fn open(place: ConnectionConfig, clock: StoreClock) -> Result<Self> {
-        let connector = Connector::to(&place)?;
-        prepare(&connector, &place).await.map_err(|fault| fault.into_store_error(&place))?;
-        let pool = connector.pool(place.max_connections);
-        let desk = Arc::new(PostgresExecutor::new(pool, place, clock));
-        let heard = Arc::new(HintQueue::default());
-        let hints = spawn(hints::run(Arc::clone(&desk), connector, Arc::clone(&heard)));
-        Ok(Self { desk, heard, hints })
+    pub async fn open(config: ConnectionConfig, clock: StoreClock) -> Result<Self> {
+        let connector = Connector::new(&config)?;
+        prepare(&connector, &config).await.map_err(|fault| fault.into_store_error(&config))?;
+        let pool = connector.pool(config.max_connections);
+        let executor = Arc::new(PostgresExecutor::new(pool, config, clock));
+        let received_hints = Arc::new(HintQueue::default());
+        let hint_task = spawn(hints::run(Arc::clone(&executor), connector, Arc::clone(&received_hints)));
+        Ok(Self { executor, received_hints, hint_task })
     }
 }
 
 impl Drop for PostgresStore {
     fn drop(&mut self) {
-        self.hints.abort();
+        self.hint_task.abort();
     }
 }
 
@@ -108,35 +108,35 @@ impl Drop for PostgresStore {
 ///
 /// # Errors
 /// As [`PostgresStore::open`].
-pub async fn migrate(place: &ConnectionConfig) -> Result<Migrated> {
-    let connector = Connector::to(place)?;
-    let migrated = async {
+pub async fn migrate(config: &ConnectionConfig) -> Result<MigrationReport> {
+    let connector = Connector::new(config)?;
+    let migration = async {
         let (mut client, _driver) = connector.client().await?;
         schema::inspect(&client).await?;
-        schema::migrate(&mut client, &place.schema).await
+        schema::migrate(&mut client, &config.schema).await
     };
-    migrated.await.map_err(|fault| fault.into_store_error(place))
+    migration.await.map_err(|fault| fault.into_store_error(config))
 }
 
 /// Checks the server and the schema before the store is used.
-async fn prepare(connector: &Connector, place: &ConnectionConfig) -> Result<(), PostgresError> {
+async fn prepare(connector: &Connector, config: &ConnectionConfig) -> Result<(), PostgresError> {
     let (mut client, _driver) = connector.client().await?;
     schema::inspect(&client).await?;
-    if place.migrates {
-        let migrated = schema::migrate(&mut client, &place.schema).await?;
-        if !migrated.made.is_empty() {
-            tracing::info!(steps = ?migrated.made, "the database's schema was brought up to date");
+    if config.auto_migrate {
+        let migration = schema::migrate(&mut client, &config.schema).await?;
+        if !migration.applied.is_empty() {
+            tracing::info!(steps = ?migration.applied, "the database's schema was brought up to date");
         }
         return Ok(());
     }
-    let version = schema::version(&client, &place.schema).await?;
-    if version.is_current()? { Ok(()) } else { Err(schema::out_of_date(version)) }
+    let version = schema::version(&client, &config.schema).await?;
+    if version.is_current()? { Ok(()) } else { Err(schema::outdated_error(version)) }
 }
 
 /// Aborts its task when it is dropped.
-struct Driver(JoinHandle<()>);
+struct ConnectionDriver(JoinHandle<()>);
 
-impl Drop for Driver {
+impl Drop for ConnectionDriver {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -144,14 +144,14 @@ impl Drop for Driver {
 
 impl Connector {
     /// Opens one connection, which lives as long as its driver.
-    async fn client(&self) -> Result<(Client, Driver), PostgresError> {
+    async fn client(&self) -> Result<(Client, ConnectionDriver), PostgresError> {
         let (client, connection) =
             self.config.connect(self.tls.clone()).await.map_err(PostgresError::Connect)?;
         let driver = spawn(async {
             // The user of the connection gets the error.
             let _ = connection.await;
         });
-        Ok((client, Driver(driver)))
+        Ok((client, ConnectionDriver(driver)))
     }
 }
 

@@ -14,38 +14,41 @@ use crate::tasks::store::{Durations, Facts, Keys, Result, Time};
 
 #[async_trait]
 impl Durations for PostgresStore {
-    async fn record(&self, tool: &str, took: Duration) -> Result<()> {
+    async fn record_duration(&self, tool: &str, took: Duration) -> Result<()> {
         let took = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
-        self.desk.write(OperationPriority::Loops, None, Record { tool: tool.to_owned(), took }).await
+        self.executor
+            .write(OperationPriority::Loops, None, RecordDuration { tool: tool.to_owned(), took })
+            .await
     }
 
-    async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
+    async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
         let sql = "SELECT median FROM history WHERE tool = $1";
-        let rows = self.desk.read(OperationPriority::Request, sql, &[&column::key(tool)]).await?;
+        let rows = self.executor.read(OperationPriority::Request, sql, &[&column::encode_key(tool)]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let median: i64 =
-            row.try_get(0).map_err(|error| PostgresError::from(error).into_store_error(&self.desk.place))?;
+        let median: i64 = row
+            .try_get(0)
+            .map_err(|error| PostgresError::from(error).into_store_error(&self.executor.config))?;
         Ok(Some(Duration::from_millis(u64::try_from(median).unwrap_or(0))))
     }
 }
 
-struct Record {
+struct RecordDuration {
     tool: String,
     took: i64,
 }
 
 /// Known durations are read under the tool's lock, so that no concurrent one is lost.
 #[async_trait]
-impl WriteTransaction for Record {
-    type Done = ();
+impl WriteTransaction for RecordDuration {
+    type Output = ();
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
-        let tool = column::key(&self.tool);
+        let tool = column::encode_key(&self.tool);
         let locks = db.locks("history", [self.tool.as_str()]);
-        let known = db.begin(locks, "SELECT took FROM history WHERE tool = $1", &[&tool]).await?;
-        let known: Option<String> = known.map(|row| row.try_get(0)).transpose()?;
-        let (took, median) = durations::with(known.as_deref(), self.took).map_err(|error| {
-            PostgresError::Row(format!("the history of {} cannot be understood ({error})", self.tool))
+        let stored_row = db.begin(locks, "SELECT took FROM history WHERE tool = $1", &[&tool]).await?;
+        let stored: Option<String> = stored_row.map(|row| row.try_get(0)).transpose()?;
+        let (took, median) = durations::add(stored.as_deref(), self.took).map_err(|error| {
+            PostgresError::Broken(format!("the history of {} cannot be understood ({error})", self.tool))
         })?;
         let sql = "INSERT INTO history (tool, took, median) VALUES ($1, $2, $3)
                    ON CONFLICT (tool) DO UPDATE SET took = excluded.took, median = excluded.median";
@@ -56,8 +59,8 @@ impl WriteTransaction for Record {
 
 #[async_trait]
 impl Keys for PostgresStore {
-    async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]> {
-        self.desk.write(OperationPriority::Loops, None, SealKey(fresh)).await
+    async fn seal_key(&self, new_key: [u8; 32]) -> Result<[u8; 32]> {
+        self.executor.write(OperationPriority::Loops, None, SealKey(new_key)).await
     }
 }
 
@@ -67,7 +70,7 @@ struct SealKey([u8; 32]);
 /// reads it.
 #[async_trait]
 impl WriteTransaction for SealKey {
-    type Done = [u8; 32];
+    type Output = [u8; 32];
 
     async fn write(&self, db: &Db, _again: bool) -> Result<[u8; 32], PostgresError> {
         let sql = "INSERT INTO keys (name, value) VALUES ('seal', $1) ON CONFLICT DO NOTHING";
@@ -75,31 +78,35 @@ impl WriteTransaction for SealKey {
         let row = db.first("SELECT value FROM keys WHERE name = 'seal'", &[]).await?;
         let key = row.map(|row| row.try_get::<_, Vec<u8>>(0)).transpose()?;
         key.and_then(|key| key.try_into().ok())
-            .ok_or_else(|| PostgresError::Row("the key in its table `keys` has not 32 bytes".to_owned()))
+            .ok_or_else(|| PostgresError::Broken("the key in its table `keys` has not 32 bytes".to_owned()))
     }
 }
 
 #[async_trait]
 impl Time for PostgresStore {
     async fn now(&self) -> Result<Timestamp> {
-        let rows = self.desk.read(OperationPriority::Loops, "SELECT moment($1)", &[&self.desk.now()]).await?;
-        let row =
-            rows.first().ok_or_else(|| PostgresError::Row("the database answered with nothing".to_owned()));
+        let rows = self
+            .executor
+            .read(OperationPriority::Loops, "SELECT moment($1)", &[&self.executor.now()])
+            .await?;
+        let row = rows
+            .first()
+            .ok_or_else(|| PostgresError::Broken("the database answered with nothing".to_owned()));
         let now = row.and_then(|row| Ok(row.try_get(0)?));
         now.map(Timestamp::from_millis)
-            .map_err(|fault: PostgresError| fault.into_store_error(&self.desk.place))
+            .map_err(|fault: PostgresError| fault.into_store_error(&self.executor.config))
     }
 
     async fn shorten_leases(&self, longest: Duration) -> Result<()> {
-        self.desk.write(OperationPriority::Loops, None, Shorten(millis(longest))).await
+        self.executor.write(OperationPriority::Loops, None, ShortenLeases(millis(longest))).await
     }
 }
 
-struct Shorten(i64);
+struct ShortenLeases(i64);
 
 #[async_trait]
-impl WriteTransaction for Shorten {
-    type Done = ();
+impl WriteTransaction for ShortenLeases {
+    type Output = ();
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let sql = "WITH latest AS (SELECT moment($1) + $2::bigint AS at),
@@ -117,25 +124,25 @@ impl WriteTransaction for Shorten {
 impl Facts for PostgresStore {
     async fn fact(&self, name: &str) -> Result<Option<String>> {
         let rows = self
-            .desk
+            .executor
             .read(OperationPriority::Loops, "SELECT value FROM facts WHERE name = $1", &[&name])
             .await?;
         let value = rows.first().map(|row| row.try_get(0)).transpose();
-        value.map_err(|error| PostgresError::from(error).into_store_error(&self.desk.place))
+        value.map_err(|error| PostgresError::from(error).into_store_error(&self.executor.config))
     }
 
     async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
         let fact = SetFact { name: name.to_owned(), value: value.to_owned() };
-        self.desk.write(OperationPriority::Loops, None, fact).await
+        self.executor.write(OperationPriority::Loops, None, fact).await
     }
 
     async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool> {
         let (name, before, value) = (name.to_owned(), before.map(str::to_owned), value.to_owned());
-        self.desk.write(OperationPriority::Loops, None, ReplaceFact { name, before, value }).await
+        self.executor.write(OperationPriority::Loops, None, ReplaceFact { name, before, value }).await
     }
 
     fn write_failure(&self) -> Option<&'static str> {
-        self.desk.state.failing()
+        self.executor.write_state.failure()
     }
 }
 
@@ -146,7 +153,7 @@ struct SetFact {
 
 #[async_trait]
 impl WriteTransaction for SetFact {
-    type Done = ();
+    type Output = ();
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let sql = "INSERT INTO facts (name, value) VALUES ($1, $2)
@@ -164,7 +171,7 @@ struct ReplaceFact {
 
 #[async_trait]
 impl WriteTransaction for ReplaceFact {
-    type Done = bool;
+    type Output = bool;
 
     /// On a retry, its own value may already be stored.
     async fn write(&self, db: &Db, again: bool) -> Result<bool, PostgresError> {

@@ -13,7 +13,7 @@ use super::tasks::millis;
 use super::{PostgresStore, column};
 use crate::store::row::{self, NoticeRow};
 use crate::tasks::notices::Notice;
-use crate::tasks::store::{Forget, Holder, LeasedNotice, Notices, Result};
+use crate::tasks::store::{Holder, LeasedNotice, Notices, ReceiverFilter, Result};
 
 #[async_trait]
 impl Notices for PostgresStore {
@@ -26,29 +26,37 @@ impl Notices for PostgresStore {
     ) -> Result<Vec<LeasedNotice>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let (receiver, holder) = (receiver.to_owned(), holder.0.clone());
-        self.desk
-            .write(OperationPriority::Loops, None, Take { receiver, holder, lease: millis(lease), limit })
+        self.executor
+            .write(
+                OperationPriority::Loops,
+                None,
+                TakeNotices { receiver, holder, lease: millis(lease), limit },
+            )
             .await
     }
 
     async fn ack_notice(&self, notice: &Notice) -> Result<()> {
         let Notice { id, receiver, .. } = notice.clone();
-        self.desk.write(OperationPriority::Loops, None, AckNotice { id, receiver }).await
+        self.executor.write(OperationPriority::Loops, None, AckNotice { id, receiver }).await
     }
 
     async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
         let Notice { id, receiver, .. } = notice.clone();
-        let put_off = RetryNoticeLater { id, receiver, holder: holder.0.clone(), pause: millis(pause) };
-        self.desk.write(OperationPriority::Loops, None, put_off).await
+        let retry = RetryNoticeLater { id, receiver, holder: holder.0.clone(), pause: millis(pause) };
+        self.executor.write(OperationPriority::Loops, None, retry).await
     }
 
-    async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize> {
-        let (names, of) = match which {
-            Forget::Of(name) => (vec![name.to_owned()], true),
-            Forget::AllBut(names) => (names.to_vec(), false),
+    async fn delete_notices(&self, which: ReceiverFilter<'_>, before: Timestamp) -> Result<usize> {
+        let (names, only_named) = match which {
+            ReceiverFilter::Only(name) => (vec![name.to_owned()], true),
+            ReceiverFilter::AllExcept(names) => (names.to_vec(), false),
         };
-        self.desk
-            .write(OperationPriority::Loops, None, DeleteNotices { names, of, before: before.as_millis() })
+        self.executor
+            .write(
+                OperationPriority::Loops,
+                None,
+                DeleteNotices { names, only_named, before: before.as_millis() },
+            )
             .await
     }
 }
@@ -67,7 +75,7 @@ impl NoticeColumns {
             ids: notices.iter().map(|notice| notice.id.clone()).collect(),
             receivers: notices.iter().map(|notice| notice.receiver.clone()).collect(),
             since: notices.iter().map(|notice| notice.since).collect(),
-            bodies: notices.iter().map(|notice| column::text(&notice.body).into_owned()).collect(),
+            bodies: notices.iter().map(|notice| column::encode(&notice.body).into_owned()).collect(),
         }
     }
 
@@ -76,7 +84,7 @@ impl NoticeColumns {
     }
 }
 
-struct Take {
+struct TakeNotices {
     receiver: String,
     holder: String,
     lease: i64,
@@ -84,8 +92,8 @@ struct Take {
 }
 
 #[async_trait]
-impl WriteTransaction for Take {
-    type Done = Vec<LeasedNotice>;
+impl WriteTransaction for TakeNotices {
+    type Output = Vec<LeasedNotice>;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<Vec<LeasedNotice>, PostgresError> {
         let sql = "WITH due AS (SELECT id FROM notices WHERE receiver = $2 AND due_at <= moment($1)
@@ -94,18 +102,18 @@ impl WriteTransaction for Take {
                    FROM due WHERE notices.id = due.id AND notices.receiver = $2
                    RETURNING notices.id, notices.attempts, notices.body";
         let params: [Param<'_>; 5] = [&db.now, &self.receiver, &self.holder, &self.lease, &self.limit];
-        let mut owed = Vec::new();
+        let mut leased = Vec::new();
         for found in db.all(sql, &params).await? {
-            let body = column::read(found.try_get(2)?);
+            let body = column::decode(found.try_get(2)?);
             match row::notice(found.try_get(0)?, &self.receiver, &body) {
                 Ok(notice) => {
                     let attempts = u32::try_from(found.try_get::<_, i32>(1)?).unwrap_or_default();
-                    owed.push(LeasedNotice { notice, attempts });
+                    leased.push(LeasedNotice { notice, attempts });
                 }
                 Err(why) => tracing::error!(%why, "a notice is left out"),
             }
         }
-        Ok(owed)
+        Ok(leased)
     }
 }
 
@@ -116,7 +124,7 @@ struct AckNotice {
 
 #[async_trait]
 impl WriteTransaction for AckNotice {
-    type Done = ();
+    type Output = ();
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let sql = "DELETE FROM notices WHERE id = $1 AND receiver = $2";
@@ -134,7 +142,7 @@ struct RetryNoticeLater {
 
 #[async_trait]
 impl WriteTransaction for RetryNoticeLater {
-    type Done = ();
+    type Output = ();
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let sql = "UPDATE notices SET due_at = moment($1) + $5, holder = NULL
@@ -147,17 +155,17 @@ impl WriteTransaction for RetryNoticeLater {
 
 struct DeleteNotices {
     names: Vec<String>,
-    of: bool,
+    only_named: bool,
     before: i64,
 }
 
 #[async_trait]
 impl WriteTransaction for DeleteNotices {
-    type Done = usize;
+    type Output = usize;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<usize, PostgresError> {
         let sql = "DELETE FROM notices WHERE since < $1 AND (receiver = ANY ($2::text[])) = $3";
-        let gone = db.execute(sql, &[&self.before, &self.names, &self.of]).await?;
-        Ok(usize::try_from(gone).unwrap_or(usize::MAX))
+        let deleted = db.execute(sql, &[&self.before, &self.names, &self.only_named]).await?;
+        Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
     }
 }

@@ -32,7 +32,7 @@ const HEADS: &str = concat!(
 );
 
 /// The next such row of a queue ($3), after a row ($4, $5).
-const BEHIND: &str = concat!(
+const NEXT_IN_QUEUE: &str = concat!(
     "SELECT version, body, n, line, created_at, id FROM tasks
      WHERE line = $3 AND (created_at, id) > ($4, $5) AND ",
     waiting!(),
@@ -47,18 +47,18 @@ impl PostgresStore {
         backends: &[String],
         identities: &[Option<String>],
     ) -> Result<Option<Task>> {
-        let told = |fault: PostgresError| fault.into_store_error(&self.desk.place);
-        let mut found = row::readable(first).map_err(told)?;
-        let place = |row: &Row| -> Result<(String, i64, String), PostgresError> {
+        let to_error = |fault: PostgresError| fault.into_store_error(&self.executor.config);
+        let mut found = row::readable(first).map_err(to_error)?;
+        let position = |row: &Row| -> Result<(String, i64, String), PostgresError> {
             Ok((row.try_get(3)?, row.try_get(4)?, row.try_get(5)?))
         };
-        let mut at = place(first).map_err(told)?;
+        let mut at = position(first).map_err(to_error)?;
         while found.is_none() {
             let params: [Param<'_>; 5] = [&backends, &identities, &at.0, &at.1, &at.2];
-            let rows = self.desk.read(OperationPriority::Loops, BEHIND, &params).await?;
+            let rows = self.executor.read(OperationPriority::Loops, NEXT_IN_QUEUE, &params).await?;
             let Some(next) = rows.first() else { break };
-            found = row::readable(next).map_err(told)?;
-            at = place(next).map_err(told)?;
+            found = row::readable(next).map_err(to_error)?;
+            at = position(next).map_err(to_error)?;
         }
         Ok(found)
     }
@@ -67,17 +67,17 @@ impl PostgresStore {
 /// Returns connected backends as two arrays of the same length.
 pub(super) fn columns_of(served: &[ServedBackend]) -> (Vec<String>, Vec<Option<String>>) {
     let identity =
-        |served: &ServedBackend| served.identity.as_deref().map(|text| column::text(text).into_owned());
-    served.iter().map(|served| (column::text(&served.backend).into_owned(), identity(served))).unzip()
+        |served: &ServedBackend| served.identity.as_deref().map(|text| column::encode(text).into_owned());
+    served.iter().map(|served| (column::encode(&served.backend).into_owned(), identity(served))).unzip()
 }
 
 #[async_trait]
 impl Queue for PostgresStore {
     /// Walks from queue to queue in the index; within a queue it skips only rows of other backends and
     /// unreadable ones.
-    async fn heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>> {
+    async fn queue_heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>> {
         let (backends, identities) = columns_of(served);
-        let rows = self.desk.read(OperationPriority::Loops, HEADS, &[&backends, &identities]).await?;
+        let rows = self.executor.read(OperationPriority::Loops, HEADS, &[&backends, &identities]).await?;
         let mut heads = Vec::with_capacity(rows.len());
         for first in &rows {
             heads.extend(self.first_readable(first, &backends, &identities).await?);
@@ -88,13 +88,14 @@ impl Queue for PostgresStore {
 
     async fn ahead(&self, task: &Task) -> Result<u64> {
         let sql = "SELECT count(*) FROM tasks WHERE line = $1 AND (created_at, id) < ($2, $3)";
-        let line = queue_name(&task.slots);
-        let (line, id) = (column::key(&line), column::text(task.id.as_str()));
-        let params: [Param<'_>; 3] = [&line, &task.created_at.as_millis(), &id];
-        let rows = self.desk.read(OperationPriority::Request, sql, &params).await?;
+        let queue = queue_name(&task.slots);
+        let (queue_key, id) = (column::encode_key(&queue), column::encode(task.id.as_str()));
+        let params: [Param<'_>; 3] = [&queue_key, &task.created_at.as_millis(), &id];
+        let rows = self.executor.read(OperationPriority::Request, sql, &params).await?;
         let Some(row) = rows.first() else { return Ok(0) };
-        let count: i64 =
-            row.try_get(0).map_err(|error| PostgresError::from(error).into_store_error(&self.desk.place))?;
+        let count: i64 = row
+            .try_get(0)
+            .map_err(|error| PostgresError::from(error).into_store_error(&self.executor.config))?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
 }

@@ -8,11 +8,11 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// Number of queues. Rows can share a queue by chance, and then wait for each other. There are many more
 /// queues than connections.
-const LINES: usize = 1024;
+const SHARDS: usize = 1024;
 
 /// The queues of writes; each row belongs to one queue.
 pub(super) struct RowLocks {
-    lines: Vec<Arc<Mutex<()>>>,
+    shards: Vec<Arc<Mutex<()>>>,
     hasher: RandomState,
 }
 
@@ -21,13 +21,13 @@ pub(super) type RowLockGuard = OwnedMutexGuard<()>;
 
 impl RowLocks {
     pub(super) fn new() -> Self {
-        let lines = (0..LINES).map(|_| Arc::default()).collect();
-        Self { lines, hasher: RandomState::new() }
+        let shards = (0..SHARDS).map(|_| Arc::default()).collect();
+        Self { shards, hasher: RandomState::new() }
     }
 
     /// Waits until no write to this row is in progress, in FIFO order.
     pub(super) async fn lock(&self, row: &str) -> RowLockGuard {
-        let line = (self.hasher.hash_one(row) % self.lines.len() as u64) as usize;
-        Arc::clone(&self.lines[line]).lock_owned().await
+        let shard = (self.hasher.hash_one(row) % self.shards.len() as u64) as usize;
+        Arc::clone(&self.shards[shard]).lock_owned().await
     }
 }

@@ -49,7 +49,7 @@ const MIGRATIONS: [Migration; 8] = [
 ];
 
 /// The schema version that this program writes: the number of migrations.
-const KNOWN: i32 = MIGRATIONS.len() as i32;
+const CURRENT_VERSION: i32 = MIGRATIONS.len() as i32;
 
 /// The oldest server version with the required SQL.
 const OLDEST_SERVER: i32 = 130_000;
@@ -60,18 +60,18 @@ pub(super) enum Version {
     /// There is no schema, or it is empty.
     None,
     /// The number of applied steps; programs that know fewer than `oldest` cannot use the schema.
-    Made { steps: i32, oldest: i32 },
+    Applied { steps: i32, oldest: i32 },
 }
 
 /// The result of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Migrated {
+pub struct MigrationReport {
     /// The number of steps before the migration.
     pub before: i32,
     /// The number of steps after the migration.
     pub after: i32,
     /// The names of the steps that were applied.
-    pub made: Vec<&'static str>,
+    pub applied: Vec<&'static str>,
 }
 
 /// Returns the schema's version.
@@ -87,14 +87,14 @@ pub(super) async fn version(db: &Client, schema: &str) -> Result<Version, Postgr
         (_, true) => {}
         (0, false) => return Ok(Version::None),
         (_, false) => {
-            return Err(PostgresError::Row(format!(
+            return Err(PostgresError::Broken(format!(
                 "the schema {schema} holds tables of another program: name another one with `schema` in [store]"
             )));
         }
     }
     let version = format!("SELECT steps, oldest FROM {schema}.taskbridge_schema");
     let row = db.query_one(&version, &[]).await?;
-    Ok(Version::Made { steps: row.try_get(0)?, oldest: row.try_get(1)? })
+    Ok(Version::Applied { steps: row.try_get(0)?, oldest: row.try_get(1)? })
 }
 
 impl Version {
@@ -105,27 +105,29 @@ impl Version {
     pub(super) fn is_current(self) -> Result<bool, PostgresError> {
         match self {
             Version::None => Ok(false),
-            Version::Made { steps, oldest } if oldest > KNOWN => Err(PostgresError::Row(format!(
-                "its schema has version {steps}, which programs that know version {oldest} can use, and this one knows \
-                 versions up to {KNOWN}: a newer taskbridge has migrated it. Run that one, or a newer one, or name \
+            Version::Applied { steps, oldest } if oldest > CURRENT_VERSION => {
+                Err(PostgresError::Broken(format!(
+                    "its schema has version {steps}, which programs that know version {oldest} can use, and this one knows \
+                 versions up to {CURRENT_VERSION}: a newer taskbridge has migrated it. Run that one, or a newer one, or name \
                  another `schema` in [store]"
-            ))),
-            Version::Made { steps, .. } => Ok(steps >= KNOWN),
+                )))
+            }
+            Version::Applied { steps, .. } => Ok(steps >= CURRENT_VERSION),
         }
     }
 
     fn steps(self) -> i32 {
         match self {
             Version::None => 0,
-            Version::Made { steps, .. } => steps,
+            Version::Applied { steps, .. } => steps,
         }
     }
 }
 
 /// Returns the error for a schema that the operator must migrate.
-pub(super) fn out_of_date(version: Version) -> PostgresError {
-    PostgresError::Row(format!(
-        "its schema has version {}, and this program needs {KNOWN}: run `taskbridge migrate` (with migrate = \"auto\" \
+pub(super) fn outdated_error(version: Version) -> PostgresError {
+    PostgresError::Broken(format!(
+        "its schema has version {}, and this program needs {CURRENT_VERSION}: run `taskbridge migrate` (with migrate = \"auto\" \
          in [store], the server does it by itself)",
         version.steps()
     ))
@@ -135,41 +137,41 @@ pub(super) fn out_of_date(version: Version) -> PostgresError {
 ///
 /// # Errors
 /// As [`version`] and [`Version::is_current`], or if it cannot be written; it is then unchanged.
-pub(super) async fn migrate(db: &mut Client, schema: &str) -> Result<Migrated, PostgresError> {
+pub(super) async fn migrate(db: &mut Client, schema: &str) -> Result<MigrationReport, PostgresError> {
     // Most starts find nothing to do, and take no lock.
     let before = version(db, schema).await?;
     if before.is_current()? {
-        return Ok(Migrated { before: before.steps(), after: before.steps(), made: Vec::new() });
+        return Ok(MigrationReport { before: before.steps(), after: before.steps(), applied: Vec::new() });
     }
     let tx = db.transaction().await?;
     tx.batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
         .await?;
-    tx.execute("SELECT pg_advisory_xact_lock($1)", &[&column::lock(schema, "schema", "")]).await?;
+    tx.execute("SELECT pg_advisory_xact_lock($1)", &[&column::lock_id(schema, "schema", "")]).await?;
     // Read again under the lock: another process may have migrated in the meantime.
     let before = version(tx.client(), schema).await?;
     if before.is_current()? {
-        return Ok(Migrated { before: before.steps(), after: before.steps(), made: Vec::new() });
+        return Ok(MigrationReport { before: before.steps(), after: before.steps(), applied: Vec::new() });
     }
     let exists = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
     if !tx.query_one(exists, &[&schema]).await?.try_get::<_, bool>(0)? {
         tx.batch_execute(&format!("CREATE SCHEMA {schema}")).await?;
     }
-    let mut made = Vec::new();
+    let mut applied = Vec::new();
     for step in MIGRATIONS.iter().skip(usize::try_from(before.steps()).unwrap_or(usize::MAX)) {
         tx.batch_execute(step.sql).await?;
-        made.push(step.name);
+        applied.push(step.name);
     }
-    let oldest = MIGRATIONS.iter().map(|step| step.oldest).max().unwrap_or(KNOWN);
+    let oldest = MIGRATIONS.iter().map(|step| step.oldest).max().unwrap_or(CURRENT_VERSION);
     tx.batch_execute(
         "CREATE TABLE IF NOT EXISTS taskbridge_schema (
              single boolean PRIMARY KEY DEFAULT true CHECK (single), steps integer NOT NULL, oldest integer NOT NULL)",
     )
     .await?;
-    let noted = "INSERT INTO taskbridge_schema (steps, oldest) VALUES ($1, $2)
+    let upsert = "INSERT INTO taskbridge_schema (steps, oldest) VALUES ($1, $2)
                  ON CONFLICT (single) DO UPDATE SET steps = $1, oldest = $2";
-    tx.execute(noted, &[&KNOWN, &oldest]).await?;
+    tx.execute(upsert, &[&CURRENT_VERSION, &oldest]).await?;
     tx.commit().await?;
-    Ok(Migrated { before: before.steps(), after: KNOWN, made })
+    Ok(MigrationReport { before: before.steps(), after: CURRENT_VERSION, applied })
 }
 
 /// Checks that tasks can be stored on this server, and warns about settings that can lose data.
@@ -184,10 +186,10 @@ pub(super) async fn inspect(db: &Client) -> Result<(), PostgresError> {
     let [version, encoding, commit, fsync]: [&str; 4] =
         [row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?];
     if row.try_get::<_, i32>(0)? < OLDEST_SERVER {
-        return Err(PostgresError::Row(format!("it is PostgreSQL {version}: 13 or newer is needed")));
+        return Err(PostgresError::Broken(format!("it is PostgreSQL {version}: 13 or newer is needed")));
     }
     if encoding != "UTF8" {
-        return Err(PostgresError::Row(format!(
+        return Err(PostgresError::Broken(format!(
             "its encoding is {encoding}, in which not every text can be kept: use a database that was made with \
              ENCODING 'UTF8'"
         )));

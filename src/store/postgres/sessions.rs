@@ -13,29 +13,34 @@ use crate::tasks::store::{Hint, Result, SessionChange, SessionSettings, Sessions
 #[async_trait]
 impl Sessions for PostgresStore {
     async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()> {
-        let end = End { nonce: nonce.to_owned(), forget_after: forget_after.as_millis() };
-        self.desk.write(OperationPriority::Request, None, end).await
+        let end = EndSession { nonce: nonce.to_owned(), forget_after: forget_after.as_millis() };
+        self.executor.write(OperationPriority::Request, None, end).await
     }
 
     async fn has_ended(&self, nonce: &str) -> Result<bool> {
         let sql = "SELECT 1 FROM sessions WHERE nonce = $1 AND settings IS NULL";
-        Ok(!self.desk.read(OperationPriority::Request, sql, &[&column::key(nonce)]).await?.is_empty())
+        Ok(!self
+            .executor
+            .read(OperationPriority::Request, sql, &[&column::encode_key(nonce)])
+            .await?
+            .is_empty())
     }
 
     async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>> {
-        let rows = self.desk.read(OperationPriority::Request, READ, &[&column::key(nonce)]).await?;
-        let kept = settings(rows.first()).map_err(|fault| fault.into_store_error(&self.desk.place))?;
-        Ok(kept.unwrap_or_else(|| Some(SessionSettings::default())))
+        let rows =
+            self.executor.read(OperationPriority::Request, READ, &[&column::encode_key(nonce)]).await?;
+        let stored = settings(rows.first()).map_err(|fault| fault.into_store_error(&self.executor.config))?;
+        Ok(stored.unwrap_or_else(|| Some(SessionSettings::default())))
     }
 
     async fn set(
         &self,
         nonce: &str,
-        setting: SessionChange,
+        change: SessionChange,
         forget_after: Timestamp,
     ) -> Result<Option<SessionSettings>> {
-        let set = Set { nonce: nonce.to_owned(), setting, forget_after: forget_after.as_millis() };
-        self.desk.write(OperationPriority::Request, None, set).await
+        let set = ChangeSession { nonce: nonce.to_owned(), change, forget_after: forget_after.as_millis() };
+        self.executor.write(OperationPriority::Request, None, set).await
     }
 }
 
@@ -45,17 +50,17 @@ const WRITE: &str = "
     INSERT INTO sessions (nonce, forget_after, settings) VALUES ($1, $2, $3)
     ON CONFLICT (nonce) DO UPDATE SET forget_after = excluded.forget_after, settings = excluded.settings";
 
-struct End {
+struct EndSession {
     nonce: String,
     forget_after: i64,
 }
 
 #[async_trait]
-impl WriteTransaction for End {
-    type Done = ();
+impl WriteTransaction for EndSession {
+    type Output = ();
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
-        let nonce = column::key(&self.nonce);
+        let nonce = column::encode_key(&self.nonce);
         db.begin(db.locks("session", [self.nonce.as_str()]), READ, &[&nonce]).await?;
         db.finish(WRITE, &[&nonce, &self.forget_after, &None::<String>]).await?;
         Ok(())
@@ -66,29 +71,29 @@ impl WriteTransaction for End {
     }
 }
 
-struct Set {
+struct ChangeSession {
     nonce: String,
-    setting: SessionChange,
+    change: SessionChange,
     forget_after: i64,
 }
 
 #[async_trait]
-impl WriteTransaction for Set {
-    type Done = Option<SessionSettings>;
+impl WriteTransaction for ChangeSession {
+    type Output = Option<SessionSettings>;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<Option<SessionSettings>, PostgresError> {
-        let nonce = column::key(&self.nonce);
+        let nonce = column::encode_key(&self.nonce);
         let row = db.begin(db.locks("session", [self.nonce.as_str()]), READ, &[&nonce]).await?;
         let after = match settings(row.as_ref())? {
             // An ended session is not restarted.
             Some(None) => None,
-            before => before.flatten().unwrap_or_default().with(&self.setting),
+            before => before.flatten().unwrap_or_default().with(&self.change),
         };
         let Some(after) = after else {
             db.roll_back().await?;
             return Ok(None);
         };
-        let json = serde_json::to_string(&after).map_err(|error| PostgresError::Row(error.to_string()))?;
+        let json = serde_json::to_string(&after).map_err(|error| PostgresError::Broken(error.to_string()))?;
         db.finish(WRITE, &[&nonce, &self.forget_after, &Some(json)]).await?;
         Ok(Some(after))
     }

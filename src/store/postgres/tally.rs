@@ -8,11 +8,11 @@ use super::executor::OperationPriority;
 use super::fault::PostgresError;
 use super::{PostgresStore, column};
 use crate::tasks::meter::Phase;
-use crate::tasks::store::{Counts, Result, Tally};
+use crate::tasks::store::{Counts, Result, RowCounts};
 
 /// [`Phase::of`] as an expression over a row. The last two lines, under names that no phase has, count the
 /// finished rows and the pending notices. It is one statement, so that all counts are of one moment.
-const ALL: &str = "
+const COUNT_ROWS: &str = "
     SELECT tool, phase, count(*), NULL::bigint FROM (
         SELECT tool, CASE
             WHEN json_typeof(body::json -> 'state') = 'object' THEN 'ending'
@@ -27,29 +27,30 @@ const ALL: &str = "
     UNION ALL SELECT '', '#owed', count(*), min(since) FROM notices";
 
 #[async_trait]
-impl Tally for PostgresStore {
-    async fn tally(&self) -> Result<Counts> {
-        let rows = self.desk.read(OperationPriority::Loops, ALL, &[]).await?;
+impl RowCounts for PostgresStore {
+    async fn row_counts(&self) -> Result<Counts> {
+        let rows = self.executor.read(OperationPriority::Loops, COUNT_ROWS, &[]).await?;
         let read = || {
             let mut counts = Counts::default();
             for row in &rows {
                 let (tool, phase): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
                 let count = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or(0);
                 match phase {
-                    "#kept" => counts.kept = count,
+                    "#kept" => counts.retained = count,
                     "#owed" => {
                         let since: Option<i64> = row.try_get(3)?;
-                        (counts.owed, counts.owed_since) = (count, since.map(Timestamp::from_millis));
+                        (counts.pending_notices, counts.notices_pending_since) =
+                            (count, since.map(Timestamp::from_millis));
                     }
                     phase => {
                         counts
-                            .live
-                            .extend(Phase::named(phase).map(|phase| (column::read(tool), phase, count)));
+                            .active
+                            .extend(Phase::named(phase).map(|phase| (column::decode(tool), phase, count)));
                     }
                 }
             }
             Ok(counts)
         };
-        read().map_err(|fault: PostgresError| fault.into_store_error(&self.desk.place))
+        read().map_err(|fault: PostgresError| fault.into_store_error(&self.executor.config))
     }
 }

@@ -11,35 +11,36 @@ use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
 use super::{PostgresStore, column, row};
 use crate::store::change::{InsertCommand, UpdateCommand};
-use crate::store::row::purged;
+use crate::store::row::describe_deleted;
 use crate::tasks::store::{
-    AccessScope, BoundedOutput, Change, ClaimRequest, Claimed, Holder, InsertResult, NewTask, Position,
-    Purged, Result, ServedBackend, StoreError, TaskStore, UpdateResult,
+    AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, DeletedRow, Holder, InsertResult, NewTask,
+    Position, Result, ServedBackend, StoreError, TaskStore, UpdateResult,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
 #[async_trait]
 impl TaskStore for PostgresStore {
     async fn insert(&self, new: NewTask) -> Result<InsertResult> {
-        let (wish, task) = InsertCommand::of(new).map_err(cannot_write)?;
-        let found = self.desk.write(OperationPriority::Request, Some(task.id.as_str()), wish).await?;
-        Ok(found.with(task))
+        let (command, task) = InsertCommand::of(new).map_err(cannot_write)?;
+        let decision =
+            self.executor.write(OperationPriority::Request, Some(task.id.as_str()), command).await?;
+        Ok(decision.into_result(task))
     }
 
-    async fn get(&self, id: &TaskId, within: Option<AccessScope<'_>>) -> Result<Option<Task>> {
-        let id = column::text(id.as_str());
-        let rows = match within {
-            Some(reach) => {
+    async fn get(&self, id: &TaskId, access_scope: Option<AccessScope<'_>>) -> Result<Option<Task>> {
+        let id = column::encode(id.as_str());
+        let rows = match access_scope {
+            Some(scope) => {
                 let sql = "SELECT version, body, n FROM tasks
                            WHERE id = $1 AND (owner = $2 OR tool = ANY($4)) AND expires_at > moment($3)";
-                let owner = column::key(reach.owner.as_str());
-                let tools: Vec<_> = reach.tools.iter().map(|tool| column::text(tool)).collect();
-                self.desk
-                    .read(OperationPriority::Request, sql, &[&id, &owner, &self.desk.now(), &tools])
+                let owner = column::encode_key(scope.owner.as_str());
+                let tools: Vec<_> = scope.tools.iter().map(|tool| column::encode(tool)).collect();
+                self.executor
+                    .read(OperationPriority::Request, sql, &[&id, &owner, &self.executor.now(), &tools])
                     .await?
             }
             None => {
-                self.desk
+                self.executor
                     .read(
                         OperationPriority::Loops,
                         "SELECT version, body, n FROM tasks WHERE id = $1",
@@ -48,34 +49,37 @@ impl TaskStore for PostgresStore {
                     .await?
             }
         };
-        rows.first().map(row::task).transpose().map_err(|fault| fault.into_store_error(&self.desk.place))
+        rows.first().map(row::task).transpose().map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
     async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
         let sql = "SELECT body FROM outputs WHERE task = $1";
-        let rows = self.desk.read(OperationPriority::Request, sql, &[&column::text(id.as_str())]).await?;
+        let rows =
+            self.executor.read(OperationPriority::Request, sql, &[&column::encode(id.as_str())]).await?;
         rows.first()
             .map(|row| output(row, 0))
             .transpose()
-            .map_err(|fault| fault.into_store_error(&self.desk.place))
+            .map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
-    async fn output_within(&self, id: &TaskId, most: usize) -> Result<BoundedOutput> {
+    async fn output_within(&self, id: &TaskId, max_bytes: usize) -> Result<BoundedOutput> {
         let sql = "SELECT octet_length(body)::bigint, CASE WHEN octet_length(body) <= $2::bigint THEN body END FROM outputs
                    WHERE task = $1";
-        let limit = i64::try_from(most).unwrap_or(i64::MAX);
-        let rows =
-            self.desk.read(OperationPriority::Request, sql, &[&column::text(id.as_str()), &limit]).await?;
+        let limit = i64::try_from(max_bytes).unwrap_or(i64::MAX);
+        let rows = self
+            .executor
+            .read(OperationPriority::Request, sql, &[&column::encode(id.as_str()), &limit])
+            .await?;
         let found = |row: &Row| -> Result<BoundedOutput, PostgresError> {
             let bytes = usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(usize::MAX);
-            if bytes > most {
-                Ok(BoundedOutput::Longer(bytes))
+            if bytes > max_bytes {
+                Ok(BoundedOutput::TooLarge(bytes))
             } else {
-                output(row, 1).map(BoundedOutput::Whole)
+                output(row, 1).map(BoundedOutput::Complete)
             }
         };
-        let found = rows.first().map_or(Ok(BoundedOutput::Nothing), found);
-        found.map_err(|fault| fault.into_store_error(&self.desk.place))
+        let found = rows.first().map_or(Ok(BoundedOutput::Missing), found);
+        found.map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
@@ -84,29 +88,31 @@ impl TaskStore for PostgresStore {
         let sql = "SELECT version, body, n FROM tasks
                    WHERE owner = $1 AND (created_at, id) < ($2, $3) AND expires_at > moment($4)
                    ORDER BY created_at DESC, id DESC LIMIT $5";
-        let owner = column::key(owner.as_str());
-        let (id, limit) = (column::text(id), number(limit));
-        let params: [super::executor::Param<'_>; 5] = [&owner, &created_at, &id, &self.desk.now(), &limit];
-        let rows = self.desk.read(OperationPriority::Request, sql, &params).await?;
-        row::tasks(&rows).map_err(|fault| fault.into_store_error(&self.desk.place))
+        let owner = column::encode_key(owner.as_str());
+        let (id, limit) = (column::encode(id), number(limit));
+        let params: [super::executor::Param<'_>; 5] =
+            [&owner, &created_at, &id, &self.executor.now(), &limit];
+        let rows = self.executor.read(OperationPriority::Request, sql, &params).await?;
+        row::tasks(&rows).map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
     async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
         let sql = "SELECT version, body, n FROM tasks WHERE session = $1 ORDER BY created_at, id";
-        let rows = self.desk.read(OperationPriority::Request, sql, &[&column::key(session)]).await?;
-        row::tasks(&rows).map_err(|fault| fault.into_store_error(&self.desk.place))
+        let rows =
+            self.executor.read(OperationPriority::Request, sql, &[&column::encode_key(session)]).await?;
+        row::tasks(&rows).map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
     /// [`Change::patience`] is not used: concurrent commits share a flush of the write-ahead log anyway.
     async fn update(&self, change: Change<'_>) -> Result<UpdateResult> {
-        let amend = UpdateCommand::of(change).map_err(cannot_write)?;
-        let id = amend.row.id.clone();
-        self.desk.write(OperationPriority::Loops, Some(&id), amend).await
+        let command = UpdateCommand::of(change).map_err(cannot_write)?;
+        let id = command.row.id.clone();
+        self.executor.write(OperationPriority::Loops, Some(&id), command).await
     }
 
-    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<Claimed> {
+    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<ClaimResult> {
         let claim = Claim { holder: holder.0.clone(), lease: millis(lease), request: request.clone() };
-        self.desk.write(OperationPriority::Loops, None, claim).await
+        self.executor.write(OperationPriority::Loops, None, claim).await
     }
 
     async fn list_due(
@@ -115,25 +121,25 @@ impl TaskStore for PostgresStore {
         after: Option<&(Timestamp, TaskId)>,
         limit: usize,
     ) -> Result<Vec<Task>> {
-        claim::list_due(&self.desk, served, after, limit).await
+        claim::list_due(&self.executor, served, after, limit).await
     }
 
     async fn adopt(&self, served: &ServedBackend) -> Result<Vec<(String, u64)>> {
         match &served.identity {
             Some(identity) => {
                 let adopt = Adopt { backend: served.backend.clone(), identity: identity.clone() };
-                self.desk.write(OperationPriority::Loops, None, adopt).await
+                self.executor.write(OperationPriority::Loops, None, adopt).await
             }
             None => Ok(Vec::new()),
         }
     }
 
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>> {
-        self.desk.write(OperationPriority::Loops, None, Purge(now.as_millis(), number(limit))).await
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<DeletedRow>> {
+        self.executor.write(OperationPriority::Loops, None, Purge(now.as_millis(), number(limit))).await
     }
 
     async fn next_due(&self, served: &[ServedBackend]) -> Result<Vec<Option<Timestamp>>> {
-        claim::next_due(&self.desk, served).await
+        claim::next_due(&self.executor, served).await
     }
 }
 
@@ -142,8 +148,8 @@ fn cannot_write(error: serde_json::Error) -> StoreError {
 }
 
 /// Converts a number of rows to the database's type.
-pub(super) fn number(of: usize) -> i64 {
-    i64::try_from(of).unwrap_or(i64::MAX)
+pub(super) fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Converts a duration to the unit of the columns. No lease is longer than a century.
@@ -164,9 +170,9 @@ struct Purge(i64, i64);
 
 #[async_trait]
 impl WriteTransaction for Purge {
-    type Done = Vec<Purged>;
+    type Output = Vec<DeletedRow>;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Purged>, PostgresError> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<DeletedRow>, PostgresError> {
         let sql = "WITH old AS (SELECT id FROM tasks WHERE closed AND expires_at <= least($1::bigint, moment($3))
                                 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED),
                         forgotten AS (DELETE FROM sessions WHERE forget_after <= least($1::bigint, moment($3)))
@@ -174,7 +180,9 @@ impl WriteTransaction for Purge {
                    RETURNING tasks.of_backend, tasks.identity, tasks.body";
         let rows = db.all(sql, &[&self.0, &self.1, &db.now]).await?;
         rows.iter()
-            .map(|row| Ok(purged(row.try_get(0)?, row.try_get(1)?, row.try_get::<_, &str>(2)?.as_bytes())))
+            .map(|row| {
+                Ok(describe_deleted(row.try_get(0)?, row.try_get(1)?, row.try_get::<_, &str>(2)?.as_bytes()))
+            })
             .collect()
     }
 }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 use tokio_postgres::Row;
 
-use super::executor::{Db, Locks, Param, WriteTransaction};
+use super::executor::{AdvisoryLocks, Db, Param, WriteTransaction};
 use super::fault::PostgresError;
 use super::insert::{limits, lock_slots};
 use super::notices::NoticeColumns;
@@ -71,7 +71,7 @@ macro_rules! note {
 const UPDATE: &str = concat!(update_row!("NULL::text"), " RETURNING id");
 
 /// The same with a history entry: `$22` and `$23`.
-const UPDATE_NOTED: &str =
+const UPDATE_WITH_ENTRY: &str =
     concat!("WITH written AS (", update_row!("NULL::text"), " RETURNING id), ", note!("$22", "$23"));
 
 /// For the others: `$22` requires that the row already has slots, and `$23` frees all its slots.
@@ -96,7 +96,7 @@ macro_rules! update_all {
 const UPDATE_ALL: &str = update_all!("");
 
 /// For rows with notices. The others avoid the arrays.
-const UPDATE_OWING: &str = update_all!(
+const UPDATE_ALL_WITH_NOTICES: &str = update_all!(
     "owed AS (INSERT INTO notices (id, receiver, since, due_at, body)
               SELECT n.id, n.receiver, n.since, moment($1), n.body
               FROM written, unnest($28::text[], $29::text[], $30::bigint[], $31::text[]) AS n (id, receiver, since, body)
@@ -104,7 +104,7 @@ const UPDATE_OWING: &str = update_all!(
 );
 
 /// The checks before slots are taken.
-const LOOK: &str = "
+const SLOT_CHECKS: &str = "
     SELECT EXISTS (SELECT 1 FROM slots WHERE task = $1),
            (SELECT place FROM unnest($3::text[], $4::bigint[]) WITH ORDINALITY AS limits (slot, most, place)
             WHERE (SELECT count(*) FROM (SELECT 1 FROM slots WHERE slots.slot = limits.slot LIMIT limits.most)
@@ -119,21 +119,21 @@ const IS_DONE: &str = "
 
 #[async_trait]
 impl WriteTransaction for UpdateCommand {
-    type Done = UpdateResult;
+    type Output = UpdateResult;
 
     async fn write(&self, db: &Db, again: bool) -> Result<UpdateResult, PostgresError> {
         let columns = Columns::of(self)?;
         let written = match (&self.row.slots, &self.output) {
-            (Slots::Never, None) if self.notices.is_empty() => match columns.noted(db) {
-                Some(params) => !db.all(UPDATE_NOTED, &params).await?.is_empty(),
+            (Slots::Never, None) if self.notices.is_empty() => match columns.params_with_entry(db) {
+                Some(params) => !db.all(UPDATE_WITH_ENTRY, &params).await?.is_empty(),
                 None => !db.all(UPDATE, &columns.params(db)[..21]).await?.is_empty(),
             },
             (Slots::Never | Slots::Free, _) => !columns.write_all(db).await?.is_empty(),
-            (Slots::Held(slots), _) => {
+            (Slots::Taken(slots), _) => {
                 // Usually the row already has its slots: then one statement is enough.
-                let already = Columns { must_hold: true, ..Columns::of(self)? };
-                if already.write_all(db).await?.is_empty() {
-                    match take(db, self, slots, &columns).await? {
+                let requiring_slots = Columns { requires_slots: true, ..Columns::of(self)? };
+                if requiring_slots.write_all(db).await?.is_empty() {
+                    match take_slots(db, self, slots, &columns).await? {
                         UpdateResult::Written(_) => true,
                         UpdateResult::Conflict | UpdateResult::Stale => false,
                         full @ UpdateResult::NoSlot(_) => return Ok(full),
@@ -146,32 +146,32 @@ impl WriteTransaction for UpdateCommand {
         if written || (again && is_done(db, self, &columns).await?) {
             return Ok(UpdateResult::Written(self.version + 1));
         }
-        let is_stale = Change::is_stale(self.decided_at, moment(db).await?);
+        let is_stale = Change::is_stale(self.decided_at, current_time(db).await?);
         Ok(if is_stale { UpdateResult::Stale } else { UpdateResult::Conflict })
     }
 
     fn hint(&self, updated: &UpdateResult) -> Option<Hint> {
         matches!(updated, UpdateResult::Written(_))
-            .then(|| hints::of_task(&self.row.id, self.session.as_ref()))
+            .then(|| hints::task_hint(&self.row.id, self.session.as_ref()))
     }
 }
 
 /// Takes slots: no other transaction takes one of them between the count and the commit.
-async fn take(
+async fn take_slots(
     db: &Db,
-    amend: &UpdateCommand,
+    command: &UpdateCommand,
     slots: &[String],
     columns: &Columns<'_>,
 ) -> Result<UpdateResult, PostgresError> {
-    let locks = lock_slots(db, Locks::default(), slots, &amend.limits);
-    let (names, most) = limits(&amend.limits);
-    let look: [Param<'_>; 4] = [&columns.id, &columns.version, &names, &most];
-    let seen = db.begin(locks, LOOK, &look).await?;
-    let seen = seen.ok_or_else(|| PostgresError::Row("the database answered with nothing".to_owned()))?;
-    let (holds, full, is_current): (bool, Option<i64>, bool) =
-        (seen.try_get(0)?, seen.try_get(1)?, seen.try_get(2)?);
-    let full = full.and_then(|place| amend.limits.get(usize::try_from(place - 1).ok()?));
-    match full.filter(|_| !holds) {
+    let locks = lock_slots(db, AdvisoryLocks::default(), slots, &command.limits);
+    let (slot_names, slot_limits) = limits(&command.limits);
+    let check_params: [Param<'_>; 4] = [&columns.id, &columns.version, &slot_names, &slot_limits];
+    let row = db.begin(locks, SLOT_CHECKS, &check_params).await?;
+    let checks = row.ok_or_else(|| PostgresError::Broken("the database answered with nothing".to_owned()))?;
+    let (has_slots, full, is_current): (bool, Option<i64>, bool) =
+        (checks.try_get(0)?, checks.try_get(1)?, checks.try_get(2)?);
+    let full = full.and_then(|place| command.limits.get(usize::try_from(place - 1).ok()?));
+    match full.filter(|_| !has_slots) {
         Some(full) if is_current => {
             db.roll_back().await?;
             return Ok(UpdateResult::NoSlot(full.slot.clone()));
@@ -182,21 +182,21 @@ async fn take(
         }
         _ => {}
     }
-    let (sql, owing) = columns.all();
-    let written = db.finish(sql, &columns.params_with(db, &owing)).await?;
-    Ok(if written.is_empty() { UpdateResult::Conflict } else { UpdateResult::Written(amend.version + 1) })
+    let (sql, notices) = columns.full_statement();
+    let written = db.finish(sql, &columns.params_with(db, &notices)).await?;
+    Ok(if written.is_empty() { UpdateResult::Conflict } else { UpdateResult::Written(command.version + 1) })
 }
 
 /// Returns the current time of the store: the database's, or that of a given clock.
-async fn moment(db: &Db) -> Result<Timestamp, PostgresError> {
+async fn current_time(db: &Db) -> Result<Timestamp, PostgresError> {
     let row = db.first("SELECT moment($1)", &[&db.now]).await?;
-    let row = row.ok_or_else(|| PostgresError::Row("the database did not return its time".to_owned()))?;
+    let row = row.ok_or_else(|| PostgresError::Broken("the database did not return its time".to_owned()))?;
     Ok(Timestamp::from_millis(row.try_get(0)?))
 }
 
-async fn is_done(db: &Db, amend: &UpdateCommand, columns: &Columns<'_>) -> Result<bool, PostgresError> {
+async fn is_done(db: &Db, command: &UpdateCommand, columns: &Columns<'_>) -> Result<bool, PostgresError> {
     let params: [Param<'_>; 5] =
-        [&columns.id, &columns.version, &amend.row.body, &columns.holds, &columns.holder];
+        [&columns.id, &columns.version, &command.row.body, &columns.acquires_lease, &columns.holder];
     let row = db.first(IS_DONE, &params).await?;
     Ok(row.map(|row| row.try_get(0)).transpose()?.unwrap_or(false))
 }
@@ -205,89 +205,92 @@ type Text<'w> = Cow<'w, str>;
 
 /// The parameters of the statements.
 struct Columns<'w> {
-    amend: &'w UpdateCommand,
+    command: &'w UpdateCommand,
     id: Text<'w>,
     version: i64,
     decided_at: i64,
     backend: Option<Text<'w>>,
     group: Option<Text<'w>>,
     handle: Option<Text<'w>>,
-    line: Option<Text<'w>>,
+    queue: Option<Text<'w>>,
     digest: Option<Text<'w>>,
     session: Option<Text<'w>>,
-    holds: bool,
+    acquires_lease: bool,
     holder: Option<&'w str>,
     lease: Option<i64>,
-    must_hold: bool,
-    frees: bool,
+    requires_slots: bool,
+    frees_slots: bool,
     slots: Vec<String>,
     replica: Option<Text<'w>>,
     what: Option<Text<'w>>,
 }
 
 impl<'w> Columns<'w> {
-    fn of(amend: &'w UpdateCommand) -> Result<Self, PostgresError> {
-        let row = &amend.row;
-        let (holds, holder, lease) = match &amend.lease {
+    fn of(command: &'w UpdateCommand) -> Result<Self, PostgresError> {
+        let row = &command.row;
+        let (acquires_lease, holder, lease) = match &command.lease {
             LeaseChange::Keep => (false, None, None),
             LeaseChange::Release(holder) => (false, Some(holder.as_str()), None),
-            LeaseChange::Hold(holder, lease) => (true, Some(holder.as_str()), Some(millis(*lease))),
+            LeaseChange::Acquire(holder, lease) => (true, Some(holder.as_str()), Some(millis(*lease))),
         };
-        let version = i64::try_from(amend.version)
-            .map_err(|_| PostgresError::Row(format!("a row's version is said to be {}", amend.version)))?;
+        let version = i64::try_from(command.version).map_err(|_| {
+            PostgresError::Broken(format!("a row's version is said to be {}", command.version))
+        })?;
         Ok(Self {
-            amend,
-            id: column::text(&row.id),
+            command,
+            id: column::encode(&row.id),
             version,
-            decided_at: amend.decided_at.as_millis(),
-            backend: row.open.backend.as_deref().map(column::text),
-            group: row.open.group.as_deref().map(column::text),
-            handle: row.open.handle.as_deref().map(column::text),
-            line: column::key_of(row.line.as_ref()),
-            digest: column::key_of(row.digest.as_ref()),
-            session: column::key_of(row.session.as_ref()),
-            holds,
+            decided_at: command.decided_at.as_millis(),
+            backend: row.open.backend.as_deref().map(column::encode),
+            group: row.open.group.as_deref().map(column::encode),
+            handle: row.open.handle.as_deref().map(column::encode),
+            queue: column::encode_optional_key(row.queue.as_ref()),
+            digest: column::encode_optional_key(row.digest.as_ref()),
+            session: column::encode_optional_key(row.session.as_ref()),
+            acquires_lease,
             holder,
             lease,
-            must_hold: false,
-            frees: matches!(row.slots, Slots::Free),
+            requires_slots: false,
+            frees_slots: matches!(row.slots, Slots::Free),
             slots: match &row.slots {
-                Slots::Held(slots) => slots.iter().map(|slot| column::key(slot).into_owned()).collect(),
+                Slots::Taken(slots) => {
+                    slots.iter().map(|slot| column::encode_key(slot).into_owned()).collect()
+                }
                 Slots::Free | Slots::Never => Vec::new(),
             },
-            replica: amend.line.as_ref().map(|line| column::text(&line.replica)),
-            what: amend.line.as_ref().map(|line| column::text(&line.what)),
+            replica: command.history_entry.as_ref().map(|entry| column::encode(&entry.replica)),
+            what: command.history_entry.as_ref().map(|entry| column::encode(&entry.what)),
         })
     }
 
     /// Returns the parameters of [`UPDATE_NOTED`], if there is an entry.
-    fn noted<'p>(&'p self, db: &'p Db) -> Option<Vec<Param<'p>>> {
+    fn params_with_entry<'p>(&'p self, db: &'p Db) -> Option<Vec<Param<'p>>> {
         self.what.as_ref()?;
         let all = self.params(db);
         Some(all[..21].iter().chain(&all[25..]).copied().collect())
     }
 
     /// Returns the full statement, and its notices.
-    fn all(&self) -> (&'static str, Option<NoticeColumns>) {
-        match self.amend.notices.as_slice() {
+    fn full_statement(&self) -> (&'static str, Option<NoticeColumns>) {
+        match self.command.notices.as_slice() {
             [] => (UPDATE_ALL, None),
-            notices => (UPDATE_OWING, Some(NoticeColumns::of(notices))),
+            notices => (UPDATE_ALL_WITH_NOTICES, Some(NoticeColumns::of(notices))),
         }
     }
 
     async fn write_all(&self, db: &Db) -> Result<Vec<Row>, PostgresError> {
-        let (sql, owing) = self.all();
-        db.all(sql, &self.params_with(db, &owing)).await
+        let (sql, notices) = self.full_statement();
+        db.all(sql, &self.params_with(db, &notices)).await
     }
 
-    fn params_with<'p>(&'p self, db: &'p Db, owing: &'p Option<NoticeColumns>) -> Vec<Param<'p>> {
+    fn params_with<'p>(&'p self, db: &'p Db, notices: &'p Option<NoticeColumns>) -> Vec<Param<'p>> {
         let mut params = self.params(db).to_vec();
-        params.extend(owing.iter().flat_map(NoticeColumns::params));
+        params.extend(notices.iter().flat_map(NoticeColumns::params));
         params
     }
 
     fn params<'p>(&'p self, db: &'p Db) -> [Param<'p>; 27] {
-        let row = &self.amend.row;
+        let row = &self.command.row;
         [
             &db.now,
             &self.id,
@@ -299,21 +302,21 @@ impl<'w> Columns<'w> {
             &row.open.opened_at,
             &self.handle,
             &row.closed,
-            &self.line,
+            &self.queue,
             &self.digest,
-            &self.holds,
+            &self.acquires_lease,
             &self.holder,
             &self.lease,
             &row.body,
             &self.session,
             &row.waiting_until,
-            &row.open.wanted_until,
+            &row.open.log_until,
             &self.decided_at,
             &row.files_bytes,
-            &self.must_hold,
-            &self.frees,
+            &self.requires_slots,
+            &self.frees_slots,
             &self.slots,
-            &self.amend.output,
+            &self.command.output,
             &self.replica,
             &self.what,
         ]

@@ -19,8 +19,8 @@ impl AuditLineStore for SqliteStore {
 
     async fn add_lines(&self, first: u64, lines: Vec<String>) -> Result<bool> {
         self.write(move |db| {
-            let taken = "SELECT EXISTS (SELECT 1 FROM audit WHERE n >= ?1)";
-            if db.sql(taken)?.query_row([first], |row| row.get(0))? {
+            let exists_sql = "SELECT EXISTS (SELECT 1 FROM audit WHERE n >= ?1)";
+            if db.sql(exists_sql)?.query_row([first], |row| row.get(0))? {
                 return Ok(false);
             }
             for (n, line) in (first..).zip(&lines) {
@@ -44,7 +44,7 @@ impl AuditLineStore for SqliteStore {
         .await
     }
 
-    async fn forget_lines(&self, before: Timestamp, limit: usize) -> Result<usize> {
+    async fn delete_lines(&self, before: Timestamp, limit: usize) -> Result<usize> {
         let before = before.as_millis();
         self.write(move |db| {
             let mut statement = db.sql(

@@ -8,9 +8,9 @@ use taskbridge_sdk::Timestamp;
 use super::Db;
 use super::fault::SqliteError;
 use super::row;
-use crate::store::fair::{self, Candidate, ClaimOrder, Visited};
-use crate::store::{UNREADABLE_AGAIN, log_unreadable};
-use crate::tasks::store::{ClaimRequest, Claimed, Holder, ServedBackend};
+use crate::store::fair::{self, Candidate, ClaimOrder, VisitedOwners};
+use crate::store::{UNREADABLE_RETRY_MS, log_unreadable};
+use crate::tasks::store::{ClaimRequest, ClaimResult, Holder, ServedBackend};
 use crate::tasks::task::{Owner, Task, TaskId};
 
 /// Rows of a connected backend that can be claimed now.
@@ -26,15 +26,15 @@ pub(super) fn claim(
     holder: &Holder,
     lease: Duration,
     request: &ClaimRequest,
-) -> Result<Claimed, SqliteError> {
+) -> Result<ClaimResult, SqliteError> {
     let limit = request.limit;
     let first = longest_due(db, &request.served)?;
     let visited = if first.len() < fair::WINDOW { None } else { visit(db, request, limit)? };
     let cursor = request.cursor.as_ref().map(Owner::as_str);
     let order = ClaimOrder::of(first, visited, cursor);
-    let until = db.until(lease);
+    let until = db.expiry_ms(lease);
     let mut read = db.sql("SELECT version, body, n FROM tasks WHERE n = ?1")?;
-    let mut hold = db.sql(
+    let mut lease_row = db.sql(
         "UPDATE tasks SET version = version + 1, lease_holder = ?2, lease_until = ?3,
              identity = coalesce(identity, ?4) WHERE n = ?1",
     )?;
@@ -42,21 +42,21 @@ pub(super) fn claim(
     for row in order.rows.iter().take(limit) {
         match read.query_row([row.key], |found| Ok(row::task(found)))? {
             Ok(task) => {
-                hold.execute(params![row.key, holder.0, until, request.served.identity])?;
+                lease_row.execute(params![row.key, holder.0, until, request.served.identity])?;
                 tasks.push(Task { version: task.version + 1, ..task });
             }
             Err(SqliteError::Unreadable(why)) => {
                 log_unreadable(&why);
                 // Left unchanged, it would be the first in every claim.
                 db.sql("UPDATE tasks SET version = version + 1, due_at = ?2 WHERE n = ?1")?
-                    .execute([row.key, db.now_ms() + UNREADABLE_AGAIN])?;
+                    .execute([row.key, db.now_ms() + UNREADABLE_RETRY_MS])?;
             }
             Err(fault) => return Err(fault),
         }
     }
     let taken = order.rows.len().min(limit);
     let cursor = taken.checked_sub(1).and_then(|last| order.cursor_at(last)).map(Owner::new);
-    Ok(Claimed { tasks, cursor: cursor.or_else(|| request.cursor.clone()) })
+    Ok(ClaimResult { tasks, cursor: cursor.or_else(|| request.cursor.clone()) })
 }
 
 /// Returns the longest-due rows, in that order.
@@ -72,7 +72,11 @@ fn longest_due(db: &Db<'_>, served: &ServedBackend) -> Result<Vec<Candidate<i64>
 
 /// Visits owners after the cursor, then from the first one, until `limit` of them have due rows,
 /// [`fair::OWNERS`] were visited, or there are no others.
-fn visit(db: &Db<'_>, request: &ClaimRequest, limit: usize) -> Result<Option<Visited<i64>>, SqliteError> {
+fn visit(
+    db: &Db<'_>,
+    request: &ClaimRequest,
+    limit: usize,
+) -> Result<Option<VisitedOwners<i64>>, SqliteError> {
     let ServedBackend { backend, identity } = &request.served;
     let mut next = db.sql(
         "SELECT owner FROM tasks WHERE of_backend = ?1 AND owner > ?2 AND due_at IS NOT NULL ORDER BY owner LIMIT 1",
@@ -114,7 +118,7 @@ fn visit(db: &Db<'_>, request: &ClaimRequest, limit: usize) -> Result<Option<Vis
         }
     }
     let rows = due.into_iter().flatten().collect();
-    Ok(owners.pop().map(|last| Visited { last, rows }))
+    Ok(owners.pop().map(|last| VisitedOwners { last, rows }))
 }
 
 pub(super) fn list_due(
@@ -149,8 +153,8 @@ pub(super) fn next_due(db: &Db<'_>, served: &ServedBackend) -> Result<Option<Tim
         if earliest.is_some_and(|earliest| due >= earliest) {
             break;
         }
-        let free = next.get::<_, Option<i64>>(1)?.map_or(due, |until| until.max(due));
-        earliest = Some(earliest.map_or(free, |earliest| earliest.min(free)));
+        let available_at = next.get::<_, Option<i64>>(1)?.map_or(due, |until| until.max(due));
+        earliest = Some(earliest.map_or(available_at, |earliest| earliest.min(available_at)));
     }
     Ok(earliest.map(Timestamp::from_millis))
 }

@@ -10,26 +10,26 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::fault::{self, SqliteError};
-use super::{BUSY_WAIT, Mode, export, schema};
+use super::{BUSY_TIMEOUT, Mode, export, schema};
 use crate::tasks::store::StoreError;
 
 /// Number of prepared statements that a connection keeps: enough for all of this store, so that none is
 /// prepared twice.
-const STATEMENTS: usize = 64;
+const STATEMENT_CACHE_SIZE: usize = 64;
 
 /// Maximum page cache of the writing connection: enough for the indexes of tens of thousands of rows.
 /// Random ids spread the writes over the whole index.
 const CACHE_KIB: i64 = 16 << 10;
 
 /// Poll interval of a locked file.
-pub(super) const BUSY_LOOK: Duration = Duration::from_millis(1);
+pub(super) const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Number of pages (4 KiB each) in the log before a checkpoint. Most of them are rewritten several times
 /// before, and each is copied into the database once.
 const CHECKPOINT_PAGES: i64 = 4000;
 
 /// Size to which the log is truncated after a burst, in bytes.
-const WAL_KEPT: i64 = 32 << 20;
+const WAL_SIZE_LIMIT: i64 = 32 << 20;
 
 /// Opens the writing connection; creates the file if there is none, and migrates its schema.
 pub(super) fn writer(path: &Path, mode: Mode) -> Result<Connection, StoreError> {
@@ -47,7 +47,7 @@ pub(super) fn writer(path: &Path, mode: Mode) -> Result<Connection, StoreError> 
 
 fn prepare_writer(path: &Path, mode: Mode) -> Result<Connection, SqliteError> {
     let mut db = open(path, mode)?;
-    db.busy_handler(Some(try_again))?;
+    db.busy_handler(Some(wait_while_busy))?;
     // Before anything is written: the file may belong to another program.
     schema::version(&db)?;
     let synchronous = match mode {
@@ -59,15 +59,15 @@ fn prepare_writer(path: &Path, mode: Mode) -> Result<Connection, SqliteError> {
     db.pragma_update(None, "foreign_keys", true)?;
     db.pragma_update(None, "cache_size", -CACHE_KIB)?;
     db.pragma_update_and_check(None, "wal_autocheckpoint", CHECKPOINT_PAGES, |_| Ok(()))?;
-    db.pragma_update_and_check(None, "journal_size_limit", WAL_KEPT, |_| Ok(()))?;
+    db.pragma_update_and_check(None, "journal_size_limit", WAL_SIZE_LIMIT, |_| Ok(()))?;
     schema::migrate(&mut db)?;
-    export::is_served(&db, path)?;
+    export::check_not_moved(&db, path)?;
     Ok(db)
 }
 
 /// Opens the file exclusively and migrates it, even if it is marked as moved. It is busy if any other
 /// connection has it open: in WAL mode every connection has a share of the lock that this one takes.
-pub(super) fn alone(path: &Path, wait: Duration) -> Result<Connection, SqliteError> {
+pub(super) fn open_exclusive(path: &Path, wait: Duration) -> Result<Connection, SqliteError> {
     let mut db = open(path, Mode::Threaded)?;
     db.busy_timeout(wait)?;
     db.pragma_update_and_check(None, "locking_mode", "exclusive", |_| Ok(()))?;
@@ -80,8 +80,8 @@ pub(super) fn alone(path: &Path, wait: Duration) -> Result<Connection, SqliteErr
 
 /// Checks that the file has the schema of this program, or a newer one that it can use.
 pub(super) fn is_current(path: &Path) -> Result<(), StoreError> {
-    let look = || schema::is_current(&open(path, Mode::Threaded)?);
-    look().map_err(|fault: SqliteError| fault.into_store_error(path))
+    let check = || schema::is_current(&open(path, Mode::Threaded)?);
+    check().map_err(|fault: SqliteError| fault.into_store_error(path))
 }
 
 /// Opens a read-only connection.
@@ -101,20 +101,20 @@ fn open(path: &Path, mode: Mode) -> Result<Connection, SqliteError> {
         // No other process opens the file of a simulation, so system locks are not needed.
         Mode::Inline => Connection::open_with_flags_and_vfs(path, flags, c"unix-excl")?,
     };
-    db.busy_timeout(BUSY_WAIT)?;
+    db.busy_timeout(BUSY_TIMEOUT)?;
     // Without it, a statement whose plan depends on a value (that of a LIMIT, for example) is prepared
     // again for each value.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    db.set_prepared_statement_cache_capacity(STATEMENTS);
+    db.set_prepared_statement_cache_capacity(STATEMENT_CACHE_SIZE);
     Ok(db)
 }
 
 /// Waits for another process that writes; returns false after [`BUSY_WAIT`]. SQLite's own delays grow to 100
 /// ms. With a neighbour that writes constantly, nearly every attempt would find the file locked, because the
 /// gaps between its transactions are short.
-fn try_again(looks: i32) -> bool {
-    std::thread::sleep(BUSY_LOOK);
-    BUSY_LOOK * looks.unsigned_abs() < BUSY_WAIT
+fn wait_while_busy(attempts: i32) -> bool {
+    std::thread::sleep(BUSY_POLL_INTERVAL);
+    BUSY_POLL_INTERVAL * attempts.unsigned_abs() < BUSY_TIMEOUT
 }
 
 /// Switches the file to WAL. If two processes do it at the same time, one gets `SQLITE_BUSY` immediately,
@@ -126,12 +126,12 @@ fn use_wal(db: &Connection) -> Result<(), SqliteError> {
         match switched.map_err(SqliteError::from) {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => {
-                return Err(SqliteError::Row(format!(
+                return Err(SqliteError::Broken(format!(
                     "SQLite cannot keep a write-ahead log here (it stays in mode {mode}): use a local disk"
                 )));
             }
-            Err(fault) if fault.is_busy() && since.elapsed() < BUSY_WAIT => {
-                std::thread::sleep(BUSY_LOOK);
+            Err(fault) if fault.is_busy() && since.elapsed() < BUSY_TIMEOUT => {
+                std::thread::sleep(BUSY_POLL_INTERVAL);
             }
             Err(fault) => return Err(fault),
         }

@@ -9,11 +9,11 @@ use rusqlite::{Connection, OptionalExtension, Row, Rows, Statement};
 
 use super::connect;
 use super::fault::SqliteError;
-use crate::store::copy::{Cell, CopyRecord, MOVED, Table};
+use crate::store::copy::{CopyRecord, CopyValue, MOVED_FACT, Table};
 use crate::tasks::store::{Result, StoreError};
 
 /// How long another process may take to close the file.
-const BUSY_WAIT: Duration = Duration::from_millis(200);
+const BUSY_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Maximum number of rows of a page.
 const PAGE_ROWS: usize = 200;
@@ -23,7 +23,7 @@ const PAGE_BYTES: usize = 4 << 20;
 
 /// Added to `taskbridge_schema.oldest` of a moved file, so that programs that do not know the mark refuse
 /// the file.
-const MOVED_AWAY: i64 = 1_000_000;
+const MOVED_OFFSET: i64 = 1_000_000;
 
 /// A file that is open in no other process.
 pub(in crate::store) struct Source {
@@ -57,7 +57,7 @@ impl Source {
         }
         let path = std::path::absolute(path)
             .map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
-        match connect::alone(&path, BUSY_WAIT) {
+        match connect::open_exclusive(&path, BUSY_TIMEOUT) {
             Ok(db) => Ok(Self { db, path }),
             Err(fault) if fault.is_busy() => Err(StoreError::Unavailable(format!(
                 "{}: a server has it open: stop it first, so that nothing is done twice",
@@ -71,16 +71,16 @@ impl Source {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(in crate::store) fn moved(&self) -> Result<Option<CopyRecord>> {
-        moved(&self.db).map_err(|fault| fault.into_store_error(&self.path))
+    pub(in crate::store) fn copy_record(&self) -> Result<Option<CopyRecord>> {
+        read_copy_record(&self.db).map_err(|fault| fault.into_store_error(&self.path))
     }
 
     /// Marks it as copied, or removes the mark. The change is on disk when this returns.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(in crate::store) fn mark(&self, moved: Option<&CopyRecord>) -> Result<()> {
-        mark(&self.db, moved).map_err(|fault| fault.into_store_error(&self.path))
+    pub(in crate::store) fn mark(&self, record: Option<&CopyRecord>) -> Result<()> {
+        mark(&self.db, record).map_err(|fault| fault.into_store_error(&self.path))
     }
 
     /// Returns the number of tasks that have not ended, without rows that are not JSON.
@@ -100,7 +100,8 @@ impl Source {
     /// If they cannot be read.
     pub(in crate::store) fn select(&self, table: &Table) -> Result<Select<'_>> {
         let columns: Vec<&str> = table.columns.iter().map(|(name, _)| *name).collect();
-        let rest = if table.name == "facts" { format!("WHERE name <> '{MOVED}'") } else { String::new() };
+        let rest =
+            if table.name == "facts" { format!("WHERE name <> '{MOVED_FACT}'") } else { String::new() };
         let sql =
             format!("SELECT {} FROM {} {rest} ORDER BY {}", columns.join(", "), table.name, table.order);
         let statement =
@@ -126,40 +127,40 @@ impl Pages<'_> {
     ///
     /// # Errors
     /// If they cannot be read.
-    pub(in crate::store) fn next(&mut self) -> Result<Vec<Vec<Cell>>> {
+    pub(in crate::store) fn next(&mut self) -> Result<Vec<Vec<CopyValue>>> {
         let (mut page, mut bytes) = (Vec::new(), 0);
         while page.len() < PAGE_ROWS && bytes < PAGE_BYTES {
             let row =
                 self.rows.next().map_err(|error| SqliteError::from(error).into_store_error(self.path))?;
             let Some(row) = row else { break };
             let cells = cells(row).map_err(|error| SqliteError::from(error).into_store_error(self.path))?;
-            bytes += cells.iter().map(Cell::bytes).sum::<usize>();
+            bytes += cells.iter().map(CopyValue::bytes).sum::<usize>();
             page.push(cells);
         }
         Ok(page)
     }
 }
 
-fn cells(row: &Row<'_>) -> rusqlite::Result<Vec<Cell>> {
+fn cells(row: &Row<'_>) -> rusqlite::Result<Vec<CopyValue>> {
     (0..row.as_ref().column_count())
         .map(|at| {
             Ok(match row.get_ref(at)? {
-                ValueRef::Integer(number) => Cell::Number(number),
-                ValueRef::Text(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
-                ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
+                ValueRef::Integer(number) => CopyValue::Number(number),
+                ValueRef::Text(text) => CopyValue::Text(String::from_utf8_lossy(text).into_owned()),
+                ValueRef::Blob(bytes) => CopyValue::Bytes(bytes.to_vec()),
                 // No column contains such numbers.
-                ValueRef::Null | ValueRef::Real(_) => Cell::Null,
+                ValueRef::Null | ValueRef::Real(_) => CopyValue::Null,
             })
         })
         .collect()
 }
 
-impl Cell {
+impl CopyValue {
     fn bytes(&self) -> usize {
         match self {
-            Cell::Null | Cell::Number(_) => 8,
-            Cell::Text(text) => text.len(),
-            Cell::Bytes(bytes) => bytes.len(),
+            CopyValue::Null | CopyValue::Number(_) => 8,
+            CopyValue::Text(text) => text.len(),
+            CopyValue::Bytes(bytes) => bytes.len(),
         }
     }
 }
@@ -168,34 +169,37 @@ impl Cell {
 ///
 /// # Errors
 /// If it was moved; the text names the fix.
-pub(super) fn is_served(db: &Connection, path: &Path) -> Result<(), SqliteError> {
-    moved(db)?.map_or(Ok(()), |moved| Err(SqliteError::Moved(moved.refusal(path))))
+pub(super) fn check_not_moved(db: &Connection, path: &Path) -> Result<(), SqliteError> {
+    read_copy_record(db)?.map_or(Ok(()), |record| Err(SqliteError::Moved(record.refusal(path))))
 }
 
-fn moved(db: &Connection) -> Result<Option<CopyRecord>, SqliteError> {
+fn read_copy_record(db: &Connection) -> Result<Option<CopyRecord>, SqliteError> {
     let sql = "SELECT value FROM facts WHERE name = ?1";
-    let value: Option<String> = db.query_row(sql, [MOVED], |row| row.get(0)).optional()?;
-    value
-        .map(|value| serde_json::from_str(&value))
-        .transpose()
-        .map_err(|error| SqliteError::Row(format!("its fact `{MOVED}` cannot be understood ({error})")))
+    let value: Option<String> = db.query_row(sql, [MOVED_FACT], |row| row.get(0)).optional()?;
+    value.map(|value| serde_json::from_str(&value)).transpose().map_err(|error| {
+        SqliteError::Broken(format!("its fact `{MOVED_FACT}` cannot be understood ({error})"))
+    })
 }
 
-fn mark(db: &Connection, moved: Option<&CopyRecord>) -> Result<(), SqliteError> {
+fn mark(db: &Connection, record: Option<&CopyRecord>) -> Result<(), SqliteError> {
     let tx = db.unchecked_transaction()?;
-    match moved.map(serde_json::to_string).transpose().map_err(|error| SqliteError::Row(error.to_string()))? {
+    match record
+        .map(serde_json::to_string)
+        .transpose()
+        .map_err(|error| SqliteError::Broken(error.to_string()))?
+    {
         Some(value) => {
-            tx.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?1, ?2)", [MOVED, &value])?;
+            tx.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?1, ?2)", [MOVED_FACT, &value])?;
         }
         None => {
-            tx.execute("DELETE FROM facts WHERE name = ?1", [MOVED])?;
+            tx.execute("DELETE FROM facts WHERE name = ?1", [MOVED_FACT])?;
         }
     }
-    let sql = match moved {
+    let sql = match record {
         Some(_) => "UPDATE taskbridge_schema SET oldest = oldest + ?1 WHERE oldest < ?1",
         None => "UPDATE taskbridge_schema SET oldest = oldest - ?1 WHERE oldest >= ?1",
     };
-    tx.execute(sql, [MOVED_AWAY])?;
+    tx.execute(sql, [MOVED_OFFSET])?;
     tx.commit()?;
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::connect::BUSY_LOOK;
+use super::connect::BUSY_POLL_INTERVAL;
 
 /// How long this process has been writing without a gap.
 pub(super) struct FairYield {
@@ -14,10 +14,10 @@ pub(super) struct FairYield {
 
 impl FairYield {
     /// Time of continuous writes after which a gap precedes the next transaction.
-    const LENGTH: Duration = Duration::from_millis(200);
+    const MAX_BURST: Duration = Duration::from_millis(200);
 
     /// Length of a gap: long enough for a waiting process to notice.
-    pub(super) const GAP: Duration = BUSY_LOOK.saturating_mul(2);
+    pub(super) const GAP: Duration = BUSY_POLL_INTERVAL.saturating_mul(2);
 
     /// Starts the measurement; others could write until now.
     pub(super) fn begin(now: Instant) -> Self {
@@ -26,17 +26,17 @@ impl FairYield {
 
     /// Returns true if the caller must sleep for [`Self::GAP`] before its next transaction. Restarts the
     /// measurement then, and after a rest.
-    pub(super) fn is_over(&mut self, now: Instant) -> bool {
+    pub(super) fn must_yield(&mut self, now: Instant) -> bool {
         let rested = now.duration_since(self.last) >= Self::GAP;
-        let over = !rested && now.duration_since(self.since) >= Self::LENGTH;
-        if rested || over {
+        let is_due = !rested && now.duration_since(self.since) >= Self::MAX_BURST;
+        if rested || is_due {
             self.since = now;
         }
-        over
+        is_due
     }
 
     /// Records the end of a transaction.
-    pub(super) fn wrote(&mut self, now: Instant) {
+    pub(super) fn record_write(&mut self, now: Instant) {
         self.last = now;
     }
 }
@@ -50,15 +50,15 @@ mod tests {
     fn gaps(long: Duration, pause: Duration) -> usize {
         let begin = Instant::now();
         let mut now = begin;
-        let mut turn = FairYield::begin(now);
+        let mut fair_yield = FairYield::begin(now);
         let mut gaps = 0;
         while now.duration_since(begin) < Duration::from_secs(1) {
-            if turn.is_over(now) {
+            if fair_yield.must_yield(now) {
                 gaps += 1;
                 now += FairYield::GAP;
             }
             now += long;
-            turn.wrote(now);
+            fair_yield.record_write(now);
             now += pause;
         }
         gaps

@@ -13,13 +13,13 @@ pub(super) enum SqliteError {
     /// An error of the database engine.
     Sql(rusqlite::Error),
     /// The content of the file is invalid.
-    Row(String),
+    Broken(String),
     /// The file is marked: its rows were copied into another store, or a copy was begun.
     Moved(String),
     /// One row exists but is unreadable; other rows are not affected.
     Unreadable(String),
     /// A database file is no longer at its path, and what happened to it.
-    Gone(PathBuf, String),
+    FileMissing(PathBuf, String),
     /// The operation panicked.
     Panic,
 }
@@ -41,9 +41,9 @@ impl SqliteError {
 
     /// Returns the reason, as fixed text, if other writes fail as well; `None` if the failure is specific
     /// to this operation.
-    pub(super) fn stops_writes(&self) -> Option<&'static str> {
+    pub(super) fn outage_reason(&self) -> Option<&'static str> {
         let SqliteError::Sql(error) = self else {
-            return matches!(self, SqliteError::Gone(..))
+            return matches!(self, SqliteError::FileMissing(..))
                 .then_some("a database file was deleted, moved or replaced");
         };
         match error.sqlite_error_code()? {
@@ -66,10 +66,10 @@ impl SqliteError {
     pub(super) fn into_store_error(self, path: &Path) -> StoreError {
         let path = path.display();
         let error = match self {
-            SqliteError::Row(what) => return StoreError::Broken(format!("{path}: {what}")),
+            SqliteError::Broken(what) => return StoreError::Broken(format!("{path}: {what}")),
             SqliteError::Moved(what) => return StoreError::Unavailable(format!("{path}: {what}")),
             SqliteError::Unreadable(what) => return StoreError::Unreadable(format!("{path}: {what}")),
-            SqliteError::Gone(file, how) => {
+            SqliteError::FileMissing(file, how) => {
                 return StoreError::Unavailable(format!(
                     "{} {how} while the server runs: put it back, or restart the server to go on with what is there; \
                      nothing was written",
@@ -86,7 +86,7 @@ impl SqliteError {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Unavailable(format!(
                 "another process has kept {path} locked for more than {} s",
-                super::BUSY_WAIT.as_secs()
+                super::BUSY_TIMEOUT.as_secs()
             )),
             Some(ErrorCode::DiskFull) => StoreError::Unavailable(disk_full(&path)),
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
@@ -111,14 +111,14 @@ impl SqliteError {
 
 /// Returns the error for a file that could not be opened or created.
 pub(super) fn cannot_open(path: &Path, error: &io::Error) -> StoreError {
-    let shown = path.display();
+    let file = path.display();
     StoreError::Unavailable(match error.kind() {
         io::ErrorKind::NotFound => {
             let parent = path.parent().unwrap_or(path).display();
-            format!("{shown} cannot be made: the directory {parent} does not exist; create it")
+            format!("{file} cannot be made: the directory {parent} does not exist; create it")
         }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => disk_full(&shown),
-        _ => not_writable(&shown, error),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => disk_full(&file),
+        _ => not_writable(&file, error),
     })
 }
 

@@ -19,29 +19,29 @@ impl Files {
     /// Records the files of an open database.
     pub(super) fn of(database: &Path) -> io::Result<Self> {
         let real = fs::canonicalize(database)?;
-        let beside = |suffix: &str| {
+        let with_suffix = |suffix: &str| {
             let mut path = real.clone().into_os_string();
             path.push(suffix);
             PathBuf::from(path)
         };
-        let files = [database.to_owned(), beside("-wal"), beside("-shm")];
+        let files = [database.to_owned(), with_suffix("-wal"), with_suffix("-shm")];
         files
             .into_iter()
-            .map(|path| identity(&path).map(|is| (path, is)))
+            .map(|path| identity(&path).map(|id| (path, id)))
             .collect::<io::Result<_>>()
             .map(Self)
     }
 
     /// Fails if one of them is no longer at its path.
     pub(super) fn check(&self) -> Result<(), SqliteError> {
-        for (path, was) in &self.0 {
+        for (path, recorded) in &self.0 {
             let how = match identity(path) {
-                Ok(is) if is == *was => continue,
+                Ok(current) if current == *recorded => continue,
                 Ok(_) => "was replaced by another file".to_owned(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted or moved".to_owned(),
                 Err(error) => format!("cannot be found any more ({error})"),
             };
-            return Err(SqliteError::Gone(path.clone(), how));
+            return Err(SqliteError::FileMissing(path.clone(), how));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, params};
 use taskbridge_sdk::{GroupKey, JobHandle, Timestamp};
 
 use super::fault::SqliteError;
-use super::holders::Dead;
+use super::holders::DeadHolder;
 use super::{Db, SqliteStore};
 use crate::tasks::store::{Group, Groups, Holder, OpenJob, Result, ServedBackend};
 use crate::tasks::task::TaskId;
@@ -21,11 +21,11 @@ impl Groups for SqliteStore {
         served: &[ServedBackend],
     ) -> Result<Vec<Group>> {
         // Most calls find no change and write nothing.
-        if let Some(held) = self.read(|db| settled(db, holder, lease, served))? {
-            return Ok(held);
+        if let Some(groups) = self.read(|db| groups_if_unchanged(db, holder, lease, served))? {
+            return Ok(groups);
         }
         let (holder, served) = (holder.clone(), served.to_vec());
-        self.write(move |db| hold(db, &holder, lease, &served)).await
+        self.write(move |db| acquire(db, &holder, lease, &served)).await
     }
 
     async fn release_groups(&self, holder: &Holder) -> Result<()> {
@@ -42,15 +42,15 @@ impl Groups for SqliteStore {
         self.write(move |db| release_leases(db, &holder.0)).await
     }
 
-    async fn free_dead(&self) -> Result<bool> {
-        let dead = self.holders.dead();
+    async fn release_dead_holders(&self) -> Result<bool> {
+        let dead = self.holders.find_dead();
         if dead.is_empty() {
             return Ok(false);
         }
         let holders: Vec<String> = dead.iter().map(|dead| dead.holder.clone()).collect();
         tracing::info!(?holders, "these processes have died: their leases end");
         self.write(move |db| holders.iter().try_for_each(|holder| release_leases(db, holder))).await?;
-        dead.into_iter().for_each(Dead::delete);
+        dead.into_iter().for_each(DeadHolder::delete);
         Ok(true)
     }
 
@@ -64,7 +64,7 @@ impl Groups for SqliteStore {
         self.read_long(move |db| open_jobs(db, &group, identity.as_deref(), opened_since)).await
     }
 
-    async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>> {
+    async fn watched_jobs(&self, group: &Group) -> Result<Vec<TaskId>> {
         self.read(|db| {
             let mut statement =
                 db.sql("SELECT id FROM tasks WHERE backend = ?1 AND grp = ?2 AND log_until > ?3")?;
@@ -99,7 +99,7 @@ struct GroupLease {
 
 /// Returns the groups leased by `holder`, if nothing needs to be written: no open group is free, none of
 /// its leases is about to expire, and none is on a group without open jobs.
-fn settled(
+fn groups_if_unchanged(
     db: &Db<'_>,
     holder: &Holder,
     lease: Duration,
@@ -108,24 +108,24 @@ fn settled(
     let open = open_groups(db, served)?;
     let leases = leases(db)?;
     // Renewed after a third of its duration, so that an idle server writes at most three times per lease.
-    let low = db.until(lease * 2 / 3);
-    let held = |name: &(String, String)| leases.iter().find(|held| held.name == *name);
-    let mut mine = Vec::new();
+    let renewal_threshold = db.expiry_ms(lease * 2 / 3);
+    let lease_of = |name: &(String, String)| leases.iter().find(|group_lease| group_lease.name == *name);
+    let mut own = Vec::new();
     for OpenGroup { group, name } in &open {
-        let Some(held) = held(name) else { return Ok(None) };
-        let is_mine = held.holder == holder.0;
-        if held.until <= if is_mine { low } else { db.now_ms() } {
+        let Some(group_lease) = lease_of(name) else { return Ok(None) };
+        let is_own = group_lease.holder == holder.0;
+        if group_lease.until <= if is_own { renewal_threshold } else { db.now_ms() } {
             return Ok(None);
         }
-        if is_mine {
-            mine.push(group.clone());
+        if is_own {
+            own.push(group.clone());
         }
     }
-    let all_open = leases.iter().filter(|held| held.holder == holder.0).count() == mine.len();
-    Ok(all_open.then_some(mine))
+    let all_open = leases.iter().filter(|group_lease| group_lease.holder == holder.0).count() == own.len();
+    Ok(all_open.then_some(own))
 }
 
-fn hold(
+fn acquire(
     db: &Db<'_>,
     holder: &Holder,
     lease: Duration,
@@ -133,24 +133,24 @@ fn hold(
 ) -> Result<Vec<Group>, SqliteError> {
     let open = open_groups(db, served)?;
     for GroupLease { name, holder: other, until } in leases(db)? {
-        let over = other == holder.0 || until <= db.now_ms();
-        if over && !open.iter().any(|open| open.name == name) {
+        let is_releasable = other == holder.0 || until <= db.now_ms();
+        if is_releasable && !open.iter().any(|open| open.name == name) {
             db.sql("DELETE FROM groups WHERE backend = ?1 AND grp = ?2")?.execute([name.0, name.1])?;
         }
     }
-    let mut held = Vec::new();
+    let mut acquired = Vec::new();
     for OpenGroup { group, name } in open {
         let taken = db
             .sql(
                 "INSERT INTO groups (backend, grp, holder, until) VALUES (?1, ?2, ?3, ?4)
                  ON CONFLICT DO UPDATE SET holder = ?3, until = ?4 WHERE holder = ?3 OR until <= ?5",
             )?
-            .execute(params![name.0, name.1, holder.0, db.until(lease), db.now_ms()])?;
+            .execute(params![name.0, name.1, holder.0, db.expiry_ms(lease), db.now_ms()])?;
         if taken == 1 {
-            held.push(group);
+            acquired.push(group);
         }
     }
-    Ok(held)
+    Ok(acquired)
 }
 
 /// A group with open jobs.

@@ -18,7 +18,7 @@ impl History for SqliteStore {
         self.read_long(move |db| entries(db, &id)).await
     }
 
-    async fn forget(&self, before: Timestamp, limit: usize) -> Result<usize> {
+    async fn delete_entries(&self, before: Timestamp, limit: usize) -> Result<usize> {
         let before = before.as_millis();
         if !self.read(move |db| is_old(db, before))? {
             return Ok(0);
@@ -34,13 +34,13 @@ impl History for SqliteStore {
 }
 
 /// Writes an entry, in the transaction of its change.
-pub(super) fn note(
+pub(super) fn write_entry(
     db: &Db<'_>,
     task: &str,
     version: u64,
-    line: Option<&EntryColumns>,
+    columns: Option<&EntryColumns>,
 ) -> Result<(), SqliteError> {
-    if let Some(EntryColumns { replica, what }) = line {
+    if let Some(EntryColumns { replica, what }) = columns {
         db.sql("INSERT INTO entries (task, version, at, replica, what) VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![task, version, db.now_ms(), replica, what])?;
     }
@@ -54,7 +54,7 @@ fn entries(db: &Db<'_>, id: &TaskId) -> Result<Vec<HistoryEntry>, SqliteError> {
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
         let what: String = row.get(3)?;
-        entries.extend(entry::read(row.get(0)?, row.get(1)?, row.get(2)?, &what));
+        entries.extend(entry::parse(row.get(0)?, row.get(1)?, row.get(2)?, &what));
     }
     Ok(entries)
 }

@@ -17,7 +17,7 @@ use crate::tasks::store::Holder;
 
 /// The local file systems, by the type that statfs(2) reports: ext2 to ext4, XFS, Btrfs, ZFS, F2FS,
 /// bcachefs, tmpfs and overlayfs. On any other (NFS, SMB, FUSE, 9P) a lock can end before its process does.
-const LOCAL: [u64; 8] =
+const LOCAL_FILE_SYSTEMS: [u64; 8] =
     [0xEF53, 0x5846_5342, 0x9123_683E, 0x2FC1_2FC1, 0xF2F5_2010, 0xCA45_1A4E, 0x0102_1994, 0x794C_7630];
 
 /// Maximum number of dead holders that one call of [`Holders::dead`] returns, with their locks.
@@ -34,17 +34,17 @@ const SUFFIX: &str = ".lock";
 /// The folder of lock files, and the lock of this process.
 pub(super) struct Holders {
     folder: PathBuf,
-    own: Mutex<Option<File>>,
+    own_lock: Mutex<Option<File>>,
 }
 
 /// A dead holder. Its lock is kept until this is dropped.
-pub(super) struct Dead {
+pub(super) struct DeadHolder {
     pub(super) holder: String,
     path: PathBuf,
     _lock: File,
 }
 
-impl Dead {
+impl DeadHolder {
     /// Deletes the lock file.
     pub(super) fn delete(self) {
         // If that fails, its leases are released again later, which has no effect.
@@ -59,7 +59,7 @@ impl Holders {
         let database = fs::canonicalize(database).unwrap_or_else(|_| database.to_owned());
         let mut folder = database.into_os_string();
         folder.push("-holders");
-        Self { folder: folder.into(), own: Mutex::new(None) }
+        Self { folder: folder.into(), own_lock: Mutex::new(None) }
     }
 
     /// Locks a file for this holder until the process ends or this value is dropped. Returns false if locks
@@ -70,7 +70,7 @@ impl Holders {
         }
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let kind = fstatfs(File::open(&self.folder)?)?.f_type;
-        if !LOCAL.contains(&(kind as u64)) {
+        if !LOCAL_FILE_SYSTEMS.contains(&(kind as u64)) {
             return Ok(false);
         }
         let path = self.path(&holder.0);
@@ -80,7 +80,7 @@ impl Holders {
                 // A process that deletes a lock file has its lock, so a file that still exists now will
                 // remain.
                 Ok(()) if file.metadata()?.nlink() > 0 => {
-                    *self.own.lock() = Some(file);
+                    *self.own_lock.lock() = Some(file);
                     return Ok(true);
                 }
                 Ok(()) | Err(Errno::WOULDBLOCK) => std::thread::sleep(PAUSE),
@@ -91,8 +91,8 @@ impl Holders {
     }
 
     /// Returns the dead holders, with their locks; empty until this process has locked its own file.
-    pub(super) fn dead(&self) -> Vec<Dead> {
-        if self.own.lock().is_none() {
+    pub(super) fn find_dead(&self) -> Vec<DeadHolder> {
+        if self.own_lock.lock().is_none() {
             return Vec::new();
         }
         let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
@@ -101,7 +101,7 @@ impl Holders {
             let path = is_safe(&holder).then(|| entry.path())?;
             let lock = open(&path, false).ok()?;
             flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
-            Some(Dead { holder, path, _lock: lock })
+            Some(DeadHolder { holder, path, _lock: lock })
         });
         dead.take(BATCH).collect()
     }

@@ -8,47 +8,47 @@ use super::row;
 use super::{Db, history, notices};
 use crate::store::change::{InsertCommand, InsertDecision};
 use crate::store::row::{Slots, queue_name};
-use crate::tasks::store::{Attach, IdempotencyKey, Quota, SlotLimit};
+use crate::tasks::store::{AttachRequest, IdempotencyKey, Quota, SlotLimit};
 use crate::tasks::task::Task;
 
 /// Searches for an existing row that serves the call, and writes the new one if there is none.
-pub(super) fn insert(db: &Db<'_>, wish: &InsertCommand) -> Result<InsertDecision, SqliteError> {
-    if let Some(once) = &wish.once
-        && let Some((task, digest)) = holder_of(db, once)?
+pub(super) fn insert(db: &Db<'_>, command: &InsertCommand) -> Result<InsertDecision, SqliteError> {
+    if let Some(idempotency_key) = &command.idempotency_key
+        && let Some((task, digest)) = find_by_key(db, idempotency_key)?
     {
-        return Ok(InsertDecision::Existing { task, same: digest == once.digest });
+        return Ok(InsertDecision::Existing { task, same: digest == idempotency_key.digest });
     }
-    if let Some(attach) = &wish.attach
-        && let Some(task) = abandoned(db, attach, &wish.row.owner)?
+    if let Some(attach) = &command.attach
+        && let Some(task) = find_abandoned(db, attach, &command.row.owner)?
     {
         // The call's key then refers to the existing task, as it would to a new one.
-        note_key(db, wish.once.as_ref(), task.id.as_str())?;
+        record_key(db, command.idempotency_key.as_ref(), task.id.as_str())?;
         return Ok(InsertDecision::Abandoned(task));
     }
-    if let Some(most) = wish.most_kept {
-        let (rows, bytes) = kept(db, &wish.row.owner, most)?;
-        if let Some(over) = wish.over(rows, bytes) {
-            return Ok(over);
+    if let Some(quota) = command.quota {
+        let (rows, bytes) = owner_usage(db, &command.row.owner, quota)?;
+        if let Some(refusal) = command.check_quota(rows, bytes) {
+            return Ok(refusal);
         }
     }
-    if let Slots::Held(slots) = &wish.row.slots {
-        let full = first_full_slot(db, &wish.limits)?;
-        if full.is_some() || has_waiters(db, &queue_name(slots), &wish.behind)? {
-            return Ok(InsertDecision::NoSlot { full: full.map(str::to_owned) });
+    if let Slots::Taken(slots) = &command.row.slots {
+        let full = first_full_slot(db, &command.limits)?;
+        if full.is_some() || has_waiters(db, &queue_name(slots), &command.queue_behind)? {
+            return Ok(InsertDecision::NoSlot { slot: full.map(str::to_owned) });
         }
     }
-    write(db, wish)?;
-    notices::owe(db, &wish.notices)?;
-    Ok(InsertDecision::Nothing)
+    write(db, command)?;
+    notices::write_notices(db, &command.notices)?;
+    Ok(InsertDecision::Inserted)
 }
 
 /// Returns the row of a key, and the digest of the call that used the key. An expired row counts as deleted.
-fn holder_of(db: &Db<'_>, once: &IdempotencyKey) -> Result<Option<(Task, String)>, SqliteError> {
+fn find_by_key(db: &Db<'_>, idempotency_key: &IdempotencyKey) -> Result<Option<(Task, String)>, SqliteError> {
     let mut statement = db.sql(
         "SELECT t.version, t.body, t.n, o.digest FROM once o JOIN tasks t ON t.id = o.task
          WHERE o.scope = ?1 AND o.key = ?2 AND t.expires_at > ?3",
     )?;
-    let mut rows = statement.query(params![once.scope, once.key, db.now_ms()])?;
+    let mut rows = statement.query(params![idempotency_key.scope, idempotency_key.key, db.now_ms()])?;
     match rows.next()? {
         Some(found) => Ok(Some((row::task(found)?, found.get(3)?))),
         None => Ok(None),
@@ -56,7 +56,7 @@ fn holder_of(db: &Db<'_>, once: &IdempotencyKey) -> Result<Option<(Task, String)
 }
 
 /// Returns the newest row of this digest whose call was abandoned within the time limit.
-fn abandoned(db: &Db<'_>, attach: &Attach, owner: &str) -> Result<Option<Task>, SqliteError> {
+fn find_abandoned(db: &Db<'_>, attach: &AttachRequest, owner: &str) -> Result<Option<Task>, SqliteError> {
     let mut statement = db.sql(
         "SELECT version, body, n FROM tasks
          WHERE digest = ?1 AND waiting_until <= ?2 AND waiting_until > ?3 AND owner = ?4 AND expires_at > ?2
@@ -69,11 +69,11 @@ fn abandoned(db: &Db<'_>, attach: &Attach, owner: &str) -> Result<Option<Task>, 
 
 /// Returns the number and bytes of an owner's rows, up to the limit of rows. Expired rows count until they
 /// are deleted, so that the index alone is sufficient.
-fn kept(db: &Db<'_>, owner: &str, most: Quota) -> Result<(i64, i64), SqliteError> {
+fn owner_usage(db: &Db<'_>, owner: &str, quota: Quota) -> Result<(i64, i64), SqliteError> {
     let mut statement = db.sql(
         "SELECT count(*), coalesce(sum(bytes), 0) FROM (SELECT bytes FROM tasks WHERE owner = ?1 LIMIT ?2)",
     )?;
-    Ok(statement.query_row(params![owner, most.rows], |row| Ok((row.get(0)?, row.get(1)?)))?)
+    Ok(statement.query_row(params![owner, quota.rows], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
 /// Returns the first of these slots that is full.
@@ -93,27 +93,29 @@ pub(super) fn first_full_slot<'l>(
 
 /// Returns true if a row is queued in this queue, or in any queue of one of the slots in `behind`. It walks
 /// from queue to queue, and reads only the first row of each.
-fn has_waiters(db: &Db<'_>, line: &str, behind: &[String]) -> Result<bool, SqliteError> {
+fn has_waiters(db: &Db<'_>, queue: &str, queue_behind: &[String]) -> Result<bool, SqliteError> {
     let mut statement = db.sql("SELECT 1 FROM tasks WHERE line = ?1 LIMIT 1")?;
-    if statement.exists([line])? {
+    if statement.exists([queue])? {
         return Ok(true);
     }
     let mut next = db.sql("SELECT line FROM tasks WHERE line > ?1 ORDER BY line LIMIT 1")?;
     let mut last = String::new();
-    while !behind.is_empty() {
-        let Some(line) = next.query_row([&last], |row| row.get::<_, String>(0)).optional()? else { break };
-        if behind.iter().any(|slot| line.contains(slot)) {
+    while !queue_behind.is_empty() {
+        let Some(other_queue) = next.query_row([&last], |row| row.get::<_, String>(0)).optional()? else {
+            break;
+        };
+        if queue_behind.iter().any(|slot| other_queue.contains(slot)) {
             return Ok(true);
         }
-        last = line;
+        last = other_queue;
     }
     Ok(false)
 }
 
-fn write(db: &Db<'_>, wish: &InsertCommand) -> Result<(), SqliteError> {
-    let InsertCommand { row, once, lease, .. } = wish;
+fn write(db: &Db<'_>, command: &InsertCommand) -> Result<(), SqliteError> {
+    let InsertCommand { row, idempotency_key, lease, .. } = command;
     let (holder, until) = match lease {
-        Some((holder, lease)) => (Some(&holder.0), Some(db.until(*lease))),
+        Some((holder, lease)) => (Some(&holder.0), Some(db.expiry_ms(*lease))),
         None => (None, None),
     };
     db.sql(
@@ -137,24 +139,24 @@ fn write(db: &Db<'_>, wish: &InsertCommand) -> Result<(), SqliteError> {
         row.open.opened_at,
         row.open.handle,
         row.closed,
-        row.line,
+        row.queue,
         row.digest,
         row.waiting_until,
         row.body,
         row.session,
         row.of_backend,
-        wish.identity,
+        command.identity,
     ])?;
-    if let Slots::Held(slots) = &row.slots {
-        hold(db, slots, &row.id)?;
+    if let Slots::Taken(slots) = &row.slots {
+        record_slots(db, slots, &row.id)?;
     }
-    note_key(db, once.as_ref(), &row.id)?;
-    history::note(db, &row.id, 1, wish.line.as_ref())
+    record_key(db, idempotency_key.as_ref(), &row.id)?;
+    history::write_entry(db, &row.id, 1, command.history_entry.as_ref())
 }
 
 /// Records the row of an idempotency key. A key of an expired row is reassigned to this one.
-fn note_key(db: &Db<'_>, once: Option<&IdempotencyKey>, task: &str) -> Result<(), SqliteError> {
-    if let Some(IdempotencyKey { scope, key, digest }) = once {
+fn record_key(db: &Db<'_>, idempotency_key: Option<&IdempotencyKey>, task: &str) -> Result<(), SqliteError> {
+    if let Some(IdempotencyKey { scope, key, digest }) = idempotency_key {
         db.sql("INSERT OR REPLACE INTO once (scope, key, digest, task) VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![scope, key, digest, task])?;
     }
@@ -162,7 +164,7 @@ fn note_key(db: &Db<'_>, once: Option<&IdempotencyKey>, task: &str) -> Result<()
 }
 
 /// Records the slots that a row has taken; it may already have them.
-pub(super) fn hold(db: &Db<'_>, slots: &[String], task: &str) -> Result<(), SqliteError> {
+pub(super) fn record_slots(db: &Db<'_>, slots: &[String], task: &str) -> Result<(), SqliteError> {
     for slot in slots {
         db.sql("INSERT OR IGNORE INTO slots (slot, task) VALUES (?1, ?2)")?.execute([slot, task])?;
     }

@@ -60,7 +60,7 @@ use crate::store::write_state::WriteState;
 use crate::tasks::store::{Groups as _, Holder, Result, StoreError};
 
 /// How long an operation waits for another process that has the file locked.
-const BUSY_WAIT: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The execution mode of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,11 +78,11 @@ pub struct SqliteStore {
     writer: Writer,
     mode: Mode,
     commits: Arc<AtomicU64>,
-    polled: TaskCache,
+    poll_cache: TaskCache,
     holders: Holders,
-    state: Arc<WriteState>,
+    write_state: Arc<WriteState>,
     /// The last seen [`notes::data_version`].
-    seen: AtomicI64,
+    last_data_version: AtomicI64,
 }
 
 impl SqliteStore {
@@ -103,21 +103,38 @@ impl SqliteStore {
         };
         let readers = Arc::new(Readers::open(path, Arc::clone(&clock), count, mode)?);
         let commits = Arc::new(AtomicU64::new(0));
-        let seen =
+        let data_version =
             notes::data_version(&db).map_err(|error| SqliteError::from(error).into_store_error(path))?;
         let files = match mode {
             Mode::Threaded => Some(Files::of(path).map_err(|error| fault::cannot_open(path, &error))?),
             Mode::Inline => None,
         };
-        let state = Arc::new(WriteState::default());
-        let (path_of, commits_of, state_of) = (path.clone(), Arc::clone(&commits), Arc::clone(&state));
-        let desk = WriterConnection { db, clock, path: path_of, commits: commits_of, state: state_of, files };
-        let writer = match mode {
-            Mode::Threaded => Writer::threaded(desk)?,
-            Mode::Inline => Writer::Inline(Mutex::new(desk)),
+        let write_state = Arc::new(WriteState::default());
+        let (writer_path, writer_commits, writer_state) =
+            (path.clone(), Arc::clone(&commits), Arc::clone(&write_state));
+        let connection = WriterConnection {
+            db,
+            clock,
+            path: writer_path,
+            commits: writer_commits,
+            write_state: writer_state,
+            files,
         };
-        let (holders, seen) = (Holders::of(path), AtomicI64::new(seen));
-        Ok(Self { readers, writer, mode, commits, polled: TaskCache::default(), holders, state, seen })
+        let writer = match mode {
+            Mode::Threaded => Writer::threaded(connection)?,
+            Mode::Inline => Writer::Inline(Mutex::new(connection)),
+        };
+        let (holders, last_data_version) = (Holders::of(path), AtomicI64::new(data_version));
+        Ok(Self {
+            readers,
+            writer,
+            mode,
+            commits,
+            poll_cache: TaskCache::default(),
+            holders,
+            write_state,
+            last_data_version,
+        })
     }
 
     /// Opens an existing file that has the current schema, or a newer one that this program can use; creates
@@ -141,7 +158,7 @@ impl SqliteStore {
     pub async fn lock_holder(&self, holder: &Holder) {
         match self.holders.lock(holder) {
             Ok(true) => {
-                if let Err(error) = self.free_dead().await {
+                if let Err(error) = self.release_dead_holders().await {
                     tracing::warn!(%error, "leases of dead processes are not ended yet");
                 }
             }
@@ -196,10 +213,10 @@ impl SqliteStore {
     /// Executes a write that may be delayed: see [`Writer::write`].
     async fn write_within<T: Send + 'static>(
         &self,
-        patience: Duration,
+        batch_delay: Duration,
         work: impl FnMut(&Db<'_>) -> Result<T, SqliteError> + Send + 'static,
     ) -> Result<T> {
-        self.writer.write(patience, work).await
+        self.writer.write(batch_delay, work).await
     }
 }
 
@@ -225,7 +242,7 @@ impl<'c> Db<'c> {
     }
 
     /// Returns the expiry of a lease that is acquired now.
-    fn until(&self, lease: Duration) -> i64 {
+    fn expiry_ms(&self, lease: Duration) -> i64 {
         (self.now + lease).as_millis()
     }
 }

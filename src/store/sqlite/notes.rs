@@ -13,17 +13,17 @@ use crate::store::durations;
 use crate::tasks::store::{Durations, Facts, Hint, Hints, Keys, Result, Time};
 
 /// Poll interval for writes of other processes.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 #[async_trait]
 impl Durations for SqliteStore {
-    async fn record(&self, tool: &str, took: Duration) -> Result<()> {
+    async fn record_duration(&self, tool: &str, took: Duration) -> Result<()> {
         let tool = tool.to_owned();
         let took = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
-        self.write(move |db| record(db, &tool, took)).await
+        self.write(move |db| record_duration(db, &tool, took)).await
     }
 
-    async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
+    async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
         self.read(|db| {
             let mut statement = db.sql("SELECT median FROM history WHERE tool = ?1")?;
             let median: Option<i64> = statement.query_row([tool], |row| row.get(0)).optional()?;
@@ -33,11 +33,12 @@ impl Durations for SqliteStore {
 }
 
 /// Records a duration. The median is computed here, when a job ends, and not on every poll that reads it.
-fn record(db: &Db<'_>, tool: &str, took: i64) -> Result<(), SqliteError> {
-    let known: Option<String> =
+fn record_duration(db: &Db<'_>, tool: &str, took: i64) -> Result<(), SqliteError> {
+    let stored: Option<String> =
         db.sql("SELECT took FROM history WHERE tool = ?1")?.query_row([tool], |row| row.get(0)).optional()?;
-    let (json, median) = durations::with(known.as_deref(), took)
-        .map_err(|error| SqliteError::Row(format!("the history of {tool} cannot be understood ({error})")))?;
+    let (json, median) = durations::add(stored.as_deref(), took).map_err(|error| {
+        SqliteError::Broken(format!("the history of {tool} cannot be understood ({error})"))
+    })?;
     db.sql("INSERT OR REPLACE INTO history (tool, took, median) VALUES (?1, ?2, ?3)")?
         .execute(params![tool, json, median])?;
     Ok(())
@@ -45,9 +46,9 @@ fn record(db: &Db<'_>, tool: &str, took: i64) -> Result<(), SqliteError> {
 
 #[async_trait]
 impl Keys for SqliteStore {
-    async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]> {
+    async fn seal_key(&self, new_key: [u8; 32]) -> Result<[u8; 32]> {
         self.write(move |db| {
-            db.sql("INSERT OR IGNORE INTO keys (name, value) VALUES ('seal', ?1)")?.execute([fresh])?;
+            db.sql("INSERT OR IGNORE INTO keys (name, value) VALUES ('seal', ?1)")?.execute([new_key])?;
             Ok(db.sql("SELECT value FROM keys WHERE name = 'seal'")?.query_row([], |row| row.get(0))?)
         })
         .await
@@ -63,7 +64,7 @@ impl Time for SqliteStore {
 
     async fn shorten_leases(&self, longest: Duration) -> Result<()> {
         self.write(move |db| {
-            let latest = db.until(longest);
+            let latest = db.expiry_ms(longest);
             db.sql("UPDATE groups SET until = ?1 WHERE until > ?1")?.execute([latest])?;
             db.sql("UPDATE tasks SET lease_until = ?1 WHERE due_at IS NOT NULL AND lease_until > ?1")?
                 .execute([latest])?;
@@ -110,7 +111,11 @@ impl Facts for SqliteStore {
     }
 
     fn write_failure(&self) -> Option<&'static str> {
-        if self.writer.has_stopped() { Some("the writer thread has stopped") } else { self.state.failing() }
+        if self.writer.has_stopped() {
+            Some("the writer thread has stopped")
+        } else {
+            self.write_state.failure()
+        }
     }
 }
 
@@ -123,7 +128,7 @@ impl Hints for SqliteStore {
         }
         loop {
             // The delay comes first, so that a busy neighbour does not make this process busy as well.
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             if self.others_wrote().await.unwrap_or(false) {
                 return vec![Hint::Anything];
             }
@@ -136,7 +141,7 @@ impl SqliteStore {
     /// calls, only one may get it.
     pub(super) async fn others_wrote(&self) -> Result<bool> {
         let version = self.write(|db| Ok(data_version(db.conn)?)).await?;
-        Ok(self.seen.swap(version, Ordering::Relaxed) != version)
+        Ok(self.last_data_version.swap(version, Ordering::Relaxed) != version)
     }
 }
 

@@ -11,7 +11,7 @@ use super::fault::SqliteError;
 use super::{Db, SqliteStore};
 use crate::store::row::{self, NoticeRow};
 use crate::tasks::notices::Notice;
-use crate::tasks::store::{Forget, Holder, LeasedNotice, Notices, Result};
+use crate::tasks::store::{Holder, LeasedNotice, Notices, ReceiverFilter, Result};
 
 #[async_trait]
 impl Notices for SqliteStore {
@@ -32,7 +32,7 @@ impl Notices for SqliteStore {
             return Ok(Vec::new());
         }
         let (receiver, holder) = (receiver.to_owned(), holder.clone());
-        self.write(move |db| take(db, &receiver, &holder, lease, limit)).await
+        self.write(move |db| lease_notices(db, &receiver, &holder, lease, limit)).await
     }
 
     async fn ack_notice(&self, notice: &Notice) -> Result<()> {
@@ -47,7 +47,7 @@ impl Notices for SqliteStore {
     async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
         let (Notice { id, receiver, .. }, holder) = (notice.clone(), holder.clone());
         self.write(move |db| {
-            let due = db.until(pause);
+            let due = db.expiry_ms(pause);
             db.sql("UPDATE notices SET due_at = ?4, holder = NULL WHERE id = ?1 AND receiver = ?2 AND holder = ?3")?
                 .execute(params![id, receiver, holder.0, due])?;
             Ok(())
@@ -55,25 +55,26 @@ impl Notices for SqliteStore {
         .await
     }
 
-    async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize> {
-        let (names, of) = match which {
-            Forget::Of(name) => (vec![name.to_owned()], true),
-            Forget::AllBut(names) => (names.to_vec(), false),
+    async fn delete_notices(&self, which: ReceiverFilter<'_>, before: Timestamp) -> Result<usize> {
+        let (names, only_named) = match which {
+            ReceiverFilter::Only(name) => (vec![name.to_owned()], true),
+            ReceiverFilter::AllExcept(names) => (names.to_vec(), false),
         };
         let names = serde_json::Value::from(names).to_string();
-        let some = |db: &Db<'_>| {
+        let has_match = |db: &Db<'_>| {
             let mut statement = db.sql(
                 "SELECT 1 FROM notices
                  WHERE since < ?1 AND (receiver IN (SELECT value FROM json_each(?2))) = ?3 LIMIT 1",
             )?;
-            let found = statement.query_row(params![before.as_millis(), names, of], |_| Ok(())).optional()?;
+            let found =
+                statement.query_row(params![before.as_millis(), names, only_named], |_| Ok(())).optional()?;
             Ok(found.is_some())
         };
-        if !self.read(some)? {
+        if !self.read(has_match)? {
             return Ok(0);
         }
         self.write(move |db| {
-            let params = params![before.as_millis(), names, of];
+            let params = params![before.as_millis(), names, only_named];
             let mut statement = db.sql(
                 "DELETE FROM notices
                  WHERE since < ?1 AND (receiver IN (SELECT value FROM json_each(?2))) = ?3",
@@ -84,7 +85,7 @@ impl Notices for SqliteStore {
     }
 }
 
-fn take(
+fn lease_notices(
     db: &Db<'_>,
     receiver: &str,
     holder: &Holder,
@@ -98,21 +99,21 @@ fn take(
         Ok((row.get::<_, String>(0)?, row.get(1)?, row.get::<_, String>(2)?))
     })?;
     let due: Vec<(String, u32, String)> = rows.collect::<rusqlite::Result<_>>()?;
-    let mut leased =
+    let mut update =
         db.sql("UPDATE notices SET due_at = ?4, holder = ?3, attempts = ?5 WHERE id = ?1 AND receiver = ?2")?;
-    let mut owed = Vec::with_capacity(due.len());
+    let mut leased_notices = Vec::with_capacity(due.len());
     for (id, attempts, body) in due {
-        leased.execute(params![id, receiver, holder.0, db.until(lease), attempts])?;
+        update.execute(params![id, receiver, holder.0, db.expiry_ms(lease), attempts])?;
         match row::notice(id, receiver, &body) {
-            Ok(notice) => owed.push(LeasedNotice { notice, attempts }),
+            Ok(notice) => leased_notices.push(LeasedNotice { notice, attempts }),
             Err(why) => tracing::error!(%why, "a notice is left out"),
         }
     }
-    Ok(owed)
+    Ok(leased_notices)
 }
 
 /// Writes the notices of a change.
-pub(super) fn owe(db: &Db<'_>, notices: &[NoticeRow]) -> Result<(), SqliteError> {
+pub(super) fn write_notices(db: &Db<'_>, notices: &[NoticeRow]) -> Result<(), SqliteError> {
     for notice in notices {
         db.sql(
             "INSERT OR IGNORE INTO notices (id, receiver, since, due_at, body) VALUES (?1, ?2, ?3, ?4, ?5)",

@@ -29,18 +29,18 @@ impl Readers {
 
     /// Runs a query. Each of its statements sees the newest commit.
     pub(super) fn read<T>(&self, query: impl FnOnce(&Db<'_>) -> Result<T, SqliteError>) -> Result<T> {
-        let db = self.free();
+        let db = self.acquire();
         tracing::trace!(target: "calls", "to the store, a read");
         query(&Db::new(&db, &*self.clock)).map_err(|fault| fault.into_store_error(&self.path))
     }
 
     /// Returns the first free connection; if there is none, waits for one of them in turn.
-    fn free(&self) -> MutexGuard<'_, Connection> {
+    fn acquire(&self) -> MutexGuard<'_, Connection> {
         // From the front, so that an idle server reuses the connection with the cached pages.
-        if let Some(free) = self.pool.iter().find_map(Mutex::try_lock) {
-            return free;
+        if let Some(connection) = self.pool.iter().find_map(Mutex::try_lock) {
+            return connection;
         }
-        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.pool.len();
-        self.pool[turn].lock()
+        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.pool.len();
+        self.pool[index].lock()
     }
 }

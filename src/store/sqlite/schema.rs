@@ -18,10 +18,10 @@ const MIGRATIONS: [&str; 8] = [
 ];
 
 /// The schema version that this program writes: the number of migrations.
-const KNOWN: usize = MIGRATIONS.len();
+const CURRENT_VERSION: usize = MIGRATIONS.len();
 
 /// Marks the file as ours (`PRAGMA application_id`): "task" in ASCII.
-const APPLICATION: i32 = 0x7461_736b;
+const APPLICATION_ID: i32 = 0x7461_736b;
 
 /// Returns the file's schema version; 0 for an empty file.
 ///
@@ -29,23 +29,23 @@ const APPLICATION: i32 = 0x7461_736b;
 /// If the file belongs to another program, or if only newer versions of this one can use it.
 pub(super) fn version(db: &Connection) -> Result<usize, SqliteError> {
     // One transaction: another process may create the file between two reads.
-    let _look = db.is_autocommit().then(|| db.unchecked_transaction()).transpose()?;
+    let _snapshot = db.is_autocommit().then(|| db.unchecked_transaction()).transpose()?;
     let application: i32 = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let version: usize = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     let empty = application == 0 && version == 0 && tables == 0;
-    if !empty && application != APPLICATION {
-        return Err(SqliteError::Row(
+    if !empty && application != APPLICATION_ID {
+        return Err(SqliteError::Broken(
             "this is the SQLite database of another program; name another file".to_owned(),
         ));
     }
-    if version > KNOWN {
+    if version > CURRENT_VERSION {
         // Every newer schema has this table.
         let oldest: usize = db.query_row("SELECT oldest FROM taskbridge_schema", [], |row| row.get(0))?;
-        if oldest > KNOWN {
-            return Err(SqliteError::Row(format!(
+        if oldest > CURRENT_VERSION {
+            return Err(SqliteError::Broken(format!(
                 "its schema has version {version}, which programs that know version {oldest} can use, and this one \
-                 knows versions up to {KNOWN}: a newer taskbridge has used it. Run that one, or a newer one, or name \
+                 knows versions up to {CURRENT_VERSION}: a newer taskbridge has used it. Run that one, or a newer one, or name \
                  another file (a copy from before the upgrade, if tasks since then need not be kept)"
             )));
         }
@@ -59,11 +59,11 @@ pub(super) fn version(db: &Connection) -> Result<usize, SqliteError> {
 /// As [`version`], or if its schema is older.
 pub(super) fn is_current(db: &Connection) -> Result<(), SqliteError> {
     let version = version(db)?;
-    if version >= KNOWN {
+    if version >= CURRENT_VERSION {
         return Ok(());
     }
-    Err(SqliteError::Row(format!(
-        "its schema has version {version}, and this program needs {KNOWN}: start a server of this version on it first, \
+    Err(SqliteError::Broken(format!(
+        "its schema has version {version}, and this program needs {CURRENT_VERSION}: start a server of this version on it first, \
          which brings it up to date"
     )))
 }
@@ -73,20 +73,20 @@ pub(super) fn is_current(db: &Connection) -> Result<(), SqliteError> {
 /// # Errors
 /// As [`version`], or if it cannot be written; it is then unchanged.
 pub(super) fn migrate(db: &mut Connection) -> Result<(), SqliteError> {
-    if version(db)? >= KNOWN {
+    if version(db)? >= CURRENT_VERSION {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     // Read again under the lock: another process may have migrated in the meantime.
     let before = version(&tx)?;
-    if before >= KNOWN {
+    if before >= CURRENT_VERSION {
         return Ok(());
     }
     for migration in MIGRATIONS.iter().skip(before) {
         tx.execute_batch(migration)?;
     }
-    tx.pragma_update(None, "application_id", APPLICATION)?;
-    tx.pragma_update(None, "user_version", KNOWN)?;
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", CURRENT_VERSION)?;
     tx.commit()?;
     Ok(())
 }

@@ -36,7 +36,7 @@ impl Sessions for SqliteStore {
     async fn set(
         &self,
         nonce: &str,
-        setting: SessionChange,
+        change: SessionChange,
         forget_after: Timestamp,
     ) -> Result<Option<SessionSettings>> {
         let nonce = nonce.to_owned();
@@ -46,8 +46,9 @@ impl Sessions for SqliteStore {
                 Some(None) => return Ok(None),
                 before => before.flatten().unwrap_or_default(),
             };
-            let Some(after) = before.with(&setting) else { return Ok(None) };
-            let json = serde_json::to_string(&after).map_err(|error| SqliteError::Row(error.to_string()))?;
+            let Some(after) = before.with(&change) else { return Ok(None) };
+            let json =
+                serde_json::to_string(&after).map_err(|error| SqliteError::Broken(error.to_string()))?;
             db.sql("INSERT OR REPLACE INTO sessions (nonce, forget_after, settings) VALUES (?1, ?2, ?3)")?
                 .execute(params![nonce, forget_after.as_millis(), json])?;
             Ok(Some(after))

@@ -7,7 +7,8 @@ use rusqlite::types::ValueRef;
 use super::fault::SqliteError;
 use super::{Db, SqliteStore, row};
 use crate::store::survey::{
-    BESIDE, COLUMNS, Cell, OwedNotice, RelatedRecords, Survey, SurveyRow, UNFINISHED, Unfinished, differs,
+    COLUMNS, ColumnValue, DEPENDENT_TABLES, PendingNotice, RelatedRecords, Survey, SurveyRow, UNFINISHED,
+    UnfinishedRows, compare_columns,
 };
 use crate::tasks::store::Result;
 use crate::tasks::task::TaskId;
@@ -19,8 +20,8 @@ impl Survey for SqliteStore {
         self.read_long(move |db| rows(db, &after, limit)).await
     }
 
-    async fn ids(&self, beginning: &str, limit: usize) -> Result<Vec<TaskId>> {
-        let (from, to) = (beginning.to_owned(), format!("{beginning}{}", char::MAX));
+    async fn ids(&self, prefix: &str, limit: usize) -> Result<Vec<TaskId>> {
+        let (from, to) = (prefix.to_owned(), format!("{prefix}{}", char::MAX));
         self.read_long(move |db| {
             let mut statement = db.sql(
                 "SELECT id FROM tasks WHERE id >= ?1 AND id < ?2
@@ -32,16 +33,16 @@ impl Survey for SqliteStore {
         .await
     }
 
-    async fn unfinished(&self) -> Result<Vec<Unfinished>> {
+    async fn count_unfinished(&self) -> Result<Vec<UnfinishedRows>> {
         let read = |row: &rusqlite::Row<'_>| {
             let ids = [row.get(3)?, row.get(4)?];
-            Ok(Unfinished { backend: row.get(0)?, identity: row.get(1)?, count: row.get(2)?, ids })
+            Ok(UnfinishedRows { backend: row.get(0)?, identity: row.get(1)?, count: row.get(2)?, ids })
         };
         self.read_long(move |db| all(db, UNFINISHED, read)).await
     }
 
     async fn related_records(&self) -> Result<RelatedRecords> {
-        self.read_long(strays).await
+        self.read_long(related_records).await
     }
 }
 
@@ -55,43 +56,43 @@ fn all<T>(
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-fn strays(db: &Db<'_>) -> Result<RelatedRecords, SqliteError> {
-    let mut strays = RelatedRecords::default();
-    for table in BESIDE {
+fn related_records(db: &Db<'_>) -> Result<RelatedRecords, SqliteError> {
+    let mut records = RelatedRecords::default();
+    for table in DEPENDENT_TABLES {
         let sql =
             format!("SELECT DISTINCT task FROM {table} WHERE task NOT IN (SELECT id FROM tasks) LIMIT 100");
-        strays.orphans.extend(all(db, &sql, |row| Ok((table, row.get(0)?)))?);
+        records.orphans.extend(all(db, &sql, |row| Ok((table, row.get(0)?)))?);
     }
     let groups = "SELECT backend, grp, holder, until FROM groups";
-    strays.groups = all(db, groups, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    records.groups = all(db, groups, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
     let ahead = "SELECT e.task, max(e.version), t.version FROM entries e JOIN tasks t ON t.id = e.task
                  WHERE e.version > t.version GROUP BY e.task, t.version LIMIT 100";
-    strays.ahead = all(db, ahead, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    records.histories_ahead = all(db, ahead, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let sessions = "SELECT nonce, settings FROM sessions WHERE settings IS NOT NULL";
     let sessions: Vec<(String, String)> = all(db, sessions, |row| Ok((row.get(0)?, row.get(1)?)))?;
     for (nonce, settings) in sessions {
-        for (shown, task) in strays.session(&nonce, &settings) {
-            let known = "SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1) OR EXISTS (SELECT 1 FROM entries WHERE task = ?1)";
-            let known: bool = db.sql(known)?.query_row([task.as_str()], |row| row.get(0))?;
-            if !known {
-                strays.held.push((shown, task.to_string()));
+        for (nonce_prefix, task) in records.check_session(&nonce, &settings) {
+            let exists_sql = "SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1) OR EXISTS (SELECT 1 FROM entries WHERE task = ?1)";
+            let exists: bool = db.sql(exists_sql)?.query_row([task.as_str()], |row| row.get(0))?;
+            if !exists {
+                records.dangling_sessions.push((nonce_prefix, task.to_string()));
             }
         }
     }
     let slots = "SELECT slot, count(*) FROM slots GROUP BY slot";
-    strays.slots = all(db, slots, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    records.slots = all(db, slots, |row| Ok((row.get(0)?, row.get(1)?)))?;
     let notices = "SELECT id, receiver, due_at, body FROM notices";
     let notice = |row: &rusqlite::Row<'_>| {
-        Ok(OwedNotice::of(row.get(0)?, row.get(1)?, row.get(2)?, &row.get::<_, String>(3)?))
+        Ok(PendingNotice::of(row.get(0)?, row.get(1)?, row.get(2)?, &row.get::<_, String>(3)?))
     };
-    strays.notices = all(db, notices, notice)?;
+    records.notices = all(db, notices, notice)?;
     let mut entries = db.sql("SELECT task, what FROM entries")?;
     let mut entries = entries.query([])?;
     while let Some(found) = entries.next()? {
-        strays.entry(found.get(0)?, &found.get::<_, String>(1)?);
+        records.check_entry(found.get(0)?, &found.get::<_, String>(1)?);
     }
-    strays.first_entry = all(db, "SELECT at FROM entries ORDER BY at LIMIT 1", |row| row.get(0))?.pop();
-    Ok(strays)
+    records.first_entry = all(db, "SELECT at FROM entries ORDER BY at LIMIT 1", |row| row.get(0))?.pop();
+    Ok(records)
 }
 
 /// Reads rows. The selected columns are version, body and number, then those of [`COLUMNS`] in their order,
@@ -113,19 +114,19 @@ fn rows(db: &Db<'_>, after: &str, limit: usize) -> Result<Vec<SurveyRow>, Sqlite
             Err(SqliteError::Unreadable(why)) => Err(why),
             Err(fault) => return Err(fault),
         };
-        let cells: Result<Vec<Cell>, SqliteError> =
+        let cells: Result<Vec<ColumnValue>, SqliteError> =
             (3..2 + COLUMNS.len()).map(|at| Ok(cell(found.get_ref(at)?))).collect();
         let slots: String = found.get(17)?;
         let slots = serde_json::from_str(&slots).unwrap_or_default();
-        let differs = match &task {
-            Ok(task) => differs(&id, task, &cells?, slots, str::to_owned, str::to_owned),
+        let mismatches = match &task {
+            Ok(task) => compare_columns(&id, task, &cells?, slots, str::to_owned, str::to_owned),
             Err(_) => Vec::new(),
         };
         surveyed.push(SurveyRow {
             id,
             version: found.get(0)?,
             task,
-            differs,
+            mismatches,
             holder: found.get(19)?,
             lease_until: found.get(20)?,
             has_output: found.get(21)?,
@@ -134,10 +135,10 @@ fn rows(db: &Db<'_>, after: &str, limit: usize) -> Result<Vec<SurveyRow>, Sqlite
     Ok(surveyed)
 }
 
-fn cell(value: ValueRef<'_>) -> Cell {
+fn cell(value: ValueRef<'_>) -> ColumnValue {
     match value {
-        ValueRef::Integer(number) => Cell::Number(number),
-        ValueRef::Text(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => Cell::Null,
+        ValueRef::Integer(number) => ColumnValue::Number(number),
+        ValueRef::Text(text) => ColumnValue::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => ColumnValue::Null,
     }
 }

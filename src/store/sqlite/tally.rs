@@ -6,10 +6,10 @@ use taskbridge_sdk::Timestamp;
 use super::fault::SqliteError;
 use super::{Db, SqliteStore};
 use crate::tasks::meter::Phase;
-use crate::tasks::store::{Counts, Result, Tally};
+use crate::tasks::store::{Counts, Result, RowCounts};
 
 /// [`Phase::of`] as an expression over a row.
-const LIVE: &str = "
+const COUNT_BY_PHASE: &str = "
     SELECT tool, phase, count(*) FROM (
         SELECT tool, CASE
             WHEN json_type(body, '$.state') = 'object' THEN 'ending'
@@ -22,23 +22,24 @@ const LIVE: &str = "
     GROUP BY tool, phase";
 
 #[async_trait]
-impl Tally for SqliteStore {
-    async fn tally(&self) -> Result<Counts> {
-        self.read_long(tally).await
+impl RowCounts for SqliteStore {
+    async fn row_counts(&self) -> Result<Counts> {
+        self.read_long(row_counts).await
     }
 }
 
-fn tally(db: &Db<'_>) -> Result<Counts, SqliteError> {
+fn row_counts(db: &Db<'_>) -> Result<Counts, SqliteError> {
     let mut counts = Counts::default();
-    let mut statement = db.sql(LIVE)?;
+    let mut statement = db.sql(COUNT_BY_PHASE)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (tool, phase, count): (String, String, u64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        counts.live.extend(Phase::named(&phase).map(|phase| (tool, phase, count)));
+        counts.active.extend(Phase::named(&phase).map(|phase| (tool, phase, count)));
     }
-    counts.kept = db.sql("SELECT count(*) FROM tasks WHERE closed = 1")?.query_row([], |row| row.get(0))?;
-    let owed = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?));
-    let (owed, since) = db.sql("SELECT count(*), min(since) FROM notices")?.query_row([], owed)?;
-    (counts.owed, counts.owed_since) = (owed, since.map(Timestamp::from_millis));
+    counts.retained =
+        db.sql("SELECT count(*) FROM tasks WHERE closed = 1")?.query_row([], |row| row.get(0))?;
+    let parse = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?));
+    let (pending, since) = db.sql("SELECT count(*), min(since) FROM notices")?.query_row([], parse)?;
+    (counts.pending_notices, counts.notices_pending_since) = (pending, since.map(Timestamp::from_millis));
     Ok(counts)
 }

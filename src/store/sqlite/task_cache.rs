@@ -10,15 +10,15 @@ use parking_lot::Mutex;
 use crate::tasks::task::{Task, TaskId};
 
 /// Maximum number of cached tasks; then the cache is cleared.
-const MOST: usize = 1024;
+const MAX_TASKS: usize = 1024;
 
 /// Maximum length of a cached body.
-const LONGEST: usize = 4 << 10;
+const MAX_BODY_BYTES: usize = 4 << 10;
 
 /// The cache.
 #[derive(Default)]
 pub(super) struct TaskCache {
-    lately: Mutex<HashMap<TaskId, Arc<CachedTask>>>,
+    tasks: Mutex<HashMap<TaskId, Arc<CachedTask>>>,
 }
 
 struct CachedTask {
@@ -28,21 +28,21 @@ struct CachedTask {
 
 impl TaskCache {
     /// Returns the cached task if its body is equal; its version may be older.
-    pub(super) fn known(&self, id: &TaskId, body: &[u8]) -> Option<Task> {
-        let known = self.lately.lock().get(id).cloned()?;
-        (*known.body == *body).then(|| known.task.clone())
+    pub(super) fn get(&self, id: &TaskId, body: &[u8]) -> Option<Task> {
+        let cached = self.tasks.lock().get(id).cloned()?;
+        (*cached.body == *body).then(|| cached.task.clone())
     }
 
     /// Caches a task with its body.
-    pub(super) fn keep(&self, task: &Task, body: &[u8]) {
-        if body.len() > LONGEST {
+    pub(super) fn insert(&self, task: &Task, body: &[u8]) {
+        if body.len() > MAX_BODY_BYTES {
             return;
         }
-        let known = Arc::new(CachedTask { body: body.into(), task: task.clone() });
-        let mut lately = self.lately.lock();
-        if lately.len() >= MOST {
-            lately.clear();
+        let cached = Arc::new(CachedTask { body: body.into(), task: task.clone() });
+        let mut tasks = self.tasks.lock();
+        if tasks.len() >= MAX_TASKS {
+            tasks.clear();
         }
-        lately.insert(task.id.clone(), known);
+        tasks.insert(task.id.clone(), cached);
     }
 }

@@ -15,24 +15,24 @@ use super::task_cache::TaskCache;
 use super::update;
 use super::{Db, SqliteStore};
 use crate::store::change::{InsertCommand, UpdateCommand};
-use crate::store::row::purged;
+use crate::store::row::describe_deleted;
 use crate::tasks::store::{
-    AccessScope, BoundedOutput, Change, ClaimRequest, Claimed, Holder, InsertResult, NewTask, Position,
-    Purged, Result, ServedBackend, StoreError, TaskStore, UpdateResult,
+    AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, DeletedRow, Holder, InsertResult, NewTask,
+    Position, Result, ServedBackend, StoreError, TaskStore, UpdateResult,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
 #[async_trait]
 impl TaskStore for SqliteStore {
     async fn insert(&self, new: NewTask) -> Result<InsertResult> {
-        let (wish, task) = InsertCommand::of(new).map_err(cannot_write)?;
-        let found = self.write(move |db| insert::insert(db, &wish)).await?;
-        Ok(found.with(task))
+        let (command, task) = InsertCommand::of(new).map_err(cannot_write)?;
+        let decision = self.write(move |db| insert::insert(db, &command)).await?;
+        Ok(decision.into_result(task))
     }
 
-    async fn get(&self, id: &TaskId, within: Option<AccessScope<'_>>) -> Result<Option<Task>> {
-        self.read(|db| match within {
-            Some(reach) => poll(db, &self.polled, id, reach),
+    async fn get(&self, id: &TaskId, access_scope: Option<AccessScope<'_>>) -> Result<Option<Task>> {
+        self.read(|db| match access_scope {
+            Some(scope) => poll(db, &self.poll_cache, id, scope),
             None => get(db, id),
         })
     }
@@ -45,20 +45,20 @@ impl TaskStore for SqliteStore {
         })
     }
 
-    async fn output_within(&self, id: &TaskId, most: usize) -> Result<BoundedOutput> {
+    async fn output_within(&self, id: &TaskId, max_bytes: usize) -> Result<BoundedOutput> {
         self.read(|db| {
             let sql =
                 "SELECT octet_length(body), CASE WHEN octet_length(body) <= ?2 THEN body END FROM outputs
                        WHERE task = ?1";
             let mut statement = db.sql(sql)?;
-            let mut rows = statement.query((id.as_str(), i64::try_from(most).unwrap_or(i64::MAX)))?;
-            let Some(found) = rows.next()? else { return Ok(BoundedOutput::Nothing) };
+            let mut rows = statement.query((id.as_str(), i64::try_from(max_bytes).unwrap_or(i64::MAX)))?;
+            let Some(found) = rows.next()? else { return Ok(BoundedOutput::Missing) };
             let bytes: i64 = found.get(0)?;
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-            if bytes > most {
-                Ok(BoundedOutput::Longer(bytes))
+            if bytes > max_bytes {
+                Ok(BoundedOutput::TooLarge(bytes))
             } else {
-                output(found, 1).map(BoundedOutput::Whole)
+                output(found, 1).map(BoundedOutput::Complete)
             }
         })
     }
@@ -80,12 +80,12 @@ impl TaskStore for SqliteStore {
     }
 
     async fn update(&self, change: Change<'_>) -> Result<UpdateResult> {
-        let patience = change.patience;
-        let amend = UpdateCommand::of(change).map_err(cannot_write)?;
-        self.write_within(patience, move |db| update::update(db, &amend)).await
+        let batch_delay = change.batch_delay;
+        let command = UpdateCommand::of(change).map_err(cannot_write)?;
+        self.write_within(batch_delay, move |db| update::update(db, &command)).await
     }
 
-    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<Claimed> {
+    async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<ClaimResult> {
         let (holder, request) = (holder.clone(), request.clone());
         self.write(move |db| claim::claim(db, &holder, lease, &request)).await
     }
@@ -107,7 +107,7 @@ impl TaskStore for SqliteStore {
         self.write(move |db| claim::adopt(db, &backend, &identity)).await
     }
 
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>> {
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<DeletedRow>> {
         let now = now.as_millis();
         if !self.read(|db| purgeable(db, now.min(db.now_ms())))? {
             return Ok(Vec::new());
@@ -120,14 +120,14 @@ impl TaskStore for SqliteStore {
                                                ORDER BY expires_at LIMIT ?2)
                  RETURNING of_backend, identity, body",
             )?;
-            let (mut rows, mut gone) = (statement.query(params![now, limit])?, Vec::new());
+            let (mut rows, mut deleted) = (statement.query(params![now, limit])?, Vec::new());
             while let Some(row) = rows.next()? {
                 let text =
                     |column: usize| row.get_ref(column)?.as_str_or_null().map_err(rusqlite::Error::from);
                 let body = row.get_ref(2)?.as_bytes().map_err(rusqlite::Error::from)?;
-                gone.push(purged(text(0)?, text(1)?, body));
+                deleted.push(describe_deleted(text(0)?, text(1)?, body));
             }
-            Ok(gone)
+            Ok(deleted)
         })
         .await
     }
@@ -151,23 +151,23 @@ fn get(db: &Db<'_>, id: &TaskId) -> Result<Option<Task>, SqliteError> {
 /// change.
 fn poll(
     db: &Db<'_>,
-    polled: &TaskCache,
+    cache: &TaskCache,
     id: &TaskId,
-    reach: AccessScope<'_>,
+    scope: AccessScope<'_>,
 ) -> Result<Option<Task>, SqliteError> {
     let mut statement = db.sql(
         "SELECT version, body, n FROM tasks
          WHERE id = ?1 AND (owner = ?2 OR tool IN (SELECT value FROM json_each(?4))) AND expires_at > ?3",
     )?;
-    let tools = if reach.tools.is_empty() { Cow::Borrowed("[]") } else { Cow::Owned(names(reach.tools)) };
-    let mut rows = statement.query(params![id.as_str(), reach.owner.as_str(), db.now_ms(), tools])?;
+    let tools = if scope.tools.is_empty() { Cow::Borrowed("[]") } else { Cow::Owned(names(scope.tools)) };
+    let mut rows = statement.query(params![id.as_str(), scope.owner.as_str(), db.now_ms(), tools])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let body = row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?;
-    if let Some(task) = polled.known(id, body) {
+    if let Some(task) = cache.get(id, body) {
         return Ok(Some(Task { version: row.get(0)?, ..task }));
     }
     let task = row::task(row)?;
-    polled.keep(&task, body);
+    cache.insert(&task, body);
     Ok(Some(task))
 }
 

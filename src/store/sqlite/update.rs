@@ -9,52 +9,52 @@ use crate::store::row::Slots;
 use crate::tasks::store::{Change, UpdateResult};
 
 /// Writes the change, unless its decision is stale, another write came first, or a slot is full.
-pub(super) fn update(db: &Db<'_>, amend: &UpdateCommand) -> Result<UpdateResult, SqliteError> {
-    if Change::is_stale(amend.decided_at, db.now) {
+pub(super) fn update(db: &Db<'_>, command: &UpdateCommand) -> Result<UpdateResult, SqliteError> {
+    if Change::is_stale(command.decided_at, db.now) {
         return Ok(UpdateResult::Stale);
     }
-    if let Slots::Held(_) = &amend.row.slots
-        && !holds_already(db, amend)?
-        && let Some(full) = insert::first_full_slot(db, &amend.limits)?
+    if let Slots::Taken(_) = &command.row.slots
+        && !has_slots(db, command)?
+        && let Some(full) = insert::first_full_slot(db, &command.limits)?
     {
         let full = UpdateResult::NoSlot(full.to_owned());
-        return Ok(if is_current(db, amend)? { full } else { UpdateResult::Conflict });
+        return Ok(if is_current(db, command)? { full } else { UpdateResult::Conflict });
     }
-    if write_row(db, amend)? == 0 {
+    if write_row(db, command)? == 0 {
         return Ok(UpdateResult::Conflict);
     }
-    let id = &amend.row.id;
-    match &amend.row.slots {
+    let id = &command.row.id;
+    match &command.row.slots {
         Slots::Never => {}
         Slots::Free => {
             db.sql("DELETE FROM slots WHERE task = ?1")?.execute([id])?;
         }
-        Slots::Held(slots) => insert::hold(db, slots, id)?,
+        Slots::Taken(slots) => insert::record_slots(db, slots, id)?,
     }
-    if let Some(output) = &amend.output {
+    if let Some(output) = &command.output {
         db.sql("INSERT OR IGNORE INTO outputs (task, body) VALUES (?1, ?2)")?.execute([id, output])?;
     }
     // Only when the result is written or the job is closed: `bytes` is part of the index on the owner's rows,
     // which every change of it updates.
-    if amend.output.is_some() || amend.row.closed {
+    if command.output.is_some() || command.row.closed {
         db.sql(
             "UPDATE tasks SET bytes = octet_length(body)
                  + coalesce((SELECT octet_length(body) FROM outputs WHERE task = ?1), 0) + ?2 WHERE id = ?1",
         )?
-        .execute(params![id, amend.row.files_bytes])?;
+        .execute(params![id, command.row.files_bytes])?;
     }
-    history::note(db, id, amend.version + 1, amend.line.as_ref())?;
-    notices::owe(db, &amend.notices)?;
-    Ok(UpdateResult::Written(amend.version + 1))
+    history::write_entry(db, id, command.version + 1, command.history_entry.as_ref())?;
+    notices::write_notices(db, &command.notices)?;
+    Ok(UpdateResult::Written(command.version + 1))
 }
 
-fn write_row(db: &Db<'_>, amend: &UpdateCommand) -> Result<usize, SqliteError> {
-    let (hold, holder, until) = match &amend.lease {
+fn write_row(db: &Db<'_>, command: &UpdateCommand) -> Result<usize, SqliteError> {
+    let (acquires_lease, holder, until) = match &command.lease {
         LeaseChange::Keep => (false, None, None),
         LeaseChange::Release(holder) => (false, Some(holder), None),
-        LeaseChange::Hold(holder, lease) => (true, Some(holder), Some(db.until(*lease))),
+        LeaseChange::Acquire(holder, lease) => (true, Some(holder), Some(db.expiry_ms(*lease))),
     };
-    let row = &amend.row;
+    let row = &command.row;
     // ?16 is the holder that acquires (?14) or releases the lease. If it is null, `=` is never true, and
     // the lease is kept.
     let written = db
@@ -69,7 +69,7 @@ fn write_row(db: &Db<'_>, amend: &UpdateCommand) -> Result<usize, SqliteError> {
         )?
         .execute(params![
             row.id,
-            amend.version,
+            command.version,
             row.expires_at,
             row.due_at,
             row.open.backend,
@@ -77,26 +77,26 @@ fn write_row(db: &Db<'_>, amend: &UpdateCommand) -> Result<usize, SqliteError> {
             row.open.opened_at,
             row.open.handle,
             row.closed,
-            row.line,
+            row.queue,
             row.digest,
             row.waiting_until,
             row.body,
-            hold,
+            acquires_lease,
             db.now_ms(),
             holder,
             until,
             row.session,
-            row.open.wanted_until,
+            row.open.log_until,
         ])?;
     Ok(written)
 }
 
-fn holds_already(db: &Db<'_>, amend: &UpdateCommand) -> Result<bool, SqliteError> {
+fn has_slots(db: &Db<'_>, command: &UpdateCommand) -> Result<bool, SqliteError> {
     let mut statement = db.sql("SELECT EXISTS (SELECT 1 FROM slots WHERE task = ?1)")?;
-    Ok(statement.query_row([&amend.row.id], |row| row.get(0))?)
+    Ok(statement.query_row([&command.row.id], |row| row.get(0))?)
 }
 
-fn is_current(db: &Db<'_>, amend: &UpdateCommand) -> Result<bool, SqliteError> {
+fn is_current(db: &Db<'_>, command: &UpdateCommand) -> Result<bool, SqliteError> {
     let mut statement = db.sql("SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1 AND version = ?2)")?;
-    Ok(statement.query_row(params![amend.row.id, amend.version], |row| row.get(0))?)
+    Ok(statement.query_row(params![command.row.id, command.version], |row| row.get(0))?)
 }

@@ -41,7 +41,7 @@ pub(super) struct WriterConnection {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) path: PathBuf,
     pub(super) commits: Arc<AtomicU64>,
-    pub(super) state: Arc<WriteState>,
+    pub(super) write_state: Arc<WriteState>,
     /// The files that must still exist at their paths; `None` in a simulation.
     pub(super) files: Option<Files>,
 }
@@ -49,13 +49,13 @@ pub(super) struct WriterConnection {
 /// A running writer thread. Dropping it finishes the submitted work and closes the connection.
 pub(super) struct Thread {
     // Unbounded, because every caller waits for its answer.
-    queue: Option<mpsc::Sender<Handed>>,
-    patient: Arc<DeferredOperations>,
+    queue: Option<mpsc::Sender<QueueItem>>,
+    deferred: Arc<DeferredOperations>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// An urgent operation; or `None` to write the deferred ones now.
-type Handed = Option<Box<dyn Operation>>;
+type QueueItem = Option<Box<dyn Operation>>;
 
 /// Deferred operations in order of arrival. They are written with the next batch, and do not wake the
 /// thread.
@@ -63,15 +63,15 @@ type DeferredOperations = Mutex<Vec<Box<dyn Operation>>>;
 
 /// The writer thread's end of the queue.
 struct OperationQueue {
-    queue: mpsc::Receiver<Handed>,
-    patient: Arc<DeferredOperations>,
+    queue: mpsc::Receiver<QueueItem>,
+    deferred: Arc<DeferredOperations>,
 }
 
 /// The caller of a deferred operation. If it is dropped before the operation is `done`, it wakes the thread,
 /// because no other caller may do so: at the deadline, when [`BATCH`] operations are deferred, or when the
 /// caller is dropped.
 struct Waker<'t> {
-    queue: &'t mpsc::Sender<Handed>,
+    queue: &'t mpsc::Sender<QueueItem>,
     done: bool,
 }
 
@@ -90,31 +90,31 @@ trait Operation: Send {
     /// back.
     fn run(&mut self, db: &Db<'_>) -> Result<(), SqliteError>;
     /// Sends the result to the caller.
-    fn answer(self: Box<Self>, written: Result<(), StoreError>);
+    fn complete(self: Box<Self>, commit_result: Result<(), StoreError>);
 }
 
-struct Awaited<T, F> {
+struct PendingOperation<T, F> {
     work: F,
     value: Option<T>,
     reply: oneshot::Sender<Result<T>>,
 }
 
-impl<T: Send, F: FnMut(&Db<'_>) -> Result<T, SqliteError> + Send> Operation for Awaited<T, F> {
+impl<T: Send, F: FnMut(&Db<'_>) -> Result<T, SqliteError> + Send> Operation for PendingOperation<T, F> {
     fn run(&mut self, db: &Db<'_>) -> Result<(), SqliteError> {
         self.value = Some((self.work)(db)?);
         Ok(())
     }
 
-    fn answer(self: Box<Self>, written: Result<(), StoreError>) {
+    fn complete(self: Box<Self>, commit_result: Result<(), StoreError>) {
         let Self { value, reply, .. } = *self;
-        let value = written.map(|()| value.expect("work that was committed left its value"));
+        let value = commit_result.map(|()| value.expect("work that was committed left its value"));
         // The caller may be gone; the write remains.
         let _ = reply.send(value);
     }
 }
 
 /// The stage at which a transaction failed.
-enum Failed {
+enum TransactionError {
     /// It could not begin.
     Begin(SqliteError),
     /// The work failed, and the transaction was rolled back.
@@ -131,58 +131,58 @@ impl Writer {
     }
 
     /// Starts a writer with a dedicated thread.
-    pub(super) fn threaded(mut desk: WriterConnection) -> Result<Self> {
-        let (queue, waiting) = mpsc::channel();
-        let patient = Arc::new(DeferredOperations::default());
-        let mut waiting = OperationQueue { queue: waiting, patient: Arc::clone(&patient) };
+    pub(super) fn threaded(mut connection: WriterConnection) -> Result<Self> {
+        let (queue, receiver) = mpsc::channel();
+        let deferred = Arc::new(DeferredOperations::default());
+        let mut operations = OperationQueue { queue: receiver, deferred: Arc::clone(&deferred) };
         let thread = std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || {
-                let mut turn = FairYield::begin(Instant::now());
-                while let Some(mut batch) = waiting.next() {
-                    if turn.is_over(Instant::now()) {
+                let mut fair_yield = FairYield::begin(Instant::now());
+                while let Some(mut batch) = operations.next() {
+                    if fair_yield.must_yield(Instant::now()) {
                         std::thread::sleep(FairYield::GAP);
                     }
-                    waiting.fill(&mut batch);
-                    desk.write_together(batch);
-                    turn.wrote(Instant::now());
+                    operations.fill(&mut batch);
+                    connection.write_batch(batch);
+                    fair_yield.record_write(Instant::now());
                 }
             })
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer thread: {error}")))?;
-        Ok(Writer::Thread(Thread { queue: Some(queue), patient, thread: Some(thread) }))
+        Ok(Writer::Thread(Thread { queue: Some(queue), deferred, thread: Some(thread) }))
     }
 
     /// Does work in a transaction; it is on disk when this returns. It waits up to `patience` for other work
     /// to share the transaction with (not inline). Submitted work is done even if the future is dropped.
-    pub(super) async fn write<T, F>(&self, patience: Duration, mut work: F) -> Result<T>
+    pub(super) async fn write<T, F>(&self, batch_delay: Duration, mut work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnMut(&Db<'_>) -> Result<T, SqliteError> + Send + 'static,
     {
         let thread = match self {
-            Writer::Inline(desk) => return desk.lock().write(&mut work),
+            Writer::Inline(connection) => return connection.lock().write(&mut work),
             Writer::Thread(thread) => thread,
         };
-        let (reply, mut answer) = oneshot::channel();
+        let (reply, mut response) = oneshot::channel();
         let stopped = || StoreError::Broken("the writer thread has stopped; restart the server".to_owned());
         let queue = thread.queue.as_ref().expect("the queue is only closed when the writer is dropped");
-        let operation: Box<dyn Operation> = Box::new(Awaited { work, value: None, reply });
-        if patience.is_zero() {
+        let operation: Box<dyn Operation> = Box::new(PendingOperation { work, value: None, reply });
+        if batch_delay.is_zero() {
             queue.send(Some(operation)).map_err(|_| stopped())?;
-            return answer.await.map_err(|_| stopped())?;
+            return response.await.map_err(|_| stopped())?;
         }
         let is_full = {
-            let mut patient = thread.patient.lock();
-            patient.push(operation);
-            patient.len() >= BATCH
+            let mut deferred = thread.deferred.lock();
+            deferred.push(operation);
+            deferred.len() >= BATCH
         };
         let mut waker = Waker { queue, done: false };
-        if !is_full && let Ok(answer) = tokio::time::timeout(patience, &mut answer).await {
+        if !is_full && let Ok(result) = tokio::time::timeout(batch_delay, &mut response).await {
             waker.done = true;
-            return answer.map_err(|_| stopped())?;
+            return result.map_err(|_| stopped())?;
         }
         drop(waker);
-        answer.await.map_err(|_| stopped())?
+        response.await.map_err(|_| stopped())?
     }
 }
 
@@ -191,10 +191,10 @@ impl OperationQueue {
     /// one, if any. `None` once the queue is closed and empty.
     fn next(&mut self) -> Option<Vec<Box<dyn Operation>>> {
         loop {
-            let handed = self.queue.recv();
-            let mut batch = std::mem::take(&mut *self.patient.lock());
-            match handed {
-                Ok(handed) => batch.extend(handed),
+            let received = self.queue.recv();
+            let mut batch = std::mem::take(&mut *self.deferred.lock());
+            match received {
+                Ok(item) => batch.extend(item),
                 Err(mpsc::RecvError) if batch.is_empty() => return None,
                 Err(mpsc::RecvError) => {}
             }
@@ -209,10 +209,10 @@ impl OperationQueue {
     /// ones, until there are [`BATCH`].
     fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>) {
         while batch.len() < BATCH
-            && let Ok(handed) = self.queue.try_recv()
+            && let Ok(item) = self.queue.try_recv()
         {
-            batch.append(&mut self.patient.lock());
-            batch.extend(handed);
+            batch.append(&mut self.deferred.lock());
+            batch.extend(item);
         }
     }
 }
@@ -231,48 +231,51 @@ impl WriterConnection {
     /// Writes all operations in one transaction. If one of several fails, each is repeated in a transaction
     /// of its own, so that it affects no other. That is rare, and the common case needs no savepoint per
     /// operation. If the transaction cannot begin or commit, all get that error.
-    fn write_together(&mut self, mut batch: Vec<Box<dyn Operation>>) {
+    fn write_batch(&mut self, mut batch: Vec<Box<dyn Operation>>) {
         let outcome = self.transact(|db| batch.iter_mut().try_for_each(|operation| operation.run(db)));
         match outcome {
-            Ok(()) => batch.into_iter().for_each(|operation| operation.answer(Ok(()))),
-            Err(Failed::Work(_)) if batch.len() > 1 => {
+            Ok(()) => batch.into_iter().for_each(|operation| operation.complete(Ok(()))),
+            Err(TransactionError::Work(_)) if batch.len() > 1 => {
                 for mut operation in batch {
-                    let alone = self.transact(|db| operation.run(db));
-                    operation.answer(alone.map_err(|failed| self.report(failed)));
+                    let result = self.transact(|db| operation.run(db));
+                    operation.complete(result.map_err(|failure| self.report(failure)));
                 }
             }
-            Err(failed) => {
-                let error = self.report(failed);
-                batch.into_iter().for_each(|operation| operation.answer(Err(error.clone())));
+            Err(failure) => {
+                let error = self.report(failure);
+                batch.into_iter().for_each(|operation| operation.complete(Err(error.clone())));
             }
         }
     }
 
     /// Writes one operation in one transaction, immediately.
     pub(super) fn write<T>(&mut self, work: &mut dyn FnMut(&Db<'_>) -> Result<T, SqliteError>) -> Result<T> {
-        self.transact(work).map_err(|failed| self.report(failed))
+        self.transact(work).map_err(|failure| self.report(failure))
     }
 
-    fn transact<T>(&mut self, work: impl FnOnce(&Db<'_>) -> Result<T, SqliteError>) -> Result<T, Failed> {
+    fn transact<T>(
+        &mut self,
+        work: impl FnOnce(&Db<'_>) -> Result<T, SqliteError>,
+    ) -> Result<T, TransactionError> {
         let before = self.db.total_changes();
         tracing::trace!(target: "calls", "to the store, a write");
-        let begun =
+        let begin =
             self.files.as_ref().map_or(Ok(()), Files::check).and_then(|()| self.execute("BEGIN IMMEDIATE"));
-        let done = begun.map_err(Failed::Begin).and_then(|()| {
+        let outcome = begin.map_err(TransactionError::Begin).and_then(|()| {
             // A panic counts as a failure of its own operation, and the thread continues.
-            let done = catch_unwind(AssertUnwindSafe(|| work(&Db::new(&self.db, &*self.clock))));
-            let value = done.unwrap_or(Err(SqliteError::Panic)).map_err(Failed::Work)?;
-            self.execute("COMMIT").map(|()| value).map_err(Failed::Commit)
+            let result = catch_unwind(AssertUnwindSafe(|| work(&Db::new(&self.db, &*self.clock))));
+            let value = result.unwrap_or(Err(SqliteError::Panic)).map_err(TransactionError::Work)?;
+            self.execute("COMMIT").map(|()| value).map_err(TransactionError::Commit)
         });
-        match &done {
+        match &outcome {
             Ok(_) if self.db.total_changes() != before => {
                 self.commits.fetch_add(1, Ordering::Relaxed);
-                self.state.succeeded();
+                self.write_state.record_success();
             }
             Ok(_) => {}
             Err(_) => self.roll_back(),
         }
-        done
+        outcome
     }
 
     fn roll_back(&self) {
@@ -290,12 +293,14 @@ impl WriterConnection {
     }
 
     /// Returns the error of a failed transaction. A failure that affects other writes is recorded.
-    fn report(&self, failed: Failed) -> StoreError {
-        let (Failed::Begin(fault) | Failed::Work(fault) | Failed::Commit(fault)) = failed;
-        let reason = fault.stops_writes();
+    fn report(&self, failure: TransactionError) -> StoreError {
+        let (TransactionError::Begin(fault)
+        | TransactionError::Work(fault)
+        | TransactionError::Commit(fault)) = failure;
+        let reason = fault.outage_reason();
         let error = fault.into_store_error(&self.path);
         if let Some(reason) = reason {
-            self.state.failed(reason, &error);
+            self.write_state.record_failure(reason, &error);
         }
         error
     }

@@ -9,7 +9,7 @@ use taskbridge_sdk::{GroupKey, JobHandle, JobKey, Output, Timestamp};
 
 use crate::clock::Clock;
 use crate::tasks::store::{
-    Attach, Change, ClaimRequest, Holder, IdempotencyKey, InsertResult, Lease, NewTask, ServedBackend,
+    AttachRequest, Change, ClaimRequest, Holder, IdempotencyKey, InsertResult, Lease, NewTask, ServedBackend,
     SlotLimit, Store, StoreError, UpdateResult,
 };
 use crate::tasks::task::{
@@ -56,13 +56,13 @@ pub struct Bench {
     pub clock: Arc<ManualClock>,
     /// A resource that must live as long as the store (a directory).
     pub keep: Option<Box<dyn Send + Sync>>,
-    made: AtomicU32,
+    created_count: AtomicU32,
 }
 
 impl Bench {
     /// Creates a bench for this store.
     pub fn new(store: Arc<dyn Store>, clock: Arc<ManualClock>) -> Self {
-        Self { store, clock, keep: None, made: AtomicU32::new(0) }
+        Self { store, clock, keep: None, created_count: AtomicU32::new(0) }
     }
 
     /// Adds a resource that must stay alive.
@@ -73,7 +73,7 @@ impl Bench {
 
     /// Creates a row that is due and can be started now: of `alice`, kept for an hour.
     pub fn task(&self) -> Task {
-        let n = self.made.fetch_add(1, Ordering::SeqCst);
+        let n = self.created_count.fetch_add(1, Ordering::SeqCst);
         let mut bytes = [0; 20];
         bytes[..4].copy_from_slice(&n.to_be_bytes());
         let mut key = [0; 16];
@@ -141,7 +141,7 @@ impl Bench {
 
     /// Adds a row without further options.
     pub async fn add(&self, task: Task) -> Task {
-        match self.store.insert(new(task)).await {
+        match self.store.insert(new_task(task)).await {
             Ok(InsertResult::Created(task)) => task,
             other => panic!("the row was not created: {other:?}"),
         }
@@ -231,14 +231,14 @@ pub(super) fn waiting(task: Task, digest: &str, waiting_until: Timestamp) -> Tas
 }
 
 /// Returns an insert request for a row, without further options.
-pub(super) fn new(task: Task) -> NewTask {
+pub(super) fn new_task(task: Task) -> NewTask {
     NewTask {
-        most_kept: None,
+        quota: None,
         task,
         identity: None,
         limits: Vec::new(),
-        behind: Vec::new(),
-        once: None,
+        queue_behind: Vec::new(),
+        idempotency_key: None,
         attach: None,
         lease: None,
         transition: None,
@@ -251,12 +251,12 @@ pub(super) fn limits(slots: &[&str], limit: u32) -> Vec<SlotLimit> {
     slots.iter().map(|slot| SlotLimit { slot: (*slot).to_owned(), limit }).collect()
 }
 
-pub(super) fn once(scope: &str, key: &str, digest: &str) -> Option<IdempotencyKey> {
+pub(super) fn idempotency_key(scope: &str, key: &str, digest: &str) -> Option<IdempotencyKey> {
     Some(IdempotencyKey { scope: scope.to_owned(), key: key.to_owned(), digest: digest.to_owned() })
 }
 
-pub(super) fn attach(digest: &str, within: Duration) -> Option<Attach> {
-    Some(Attach { digest: digest.to_owned(), within })
+pub(super) fn attach(digest: &str, within: Duration) -> Option<AttachRequest> {
+    Some(AttachRequest { digest: digest.to_owned(), within })
 }
 
 pub(super) fn holder(name: &str) -> Holder {
@@ -264,7 +264,7 @@ pub(super) fn holder(name: &str) -> Holder {
 }
 
 /// Returns the result of an insert as a short word.
-pub(super) fn verdict(inserted: &Result<InsertResult, StoreError>) -> &'static str {
+pub(super) fn outcome_name(inserted: &Result<InsertResult, StoreError>) -> &'static str {
     match inserted {
         Ok(InsertResult::Created(_)) => "created",
         Ok(InsertResult::Existing { same: true, .. }) => "existing",

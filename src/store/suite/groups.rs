@@ -11,79 +11,79 @@ use crate::tasks::store::{Group, OpenJob};
 use crate::tasks::task::{LogSize, Task};
 
 /// Returns the keys of the groups that this holder gets.
-async fn hold(bench: &Bench, name: &str) -> Vec<String> {
-    let held =
+async fn acquire_groups(bench: &Bench, name: &str) -> Vec<String> {
+    let groups =
         bench.store.acquire_groups(&holder(name), LEASE, &[forge()]).await.expect("groups can be held");
-    assert!(held.iter().all(|group| group.backend == "forge"));
-    let mut keys: Vec<String> = held.iter().map(|group| group.key.to_string()).collect();
+    assert!(groups.iter().all(|group| group.backend == "forge"));
+    let mut keys: Vec<String> = groups.iter().map(|group| group.key.to_string()).collect();
     keys.sort();
     keys
 }
 
 pub async fn one_holder_at_a_time_watches_a_group(bench: &Bench) {
-    assert!(hold(bench, "a").await.is_empty());
+    assert!(acquire_groups(bench, "a").await.is_empty());
     for group in ["x", "y", "x"] {
         bench.add(bench.open_task(group)).await;
     }
-    assert_eq!(hold(bench, "a").await, ["x", "y"]);
-    assert!(hold(bench, "b").await.is_empty());
+    assert_eq!(acquire_groups(bench, "a").await, ["x", "y"]);
+    assert!(acquire_groups(bench, "b").await.is_empty());
     bench.add(bench.open_task("z")).await;
-    assert_eq!(hold(bench, "b").await, ["z"]);
-    assert_eq!(hold(bench, "a").await, ["x", "y"]);
+    assert_eq!(acquire_groups(bench, "b").await, ["z"]);
+    assert_eq!(acquire_groups(bench, "a").await, ["x", "y"]);
 }
 
 pub async fn a_group_without_open_jobs_is_let_go(bench: &Bench) {
     let x = bench.add(bench.open_task("x")).await;
     bench.add(bench.open_task("y")).await;
-    assert_eq!(hold(bench, "a").await, ["x", "y"]);
+    assert_eq!(acquire_groups(bench, "a").await, ["x", "y"]);
     bench.update(&closed(x, bench.clock.now())).await;
-    assert_eq!(hold(bench, "a").await, ["y"]);
+    assert_eq!(acquire_groups(bench, "a").await, ["y"]);
     bench.add(bench.open_task("x")).await;
-    assert_eq!(hold(bench, "b").await, ["x"], "it was free");
+    assert_eq!(acquire_groups(bench, "b").await, ["x"], "it was free");
 }
 
 pub async fn a_group_can_be_held_when_its_lease_ran_out(bench: &Bench) {
     bench.add(bench.open_task("x")).await;
     // A holder that renews often keeps the group indefinitely.
     for _ in 0..10 {
-        assert_eq!(hold(bench, "a").await, ["x"]);
+        assert_eq!(acquire_groups(bench, "a").await, ["x"]);
         bench.clock.advance(LEASE / 4);
-        assert!(hold(bench, "b").await.is_empty());
+        assert!(acquire_groups(bench, "b").await.is_empty());
     }
-    assert_eq!(hold(bench, "a").await, ["x"]);
+    assert_eq!(acquire_groups(bench, "a").await, ["x"]);
     bench.clock.advance(LEASE);
-    assert_eq!(hold(bench, "b").await, ["x"]);
-    assert!(hold(bench, "a").await.is_empty());
+    assert_eq!(acquire_groups(bench, "b").await, ["x"]);
+    assert!(acquire_groups(bench, "a").await.is_empty());
 }
 
 pub async fn letting_go_frees_groups_and_rows(bench: &Bench) {
     bench.add(bench.open_task("x")).await;
     bench.add(bench.open_task("y")).await;
     let first = bench.add(bench.task()).await;
-    assert_eq!(hold(bench, "a").await, ["x", "y"]);
+    assert_eq!(acquire_groups(bench, "a").await, ["x", "y"]);
     assert_eq!(bench.claim("a").await, std::slice::from_ref(&first.id));
     let second = bench.add(bench.task()).await;
     assert_eq!(bench.claim("b").await, [second.id]);
     bench.store.release_all(&holder("a")).await.expect("leases can be let go");
-    assert_eq!(hold(bench, "c").await, ["x", "y"]);
+    assert_eq!(acquire_groups(bench, "c").await, ["x", "y"]);
     assert_eq!(bench.claim("c").await, [first.id], "and nobody else's row");
 }
 
 pub async fn leaving_groups_keeps_rows(bench: &Bench) {
     bench.add(bench.open_task("x")).await;
     bench.add(bench.task()).await;
-    assert_eq!(hold(bench, "a").await, ["x"]);
+    assert_eq!(acquire_groups(bench, "a").await, ["x"]);
     assert_eq!(bench.claim("a").await.len(), 1);
     bench.store.release_groups(&holder("b")).await.expect("groups can be left");
-    assert!(hold(bench, "b").await.is_empty(), "it had none, and left nobody else's");
+    assert!(acquire_groups(bench, "b").await.is_empty(), "it had none, and left nobody else's");
     bench.store.release_groups(&holder("a")).await.expect("groups can be left");
-    assert_eq!(hold(bench, "b").await, ["x"]);
+    assert_eq!(acquire_groups(bench, "b").await, ["x"]);
     assert!(bench.claim("b").await.is_empty(), "the row is acted on still");
 }
 
 pub async fn jobs_that_somebody_watches_are_told_by_group_until_nobody_does(bench: &Bench) {
     let group = Group { backend: "forge".to_owned(), key: GroupKey::new("x") };
-    let wanted = async || bench.store.wanted(&group).await.expect("watched jobs can be read");
+    let watched_jobs = async || bench.store.watched_jobs(&group).await.expect("watched jobs can be read");
     let follow = async |task: &Task, wanted_until| {
         let printed = Some(LogSize { bytes: 0, wanted_until });
         bench.update(&Task { printed, ..task.clone() }).await;
@@ -92,22 +92,22 @@ pub async fn jobs_that_somebody_watches_are_told_by_group_until_nobody_does(benc
     let until = bench.clock.now() + LEASE;
     let one = bench.add(bench.open_task("x")).await;
     bench.add(bench.open_task("x")).await;
-    let elsewhere = bench.add(bench.open_task("y")).await;
+    let in_other_group = bench.add(bench.open_task("y")).await;
     let not_open = bench.add(bench.task()).await;
-    assert_eq!(wanted().await, []);
-    for task in [&elsewhere, &not_open] {
+    assert_eq!(watched_jobs().await, []);
+    for task in [&in_other_group, &not_open] {
         follow(task, until).await;
     }
     let one = follow(&one, until).await;
-    assert_eq!(wanted().await, std::slice::from_ref(&one.id));
+    assert_eq!(watched_jobs().await, std::slice::from_ref(&one.id));
     bench.clock.advance(LEASE);
-    assert_eq!(wanted().await, [], "nobody has said so again");
+    assert_eq!(watched_jobs().await, [], "nobody has said so again");
     let watched_until = Some(bench.clock.now() + LEASE);
     bench.update(&Task { watched_until, ..one.clone() }).await;
     let one = bench.read(&one.id).await.expect("it is there");
-    assert_eq!(wanted().await, std::slice::from_ref(&one.id));
+    assert_eq!(watched_jobs().await, std::slice::from_ref(&one.id));
     bench.update(&closed(one, bench.clock.now())).await;
-    assert_eq!(wanted().await, [], "its job is over");
+    assert_eq!(watched_jobs().await, [], "its job is over");
 }
 
 pub async fn open_jobs_are_told_from_a_moment_on(bench: &Bench) {

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use super::Bench;
-use super::bench::{holder, limits, new, once, with_slots};
+use super::bench::{holder, idempotency_key, limits, new_task, with_slots};
 use crate::clock::Clock;
-use crate::tasks::history::{CallTo, EngineCall, Fact, HistoryEntry, Transition};
+use crate::tasks::history::{EngineCall, EngineOperation, Fact, HistoryEntry, Transition};
 use crate::tasks::store::{Change, Lease, NewTask, UpdateResult};
 use crate::tasks::task::{Task, TaskId};
 
 fn transition(replica: &str, fact: Fact) -> Transition {
-    let call = Some(EngineCall { to: CallTo::Start, ms: 3 });
+    let call = Some(EngineCall { to: EngineOperation::Start, ms: 3 });
     Transition { replica: replica.to_owned(), what: vec![fact], call }
 }
 
-async fn kept(bench: &Bench, id: &TaskId) -> Vec<HistoryEntry> {
+async fn entries(bench: &Bench, id: &TaskId) -> Vec<HistoryEntry> {
     bench.store.entries(id).await.expect("the history can be read")
 }
 
@@ -28,18 +28,18 @@ async fn change(bench: &Bench, task: &Task, transition: &Transition) -> UpdateRe
 pub async fn an_entry_is_written_with_its_change_or_not_at_all(bench: &Bench) {
     let task = with_slots(bench.task(), &["s"]);
     let born = transition("a", Fact::Attempt(1));
-    let wish = |task: &Task| NewTask {
-        once: once("alice", "k", "d"),
+    let request = |task: &Task| NewTask {
+        idempotency_key: idempotency_key("alice", "k", "d"),
         transition: Some(born.clone()),
-        ..new(task.clone())
+        ..new_task(task.clone())
     };
     for _ in 0..2 {
         // The second call finds the first one's row.
-        bench.store.insert(wish(&task)).await.expect("the store can be written");
+        bench.store.insert(request(&task)).await.expect("the store can be written");
     }
     let other = bench.task();
-    bench.store.insert(wish(&other)).await.expect("the store can be written");
-    assert_eq!(kept(bench, &other.id).await, [], "that call found the row of its key");
+    bench.store.insert(request(&other)).await.expect("the store can be written");
+    assert_eq!(entries(bench, &other.id).await, [], "that call found the row of its key");
     let first = bench.clock.now();
     bench.clock.advance(Duration::from_secs(5));
     let known = Task { version: 1, ..task.clone() };
@@ -52,19 +52,19 @@ pub async fn an_entry_is_written_with_its_change_or_not_at_all(bench: &Bench) {
     let plain = bench.add(bench.task()).await;
     assert!(matches!(change(bench, &plain, &next).await, UpdateResult::Written(2)));
     let second = HistoryEntry { version: 2, at: bench.clock.now(), transition: next };
-    assert_eq!(kept(bench, &plain.id).await, std::slice::from_ref(&second));
+    assert_eq!(entries(bench, &plain.id).await, std::slice::from_ref(&second));
     assert_eq!(
-        kept(bench, &task.id).await,
+        entries(bench, &task.id).await,
         [HistoryEntry { version: 1, at: first, transition: born.clone() }, second]
     );
     bench.update(&Task { version: 2, ..task.clone() }).await;
-    assert_eq!(kept(bench, &task.id).await.len(), 2, "a change of which nothing is to be kept");
+    assert_eq!(entries(bench, &task.id).await.len(), 2, "a change of which nothing is to be kept");
 }
 
 pub async fn entries_outlive_their_row_until_they_are_too_old(bench: &Bench) {
     let (long, day) = (Duration::from_secs(10 * 86_400), Duration::from_secs(86_400));
     let forget = async |age, limit| {
-        bench.store.forget(bench.clock.now() - age, limit).await.expect("the store can be written")
+        bench.store.delete_entries(bench.clock.now() - age, limit).await.expect("the store can be written")
     };
     let mut task = bench.add(bench.closed_task()).await;
     for _ in 0..5 {
@@ -78,14 +78,14 @@ pub async fn entries_outlive_their_row_until_they_are_too_old(bench: &Bench) {
     assert_eq!(bench.store.purge(bench.clock.now(), 10).await.expect("the store can be written").len(), 1);
     let young = bench.add(bench.task()).await;
     change(bench, &young, &transition("a", Fact::Queued)).await;
-    assert_eq!(kept(bench, &task.id).await.len(), 5);
+    assert_eq!(entries(bench, &task.id).await.len(), 5);
     assert_eq!(forget(long + day, 100).await, 0);
     assert_eq!(forget(day, 2).await, 2);
-    let left: Vec<u64> = kept(bench, &task.id).await.iter().map(|entry| entry.version).collect();
+    let left: Vec<u64> = entries(bench, &task.id).await.iter().map(|entry| entry.version).collect();
     assert_eq!(left, [4, 5, 6], "the oldest go first");
     assert_eq!(forget(day, 100).await, 3);
     assert_eq!(forget(day, 100).await, 0);
-    assert_eq!((kept(bench, &task.id).await.len(), kept(bench, &young.id).await.len()), (0, 1));
+    assert_eq!((entries(bench, &task.id).await.len(), entries(bench, &young.id).await.len()), (0, 1));
 }
 
 /// An entry that was written while the clock was ahead does not block the deletion of others.
@@ -98,7 +98,13 @@ pub async fn future_entry_does_not_stop_purge(bench: &Bench) {
     let task = bench.add(bench.task()).await;
     change(bench, &task, &transition("a", Fact::Queued)).await;
     bench.clock.advance(day * 2);
-    assert_eq!(bench.store.forget(bench.clock.now() - day, 1).await.expect("the store can be written"), 1);
-    assert_eq!((kept(bench, &ahead.id).await.len(), kept(bench, &task.id).await.len()), (1, 0));
-    assert_eq!(bench.store.forget(bench.clock.now() - day, 1).await.expect("the store can be written"), 0);
+    assert_eq!(
+        bench.store.delete_entries(bench.clock.now() - day, 1).await.expect("the store can be written"),
+        1
+    );
+    assert_eq!((entries(bench, &ahead.id).await.len(), entries(bench, &task.id).await.len()), (1, 0));
+    assert_eq!(
+        bench.store.delete_entries(bench.clock.now() - day, 1).await.expect("the store can be written"),
+        0
+    );
 }

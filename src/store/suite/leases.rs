@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use taskbridge_sdk::{GroupKey, Timestamp};
 
 use super::Bench;
-use super::bench::{LEASE, closed, forge, holder, new};
+use super::bench::{LEASE, closed, forge, holder, new_task};
 use crate::clock::Clock;
 use crate::tasks::store::{ClaimRequest, Group, InsertResult, Lease, NewTask, ServedBackend, UpdateResult};
 use crate::tasks::task::{Owner, Task, TaskId};
@@ -98,19 +98,19 @@ pub async fn an_update_releases_only_the_holders_own_lease(bench: &Bench) {
 
 pub async fn an_update_holds_a_lease_that_nobody_else_has(bench: &Bench) {
     let row = bench.add(bench.task()).await;
-    let hold = async |name: &str, version| {
+    let acquire = async |name: &str, version| {
         let row = Task { version, ..row.clone() };
-        bench.change(&row, Lease::Hold(&holder(name), LEASE)).await
+        bench.change(&row, Lease::Acquire(&holder(name), LEASE)).await
     };
-    assert!(matches!(hold("a", 1).await, UpdateResult::Written(2)), "nobody had it");
-    assert!(matches!(hold("b", 2).await, UpdateResult::Conflict), "somebody has it");
+    assert!(matches!(acquire("a", 1).await, UpdateResult::Written(2)), "nobody had it");
+    assert!(matches!(acquire("b", 2).await, UpdateResult::Conflict), "somebody has it");
     bench.clock.advance(LEASE / 2);
-    assert!(matches!(hold("a", 2).await, UpdateResult::Written(3)), "it is prolonged");
+    assert!(matches!(acquire("a", 2).await, UpdateResult::Written(3)), "it is prolonged");
     bench.clock.advance(LEASE / 2);
     assert!(bench.claim("b").await.is_empty(), "from the moment of the change on");
     bench.clock.advance(LEASE / 2);
-    assert!(matches!(hold("b", 3).await, UpdateResult::Written(4)), "it had run out");
-    assert!(matches!(hold("a", 4).await, UpdateResult::Conflict));
+    assert!(matches!(acquire("b", 3).await, UpdateResult::Written(4)), "it had run out");
+    assert!(matches!(acquire("a", 4).await, UpdateResult::Conflict));
 }
 
 pub async fn the_next_due_time_respects_leases(bench: &Bench) {
@@ -121,8 +121,8 @@ pub async fn the_next_due_time_respects_leases(bench: &Bench) {
     bench.add(bench.closed_task()).await;
     assert_eq!(next().await, None);
     // Due immediately, and leased for 30 s.
-    let wish = NewTask { lease: Some((holder("a"), LEASE)), ..new(bench.task()) };
-    let Ok(InsertResult::Created(leased)) = bench.store.insert(wish).await else { panic!("not created") };
+    let request = NewTask { lease: Some((holder("a"), LEASE)), ..new_task(bench.task()) };
+    let Ok(InsertResult::Created(leased)) = bench.store.insert(request).await else { panic!("not created") };
     assert_eq!(next().await, Some(now + LEASE));
     bench.add(Task { due_at: Some(seconds(50)), ..bench.task() }).await;
     assert_eq!(next().await, Some(now + LEASE));
@@ -156,14 +156,14 @@ async fn claim(bench: &Bench, name: &str, served: &ServedBackend) -> Vec<TaskId>
     claimed.tasks.into_iter().map(|task| task.id).collect()
 }
 
-async fn hold(bench: &Bench, name: &str, served: &[ServedBackend]) -> Vec<String> {
-    let held = bench.store.acquire_groups(&holder(name), LEASE, served).await.expect("groups can be held");
-    held.iter().map(|group| group.key.to_string()).collect()
+async fn acquire_groups(bench: &Bench, name: &str, served: &[ServedBackend]) -> Vec<String> {
+    let groups = bench.store.acquire_groups(&holder(name), LEASE, served).await.expect("groups can be held");
+    groups.iter().map(|group| group.key.to_string()).collect()
 }
 
 async fn add(bench: &Bench, task: Task, identity: Option<&str>) -> Task {
-    let wish = NewTask { identity: identity.map(str::to_owned), ..new(task) };
-    let inserted = bench.store.insert(wish).await.expect("a row can be added");
+    let request = NewTask { identity: identity.map(str::to_owned), ..new_task(task) };
+    let inserted = bench.store.insert(request).await.expect("a row can be added");
     let InsertResult::Created(task) = inserted else { panic!("not created: {inserted:?}") };
     task
 }
@@ -185,11 +185,11 @@ pub async fn rows_of_unconnected_backends_stay(bench: &Bench) {
     assert!(bench.next_due().await > Some(bench.clock.now()), "there is nothing to wake for");
     assert_eq!(claim(bench, "a", &here).await, []);
     assert_eq!(claim(bench, "b", &there).await, [far.id]);
-    assert_eq!(hold(bench, "a", std::slice::from_ref(&here)).await, ["y"]);
-    assert_eq!(hold(bench, "b", &both).await, ["x"]);
+    assert_eq!(acquire_groups(bench, "a", std::slice::from_ref(&here)).await, ["y"]);
+    assert_eq!(acquire_groups(bench, "b", &both).await, ["x"]);
     // A holder that is no longer connected gives the group up.
-    assert_eq!(hold(bench, "b", &[here]).await, Vec::<String>::new());
-    assert_eq!(hold(bench, "c", &[there]).await, ["x"]);
+    assert_eq!(acquire_groups(bench, "b", &[here]).await, Vec::<String>::new());
+    assert_eq!(acquire_groups(bench, "c", &[there]).await, ["x"]);
 }
 
 /// Two engines under one name are served separately.
@@ -213,8 +213,8 @@ pub async fn rows_of_other_identities_stay(bench: &Bench) {
         bench.store.open_jobs(&group, identity, all).await.expect("open jobs can be read").len()
     };
     assert_eq!((jobs(Some("sim one")).await, jobs(Some("sim two")).await, jobs(None).await), (1, 0, 1));
-    assert_eq!(hold(bench, "b", &[other]).await, Vec::<String>::new());
-    assert_eq!(hold(bench, "a", &[ours]).await, ["x"]);
+    assert_eq!(acquire_groups(bench, "b", &[other]).await, Vec::<String>::new());
+    assert_eq!(acquire_groups(bench, "a", &[ours]).await, ["x"]);
     bench.update(&closed(open, bench.clock.now())).await;
 }
 
@@ -256,9 +256,9 @@ pub async fn large_backlog_serves_every_owner(bench: &Bench) {
         owners.extend(claimed.tasks.iter().map(|task| task.owner.as_str().to_owned()));
         cursor = claimed.cursor;
     }
-    let of = |owner: &str| owners.iter().filter(|name| *name == owner).count();
-    assert_eq!(of("z"), 1, "{owners:?}");
-    assert!(of("m") >= 2 && of("a") >= 3, "{owners:?}");
+    let claims_of = |owner: &str| owners.iter().filter(|name| *name == owner).count();
+    assert_eq!(claims_of("z"), 1, "{owners:?}");
+    assert!(claims_of("m") >= 2 && claims_of("a") >= 3, "{owners:?}");
 }
 
 /// A list of due rows leases nothing and can start after a row.
@@ -288,13 +288,13 @@ pub async fn groups_of_two_identities_are_independent(bench: &Bench) {
     add(bench, bench.open_task("x"), Some("sim one")).await;
     let open = add(bench, bench.open_task("x"), Some("sim two")).await;
     for _ in 0..2 {
-        assert_eq!(hold(bench, "a", std::slice::from_ref(&one)).await, ["x"]);
-        assert_eq!(hold(bench, "b", std::slice::from_ref(&two)).await, ["x"]);
-        assert_eq!(hold(bench, "c", std::slice::from_ref(&one)).await, Vec::<String>::new());
+        assert_eq!(acquire_groups(bench, "a", std::slice::from_ref(&one)).await, ["x"]);
+        assert_eq!(acquire_groups(bench, "b", std::slice::from_ref(&two)).await, ["x"]);
+        assert_eq!(acquire_groups(bench, "c", std::slice::from_ref(&one)).await, Vec::<String>::new());
     }
     bench.update(&closed(open, bench.clock.now())).await;
-    assert_eq!(hold(bench, "b", &[two]).await, Vec::<String>::new());
-    assert_eq!(hold(bench, "a", &[one]).await, ["x"]);
+    assert_eq!(acquire_groups(bench, "b", &[two]).await, Vec::<String>::new());
+    assert_eq!(acquire_groups(bench, "a", &[one]).await, ["x"]);
 }
 
 /// Needed after the clock was set back: otherwise a lease would last longer by that difference.
@@ -302,20 +302,20 @@ pub async fn leases_are_shortened(bench: &Bench) {
     let (hour, short) = (Duration::from_secs(3600), Duration::from_secs(60));
     let task = bench.add(bench.task()).await;
     bench.add(bench.open_task("runs")).await;
-    let hold = async |name, lease| {
+    let acquire = async |name, lease| {
         bench.store.acquire_groups(&holder(name), lease, &[forge()]).await.expect("groups can be held").len()
     };
     let request = ClaimRequest { served: forge(), limit: 9, cursor: None };
     let claimed = bench.store.claim(&holder("a"), hour, &request).await.expect("rows can be claimed");
     assert_eq!(claimed.tasks.len(), 1);
-    assert_eq!(hold("a", hour).await, 1);
+    assert_eq!(acquire("a", hour).await, 1);
     bench.store.shorten_leases(short).await.expect("the store can be written");
     assert!(bench.claim("b").await.is_empty(), "they are not over");
-    assert_eq!(hold("b", short).await, 0);
+    assert_eq!(acquire("b", short).await, 0);
     bench.clock.advance(Duration::from_secs(61));
     assert_eq!(bench.claim("b").await, [task.id]);
-    assert_eq!(hold("b", hour).await, 1);
+    assert_eq!(acquire("b", hour).await, 1);
     bench.store.shorten_leases(2 * hour).await.expect("the store can be written");
     bench.clock.advance(short);
-    assert_eq!(hold("c", short).await, 0, "none lasts longer for it");
+    assert_eq!(acquire("c", short).await, 0, "none lasts longer for it");
 }

@@ -15,7 +15,7 @@ async fn queue(bench: &Bench, slots: &[&str]) -> Task {
 }
 
 pub async fn the_head_of_a_line_is_its_oldest_row(bench: &Bench) {
-    let heads = async || bench.store.heads(&[forge()]).await.expect("the lines can be read");
+    let heads = async || bench.store.queue_heads(&[forge()]).await.expect("the lines can be read");
     assert_eq!(heads().await, []);
     bench.add(with_slots(bench.task(), &["a"])).await;
     assert_eq!(heads().await, [], "it does not wait");
@@ -36,8 +36,9 @@ pub async fn line_heads_are_of_connected_backends(bench: &Bench) {
     let away = Task { backend: "away".to_owned(), job, ..with_slots(bench.task(), &["a"]) };
     let away = bench.add(away).await;
     let behind = queue(bench, &["a"]).await;
-    let heads =
-        async |served: &[ServedBackend]| bench.store.heads(served).await.expect("the lines can be read");
+    let heads = async |served: &[ServedBackend]| {
+        bench.store.queue_heads(served).await.expect("the lines can be read")
+    };
     assert_eq!(heads(&[forge()]).await, [behind]);
     assert_eq!(heads(&[forge(), ServedBackend::named("away")]).await, [away]);
     assert_eq!(heads(&[]).await, []);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::Bench;
 
 pub async fn typical_is_the_median_of_the_newest_hundred(bench: &Bench) {
-    let typical = async |tool| bench.store.typical(tool).await.expect("the history can be read");
+    let typical = async |tool| bench.store.typical_duration(tool).await.expect("the history can be read");
     let record = async |tool, seconds| {
         let took = Duration::from_secs(seconds);
-        bench.store.record(tool, took).await.expect("the history can be written");
+        bench.store.record_duration(tool, took).await.expect("the history can be written");
     };
     assert_eq!(typical("build").await, None);
     for seconds in [9, 1, 5] {
@@ -30,7 +30,7 @@ pub async fn typical_is_the_median_of_the_newest_hundred(bench: &Bench) {
 }
 
 pub async fn the_first_seal_key_stays(bench: &Bench) {
-    let key = async |fresh| bench.store.seal_key(fresh).await.expect("the key can be read");
+    let key = async |new_key| bench.store.seal_key(new_key).await.expect("the key can be read");
     assert_eq!(key([1; 32]).await, [1; 32]);
     assert_eq!(key([2; 32]).await, [1; 32]);
 }

@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use taskbridge_sdk::Output;
 
-use super::bench::{Bench, LEASE, holder, new};
+use super::bench::{Bench, LEASE, holder, new_task};
 use crate::clock::Clock;
 use crate::tasks::notices::{Notice, NoticeCause, NoticeContent};
-use crate::tasks::store::{Change, Forget, LeasedNotice, NewTask, UpdateResult};
+use crate::tasks::store::{Change, LeasedNotice, NewTask, ReceiverFilter, UpdateResult};
 use crate::tasks::task::{Outcome, Task};
 
 pub(super) fn notice(task: &Task, id: &str, receiver: &str) -> Notice {
-    let news = NoticeContent {
+    let content = NoticeContent {
         task: task.id.clone(),
         tool: task.tool.clone(),
         at: task.created_at,
         what: NoticeCause::Ended(Outcome::Succeeded),
     };
-    Notice { id: id.to_owned(), receiver: receiver.to_owned(), news }
+    Notice { id: id.to_owned(), receiver: receiver.to_owned(), content }
 }
 
-async fn take(bench: &Bench, receiver: &str, who: &str, limit: usize) -> Vec<LeasedNotice> {
-    let taken = bench.store.take_notices(receiver, &holder(who), LEASE, limit).await;
+async fn take(bench: &Bench, receiver: &str, holder_name: &str, limit: usize) -> Vec<LeasedNotice> {
+    let taken = bench.store.take_notices(receiver, &holder(holder_name), LEASE, limit).await;
     taken.expect("notices can be taken")
 }
 
@@ -34,9 +34,9 @@ async fn update(bench: &Bench, task: &Task, output: Option<&Output>, notices: &[
 pub async fn notices_are_owed_with_the_change_that_caused_them(bench: &Bench) {
     let task = bench.task();
     let (asks, ended) = (notice(&task, "asks", "r"), notice(&task, "ended", "r"));
-    let made = NewTask { notices: vec![asks.clone(), notice(&task, "asks", "s")], ..new(task) };
-    bench.store.insert(made.clone()).await.expect("a row can be added");
-    let row = bench.read(&made.task.id).await.expect("the row is there");
+    let request = NewTask { notices: vec![asks.clone(), notice(&task, "asks", "s")], ..new_task(task) };
+    bench.store.insert(request.clone()).await.expect("a row can be added");
+    let row = bench.read(&request.task.id).await.expect("the row is there");
     let stale = Task { version: 9, ..row.clone() };
     assert!(matches!(
         update(bench, &stale, None, std::slice::from_ref(&ended)).await,
@@ -58,9 +58,13 @@ pub async fn notices_are_owed_with_the_change_that_caused_them(bench: &Bench) {
 pub async fn a_notice_is_owed_until_it_is_struck(bench: &Bench) {
     let task = bench.task();
     let notices: Vec<Notice> = ["a", "b", "c"].iter().map(|id| notice(&task, id, "r")).collect();
-    bench.store.insert(NewTask { notices: notices.clone(), ..new(task) }).await.expect("a row can be added");
-    let ids = |owed: Vec<LeasedNotice>| {
-        owed.into_iter().map(|owed| (owed.notice.id, owed.attempts)).collect::<Vec<_>>()
+    bench
+        .store
+        .insert(NewTask { notices: notices.clone(), ..new_task(task) })
+        .await
+        .expect("a row can be added");
+    let ids = |leased: Vec<LeasedNotice>| {
+        leased.into_iter().map(|notice| (notice.notice.id, notice.attempts)).collect::<Vec<_>>()
     };
     let pairs = |of: &[(&str, u32)]| of.iter().map(|(id, n)| ((*id).to_owned(), *n)).collect::<Vec<_>>();
     assert_eq!(ids(take(bench, "r", "x", 2).await), pairs(&[("a", 1), ("b", 1)]));
@@ -83,16 +87,16 @@ pub async fn a_notice_is_owed_until_it_is_struck(bench: &Bench) {
 
 pub async fn what_is_owed_can_be_forgotten(bench: &Bench) {
     let task = bench.task();
-    let of = |receiver: &str| notice(&task, "n", receiver);
-    let notices = vec![of("r"), of("s"), of("t")];
-    bench.store.insert(NewTask { notices, ..new(task.clone()) }).await.expect("a row can be added");
+    let notice_for = |receiver: &str| notice(&task, "n", receiver);
+    let notices = vec![notice_for("r"), notice_for("s"), notice_for("t")];
+    bench.store.insert(NewTask { notices, ..new_task(task.clone()) }).await.expect("a row can be added");
     let (then, now) = (task.created_at, task.created_at + Duration::from_millis(1));
     let forget = async |which, before| {
-        bench.store.forget_notices(which, before).await.expect("notices can be forgotten")
+        bench.store.delete_notices(which, before).await.expect("notices can be forgotten")
     };
-    assert_eq!(forget(Forget::Of("r"), then).await, 0, "it is not that old");
-    assert_eq!(forget(Forget::Of("r"), now).await, 1);
-    assert_eq!(forget(Forget::AllBut(&["s".to_owned()]), now).await, 1);
+    assert_eq!(forget(ReceiverFilter::Only("r"), then).await, 0, "it is not that old");
+    assert_eq!(forget(ReceiverFilter::Only("r"), now).await, 1);
+    assert_eq!(forget(ReceiverFilter::AllExcept(&["s".to_owned()]), now).await, 1);
     assert!(take(bench, "t", "a", 9).await.is_empty() && take(bench, "r", "a", 9).await.is_empty());
     assert_eq!(take(bench, "s", "a", 9).await.len(), 1);
 }
@@ -100,7 +104,7 @@ pub async fn what_is_owed_can_be_forgotten(bench: &Bench) {
 pub async fn a_notice_outlives_its_row(bench: &Bench) {
     let task = bench.closed_task();
     let notices = vec![notice(&task, "n", "r")];
-    bench.store.insert(NewTask { notices, ..new(task) }).await.expect("a row can be added");
+    bench.store.insert(NewTask { notices, ..new_task(task) }).await.expect("a row can be added");
     bench.clock.advance(Duration::from_secs(1_000_000));
     assert_eq!(bench.store.purge(bench.clock.now(), 9).await.expect("rows can be deleted").len(), 1);
     assert_eq!(take(bench, "r", "a", 9).await.len(), 1);

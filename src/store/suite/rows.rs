@@ -5,15 +5,15 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use taskbridge_sdk::{
-    Answer, Ask, DEEPEST_VALUE, JobHandle, JobState, Level, Note, Observation, OnBehalfOf, Output, Question,
-    Timestamp,
+    Answer, Ask, JobHandle, JobState, Level, MAX_VALUE_DEPTH, Note, Observation, OnBehalfOf, Output,
+    Question, Timestamp,
 };
 
 use super::Bench;
-use super::bench::{closed, limits, new, once, starting, verdict, with_slots};
+use super::bench::{closed, idempotency_key, limits, new_task, outcome_name, starting, with_slots};
 use crate::clock::Clock;
 use crate::tasks::store::{
-    AccessScope, BoundedOutput, Change, MAX_DECISION_AGE, NewTask, Position, Purged, UpdateResult,
+    AccessScope, BoundedOutput, Change, DeletedRow, MAX_DECISION_AGE, NewTask, Position, UpdateResult,
 };
 use crate::tasks::task::{
     Job, Origin, Owner, QuestionSource, QuestionStatus, Spec, StoredNote, Task, TaskId, TaskQuestion,
@@ -24,8 +24,8 @@ pub async fn a_row_is_found_by_those_who_see_its_tool_too(bench: &Bench) {
     let bob = Owner::new("bob");
     let get = async |id: &TaskId, tools: &[&str]| {
         let tools: Vec<String> = tools.iter().map(|tool| (*tool).to_owned()).collect();
-        let reach = AccessScope { owner: &bob, tools: &tools };
-        bench.store.get(id, Some(reach)).await.expect("the store can be read")
+        let scope = AccessScope { owner: &bob, tools: &tools };
+        bench.store.get(id, Some(scope)).await.expect("the store can be read")
     };
     let tool = task.tool.as_str();
     assert_eq!(get(&task.id, &[tool]).await, Some(task.clone()));
@@ -150,21 +150,23 @@ pub async fn an_output_is_written_once(bench: &Bench) {
     let task = bench.add(bench.task()).await;
     let output = async || bench.store.output(&task.id).await.expect("the store can be read");
     assert_eq!(output().await, None);
-    assert_eq!(bench.store.output_within(&task.id, 9).await.expect("it can be read"), BoundedOutput::Nothing);
+    assert_eq!(bench.store.output_within(&task.id, 9).await.expect("it can be read"), BoundedOutput::Missing);
     let ended = closed(task.clone(), bench.clock.now());
     bench.end_with(&ended, &Output::text("lost")).await;
     assert_eq!(output().await, Some(Output::text("lost")));
-    let within = async |most| bench.store.output_within(&task.id, most).await.expect("the store can be read");
-    let BoundedOutput::Longer(bytes) = within(1).await else { panic!("it is longer than a byte") };
-    assert_eq!(within(bytes - 1).await, BoundedOutput::Longer(bytes));
-    assert_eq!(within(bytes).await, BoundedOutput::Whole(Output::text("lost")));
+    let read_within = async |max_bytes| {
+        bench.store.output_within(&task.id, max_bytes).await.expect("the store can be read")
+    };
+    let BoundedOutput::TooLarge(bytes) = read_within(1).await else { panic!("it is longer than a byte") };
+    assert_eq!(read_within(bytes - 1).await, BoundedOutput::TooLarge(bytes));
+    assert_eq!(read_within(bytes).await, BoundedOutput::Complete(Output::text("lost")));
     bench.end_with(&ended, &Output::text("conflict")).await;
     bench.end_with(&Task { version: 2, ..ended }, &Output::text("second")).await;
     assert_eq!(output().await, Some(Output::text("lost")), "the first one stays");
 }
 
 pub async fn an_update_takes_slots_only_where_places_are_left(bench: &Bench) {
-    let take = async |task: &Task| {
+    let take_slot = async |task: &Task| {
         let limits = limits(&["s"], 1);
         let change = Change { limits: &limits, ..Change::new(task, bench.clock.now()) };
         bench.store.update(change).await.expect("the store can be written")
@@ -172,28 +174,31 @@ pub async fn an_update_takes_slots_only_where_places_are_left(bench: &Bench) {
     let first = bench.add(with_slots(bench.task(), &["s"])).await;
     let second = bench.add(with_slots(bench.task(), &["s"])).await;
     let taken = Task { version: 2, ..starting(first.clone()) };
-    assert!(matches!(take(&starting(first.clone())).await, UpdateResult::Written(2)));
-    assert!(matches!(take(&starting(second.clone())).await, UpdateResult::NoSlot(_)));
-    assert!(matches!(take(&Task { version: 9, ..starting(second.clone()) }).await, UpdateResult::Conflict));
+    assert!(matches!(take_slot(&starting(first.clone())).await, UpdateResult::Written(2)));
+    assert!(matches!(take_slot(&starting(second.clone())).await, UpdateResult::NoSlot(_)));
+    assert!(matches!(
+        take_slot(&Task { version: 9, ..starting(second.clone()) }).await,
+        UpdateResult::Conflict
+    ));
     assert_eq!(bench.read(&second.id).await, Some(second.clone()), "nothing was written");
-    assert!(matches!(take(&taken).await, UpdateResult::Written(3)), "it has its place already");
+    assert!(matches!(take_slot(&taken).await, UpdateResult::Written(3)), "it has its place already");
     bench.update(&closed(Task { version: 3, ..taken }, bench.clock.now())).await;
     // Queued rows do not keep the head of their own queue from a free slot.
     let behind =
         Task { job: super::bench::pending(true, bench.clock.now()), ..with_slots(bench.task(), &["s"]) };
     bench.add(behind).await;
-    assert!(matches!(take(&starting(second)).await, UpdateResult::Written(2)));
+    assert!(matches!(take_slot(&starting(second)).await, UpdateResult::Written(2)));
 }
 
 pub async fn slots_are_free_when_the_job_is_closed(bench: &Bench) {
     let insert = async || {
         let task = with_slots(starting(bench.task()), &["s"]);
         let id = task.id.clone();
-        let wish = NewTask { limits: limits(&["s"], 1), ..new(task) };
-        (verdict(&bench.store.insert(wish).await), id)
+        let request = NewTask { limits: limits(&["s"], 1), ..new_task(task) };
+        (outcome_name(&bench.store.insert(request).await), id)
     };
-    let (made, id) = insert().await;
-    assert_eq!(made, "created");
+    let (outcome, id) = insert().await;
+    assert_eq!(outcome, "created");
     assert_eq!(insert().await.0, "no slot");
     let held = bench.read(&id).await.expect("the row is there");
     bench.update(&closed(held, bench.clock.now())).await;
@@ -235,17 +240,21 @@ pub async fn purge_returns_jobs(bench: &Bench) {
     let handle = JobHandle::new("run-1");
     let ended = Task { job: Job::Closed { handle: Some(handle.clone()) }, ..bench.closed_task() };
     let identity = Some("forge lab".to_owned());
-    let made = bench.store.insert(NewTask { identity: identity.clone(), ..new(ended) }).await;
-    assert_eq!(verdict(&made), "created");
+    let made = bench.store.insert(NewTask { identity: identity.clone(), ..new_task(ended) }).await;
+    assert_eq!(outcome_name(&made), "created");
     bench.clock.advance(Duration::from_secs(7 * 86_400));
     let purged = bench.store.purge(bench.clock.now(), 10).await.expect("the store can be written");
-    assert_eq!(purged, [Purged { backend: "forge".to_owned(), identity, handle: Some(handle) }]);
+    assert_eq!(purged, [DeletedRow { backend: "forge".to_owned(), identity, handle: Some(handle) }]);
 }
 
 pub async fn a_purge_leaves_nothing_of_a_row(bench: &Bench) {
     let keyed = async |task: Task| {
-        let wish = NewTask { limits: limits(&["s"], 1), once: once("alice", "k", "d"), ..new(task) };
-        verdict(&bench.store.insert(wish).await)
+        let request = NewTask {
+            limits: limits(&["s"], 1),
+            idempotency_key: idempotency_key("alice", "k", "d"),
+            ..new_task(task)
+        };
+        outcome_name(&bench.store.insert(request).await)
     };
     let task = with_slots(starting(bench.task()), &["s"]);
     assert_eq!(keyed(task.clone()).await, "created");
@@ -273,7 +282,7 @@ fn deep_task(bench: &Bench, value: &Value) -> Task {
     let ask = Ask::Sampling(object.clone());
     let question = Question { id: "q".to_owned(), message: "?".to_owned(), ask };
     let status = QuestionStatus::Answered { answer: Answer::Accept(object), attempts: 0, not_before: now };
-    let asked =
+    let task_question =
         TaskQuestion { status, ..TaskQuestion::new("q1".to_owned(), question, QuestionSource::Job, now) };
     let spec = Spec {
         target: value.clone(),
@@ -282,7 +291,12 @@ fn deep_task(bench: &Bench, value: &Value) -> Task {
         unresolved: Default::default(),
     };
     let job = Job::Starting { spec, attempts: 1, sought: None, not_before: now };
-    Task { notes: vec![StoredNote { note, seen_at: now }], questions: vec![asked], job, ..bench.task() }
+    Task {
+        notes: vec![StoredNote { note, seen_at: now }],
+        questions: vec![task_question],
+        job,
+        ..bench.task()
+    }
 }
 
 /// Rows are readable at any nesting depth, and nothing is lost: deeper parts are kept as text.
@@ -297,7 +311,7 @@ pub async fn deep_json_stays_readable(bench: &Bench) {
         assert!(same(&read.notes[0].note.data), "{levels}");
         let Job::Starting { spec, .. } = &read.job else { panic!("it is starting") };
         assert!(same(&spec.arguments["x"]) && same(&spec.target), "{levels}");
-        if levels <= DEEPEST_VALUE {
+        if levels <= MAX_VALUE_DEPTH {
             assert_eq!(read, task, "{levels}");
         }
         let output = Output { structured: Some(value.clone()), ..Output::default() };
@@ -311,7 +325,7 @@ pub async fn deep_json_stays_readable(bench: &Bench) {
     // New data of jobs is bounded before it is stored.
     let seen =
         Observation::new(JobState::Succeeded(Output { structured: Some(nested(127)), ..Output::default() }));
-    let JobState::Succeeded(bounded) = seen.made_harmless().state else { panic!("it succeeded") };
+    let JobState::Succeeded(bounded) = seen.sanitized().state else { panic!("it succeeded") };
     let task = bench.add(bench.task()).await;
     bench.end_with(&closed(task.clone(), bench.clock.now()), &bounded).await;
     let kept = bench.store.output(&task.id).await.expect("the result can be read");

@@ -7,7 +7,9 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 
 use super::Bench;
-use super::bench::{LEASE, forge, holder, limits, new, once, starting, verdict, with_slots};
+use super::bench::{
+    LEASE, forge, holder, idempotency_key, limits, new_task, outcome_name, starting, with_slots,
+};
 use crate::tasks::store::{NewTask, UpdateResult};
 use crate::tasks::task::Task;
 
@@ -71,21 +73,23 @@ pub async fn two_processes_never_claim_the_same_row(a: &Bench, b: &Bench) {
 
 pub async fn two_processes_make_one_row_of_a_key(a: &Bench, b: &Bench) {
     for key in ["k", "l", "m"] {
-        let wishes: Vec<_> =
-            (0..20).map(|_| NewTask { once: once("alice", key, "d"), ..new(a.task()) }).collect();
-        let inserts = wishes.into_iter().zip([a, b].into_iter().cycle());
-        let inserted = join_all(inserts.map(|(wish, bench)| bench.store.insert(wish))).await;
-        assert_eq!(inserted.iter().filter(|inserted| verdict(inserted) == "created").count(), 1);
-        assert_eq!(inserted.iter().filter(|inserted| verdict(inserted) == "existing").count(), 19);
+        let requests: Vec<_> = (0..20)
+            .map(|_| NewTask { idempotency_key: idempotency_key("alice", key, "d"), ..new_task(a.task()) })
+            .collect();
+        let inserts = requests.into_iter().zip([a, b].into_iter().cycle());
+        let inserted = join_all(inserts.map(|(request, bench)| bench.store.insert(request))).await;
+        assert_eq!(inserted.iter().filter(|inserted| outcome_name(inserted) == "created").count(), 1);
+        assert_eq!(inserted.iter().filter(|inserted| outcome_name(inserted) == "existing").count(), 19);
     }
 }
 
 pub async fn two_processes_never_take_more_slots_than_there_are(a: &Bench, b: &Bench) {
-    let wish = |_| NewTask { limits: limits(&["s"], 7), ..new(with_slots(starting(a.task()), &["s"])) };
-    let inserts = (0..40).map(wish).zip([a, b].into_iter().cycle()).collect::<Vec<_>>();
-    let inserted = join_all(inserts.into_iter().map(|(wish, bench)| bench.store.insert(wish))).await;
-    assert_eq!(inserted.iter().filter(|inserted| verdict(inserted) == "created").count(), 7);
-    assert_eq!(inserted.iter().filter(|inserted| verdict(inserted) == "no slot").count(), 33);
+    let request =
+        |_| NewTask { limits: limits(&["s"], 7), ..new_task(with_slots(starting(a.task()), &["s"])) };
+    let inserts = (0..40).map(request).zip([a, b].into_iter().cycle()).collect::<Vec<_>>();
+    let inserted = join_all(inserts.into_iter().map(|(request, bench)| bench.store.insert(request))).await;
+    assert_eq!(inserted.iter().filter(|inserted| outcome_name(inserted) == "created").count(), 7);
+    assert_eq!(inserted.iter().filter(|inserted| outcome_name(inserted) == "no slot").count(), 33);
 }
 
 pub async fn of_two_processes_one_writes_a_version(a: &Bench, b: &Bench) {
@@ -108,11 +112,11 @@ pub async fn of_two_processes_one_watches_a_group(a: &Bench, b: &Bench) {
         a.add(a.open_task(&n.to_string())).await;
     }
     let (by_a, by_b, all) = (holder("a"), holder("b"), [forge()]);
-    let (held, others) =
+    let (own, others) =
         join(a.store.acquire_groups(&by_a, LEASE, &all), b.store.acquire_groups(&by_b, LEASE, &all)).await;
-    let (held, others) = (held.expect("groups can be held"), others.expect("groups can be held"));
-    assert_eq!(held.len() + others.len(), 10);
-    assert!(!held.iter().any(|group| others.contains(group)));
+    let (own, others) = (own.expect("groups can be held"), others.expect("groups can be held"));
+    assert_eq!(own.len() + others.len(), 10);
+    assert!(!own.iter().any(|group| others.contains(group)));
 }
 
 pub async fn two_processes_have_one_seal_key(a: &Bench, b: &Bench) {
@@ -123,8 +127,8 @@ pub async fn two_processes_have_one_seal_key(a: &Bench, b: &Bench) {
 pub async fn one_process_hears_that_the_other_wrote(a: &Bench, b: &Bench) {
     for bench in [a, b] {
         let other = if std::ptr::eq(bench, a) { b } else { a };
-        let heard = tokio::time::timeout(Duration::from_secs(30), bench.store.changed_elsewhere());
-        let (heard, _) = join(heard, other.add(a.task())).await;
-        heard.expect("the other's write is noticed");
+        let hint = tokio::time::timeout(Duration::from_secs(30), bench.store.changed_elsewhere());
+        let (hint, _) = join(hint, other.add(a.task())).await;
+        hint.expect("the other's write is noticed");
     }
 }

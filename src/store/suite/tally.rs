@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Bench;
-use super::bench::{new, pending, starting, with_slots};
+use super::bench::{new_task, pending, starting, with_slots};
 use super::notices::notice;
 use crate::clock::Clock as _;
 use crate::tasks::meter::Phase;
@@ -11,7 +11,7 @@ use crate::tasks::store::{Counts, NewTask};
 use crate::tasks::task::{Outcome, Task, TaskState};
 
 pub async fn what_there_is_is_counted_by_tool_and_phase(bench: &Bench) {
-    let tally = async || bench.store.tally().await.expect("the store can count");
+    let tally = async || bench.store.row_counts().await.expect("the store can count");
     assert_eq!(tally().await, Counts::default());
     let since = bench.clock.now();
     let other = Task { tool: "a\\b".to_owned(), ..bench.task() };
@@ -27,24 +27,27 @@ pub async fn what_there_is_is_counted_by_tool_and_phase(bench: &Bench) {
         Task { state: TaskState::Ended(Outcome::Cancelled), ..bench.open_task("g") },
         bench.closed_task(),
     ];
-    let mut wanted: Vec<(String, Phase, u64)> = Vec::new();
+    let mut expected: Vec<(String, Phase, u64)> = Vec::new();
     for row in rows {
         if let Some(phase) = Phase::of(&row) {
-            match wanted.iter_mut().find(|(tool, other, _)| (&*row.tool, phase) == (&**tool, *other)) {
+            match expected.iter_mut().find(|(tool, other, _)| (&*row.tool, phase) == (&**tool, *other)) {
                 Some((_, _, count)) => *count += 1,
-                None => wanted.push((row.tool.clone(), phase, 1)),
+                None => expected.push((row.tool.clone(), phase, 1)),
             }
         }
         bench.add(row).await;
     }
-    assert_eq!(wanted.len(), 7, "each phase, and a second tool");
+    assert_eq!(expected.len(), 7, "each phase, and a second tool");
     bench.clock.advance(Duration::from_secs(5));
     let task = bench.closed_task();
     let notices = vec![notice(&task, "one", "r"), notice(&task, "one", "s")];
-    bench.store.insert(NewTask { notices, ..new(task) }).await.expect("a row can be added");
+    bench.store.insert(NewTask { notices, ..new_task(task) }).await.expect("a row can be added");
     let mut counts = tally().await;
-    counts.live.sort();
-    wanted.sort();
-    assert_eq!(counts.live, wanted);
-    assert_eq!((counts.kept, counts.owed, counts.owed_since), (2, 2, Some(bench.clock.now())));
+    counts.active.sort();
+    expected.sort();
+    assert_eq!(counts.active, expected);
+    assert_eq!(
+        (counts.retained, counts.pending_notices, counts.notices_pending_since),
+        (2, 2, Some(bench.clock.now()))
+    );
 }

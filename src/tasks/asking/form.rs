@@ -12,10 +12,10 @@ use super::secret;
 const MAX_FAULTS: usize = 5;
 
 /// The keywords that a form may use.
-const OF_FORMS: [&str; 7] =
+const FORM_KEYWORDS: [&str; 7] =
     ["$schema", "type", "title", "description", "properties", "required", "additionalProperties"];
 /// The keywords that every field may use; each type allows more.
-const OF_FIELDS: [&str; 6] = ["type", "title", "description", "default", "examples", "writeOnly"];
+const FIELD_KEYWORDS: [&str; 6] = ["type", "title", "description", "default", "examples", "writeOnly"];
 /// The formats that MCP defines.
 const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
 
@@ -27,7 +27,7 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
     let form = form.ok_or("its schema must be an object with \"type\": \"object\"")?;
     let fields = form.get("properties").and_then(Value::as_object);
     let fields = fields.ok_or("its schema must have `properties`, an object with the fields of the form")?;
-    known(form, &OF_FORMS, &[]).map_err(|what| format!("its schema has {what}"))?;
+    check_keywords(form, &FORM_KEYWORDS, &[]).map_err(|what| format!("its schema has {what}"))?;
     for (name, field) in fields {
         check_field(name, field).map_err(|what| format!("its field `{name}` {what}"))?;
     }
@@ -39,8 +39,8 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
     let validator = compile(schema).map_err(|fault| format!("its schema is no JSON Schema: {fault}"))?;
     for (name, default) in defaults(fields) {
         let filled = Value::Object(Map::from_iter([(name.clone(), default.clone())]));
-        if let Some(fault) = validator.iter_errors(&filled).find(|fault| names(fault).is_some()) {
-            return Err(format!("the default of its field `{name}` does not fit: {}", words(&fault)));
+        if let Some(fault) = validator.iter_errors(&filled).find(|fault| field_name(fault).is_some()) {
+            return Err(format!("the default of its field `{name}` does not fit: {}", describe_rule(&fault)));
         }
     }
     Ok(())
@@ -58,8 +58,8 @@ pub(super) fn fill(schema: &Value, mut content: Fields) -> Result<Fields, String
     if schema.get("additionalProperties") == Some(&Value::Bool(false))
         && let Some(name) = content.keys().find(|name| !fields.contains_key(*name))
     {
-        let known: Vec<&str> = fields.keys().map(String::as_str).collect();
-        return Err(format!("the form has no field `{name}`: its fields are `{}`", known.join("`, `")));
+        let field_names: Vec<&str> = fields.keys().map(String::as_str).collect();
+        return Err(format!("the form has no field `{name}`: its fields are `{}`", field_names.join("`, `")));
     }
     content.retain(|name, _| fields.contains_key(name));
     for (name, default) in defaults(fields) {
@@ -68,7 +68,7 @@ pub(super) fn fill(schema: &Value, mut content: Fields) -> Result<Fields, String
     let validator = compile(schema).map_err(|fault| format!("the form itself is wrong: {fault}"))?;
     let filled = Value::Object(content);
     let faults: Vec<String> =
-        validator.iter_errors(&filled).take(MAX_FAULTS).map(|fault| in_words(&fault, fields)).collect();
+        validator.iter_errors(&filled).take(MAX_FAULTS).map(|fault| describe_fault(&fault, fields)).collect();
     let Value::Object(content) = filled else { return Err("a form is an object".to_owned()) };
     if faults.is_empty() { Ok(content) } else { Err(faults.join("; ")) }
 }
@@ -88,7 +88,7 @@ fn defaults(fields: &Fields) -> impl Iterator<Item = (&String, &Value)> {
 
 fn check_field(name: &str, field: &Value) -> Result<(), String> {
     let field = field.as_object().ok_or("must be an object that says what the field is")?;
-    if secret::is_asked_by(name, field) {
+    if secret::is_secret_field(name, field) {
         return Err(
             "asks for a secret, and a form passes through the client and its model: ask with a `url`, where \
                     the person gives it to a page of yours"
@@ -98,11 +98,11 @@ fn check_field(name: &str, field: &Value) -> Result<(), String> {
     let kind = field.get("type").and_then(Value::as_str);
     let more: &[&str] = match kind {
         Some("string") if field.contains_key("oneOf") => {
-            choices(field, "oneOf", titled)?;
+            check_choices(field, "oneOf", is_titled_choice)?;
             &["oneOf"]
         }
         Some("string") if field.contains_key("enum") => {
-            choices(field, "enum", Value::is_string)?;
+            check_choices(field, "enum", Value::is_string)?;
             &["enum", "enumNames"]
         }
         Some("string") => &["minLength", "maxLength", "pattern", "format"],
@@ -120,7 +120,7 @@ fn check_field(name: &str, field: &Value) -> Result<(), String> {
                 .to_owned());
         }
     };
-    known(field, &OF_FIELDS, more).map_err(|what| format!("has {what}"))?;
+    check_keywords(field, &FIELD_KEYWORDS, more).map_err(|what| format!("has {what}"))?;
     match field.get("format").and_then(Value::as_str) {
         Some(format) if !FORMATS.contains(&format) => {
             Err(format!("has the format {format:?}: forms know `{}`", FORMATS.join("`, `")))
@@ -130,35 +130,35 @@ fn check_field(name: &str, field: &Value) -> Result<(), String> {
 }
 
 fn check_items(items: Option<&Value>) -> Result<(), String> {
-    let told = items.and_then(Value::as_object).ok_or("must have `items` with the choices")?;
-    if told.contains_key("anyOf") {
-        choices(told, "anyOf", titled)?;
-        return known(told, &["anyOf"], &[]).map_err(|what| format!("has `items` with {what}"));
+    let schema = items.and_then(Value::as_object).ok_or("must have `items` with the choices")?;
+    if schema.contains_key("anyOf") {
+        check_choices(schema, "anyOf", is_titled_choice)?;
+        return check_keywords(schema, &["anyOf"], &[]).map_err(|what| format!("has `items` with {what}"));
     }
-    choices(told, "enum", Value::is_string)?;
-    if told.get("type") != Some(&"string".into()) {
+    check_choices(schema, "enum", Value::is_string)?;
+    if schema.get("type") != Some(&"string".into()) {
         return Err("must have `items` with \"type\": \"string\"".to_owned());
     }
-    known(told, &["type", "enum"], &[]).map_err(|what| format!("has `items` with {what}"))
+    check_keywords(schema, &["type", "enum"], &[]).map_err(|what| format!("has `items` with {what}"))
 }
 
-fn choices(of: &Fields, key: &str, is_one: fn(&Value) -> bool) -> Result<(), String> {
+fn check_choices(field: &Fields, key: &str, is_one: fn(&Value) -> bool) -> Result<(), String> {
     let wrong = || {
         format!(
             "must list its choices in `{key}`: texts, or {{\"const\": .., \"title\": ..}} in oneOf and anyOf"
         )
     };
     let choices =
-        of.get(key).and_then(Value::as_array).filter(|choices| !choices.is_empty()).ok_or_else(wrong)?;
+        field.get(key).and_then(Value::as_array).filter(|choices| !choices.is_empty()).ok_or_else(wrong)?;
     if choices.iter().all(is_one) { Ok(()) } else { Err(wrong()) }
 }
 
-fn titled(choice: &Value) -> bool {
+fn is_titled_choice(choice: &Value) -> bool {
     choice.get("const").is_some_and(Value::is_string) && choice.get("title").is_some_and(Value::is_string)
 }
 
 /// Accepts only these keywords: clients ignore others, or interpret them differently.
-fn known(object: &Fields, always: &[&str], more: &[&str]) -> Result<(), String> {
+fn check_keywords(object: &Fields, always: &[&str], more: &[&str]) -> Result<(), String> {
     let is_known = |key: &&String| always.contains(&key.as_str()) || more.contains(&key.as_str());
     match object.keys().find(|key| !is_known(key)) {
         None => Ok(()),
@@ -167,26 +167,26 @@ fn known(object: &Fields, always: &[&str], more: &[&str]) -> Result<(), String> 
 }
 
 /// Returns the field that a fault is about.
-fn names<'a>(fault: &'a ValidationError<'_>) -> Option<std::borrow::Cow<'a, str>> {
+fn field_name<'a>(fault: &'a ValidationError<'_>) -> Option<std::borrow::Cow<'a, str>> {
     match fault.instance_path().into_iter().next() {
         Some(LocationSegment::Property(name)) => Some(name.into_owned().into()),
         _ => None,
     }
 }
 
-fn in_words(fault: &ValidationError<'_>, fields: &Fields) -> String {
+fn describe_fault(fault: &ValidationError<'_>, fields: &Fields) -> String {
     let required = match fault.kind() {
         ValidationErrorKind::Required { property } => property.as_str(),
         _ => None,
     };
-    let name = required.map(Into::into).or_else(|| names(fault)).unwrap_or_default();
+    let name = required.map(Into::into).or_else(|| field_name(fault)).unwrap_or_default();
     let title = fields.get(&*name).and_then(|field| field.get("title")).and_then(Value::as_str);
-    let shown = title.map(|title| format!(" ({title})")).unwrap_or_default();
-    format!("`{name}`{shown} {}", words(fault))
+    let title_suffix = title.map(|title| format!(" ({title})")).unwrap_or_default();
+    format!("`{name}`{title_suffix} {}", describe_rule(fault))
 }
 
 /// Describes what a field must be. The text never repeats the submitted value.
-fn words(fault: &ValidationError<'_>) -> String {
+fn describe_rule(fault: &ValidationError<'_>) -> String {
     use ValidationErrorKind as Kind;
     match fault.kind() {
         Kind::Required { .. } => "is missing".to_owned(),

@@ -28,13 +28,13 @@ pub fn check(question: &Question) -> Result<(), String> {
 ///
 /// # Errors
 /// The reason why the answer is invalid, written for the person who gave it.
-pub fn fit(question: &Question, answer: Answer) -> Result<Answer, String> {
+pub fn normalize_answer(question: &Question, answer: Answer) -> Result<Answer, String> {
     let Answer::Accept(content) = answer else { return Ok(answer) };
     let content = match &question.ask {
         Ask::Form(schema) => form::fill(schema, content)?,
         Ask::Url(_) => Map::new(),
-        Ask::Sampling(_) => shapes::sampled(content)?,
-        Ask::Roots => shapes::roots(content)?,
+        Ask::Sampling(_) => shapes::validate_sampling_result(content)?,
+        Ask::Roots => shapes::validate_roots(content)?,
     };
     Ok(Answer::Accept(content))
 }

@@ -32,18 +32,18 @@ const PAIRS: [(&str, &str); 6] = [
 
 /// Returns true if this field asks for a secret: by its format `password` or `writeOnly`, whatever its type;
 /// or if it is free text and its name or title means a secret.
-pub(super) fn is_asked_by(name: &str, field: &Map<String, Value>) -> bool {
-    let says = |key: &str, value: &Value| field.get(key) == Some(value);
-    if says("format", &"password".into()) || says("writeOnly", &true.into()) {
+pub(super) fn is_secret_field(name: &str, field: &Map<String, Value>) -> bool {
+    let has = |key: &str, value: &Value| field.get(key) == Some(value);
+    if has("format", &"password".into()) || has("writeOnly", &true.into()) {
         return true;
     }
     let is_text =
-        says("type", &"string".into()) && !field.contains_key("enum") && !field.contains_key("oneOf");
+        has("type", &"string".into()) && !field.contains_key("enum") && !field.contains_key("oneOf");
     let title = field.get("title").and_then(Value::as_str).unwrap_or_default();
-    is_text && (names_one(name) || names_one(title))
+    is_text && (names_secret(name) || names_secret(title))
 }
 
-fn names_one(text: &str) -> bool {
+fn names_secret(text: &str) -> bool {
     let words = words(text);
     words.iter().any(|word| WORDS.contains(&word.as_str()))
         || words.windows(2).any(|two| PAIRS.contains(&(two[0].as_str(), two[1].as_str())))
@@ -75,7 +75,7 @@ mod tests {
     /// Names and titles such as `apiKey` are recognized, also in parts, but `tokenizer` is not.
     #[test]
     fn secret_field_is_recognized_by_name() {
-        let asks = |name: &str, field: Value| is_asked_by(name, field.as_object().unwrap());
+        let asks = |name: &str, field: Value| is_secret_field(name, field.as_object().unwrap());
         for name in ["password", "dbPassword", "DB_PASSWORD", "api-key", "apiKey", "API key", "accessToken"] {
             assert!(asks(name, json!({"type": "string"})), "{name}");
             assert!(asks("x", json!({"type": "string", "title": name})), "{name}");

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 /// `CreateMessageRequestParams`, without the fields that belong to the server.
 static SAMPLING: LazyLock<Validator> = LazyLock::new(|| {
-    compiled(json!({
+    compile(json!({
         "type": "object",
         "properties": {
             "messages": {
@@ -36,8 +36,8 @@ static SAMPLING: LazyLock<Validator> = LazyLock::new(|| {
 });
 
 /// `CreateMessageResult`.
-static SAMPLED: LazyLock<Validator> = LazyLock::new(|| {
-    compiled(json!({
+static SAMPLING_RESULT: LazyLock<Validator> = LazyLock::new(|| {
+    compile(json!({
         "type": "object",
         "properties": {
             "role": role(),
@@ -51,7 +51,7 @@ static SAMPLED: LazyLock<Validator> = LazyLock::new(|| {
 
 /// `ListRootsResult`.
 static ROOTS: LazyLock<Validator> = LazyLock::new(|| {
-    compiled(json!({
+    compile(json!({
         "type": "object",
         "properties": {
             "roots": {
@@ -67,7 +67,7 @@ static ROOTS: LazyLock<Validator> = LazyLock::new(|| {
     }))
 });
 
-static URI: LazyLock<Validator> = LazyLock::new(|| compiled(json!({"type": "string", "format": "uri"})));
+static URI: LazyLock<Validator> = LazyLock::new(|| compile(json!({"type": "string", "format": "uri"})));
 
 fn role() -> Value {
     json!({"enum": ["user", "assistant"]})
@@ -91,27 +91,27 @@ fn content() -> Value {
     json!({"anyOf": [block, {"type": "array", "items": block}]})
 }
 
-fn compiled(schema: Value) -> Validator {
+fn compile(schema: Value) -> Validator {
     let options = jsonschema::options().should_validate_formats(true);
     options.build(&schema).expect("the schemas in this file are valid")
 }
 
 /// Validates a sampling request.
 pub(super) fn check_sampling(request: &Map<String, Value>) -> Result<(), String> {
-    held(&SAMPLING, request).map_err(|fault| format!("its sampling request is none of MCP's: {fault}"))
+    validate(&SAMPLING, request).map_err(|fault| format!("its sampling request is none of MCP's: {fault}"))
 }
 
 /// Validates a model's answer, and removes `_meta`.
-pub(super) fn sampled(mut result: Map<String, Value>) -> Result<Map<String, Value>, String> {
+pub(super) fn validate_sampling_result(mut result: Map<String, Value>) -> Result<Map<String, Value>, String> {
     result.remove("_meta");
-    held(&SAMPLED, &result).map_err(|fault| format!("it is no CreateMessageResult: {fault}"))?;
+    validate(&SAMPLING_RESULT, &result).map_err(|fault| format!("it is no CreateMessageResult: {fault}"))?;
     Ok(result)
 }
 
 /// Validates a client's roots, and removes `_meta`.
-pub(super) fn roots(mut result: Map<String, Value>) -> Result<Map<String, Value>, String> {
+pub(super) fn validate_roots(mut result: Map<String, Value>) -> Result<Map<String, Value>, String> {
     result.remove("_meta");
-    held(&ROOTS, &result).map_err(|fault| format!("it is no ListRootsResult: {fault}"))?;
+    validate(&ROOTS, &result).map_err(|fault| format!("it is no ListRootsResult: {fault}"))?;
     Ok(result)
 }
 
@@ -120,10 +120,10 @@ pub(super) fn check_uri(text: &str) -> Result<(), ()> {
     if URI.is_valid(&Value::from(text)) { Ok(()) } else { Err(()) }
 }
 
-fn held(validator: &Validator, value: &Map<String, Value>) -> Result<(), String> {
+fn validate(validator: &Validator, value: &Map<String, Value>) -> Result<(), String> {
     let value = Value::Object(value.clone());
     validator.validate(&value).map_err(|fault| match fault.instance_path().to_string() {
-        whole if whole.is_empty() => fault.masked().to_string(),
-        place => format!("`{place}`: {}", fault.masked()),
+        path if path.is_empty() => fault.masked().to_string(),
+        path => format!("`{path}`: {}", fault.masked()),
     })
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use taskbridge_sdk::{Answer, Ask, Question};
 
-use super::{check, fit};
+use super::{check, normalize_answer};
 
 fn form(fields: Value) -> Question {
     Question::form("q", "?", json!({"type": "object", "properties": fields}))
@@ -17,8 +17,8 @@ fn object(value: Value) -> serde_json::Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
-fn filled(question: &Question, content: Value) -> Result<Value, String> {
-    match fit(question, Answer::Accept(object(content)))? {
+fn normalized(question: &Question, content: Value) -> Result<Value, String> {
+    match normalize_answer(question, Answer::Accept(object(content)))? {
         Answer::Accept(content) => Ok(Value::Object(content)),
         refusal => panic!("{refusal:?}"),
     }
@@ -50,14 +50,14 @@ fn every_field() -> Question {
 #[test]
 fn unknown_answer_fields_are_dropped() {
     let loose = form(json!({"a": {"type": "string"}}));
-    assert_eq!(filled(&loose, json!({"a": "x", "b": 1})), Ok(json!({"a": "x"})));
+    assert_eq!(normalized(&loose, json!({"a": "x", "b": 1})), Ok(json!({"a": "x"})));
     let strict = Question::form(
         "q",
         "?",
         json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false}),
     );
-    let said = filled(&strict, json!({"b": "hunter"})).unwrap_err();
-    assert_eq!(said, "the form has no field `b`: its fields are `a`");
+    let error = normalized(&strict, json!({"b": "hunter"})).unwrap_err();
+    assert_eq!(error, "the form has no field `b`: its fields are `a`");
 }
 
 /// Every field type that MCP allows in a form can be asked for.
@@ -72,15 +72,15 @@ fn every_mcp_form_field_is_accepted() {
 #[test]
 fn answer_gets_form_defaults() {
     let defaults = json!({"count": 3, "sure": true, "plain": "b", "titled_several": ["x"]});
-    assert_eq!(filled(&every_field(), json!({})), Ok(defaults.clone()));
-    assert_eq!(filled(&every_field(), json!({"mail": null, "count": null})), Ok(defaults));
-    let said = json!({
+    assert_eq!(normalized(&every_field(), json!({})), Ok(defaults.clone()));
+    assert_eq!(normalized(&every_field(), json!({"mail": null, "count": null})), Ok(defaults));
+    let content = json!({
         "name": "ana", "mail": "a@b.example", "day": "2026-01-31", "share": 0.5, "count": 1, "sure": false,
         "plain": "a", "legacy": "b", "titled": "g", "several": ["x", "z"], "titled_several": []
     });
-    assert_eq!(filled(&every_field(), said.clone()), Ok(said));
-    assert_eq!(filled(&form(json!({})), json!({"confirm": true})), Ok(json!({})));
-    assert_eq!(fit(&every_field(), Answer::Decline), Ok(Answer::Decline));
+    assert_eq!(normalized(&every_field(), content.clone()), Ok(content));
+    assert_eq!(normalized(&form(json!({})), json!({"confirm": true})), Ok(json!({})));
+    assert_eq!(normalize_answer(&every_field(), Answer::Decline), Ok(Answer::Decline));
 }
 
 /// The message names the field and its rule, and never the value.
@@ -102,14 +102,14 @@ fn invalid_answer_error_hides_value() {
         (json!({"titled_several": ["hunter"]}), "`titled_several` must be one of its choices"),
         (json!({"count": 0, "share": 7}), "`count` must be 1 or more; `share` must be 1 or less"),
     ] {
-        let fault = filled(&every_field(), content.clone()).unwrap_err();
+        let fault = normalized(&every_field(), content.clone()).unwrap_err();
         assert!(fault.starts_with(words), "{content}: {fault}");
         assert!(!fault.contains("hunter"), "{fault}");
     }
     let mut required = every_field();
     let Ask::Form(schema) = &mut required.ask else { unreachable!() };
     schema["required"] = json!(["name"]);
-    assert_eq!(filled(&required, json!({})).unwrap_err(), "`name` (Your name) is missing");
+    assert_eq!(normalized(&required, json!({})).unwrap_err(), "`name` (Your name) is missing");
 }
 
 /// The reason names the part of the schema that MCP does not allow.
@@ -181,7 +181,7 @@ fn a_page_is_safe_to_visit() {
         let why = check(&asks(Ask::Url(url.to_owned()))).unwrap_err();
         assert!(why.contains(words), "{url}: {why}");
     }
-    assert_eq!(filled(&asks(Ask::Url("https://a.example".to_owned())), json!({"x": 1})), Ok(json!({})));
+    assert_eq!(normalized(&asks(Ask::Url("https://a.example".to_owned())), json!({"x": 1})), Ok(json!({})));
 }
 
 /// Requests and results of sampling with a missing or wrong member are refused.
@@ -208,14 +208,14 @@ fn sampling_question_follows_mcp_shapes() {
         json!({"role": "assistant", "model": "m", "content": text("Because."), "stopReason": "endTurn"});
     let mut with_meta = result.clone();
     with_meta["_meta"] = json!({"x": 1});
-    assert_eq!(filled(&question, with_meta), Ok(result.clone()));
+    assert_eq!(normalized(&question, with_meta), Ok(result.clone()));
     let mut list = result.clone();
     list["content"] = json!([text("a"), text("b")]);
-    assert_eq!(filled(&question, list.clone()), Ok(list));
+    assert_eq!(normalized(&question, list.clone()), Ok(list));
     for missing in ["role", "model", "content"] {
         let mut wrong = object(result.clone());
         wrong.remove(missing);
-        assert!(filled(&question, Value::Object(wrong)).unwrap_err().contains(missing));
+        assert!(normalized(&question, Value::Object(wrong)).unwrap_err().contains(missing));
     }
 }
 
@@ -223,14 +223,14 @@ fn sampling_question_follows_mcp_shapes() {
 fn roots_are_files() {
     let question = asks(Ask::Roots);
     let roots = json!({"roots": [{"uri": "file:///home/ana", "name": "Home"}]});
-    assert_eq!(filled(&question, roots.clone()), Ok(roots));
-    assert_eq!(filled(&question, json!({"roots": []})), Ok(json!({"roots": []})));
+    assert_eq!(normalized(&question, roots.clone()), Ok(roots));
+    assert_eq!(normalized(&question, json!({"roots": []})), Ok(json!({"roots": []})));
     for wrong in [
         json!({}),
         json!({"roots": {}}),
         json!({"roots": [{"name": "x"}]}),
         json!({"roots": [{"uri": "https://x"}]}),
     ] {
-        assert!(filled(&question, wrong.clone()).is_err(), "{wrong}");
+        assert!(normalized(&question, wrong.clone()).is_err(), "{wrong}");
     }
 }

@@ -5,47 +5,47 @@ use taskbridge_sdk::{GroupKey, JobState, Observation, Output, Question, Timestam
 
 use super::*;
 use crate::tasks::machine::tests::{poll, row_of};
-use crate::tasks::machine::{self, Cancel, Failure};
+use crate::tasks::machine::{self, CancelMode, Failure};
 use crate::tasks::task::TaskId;
 
 /// A row and its history.
-struct Told {
+struct TestHistory {
     task: Task,
     now: Timestamp,
-    kept: Vec<Transition>,
+    transitions: Vec<Transition>,
 }
 
-impl Told {
+impl TestHistory {
     fn new() -> Self {
         let task = row_of(&TaskId::from_wire("t"), "s");
-        Self { now: task.created_at, kept: scribe(true).born(&task).into_iter().collect(), task }
+        Self { now: task.created_at, transitions: recorder(true).creation(&task).into_iter().collect(), task }
     }
 
     /// Applies the event after `later`, and returns the facts that are kept.
-    fn hears(&mut self, event: Event, later: Duration) -> Vec<Fact> {
+    fn apply(&mut self, event: Event, later: Duration) -> Vec<Fact> {
         self.now = self.now + later;
-        let said = said(&self.task, &event);
+        let fact = event_fact(&self.task, &event);
         let after = machine::next(&self.task, event, self.now).task;
-        let transition = scribe(true).transition(&self.task, said, &after, None);
+        let transition = recorder(true).transition(&self.task, fact, &after, None);
         self.task = after;
-        self.kept.extend(transition.clone());
+        self.transitions.extend(transition.clone());
         transition.map(|transition| transition.what).unwrap_or_default()
     }
 
-    fn now_hears(&mut self, event: Event) -> Vec<Fact> {
-        self.hears(event, Duration::from_millis(10))
+    fn apply_now(&mut self, event: Event) -> Vec<Fact> {
+        self.apply(event, Duration::from_millis(10))
     }
 
     fn opened() -> Self {
-        let mut told = Self::new();
-        told.now_hears(Event::Intended);
-        told.now_hears(started());
-        told
+        let mut history = Self::new();
+        history.apply_now(Event::StartCommitted);
+        history.apply_now(started());
+        history
     }
 }
 
-fn scribe(keeps: bool) -> HistoryRecorder {
-    HistoryRecorder { replica: Holder("here".to_owned()), keeps }
+fn recorder(enabled: bool) -> HistoryRecorder {
+    HistoryRecorder { replica: Holder("here".to_owned()), enabled }
 }
 
 fn started() -> Event {
@@ -60,7 +60,7 @@ fn failure() -> Failure {
     }
 }
 
-fn seen(state: JobState) -> Event {
+fn observed(state: JobState) -> Event {
     poll(Observation::new(state))
 }
 
@@ -71,111 +71,116 @@ fn outage() -> Fact {
 /// Each transition of a task is recorded once, in order and in few bytes.
 #[test]
 fn history_lists_transitions_in_order() {
-    let mut told = Told::new();
-    assert!(matches!(told.kept[0].what[..], [Fact::Created { .. }]));
-    assert_eq!(told.now_hears(Event::Intended), [Fact::Attempt(1)]);
+    let mut history = TestHistory::new();
+    assert!(matches!(history.transitions[0].what[..], [Fact::Created { .. }]));
+    assert_eq!(history.apply_now(Event::StartCommitted), [Fact::Attempt(1)]);
     let failed = Event::StartFailed { attempt: 1, may_exist: false, failure: failure() };
-    assert_eq!(told.now_hears(failed), [Fact::StartFailed { attempt: 1, kind: "unavailable".to_owned() }]);
-    assert_eq!(told.now_hears(Event::Intended), [Fact::Attempt(2)]);
-    assert_eq!(told.now_hears(started()), [Fact::Accepted(JobHandle::new("h"))]);
-    assert_eq!(told.now_hears(Event::LookFailed(failure())), [outage()]);
-    assert_eq!(told.now_hears(Event::LookFailed(failure())), [], "it is known");
-    assert_eq!(told.now_hears(seen(JobState::Running)), [Fact::LooksAgain]);
-    let mut asks = Observation::new(JobState::Running);
-    asks.questions = vec![Question::form("x", "x?", json!({"type": "object", "properties": {}}))];
+    assert_eq!(history.apply_now(failed), [Fact::StartFailed { attempt: 1, kind: "unavailable".to_owned() }]);
+    assert_eq!(history.apply_now(Event::StartCommitted), [Fact::Attempt(2)]);
+    assert_eq!(history.apply_now(started()), [Fact::Accepted(JobHandle::new("h"))]);
+    assert_eq!(history.apply_now(Event::PollFailed(failure())), [outage()]);
+    assert_eq!(history.apply_now(Event::PollFailed(failure())), [], "it is known");
+    assert_eq!(history.apply_now(observed(JobState::Running)), [Fact::LooksAgain]);
+    let mut observation = Observation::new(JobState::Running);
+    observation.questions = vec![Question::form("x", "x?", json!({"type": "object", "properties": {}}))];
     let key = || "q1".to_owned();
-    assert_eq!(told.now_hears(poll(asks.clone())), [Fact::Asked(key())]);
-    let until = told.now + Duration::from_secs(60);
+    assert_eq!(history.apply_now(poll(observation.clone())), [Fact::Asked(key())]);
+    let until = history.now + Duration::from_secs(60);
     for (n, expected) in [(1, vec![Fact::Sent(key())]), (1, vec![]), (2, vec![])] {
         let delivering = Event::Delivering { key: key(), n, until: until + Duration::from_secs(n.into()) };
-        assert_eq!(told.now_hears(delivering), expected);
+        assert_eq!(history.apply_now(delivering), expected);
     }
     let secret = json!({"password": "hunter2"});
     let answer = Answer::Accept(secret.as_object().unwrap().clone());
     let ben = Owner::new("ben");
     let answered = Event::Answered { key: key(), answer, by: ben.clone().into() };
     assert_eq!(
-        told.now_hears(answered.clone()),
+        history.apply_now(answered.clone()),
         [Fact::Answered { key: key(), how: AnswerKind::Accepted, by: Some(ben) }]
     );
-    assert_eq!(told.now_hears(answered), [], "the first stands");
-    assert_eq!(told.now_hears(Event::AnswerTaken { key: key() }), [Fact::AnswerTaken(key())]);
+    assert_eq!(history.apply_now(answered), [], "the first stands");
+    assert_eq!(history.apply_now(Event::AnswerTaken { key: key() }), [Fact::AnswerTaken(key())]);
     assert_eq!(
-        told.now_hears(Event::CancelRequested { mode: Cancel::Request, on_behalf_of: None }),
+        history.apply_now(Event::CancelRequested { mode: CancelMode::Request, on_behalf_of: None }),
         [Fact::CancelWished]
     );
-    assert_eq!(told.now_hears(Event::CancelTaken { start_lag: Duration::ZERO }), [Fact::CancelTaken]);
+    assert_eq!(history.apply_now(Event::CancelTaken { start_lag: Duration::ZERO }), [Fact::CancelTaken]);
     assert_eq!(
-        told.now_hears(Event::CancelTaken { start_lag: Duration::ZERO }),
+        history.apply_now(Event::CancelTaken { start_lag: Duration::ZERO }),
         [],
         "asked again ten minutes later"
     );
     assert_eq!(
-        told.now_hears(seen(JobState::Cancelled(Output::text("secret result")))),
+        history.apply_now(observed(JobState::Cancelled(Output::text("secret result")))),
         [Fact::Ended(Outcome::Cancelled)]
     );
-    assert_eq!(told.now_hears(seen(JobState::Running)), []);
-    let all = serde_json::to_string(&told.kept).unwrap();
+    assert_eq!(history.apply_now(observed(JobState::Running)), []);
+    let all = serde_json::to_string(&history.transitions).unwrap();
     for secret in ["hunter2", "password", "secret"] {
         assert!(!all.contains(secret), "{all}");
     }
     let read: Vec<Transition> = serde_json::from_str(&all).unwrap();
-    assert_eq!(read, told.kept);
-    let largest = told.kept.iter().map(|kept| serde_json::to_string(kept).unwrap().len()).max();
+    assert_eq!(read, history.transitions);
+    let largest =
+        history.transitions.iter().map(|transition| serde_json::to_string(transition).unwrap().len()).max();
     assert!(largest < Some(200), "{largest:?}");
 }
 
 /// The end of a job that outlives its cancelled task is recorded.
 #[test]
 fn history_records_job_after_cancel() {
-    let mut told = Told::opened();
+    let mut history = TestHistory::opened();
     assert_eq!(
-        told.now_hears(Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }),
+        history.apply_now(Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None }),
         [Fact::CancelWished, Fact::Ended(Outcome::Cancelled)]
     );
-    assert_eq!(told.now_hears(seen(JobState::Gone)), [Fact::JobOver]);
+    assert_eq!(history.apply_now(observed(JobState::Gone)), [Fact::JobOver]);
 }
 
 /// A question that the engine no longer asks is recorded as withdrawn.
 #[test]
 fn history_records_withdrawn_question() {
-    let mut told = Told::opened();
-    let mut asks = Observation::new(JobState::Running);
-    asks.questions = vec![Question::form("x", "x?", json!({"type": "object", "properties": {}}))];
-    told.now_hears(poll(asks));
-    assert_eq!(told.now_hears(seen(JobState::Running)), [Fact::Withdrawn("q1".to_owned())]);
+    let mut history = TestHistory::opened();
+    let mut observation = Observation::new(JobState::Running);
+    observation.questions = vec![Question::form("x", "x?", json!({"type": "object", "properties": {}}))];
+    history.apply_now(poll(observation));
+    assert_eq!(history.apply_now(observed(JobState::Running)), [Fact::Withdrawn("q1".to_owned())]);
 }
 
 /// Progress every second for a day is kept in about twenty entries.
 #[test]
 fn history_thins_out_progress() {
-    let mut told = Told::opened();
+    let mut history = TestHistory::opened();
     for second in 0..86_400 {
-        let seen = Observation::new(JobState::Running).with_progress(f64::from(second), None);
-        told.hears(poll(seen), Duration::from_secs(1));
+        let observation = Observation::new(JobState::Running).with_progress(f64::from(second), None);
+        history.apply(poll(observation), Duration::from_secs(1));
     }
-    let of_progress = told.kept.iter().filter(|kept| matches!(kept.what[..], [Fact::Progress(_)])).count();
+    let of_progress = history
+        .transitions
+        .iter()
+        .filter(|transition| matches!(transition.what[..], [Fact::Progress(_)]))
+        .count();
     assert!((15..21).contains(&of_progress), "{of_progress}");
 }
 
 /// A failure that repeats for ever is kept less and less often.
 #[test]
 fn history_thins_out_failures() {
-    let mut told = Told::opened();
-    told.now_hears(Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None });
-    let before = told.kept.len();
+    let mut history = TestHistory::opened();
+    history.apply_now(Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None });
+    let before = history.transitions.len();
     for _ in 0..100_000 {
-        told.hears(Event::CancelFailed(failure()), Duration::from_secs(60));
+        history.apply(Event::CancelFailed(failure()), Duration::from_secs(60));
     }
-    assert_eq!(told.kept.len() - before, 8 + 13, "the first eight, 16, 32, ... 65,536");
+    assert_eq!(history.transitions.len() - before, 8 + 13, "the first eight, 16, 32, ... 65,536");
 }
 
 /// No entries are made where none are kept, or where nothing changed.
 #[test]
 fn disabled_history_records_nothing() {
-    let told = Told::new();
-    assert_eq!(scribe(false).born(&told.task), None);
-    let after = machine::next(&told.task, Event::Intended, told.now).task;
-    assert_eq!(scribe(false).transition(&told.task, None, &after, None), None);
-    assert_eq!(scribe(true).transition(&after, Some(Fact::TakenBack), &after, None), None);
+    let history = TestHistory::new();
+    assert_eq!(recorder(false).creation(&history.task), None);
+    let after = machine::next(&history.task, Event::StartCommitted, history.now).task;
+    assert_eq!(recorder(false).transition(&history.task, None, &after, None), None);
+    assert_eq!(recorder(true).transition(&after, Some(Fact::TakenBack), &after, None), None);
 }

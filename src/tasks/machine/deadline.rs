@@ -10,7 +10,8 @@ use std::time::Duration;
 use taskbridge_sdk::Timestamp;
 
 use super::{
-    Failure, awaits_consent, end, in_words, questions, record_cancel_request, uncounted_gap, wait_after,
+    Failure, awaits_consent, end, format_duration, questions, record_cancel_request, uncounted_gap,
+    wait_after,
 };
 use crate::tasks::task::{Job, OnExpiry, Outcome, Overdue, Task, TaskQuestion};
 
@@ -34,7 +35,7 @@ fn longest_wait(task: &Task) -> Duration {
 /// the engine has been unavailable for `start_within` and the next attempt would be later than that.
 pub(super) fn pending(task: &Task) -> Timestamp {
     let Job::Pending { queued: false, not_before, .. } = &task.job else { return wait(task) };
-    let give_up = task.trouble.as_ref().map(|trouble| trouble.since + task.terms.start_within);
+    let give_up = task.trouble.as_ref().map(|outage| outage.since + task.terms.start_within);
     give_up.filter(|give_up| not_before > give_up).map_or(wait(task), |give_up| give_up.min(wait(task)))
 }
 
@@ -64,13 +65,13 @@ fn run(task: &Task) -> Option<Timestamp> {
 /// that is being stopped needs no answer.
 fn answer(task: &Task) -> Option<(Timestamp, &TaskQuestion)> {
     let within = task.terms.answer_within.filter(|_| task.cancel.is_none())?;
-    let oldest = task.open_questions().min_by_key(|asked| asked.at)?;
+    let oldest = task.open_questions().min_by_key(|question| question.at)?;
     matches!(task.job, Job::Open { .. }).then_some((oldest.at + within, oldest))
 }
 
 /// Returns true if a poll that began at this time and saw the job running ends the task.
-pub(in crate::tasks) fn decides(task: &Task, began: Timestamp) -> bool {
-    run(task).is_some_and(|deadline| began >= deadline)
+pub(in crate::tasks) fn is_past_max_runtime(task: &Task, polled_at: Timestamp) -> bool {
+    run(task).is_some_and(|deadline| polled_at >= deadline)
 }
 
 /// Ends a task whose start was not sent in time.
@@ -79,10 +80,10 @@ pub(super) fn pending_passed(task: &mut Task, now: Timestamp) {
     if !matches!(task.job, Job::Pending { .. }) || now < deadline {
         return;
     }
-    let waited = in_words(longest_wait(task));
+    let waited = format_duration(longest_wait(task));
     let why = match &task.trouble {
         _ if awaits_consent(task) => format!("nobody confirmed it within {waited}"),
-        Some(trouble) if !task.is_queued() => trouble.reason.clone(),
+        Some(outage) if !task.is_queued() => outage.reason.clone(),
         _ => format!("it could not be started within {waited}"),
     };
     task.job = Job::Closed { handle: None };
@@ -90,12 +91,12 @@ pub(super) fn pending_passed(task: &mut Task, now: Timestamp) {
 }
 
 /// Ends the task after a poll saw the job running past its `max_runtime`.
-pub(super) fn still_runs(task: &mut Task, now: Timestamp) {
+pub(super) fn end_overdue_job(task: &mut Task, now: Timestamp) {
     let job = match task.terms.on_expiry {
         OnExpiry::Cancel => "the job is stopped",
         OnExpiry::Abandon => "the job goes on without a task",
     };
-    let limit = in_words(task.terms.max_runtime);
+    let limit = format_duration(task.terms.max_runtime);
     let message = format!(
         "ran longer than max_runtime ({limit}), so {job}; ask for less work in one call, or raise max_runtime"
     );
@@ -103,10 +104,12 @@ pub(super) fn still_runs(task: &mut Task, now: Timestamp) {
 }
 
 /// Fails the task if a poll that began after the deadline still lists the question.
-pub(super) fn still_asks(task: &mut Task, began: Timestamp, now: Timestamp) {
-    let Some((_, asked)) = answer(task).filter(|(deadline, _)| began >= *deadline) else { return };
-    let within = in_words(task.terms.answer_within.unwrap_or_default());
-    let question = &asked.question.message;
+pub(super) fn fail_unanswered(task: &mut Task, polled_at: Timestamp, now: Timestamp) {
+    let Some((_, task_question)) = answer(task).filter(|(deadline, _)| polled_at >= *deadline) else {
+        return;
+    };
+    let within = format_duration(task.terms.answer_within.unwrap_or_default());
+    let question = &task_question.question.message;
     let message = format!(
         "the question {question:?} was not answered within {within} (answer_within), so the job is stopped"
     );
@@ -119,12 +122,12 @@ pub(super) fn poll_failed(task: &mut Task, failure: &Failure, now: Timestamp) {
     if first(task).is_none_or(|deadline| now < deadline) {
         return;
     }
-    let has_run_out = decides(task, now);
-    let begun = Overdue { since: now, times: 0, not_before: now };
+    let has_run_out = is_past_max_runtime(task, now);
+    let first_failure = Overdue { since: now, times: 0, not_before: now };
     // Polls that failed before the end of `max_runtime` do not count towards the grace period.
     let counts =
         |overdue: &Overdue| !has_run_out || run(task).is_some_and(|deadline| overdue.since >= deadline);
-    let Overdue { since, times, not_before } = task.overdue.filter(counts).unwrap_or(begun);
+    let Overdue { since, times, not_before } = task.overdue.filter(counts).unwrap_or(first_failure);
     let since = now.min(since + uncounted_gap(not_before, now));
     let times = times.saturating_add(1);
     let grace = task.terms.outcome_grace;
@@ -132,8 +135,8 @@ pub(super) fn poll_failed(task: &mut Task, failure: &Failure, now: Timestamp) {
         let message = format!(
             "the outcome is unknown: max_runtime ({}) is over, and the engine could not be asked about the job for {} \
              since ({}); the job may still run",
-            in_words(task.terms.max_runtime),
-            in_words(grace),
+            format_duration(task.terms.max_runtime),
+            format_duration(grace),
             failure.message
         );
         return expire(task, message, now);

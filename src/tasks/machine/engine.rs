@@ -6,12 +6,13 @@ use std::time::Duration;
 use taskbridge_sdk::{ErrorKind, GroupKey, JobHandle, JobState, Observation, Output, Timestamp};
 
 use super::{
-    ASK_AGAIN, Failure, Step, backoff, deadline, end, end_with, notes, questions, uncounted_gap, wait_after,
+    CANCEL_RETRY_DELAY, Failure, Step, backoff, deadline, end, end_with, notes, questions, uncounted_gap,
+    wait_after,
 };
-use crate::tasks::slots::is_of_owner;
+use crate::tasks::slots::is_owner_slot;
 use crate::tasks::task::{EngineOutage, Job, LogSize, Outcome, RecoverySearch, Task, TaskPolicy};
 
-pub(super) fn intended(task: &mut Task, now: Timestamp) {
+pub(super) fn start_committed(task: &mut Task, now: Timestamp) {
     let Job::Pending { spec, attempts, not_before, .. } = &task.job else { return };
     if !spec.unresolved.is_empty() {
         return;
@@ -48,18 +49,18 @@ pub(super) fn reference_lost(step: &mut Step, parameter: &str, now: Timestamp) {
 
 /// Takes back an attempt that was not sent, and delays the next one by [`PUT_OFF`]. The attempt still counts,
 /// so that no later one reuses its number.
-pub(super) fn unsent(task: &mut Task, now: Timestamp) {
+pub(super) fn start_not_sent(task: &mut Task, now: Timestamp) {
     if let Job::Starting { spec, attempts, .. } = &task.job {
         let (spec, attempts) = (spec.clone(), *attempts);
-        task.job = Job::Pending { spec, queued: false, attempts, not_before: now + PUT_OFF };
+        task.job = Job::Pending { spec, queued: false, attempts, not_before: now + POSTPONE_DELAY };
     }
 }
 
 /// Delay of a row whose call was not made in time, because the store was slow or busy.
-const PUT_OFF: Duration = Duration::from_secs(2);
+const POSTPONE_DELAY: Duration = Duration::from_secs(2);
 
-pub(super) fn put_off(task: &mut Task, now: Timestamp) {
-    let later = now + PUT_OFF;
+pub(super) fn postpone(task: &mut Task, now: Timestamp) {
+    let later = now + POSTPONE_DELAY;
     match &mut task.job {
         Job::Pending { not_before, .. } | Job::Starting { not_before, .. } => {
             *not_before = later.max(*not_before);
@@ -68,7 +69,7 @@ pub(super) fn put_off(task: &mut Task, now: Timestamp) {
             if let Some(cancel) = &mut task.cancel {
                 cancel.not_before = later.max(cancel.not_before);
             }
-            questions::put_off(task, later);
+            questions::postpone_answers(task, later);
             task.look_at = task.look_at.map(|at| later.max(at));
         }
         Job::Closed { .. } => {}
@@ -80,7 +81,7 @@ pub(super) fn no_slot(step: &mut Step, now: Timestamp) {
     let Job::Pending { queued, .. } = &mut step.task.job else { return };
     if refused {
         step.task.job = Job::Closed { handle: None };
-        let message = format!("not started: {} is taken up; try again later", places(&step.task.slots));
+        let message = format!("not started: {} is taken up; try again later", slot_names(&step.task.slots));
         end_with(step, Outcome::Failed, message.clone(), Output::text(message), now);
     } else {
         *queued = true;
@@ -89,8 +90,8 @@ pub(super) fn no_slot(step: &mut Step, now: Timestamp) {
 
 /// Names the slots in a text for everybody who may see the task. Slots of an owner contain the owner's name,
 /// so they are replaced by a general text.
-fn places(slots: &[String]) -> String {
-    let (owners, shared): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| is_of_owner(slot));
+fn slot_names(slots: &[String]) -> String {
+    let (owners, shared): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| is_owner_slot(slot));
     let shared = shared.into_iter().map(|slot| format!("`{slot}`"));
     let owners = (!owners.is_empty()).then(|| "what one owner may run at once".to_owned());
     shared.chain(owners).collect::<Vec<_>>().join(" or ")
@@ -117,18 +118,20 @@ pub(super) fn started(
         }
         // The job was polled after its start. The polls are newer than this reply, unless the reply
         // reports the end.
-        Job::Open { .. } if first.as_ref().is_some_and(|seen| !seen.state.has_ended()) => return,
+        Job::Open { .. } if first.as_ref().is_some_and(|observation| !observation.state.has_ended()) => {
+            return;
+        }
         Job::Open { .. } | Job::Closed { handle: Some(_) } => {}
     }
-    if let Some(seen) = first {
-        observed(step, seen, now, Duration::ZERO, now);
+    if let Some(observation) = first {
+        observed(step, observation, now, Duration::ZERO, now);
     }
 }
 
 pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failure: Failure, now: Timestamp) {
     let task = &mut step.task;
     let out_of_time = now >= deadline::wait(task);
-    let Job::Starting { spec, attempts, sought, not_before } = &mut task.job else { return };
+    let Job::Starting { spec, attempts, sought: search, not_before } = &mut task.job else { return };
     if *attempts != attempt {
         // This attempt was superseded. The result of the later attempt decides.
         return;
@@ -147,8 +150,8 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
         ErrorKind::Limited { .. } | ErrorKind::Unavailable if !may_exist => {
             let (spec, attempts) = (spec.clone(), *attempts);
             task.job = Job::Pending { spec, queued: false, attempts, not_before: now + delay };
-            let began = trouble(task, &failure, now);
-            if now.since(began) >= task.terms.start_within {
+            let outage_start = record_outage(task, &failure, now);
+            if now.since(outage_start) >= task.terms.start_within {
                 task.job = Job::Closed { handle: None };
                 end(task, Outcome::Broken, format!("not started: {}", failure.message), now);
             }
@@ -157,43 +160,48 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
             // The job may exist, and this attempt did not settle that. If the search ran and found nothing,
             // the limit is `settle_window`. If the search could not run, it is the longer of `settle_window`
             // and `start_within`. After `max_wait` the limit may be shorter: see [`patience`].
-            let looked = failure.kind == ErrorKind::Uncertain;
-            let patience = patience(&task.terms, looked, out_of_time);
-            if (looked && failure.is_final) || is_over(sought, *not_before, patience, now) {
+            let search_ran = failure.kind == ErrorKind::Uncertain;
+            let min_time = min_search_time(&task.terms, search_ran, out_of_time);
+            if (search_ran && failure.is_final) || count_search(search, *not_before, min_time, now) {
                 task.job = Job::Closed { handle: None };
                 let message = format!("it is uncertain whether the job started: {}", failure.message);
                 end(task, Outcome::Broken, message, now);
             } else {
                 *attempts += 1;
-                *not_before = now + delay.min(LOOK_WITHIN);
-                trouble(task, &failure, now);
+                *not_before = now + delay.min(MAX_SEARCH_DELAY);
+                record_outage(task, &failure, now);
             }
         }
     }
 }
 
 /// Maximum delay between two searches for a job, until the search is over. A repeated start is a search, too.
-const LOOK_WITHIN: Duration = Duration::from_secs(10);
+const MAX_SEARCH_DELAY: Duration = Duration::from_secs(10);
 
 /// Minimum number of searches before a search is over, however long it has taken.
-const LOOKS: u32 = 6;
+const MIN_SEARCHES: u32 = 6;
 
 /// Counts a search that was due at `due`. Returns true if the search for the job is over.
-fn is_over(sought: &mut Option<RecoverySearch>, due: Timestamp, patience: Duration, now: Timestamp) -> bool {
-    let sought = sought.get_or_insert(RecoverySearch { since: now, times: 0 });
-    sought.since = now.min(sought.since + uncounted_gap(due, now));
-    sought.times = sought.times.saturating_add(1);
-    sought.times >= LOOKS && now.since(sought.since) >= patience
+fn count_search(
+    search: &mut Option<RecoverySearch>,
+    due: Timestamp,
+    min_time: Duration,
+    now: Timestamp,
+) -> bool {
+    let search = search.get_or_insert(RecoverySearch { since: now, times: 0 });
+    search.since = now.min(search.since + uncounted_gap(due, now));
+    search.times = search.times.saturating_add(1);
+    search.times >= MIN_SEARCHES && now.since(search.since) >= min_time
 }
 
 /// Returns how long a search continues at least; it also needs [`LOOKS`] attempts. Once the maximum wait is
 /// over, a search that ran needs no further time, and one that could not run gets at most `outcome_grace`.
-fn patience(terms: &TaskPolicy, looked: bool, out_of_time: bool) -> Duration {
-    let patience = if looked { terms.settle_window } else { terms.settle_window.max(terms.start_within) };
-    match (out_of_time, looked) {
-        (false, _) => patience,
+fn min_search_time(terms: &TaskPolicy, search_ran: bool, out_of_time: bool) -> Duration {
+    let min_time = if search_ran { terms.settle_window } else { terms.settle_window.max(terms.start_within) };
+    match (out_of_time, search_ran) {
+        (false, _) => min_time,
         (true, true) => Duration::ZERO,
-        (true, false) => patience.min(terms.outcome_grace),
+        (true, false) => min_time.min(terms.outcome_grace),
     }
 }
 
@@ -207,14 +215,14 @@ pub(super) fn not_found(task: &mut Task, failure: Option<Failure>, now: Timestam
     // `max_wait` does not shorten a search that the engine answered: a job that is listed late
     // would keep running.
     let out_of_time = failure.is_some() && now >= deadline::wait(task);
-    let patience = patience(&task.terms, failure.is_none(), out_of_time);
-    let Job::Starting { attempts, sought, not_before, .. } = &mut task.job else { return };
-    let is_over = is_over(sought, *not_before, patience, now) || is_final;
+    let min_time = min_search_time(&task.terms, failure.is_none(), out_of_time);
+    let Job::Starting { attempts, sought: search, not_before, .. } = &mut task.job else { return };
+    let is_over = count_search(search, *not_before, min_time, now) || is_final;
     if is_over && !must_retry {
         task.job = Job::Closed { handle: None };
     } else {
         *attempts = attempts.saturating_add(1);
-        let longest = if is_over { Duration::MAX } else { LOOK_WITHIN };
+        let longest = if is_over { Duration::MAX } else { MAX_SEARCH_DELAY };
         *not_before = now + backoff(&task.key, *attempts).min(longest);
     }
     match failure {
@@ -233,41 +241,42 @@ pub(super) fn not_found(task: &mut Task, failure: Option<Failure>, now: Timestam
 
 pub(super) fn observed(
     step: &mut Step,
-    seen: Observation,
-    began: Timestamp,
+    observation: Observation,
+    polled_at: Timestamp,
     list_lag: Duration,
     now: Timestamp,
 ) {
     let task = &mut step.task;
     let Job::Open { handle, .. } = &task.job else { return };
     let handle = handle.clone();
-    let is_overdue = deadline::decides(task, began);
+    let is_overdue = deadline::is_past_max_runtime(task, polled_at);
     (task.look_at, task.overdue) = (None, None);
     if !task.has_ended() {
         task.trouble = None;
         // JSON cannot encode a number that is not finite, so the row would be unreadable.
-        let told = seen.progress.filter(|p| p.done.is_finite() && p.total.is_none_or(f64::is_finite));
-        task.progress = told.or(task.progress);
+        let new_progress =
+            observation.progress.filter(|p| p.done.is_finite() && p.total.is_none_or(f64::is_finite));
+        task.progress = new_progress.or(task.progress);
         task.furthest =
             task.progress.map(|progress| task.furthest.unwrap_or(progress.done).max(progress.done));
-        if seen.message.is_some() {
-            task.message = seen.message.clone();
+        if observation.message.is_some() {
+            task.message = observation.message.clone();
         }
-        notes::add_notes(task, seen.notes, now);
+        notes::add_notes(task, observation.notes, now);
         if !task.log_is_followed(now) {
             task.printed = None;
         }
-        if let (Some(printed), Some(bytes)) = (&mut task.printed, seen.log_bytes) {
+        if let (Some(printed), Some(bytes)) = (&mut task.printed, observation.log_bytes) {
             printed.bytes = bytes;
         }
     }
-    let (outcome, output, otherwise) = match seen.state {
+    let (outcome, output, default_message) = match observation.state {
         JobState::Queued | JobState::Running => {
             if is_overdue {
-                return deadline::still_runs(task, now);
+                return deadline::end_overdue_job(task, now);
             }
-            questions::seen(task, seen.questions, began - list_lag, now);
-            return deadline::still_asks(task, began, now);
+            questions::apply_listed(task, observation.questions, polled_at - list_lag, now);
+            return deadline::fail_unanswered(task, polled_at, now);
         }
         JobState::Succeeded(output) => (Outcome::Succeeded, Some(output), "succeeded"),
         JobState::Failed(output) => (Outcome::Failed, Some(output), "the job failed"),
@@ -279,7 +288,7 @@ pub(super) fn observed(
     task.job = Job::Closed { handle: Some(handle) };
     task.files_bytes = output.as_ref().map_or(0, |output| output.files_bytes);
     questions::close_all(task);
-    let message = seen.message.unwrap_or_else(|| otherwise.to_owned());
+    let message = observation.message.unwrap_or_else(|| default_message.to_owned());
     match output {
         Some(output) => end_with(step, outcome, message, output, now),
         None => end(task, outcome, message, now),
@@ -301,16 +310,16 @@ pub(super) fn watched(task: &mut Task, until: Timestamp) {
     }
 }
 
-pub(super) fn look_failed(task: &mut Task, failure: Failure, now: Timestamp) {
+pub(super) fn poll_failed(task: &mut Task, failure: Failure, now: Timestamp) {
     task.look_at = None;
     if matches!(task.job, Job::Open { .. }) {
-        trouble(task, &failure, now);
+        record_outage(task, &failure, now);
         deadline::poll_failed(task, &failure, now);
     }
 }
 
 /// Ends a task whose job the adapter cannot poll. The outcome of the job is unknown.
-pub(super) fn look_crashed(task: &mut Task, times: u32, now: Timestamp) {
+pub(super) fn poll_crashed(task: &mut Task, times: u32, now: Timestamp) {
     let Job::Open { handle, .. } = &task.job else { return };
     // A cancellation that the engine has not accepted stays pending.
     if task.cancel.as_ref().is_none_or(|cancel| cancel.taken) {
@@ -328,13 +337,13 @@ pub(super) fn look_crashed(task: &mut Task, times: u32, now: Timestamp) {
 
 /// Delay before a cancellation is repeated for a job that is younger than the start lag: the engine may not
 /// list it yet, and accept the cancellation without effect.
-const ASK_NEW_AGAIN: Duration = Duration::from_secs(10);
+const NEW_JOB_CANCEL_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 pub(super) fn cancel_taken(task: &mut Task, start_lag: Duration, now: Timestamp) {
     let is_new = matches!(task.job, Job::Open { started_at, .. } if now.since(started_at) < start_lag);
     if let Some(cancel) = &mut task.cancel {
         cancel.taken = true;
-        cancel.not_before = now + if is_new { ASK_NEW_AGAIN } else { ASK_AGAIN };
+        cancel.not_before = now + if is_new { NEW_JOB_CANCEL_RETRY_DELAY } else { CANCEL_RETRY_DELAY };
     }
 }
 
@@ -347,7 +356,7 @@ pub(super) fn cancel_failed(task: &mut Task, now: Timestamp) {
 
 /// Records a failed call as an outage, and returns since when it lasts. The first reason is kept until the
 /// outage is over, so that an outage writes the row once. An ended task records none.
-fn trouble(task: &mut Task, failure: &Failure, now: Timestamp) -> Timestamp {
+fn record_outage(task: &mut Task, failure: &Failure, now: Timestamp) -> Timestamp {
     if task.has_ended() {
         return now;
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use taskbridge_sdk::{
-    Answer, Error, ErrorKind, GroupKey, JobHandle, Observation, OnBehalfOf, Output, Timestamp, harmless,
+    Answer, Error, ErrorKind, GroupKey, JobHandle, Observation, OnBehalfOf, Output, Timestamp, sanitize,
 };
 
 use crate::tasks::task::{Owner, Task};
@@ -12,7 +12,7 @@ use crate::tasks::task::{Owner, Task};
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A start is about to be sent. This event must be committed first.
-    Intended,
+    StartCommitted,
     /// A slot of the job was full, or other rows queue for it, when its start was to be committed.
     NoSlot,
     /// The tasks that the call refers to were read, and none is lost. Those without a handle are read again
@@ -27,7 +27,7 @@ pub enum Event {
         parameter: String,
     },
     /// The committed start was not sent, and never will be.
-    Unsent,
+    StartNotSent,
     /// The lease was too old for an engine call. The action is retried a little later.
     LeaseTooOld,
     /// The engine has the job.
@@ -55,16 +55,16 @@ pub enum Event {
     /// A poll of the job succeeded.
     Observed {
         /// What the engine reported.
-        seen: Observation,
+        observation: Observation,
         /// When the poll began.
-        began: Timestamp,
+        polled_at: Timestamp,
         /// See [`taskbridge_sdk::Questions::list_lag`].
         list_lag: Duration,
     },
     /// A poll of the job failed.
-    LookFailed(Failure),
+    PollFailed(Failure),
     /// A poll crashed the adapter, like so many polls before it that the job is given up.
-    LookCrashed {
+    PollCrashed {
         /// Number of crashes in a row.
         times: u32,
     },
@@ -78,7 +78,7 @@ pub enum Event {
     /// A client wants the job stopped.
     CancelRequested {
         /// When the client sees the task as cancelled.
-        mode: Cancel,
+        mode: CancelMode,
         /// The person on whose behalf the engine is called; `None` for the person who created the task.
         on_behalf_of: Option<OnBehalfOf>,
     },
@@ -129,16 +129,16 @@ pub enum Event {
         /// The number of the message.
         n: u32,
         /// True if the client has handled it; false if its stream broke, and perhaps no person saw it.
-        over: bool,
+        handled: bool,
         /// Why the answer to it was refused, if there was one.
         problem: Option<String>,
     },
     /// A plain call received its result.
-    Delivered,
+    ResultDelivered,
     /// A plain call disconnected before it received its result.
-    Abandoned,
+    CallAbandoned,
     /// An equal call takes over the task of a call that disconnected.
-    Attached {
+    CallAttached {
         /// Until when the new call waits.
         until: Timestamp,
     },
@@ -167,10 +167,10 @@ pub enum Event {
 impl Event {
     /// Returns true for a poll result that a later poll may contradict: that a job still runs and what it
     /// reports, or that the poll failed. All other events stay true however late they are written.
-    pub fn passes(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
-            Event::Observed { seen, .. } => !seen.state.has_ended(),
-            Event::LookFailed(_) => true,
+            Event::Observed { observation, .. } => !observation.state.has_ended(),
+            Event::PollFailed(_) => true,
             _ => false,
         }
     }
@@ -178,9 +178,9 @@ impl Event {
 
 /// What a cancellation means to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancel {
+pub enum CancelMode {
     /// An unfinished task is cancelled at once, and stays cancelled whatever the job does.
-    Settle,
+    Immediate,
     /// The job is asked to stop, and the task ends as the job does. If its start was not sent, the task is
     /// cancelled at once.
     Request,
@@ -201,7 +201,7 @@ impl From<&Error> for Failure {
     fn from(error: &Error) -> Self {
         Self {
             kind: error.kind(),
-            message: harmless(&error.to_string()).into_owned(),
+            message: sanitize(&error.to_string()).into_owned(),
             is_final: error.is_final(),
         }
     }

@@ -16,7 +16,7 @@ mod event;
 mod notes;
 mod questions;
 
-pub use event::{Answerer, Cancel, Event, Failure, Step};
+pub use event::{Answerer, CancelMode, Event, Failure, Step};
 pub(super) use questions::may_ask_again;
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ use super::task::{
 };
 
 /// Delay before a job that was asked to stop and still runs is asked again.
-const ASK_AGAIN: Duration = Duration::from_secs(600);
+const CANCEL_RETRY_DELAY: Duration = Duration::from_secs(600);
 
 /// Maximum part of the gap between an attempt and the time when it was due that counts as retry time.
 const COUNTED_GAP: Duration = Duration::from_secs(60);
@@ -61,22 +61,22 @@ pub enum Action {
         key: String,
     },
     /// Poll the open job now.
-    Look,
+    Poll,
     /// Apply [`Event::DeadlinePassed`]: the start was not sent in time.
     Expire,
     /// Nothing before the row's due time.
-    Rest,
+    Wait,
 }
 
 /// Returns the pending action of this row at this time.
 pub fn todo(task: &Task, now: Timestamp) -> Action {
     match &task.job {
-        Job::Closed { .. } => Action::Rest,
+        Job::Closed { .. } => Action::Wait,
         Job::Pending { queued, not_before, .. } => {
             if now >= deadline::pending(task) {
                 Action::Expire
             } else if *queued || awaits_consent(task) || now < *not_before {
-                Action::Rest
+                Action::Wait
             } else if task.unresolved().next().is_some() {
                 Action::Resolve
             } else {
@@ -85,7 +85,7 @@ pub fn todo(task: &Task, now: Timestamp) -> Action {
         }
         Job::Starting { not_before, .. } => {
             if now < *not_before {
-                Action::Rest
+                Action::Wait
             } else if task.has_ended() || task.cancel.is_some() {
                 Action::Find
             } else {
@@ -94,15 +94,15 @@ pub fn todo(task: &Task, now: Timestamp) -> Action {
         }
         Job::Open { .. } => {
             if deadline::open(task).is_some_and(|at| now >= at) {
-                return Action::Look;
+                return Action::Poll;
             }
             if task.cancel.as_ref().is_some_and(|cancel| now >= cancel.not_before) {
                 return Action::Cancel;
             }
-            match task.questions.iter().find(|asked| answer_due(asked).is_some_and(|due| now >= due)) {
-                Some(asked) => Action::Answer { key: asked.key.clone() },
-                None if task.look_at.is_some_and(|at| now >= at) => Action::Look,
-                None => Action::Rest,
+            match task.questions.iter().find(|question| answer_due(question).is_some_and(|due| now >= due)) {
+                Some(question) => Action::Answer { key: question.key.clone() },
+                None if task.look_at.is_some_and(|at| now >= at) => Action::Poll,
+                None => Action::Wait,
             }
         }
     }
@@ -125,25 +125,25 @@ pub fn next(task: &Task, event: Event, now: Timestamp) -> Step {
         row.state = if asks { TaskState::InputRequired } else { TaskState::Working };
     }
     row.due_at = due(row);
-    if client_sees(row) != client_sees(task) {
+    if client_view(row) != client_view(task) {
         row.changed_at = now;
     }
     step
 }
 
 /// Returns a new row with its due time set.
-pub fn born(mut task: Task) -> Task {
+pub fn with_due_time(mut task: Task) -> Task {
     task.due_at = due(&task);
     task
 }
 
 fn apply(step: &mut Step, event: Event, now: Timestamp) {
     match event {
-        Event::Intended => engine::intended(&mut step.task, now),
+        Event::StartCommitted => engine::start_committed(&mut step.task, now),
         Event::Resolved { handles } => engine::resolved(&mut step.task, handles, now),
         Event::ReferenceLost { parameter } => engine::reference_lost(step, &parameter, now),
-        Event::Unsent => engine::unsent(&mut step.task, now),
-        Event::LeaseTooOld => engine::put_off(&mut step.task, now),
+        Event::StartNotSent => engine::start_not_sent(&mut step.task, now),
+        Event::LeaseTooOld => engine::postpone(&mut step.task, now),
         Event::NoSlot => engine::no_slot(step, now),
         Event::Started { handle, group, first } => engine::started(step, handle, group, first, now),
         Event::StartFailed { attempt, may_exist, failure } => {
@@ -151,30 +151,32 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         }
         Event::NotFound => engine::not_found(&mut step.task, None, now),
         Event::FindFailed(failure) => engine::not_found(&mut step.task, Some(failure), now),
-        Event::Observed { seen, began, list_lag } => engine::observed(step, seen, began, list_lag, now),
-        Event::LookFailed(failure) => engine::look_failed(&mut step.task, failure, now),
-        Event::LookCrashed { times } => engine::look_crashed(&mut step.task, times, now),
+        Event::Observed { observation, polled_at, list_lag } => {
+            engine::observed(step, observation, polled_at, list_lag, now)
+        }
+        Event::PollFailed(failure) => engine::poll_failed(&mut step.task, failure, now),
+        Event::PollCrashed { times } => engine::poll_crashed(&mut step.task, times, now),
         Event::CancelTaken { start_lag } => engine::cancel_taken(&mut step.task, start_lag, now),
         Event::CancelFailed(_) => engine::cancel_failed(&mut step.task, now),
         Event::CancelRequested { mode, on_behalf_of } => {
             cancel_requested(&mut step.task, mode, on_behalf_of, now);
         }
         Event::Answered { key, answer, by } => questions::answered(&mut step.task, &key, answer, by, now),
-        Event::AnswerTaken { key } => questions::handed_over(&mut step.task, &key, now),
-        Event::AnswerTooLate { key } => questions::too_late(&mut step.task, &key, now),
-        Event::AnswerNotAllowed { key } => questions::not_allowed(&mut step.task, &key, now),
-        Event::AnswerFailed { key, .. } => questions::hand_over_failed(&mut step.task, &key, now),
+        Event::AnswerTaken { key } => questions::answer_accepted(&mut step.task, &key, now),
+        Event::AnswerTooLate { key } => questions::answer_too_late(&mut step.task, &key, now),
+        Event::AnswerNotAllowed { key } => questions::answer_not_allowed(&mut step.task, &key, now),
+        Event::AnswerFailed { key, .. } => questions::answer_failed(&mut step.task, &key, now),
         Event::Delivering { key, n, until } => questions::delivering(&mut step.task, &key, n, until, now),
-        Event::DeliveryEnded { key, n, over, problem } => {
-            questions::delivery_ended(&mut step.task, &key, n, over, problem, now);
+        Event::DeliveryEnded { key, n, handled, problem } => {
+            questions::delivery_ended(&mut step.task, &key, n, handled, problem, now);
         }
-        Event::Delivered => step.task.undelivered = None,
-        Event::Abandoned => {
+        Event::ResultDelivered => step.task.undelivered = None,
+        Event::CallAbandoned => {
             if let Some(undelivered) = &mut step.task.undelivered {
                 undelivered.waiting_until = undelivered.waiting_until.min(now);
             }
         }
-        Event::Attached { until } => {
+        Event::CallAttached { until } => {
             if let Some(undelivered) = &mut step.task.undelivered {
                 undelivered.waiting_until = until;
             }
@@ -196,7 +198,7 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
 /// this commit cancels the task, and a later success changes nothing for the client. With [`Cancel::Request`]
 /// this commit records only the request, and the task ends as its job does. See "A cancel" in
 /// docs/architecture/walkthroughs.md.
-fn cancel_requested(task: &mut Task, mode: Cancel, on_behalf_of: Option<OnBehalfOf>, now: Timestamp) {
+fn cancel_requested(task: &mut Task, mode: CancelMode, on_behalf_of: Option<OnBehalfOf>, now: Timestamp) {
     if task.has_ended() {
         return;
     }
@@ -207,8 +209,8 @@ fn cancel_requested(task: &mut Task, mode: Cancel, on_behalf_of: Option<OnBehalf
     }
     record_cancel_request(task, on_behalf_of, now);
     match mode {
-        Cancel::Settle => end(task, Outcome::Cancelled, "cancelled by request", now),
-        Cancel::Request => task.message = Some("cancelling".to_owned()),
+        CancelMode::Immediate => end(task, Outcome::Cancelled, "cancelled by request", now),
+        CancelMode::Request => task.message = Some("cancelling".to_owned()),
     }
 }
 
@@ -247,8 +249,8 @@ fn retry_now(task: &mut Task, now: Timestamp) {
             if let Some(cancel) = &mut task.cancel {
                 cancel.not_before = now.min(cancel.not_before);
             }
-            for asked in &mut task.questions {
-                if let QuestionStatus::Answered { not_before, .. } = &mut asked.status {
+            for question in &mut task.questions {
+                if let QuestionStatus::Answered { not_before, .. } = &mut question.status {
                     *not_before = now.min(*not_before);
                 }
             }
@@ -285,9 +287,9 @@ fn end(task: &mut Task, outcome: Outcome, message: impl Into<String>, now: Times
         // An equal call wants its job to run, so a cancelled task cannot serve it.
         task.undelivered = None;
     }
-    for asked in &mut task.questions {
-        if asked.status == QuestionStatus::Open {
-            asked.status = QuestionStatus::Closed;
+    for question in &mut task.questions {
+        if question.status == QuestionStatus::Open {
+            question.status = QuestionStatus::Closed;
         }
     }
 }
@@ -301,11 +303,11 @@ fn end_with(step: &mut Step, outcome: Outcome, message: String, output: Output, 
 
 /// Returns true while the server's own question before the start is open.
 fn awaits_consent(task: &Task) -> bool {
-    task.open_questions().any(|asked| asked.asker == QuestionSource::Confirm)
+    task.open_questions().any(|question| question.asker == QuestionSource::Confirm)
 }
 
-fn answer_due(asked: &TaskQuestion) -> Option<Timestamp> {
-    match asked.status {
+fn answer_due(question: &TaskQuestion) -> Option<Timestamp> {
+    match question.status {
         QuestionStatus::Answered { not_before, .. } => Some(not_before),
         QuestionStatus::Open | QuestionStatus::Visiting | QuestionStatus::Closed => None,
     }
@@ -330,7 +332,7 @@ fn due(task: &Task) -> Option<Timestamp> {
 }
 
 /// Returns everything that a client can see of a row, to detect changes.
-fn client_sees(task: &Task) -> impl PartialEq {
+fn client_view(task: &Task) -> impl PartialEq {
     (task.state, task.status_message(), task.progress.map(|p| (p.done.to_bits(), p.total.map(f64::to_bits))))
 }
 
@@ -362,7 +364,7 @@ fn wait_after(key: &JobKey, attempts: u32, kind: ErrorKind) -> Duration {
 
 /// Formats a duration as the config does: `90s`, `5m`, `7d`. Parts of a second are left out, except below one
 /// second: `250ms`.
-pub(crate) fn in_words(duration: Duration) -> String {
+pub(crate) fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0 => format!("{}ms", duration.as_millis()),

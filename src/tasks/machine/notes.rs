@@ -6,11 +6,11 @@ use taskbridge_sdk::{Note, Timestamp};
 use crate::tasks::task::{StoredNote, Task};
 
 /// Maximum number of notes in a row.
-const MOST: usize = 16;
+const MAX_NOTES: usize = 16;
 /// Maximum size of all notes of a row together, in bytes of JSON.
-const MOST_BYTES: usize = 8 * 1024;
+const MAX_BYTES: usize = 8 * 1024;
 /// Maximum size of one note, in bytes of JSON. A longer note becomes a text of at most half as many bytes.
-const LONGEST: usize = 2 * 1024;
+const MAX_NOTE_BYTES: usize = 2 * 1024;
 
 /// Adds the notes that the engine lists and that are newer than all of the row, and drops the oldest beyond
 /// the limits. The newest note is always kept.
@@ -19,25 +19,25 @@ pub(super) fn add_notes(task: &mut Task, mut notes: Vec<Note>, now: Timestamp) {
     notes.retain(|note| newest.is_none_or(|newest| note.n > newest));
     notes.sort_by_key(|note| note.n);
     notes.dedup_by_key(|note| note.n);
-    task.notes.extend(notes.into_iter().map(|note| StoredNote { note: cut(note), seen_at: now }));
-    let (mut kept, mut bytes) = (0, 0);
-    for noted in task.notes.iter().rev() {
-        bytes += noted.note.data.to_string().len();
-        if kept == MOST || bytes > MOST_BYTES {
+    task.notes.extend(notes.into_iter().map(|note| StoredNote { note: truncate(note), seen_at: now }));
+    let (mut count, mut bytes) = (0, 0);
+    for stored in task.notes.iter().rev() {
+        bytes += stored.note.data.to_string().len();
+        if count == MAX_NOTES || bytes > MAX_BYTES {
             break;
         }
-        kept += 1;
+        count += 1;
     }
-    task.notes.drain(..task.notes.len() - kept);
+    task.notes.drain(..task.notes.len() - count);
 }
 
-fn cut(mut note: Note) -> Note {
-    if note.data.to_string().len() > LONGEST {
+fn truncate(mut note: Note) -> Note {
+    if note.data.to_string().len() > MAX_NOTE_BYTES {
         // Truncated data is not valid JSON any more, so it becomes text. Its beginning still shows
         // what it was.
         let mut text = note.data.as_str().map_or_else(|| note.data.to_string(), str::to_owned);
-        let most = (0..=LONGEST / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(most.min(text.len()));
+        let end = (0..=MAX_NOTE_BYTES / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end.min(text.len()));
         text.push('…');
         note.data = text.into();
     }
@@ -54,7 +54,7 @@ mod tests {
     use crate::tasks::task::TaskId;
 
     fn numbers(task: &Task) -> Vec<u64> {
-        task.notes.iter().map(|noted| noted.note.n).collect()
+        task.notes.iter().map(|stored| stored.note.n).collect()
     }
 
     fn note(n: u64) -> Note {
@@ -69,7 +69,7 @@ mod tests {
         add_notes(&mut task, vec![note(5), note(9)], at(1));
         add_notes(&mut task, vec![note(5), note(12), note(9), note(12)], at(2));
         assert_eq!(numbers(&task), [5, 9, 12]);
-        assert_eq!(task.notes.iter().map(|noted| noted.seen_at).collect::<Vec<_>>(), [at(1), at(1), at(2)]);
+        assert_eq!(task.notes.iter().map(|stored| stored.seen_at).collect::<Vec<_>>(), [at(1), at(1), at(2)]);
         add_notes(&mut task, (0..100).map(note).collect(), at(3));
         assert_eq!(numbers(&task), (84..100).collect::<Vec<_>>());
         add_notes(&mut task, Vec::new(), at(4));

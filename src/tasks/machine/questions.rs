@@ -13,16 +13,16 @@ use crate::tasks::task::{
 
 /// Maximum number of questions that one row keeps. Beyond it the oldest closed one is dropped; open ones
 /// never are.
-const MOST_KEPT: usize = 64;
+const MAX_QUESTIONS: usize = 64;
 
 /// Applies the questions that a poll lists: new ones are asked, and the job's questions that are not listed
 /// are closed. A question that was settled after `as_of` (its answer was accepted, or too late) may still be
 /// listed, and is not a new one. A question that cannot be asked fails the task.
-pub(super) fn seen(task: &mut Task, questions: Vec<Question>, as_of: Timestamp, now: Timestamp) {
-    for asked in &mut task.questions {
-        let gone = !questions.iter().any(|question| question.id == asked.question.id);
-        if asked.asker == QuestionSource::Job && gone {
-            asked.status = QuestionStatus::Closed;
+pub(super) fn apply_listed(task: &mut Task, questions: Vec<Question>, as_of: Timestamp, now: Timestamp) {
+    for task_question in &mut task.questions {
+        let is_missing = !questions.iter().any(|question| question.id == task_question.question.id);
+        if task_question.asker == QuestionSource::Job && is_missing {
+            task_question.status = QuestionStatus::Closed;
         }
     }
     if task.has_ended() {
@@ -45,40 +45,54 @@ pub(super) fn seen(task: &mut Task, questions: Vec<Question>, as_of: Timestamp, 
 /// recently that the list may be older, or too many of its answers were refused ([`ASKED_AGAIN`]). A question
 /// that was closed before is asked again, because it may be the next gate of the same name.
 fn is_known(task: &Task, id: &str, as_of: Timestamp) -> bool {
-    let mut same = task.questions.iter().filter(|a| a.asker == QuestionSource::Job && a.question.id == id);
-    let is_recent = |asked: &TaskQuestion| asked.settled_at.is_some_and(|at| at >= as_of);
-    same.any(|asked| asked.status != QuestionStatus::Closed || is_recent(asked))
-        || times_not_allowed(task, id) >= ASKED_AGAIN
+    let mut matching =
+        task.questions.iter().filter(|a| a.asker == QuestionSource::Job && a.question.id == id);
+    let is_recent = |question: &TaskQuestion| question.settled_at.is_some_and(|at| at >= as_of);
+    matching.any(|question| question.status != QuestionStatus::Closed || is_recent(question))
+        || times_not_allowed(task, id) >= MAX_ASKS
 }
 
 /// Returns true if a listed question has the id of a closed one that was settled after `as_of`: a later poll
 /// shows whether it is a new question.
 pub(in crate::tasks) fn may_ask_again(task: &Task, listed: &[Question], as_of: Timestamp) -> bool {
-    let is_over =
-        |asked: &TaskQuestion| asked.asker == QuestionSource::Job && asked.status == QuestionStatus::Closed;
-    let is_early = |asked: &TaskQuestion| is_over(asked) && asked.settled_at.is_some_and(|at| at >= as_of);
-    listed.iter().any(|q| task.questions.iter().any(|asked| asked.question.id == q.id && is_early(asked)))
+    let is_over = |question: &TaskQuestion| {
+        question.asker == QuestionSource::Job && question.status == QuestionStatus::Closed
+    };
+    let is_early =
+        |question: &TaskQuestion| is_over(question) && question.settled_at.is_some_and(|at| at >= as_of);
+    listed.iter().any(|q| {
+        task.questions
+            .iter()
+            .any(|task_question| task_question.question.id == q.id && is_early(task_question))
+    })
 }
 
 fn times_not_allowed(task: &Task, id: &str) -> usize {
-    task.questions.iter().filter(|asked| asked.not_allowed && asked.question.id == id).count()
+    task.questions
+        .iter()
+        .filter(|task_question| task_question.not_allowed && task_question.question.id == id)
+        .count()
 }
 
 /// Asks a question under a key that is new in this task.
-fn ask(task: &mut Task, question: Question, asker: QuestionSource, now: Timestamp) {
-    let last = task.questions.last().and_then(|asked| asked.key.strip_prefix('q')?.parse::<u32>().ok());
+fn ask(task: &mut Task, question: Question, source: QuestionSource, now: Timestamp) {
+    let last = task
+        .questions
+        .last()
+        .and_then(|task_question| task_question.key.strip_prefix('q')?.parse::<u32>().ok());
     let key = format!("q{}", last.unwrap_or(0).saturating_add(1));
-    task.questions.push(TaskQuestion::new(key, question, asker, now));
-    if task.questions.len() > MOST_KEPT
-        && let Some(oldest) = task.questions.iter().position(|asked| asked.status == QuestionStatus::Closed)
+    task.questions.push(TaskQuestion::new(key, question, source, now));
+    if task.questions.len() > MAX_QUESTIONS
+        && let Some(oldest) =
+            task.questions.iter().position(|task_question| task_question.status == QuestionStatus::Closed)
     {
         task.questions.remove(oldest);
     }
 }
 
 pub(super) fn close_all(task: &mut Task) {
-    for asked in &mut task.questions {
-        asked.status = QuestionStatus::Closed;
+    for question in &mut task.questions {
+        question.status = QuestionStatus::Closed;
     }
 }
 
@@ -94,27 +108,28 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer,
         Answer::Decline => (task.terms.on_decline, "was declined"),
         Answer::Cancel => (task.terms.on_dismiss, "was closed without an answer"),
     };
-    let Some(asked) = find(task, key) else { return };
-    if asked.status != QuestionStatus::Open {
+    let Some(task_question) = find(task, key) else { return };
+    if task_question.status != QuestionStatus::Open {
         return;
     }
-    if let Some(delivery) = &mut asked.delivery {
+    if let Some(delivery) = &mut task_question.delivery {
         end_delivery(delivery, true, now);
     }
-    (asked.answered_by, asked.answered_as) = (Some(by.owner), by.person.clone());
-    match asked.asker {
+    (task_question.answered_by, task_question.answered_as) = (Some(by.owner), by.person.clone());
+    match task_question.asker {
         QuestionSource::Job => {
-            let message = format!("the question {:?} {what}, so the job is stopped", asked.question.message);
+            let message =
+                format!("the question {:?} {what}, so the job is stopped", task_question.question.message);
             match rule {
                 OnRefusal::Tell => {
-                    asked.status = QuestionStatus::Answered { answer, attempts: 0, not_before: now };
+                    task_question.status = QuestionStatus::Answered { answer, attempts: 0, not_before: now };
                 }
                 OnRefusal::Fail => stop(task, Outcome::Failed, by.person, message, now),
                 OnRefusal::Cancel => stop(task, Outcome::Cancelled, by.person, message, now),
             }
         }
         QuestionSource::Confirm => {
-            asked.status = QuestionStatus::Closed;
+            task_question.status = QuestionStatus::Closed;
             if let Answer::Accept(_) = answer {
                 if let Job::Pending { not_before, .. } = &mut task.job {
                     *not_before = now;
@@ -142,13 +157,14 @@ pub(super) fn stop(
     end(task, outcome, message, now);
 }
 
-pub(super) fn handed_over(task: &mut Task, key: &str, now: Timestamp) {
-    if let Some(asked) = find(task, key) {
-        asked.settled_at.get_or_insert(now);
-        let agreed = matches!(&asked.status, QuestionStatus::Answered { answer: Answer::Accept(_), .. });
+pub(super) fn answer_accepted(task: &mut Task, key: &str, now: Timestamp) {
+    if let Some(task_question) = find(task, key) {
+        task_question.settled_at.get_or_insert(now);
+        let agreed =
+            matches!(&task_question.status, QuestionStatus::Answered { answer: Answer::Accept(_), .. });
         // The visit of a page takes time. The job stops listing the question when the visit is over.
-        let visiting = agreed && matches!(asked.question.ask, Ask::Url(_));
-        asked.status = match asked.status {
+        let visiting = agreed && matches!(task_question.question.ask, Ask::Url(_));
+        task_question.status = match task_question.status {
             QuestionStatus::Visiting => return,
             _ if visiting => QuestionStatus::Visiting,
             _ => QuestionStatus::Closed,
@@ -156,10 +172,10 @@ pub(super) fn handed_over(task: &mut Task, key: &str, now: Timestamp) {
     }
 }
 
-pub(super) fn too_late(task: &mut Task, key: &str, now: Timestamp) {
-    if let Some(asked) = find(task, key) {
-        asked.status = QuestionStatus::Closed;
-        asked.settled_at.get_or_insert(now);
+pub(super) fn answer_too_late(task: &mut Task, key: &str, now: Timestamp) {
+    if let Some(question) = find(task, key) {
+        question.status = QuestionStatus::Closed;
+        question.settled_at.get_or_insert(now);
     }
     if !task.has_ended() {
         task.message = Some("an answer came too late: the job no longer waited for it".to_owned());
@@ -168,47 +184,48 @@ pub(super) fn too_late(task: &mut Task, key: &str, now: Timestamp) {
 
 /// Maximum number of times that one question of a job is asked, if the engine refuses each answer
 /// because of the person who gave it.
-const ASKED_AGAIN: usize = 10;
+const MAX_ASKS: usize = 10;
 
 /// Asks the same question again. It gets a new key, since a client does not answer the same key twice.
-pub(super) fn not_allowed(task: &mut Task, key: &str, now: Timestamp) {
+pub(super) fn answer_not_allowed(task: &mut Task, key: &str, now: Timestamp) {
     let ended = task.has_ended();
-    let Some(asked) = find(task, key).filter(|asked| matches!(asked.status, QuestionStatus::Answered { .. }))
+    let Some(task_question) = find(task, key)
+        .filter(|task_question| matches!(task_question.status, QuestionStatus::Answered { .. }))
     else {
         return;
     };
-    (asked.status, asked.not_allowed) = (QuestionStatus::Closed, true);
-    let (question, asker) = (asked.question.clone(), asked.asker);
+    (task_question.status, task_question.not_allowed) = (QuestionStatus::Closed, true);
+    let (question, source) = (task_question.question.clone(), task_question.asker);
     if ended {
         return;
     }
-    let again = times_not_allowed(task, &question.id) < ASKED_AGAIN;
-    let next = if again { "it is asked again" } else { "it is asked here no more" };
+    let ask_again = times_not_allowed(task, &question.id) < MAX_ASKS;
+    let next = if ask_again { "it is asked again" } else { "it is asked here no more" };
     task.message =
         Some(format!("the answer was given by somebody who may not, and the job did not take it: {next}"));
-    if again {
-        ask(task, question, asker, now);
+    if ask_again {
+        ask(task, question, source, now);
     }
 }
 
 /// Maximum delay between two attempts to send an answer to the engine. The person who answered waits for the
 /// result, and what was missing (a token that arrives separately) may be available a moment later.
-const HAND_OVER_WITHIN: Duration = Duration::from_secs(10);
+const MAX_ANSWER_DELAY: Duration = Duration::from_secs(10);
 
-pub(super) fn hand_over_failed(task: &mut Task, key: &str, now: Timestamp) {
+pub(super) fn answer_failed(task: &mut Task, key: &str, now: Timestamp) {
     let job = task.key.clone();
     if let Some(TaskQuestion { status: QuestionStatus::Answered { attempts, not_before, .. }, .. }) =
         find(task, key)
     {
         *attempts += 1;
-        *not_before = now + backoff(&job, *attempts).min(HAND_OVER_WITHIN);
+        *not_before = now + backoff(&job, *attempts).min(MAX_ANSWER_DELAY);
     }
 }
 
 /// Delays all pending answers until this time at least.
-pub(super) fn put_off(task: &mut Task, later: Timestamp) {
-    for asked in &mut task.questions {
-        if let QuestionStatus::Answered { not_before, .. } = &mut asked.status {
+pub(super) fn postpone_answers(task: &mut Task, later: Timestamp) {
+    for question in &mut task.questions {
+        if let QuestionStatus::Answered { not_before, .. } = &mut question.status {
             *not_before = later.max(*not_before);
         }
     }
@@ -217,10 +234,12 @@ pub(super) fn put_off(task: &mut Task, later: Timestamp) {
 /// Claims the question for one stream (a new `n`), or extends the claim of the stream that has it (the same
 /// `n`). A message that has ended cannot be extended, even by a stream that missed its end.
 pub(super) fn delivering(task: &mut Task, key: &str, n: u32, until: Timestamp, now: Timestamp) {
-    if let Some(asked) = find(task, key) {
-        let newest = asked.delivery.as_ref().map_or(0, |delivery| delivery.n);
-        if asked.status == QuestionStatus::Open && (n == newest + 1 || (n == newest && asked.is_out(now))) {
-            asked.delivery = Some(Delivery { n, until, over: false, problem: None });
+    if let Some(question) = find(task, key) {
+        let newest = question.delivery.as_ref().map_or(0, |delivery| delivery.n);
+        if question.status == QuestionStatus::Open
+            && (n == newest + 1 || (n == newest && question.has_open_delivery(now)))
+        {
+            question.delivery = Some(Delivery { n, until, over: false, problem: None });
         }
     }
 }
@@ -229,27 +248,27 @@ pub(super) fn delivery_ended(
     task: &mut Task,
     key: &str,
     n: u32,
-    over: bool,
+    handled: bool,
     problem: Option<String>,
     now: Timestamp,
 ) {
-    let Some(asked) = find(task, key) else { return };
-    if let Some(delivery) = &mut asked.delivery
+    let Some(question) = find(task, key) else { return };
+    if let Some(delivery) = &mut question.delivery
         && delivery.n == n
-        && asked.status == QuestionStatus::Open
+        && question.status == QuestionStatus::Open
     {
-        end_delivery(delivery, over, now);
+        end_delivery(delivery, handled, now);
         delivery.problem = problem.or(delivery.problem.take());
     }
 }
 
-fn end_delivery(delivery: &mut Delivery, over: bool, now: Timestamp) {
+fn end_delivery(delivery: &mut Delivery, handled: bool, now: Timestamp) {
     if !delivery.over {
-        delivery.over = over;
+        delivery.over = handled;
         delivery.until = delivery.until.min(now);
     }
 }
 
 fn find<'a>(task: &'a mut Task, key: &str) -> Option<&'a mut TaskQuestion> {
-    task.questions.iter_mut().find(|asked| asked.key == key)
+    task.questions.iter_mut().find(|question| question.key == key)
 }

@@ -20,7 +20,7 @@ use crate::tasks::task::{LogSize, OnExpiry, OnRefusal, Origin, Owner, Spec, Task
 
 const START: Timestamp = Timestamp::from_millis(1_000_000);
 
-fn somebody() -> Owner {
+fn any_owner() -> Owner {
     Owner::new("somebody")
 }
 
@@ -31,7 +31,7 @@ fn question(id: &str) -> Question {
 fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
     let questions = confirm
         .then(|| TaskQuestion::new("q1".to_owned(), question("confirm"), QuestionSource::Confirm, START));
-    born(Task {
+    with_due_time(Task {
         id: TaskId::from_bytes([1; 20]),
         owner: Owner::new("ana"),
         tool: "deploy".to_owned(),
@@ -89,12 +89,12 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
 }
 
 /// Returns a poll that began at [`START`].
-pub(crate) fn poll(seen: Observation) -> Event {
-    poll_at(seen, START)
+pub(crate) fn poll(observation: Observation) -> Event {
+    poll_at(observation, START)
 }
 
-fn poll_at(seen: Observation, began: Timestamp) -> Event {
-    Event::Observed { seen, began, list_lag: Duration::ZERO }
+fn poll_at(observation: Observation, polled_at: Timestamp) -> Event {
+    Event::Observed { observation, polled_at, list_lag: Duration::ZERO }
 }
 
 /// Returns a row with this id, created by this session.
@@ -128,10 +128,10 @@ fn observations() -> impl Strategy<Value = Observation> {
         1 => Just(JobState::Gone),
     ];
     (states, proptest::option::of("[a-c]"), 0..3usize).prop_map(|(state, message, asks)| {
-        let mut seen = Observation::new(state);
-        seen.message = message;
-        seen.questions = ["x", "y"].iter().take(asks).map(|id| question(id)).collect();
-        seen
+        let mut observation = Observation::new(state);
+        observation.message = message;
+        observation.questions = ["x", "y"].iter().take(asks).map(|id| question(id)).collect();
+        observation
     })
 }
 
@@ -148,24 +148,24 @@ fn events() -> impl Strategy<Value = Event> {
         first,
     });
     prop_oneof![
-        Just(Event::Intended),
-        Just(Event::Unsent),
+        Just(Event::StartCommitted),
+        Just(Event::StartNotSent),
         Just(resolved()),
         Just(Event::ReferenceLost { parameter: "after".to_owned() }),
         Just(Event::NoSlot),
         Just(Event::NotFound),
         (0u64..120).prop_map(|lag| Event::CancelTaken { start_lag: Duration::from_secs(lag) }),
         failures().prop_map(Event::CancelFailed),
-        Just(Event::Delivered),
-        Just(Event::Abandoned),
-        (0..90u64).prop_map(|after| Event::Attached { until: START + Duration::from_secs(after) }),
+        Just(Event::ResultDelivered),
+        Just(Event::CallAbandoned),
+        (0..90u64).prop_map(|after| Event::CallAttached { until: START + Duration::from_secs(after) }),
         Just(Event::DeadlinePassed),
-        (5..7u32).prop_map(|times| Event::LookCrashed { times }),
+        (5..7u32).prop_map(|times| Event::PollCrashed { times }),
         Just(Event::RetryNow),
         Just(Event::OutcomeUnknown),
         (0..90u64).prop_map(|after| Event::Watched { until: START + Duration::from_secs(after) }),
-        Just(Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }),
-        Just(Event::CancelRequested { mode: Cancel::Request, on_behalf_of: None }),
+        Just(Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None }),
+        Just(Event::CancelRequested { mode: CancelMode::Request, on_behalf_of: None }),
         started,
         (1..4u32, any::<bool>(), failures()).prop_map(|(attempt, may_exist, failure)| Event::StartFailed {
             attempt,
@@ -173,9 +173,9 @@ fn events() -> impl Strategy<Value = Event> {
             failure
         }),
         failures().prop_map(Event::FindFailed),
-        failures().prop_map(Event::LookFailed),
+        failures().prop_map(Event::PollFailed),
         observations().prop_map(poll),
-        (key(), answers).prop_map(|(key, answer)| Event::Answered { key, answer, by: somebody().into() }),
+        (key(), answers).prop_map(|(key, answer)| Event::Answered { key, answer, by: any_owner().into() }),
         key().prop_map(|key| Event::AnswerTaken { key }),
         key().prop_map(|key| Event::AnswerTooLate { key }),
         key().prop_map(|key| Event::AnswerNotAllowed { key }),
@@ -185,10 +185,10 @@ fn events() -> impl Strategy<Value = Event> {
             n,
             until: START + Duration::from_secs(9)
         }),
-        (key(), 1..3u32, any::<bool>()).prop_map(|(key, n, over)| Event::DeliveryEnded {
+        (key(), 1..3u32, any::<bool>()).prop_map(|(key, n, handled)| Event::DeliveryEnded {
             key,
             n,
-            over,
+            handled,
             problem: None
         }),
     ]
@@ -220,7 +220,7 @@ fn rows() -> impl Strategy<Value = Task> {
 }
 
 /// Asserts the invariants that every row has after any events.
-fn sound(task: &Task) {
+fn assert_invariants(task: &Task) {
     let may_run = !matches!(task.job, Job::Closed { .. });
     assert_eq!(may_run, task.due_at.is_some(), "a row is due exactly while its job may run: {task:?}");
     assert!(task.has_ended() || may_run, "an unfinished task has a job that can still run: {task:?}");
@@ -252,7 +252,7 @@ proptest! {
         for (event, later) in history {
             now = now + Duration::from_millis(later);
             let step = next(&task, event, now);
-            sound(&step.task);
+            assert_invariants(&step.task);
             outputs += usize::from(step.output.is_some());
             if task.has_ended() {
                 prop_assert_eq!(step.task.state, task.state);
@@ -280,7 +280,7 @@ proptest! {
         let counts_failures = matches!(
             event,
             Event::CancelFailed(_) | Event::AnswerFailed { .. } | Event::NotFound | Event::FindFailed(_)
-                | Event::StartFailed { .. } | Event::Unsent
+                | Event::StartFailed { .. } | Event::StartNotSent
         );
         prop_assume!(!counts_failures);
         let task = history.into_iter().fold(first, |task, event| next(&task, event, START).task);
@@ -302,7 +302,7 @@ proptest! {
             now = now + Duration::from_millis(later);
             match todo(&task, now) {
                 Action::Start { may_exist: false } => {
-                    task = next(&task, Event::Intended, now).task;
+                    task = next(&task, Event::StartCommitted, now).task;
                     let Job::Starting { attempts, .. } = task.job else { panic!("an intent was not taken") };
                     if choice == 0 {
                         // A crash between the commit and the request: nothing was sent, and no
@@ -325,16 +325,16 @@ proptest! {
                 Action::Find => task = next(&task, Event::NotFound, now).task,
                 Action::Resolve => task = next(&task, resolved(), now).task,
                 Action::Expire => task = next(&task, Event::DeadlinePassed, now).task,
-                Action::Cancel | Action::Look | Action::Answer { .. } => unreachable!("the job never started"),
-                Action::Rest => {
+                Action::Cancel | Action::Poll | Action::Answer { .. } => unreachable!("the job never started"),
+                Action::Wait => {
                     if choice == 9 {
-                        task = next(&task, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, now).task;
+                        task = next(&task, Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None }, now).task;
                     }
                     let key = "q1".to_owned();
-                    task = next(&task, Event::Answered { key, answer: Answer::Accept(Default::default()), by: somebody().into() }, now).task;
+                    task = next(&task, Event::Answered { key, answer: Answer::Accept(Default::default()), by: any_owner().into() }, now).task;
                 }
             }
-            sound(&task);
+            assert_invariants(&task);
         }
     }
 }

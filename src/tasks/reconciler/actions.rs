@@ -16,7 +16,7 @@ use super::Core;
 use super::claims::Claims;
 use super::engine::CallPermit;
 use crate::tasks::audit::AuditEvent;
-use crate::tasks::history::{CallTo, EventWithCall};
+use crate::tasks::history::{EngineOperation, EventWithCall};
 use crate::tasks::machine::{self, Action, Event};
 use crate::tasks::service::{CommittedStart, DeferredWrite, Orphan};
 use crate::tasks::store::{Lease, StoreError};
@@ -24,7 +24,7 @@ use crate::tasks::task::{Job, Task};
 use crate::tasks::task_writer::{Commit, PollRequest};
 
 /// How long a row that this process wrote is assumed current. Short compared with any lease.
-const MOMENT: Duration = Duration::from_millis(20);
+const ASSUMED_CURRENT: Duration = Duration::from_millis(20);
 
 /// A row that this process has leased. An orphan may be leased, or may not exist at all.
 pub(super) struct LeasedRow {
@@ -35,11 +35,11 @@ pub(super) struct LeasedRow {
     /// and has not sent it yet.
     unsent: bool,
     /// See [`CommittedStart::is_newborn`].
-    is_newborn: bool,
+    inserted_with_lease: bool,
     /// Set while it is unknown whether the row was written at all.
     orphan: Option<Orphan>,
     /// The call permit of its backend, until the call is made or given up.
-    place: Option<CallPermit>,
+    call_permit: Option<CallPermit>,
     /// The identity of its backend, as known when the row was leased.
     identity: Option<String>,
 }
@@ -47,7 +47,11 @@ pub(super) struct LeasedRow {
 impl Core {
     /// Processes rows until `stop`. Then it finishes the actions in progress, and sends the starts that were
     /// handed over before.
-    pub(super) async fn acts(&self, fresh: &mut mpsc::Receiver<CommittedStart>, stop: &CancellationToken) {
+    pub(super) async fn run_actions(
+        &self,
+        committed_starts: &mut mpsc::Receiver<CommittedStart>,
+        stop: &CancellationToken,
+    ) {
         let mut running = FuturesUnordered::new();
         // A stream keeps its state between polls, so an unfinished claim is never dropped with its rows.
         let claims = stream::unfold(Claims::new(self.engines.clone()), async |mut claims| {
@@ -58,44 +62,44 @@ impl Core {
         loop {
             // Every claimed action holds one of `capacity` permits until its call ends. `max_acts` more may
             // wait for the store, so that slow writes do not delay the calls of other rows.
-            let room = running.len() < self.settings.max_acts + self.engines.capacity();
+            let has_capacity = running.len() < self.settings.max_actions + self.engines.capacity();
             // The branches are always polled in this order, so that a simulation can replay it. Fresh rows
             // never wait for capacity: a lease that expires here would hide that their starts were not sent.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 Some(()) = running.next(), if !running.is_empty() => {}
-                Some(rows) = claims.next(), if room => {
+                Some(rows) = claims.next(), if has_capacity => {
                     running.extend(rows.into_iter().map(|leased| self.act(leased)));
                 }
-                Some(fresh) = fresh.recv() => running.push(self.act(self.fresh(fresh))),
+                Some(start) = committed_starts.recv() => running.push(self.act(self.leased_row(start))),
             }
         }
         // The rows of these already record their starts, but it is faster to send them now than to
         // leave them to recovery.
-        while let Ok(fresh) = fresh.try_recv() {
-            running.push(self.act(self.fresh(fresh)));
+        while let Ok(start) = committed_starts.try_recv() {
+            running.push(self.act(self.leased_row(start)));
         }
         while running.next().await.is_some() {}
     }
 
     /// Converts a row that was handed over with an unsent start.
-    pub(super) fn fresh(
+    pub(super) fn leased_row(
         &self,
-        CommittedStart { task, since, is_newborn, orphan, place }: CommittedStart,
+        CommittedStart { task, since, inserted_with_lease, orphan, call_permit }: CommittedStart,
     ) -> LeasedRow {
         let identity = self.engines.identity(&task.backend);
-        LeasedRow { task, since, unsent: true, is_newborn, orphan, place, identity }
+        LeasedRow { task, since, unsent: true, inserted_with_lease, orphan, call_permit, identity }
     }
 
     /// Performs the pending action of one row, and ends its lease.
     async fn act(&self, mut leased: LeasedRow) {
-        let _hand = match self.in_hand.take(&leased.task.id) {
-            Some(hand) => hand,
+        let _guard = match self.in_progress.take(&leased.task.id) {
+            Some(guard) => guard,
             // Another action of this process on the row is running, or its result is still being written.
             // Only this action knows that its start was not sent, so it runs after the other one, unless that
             // one sent the start. If it wrote this now, it would end the lease that the other action uses.
-            None if leased.unsent => self.in_hand.wait_for(&leased.task.id).await,
+            None if leased.unsent => self.in_progress.wait_for(&leased.task.id).await,
             // The other action releases the row at its end. Its lease may be newer than this one, which may
             // have expired while this action was queued, so this action must not release it.
             None => return,
@@ -105,14 +109,14 @@ impl Core {
         {
             return;
         }
-        if leased.place.is_none() {
-            return self.put_back(leased).await;
+        if leased.call_permit.is_none() {
+            return self.requeue(leased).await;
         }
-        match self.owed(&leased) {
+        match self.pending_action(&leased) {
             // The clock was corrected after the commit of the start, so the start is not due yet. The row
             // must record that it was not sent before the lease ends.
-            Action::Rest if leased.unsent => return self.put_back(leased).await,
-            Action::Rest => return self.release(&leased.task).await,
+            Action::Wait if leased.unsent => return self.requeue(leased).await,
+            Action::Wait => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
             Action::Resolve => return self.resolve(leased).await,
             _ => {}
@@ -121,71 +125,75 @@ impl Core {
         // the decision and the call. A row that this process has just written is assumed current: a
         // cancellation since then is treated as if it had arrived a moment later.
         if !leased.is_new() {
-            match self.hold(leased).await {
-                Some(held) => leased = held,
+            match self.refresh_lease(leased).await {
+                Some(renewed) => leased = renewed,
                 None => return,
             }
         }
-        let owed = self.owed(&leased);
+        let action = self.pending_action(&leased);
         let pending = matches!(leased.task.job, Job::Pending { .. });
-        if matches!(owed, Action::Start { .. }) && pending {
-            match self.intend(leased).await {
-                Some(intended) => leased = intended,
+        if matches!(action, Action::Start { .. }) && pending {
+            match self.commit_start(leased).await {
+                Some(committed) => leased = committed,
                 None => return,
             }
         }
         // The engine may have reported its identity since the claim, and this row may belong to
         // another engine.
         if self.engines.identity(&leased.task.backend) != leased.identity {
-            return self.put_back(leased).await;
+            return self.requeue(leased).await;
         }
         // A write to a slow store takes time, and the lease begins with the write.
         if leased.since.elapsed() > self.settings.lease / 3 {
-            return self.put_back(leased).await;
+            return self.requeue(leased).await;
         }
-        let span = span(&leased.task, &owed);
-        self.perform(leased, owed).instrument(span).await;
+        let span = span(&leased.task, &action);
+        self.perform(leased, action).instrument(span).await;
     }
 
     /// Makes the pending call, and writes its result.
-    async fn perform(&self, leased: LeasedRow, owed: Action) {
-        let begun = Instant::now();
-        let (to, event) = match owed {
-            Action::Rest if leased.unsent => return self.put_back(leased).await,
-            Action::Rest => return self.release(&leased.task).await,
+    async fn perform(&self, leased: LeasedRow, action: Action) {
+        let started = Instant::now();
+        let (to, event) = match action {
+            Action::Wait if leased.unsent => return self.requeue(leased).await,
+            Action::Wait => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
             // The row was written after its claim, and is due at once. It is claimed again.
             Action::Resolve => return self.release(&leased.task).await,
-            Action::Start { may_exist } => (CallTo::Start, self.start(&leased.task, may_exist).await),
+            Action::Start { may_exist } => {
+                (EngineOperation::Start, self.start(&leased.task, may_exist).await)
+            }
             // The job is no longer wanted, and its start was not sent.
-            Action::Find if leased.unsent => return self.put_back(leased).await,
-            Action::Find => (CallTo::Find, self.find(&leased.task).await),
-            Action::Cancel => (CallTo::Cancel, self.cancel(&leased.task).await),
-            Action::Look => (CallTo::Look, self.poll(&leased.task).await),
-            Action::Answer { key } => (CallTo::Answer, self.answer(&leased.task, &key).await),
+            Action::Find if leased.unsent => return self.requeue(leased).await,
+            Action::Find => (EngineOperation::Find, self.find(&leased.task).await),
+            Action::Cancel => (EngineOperation::Cancel, self.cancel(&leased.task).await),
+            Action::Poll => (EngineOperation::Look, self.poll(&leased.task).await),
+            Action::Answer { key } => (EngineOperation::Answer, self.answer(&leased.task, &key).await),
         };
-        drop(leased.place);
-        let told_since = self.engines.identity(&leased.task.backend) != leased.identity;
+        drop(leased.call_permit);
+        let identity_changed = self.engines.identity(&leased.task.backend) != leased.identity;
         // The engine has reported its identity during the call. A find, a cancellation or a poll is repeated,
         // perhaps by the process that serves the other engine.
-        if told_since && matches!(to, CallTo::Find | CallTo::Cancel | CallTo::Look) {
+        if identity_changed
+            && matches!(to, EngineOperation::Find | EngineOperation::Cancel | EngineOperation::Look)
+        {
             return self.release(&leased.task).await;
         }
-        self.finish(&leased.task, event.after_call(to, begun.elapsed())).await;
+        self.finish(&leased.task, event.after_call(to, started.elapsed())).await;
     }
 
     /// Reads the tasks that the call of a row refers to. Its job starts once each has a handle.
     async fn resolve(&self, leased: LeasedRow) {
-        let LeasedRow { task, place, .. } = leased;
-        drop(place);
+        let LeasedRow { task, call_permit, .. } = leased;
+        drop(call_permit);
         let Job::Pending { spec, .. } = &task.job else { return self.release(&task).await };
         let mut handles = Vec::new();
         for (parameter, id) in &spec.unresolved {
-            let referred = match self.ledger.read(id).await {
+            let referred = match self.writer.read(id).await {
                 Ok(referred) => referred,
                 Err(error) => {
                     tracing::warn!(%error, task = ?task.id, "a task that a call refers to cannot be read");
-                    return self.put_off(&task).await;
+                    return self.postpone(&task).await;
                 }
             };
             match referred.as_ref().map(|referred| (referred.handle(), referred.has_ended())) {
@@ -205,17 +213,17 @@ impl Core {
     /// store fails otherwise.
     async fn adopt(&self, leased: &mut LeasedRow, orphan: Orphan) -> bool {
         // A write queues behind the insert if that is still in progress; a read would not.
-        let hold = Lease::Hold(&self.holder, self.settings.lease);
+        let lease = Lease::Acquire(&self.holder, self.settings.lease);
         loop {
             let since = Instant::now();
-            let written = match self.ledger.commit(&leased.task, Event::Nothing, hold).await {
+            let written = match self.writer.commit(&leased.task, Event::Nothing, lease).await {
                 Ok(Commit::Done(task)) => {
                     (leased.task, leased.since) = (task, since);
                     Ok(true)
                 }
                 // There is no such row, or another writer has changed it. Only its existence matters here.
                 Ok(Commit::Conflict | Commit::NoSlot(_)) => {
-                    self.ledger.read(&leased.task.id).await.map(|row| row.is_some())
+                    self.writer.read(&leased.task.id).await.map(|row| row.is_some())
                 }
                 Err(error) => Err(error),
             };
@@ -231,20 +239,20 @@ impl Core {
                 }
             }
         }
-        self.ledger.audit.note(AuditEvent::Created(&leased.task));
+        self.writer.audit.record(AuditEvent::Created(&leased.task));
         if let Some(undelivered) = &leased.task.undelivered {
             let (id, until) = (leased.task.id.clone(), undelivered.waiting_until);
-            let abandoned = DeferredWrite::Abandoned { id, until, cancel: orphan.cancel };
+            let abandoned = DeferredWrite::CallAbandoned { id, until, cancel: orphan.cancel };
             // Without housekeeping the process is ending, and the row's own deadline has the same effect.
-            let _ = self.outbox.afterwards.send(abandoned);
+            let _ = self.outbox.deferred_writes.send(abandoned);
         }
         true
     }
 
     /// Returns the pending action of a leased row. A start that this process committed and has not sent
     /// counts as a first attempt, unless the job is no longer wanted.
-    fn owed(&self, leased: &LeasedRow) -> Action {
-        match machine::todo(&leased.task, self.ledger.now()) {
+    fn pending_action(&self, leased: &LeasedRow) -> Action {
+        match machine::todo(&leased.task, self.writer.now()) {
             Action::Start { .. } if leased.unsent => Action::Start { may_exist: false },
             action => action,
         }
@@ -252,19 +260,19 @@ impl Core {
 
     /// Ends the lease of a row that cannot be processed now, and releases its permit. An unsent start is
     /// recorded as such.
-    pub(super) async fn put_back(&self, leased: LeasedRow) {
+    pub(super) async fn requeue(&self, leased: LeasedRow) {
         if leased.unsent {
             return self.record_unsent(leased).await;
         }
-        drop(leased.place);
-        self.put_off(&leased.task).await;
+        drop(leased.call_permit);
+        self.postpone(&leased.task).await;
     }
 
     /// Ends the lease of a row, to be claimed again a little later ([`Event::LeaseTooOld`]).
-    async fn put_off(&self, task: &Task) {
-        match self.ledger.commit(task, Event::LeaseTooOld, Lease::Release(&self.holder)).await {
+    async fn postpone(&self, task: &Task) {
+        match self.writer.commit(task, Event::LeaseTooOld, Lease::Release(&self.holder)).await {
             Ok(Commit::Done(_)) => {}
-            Ok(Commit::Conflict | Commit::NoSlot(_)) => self.give_back(task).await,
+            Ok(Commit::Conflict | Commit::NoSlot(_)) => self.release_and_wake(task).await,
             Err(error) => tracing::warn!(%error, task = ?task.id, "a row cannot be put back"),
         }
     }
@@ -275,35 +283,36 @@ impl Core {
     /// It is recorded only while no other process can have acted on the row. The row is either the leased
     /// version, or one that shows the same attempt and can be leased again before the first lease ends.
     async fn record_unsent(&self, leased: LeasedRow) {
-        let LeasedRow { mut task, since, place, .. } = leased;
-        drop(place);
-        let is_ours = |now: &Job| same_attempt(now, &task.job);
+        let LeasedRow { mut task, since, call_permit, .. } = leased;
+        drop(call_permit);
+        let is_ours = |job: &Job| same_attempt(job, &task.job);
         let id = task.id.clone();
         let mut row = task.clone();
         loop {
-            let read = match self.ledger.commit(&row, Event::Unsent, Lease::Release(&self.holder)).await {
+            let read = match self.writer.commit(&row, Event::StartNotSent, Lease::Release(&self.holder)).await
+            {
                 Ok(Commit::Done(_)) => return,
-                Ok(Commit::Conflict | Commit::NoSlot(_)) => self.ledger.read(&id).await,
+                Ok(Commit::Conflict | Commit::NoSlot(_)) => self.writer.read(&id).await,
                 Err(error) => Err(error),
             };
-            let held = match read {
-                Ok(Some(now)) if is_ours(&now.job) && since.elapsed() < self.settings.lease => {
+            let renewed = match read {
+                Ok(Some(current)) if is_ours(&current.job) && since.elapsed() < self.settings.lease => {
                     // A jump of the store's clock may have ended leases early, and another process
                     // may be acting on the row.
-                    let hold = Lease::Hold(&self.holder, self.settings.lease);
-                    self.ledger.commit(&now, Event::Nothing, hold).await.map(|held| (now, held))
+                    let lease = Lease::Acquire(&self.holder, self.settings.lease);
+                    self.writer.commit(&current, Event::Nothing, lease).await.map(|commit| (current, commit))
                 }
-                Ok(Some(now)) => {
-                    task = now;
+                Ok(Some(current)) => {
+                    task = current;
                     break;
                 }
                 Ok(None) => return,
                 Err(error) => Err(error),
             };
-            match held {
-                Ok((_, Commit::Done(held))) => row = held,
-                Ok((now, Commit::Conflict | Commit::NoSlot(_))) => {
-                    task = now;
+            match renewed {
+                Ok((_, Commit::Done(renewed_row))) => row = renewed_row,
+                Ok((current, Commit::Conflict | Commit::NoSlot(_))) => {
+                    task = current;
                     break;
                 }
                 Err(error) => {
@@ -315,49 +324,49 @@ impl Core {
                 }
             }
         }
-        self.give_back(&task).await;
+        self.release_and_wake(&task).await;
     }
 
     /// Writes the result of an action and releases the row. The next pending action, if any, is
     /// claimed like any other: a lease covers one action.
-    async fn finish(&self, task: &Task, happened: impl Into<EventWithCall>) {
-        let happened = happened.into();
-        if happened.event.passes() {
-            return self.finish_look(task, happened).await;
+    async fn finish(&self, task: &Task, result: impl Into<EventWithCall>) {
+        let result = result.into();
+        if result.event.is_transient() {
+            return self.finish_poll(task, result).await;
         }
         // If this process watches the group, its schedule polls the job soon after such an action.
-        let wants_look = matches!(
-            happened.event,
+        let wants_poll = matches!(
+            result.event,
             Event::CancelTaken { .. } | Event::AnswerTaken { .. } | Event::Observed { .. }
         );
-        let written = self.note(task, happened, Lease::Release(&self.holder)).await;
-        if wants_look {
-            self.ledger.nudge.looks.put(PollRequest::Task(task.id.clone()));
+        let written = self.write_fact(task, result, Lease::Release(&self.holder)).await;
+        if wants_poll {
+            self.writer.nudge.polls.put(PollRequest::Task(task.id.clone()));
         }
-        if written.is_some_and(|task| machine::todo(&task, self.ledger.now()) != Action::Rest) {
-            self.ledger.nudge.due.notify_one();
+        if written.is_some_and(|task| machine::todo(&task, self.writer.now()) != Action::Wait) {
+            self.writer.nudge.due.notify_one();
         }
     }
 
     /// Writes a failed poll, or the poll of a job that still runs. If another writer has changed the row,
     /// only the lease ends, and the poll stays due.
-    async fn finish_look(&self, task: &Task, look: EventWithCall) {
-        match self.write_poll(task, look, Lease::Release(&self.holder)).await {
-            Ok(Some(_)) => self.ledger.nudge.looks.put(PollRequest::Task(task.id.clone())),
-            Ok(None) => self.give_back(task).await,
+    async fn finish_poll(&self, task: &Task, result: EventWithCall) {
+        match self.write_poll(task, result, Lease::Release(&self.holder)).await {
+            Ok(Some(_)) => self.writer.nudge.polls.put(PollRequest::Task(task.id.clone())),
+            Ok(None) => self.release_and_wake(task).await,
             Err(error) => tracing::warn!(%error, task = ?task.id, "what a look saw cannot be written"),
         }
     }
 
     /// Ensures that the row is current, and that the lease outlasts one more engine call. Returns `None` if
     /// the row is gone, belongs to another process, changes again meanwhile, or cannot be read or leased.
-    async fn hold(&self, leased: LeasedRow) -> Option<LeasedRow> {
-        let row = match self.ledger.read(&leased.task.id).await {
+    async fn refresh_lease(&self, leased: LeasedRow) -> Option<LeasedRow> {
+        let row = match self.writer.read(&leased.task.id).await {
             Ok(Some(row)) => row,
             Ok(None) => return None,
             Err(error) => {
                 tracing::warn!(%error, task = ?leased.task.id, "a leased row cannot be read");
-                self.forget(leased).await;
+                self.give_up(leased).await;
                 return None;
             }
         };
@@ -372,21 +381,21 @@ impl Core {
         let within = age < self.settings.lease && same_attempt(&row.job, &leased.task.job);
         let unsent = leased.unsent && (same || within);
         let since = Instant::now();
-        let lease = Lease::Hold(&self.holder, self.settings.lease);
-        match self.ledger.commit(&row, Event::Nothing, lease).await {
+        let lease = Lease::Acquire(&self.holder, self.settings.lease);
+        match self.writer.commit(&row, Event::Nothing, lease).await {
             Ok(Commit::Done(task)) => Some(LeasedRow { task, since, unsent, ..leased }),
             Ok(Commit::Conflict | Commit::NoSlot(_)) => {
                 tracing::debug!(task = ?row.id, "a leased row was changed before it was acted on");
                 if unsent {
                     self.record_unsent(leased).await;
                 } else {
-                    self.give_back(&row).await;
+                    self.release_and_wake(&row).await;
                 }
                 None
             }
             Err(error) => {
                 tracing::warn!(%error, task = ?row.id, "a lease cannot be prolonged");
-                self.forget(leased).await;
+                self.give_up(leased).await;
                 None
             }
         }
@@ -394,7 +403,7 @@ impl Core {
 
     /// Gives up a row that cannot be read or written: its lease expires. If its start is unsent, records that
     /// instead.
-    async fn forget(&self, leased: LeasedRow) {
+    async fn give_up(&self, leased: LeasedRow) {
         if leased.unsent {
             self.record_unsent(leased).await;
         }
@@ -402,24 +411,24 @@ impl Core {
 
     /// Ends the lease if this process still has it, whatever the row shows by now, and wakes the claiming
     /// loop. Retries while the store is unavailable.
-    async fn give_back(&self, task: &Task) {
-        self.note(task, Event::Nothing, Lease::Release(&self.holder)).await;
-        self.ledger.nudge.due.notify_one();
+    async fn release_and_wake(&self, task: &Task) {
+        self.write_fact(task, Event::Nothing, Lease::Release(&self.holder)).await;
+        self.writer.nudge.due.notify_one();
     }
 
     /// Commits that a start is about to be sent. Returns `None` if it must not be sent: a slot is full, the
     /// row has changed, or the store failed.
-    async fn intend(&self, leased: LeasedRow) -> Option<LeasedRow> {
-        let hold = Lease::Hold(&self.holder, self.settings.lease);
+    async fn commit_start(&self, leased: LeasedRow) -> Option<LeasedRow> {
+        let lease = Lease::Acquire(&self.holder, self.settings.lease);
         let since = Instant::now();
-        match self.ledger.commit(&leased.task, Event::Intended, hold).await {
+        match self.writer.commit(&leased.task, Event::StartCommitted, lease).await {
             Ok(Commit::Done(task)) => Some(LeasedRow { task, since, unsent: true, ..leased }),
             Ok(Commit::NoSlot(_)) => {
-                self.note(&leased.task, Event::NoSlot, Lease::Release(&self.holder)).await;
+                self.write_fact(&leased.task, Event::NoSlot, Lease::Release(&self.holder)).await;
                 None
             }
             Ok(Commit::Conflict) => {
-                self.give_back(&leased.task).await;
+                self.release_and_wake(&leased.task).await;
                 None
             }
             Err(error) => {
@@ -434,15 +443,15 @@ impl Core {
 
 /// Returns the tracing span of an action. It continues the trace of the call that created the task, even if
 /// another process received that call long ago.
-fn span(task: &Task, owed: &Action) -> Span {
-    let operation = match owed {
-        Action::Rest => "rest",
+fn span(task: &Task, action: &Action) -> Span {
+    let operation = match action {
+        Action::Wait => "rest",
         Action::Expire => "expire",
         Action::Resolve => "resolve",
         Action::Start { .. } => "start",
         Action::Find => "find",
         Action::Cancel => "cancel",
-        Action::Look => "look",
+        Action::Poll => "look",
         Action::Answer { .. } => "answer",
     };
     let Task { id, tool, backend, .. } = task;
@@ -458,13 +467,21 @@ impl LeasedRow {
     /// Returns true if this process inserted the row together with its unsent start, and less than [`MOMENT`]
     /// ago.
     fn is_new(&self) -> bool {
-        self.is_newborn && self.unsent && self.orphan.is_none() && self.since.elapsed() < MOMENT
+        self.inserted_with_lease
+            && self.unsent
+            && self.orphan.is_none()
+            && self.since.elapsed() < ASSUMED_CURRENT
     }
 
     /// Creates the entry for a row that was claimed because it was due.
-    pub(super) fn claimed(task: Task, since: Instant, place: CallPermit, identity: Option<String>) -> Self {
-        let (unsent, is_newborn, orphan) = (false, false, None);
-        Self { task, since, unsent, is_newborn, orphan, place: Some(place), identity }
+    pub(super) fn claimed(
+        task: Task,
+        since: Instant,
+        call_permit: CallPermit,
+        identity: Option<String>,
+    ) -> Self {
+        let (unsent, inserted_with_lease, orphan) = (false, false, None);
+        Self { task, since, unsent, inserted_with_lease, orphan, call_permit: Some(call_permit), identity }
     }
 }
 

@@ -14,13 +14,13 @@ use super::actions::LeasedRow;
 use super::engine::{CallPermit, Engines};
 use super::permit_requests::PermitRequests;
 use crate::tasks::machine::{self, Action, Event};
-use crate::tasks::store::{ClaimRequest, Claimed, Lease, Result, ServedBackend};
+use crate::tasks::store::{ClaimRequest, ClaimResult, Lease, Result, ServedBackend};
 use crate::tasks::task::{Owner, TaskId};
 
 /// Maximum number of rows that are claimed of one backend at a time.
 const BATCH: usize = 64;
 /// Delay before a backend's rows are claimed again after a claim that returned none although some were due.
-const NOTHING_CLAIMED: Duration = Duration::from_millis(100);
+const EMPTY_CLAIM_DELAY: Duration = Duration::from_millis(100);
 /// Number of rows of a busy backend that are read at a time, to find those that need no call to it.
 const LOCAL_BATCH: usize = 256;
 
@@ -52,14 +52,14 @@ impl Core {
                     None
                 }
             };
-            let now = self.ledger.now();
+            let now = self.writer.now();
             let tick = now + self.settings.tick;
             let wake = earliest.map_or(tick, |due| due.min(tick));
-            self.ledger.nudge.sleeps_until(wake);
+            self.writer.nudge.sleeps_until(wake);
             tokio::select! {
                 biased;
                 () = tokio::time::sleep(wake.since(now).max(Duration::from_millis(1))) => {}
-                () = self.ledger.nudge.due.notified() => {}
+                () = self.writer.nudge.due.notified() => {}
                 () = claims.requests.granted() => {}
             }
         }
@@ -72,9 +72,9 @@ impl Core {
         for served in &served {
             self.adopt_rows(claims, served).await;
         }
-        let due = self.ledger.store.next_due(&served).await;
-        let due = due.inspect_err(|_| claims.requests.give_back())?;
-        let now = self.ledger.now();
+        let due = self.writer.store.next_due(&served).await;
+        let due = due.inspect_err(|_| claims.requests.release_granted())?;
+        let now = self.writer.now();
         let (mut leased, mut earliest) = (Vec::new(), None);
         let mut next = |due: Timestamp| {
             earliest = Some(earliest.map_or(due, |earliest: Timestamp| earliest.min(due)));
@@ -85,13 +85,14 @@ impl Core {
                 next(due);
                 continue;
             }
-            let Some(place) = claims.requests.take(&served.backend) else { continue };
-            let more = std::iter::from_fn(|| self.engines.try_acquire_permit(&served.backend));
-            let places: Vec<CallPermit> = std::iter::once(place).chain(more.take(BATCH - 1)).collect();
-            match self.claim_for(claims, served, places).await {
+            let Some(call_permit) = claims.requests.take(&served.backend) else { continue };
+            let more_permits = std::iter::from_fn(|| self.engines.try_acquire_permit(&served.backend));
+            let call_permits: Vec<CallPermit> =
+                std::iter::once(call_permit).chain(more_permits.take(BATCH - 1)).collect();
+            match self.claim_for(claims, served, call_permits).await {
                 // Another process leased them, or they cannot be read: an immediate retry would
                 // return the same.
-                Ok(rows) if rows.is_empty() => next(now + NOTHING_CLAIMED),
+                Ok(rows) if rows.is_empty() => next(now + EMPTY_CLAIM_DELAY),
                 Ok(rows) => {
                     leased.extend(rows);
                     next(due);
@@ -100,7 +101,7 @@ impl Core {
                 Err(error) => tracing::warn!(%error, "due rows cannot be claimed"),
             }
         }
-        claims.requests.give_back();
+        claims.requests.release_granted();
         Ok((leased, earliest))
     }
 
@@ -109,19 +110,19 @@ impl Core {
         &self,
         claims: &mut Claims,
         served: ServedBackend,
-        places: Vec<CallPermit>,
+        call_permits: Vec<CallPermit>,
     ) -> Result<Vec<LeasedRow>> {
         let ServedBackend { backend, identity } = served.clone();
         let cursor = claims.cursors.get(&backend).cloned();
-        let request = ClaimRequest { served, limit: places.len(), cursor };
+        let request = ClaimRequest { served, limit: call_permits.len(), cursor };
         let since = Instant::now();
-        let Claimed { tasks, cursor } =
-            self.ledger.store.claim(&self.holder, self.settings.lease, &request).await?;
+        let ClaimResult { tasks, cursor } =
+            self.writer.store.claim(&self.holder, self.settings.lease, &request).await?;
         if let Some(cursor) = cursor {
             claims.cursors.insert(backend, cursor);
         }
-        let leased = |(task, place)| LeasedRow::claimed(task, since, place, identity.clone());
-        Ok(tasks.into_iter().zip(places).map(leased).collect())
+        let leased = |(task, call_permit)| LeasedRow::claimed(task, since, call_permit, identity.clone());
+        Ok(tasks.into_iter().zip(call_permits).map(leased).collect())
     }
 
     /// Adopts rows without an identity, once for each identity. They belong to the engine that is
@@ -132,7 +133,7 @@ impl Core {
             return;
         }
         let backend = &served.backend;
-        match self.ledger.store.adopt(served).await {
+        match self.writer.store.adopt(served).await {
             Ok(others) => {
                 claims.adopted.insert(backend.clone(), identity.clone());
                 for (other, tasks) in others {
@@ -148,8 +149,8 @@ impl Core {
 
     /// Applies, every tick until `stop`, the deadlines of due rows whose backend has no free permit. This
     /// needs no call.
-    pub(super) async fn local_loop(&self, stop: &CancellationToken) {
-        let mut places: BTreeMap<String, (Timestamp, TaskId)> = BTreeMap::new();
+    pub(super) async fn deadline_loop(&self, stop: &CancellationToken) {
+        let mut cursors: BTreeMap<String, (Timestamp, TaskId)> = BTreeMap::new();
         loop {
             tokio::select! {
                 biased;
@@ -158,12 +159,12 @@ impl Core {
             }
             for served in self.engines.served() {
                 if !self.engines.is_busy(&served.backend) {
-                    places.remove(&served.backend);
+                    cursors.remove(&served.backend);
                     continue;
                 }
-                let after = places.remove(&served.backend);
-                match self.pass_deadlines(&served, after.as_ref()).await {
-                    Ok(Some(last)) => drop(places.insert(served.backend, last)),
+                let after = cursors.remove(&served.backend);
+                match self.apply_deadlines(&served, after.as_ref()).await {
+                    Ok(Some(last)) => drop(cursors.insert(served.backend, last)),
                     Ok(None) => {}
                     Err(error) => tracing::warn!(%error, "deadlines cannot be kept"),
                 }
@@ -173,20 +174,20 @@ impl Core {
 
     /// Applies the deadlines of up to [`LOCAL_BATCH`] due rows after `after`. Returns the last of them if
     /// there may be more.
-    async fn pass_deadlines(
+    async fn apply_deadlines(
         &self,
         served: &ServedBackend,
         after: Option<&(Timestamp, TaskId)>,
     ) -> Result<Option<(Timestamp, TaskId)>> {
-        let rows = self.ledger.store.list_due(served, after, LOCAL_BATCH).await?;
+        let rows = self.writer.store.list_due(served, after, LOCAL_BATCH).await?;
         let last = rows.last().and_then(|task| Some((task.due_at?, task.id.clone())));
         let more = rows.len() == LOCAL_BATCH;
         for task in rows {
-            if machine::todo(&task, self.ledger.now()) != Action::Expire {
+            if machine::todo(&task, self.writer.now()) != Action::Expire {
                 continue;
             }
             // It needs no lease: a claim in the meantime writes another version.
-            self.ledger.commit(&task, Event::DeadlinePassed, Lease::Keep).await?;
+            self.writer.commit(&task, Event::DeadlinePassed, Lease::Keep).await?;
         }
         Ok(last.filter(|_| more))
     }

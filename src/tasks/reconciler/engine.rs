@@ -11,12 +11,12 @@ use taskbridge_sdk::{Backend, Error, ErrorKind, GroupKey, JobHandle, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::tasks::store::{Purged, ServedBackend};
+use crate::tasks::store::{DeletedRow, ServedBackend};
 
 /// The connected backends, by their names in the config. Clones share them.
 #[derive(Clone, Default)]
 pub struct Engines {
-    current: Arc<watch::Sender<Connected>>,
+    current: Arc<watch::Sender<ConnectedEngines>>,
     unconnected: Arc<Mutex<BTreeMap<String, Unconnected>>>,
 }
 
@@ -33,15 +33,15 @@ pub struct Unconnected {
 pub type CallPermit = OwnedSemaphorePermit;
 
 /// The backends at one point in time.
-pub(super) type Connected = Arc<BTreeMap<String, Engine>>;
+pub(super) type ConnectedEngines = Arc<BTreeMap<String, Engine>>;
 
 /// One backend and its call permits.
 #[derive(Clone)]
 pub(super) struct Engine {
     backend: Arc<dyn Backend>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// Total number of permits.
-    line: usize,
+    capacity: usize,
     /// The result of its recent calls.
     condition: Arc<Mutex<Condition>>,
 }
@@ -53,9 +53,9 @@ pub enum Condition {
     #[default]
     Unknown,
     /// The engine answered the last call, perhaps with a rejection or a rate limit.
-    Answers,
+    Available,
     /// The last call failed, as did all since this time.
-    Fails {
+    Failing {
         /// When the first of them failed.
         since: Instant,
     },
@@ -79,13 +79,13 @@ impl Engines {
     /// number. Calls to a removed backend continue until their normal end.
     pub fn replace(&self, backends: BTreeMap<String, Arc<dyn Backend>>, max_calls: usize) {
         self.current.send_modify(|current| {
-            let line = max_calls.clamp(1, Semaphore::MAX_PERMITS);
+            let capacity = max_calls.clamp(1, Semaphore::MAX_PERMITS);
             let engine = |(name, backend): (String, Arc<dyn Backend>)| {
                 let known = current.get(&name).filter(|known| Arc::ptr_eq(&known.backend, &backend));
                 let engine = known.cloned().unwrap_or_else(|| Engine {
                     backend,
-                    places: Arc::new(Semaphore::new(line)),
-                    line,
+                    permits: Arc::new(Semaphore::new(capacity)),
+                    capacity,
                     condition: Arc::default(),
                 });
                 (name, engine)
@@ -93,13 +93,13 @@ impl Engines {
             let next: BTreeMap<String, Engine> = backends.into_iter().map(engine).collect();
             // Callers that wait for a permit of a replaced backend move to the end of its successor's queue.
             // Those of a removed one get none.
-            let stays = |name: &str, line: &Arc<Semaphore>| {
-                next.get(name).is_some_and(|next| Arc::ptr_eq(&next.places, line))
+            let stays = |name: &str, permits: &Arc<Semaphore>| {
+                next.get(name).is_some_and(|next| Arc::ptr_eq(&next.permits, permits))
             };
             current
                 .iter()
-                .filter(|(name, old)| !stays(name, &old.places))
-                .for_each(|(_, old)| old.places.close());
+                .filter(|(name, old)| !stays(name, &old.permits))
+                .for_each(|(_, old)| old.permits.close());
             *current = Arc::new(next);
         });
     }
@@ -119,7 +119,7 @@ impl Engines {
     }
 
     /// Subscribes to the set of backends.
-    pub(super) fn watch(&self) -> watch::Receiver<Connected> {
+    pub(super) fn watch(&self) -> watch::Receiver<ConnectedEngines> {
         self.current.subscribe()
     }
 
@@ -144,17 +144,17 @@ impl Engines {
 
     /// Returns a call permit of a backend, if one is free and the backend is connected.
     pub fn try_acquire_permit(&self, backend: &str) -> Option<CallPermit> {
-        self.get(backend)?.places.try_acquire_owned().ok()
+        self.get(backend)?.permits.try_acquire_owned().ok()
     }
 
     /// Returns true if a backend is connected and has no free permit.
     pub(super) fn is_busy(&self, backend: &str) -> bool {
-        self.get(backend).is_some_and(|engine| engine.places.available_permits() == 0)
+        self.get(backend).is_some_and(|engine| engine.permits.available_permits() == 0)
     }
 
     /// Returns the maximum number of concurrent calls to all backends together.
     pub(super) fn capacity(&self) -> usize {
-        self.current.borrow().values().map(|engine| engine.line).sum()
+        self.current.borrow().values().map(|engine| engine.capacity).sum()
     }
 
     /// Returns true if this backend gives hints.
@@ -164,7 +164,9 @@ impl Engines {
 
     /// See [`taskbridge_sdk::Questions::list_lag`].
     pub(super) fn list_lag(&self, backend: &str) -> Duration {
-        let lag = self.get(backend).and_then(|engine| engine.backend.questions().map(|asks| asks.list_lag()));
+        let lag = self
+            .get(backend)
+            .and_then(|engine| engine.backend.questions().map(|questions| questions.list_lag()));
         lag.unwrap_or_default()
     }
 
@@ -185,8 +187,8 @@ impl Engines {
     pub(super) async fn acquire_permit(&self, backend: &str) -> Option<CallPermit> {
         loop {
             // The semaphore is closed when the backend is replaced.
-            if let Ok(place) = self.get(backend)?.places.acquire_owned().await {
-                return Some(place);
+            if let Ok(permit) = self.get(backend)?.permits.acquire_owned().await {
+                return Some(permit);
             }
         }
     }
@@ -199,8 +201,8 @@ impl Engines {
     pub(super) async fn call<T, F>(
         &self,
         backend: &str,
-        within: Duration,
-        late: fn(String) -> Error,
+        timeout: Duration,
+        timeout_error: fn(String) -> Error,
         make: impl FnOnce(Arc<dyn Backend>) -> F,
     ) -> Result<T>
     where
@@ -210,31 +212,31 @@ impl Engines {
             return Err(Error::config(format!("backend `{backend}` is not in the config any more")));
         };
         tracing::trace!(target: "calls", backend, "to the engine");
-        match tokio::time::timeout(within, make(engine.backend)).await {
+        match tokio::time::timeout(timeout, make(engine.backend)).await {
             Ok(answer) => answer,
-            Err(_) => Err(late(format!("backend `{backend}` did not answer within {within:?}"))),
+            Err(_) => Err(timeout_error(format!("backend `{backend}` did not answer within {timeout:?}"))),
         }
     }
 
     /// Notifies a backend that a job's task was deleted, if it is connected to the engine that ran the job.
-    pub(super) async fn forget(&self, gone: &Purged, within: Duration) {
-        let (Some(engine), Some(handle)) = (self.get(&gone.backend), &gone.handle) else { return };
-        let served = ServedBackend { backend: gone.backend.clone(), identity: engine.backend.identity() };
-        if !served.matches(&gone.backend, gone.identity.as_deref()) {
+    pub(super) async fn forget(&self, row: &DeletedRow, timeout: Duration) {
+        let (Some(engine), Some(handle)) = (self.get(&row.backend), &row.handle) else { return };
+        let served = ServedBackend { backend: row.backend.clone(), identity: engine.backend.identity() };
+        if !served.matches(&row.backend, row.identity.as_deref()) {
             return;
         }
-        match tokio::time::timeout(within, engine.backend.forget(handle)).await {
+        match tokio::time::timeout(timeout, engine.backend.forget(handle)).await {
             Ok(Ok(())) => {}
             failed => {
-                tracing::debug!(backend = gone.backend, ?failed, "a deleted task's job is not forgotten");
+                tracing::debug!(backend = row.backend, ?failed, "a deleted task's job is not forgotten");
             }
         }
     }
 
     /// Records the result of a call: `None` if it was answered, or its error.
-    pub(super) fn note(&self, backend: &str, error: Option<&Error>) {
+    pub(super) fn record_result(&self, backend: &str, error: Option<&Error>) {
         if let Some(engine) = self.get(backend) {
-            engine.note(error);
+            engine.record_result(error);
         }
     }
 
@@ -269,19 +271,19 @@ impl Engine {
 
     /// Records the result of a call. An engine that rejects a job, or limits the rate of calls,
     /// counts as available.
-    fn note(&self, error: Option<&Error>) {
+    fn record_result(&self, error: Option<&Error>) {
         use ErrorKind::{Config, Denied, Unavailable, Uncertain};
         let fails = error.is_some_and(|e| matches!(e.kind(), Unavailable | Uncertain | Denied | Config));
         let mut condition = self.condition.lock();
         *condition = match *condition {
-            Condition::Fails { since } if fails => Condition::Fails { since },
-            _ if fails => Condition::Fails { since: Instant::now() },
-            _ => Condition::Answers,
+            Condition::Failing { since } if fails => Condition::Failing { since },
+            _ if fails => Condition::Failing { since: Instant::now() },
+            _ => Condition::Available,
         };
     }
 
     /// Returns true if both are the same connection.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn is_same_connection(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.backend, &other.backend)
     }
 }
@@ -301,39 +303,39 @@ mod tests {
     async fn replaced_backend_keeps_its_queue() {
         let named = |backend| BTreeMap::from([("one".to_owned(), backend)]);
         let engines = Engines::new(named(backend()), 1);
-        let _held = engines.acquire_permit("one").await;
+        let _permit = engines.acquire_permit("one").await;
         let waits = engines.acquire_permit("one");
         let replace = async { engines.replace(named(backend()), 1) };
-        let (place, ()) = tokio::join!(waits, replace);
-        assert!(place.is_some());
+        let (permit, ()) = tokio::join!(waits, replace);
+        assert!(permit.is_some());
         assert!(engines.is_busy("one"), "it is a place of the new one");
     }
 
     /// A backend that stays keeps its queue, and a removed one takes no new calls.
     #[tokio::test]
     async fn removed_backend_completes_open_calls() {
-        let (kept, gone) = (backend(), backend());
-        let both = BTreeMap::from([("kept".to_owned(), Arc::clone(&kept)), ("gone".to_owned(), gone)]);
+        let (retained, removed) = (backend(), backend());
+        let both = BTreeMap::from([("kept".to_owned(), Arc::clone(&retained)), ("gone".to_owned(), removed)]);
         let engines = Engines::new(both, 1);
-        let held = engines.acquire_permit("kept").await;
-        assert!(held.is_some());
-        let (begun, go_on) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
+        let permit = engines.acquire_permit("kept").await;
+        assert!(permit.is_some());
+        let (started, resume) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
         let call = engines.call("gone", Duration::from_secs(60), Error::unavailable, |_| async {
-            begun.notify_one();
-            go_on.notified().await;
+            started.notify_one();
+            resume.notified().await;
             Ok("answered")
         });
         let replace = async {
-            begun.notified().await;
-            engines.replace(BTreeMap::from([("kept".to_owned(), kept)]), 1);
-            go_on.notify_one();
+            started.notified().await;
+            engines.replace(BTreeMap::from([("kept".to_owned(), retained)]), 1);
+            resume.notify_one();
         };
         let (answer, ()) = tokio::join!(call, replace);
         assert_eq!(answer.unwrap(), "answered");
         assert!(engines.acquire_permit("gone").await.is_none());
         let waits = tokio::time::timeout(Duration::from_millis(10), engines.acquire_permit("kept"));
         assert!(waits.await.is_err(), "the one place is taken still");
-        drop(held);
+        drop(permit);
         assert!(engines.acquire_permit("kept").await.is_some());
     }
 }

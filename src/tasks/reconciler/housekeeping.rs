@@ -14,7 +14,7 @@ use super::Core;
 use super::permit_requests::PermitRequests;
 use crate::tasks::machine::Event;
 use crate::tasks::service::{CommittedStart, DeferredWrite};
-use crate::tasks::store::{Lease, Purged, Result, StoreError};
+use crate::tasks::store::{DeletedRow, Lease, Result, StoreError};
 use crate::tasks::task::{Owner, Task};
 use crate::tasks::task_writer::Commit;
 
@@ -23,35 +23,35 @@ const PURGE_BATCH: usize = 500;
 
 /// Maximum number of jobs of deleted rows whose backends are still to be notified. Backends clean
 /// up further jobs by their own limits.
-const MOST_FORGOTTEN: usize = 10_000;
+const MAX_PENDING_FORGETS: usize = 10_000;
 
 /// How often old history is deleted. A full batch is followed by the next one at once.
-const FORGET_EVERY: Duration = Duration::from_secs(60);
+const HISTORY_DELETE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Pause between two batches, so that other writes can run between them.
-const BETWEEN_BATCHES: Duration = Duration::from_millis(10);
+const BATCH_PAUSE: Duration = Duration::from_millis(10);
 
 /// Round-robin order of the owners of queued rows: the owner whose row this process admitted least recently
 /// comes first, so that no owner waits for another's whole queue. The loss of this state only delays an owner
 /// by one round.
 #[derive(Default)]
 struct RoundRobin {
-    had: HashMap<Owner, u64>,
+    last_admitted: HashMap<Owner, u64>,
     count: u64,
 }
 
 impl RoundRobin {
     /// Returns these rows in round-robin order of owners. The rows of one owner keep their order.
-    fn in_turn(&mut self, mut heads: Vec<Task>) -> Vec<Task> {
-        self.had.retain(|owner, _| heads.iter().any(|head| head.owner == *owner));
-        heads.sort_by_key(|head| self.had.get(&head.owner).copied());
+    fn in_order(&mut self, mut heads: Vec<Task>) -> Vec<Task> {
+        self.last_admitted.retain(|owner, _| heads.iter().any(|head| head.owner == *owner));
+        heads.sort_by_key(|head| self.last_admitted.get(&head.owner).copied());
         heads
     }
 
     /// Records that a row of this owner was admitted.
-    fn had(&mut self, owner: &Owner) {
+    fn record_admitted(&mut self, owner: &Owner) {
         self.count += 1;
-        self.had.insert(owner.clone(), self.count);
+        self.last_admitted.insert(owner.clone(), self.count);
     }
 }
 
@@ -59,31 +59,31 @@ impl Core {
     /// Runs the housekeeping loops until `stop`.
     pub(super) async fn housekeeping(
         &self,
-        afterwards: &mut mpsc::UnboundedReceiver<DeferredWrite>,
+        deferred_writes: &mut mpsc::UnboundedReceiver<DeferredWrite>,
         stop: &CancellationToken,
     ) {
-        let (gone, mut forgotten) = mpsc::channel(MOST_FORGOTTEN);
+        let (deleted_tx, mut deleted_rx) = mpsc::channel(MAX_PENDING_FORGETS);
         tokio::join!(
             self.admit_loop(stop),
-            self.local_loop(stop),
-            self.purge_loop(&gone, stop),
-            self.forget_loop(&mut forgotten, stop),
-            self.note_loop(afterwards, stop)
+            self.deadline_loop(stop),
+            self.purge_loop(&deleted_tx, stop),
+            self.forget_loop(&mut deleted_rx, stop),
+            self.deferred_write_loop(deferred_writes, stop)
         );
     }
 
     async fn admit_loop(&self, stop: &CancellationToken) {
-        let mut turns = RoundRobin::default();
+        let mut round_robin = RoundRobin::default();
         let mut requests = PermitRequests::new(self.engines.clone());
         loop {
-            if let Err(error) = self.admit(&mut turns, &mut requests, stop).await {
+            if let Err(error) = self.admit(&mut round_robin, &mut requests, stop).await {
                 tracing::warn!(%error, "queued tasks cannot be let into free slots");
             }
-            requests.give_back();
+            requests.release_granted();
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = self.ledger.nudge.slot.notified() => {}
+                () = self.writer.nudge.slot.notified() => {}
                 () = requests.granted() => {}
                 () = tokio::time::sleep(self.settings.tick) => {}
             }
@@ -95,13 +95,13 @@ impl Core {
     /// committed, and the row is handed to the actions.
     async fn admit(
         &self,
-        turns: &mut RoundRobin,
+        round_robin: &mut RoundRobin,
         requests: &mut PermitRequests,
         stop: &CancellationToken,
     ) -> Result<()> {
         loop {
             let mut admitted = false;
-            let heads = turns.in_turn(self.ledger.store.heads(&self.engines.served()).await?);
+            let heads = round_robin.in_order(self.writer.store.queue_heads(&self.engines.served()).await?);
             // A slot that becomes free during this pass stays free for the owners that came first:
             // they are tried first in the next pass.
             let mut full = BTreeSet::new();
@@ -109,26 +109,26 @@ impl Core {
                 if head.slots.iter().any(|slot| full.contains(slot)) {
                     continue;
                 }
-                let Some(place) = requests.take(&head.backend) else { continue };
+                let Some(call_permit) = requests.take(&head.backend) else { continue };
                 // The write that takes the slots also leases the row to this process, as for a new row. After
                 // `stop` nothing receives from the channel, and a full one would block the shutdown.
                 let permit = tokio::select! {
                     biased;
                     () = stop.cancelled() => return Ok(()),
-                    permit = self.outbox.fresh.reserve() => permit,
+                    permit = self.outbox.committed_starts.reserve() => permit,
                 };
                 let Ok(permit) = permit else { return Ok(()) };
                 let since = Instant::now();
-                let hold = Lease::Hold(&self.holder, self.settings.lease);
-                match self.ledger.commit(&head, Event::Intended, hold).await {
+                let lease = Lease::Acquire(&self.holder, self.settings.lease);
+                match self.writer.commit(&head, Event::StartCommitted, lease).await {
                     Ok(Commit::Done(task)) => {
-                        turns.had(&task.owner);
+                        round_robin.record_admitted(&task.owner);
                         permit.send(CommittedStart {
                             task,
                             since,
-                            is_newborn: false,
+                            inserted_with_lease: false,
                             orphan: None,
-                            place: Some(place),
+                            call_permit: Some(call_permit),
                         });
                         admitted = true;
                     }
@@ -137,7 +137,7 @@ impl Core {
                     }
                     Ok(Commit::Conflict) => {}
                     Err(error) => {
-                        drop((permit, place));
+                        drop((permit, call_permit));
                         tracing::warn!(%error, task = ?head.id, "a queued task cannot be let into its slots");
                     }
                 }
@@ -149,37 +149,37 @@ impl Core {
     }
 
     /// Ends the leases of dead processes, and wakes the loops to take over their work.
-    async fn free_dead(&self) {
-        match self.ledger.store.free_dead().await {
-            Ok(true) => self.ledger.nudge.all(),
+    async fn release_dead(&self) {
+        match self.writer.store.release_dead_holders().await {
+            Ok(true) => self.writer.nudge.wake_all(),
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "leases of dead processes are not ended yet"),
         }
     }
 
-    async fn purge_loop(&self, gone: &mpsc::Sender<Purged>, stop: &CancellationToken) {
-        let mut forget_again = Instant::now();
+    async fn purge_loop(&self, deleted_tx: &mpsc::Sender<DeletedRow>, stop: &CancellationToken) {
+        let mut next_history_delete = Instant::now();
         loop {
             let mut pause = self.settings.tick;
-            self.free_dead().await;
+            self.release_dead().await;
             // Nothing is deleted for a while after a jump of the store's clock.
-            let now = self.ledger.clock.settled();
-            if let Some(now) = now.filter(|_| forget_again <= Instant::now()) {
-                match self.ledger.store.forget(now - self.settings.history, PURGE_BATCH).await {
-                    Ok(PURGE_BATCH..) => pause = BETWEEN_BATCHES,
-                    Ok(_) => forget_again = Instant::now() + FORGET_EVERY,
+            let now = self.writer.clock.stable_now();
+            if let Some(now) = now.filter(|_| next_history_delete <= Instant::now()) {
+                match self.writer.store.delete_entries(now - self.settings.history, PURGE_BATCH).await {
+                    Ok(PURGE_BATCH..) => pause = BATCH_PAUSE,
+                    Ok(_) => next_history_delete = Instant::now() + HISTORY_DELETE_INTERVAL,
                     Err(error) => tracing::warn!(%error, "old history cannot be deleted"),
                 }
             }
             if let Some(now) = now {
-                match self.ledger.store.purge(now, PURGE_BATCH).await {
+                match self.writer.store.purge(now, PURGE_BATCH).await {
                     Ok(purged) => {
                         if purged.len() >= PURGE_BATCH {
-                            pause = BETWEEN_BATCHES;
+                            pause = BATCH_PAUSE;
                         }
                         for job in purged.into_iter().filter(|row| row.handle.is_some()) {
                             // Deletion does not wait for an engine.
-                            let _ = gone.try_send(job);
+                            let _ = deleted_tx.try_send(job);
                         }
                     }
                     Err(error) => tracing::warn!(%error, "expired tasks cannot be deleted"),
@@ -194,37 +194,37 @@ impl Core {
     }
 
     /// Notifies backends of the jobs of deleted rows.
-    async fn forget_loop(&self, gone: &mut mpsc::Receiver<Purged>, stop: &CancellationToken) {
-        let forget = async {
-            while let Some(job) = gone.recv().await {
+    async fn forget_loop(&self, deleted_rx: &mut mpsc::Receiver<DeletedRow>, stop: &CancellationToken) {
+        let notify = async {
+            while let Some(job) = deleted_rx.recv().await {
                 self.engines.forget(&job, self.settings.lease / 2).await;
             }
         };
         tokio::select! {
             () = stop.cancelled() => {}
-            () = forget => {}
+            () = notify => {}
         }
     }
 
     /// Executes the deferred writes of dropped guards. While the store is unavailable it retries every tick.
-    async fn note_loop(
+    async fn deferred_write_loop(
         &self,
-        afterwards: &mut mpsc::UnboundedReceiver<DeferredWrite>,
+        deferred_writes: &mut mpsc::UnboundedReceiver<DeferredWrite>,
         stop: &CancellationToken,
     ) {
         // Writes that could not be made yet, in order.
-        let mut kept: VecDeque<DeferredWrite> = VecDeque::new();
+        let mut pending: VecDeque<DeferredWrite> = VecDeque::new();
         loop {
             tokio::select! {
                 biased;
-                Some(note) = afterwards.recv() => kept.push_back(note),
+                Some(write) = deferred_writes.recv() => pending.push_back(write),
                 // All clients are disconnected by now, so no further ones arrive. The deadlines in the store
                 // replace what is left.
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(self.settings.tick), if !kept.is_empty() => {}
+                () = tokio::time::sleep(self.settings.tick), if !pending.is_empty() => {}
             }
-            while let Some(note) = kept.front() {
-                match note.note(&self.ledger).await {
+            while let Some(write) = pending.front() {
+                match write.execute(&self.writer).await {
                     Ok(()) => {}
                     Err(error @ StoreError::Unavailable(_)) => {
                         tracing::warn!(%error, "what a closed connection left cannot be noted yet");
@@ -234,7 +234,7 @@ impl Core {
                         tracing::warn!(%error, "what a closed connection left cannot be noted; it runs out by itself");
                     }
                 }
-                kept.pop_front();
+                pending.pop_front();
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::tasks::task::TaskId;
 #[derive(Default)]
 pub(super) struct InProgressRows {
     rows: Mutex<HashSet<TaskId>>,
-    freed: Notify,
+    released: Notify,
 }
 
 /// A guard for a row that is in progress; the row is free after the drop.
@@ -33,11 +33,11 @@ impl InProgressRows {
     /// Waits until a row is not in progress, and marks it.
     pub(super) async fn wait_for(&self, id: &TaskId) -> RowGuard<'_> {
         loop {
-            let freed = self.freed.notified();
-            if let Some(hand) = self.take(id) {
-                return hand;
+            let released = self.released.notified();
+            if let Some(guard) = self.take(id) {
+                return guard;
             }
-            freed.await;
+            released.await;
         }
     }
 }
@@ -45,7 +45,7 @@ impl InProgressRows {
 impl Drop for RowGuard<'_> {
     fn drop(&mut self) {
         self.rows.rows.lock().remove(&self.id);
-        self.rows.freed.notify_waiters();
+        self.rows.released.notify_waiters();
     }
 }
 
@@ -58,10 +58,10 @@ mod tests {
     fn row_has_one_worker() {
         let rows = InProgressRows::default();
         let [one, two] = ["one", "two"].map(TaskId::from_wire);
-        let hand = rows.take(&one);
-        assert!(hand.is_some() && rows.take(&two).is_some());
+        let guard = rows.take(&one);
+        assert!(guard.is_some() && rows.take(&two).is_some());
         assert!(rows.take(&one).is_none());
-        drop(hand);
+        drop(guard);
         assert!(rows.take(&one).is_some());
     }
 
@@ -69,12 +69,12 @@ mod tests {
     #[tokio::test]
     async fn row_waiter_gets_released_row() {
         let (rows, id) = (InProgressRows::default(), TaskId::from_wire("one"));
-        let hand = rows.take(&id);
-        let frees = async {
+        let guard = rows.take(&id);
+        let release = async {
             assert!(rows.take(&id).is_none());
-            drop(hand);
+            drop(guard);
         };
-        let (_next, ()) = tokio::join!(rows.wait_for(&id), frees);
+        let (_next, ()) = tokio::join!(rows.wait_for(&id), release);
         assert!(rows.take(&id).is_none());
     }
 }

@@ -50,24 +50,24 @@ pub struct Settings {
     /// repeated.
     pub tick: Duration,
     /// The poll intervals of jobs.
-    pub pace: PollIntervals,
+    pub poll_intervals: PollIntervals,
     /// Number of concurrent actions, in addition to the number of call permits of all backends, at which no
     /// more rows are claimed. Starts that are handed over run even beyond it. It is also the capacity of
     /// their channel.
-    pub max_acts: usize,
+    pub max_actions: usize,
     /// How long the history of tasks is kept.
     pub history: Duration,
 }
 
 /// The loops of one process.
 pub struct Reconciler {
-    ledger: TaskWriter,
+    writer: TaskWriter,
     engines: Engines,
     holder: Holder,
     settings: Settings,
     outbox: Outbox,
-    fresh: mpsc::Receiver<CommittedStart>,
-    afterwards: mpsc::UnboundedReceiver<DeferredWrite>,
+    committed_starts: mpsc::Receiver<CommittedStart>,
+    deferred_writes: mpsc::UnboundedReceiver<DeferredWrite>,
     time: Option<Arc<StoreTime>>,
 }
 
@@ -79,27 +79,27 @@ pub struct Leases {
 
 /// The state that the loops share.
 struct Core {
-    ledger: TaskWriter,
+    writer: TaskWriter,
     engines: Engines,
     holder: Holder,
     settings: Settings,
     outbox: Outbox,
-    in_hand: InProgressRows,
+    in_progress: InProgressRows,
 }
 
 impl Reconciler {
     /// Creates the loops over a task writer, for a process that leases rows as `holder`.
-    pub fn new(ledger: TaskWriter, engines: Engines, holder: Holder, settings: Settings) -> Self {
-        let (fresh, fresh_in) = mpsc::channel(settings.max_acts.max(1));
-        let (afterwards, afterwards_in) = mpsc::unbounded_channel();
-        let outbox = Outbox { fresh, afterwards, engines: engines.clone() };
-        let (fresh, afterwards) = (fresh_in, afterwards_in);
-        Self { ledger, engines, holder, settings, outbox, fresh, afterwards, time: None }
+    pub fn new(writer: TaskWriter, engines: Engines, holder: Holder, settings: Settings) -> Self {
+        let (committed_starts, committed_starts_in) = mpsc::channel(settings.max_actions.max(1));
+        let (deferred_writes, deferred_writes_in) = mpsc::unbounded_channel();
+        let outbox = Outbox { committed_starts, deferred_writes, engines: engines.clone() };
+        let (committed_starts, deferred_writes) = (committed_starts_in, deferred_writes_in);
+        Self { writer, engines, holder, settings, outbox, committed_starts, deferred_writes, time: None }
     }
 
     /// Returns the same loops, which also keep this clock accurate while they run.
     #[must_use]
-    pub fn keeping(self, time: Arc<StoreTime>) -> Self {
+    pub fn with_time(self, time: Arc<StoreTime>) -> Self {
         Self { time: Some(time), ..self }
     }
 
@@ -110,25 +110,34 @@ impl Reconciler {
 
     /// Returns what releases the leases of these loops, for a caller that aborts [`Self::run`].
     pub fn leases(&self) -> Leases {
-        Leases { store: Arc::clone(&self.ledger.store), holder: self.holder.clone() }
+        Leases { store: Arc::clone(&self.writer.store), holder: self.holder.clone() }
     }
 
     /// Runs until `stop`. Then it drops the sweeps in progress and releases the groups at once, finishes the
     /// actions in progress, sends the starts that were already handed over, and releases all leases.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { ledger, engines, holder, settings, outbox, mut fresh, mut afterwards, time } = self;
+        let Self {
+            writer,
+            engines,
+            holder,
+            settings,
+            outbox,
+            mut committed_starts,
+            mut deferred_writes,
+            time,
+        } = self;
         let (tick, longest_lease) = (settings.tick, settings.lease * 2);
-        let leases = Leases { store: Arc::clone(&ledger.store), holder: holder.clone() };
-        let core = Core { ledger, engines, holder, settings, outbox, in_hand: InProgressRows::default() };
+        let leases = Leases { store: Arc::clone(&writer.store), holder: holder.clone() };
+        let core = Core { writer, engines, holder, settings, outbox, in_progress: InProgressRows::default() };
         tokio::join!(
-            core.acts(&mut fresh, &stop),
+            core.run_actions(&mut committed_starts, &stop),
             async {
                 core.groups(&stop).await;
                 // Actions may take until the end of their calls, and jobs must not stay unpolled
                 // for that time.
-                leases.leave().await;
+                leases.release_groups().await;
             },
-            core.housekeeping(&mut afterwards, &stop),
+            core.housekeeping(&mut deferred_writes, &stop),
             core.hints(&stop),
             async {
                 if let Some(time) = time {
@@ -137,8 +146,8 @@ impl Reconciler {
             },
         );
         // Starts that were handed over after the action loop ended are not sent. This is recorded.
-        while let Ok(fresh) = fresh.try_recv() {
-            core.put_back(core.fresh(fresh)).await;
+        while let Ok(start) = committed_starts.try_recv() {
+            core.requeue(core.leased_row(start)).await;
         }
         leases.release_all().await;
     }
@@ -146,7 +155,7 @@ impl Reconciler {
 
 impl Leases {
     /// Releases the leases of groups.
-    async fn leave(&self) {
+    async fn release_groups(&self) {
         if let Err(error) = self.store.release_groups(&self.holder).await {
             tracing::warn!(%error, "groups could not be left; their leases run out by themselves");
         }
@@ -168,10 +177,10 @@ impl Core {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                hints = self.ledger.store.changed_elsewhere() => {
-                    hints.iter().for_each(|hint| self.ledger.watch.forward_hint(hint));
+                hints = self.writer.store.changed_elsewhere() => {
+                    hints.iter().for_each(|hint| self.writer.watch.forward_hint(hint));
                     if hints.iter().any(|hint| !matches!(hint, Hint::Session(_))) {
-                        self.ledger.nudge.all();
+                        self.writer.nudge.wake_all();
                     }
                 }
             }
@@ -181,11 +190,16 @@ impl Core {
     /// Applies a fact, which is an event that stays true however late it is written (not [`Event::passes`]),
     /// to whatever version the row has. While the store is unavailable it retries every tick. Returns `None`
     /// if the row is gone, or if the store is broken or the row unreadable; in these cases the fact is lost.
-    async fn note(&self, task: &Task, happened: impl Into<EventWithCall>, lease: Lease<'_>) -> Option<Task> {
-        let happened = happened.into();
-        let mut told = false;
+    async fn write_fact(
+        &self,
+        task: &Task,
+        event: impl Into<EventWithCall>,
+        lease: Lease<'_>,
+    ) -> Option<Task> {
+        let event = event.into();
+        let mut is_logged = false;
         loop {
-            match self.ledger.apply(task.clone(), happened.clone(), lease).await {
+            match self.writer.apply(task.clone(), event.clone(), lease).await {
                 Ok(Some(after)) => {
                     self.remember_duration(task, &after).await;
                     return Some(after);
@@ -195,7 +209,7 @@ impl Core {
                     return None;
                 }
                 Err(StoreError::Unavailable(reason)) => {
-                    if !std::mem::replace(&mut told, true) {
+                    if !std::mem::replace(&mut is_logged, true) {
                         tracing::error!(task = ?task.id, %reason, "a fact cannot be written yet");
                     }
                     tokio::time::sleep(self.settings.tick).await;
@@ -215,10 +229,10 @@ impl Core {
     async fn write_poll(
         &self,
         task: &Task,
-        look: impl Into<EventWithCall>,
+        result: impl Into<EventWithCall>,
         lease: Lease<'_>,
     ) -> Result<Option<Task>, StoreError> {
-        match self.ledger.commit(task, look, lease).await? {
+        match self.writer.commit(task, result, lease).await? {
             Commit::Done(after) => Ok(Some(after)),
             Commit::Conflict | Commit::NoSlot(_) => Ok(None),
         }
@@ -232,7 +246,7 @@ impl Core {
         let ended_now = !before.has_ended() && after.outcome() == Some(Outcome::Succeeded);
         if ended_now
             && took >= Duration::from_secs(1)
-            && let Err(error) = self.ledger.store.record(&after.tool, took).await
+            && let Err(error) = self.writer.store.record_duration(&after.tool, took).await
         {
             tracing::warn!(%error, tool = after.tool, "a duration could not be remembered");
         }
@@ -240,22 +254,23 @@ impl Core {
 
     /// Sanitizes the text of an observation. If the job succeeded, validates its output against the tool's
     /// schema: a job whose output does not fit counts as failed.
-    async fn judged(&self, tool: &str, seen: Observation) -> Observation {
-        let mut seen = seen.made_harmless();
-        let JobState::Succeeded(output) = &seen.state else { return seen };
-        if let Err(misfit) = self.ledger.tools.judge(tool, output).await {
+    async fn validate_observation(&self, tool: &str, observation: Observation) -> Observation {
+        let mut observation = observation.sanitized();
+        let JobState::Succeeded(output) = &observation.state else { return observation };
+        if let Err(mismatch) = self.writer.tools.validate_output(tool, output).await {
             let output = output.clone();
-            seen.message = Some(format!("the job's result does not fit the tool's output schema: {misfit}"));
-            seen.state = JobState::Failed(output);
+            observation.message =
+                Some(format!("the job's result does not fit the tool's output schema: {mismatch}"));
+            observation.state = JobState::Failed(output);
         }
-        seen
+        observation
     }
 
     /// Returns the event for a start that the engine accepted, or for a find that found the job.
     async fn started(&self, task: &Task, started: Started) -> Event {
         let group = self.engines.group(&task.backend, &started.handle);
         let first = match started.first {
-            Some(seen) => Some(self.judged(&task.tool, seen).await),
+            Some(observation) => Some(self.validate_observation(&task.tool, observation).await),
             None => None,
         };
         Event::Started { handle: started.handle, group, first }
@@ -264,7 +279,7 @@ impl Core {
     /// Ends the lease of a row without another change. If the row was changed in the meantime or the write
     /// fails, the lease expires by itself.
     async fn release(&self, task: &Task) {
-        if let Err(error) = self.ledger.commit(task, Event::Nothing, Lease::Release(&self.holder)).await {
+        if let Err(error) = self.writer.commit(task, Event::Nothing, Lease::Release(&self.holder)).await {
             tracing::warn!(%error, task = ?task.id, "a lease could not be given back; it runs out by itself");
         }
     }

@@ -11,39 +11,39 @@ use super::engine::{CallPermit, Engines};
 /// The requests of one loop: at most one for each backend, in the order of that backend's queue.
 pub(super) struct PermitRequests {
     engines: Engines,
-    waiting: FuturesUnordered<BoxFuture<'static, (String, Option<CallPermit>)>>,
+    pending: FuturesUnordered<BoxFuture<'static, (String, Option<CallPermit>)>>,
     backends: BTreeSet<String>,
     granted: BTreeMap<String, CallPermit>,
 }
 
 impl PermitRequests {
     pub(super) fn new(engines: Engines) -> Self {
-        let (waiting, backends, granted) = Default::default();
-        Self { engines, waiting, backends, granted }
+        let (pending, backends, granted) = Default::default();
+        Self { engines, pending, backends, granted }
     }
 
     /// Returns a call permit of a backend. If none is free, requests one and returns `None`.
     pub(super) fn take(&mut self, backend: &str) -> Option<CallPermit> {
-        let place = self.granted.remove(backend).or_else(|| self.engines.try_acquire_permit(backend));
-        if place.is_none() && self.backends.insert(backend.to_owned()) {
+        let permit = self.granted.remove(backend).or_else(|| self.engines.try_acquire_permit(backend));
+        if permit.is_none() && self.backends.insert(backend.to_owned()) {
             let (engines, backend) = (self.engines.clone(), backend.to_owned());
             let request = async move {
-                let place = engines.acquire_permit(&backend).await;
-                (backend, place)
+                let permit = engines.acquire_permit(&backend).await;
+                (backend, permit)
             };
-            self.waiting.push(request.boxed());
+            self.pending.push(request.boxed());
         }
-        place
+        permit
     }
 
     /// Waits until a request is granted; the permit is kept for the next [`Self::take`]. Never
     /// resolves without requests.
     pub(super) async fn granted(&mut self) {
-        while let Some((backend, place)) = self.waiting.next().await {
+        while let Some((backend, permit)) = self.pending.next().await {
             self.backends.remove(&backend);
             // Without a permit, the backend is not connected any more.
-            if let Some(place) = place {
-                self.granted.insert(backend, place);
+            if let Some(permit) = permit {
+                self.granted.insert(backend, permit);
                 return;
             }
         }
@@ -51,7 +51,7 @@ impl PermitRequests {
     }
 
     /// Releases permits that were granted and not taken.
-    pub(super) fn give_back(&mut self) {
+    pub(super) fn release_granted(&mut self) {
         self.granted.clear();
     }
 }

@@ -12,63 +12,63 @@ use std::time::Duration;
 use taskbridge_sdk::{JobHandle, Subject, Timestamp};
 use tokio::time::Instant;
 
-use digest::BLANK;
+use digest::RUNNING_DIGEST;
 
 pub(super) use digest::digest;
-pub(super) use poll::{Due, DueJob, PollResult, SweepFault};
+pub(super) use poll::{DueBatch, DueJob, PollResult, SweepFault};
 
 use crate::tasks::pace::PollIntervals;
 use crate::tasks::store::OpenJob;
-use crate::tasks::task::{NEWLY_STARTED, TaskId};
+use crate::tasks::task::{INITIAL_WATCH, TaskId};
 use suspects::Suspect;
 
 /// Shortest poll interval while hints are relied on: then a poll only finds changes whose hint was lost. The
 /// configured bounds ([`PollIntervals`]) still apply.
-pub(super) const HINTED: Duration = Duration::from_millis(250);
+pub(super) const HINTED_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum poll interval of a job whose log is followed, however long it has run, unless the shortest
 /// interval of the config is longer.
-const FOLLOWED: Duration = Duration::from_secs(1);
+const FOLLOWED_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the store is read for the jobs that clients watch, because another process may have
 /// received their requests.
-pub(super) const ASK_WHO_WATCHES: Duration = Duration::from_secs(5);
+pub(super) const WATCH_READ_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the usual duration of a tool's jobs is cached.
-const TYPICAL_FOR: Duration = Duration::from_secs(10);
+const TYPICAL_TTL: Duration = Duration::from_secs(10);
 /// Added to the doubt about hints for a change without a hint. A change with a hint subtracts 1.
-const MISSED: u32 = 4;
+const MISSED_HINT_DOUBT: u32 = 4;
 /// Hints are not relied on at this doubt or above.
-const DOUBTED: u32 = 8;
+const DOUBT_LIMIT: u32 = 8;
 
 /// A poll may be early by its interval divided by this, to save a separate sweep. The intervals of
 /// jobs that started together are spread as widely.
-const SLACK: u32 = 10;
+const SLACK_DIVISOR: u32 = 10;
 
 /// The poll schedule of the open jobs of one group.
 pub(super) struct PollSchedule {
     /// The identity of the backend of these jobs; `None` while it is unknown.
     pub(super) identity: Option<String>,
-    pace: PollIntervals,
+    intervals: PollIntervals,
     /// How unreliable hints have been; `None` if the engine gives none.
-    doubt: Option<u32>,
+    hint_doubt: Option<u32>,
     jobs: HashMap<TaskId, ScheduledJob>,
     by_handle: HashMap<JobHandle, TaskId>,
-    order: DueQueue,
+    queue: DueQueue,
     /// The same for jobs that are polled one by one, because the adapter crashed or hung while it
     /// polled them.
-    alone: DueQueue,
+    solo_queue: DueQueue,
     /// The job that is being polled alone.
-    looking_alone: Option<TaskId>,
+    polling_alone: Option<TaskId>,
     /// Jobs of sweeps of several jobs that crashed or hung, with the number of such sweeps in a row. A sweep
     /// without a fault clears its jobs.
     undecided: HashMap<TaskId, u32>,
     /// Maximum number of jobs in a sweep. After a sweep that crashed or hung it is half of that sweep. After
     /// a sweep without a fault it doubles, if that sweep cleared an undecided job or there is none.
-    most: usize,
+    max_sweep: usize,
     /// When the adapter last answered for a job.
-    answered: Option<Instant>,
+    last_answer: Option<Instant>,
     /// Usual duration of each tool's jobs, and when it was read.
     typical: HashMap<String, (Instant, Option<Duration>)>,
     /// The jobs that were watched, or whose logs were followed, when the store was last read.
-    wanted: HashSet<TaskId>,
+    watched: HashSet<TaskId>,
     /// True while a sweep is in progress. Separate polls do not count.
     sweeping: bool,
     /// No poll of the group before this time, by request of the engine.
@@ -76,13 +76,13 @@ pub(super) struct PollSchedule {
     /// When the group's rows were last read.
     pub(super) read_at: Timestamp,
     /// When newly opened rows are read again, even without a hint.
-    pub(super) read_again: Instant,
+    pub(super) next_read: Instant,
     /// When all rows are read again, whatever was read before.
-    pub(super) read_whole_again: Instant,
+    pub(super) next_full_read: Instant,
     /// When the store is next read for the jobs that clients watch.
-    pub(super) ask_who_watches: Instant,
+    pub(super) next_watch_read: Instant,
     /// True if a poll failed in the last sweep. A crash or timeout of a single job is not counted.
-    pub(super) in_trouble: bool,
+    pub(super) is_failing: bool,
 }
 
 /// When each job is polled next.
@@ -99,7 +99,7 @@ struct ScheduledJob {
     since: Instant,
     /// True after the first change of the job, hint, or request for a poll. From then on, its tool's usual
     /// duration does not predict its next change.
-    stirred: bool,
+    has_changed: bool,
     next: Instant,
     /// The interval that was planned at the last poll. It limits how early the next poll may be ([`SLACK`]).
     wait: Duration,
@@ -116,9 +116,9 @@ struct ScheduledJob {
     /// Set once the adapter crashed or hung while it polled this job alone, until it answers for the job.
     suspect: Option<Suspect>,
     /// True if a hint or a request announced a change since the last poll.
-    prompted: bool,
+    hinted: bool,
     /// True if a hint or a request arrived during a poll, so that the job must be polled again at once.
-    again: bool,
+    poll_again: bool,
     /// True if the job was closed while it was being polled.
     closed: bool,
 }
@@ -126,7 +126,7 @@ struct ScheduledJob {
 impl ScheduledJob {
     /// Records the version of the row that was read. If it is newer than the known one, another writer wrote
     /// it, and the content of the row is no longer known.
-    fn written_by_others(&mut self, version: u64) {
+    fn record_version(&mut self, version: u64) {
         if version > self.version {
             self.version = version;
             self.digest = None;
@@ -136,28 +136,28 @@ impl ScheduledJob {
 }
 
 impl PollSchedule {
-    pub(super) fn new(identity: Option<String>, pace: PollIntervals, hints: bool, now: Instant) -> Self {
+    pub(super) fn new(identity: Option<String>, intervals: PollIntervals, hints: bool, now: Instant) -> Self {
         Self {
             identity,
-            pace,
-            doubt: hints.then_some(0),
+            intervals,
+            hint_doubt: hints.then_some(0),
             jobs: HashMap::new(),
             by_handle: HashMap::new(),
-            order: BTreeSet::new(),
-            alone: BTreeSet::new(),
-            looking_alone: None,
+            queue: BTreeSet::new(),
+            solo_queue: BTreeSet::new(),
+            polling_alone: None,
             undecided: HashMap::new(),
-            most: usize::MAX,
-            answered: None,
+            max_sweep: usize::MAX,
+            last_answer: None,
             typical: HashMap::new(),
-            wanted: HashSet::new(),
+            watched: HashSet::new(),
             sweeping: false,
             paused_until: None,
             read_at: Timestamp::from_millis(0),
-            read_again: now,
-            read_whole_again: now,
-            ask_who_watches: now,
-            in_trouble: false,
+            next_read: now,
+            next_full_read: now,
+            next_watch_read: now,
+            is_failing: false,
         }
     }
 
@@ -167,10 +167,10 @@ impl PollSchedule {
     /// `blank`, the row records nothing but that the job runs, so a poll with the same result writes nothing.
     pub(super) fn add(&mut self, job: OpenJob, blank: bool, now: Instant, age: Duration) {
         if let Some(known) = self.jobs.get_mut(&job.id) {
-            return known.written_by_others(job.version);
+            return known.record_version(job.version);
         }
-        let quickest = self.pace().quickest;
-        let next = if age > quickest { now } else { now + quickest };
+        let shortest = self.current_intervals().shortest;
+        let next = if age > shortest { now } else { now + shortest };
         let started = now.checked_sub(age).unwrap_or(now);
         let entry = ScheduledJob {
             tool: job.tool,
@@ -178,7 +178,7 @@ impl PollSchedule {
             added: now,
             started,
             since: started,
-            stirred: false,
+            has_changed: false,
             next,
             wait: Duration::ZERO,
             digest: None,
@@ -187,12 +187,12 @@ impl PollSchedule {
             log_followed: false,
             failures: 0,
             suspect: None,
-            prompted: false,
-            again: false,
+            hinted: false,
+            poll_again: false,
             closed: false,
         };
         self.by_handle.insert(job.handle, job.id.clone());
-        self.order.insert((next, job.id.clone()));
+        self.queue.insert((next, job.id.clone()));
         self.jobs.insert(job.id, entry);
     }
 
@@ -203,16 +203,16 @@ impl PollSchedule {
 
     /// Returns when the next sweep is due; `None` while one is in progress.
     fn next_of_many(&self) -> Option<Instant> {
-        if self.sweeping { None } else { self.first_in(&self.order) }
+        if self.sweeping { None } else { self.first_in(&self.queue) }
     }
 
     /// Returns when the next job must be polled alone; `None` while such a poll is in progress.
     fn next_alone(&self) -> Option<Instant> {
-        if self.looking_alone.is_some() { None } else { self.first_in(&self.alone) }
+        if self.polling_alone.is_some() { None } else { self.first_in(&self.solo_queue) }
     }
 
-    fn first_in(&self, order: &DueQueue) -> Option<Instant> {
-        let first = order.first().map(|(at, _)| *at)?;
+    fn first_in(&self, queue: &DueQueue) -> Option<Instant> {
+        let first = queue.first().map(|(at, _)| *at)?;
         Some(self.paused_until.map_or(first, |until| first.max(until)))
     }
 
@@ -220,38 +220,38 @@ impl PollSchedule {
     /// adapter is searched for. It includes jobs that would be due a moment later, in proportion to their
     /// intervals, so that many jobs need few sweeps. A job that is due to be polled alone comes first, even
     /// during a sweep.
-    pub(super) fn begin_sweep(&mut self, now: Instant, most: usize) -> Option<Due> {
+    pub(super) fn begin_sweep(&mut self, now: Instant, limit: usize) -> Option<DueBatch> {
         if let Some(first) = self.next_alone().filter(|at| *at <= now)
-            && let Some((_, id)) = self.alone.pop_first()
+            && let Some((_, id)) = self.solo_queue.pop_first()
         {
-            self.looking_alone = Some(id.clone());
+            self.polling_alone = Some(id.clone());
             return Some(self.due([id], first, now));
         }
         let first = self.next_of_many().filter(|at| *at <= now)?;
-        let places = self.due_soon(now, most.min(self.most));
-        for place in &places {
-            self.order.remove(place);
+        let entries = self.due_soon(now, limit.min(self.max_sweep));
+        for entry in &entries {
+            self.queue.remove(entry);
         }
-        let due = self.due(places.into_iter().map(|(_, id)| id), first, now);
+        let due = self.due(entries.into_iter().map(|(_, id)| id), first, now);
         self.sweeping = !due.jobs.is_empty();
         self.sweeping.then_some(due)
     }
 
     /// Returns what is needed to poll these jobs. The first of them has been due since `first`.
-    fn due(&self, ids: impl IntoIterator<Item = TaskId>, first: Instant, now: Instant) -> Due {
-        let late = now.saturating_duration_since(first);
-        let mut due = Due { subjects: Vec::new(), jobs: Vec::new(), late };
+    fn due(&self, ids: impl IntoIterator<Item = TaskId>, first: Instant, now: Instant) -> DueBatch {
+        let delay = now.saturating_duration_since(first);
+        let mut due = DueBatch { subjects: Vec::new(), jobs: Vec::new(), delay };
         for id in ids {
             let Some(entry) = self.jobs.get(&id) else { continue };
-            let wanted = self.wanted.contains(&id);
+            let is_requested = self.watched.contains(&id);
             let age = now.duration_since(entry.started);
-            let watched = wanted || entry.log_followed || age < NEWLY_STARTED;
+            let watched = is_requested || entry.log_followed || age < INITIAL_WATCH;
             due.subjects.push(Subject { handle: entry.handle.clone(), watched, age });
             due.jobs.push(DueJob {
-                digest: entry.digest.or(entry.blank.then_some(BLANK)),
+                digest: entry.digest.or(entry.blank.then_some(RUNNING_DIGEST)),
                 version: entry.version,
-                troubled: entry.failures > 0,
-                ask_of_log: entry.log_followed || entry.prompted || wanted,
+                last_failed: entry.failures > 0,
+                needs_row_read: entry.log_followed || entry.hinted || is_requested,
                 alone: entry.suspect.is_some(),
                 last_crash: entry.suspect.and_then(|suspect| self.last_crash(suspect, now)),
                 id,
@@ -261,14 +261,14 @@ impl PollSchedule {
     }
 
     /// Returns up to `most` entries of the schedule that are due now or soon.
-    fn due_soon(&self, now: Instant, most: usize) -> Vec<(Instant, TaskId)> {
-        let pace = self.pace();
-        let soon = now + pace.quickest / 4;
-        let latest = now + (pace.slowest / SLACK).max(pace.quickest / 4);
+    fn due_soon(&self, now: Instant, limit: usize) -> Vec<(Instant, TaskId)> {
+        let intervals = self.current_intervals();
+        let soon = now + intervals.shortest / 4;
+        let latest = now + (intervals.longest / SLACK_DIVISOR).max(intervals.shortest / 4);
         let may_be_early =
-            |at: Instant, id| self.jobs.get(id).is_none_or(|entry| at <= now + entry.wait / SLACK);
-        let places = self.order.iter().take_while(|(at, _)| *at <= latest);
-        places.filter(|(at, id)| *at <= soon || may_be_early(*at, id)).take(most).cloned().collect()
+            |at: Instant, id| self.jobs.get(id).is_none_or(|entry| at <= now + entry.wait / SLACK_DIVISOR);
+        let entries = self.queue.iter().take_while(|(at, _)| *at <= latest);
+        entries.filter(|(at, id)| *at <= soon || may_be_early(*at, id)).take(limit).cloned().collect()
     }
 
     /// Returns the tools of these jobs, each once, whose usual duration was not read recently.
@@ -278,7 +278,7 @@ impl PollSchedule {
         now: Instant,
     ) -> Vec<String> {
         let is_old = |tool: &&str| {
-            self.typical.get(*tool).is_none_or(|(read_at, _)| now.duration_since(*read_at) >= TYPICAL_FOR)
+            self.typical.get(*tool).is_none_or(|(read_at, _)| now.duration_since(*read_at) >= TYPICAL_TTL)
         };
         let of_jobs = ids.filter_map(|id| self.jobs.get(id)).map(|entry| entry.tool.as_str());
         let tools: BTreeSet<&str> = of_jobs.filter(is_old).collect();
@@ -291,74 +291,76 @@ impl PollSchedule {
     }
 
     /// Sets the jobs that clients watch. Newly watched jobs are polled now.
-    pub(super) fn set_wanted(&mut self, wanted: HashSet<TaskId>, now: Instant) {
-        self.ask_who_watches = now + ASK_WHO_WATCHES;
-        for id in wanted.difference(&self.wanted) {
+    pub(super) fn set_watched(&mut self, watched: HashSet<TaskId>, now: Instant) {
+        self.next_watch_read = now + WATCH_READ_INTERVAL;
+        for id in watched.difference(&self.watched) {
             if let Some(entry) = self.jobs.get_mut(id) {
-                Self::bring_forward(&mut self.order, entry, id, now);
+                Self::bring_forward(&mut self.queue, entry, id, now);
             }
         }
-        self.wanted = wanted;
+        self.watched = watched;
     }
 
     /// Applies the results of a sweep or of a separate poll, and schedules the next polls of its jobs.
     pub(super) fn end_sweep(
         &mut self,
-        looks: Vec<(TaskId, PollResult)>,
+        results: Vec<(TaskId, PollResult)>,
         pause: Option<Duration>,
         now: Instant,
     ) {
-        match (&looks[..], &self.looking_alone) {
-            ([(id, _)], Some(alone)) if id == alone => self.looking_alone = None,
+        match (&results[..], &self.polling_alone) {
+            ([(id, _)], Some(alone)) if id == alone => self.polling_alone = None,
             _ => {
                 self.sweeping = false;
                 self.paused_until = None;
-                self.judge_sweep(&looks);
+                self.adapt_sweep_size(&results);
             }
         }
         self.paused_until = pause.map(|pause| now + pause).max(self.paused_until);
-        let is_one = looks.len() == 1;
-        for (id, seen) in looks {
+        let is_one = results.len() == 1;
+        for (id, result) in results {
             let is_closed = self.jobs.get(&id).is_some_and(|entry| entry.closed);
-            if matches!(seen, PollResult::Observed { .. } | PollResult::Ended) {
-                self.answered = Some(now);
+            if matches!(result, PollResult::Observed { .. } | PollResult::Ended) {
+                self.last_answer = Some(now);
             }
-            match seen {
+            match result {
                 PollResult::Observed { .. }
                 | PollResult::Failed { .. }
                 | PollResult::Undecided
-                | PollResult::Overtaken { .. }
+                | PollResult::Superseded { .. }
                 | PollResult::Unwritten
                     if is_closed =>
                 {
-                    self.forget(&id);
+                    self.remove(&id);
                 }
-                PollResult::RowGone => self.forget(&id),
+                PollResult::RowGone => self.remove(&id),
                 PollResult::Ended => {
-                    self.changed(&id);
-                    self.forget(&id);
+                    self.update_doubt(&id);
+                    self.remove(&id);
                 }
                 PollResult::Observed { digest, log_followed, version } => {
-                    self.saw(id, digest, log_followed, version, now);
+                    self.record_observation(id, digest, log_followed, version, now);
                 }
                 PollResult::Failed { version, fault: Some(fault), .. } if is_one => {
-                    self.faulted(id, version, fault, now);
+                    self.record_fault(id, version, fault, now);
                 }
                 PollResult::Failed { version, fault: Some(_), .. } => {
-                    self.troubled(&id, version);
-                    self.part(&id, now);
-                    self.plan(id, now, Duration::ZERO);
+                    self.record_failure(&id, version);
+                    self.isolate(&id, now);
+                    self.schedule_poll(id, now, Duration::ZERO);
                 }
-                PollResult::Failed { version, .. } => self.failed(id, version, now),
+                PollResult::Failed { version, .. } => self.schedule_retry(id, version, now),
                 PollResult::Undecided => {
-                    self.part(&id, now);
-                    self.plan(id, now, Duration::ZERO);
+                    self.isolate(&id, now);
+                    self.schedule_poll(id, now, Duration::ZERO);
                 }
-                PollResult::Overtaken { version } => {
-                    self.jobs.entry(id.clone()).and_modify(|entry| entry.written_by_others(version));
-                    self.plan(id, now, Duration::ZERO);
+                PollResult::Superseded { version } => {
+                    self.jobs.entry(id.clone()).and_modify(|entry| entry.record_version(version));
+                    self.schedule_poll(id, now, Duration::ZERO);
                 }
-                PollResult::Unwritten => self.plan(id, now, self.pace.slowest.min(Duration::from_secs(1))),
+                PollResult::Unwritten => {
+                    self.schedule_poll(id, now, self.intervals.longest.min(Duration::from_secs(1)))
+                }
             }
         }
     }
@@ -368,28 +370,28 @@ impl PollSchedule {
     pub(super) fn poll_now(&mut self, id: &TaskId, now: Instant) {
         if let Some(entry) = self.jobs.get_mut(id) {
             entry.since = now;
-            entry.stirred = true;
-            entry.prompted = true;
-            Self::bring_forward(&mut self.order, entry, id, now);
+            entry.has_changed = true;
+            entry.hinted = true;
+            Self::bring_forward(&mut self.queue, entry, id, now);
         }
     }
 
     /// Moves the next poll of a job to now. A job that is being polled is not in the schedule, and
     /// is polled again.
-    fn bring_forward(order: &mut DueQueue, entry: &mut ScheduledJob, id: &TaskId, now: Instant) {
+    fn bring_forward(queue: &mut DueQueue, entry: &mut ScheduledJob, id: &TaskId, now: Instant) {
         if entry.suspect.is_some() {
             // It keeps its due time: several crashes in quick succession prove nothing.
-        } else if order.remove(&(entry.next, id.clone())) {
+        } else if queue.remove(&(entry.next, id.clone())) {
             entry.next = now;
-            order.insert((now, id.clone()));
+            queue.insert((now, id.clone()));
         } else {
-            entry.again = true;
+            entry.poll_again = true;
         }
     }
 
     /// Moves the next poll to now, by the engine's name for the job. Returns false if the job is
     /// not in this schedule.
-    pub(super) fn hinted_at(&mut self, handle: &JobHandle, now: Instant) -> bool {
+    pub(super) fn apply_hint(&mut self, handle: &JobHandle, now: Instant) -> bool {
         let id = self.by_handle.get(handle).cloned();
         id.inspect(|id| self.poll_now(id, now)).is_some()
     }
@@ -397,11 +399,11 @@ impl PollSchedule {
     /// Makes every job due now, because the backend was replaced. Its hints are relied on until one is
     /// missed, and no job is polled alone.
     pub(super) fn engine_replaced(&mut self, hints: bool, now: Instant) {
-        self.doubt = hints.then_some(0);
+        self.hint_doubt = hints.then_some(0);
         self.paused_until = None;
         // Another adapter may succeed where the previous one crashed.
-        for place in std::mem::take(&mut self.alone) {
-            self.order.insert(place);
+        for entry in std::mem::take(&mut self.solo_queue) {
+            self.queue.insert(entry);
         }
         self.jobs.values_mut().for_each(|entry| entry.suspect = None);
         let ids: Vec<TaskId> = self.jobs.keys().cloned().collect();
@@ -409,30 +411,42 @@ impl PollSchedule {
     }
 
     /// Returns the poll intervals: the shortest one is longer while hints are relied on.
-    fn pace(&self) -> PollIntervals {
-        match self.doubt {
-            Some(doubt) if doubt < DOUBTED => {
-                PollIntervals { quickest: HINTED.min(self.pace.slowest).max(self.pace.quickest), ..self.pace }
-            }
-            _ => self.pace,
+    fn current_intervals(&self) -> PollIntervals {
+        match self.hint_doubt {
+            Some(doubt) if doubt < DOUBT_LIMIT => PollIntervals {
+                shortest: HINTED_INTERVAL.min(self.intervals.longest).max(self.intervals.shortest),
+                ..self.intervals
+            },
+            _ => self.intervals,
         }
     }
 
     /// Updates the doubt about hints after a change of a job.
-    fn changed(&mut self, id: &TaskId) {
-        let (Some(doubt), Some(entry)) = (&mut self.doubt, self.jobs.get(id)) else { return };
-        *doubt = if entry.prompted { doubt.saturating_sub(1) } else { (*doubt + MISSED).min(2 * DOUBTED) };
+    fn update_doubt(&mut self, id: &TaskId) {
+        let (Some(doubt), Some(entry)) = (&mut self.hint_doubt, self.jobs.get(id)) else { return };
+        *doubt = if entry.hinted {
+            doubt.saturating_sub(1)
+        } else {
+            (*doubt + MISSED_HINT_DOUBT).min(2 * DOUBT_LIMIT)
+        };
     }
 
-    fn saw(&mut self, id: TaskId, digest: Option<u64>, log_followed: bool, version: u64, now: Instant) {
+    fn record_observation(
+        &mut self,
+        id: TaskId,
+        digest: Option<u64>,
+        log_followed: bool,
+        version: u64,
+        now: Instant,
+    ) {
         let Some(entry) = self.jobs.get_mut(&id) else { return };
-        let is_news = entry.digest.zip(digest).is_some_and(|(before, now)| before != now);
-        if is_news {
+        let is_changed = entry.digest.zip(digest).is_some_and(|(before, now)| before != now);
+        if is_changed {
             entry.since = now;
-            entry.stirred = true;
-            self.changed(&id);
+            entry.has_changed = true;
+            self.update_doubt(&id);
         }
-        let pace = self.pace();
+        let intervals = self.current_intervals();
         let Some(entry) = self.jobs.get_mut(&id) else { return };
         if version >= entry.version {
             entry.version = version;
@@ -441,16 +455,16 @@ impl PollSchedule {
         entry.log_followed = log_followed;
         entry.failures = 0;
         entry.suspect = None;
-        entry.prompted = entry.again;
+        entry.hinted = entry.poll_again;
         let typical =
-            if entry.stirred { None } else { self.typical.get(&entry.tool).and_then(|(_, took)| *took) };
-        let wait = pace.next_look(now.duration_since(entry.since), typical, &entry.handle);
-        let wait = if log_followed { wait.min(pace.quickest.max(FOLLOWED)) } else { wait };
-        Self::plan_one(&mut self.order, entry, id, now, wait);
+            if entry.has_changed { None } else { self.typical.get(&entry.tool).and_then(|(_, took)| *took) };
+        let wait = intervals.next_poll(now.duration_since(entry.since), typical, &entry.handle);
+        let wait = if log_followed { wait.min(intervals.shortest.max(FOLLOWED_INTERVAL)) } else { wait };
+        Self::enqueue(&mut self.queue, entry, id, now, wait);
     }
 
     /// Records that a poll failed and that the row shows it.
-    fn troubled(&mut self, id: &TaskId, version: u64) {
+    fn record_failure(&mut self, id: &TaskId, version: u64) {
         let Some(entry) = self.jobs.get_mut(id) else { return };
         entry.failures = entry.failures.saturating_add(1);
         entry.version = entry.version.max(version);
@@ -460,32 +474,33 @@ impl PollSchedule {
 
     /// Schedules the next poll after a failed one: the interval doubles with each failure in a row, up to a
     /// minute. For a job that is polled alone it is at least the longest interval of the config.
-    fn failed(&mut self, id: TaskId, version: u64, now: Instant) {
-        self.troubled(&id, version);
+    fn schedule_retry(&mut self, id: TaskId, version: u64, now: Instant) {
+        self.record_failure(&id, version);
         let Some(entry) = self.jobs.get(&id) else { return };
-        let doubled = self.pace.quickest.max(Duration::from_millis(250)) * 2u32.pow(entry.failures.min(10));
-        let spread = self.pace.next_look(Duration::ZERO, None, &entry.handle);
-        let least = entry.suspect.map_or(Duration::ZERO, |_| self.pace.slowest);
-        self.plan(id, now, doubled.min(Duration::from_secs(60)).max(least) + spread);
+        let doubled =
+            self.intervals.shortest.max(Duration::from_millis(250)) * 2u32.pow(entry.failures.min(10));
+        let spread = self.intervals.next_poll(Duration::ZERO, None, &entry.handle);
+        let min_wait = entry.suspect.map_or(Duration::ZERO, |_| self.intervals.longest);
+        self.schedule_poll(id, now, doubled.min(Duration::from_secs(60)).max(min_wait) + spread);
     }
 
     /// Schedules the next poll of a job that has just been polled, so that it is in no queue.
-    fn plan(&mut self, id: TaskId, now: Instant, wait: Duration) {
+    fn schedule_poll(&mut self, id: TaskId, now: Instant, wait: Duration) {
         if let Some(entry) = self.jobs.get_mut(&id) {
-            let order = if entry.suspect.is_some() { &mut self.alone } else { &mut self.order };
-            Self::plan_one(order, entry, id, now, wait);
+            let queue = if entry.suspect.is_some() { &mut self.solo_queue } else { &mut self.queue };
+            Self::enqueue(queue, entry, id, now, wait);
         }
     }
 
-    fn plan_one(order: &mut DueQueue, entry: &mut ScheduledJob, id: TaskId, now: Instant, wait: Duration) {
+    fn enqueue(queue: &mut DueQueue, entry: &mut ScheduledJob, id: TaskId, now: Instant, wait: Duration) {
         entry.wait = wait;
-        entry.next = if std::mem::take(&mut entry.again) { now } else { now + wait };
-        order.insert((entry.next, id));
+        entry.next = if std::mem::take(&mut entry.poll_again) { now } else { now + wait };
+        queue.insert((entry.next, id));
     }
 
     /// Drops the jobs that are not in `open`, which lists all jobs that were open at `read_at`: another
     /// replica, or an action of this one, has closed them. Jobs that were added since `read_at` stay.
-    pub(super) fn keep_only(&mut self, open: &[OpenJob], read_at: Instant) {
+    pub(super) fn retain_open(&mut self, open: &[OpenJob], read_at: Instant) {
         let open: HashSet<&TaskId> = open.iter().map(|job| &job.id).collect();
         let is_closed = |(id, entry): &(&TaskId, &ScheduledJob)| !open.contains(id) && entry.added < read_at;
         let closed: Vec<TaskId> = self.jobs.iter().filter(is_closed).map(|(id, _)| id.clone()).collect();
@@ -495,18 +510,18 @@ impl PollSchedule {
     /// Drops a job that must not be polled any more. If it is being polled, it is dropped after that poll.
     pub(super) fn close(&mut self, id: &TaskId) {
         let Some(entry) = self.jobs.get_mut(id) else { return };
-        let place = (entry.next, id.clone());
-        if self.order.contains(&place) || self.alone.contains(&place) {
-            self.forget(id);
+        let key = (entry.next, id.clone());
+        if self.queue.contains(&key) || self.solo_queue.contains(&key) {
+            self.remove(id);
         } else {
             entry.closed = true;
         }
     }
 
-    fn forget(&mut self, id: &TaskId) {
+    fn remove(&mut self, id: &TaskId) {
         if let Some(entry) = self.jobs.remove(id) {
-            self.order.remove(&(entry.next, id.clone()));
-            self.alone.remove(&(entry.next, id.clone()));
+            self.queue.remove(&(entry.next, id.clone()));
+            self.solo_queue.remove(&(entry.next, id.clone()));
             self.by_handle.remove(&entry.handle);
             self.undecided.remove(id);
         }

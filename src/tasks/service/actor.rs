@@ -47,7 +47,7 @@ pub trait Actor: Send + Sync {
     ///
     /// # Errors
     /// The reason for the refusal, written for the caller.
-    fn may(&self, wish: TaskOperation, task: &Task) -> Result<(), String>;
+    fn may(&self, operation: TaskOperation, task: &Task) -> Result<(), String>;
 }
 
 /// An owner without access rules: the operator of the server acts in the owner's name.
@@ -70,13 +70,13 @@ impl Actor for Owner {
 }
 
 /// Returns the person on whose behalf the engine is called; `None` if it is the person who created the task.
-fn instead(by: &dyn Actor, task: &Task) -> Result<Option<OnBehalfOf>, String> {
+fn acting_person(by: &dyn Actor, task: &Task) -> Result<Option<OnBehalfOf>, String> {
     if *by.owner() == task.owner {
         return Ok(None);
     }
     match (by.person()?, &task.origin.on_behalf_of) {
         (None, Some(_)) => Err("nobody knows who you are, and this task is somebody's".to_owned()),
-        (them, _) => Ok(them),
+        (person, _) => Ok(person),
     }
 }
 
@@ -85,7 +85,7 @@ impl Service {
     /// by id for callers. A task out of reach, an expired task and a missing task give the same result.
     pub(super) async fn find(&self, by: &dyn Actor, id: &TaskId) -> Result<Option<Task>> {
         let tools = by.tools();
-        self.ledger.store.get(id, Some(AccessScope { owner: by.owner(), tools: &tools })).await
+        self.writer.store.get(id, Some(AccessScope { owner: by.owner(), tools: &tools })).await
     }
 
     /// Checks whether the caller may do this with a visible task. Returns the person on whose behalf the
@@ -96,11 +96,11 @@ impl Service {
     pub fn permits(
         &self,
         by: &dyn Actor,
-        deed: TaskOperation,
+        operation: TaskOperation,
         task: &Task,
     ) -> Result<Option<OnBehalfOf>, String> {
-        by.may(deed, task)
-            .and_then(|()| instead(by, task))
-            .inspect_err(|why| self.ledger.audit.note(AuditEvent::Denied { task, deed: deed.name(), why }))
+        by.may(operation, task).and_then(|()| acting_person(by, task)).inspect_err(|why| {
+            self.writer.audit.record(AuditEvent::Denied { task, operation: operation.name(), why })
+        })
     }
 }

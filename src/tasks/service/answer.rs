@@ -22,7 +22,7 @@ pub struct QuestionClaim {
     /// The number of this message about the question.
     pub n: u32,
     /// The question.
-    pub asked: TaskQuestion,
+    pub question: TaskQuestion,
 }
 
 /// Why an answer was rejected.
@@ -64,21 +64,26 @@ impl Service {
         let answerer = Answerer { owner: by.owner().clone(), person };
         let mut is_announced = false;
         loop {
-            let asked = task.questions.iter().find(|asked| asked.key == key).ok_or(AnswerError::NotFound)?;
-            if asked.status != QuestionStatus::Open {
+            let task_question = task
+                .questions
+                .iter()
+                .find(|task_question| task_question.key == key)
+                .ok_or(AnswerError::NotFound)?;
+            if task_question.status != QuestionStatus::Open {
                 return Err(AnswerError::Closed);
             }
-            let answer = asking::fit(&asked.question, answer.clone()).map_err(AnswerError::Invalid)?;
+            let answer = asking::normalize_answer(&task_question.question, answer.clone())
+                .map_err(AnswerError::Invalid)?;
             // It is announced only while the question is open, and once. If another answer wins the race
             // after that, the announcement remains in the audit log.
             if !is_announced {
-                self.ledger.audit.announce(AuditedOperation::Answer(id)).await?;
+                self.writer.audit.announce(AuditedOperation::Answer(id)).await?;
                 is_announced = true;
             }
             let event = Event::Answered { key: key.to_owned(), answer, by: answerer.clone() };
-            match self.ledger.commit(&task, event, Lease::Keep).await? {
+            match self.writer.commit(&task, event, Lease::Keep).await? {
                 Commit::Done(after) => {
-                    self.ledger.audit.note(AuditEvent::Answered { task: &after, question: key });
+                    self.writer.audit.record(AuditEvent::Answered { task: &after, question: key });
                     return Ok(after);
                 }
                 Commit::Conflict | Commit::NoSlot(_) => {
@@ -94,25 +99,33 @@ impl Service {
     ///
     /// # Errors
     /// If the store is unavailable.
-    pub async fn carry(
+    pub async fn claim_question(
         &self,
         task: &Task,
         lease: Duration,
-        wanted: impl Fn(&TaskQuestion) -> bool,
+        accepts: impl Fn(&TaskQuestion) -> bool,
     ) -> Result<Option<QuestionClaim>> {
         let mut task = task.clone();
         loop {
-            let now = self.ledger.now();
-            let free = task.open_questions().find(|asked| !asked.is_out(now) && wanted(asked)).cloned();
-            let Some(asked) = free else { return Ok(None) };
-            let n = asked.delivery.as_ref().map_or(0, |delivery| delivery.n) + 1;
-            let event = Event::Delivering { key: asked.key.clone(), n, until: now + lease };
-            match self.ledger.commit(&task, event, Lease::Keep).await? {
+            let now = self.writer.now();
+            let unclaimed = task
+                .open_questions()
+                .find(|question| !question.has_open_delivery(now) && accepts(question))
+                .cloned();
+            let Some(question) = unclaimed else { return Ok(None) };
+            let n = question.delivery.as_ref().map_or(0, |delivery| delivery.n) + 1;
+            let event = Event::Delivering { key: question.key.clone(), n, until: now + lease };
+            match self.writer.commit(&task, event, Lease::Keep).await? {
                 Commit::Done(after) => {
-                    return Ok(Some(QuestionClaim { task: after.id, key: asked.key.clone(), n, asked }));
+                    return Ok(Some(QuestionClaim {
+                        task: after.id,
+                        key: question.key.clone(),
+                        n,
+                        question,
+                    }));
                 }
-                Commit::Conflict | Commit::NoSlot(_) => match self.ledger.read(&task.id).await? {
-                    Some(fresh) => task = fresh,
+                Commit::Conflict | Commit::NoSlot(_) => match self.writer.read(&task.id).await? {
+                    Some(current) => task = current,
                     None => return Ok(None),
                 },
             }

@@ -14,8 +14,10 @@ use crate::tasks::audit::{AuditEvent, AuditedOperation};
 use crate::tasks::machine::{self, Event};
 use crate::tasks::notices;
 use crate::tasks::reconciler::CallPermit;
-use crate::tasks::slots::is_of_owner;
-use crate::tasks::store::{Attach, Holder, IdempotencyKey, InsertResult, Lease, NewTask, Quota, StoreError};
+use crate::tasks::slots::is_owner_slot;
+use crate::tasks::store::{
+    AttachRequest, Holder, IdempotencyKey, InsertResult, Lease, NewTask, Quota, StoreError,
+};
 use crate::tasks::task::{
     Job, Origin, Owner, QuestionSource, Spec, Task, TaskId, TaskPolicy, TaskQuestion, TaskState, Undelivered,
 };
@@ -44,13 +46,13 @@ pub struct Call {
     /// of one, always refuses the call.
     pub when_full: WhenFull,
     /// The storage quota of its owner.
-    pub most_kept: Option<Quota>,
+    pub quota: Option<Quota>,
     /// The question to ask before the start.
     pub confirm: Option<Question>,
     /// The caller's idempotency key.
-    pub once: Option<IdempotencyKey>,
+    pub idempotency_key: Option<IdempotencyKey>,
     /// Set for a call that waits for its result.
-    pub plain: Option<BlockingCall>,
+    pub blocking: Option<BlockingCall>,
 }
 
 /// What to do with a call if a slot is full.
@@ -68,7 +70,7 @@ pub struct BlockingCall {
     /// Digest of owner, tool and arguments.
     pub digest: String,
     /// How long the call waits at most. After that, an equal call may take over its task.
-    pub waits: Duration,
+    pub timeout: Duration,
     /// How long after it disconnected an equal call can take over its task.
     pub attach_within: Duration,
     /// Whether the tool wants the job stopped when the call disconnects.
@@ -91,7 +93,7 @@ pub enum CallResult {
 pub enum CallError {
     /// A limit is exceeded.
     #[error(transparent)]
-    Over(#[from] LimitExceeded),
+    LimitExceeded(#[from] LimitExceeded),
     /// The idempotency key was used for another tool or other arguments.
     #[error("idempotency key `{key}` was used before with another tool or other arguments: use a new key")]
     KeyReused {
@@ -132,21 +134,27 @@ struct HandoverGuard<'a> {
     service: &'a Service,
     permit: Option<(mpsc::Permit<'a, CommittedStart>, Option<CallPermit>)>,
     /// The row as inserted.
-    born: Task,
+    row: Task,
     since: Instant,
     cancel_on_abandon: bool,
 }
 
 impl HandoverGuard<'_> {
-    fn has_place(&self) -> bool {
-        self.permit.as_ref().is_some_and(|(_, place)| place.is_some())
+    fn has_call_permit(&self) -> bool {
+        self.permit.as_ref().is_some_and(|(_, call_permit)| call_permit.is_some())
     }
 
     /// Passes on the row after the insert succeeded.
-    fn take(mut self, task: Task) {
+    fn hand_over(mut self, task: Task) {
         // Without a `CallPermit` the row was inserted as due, and is claimed like any other.
-        if let Some((permit, place @ Some(_))) = self.permit.take() {
-            permit.send(CommittedStart { task, since: self.since, is_newborn: true, orphan: None, place });
+        if let Some((permit, call_permit @ Some(_))) = self.permit.take() {
+            permit.send(CommittedStart {
+                task,
+                since: self.since,
+                inserted_with_lease: true,
+                orphan: None,
+                call_permit,
+            });
         }
     }
 
@@ -158,16 +166,16 @@ impl HandoverGuard<'_> {
 
 impl Drop for HandoverGuard<'_> {
     fn drop(&mut self) {
-        if let Some((permit, place)) = self.permit.take() {
+        if let Some((permit, call_permit)) = self.permit.take() {
             // A server that shuts down drops its pending calls; their clients did not disconnect.
             let cancel = self.cancel_on_abandon && !self.service.is_stopping();
             let orphan = Some(Orphan { cancel });
             permit.send(CommittedStart {
-                task: self.born.clone(),
+                task: self.row.clone(),
                 since: self.since,
-                is_newborn: true,
+                inserted_with_lease: true,
                 orphan,
-                place,
+                call_permit,
             });
         }
     }
@@ -192,51 +200,51 @@ impl Service {
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "call", tool = call.tool))]
     pub async fn call(&self, mut call: Call) -> Result<CallResult, CallError> {
         if let Err(refusal) = self.check_connected(&call.backend, &call.tool) {
-            return self.made_before(call, refusal).await;
+            return self.existing_task(call, refusal).await;
         }
-        self.refer(&mut call).await?;
-        let wish = AuditedOperation::Call { tool: &call.tool, arguments: &call.spec.arguments };
-        self.ledger.audit.announce(wish).await?;
-        let waits = call.confirm.is_some() || !call.spec.unresolved.is_empty();
+        self.resolve_references(&mut call).await?;
+        let operation = AuditedOperation::Call { tool: &call.tool, arguments: &call.spec.arguments };
+        self.writer.audit.announce(operation).await?;
+        let must_wait = call.confirm.is_some() || !call.spec.unresolved.is_empty();
         let pending = self.row(&call);
         // A row that the reconciler can act on at once is inserted with a lease, so that a start needs no
         // second write. If its backend has no free `CallPermit`, or only other servers have connected it, the
         // row is inserted as due and claimed like any other.
-        let permit = if waits { None } else { self.outbox.fresh.try_reserve().ok() };
+        let permit = if must_wait { None } else { self.outbox.committed_starts.try_reserve().ok() };
         let permit = permit.map(|permit| (permit, self.outbox.engines.try_acquire_permit(&call.backend)));
-        let is_leased = permit.as_ref().is_some_and(|(_, place)| place.is_some());
-        let hand_over = permit.map(|permit| self.hand_over(permit, &pending, &call));
-        let row = hand_over.as_ref().map_or_else(|| pending.clone(), |hand_over| hand_over.born.clone());
+        let is_leased = permit.as_ref().is_some_and(|(_, call_permit)| call_permit.is_some());
+        let handover = permit.map(|permit| self.handover_guard(permit, &pending, &call));
+        let row = handover.as_ref().map_or_else(|| pending.clone(), |handover| handover.row.clone());
         let lease = is_leased.then(|| (self.holder.clone(), self.lease));
         let inserted = self.insert(&call, row, lease).await;
-        let hand_over = match (&inserted, hand_over) {
-            (Ok(InsertResult::Created(_)), hand_over) => hand_over,
+        let handover = match (&inserted, handover) {
+            (Ok(InsertResult::Created(_)), handover) => handover,
             // The row may have been written all the same. The orphan handling finds out, and knows that no
             // start was sent.
-            (Err(StoreError::Unavailable(_)), Some(hand_over)) if hand_over.has_place() => {
-                drop(hand_over);
+            (Err(StoreError::Unavailable(_)), Some(handover)) if handover.has_call_permit() => {
+                drop(handover);
                 None
             }
-            (_, hand_over) => {
-                hand_over.into_iter().for_each(HandoverGuard::give_up);
+            (_, handover) => {
+                handover.into_iter().for_each(HandoverGuard::give_up);
                 None
             }
         };
         match inserted? {
-            InsertResult::NoSlot { full: Some(slot) } if is_of_owner(&slot) => {
-                let limits = self.ledger.tools.limits(std::slice::from_ref(&slot));
+            InsertResult::NoSlot { slot: Some(slot) } if is_owner_slot(&slot) => {
+                let limits = self.writer.tools.limits(std::slice::from_ref(&slot));
                 let most = limits.first().map_or(0, |limit| limit.limit);
                 Err(LimitExceeded::of_slot(&slot, most, &call.tool).into())
             }
-            InsertResult::NoSlot { full } if call.when_full == WhenFull::Refuse => {
-                Err(LimitExceeded::Full { tool: call.tool, slot: full }.into())
+            InsertResult::NoSlot { slot } if call.when_full == WhenFull::Refuse => {
+                Err(LimitExceeded::Full { tool: call.tool, slot }.into())
             }
             InsertResult::NoSlot { .. } => {
                 let queued = machine::next(&pending, Event::NoSlot, pending.created_at).task;
                 let inserted = self.insert(&call, queued, None).await?;
-                self.called(&call, inserted, None)
+                self.call_result(&call, inserted, None)
             }
-            inserted => self.called(&call, inserted, hand_over),
+            inserted => self.call_result(&call, inserted, handover),
         }
     }
 
@@ -256,35 +264,38 @@ impl Service {
 
     /// Returns the task of an equal call where a new task is refused: under its idempotency key, or of a
     /// client that disconnected.
-    async fn made_before(&self, mut call: Call, refusal: CallError) -> Result<CallResult, CallError> {
+    async fn existing_task(&self, mut call: Call, refusal: CallError) -> Result<CallResult, CallError> {
         // A store looks for that task first, and inserts none beyond the quota.
-        call.most_kept = Some(Quota { rows: 0, bytes: 0 });
+        call.quota = Some(Quota { rows: 0, bytes: 0 });
         match self.insert(&call, self.row(&call), None).await? {
             InsertResult::TooMany => Err(refusal),
-            inserted => self.called(&call, inserted, None),
+            inserted => self.call_result(&call, inserted, None),
         }
     }
 
     /// Replaces the tasks in the arguments by the handles of their jobs. If such a task has no job yet, the
     /// parameter is recorded as unresolved.
-    async fn refer(&self, call: &mut Call) -> Result<(), CallError> {
+    async fn resolve_references(&self, call: &mut Call) -> Result<(), CallError> {
         for (parameter, id) in &call.references {
-            let refused = |why: String| CallError::Reference { parameter: parameter.clone(), why };
-            let task = self.ledger.store.get(id, Some((&call.owner).into())).await?;
+            let reference_error = |why: String| CallError::Reference { parameter: parameter.clone(), why };
+            let task = self.writer.store.get(id, Some((&call.owner).into())).await?;
             if task.is_none() {
-                self.ledger.audit.note(AuditEvent::NotFound { owner: &call.owner, id });
+                self.writer.audit.record(AuditEvent::NotFound { owner: &call.owner, id });
             }
-            let task = task.ok_or_else(|| refused(format!("there is no task {id}, or it has expired")))?;
+            let task =
+                task.ok_or_else(|| reference_error(format!("there is no task {id}, or it has expired")))?;
             if task.backend != call.backend {
                 let (backend, tool) = (&task.backend, &call.tool);
-                return Err(refused(format!(
+                return Err(reference_error(format!(
                     "task {id} runs on `{backend}`, and {tool} does not: name another task"
                 )));
             }
             match task.handle() {
                 Some(handle) => call.spec.arguments[parameter] = Value::from(handle.as_str()),
                 None if task.has_ended() => {
-                    return Err(refused(format!("task {id} ended before it was started: name another task")));
+                    return Err(reference_error(format!(
+                        "task {id} ended before it was started: name another task"
+                    )));
                 }
                 None => {
                     call.spec.unresolved.insert(parameter.clone(), id.clone());
@@ -294,19 +305,19 @@ impl Service {
         Ok(())
     }
 
-    fn hand_over<'a>(
+    fn handover_guard<'a>(
         &'a self,
         permit: (mpsc::Permit<'a, CommittedStart>, Option<CallPermit>),
         pending: &Task,
         call: &Call,
     ) -> HandoverGuard<'a> {
-        let intended = match permit.1 {
-            Some(_) => machine::next(pending, Event::Intended, pending.created_at).task,
+        let committed = match permit.1 {
+            Some(_) => machine::next(pending, Event::StartCommitted, pending.created_at).task,
             None => pending.clone(),
         };
-        let cancel_on_abandon = call.plain.as_ref().is_some_and(|plain| plain.cancel_on_abandon);
-        let born = Task { version: 1, ..intended };
-        HandoverGuard { service: self, permit: Some(permit), born, since: Instant::now(), cancel_on_abandon }
+        let cancel_on_abandon = call.blocking.as_ref().is_some_and(|blocking| blocking.cancel_on_abandon);
+        let row = Task { version: 1, ..committed };
+        HandoverGuard { service: self, permit: Some(permit), row, since: Instant::now(), cancel_on_abandon }
     }
 
     /// Inserts a new row, or attaches to the abandoned task of an equal call.
@@ -317,98 +328,101 @@ impl Service {
         lease: Option<(Holder, Duration)>,
     ) -> Result<InsertResult, StoreError> {
         let new = self.new_task(call, task, lease);
-        let owes = !new.notices.is_empty();
-        let inserted = match &call.plain {
-            Some(plain) => self.insert_or_attach(new, plain.waits).await,
-            None => self.ledger.store.insert(new).await,
+        let has_notices = !new.notices.is_empty();
+        let inserted = match &call.blocking {
+            Some(blocking) => self.insert_or_attach(new, blocking.timeout).await,
+            None => self.writer.store.insert(new).await,
         };
-        if owes {
-            self.ledger.nudge.owing.send_replace(());
+        if has_notices {
+            self.writer.nudge.notices_pending.send_replace(());
         }
         inserted
     }
 
     fn new_task(&self, call: &Call, task: Task, lease: Option<(Holder, Duration)>) -> NewTask {
-        let limits = self.ledger.tools.limits(&task.slots);
+        let limits = self.writer.tools.limits(&task.slots);
         // Queues are per owner and served round-robin, so a call that may wait queues behind the rows of all
         // owners. A call that may not wait is exempt: a limit of their owners may block the rows ahead.
-        let waits = call.when_full == WhenFull::Queue;
-        let behind = task.slots.iter().filter(|slot| waits && !is_of_owner(slot)).cloned().collect();
-        let attach = call
-            .plain
-            .as_ref()
-            .map(|plain| Attach { digest: plain.digest.clone(), within: plain.attach_within });
+        let may_queue = call.when_full == WhenFull::Queue;
+        let queue_behind =
+            task.slots.iter().filter(|slot| may_queue && !is_owner_slot(slot)).cloned().collect();
+        let attach = call.blocking.as_ref().map(|blocking| AttachRequest {
+            digest: blocking.digest.clone(),
+            within: blocking.attach_within,
+        });
         NewTask {
             identity: self.outbox.engines.identity(&call.backend),
             limits,
-            behind,
-            most_kept: call.most_kept,
-            once: call.once.clone(),
+            queue_behind,
+            quota: call.quota,
+            idempotency_key: call.idempotency_key.clone(),
             attach,
             lease,
-            transition: self.ledger.scribe.born(&task),
-            notices: notices::owed(None, &task, &*self.ledger.receivers),
+            transition: self.writer.history_recorder.creation(&task),
+            notices: notices::notices_for_change(None, &task, &*self.writer.receivers),
             task,
         }
     }
 
     /// Inserts the row, or attaches to an abandoned task. Attaching writes the row, so that a late event of
     /// the earlier call does not apply and no third call attaches.
-    async fn insert_or_attach(&self, new: NewTask, waits: Duration) -> Result<InsertResult, StoreError> {
+    async fn insert_or_attach(&self, new: NewTask, timeout: Duration) -> Result<InsertResult, StoreError> {
         loop {
-            let task = match self.ledger.store.insert(new.clone()).await? {
+            let task = match self.writer.store.insert(new.clone()).await? {
                 InsertResult::Abandoned(task) => task,
                 inserted => return Ok(inserted),
             };
-            let attached = Event::Attached { until: self.ledger.now() + waits };
-            if let Commit::Done(task) = self.ledger.commit(&task, attached, Lease::Keep).await? {
+            let attached = Event::CallAttached { until: self.writer.now() + timeout };
+            if let Commit::Done(task) = self.writer.commit(&task, attached, Lease::Keep).await? {
                 return Ok(InsertResult::Abandoned(task));
             }
         }
     }
 
-    fn called(
+    fn call_result(
         &self,
         call: &Call,
         inserted: InsertResult,
-        hand_over: Option<HandoverGuard<'_>>,
+        handover: Option<HandoverGuard<'_>>,
     ) -> Result<CallResult, CallError> {
         match inserted {
             InsertResult::Created(task) => {
-                self.ledger.audit.note(AuditEvent::Created(&task));
-                self.ledger.watch.changed(&task);
-                let is_leased = hand_over.as_ref().is_some_and(HandoverGuard::has_place);
-                if let Some(hand_over) = hand_over {
-                    hand_over.take(task.clone());
+                self.writer.audit.record(AuditEvent::Created(&task));
+                self.writer.watch.changed(&task);
+                let is_leased = handover.as_ref().is_some_and(HandoverGuard::has_call_permit);
+                if let Some(handover) = handover {
+                    handover.hand_over(task.clone());
                 }
                 match is_leased {
                     true => {}
-                    false if task.is_queued() => self.ledger.nudge.slot.notify_one(),
-                    false => self.ledger.nudge.due_at(task.due_at.unwrap_or(task.created_at)),
+                    false if task.is_queued() => self.writer.nudge.slot.notify_one(),
+                    false => self.writer.nudge.due_at(task.due_at.unwrap_or(task.created_at)),
                 }
                 Ok(CallResult::Created(task))
             }
             InsertResult::Existing { task, same: true } => Ok(CallResult::Existing(task)),
             InsertResult::Existing { same: false, .. } => Err(CallError::KeyReused {
-                key: call.once.as_ref().map_or_else(String::new, |o| o.key.clone()),
+                key: call.idempotency_key.as_ref().map_or_else(String::new, |o| o.key.clone()),
             }),
             InsertResult::Abandoned(task) => Ok(CallResult::Attached(task)),
             // A queued row takes no slot, so the store cannot have found a full one.
-            InsertResult::NoSlot { full } => {
-                Err(LimitExceeded::Full { tool: call.tool.clone(), slot: full }.into())
+            InsertResult::NoSlot { slot } => {
+                Err(LimitExceeded::Full { tool: call.tool.clone(), slot }.into())
             }
             InsertResult::TooMany => {
-                Err(LimitExceeded::Kept { most: call.most_kept.map_or(0, |most| most.rows) }.into())
+                Err(LimitExceeded::Kept { most: call.quota.map_or(0, |quota| quota.rows) }.into())
             }
-            InsertResult::TooLarge { kept } => {
-                Err(LimitExceeded::Bytes { kept, most: call.most_kept.map_or(0, |most| most.bytes) }.into())
+            InsertResult::TooLarge { stored_bytes } => Err(LimitExceeded::Bytes {
+                kept: stored_bytes,
+                most: call.quota.map_or(0, |quota| quota.bytes),
             }
+            .into()),
         }
     }
 
     /// Builds the row of a call, with nothing sent yet.
     fn row(&self, call: &Call) -> Task {
-        let now = self.ledger.now();
+        let now = self.writer.now();
         let confirm = |question: &Question| {
             TaskQuestion::new("q1".to_owned(), question.clone(), QuestionSource::Confirm, now)
         };
@@ -441,13 +455,13 @@ impl Service {
             trouble: None,
             overdue: None,
             look_at: None,
-            undelivered: call
-                .plain
-                .as_ref()
-                .map(|plain| Undelivered { digest: plain.digest.clone(), waiting_until: now + plain.waits }),
+            undelivered: call.blocking.as_ref().map(|blocking| Undelivered {
+                digest: blocking.digest.clone(),
+                waiting_until: now + blocking.timeout,
+            }),
             due_at: None,
             version: 0,
         };
-        machine::born(task)
+        machine::with_due_time(task)
     }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use taskbridge_sdk::Timestamp;
 
 use super::{QuestionClaim, Service};
-use crate::tasks::machine::{Cancel, Event};
+use crate::tasks::machine::{CancelMode, Event};
 use crate::tasks::store::{Lease, Result, SessionChange};
-use crate::tasks::streams::{StreamNote, TaskReport};
+use crate::tasks::streams::{StreamEvent, TaskReport};
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::task_writer::{Commit, TaskWriter};
 
@@ -17,7 +17,7 @@ use crate::tasks::task_writer::{Commit, TaskWriter};
 #[derive(Debug)]
 pub enum DeferredWrite {
     /// A plain call disconnected before it received its result.
-    Abandoned {
+    CallAbandoned {
         /// Its task.
         id: TaskId,
         /// The deadline of the waiting call, as the row has it. If the row has another deadline, the task no
@@ -27,15 +27,15 @@ pub enum DeferredWrite {
         cancel: bool,
     },
     /// A stream that carried a question has ended.
-    NoLongerCarried(QuestionClaim),
+    DeliveryEnded(QuestionClaim),
     /// A listening stream that other processes know of has ended.
-    NoLongerListens {
+    ListenerClosed {
         /// Its session.
         session: String,
         /// Its number in the session.
         n: u64,
         /// Its last reports. An older stream of the session continues from them.
-        told: Vec<TaskReport>,
+        reports: Vec<TaskReport>,
         /// Until when the session's settings are kept.
         forget_after: Timestamp,
     },
@@ -57,7 +57,7 @@ pub struct CallGuard {
 #[must_use]
 pub struct DeliveryGuard {
     service: Service,
-    carried: QuestionClaim,
+    claim: QuestionClaim,
 }
 
 /// A listening stream that other processes know of. On drop it reports that the stream has ended, so that an
@@ -67,32 +67,32 @@ pub struct ListenerGuard {
     service: Service,
     session: String,
     n: u64,
-    told: Vec<TaskReport>,
+    reports: Vec<TaskReport>,
     forget_after: Timestamp,
 }
 
 impl Service {
     /// Guards the listening stream `n` of a session. The settings of the session are kept until
     /// `forget_after`.
-    pub fn listening(&self, session: &str, n: u64, forget_after: Timestamp) -> ListenerGuard {
+    pub fn guard_listener(&self, session: &str, n: u64, forget_after: Timestamp) -> ListenerGuard {
         ListenerGuard {
             service: self.clone(),
             session: session.to_owned(),
             n,
-            told: Vec::new(),
+            reports: Vec::new(),
             forget_after,
         }
     }
 
     /// Guards a plain call that waits for `task`.
-    pub fn waiting(&self, task: &Task, cancel_on_abandon: bool) -> CallGuard {
+    pub fn guard_call(&self, task: &Task, cancel_on_abandon: bool) -> CallGuard {
         let until = task.undelivered.as_ref().map(|undelivered| undelivered.waiting_until);
         CallGuard { service: self.clone(), id: task.id.clone(), until, cancel: cancel_on_abandon }
     }
 
     /// Guards a stream that carries a question.
-    pub fn carrying(&self, carried: QuestionClaim) -> DeliveryGuard {
-        DeliveryGuard { service: self.clone(), carried }
+    pub fn guard_delivery(&self, claim: QuestionClaim) -> DeliveryGuard {
+        DeliveryGuard { service: self.clone(), claim }
     }
 }
 
@@ -101,12 +101,12 @@ impl CallGuard {
     ///
     /// # Errors
     /// If the store is unavailable; then the result still counts as undelivered.
-    pub async fn answered(mut self) -> Result<()> {
+    pub async fn mark_delivered(mut self) -> Result<()> {
         // The result exists: a failure from here on is not a disconnect of the client.
         self.cancel = false;
-        let ledger = &self.service.ledger;
-        if let Some(task) = ledger.read(&self.id).await? {
-            ledger.apply(task, Event::Delivered, Lease::Keep).await?;
+        let writer = &self.service.writer;
+        if let Some(task) = writer.read(&self.id).await? {
+            writer.apply(task, Event::ResultDelivered, Lease::Keep).await?;
         }
         self.until = None;
         Ok(())
@@ -117,10 +117,10 @@ impl CallGuard {
     ///
     /// # Errors
     /// If the store is unavailable; then the change is written as soon as possible.
-    pub async fn handed_on(mut self) -> Result<()> {
+    pub async fn release(mut self) -> Result<()> {
         self.cancel = false;
         if let Some(until) = self.until {
-            abandoned(&self.service.ledger, &self.id, until, false).await?;
+            abandon_call(&self.service.writer, &self.id, until, false).await?;
             self.until = None;
         }
         Ok(())
@@ -128,15 +128,15 @@ impl CallGuard {
 
     /// Ends the call without a result although its client did not disconnect. An equal call can take over
     /// the task. Its job continues, whatever the tool is configured to do.
-    pub fn spare(mut self) {
+    pub fn keep_job(mut self) {
         self.cancel = false;
     }
 }
 
 impl ListenerGuard {
     /// Records what the stream has reported, now that it ends.
-    pub fn ended(&mut self, told: Vec<TaskReport>) {
-        self.told = told;
+    pub fn set_reports(&mut self, reports: Vec<TaskReport>) {
+        self.reports = reports;
     }
 }
 
@@ -145,31 +145,31 @@ impl Drop for CallGuard {
         if let Some(until) = self.until {
             // A server that shuts down drops its pending calls; their clients did not disconnect.
             let cancel = self.cancel && !self.service.is_stopping();
-            let note = DeferredWrite::Abandoned { id: self.id.clone(), until, cancel };
+            let write = DeferredWrite::CallAbandoned { id: self.id.clone(), until, cancel };
             // The reconciler is gone only at the end of the process. The deadline in the row then has the
             // same effect.
-            let _ = self.service.outbox.afterwards.send(note);
+            let _ = self.service.outbox.deferred_writes.send(write);
         }
     }
 }
 
 impl DeliveryGuard {
     /// Returns the question that the stream carries.
-    pub fn carried(&self) -> &QuestionClaim {
-        &self.carried
+    pub fn claim(&self) -> &QuestionClaim {
+        &self.claim
     }
 
     /// Records that the stream stays open for another `lease`.
     ///
     /// # Errors
     /// If the store is unavailable.
-    pub async fn still_open(&self, lease: Duration) -> Result<()> {
-        let ledger = &self.service.ledger;
-        let QuestionClaim { task, key, n, .. } = &self.carried;
-        if let Some(task) = ledger.read(task).await? {
-            let until = ledger.now() + lease;
+    pub async fn renew(&self, lease: Duration) -> Result<()> {
+        let writer = &self.service.writer;
+        let QuestionClaim { task, key, n, .. } = &self.claim;
+        if let Some(task) = writer.read(task).await? {
+            let until = writer.now() + lease;
             let event = Event::Delivering { key: key.clone(), n: *n, until };
-            ledger.apply(task, event, Lease::Keep).await?;
+            writer.apply(task, event, Lease::Keep).await?;
         }
         Ok(())
     }
@@ -180,12 +180,12 @@ impl DeliveryGuard {
     ///
     /// # Errors
     /// If the store is unavailable.
-    pub async fn over(self, problem: Option<String>) -> Result<()> {
-        let ledger = &self.service.ledger;
-        let QuestionClaim { task, key, n, .. } = &self.carried;
-        if let Some(task) = ledger.read(task).await? {
-            let event = Event::DeliveryEnded { key: key.clone(), n: *n, over: true, problem };
-            ledger.apply(task, event, Lease::Keep).await?;
+    pub async fn finish(self, problem: Option<String>) -> Result<()> {
+        let writer = &self.service.writer;
+        let QuestionClaim { task, key, n, .. } = &self.claim;
+        if let Some(task) = writer.read(task).await? {
+            let event = Event::DeliveryEnded { key: key.clone(), n: *n, handled: true, problem };
+            writer.apply(task, event, Lease::Keep).await?;
         }
         Ok(())
     }
@@ -194,18 +194,18 @@ impl DeliveryGuard {
 impl Drop for DeliveryGuard {
     fn drop(&mut self) {
         // As above: without the reconciler, the claim on the question expires.
-        let _ = self.service.outbox.afterwards.send(DeferredWrite::NoLongerCarried(self.carried.clone()));
+        let _ = self.service.outbox.deferred_writes.send(DeferredWrite::DeliveryEnded(self.claim.clone()));
     }
 }
 
 impl Drop for ListenerGuard {
     fn drop(&mut self) {
         let session = std::mem::take(&mut self.session);
-        let told = std::mem::take(&mut self.told);
-        let note =
-            DeferredWrite::NoLongerListens { session, n: self.n, told, forget_after: self.forget_after };
+        let reports = std::mem::take(&mut self.reports);
+        let write =
+            DeferredWrite::ListenerClosed { session, n: self.n, reports, forget_after: self.forget_after };
         // As above: without the reconciler, the stream's entry expires after a while.
-        let _ = self.service.outbox.afterwards.send(note);
+        let _ = self.service.outbox.deferred_writes.send(write);
     }
 }
 
@@ -214,25 +214,28 @@ impl DeferredWrite {
     ///
     /// # Errors
     /// If the store is unavailable.
-    pub(in crate::tasks) async fn note(&self, ledger: &TaskWriter) -> Result<()> {
+    pub(in crate::tasks) async fn execute(&self, writer: &TaskWriter) -> Result<()> {
         match self {
-            DeferredWrite::Abandoned { id, until, cancel } => abandoned(ledger, id, *until, *cancel).await,
-            DeferredWrite::NoLongerCarried(QuestionClaim { task, key, n, .. }) => {
-                if let Some(row) = ledger.read(task).await? {
-                    let event = Event::DeliveryEnded { key: key.clone(), n: *n, over: false, problem: None };
-                    ledger.apply(row, event, Lease::Keep).await?;
+            DeferredWrite::CallAbandoned { id, until, cancel } => {
+                abandon_call(writer, id, *until, *cancel).await
+            }
+            DeferredWrite::DeliveryEnded(QuestionClaim { task, key, n, .. }) => {
+                if let Some(row) = writer.read(task).await? {
+                    let event =
+                        Event::DeliveryEnded { key: key.clone(), n: *n, handled: false, problem: None };
+                    writer.apply(row, event, Lease::Keep).await?;
                 }
                 Ok(())
             }
-            DeferredWrite::NoLongerListens { session, n, told, forget_after } => {
+            DeferredWrite::ListenerClosed { session, n, reports, forget_after } => {
                 // The reports come first, since an older stream becomes active as soon as it sees that this
                 // one has closed.
-                if !told.is_empty() {
-                    let setting = SessionChange::Streams(StreamNote::Told(told.clone()));
-                    ledger.store.set(session, setting, *forget_after).await?;
+                if !reports.is_empty() {
+                    let setting = SessionChange::Streams(StreamEvent::Reported(reports.clone()));
+                    writer.store.set(session, setting, *forget_after).await?;
                 }
-                let setting = SessionChange::Streams(StreamNote::Closed(*n));
-                ledger.store.set(session, setting, *forget_after).await.map(drop)
+                let setting = SessionChange::Streams(StreamEvent::Closed(*n));
+                writer.store.set(session, setting, *forget_after).await.map(drop)
             }
         }
     }
@@ -240,20 +243,20 @@ impl DeferredWrite {
 
 /// Records that a plain call disconnected, and cancels its task first if `cancel` is set. Does nothing if the
 /// task no longer belongs to that call: another caller may have received it or wait for it by now.
-async fn abandoned(ledger: &TaskWriter, id: &TaskId, until: Timestamp, cancel: bool) -> Result<()> {
-    let is_its = |task: &Task| task.undelivered.as_ref().is_some_and(|u| u.waiting_until == until);
+async fn abandon_call(writer: &TaskWriter, id: &TaskId, until: Timestamp, cancel: bool) -> Result<()> {
+    let belongs_to_call = |task: &Task| task.undelivered.as_ref().is_some_and(|u| u.waiting_until == until);
     // The cancellation comes first: once the task counts as abandoned, an equal call can take it over.
-    let stop = cancel.then_some(Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None });
-    let mut row = ledger.read(id).await?;
-    for event in stop.into_iter().chain([Event::Abandoned]) {
+    let stop = cancel.then_some(Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None });
+    let mut row = writer.read(id).await?;
+    for event in stop.into_iter().chain([Event::CallAbandoned]) {
         loop {
-            let Some(task) = row.filter(is_its) else { return Ok(()) };
-            match ledger.commit(&task, event.clone(), Lease::Keep).await? {
+            let Some(task) = row.filter(belongs_to_call) else { return Ok(()) };
+            match writer.commit(&task, event.clone(), Lease::Keep).await? {
                 Commit::Done(after) => {
                     row = Some(after);
                     break;
                 }
-                Commit::Conflict | Commit::NoSlot(_) => row = ledger.read(id).await?,
+                Commit::Conflict | Commit::NoSlot(_) => row = writer.read(id).await?,
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The limits that a call can exceed. The store counts; this module must not.
 
-use crate::tasks::slots::{OF_GROUP, OF_OWNER};
+use crate::tasks::slots::{GROUP_PREFIX, OWNER_PREFIX};
 
 /// A limit that a call exceeds.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +46,9 @@ impl LimitExceeded {
     /// Returns the name of the setting that defines the limit.
     pub fn setting(&self) -> &'static str {
         match self {
-            Self::Full { slot: Some(slot), .. } if slot.starts_with(OF_GROUP) => "concurrency_groups.limit",
+            Self::Full { slot: Some(slot), .. } if slot.starts_with(GROUP_PREFIX) => {
+                "concurrency_groups.limit"
+            }
             Self::Full { .. } => "max_running",
             Self::Running { tool: Some(_), .. } => "max_running_per_owner",
             Self::Running { tool: None, .. } => "limits.owner.max_running",
@@ -58,7 +60,7 @@ impl LimitExceeded {
     /// Returns the error for a full slot of an owner, with its limit `most`. The error must not name the
     /// owner.
     pub(super) fn of_slot(slot: &str, most: u32, tool: &str) -> Self {
-        let of_all = slot.starts_with(OF_OWNER);
+        let of_all = slot.starts_with(OWNER_PREFIX);
         Self::Running { most, tool: (!of_all).then(|| tool.to_owned()) }
     }
 }
@@ -80,7 +82,7 @@ mod tests {
     fn limit_error_names_setting() {
         let full =
             |slot: Option<&str>| LimitExceeded::Full { tool: "x".to_owned(), slot: slot.map(str::to_owned) };
-        for (over, setting, says) in [
+        for (error, setting, says) in [
             (full(Some("tool:x")), "max_running", "while `tool:x` is taken up"),
             (full(Some("group:db")), "concurrency_groups.limit", "while `group:db` is taken up"),
             (full(None), "max_running", "while others wait in line"),
@@ -100,9 +102,9 @@ mod tests {
                 "take 7 of 9 bytes (limits.owner.max_bytes)",
             ),
         ] {
-            assert_eq!(over.setting(), setting);
-            let words = over.to_string();
-            assert!(words.contains(says) && !words.contains("ann"), "{words}");
+            assert_eq!(error.setting(), setting);
+            let message = error.to_string();
+            assert!(message.contains(says) && !message.contains("ann"), "{message}");
         }
     }
 }

@@ -7,17 +7,17 @@ use tokio::time::Instant;
 
 use super::{Actor, Service};
 use crate::tasks::machine::Event;
-use crate::tasks::slots::is_of_owner;
+use crate::tasks::slots::is_owner_slot;
 use crate::tasks::store::{Lease, Position, Result};
-use crate::tasks::task::{Job, NEWLY_STARTED, Owner, Task, TaskId};
+use crate::tasks::task::{INITIAL_WATCH, Job, Owner, Task, TaskId};
 use crate::tasks::watch::{ChangeSubscription, Listener};
 
 /// How long one read counts as watching. It exceeds the longest poll interval that clients receive.
-const WATCHED: Duration = Duration::from_secs(180);
+const WATCH_DURATION: Duration = Duration::from_secs(180);
 /// The maximum interval at which a waiting caller must renew its watch.
 pub const RENEW_WATCH: Duration = Duration::from_secs(25);
 /// A read renews the watch in the row only if it expires within this time.
-const KNOWN_FOR: Duration = Duration::from_secs(30);
+const RENEW_MARGIN: Duration = Duration::from_secs(30);
 
 /// A task with values that derive from more than its row.
 #[derive(Clone, Debug)]
@@ -35,13 +35,13 @@ impl View {
     pub fn status_message(&self) -> Option<String> {
         let Some(ahead) = self.ahead else { return self.task.status_message() };
         // Where owners have limits, queues are per owner and served round-robin.
-        let line = match self.task.slots.iter().any(|slot| is_of_owner(slot)) {
+        let queue = match self.task.slots.iter().any(|slot| is_owner_slot(slot)) {
             true => "its owner's line, by turns with others",
             false => "line",
         };
         Some(match ahead {
-            0 => format!("waiting for a free slot, next in {line}"),
-            ahead => format!("waiting for a free slot, position {} in {line}", ahead + 1),
+            0 => format!("waiting for a free slot, next in {queue}"),
+            ahead => format!("waiting for a free slot, position {} in {queue}", ahead + 1),
         })
     }
 }
@@ -65,14 +65,14 @@ impl Service {
     /// another half a minute. A caller that keeps watching must call this again within [`RENEW_WATCH`].
     /// Returns the row, changed or not; a failed write is ignored.
     pub async fn mark_watched(&self, task: Task) -> Task {
-        let now = self.ledger.now();
+        let now = self.writer.now();
         let Job::Open { started_at, .. } = &task.job else { return task };
-        let known_until = task.watched_until.max(Some(*started_at + NEWLY_STARTED));
-        if task.has_ended() || known_until > Some(now + KNOWN_FOR) {
+        let watched_until = task.watched_until.max(Some(*started_at + INITIAL_WATCH));
+        if task.has_ended() || watched_until > Some(now + RENEW_MARGIN) {
             return task;
         }
-        let event = Event::Watched { until: now + WATCHED };
-        match self.ledger.apply(task.clone(), event, Lease::Keep).await {
+        let event = Event::Watched { until: now + WATCH_DURATION };
+        match self.writer.apply(task.clone(), event, Lease::Keep).await {
             Ok(Some(task)) => task,
             // The watch is only a hint for polling; the next read renews it.
             Ok(None) | Err(_) => task,
@@ -90,21 +90,21 @@ impl Service {
         &self,
         by: &dyn Actor,
         id: &TaskId,
-        patience: Option<Duration>,
-        enough: impl Fn(&Task) -> bool,
+        timeout: Option<Duration>,
+        is_done: impl Fn(&Task) -> bool,
     ) -> Result<Option<View>> {
-        let deadline = patience.map(|patience| Instant::now() + patience);
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut listener = self.listen(id);
         loop {
             let Some(task) = self.find(by, id).await? else { return Ok(None) };
             let task = self.mark_watched(task).await;
             let out_of_time = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            if out_of_time || enough(&task) {
+            if out_of_time || is_done(&task) {
                 return self.view(task).await.map(Some);
             }
             // A task that expires during the wait becomes "not found", and no write notifies about it.
-            let lives = task.kept_until().since(self.ledger.now()) + Duration::from_millis(1);
-            let until_expiry = Instant::now() + lives.min(Duration::from_secs(86_400));
+            let remaining = task.kept_until().since(self.writer.now()) + Duration::from_millis(1);
+            let until_expiry = Instant::now() + remaining.min(Duration::from_secs(86_400));
             let renew_watch = Instant::now() + RENEW_WATCH;
             let wake = until_expiry.min(renew_watch);
             let wake = deadline.map_or(wake, |deadline| deadline.min(wake));
@@ -121,7 +121,7 @@ impl Service {
     /// # Errors
     /// If the store is unavailable.
     pub async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<View>> {
-        let rows = self.ledger.store.list(owner, after, limit).await?;
+        let rows = self.writer.store.list(owner, after, limit).await?;
         let mut views = Vec::with_capacity(rows.len());
         for task in rows {
             views.push(self.view(task).await?);
@@ -134,22 +134,22 @@ impl Service {
     /// # Errors
     /// If the store is unavailable.
     pub async fn newest(&self, owner: &Owner, limit: usize) -> Result<Vec<Task>> {
-        self.ledger.store.list(owner, None, limit).await
+        self.writer.store.list(owner, None, limit).await
     }
 
     /// Subscribes to hints about a task.
     pub fn listen(&self, id: &TaskId) -> Listener {
-        self.ledger.watch.listen(id)
+        self.writer.watch.listen(id)
     }
 
     /// Subscribes to hints about the tasks of a session.
     pub fn changes(&self, session: &str) -> ChangeSubscription {
-        self.ledger.watch.changes(session)
+        self.writer.watch.changes(session)
     }
 
     /// Subscribes to hints about these tasks.
     pub fn follow(&self, tasks: impl IntoIterator<Item = TaskId>) -> ChangeSubscription {
-        self.ledger.watch.follow(tasks)
+        self.writer.watch.follow(tasks)
     }
 
     /// Returns the tasks that a session created and that have not ended.
@@ -157,7 +157,7 @@ impl Service {
     /// # Errors
     /// If the store is unavailable.
     pub async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
-        self.ledger.store.of_session(session).await
+        self.writer.store.of_session(session).await
     }
 
     /// Returns a row with the derived values for a client.
@@ -165,14 +165,14 @@ impl Service {
     /// # Errors
     /// If the store is unavailable.
     pub async fn view(&self, task: Task) -> Result<View> {
-        let ahead = if task.is_queued() { Some(self.ledger.store.ahead(&task).await?) } else { None };
+        let ahead = if task.is_queued() { Some(self.writer.store.ahead(&task).await?) } else { None };
         let since = match &task.job {
             Job::Open { started_at, .. } => *started_at,
             _ => task.created_at,
         };
-        let age = self.ledger.now().since(since);
+        let age = self.writer.now().since(since);
         let typical = self.typical(&task.tool).await?;
-        let poll_interval = self.pace.poll_interval(age, typical);
+        let poll_interval = self.poll_intervals.poll_interval(age, typical);
         Ok(View { task, ahead, poll_interval })
     }
 
@@ -184,7 +184,7 @@ impl Service {
         {
             return Ok(*typical);
         }
-        let typical = self.ledger.store.typical(tool).await?;
+        let typical = self.writer.store.typical_duration(tool).await?;
         self.typical.lock().insert(tool.to_owned(), (Instant::now(), typical));
         Ok(typical)
     }

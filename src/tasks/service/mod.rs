@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::{AuditEvent, AuditedOperation};
-use super::machine::{Cancel, Event};
+use super::machine::{CancelMode, Event};
 use super::pace::PollIntervals;
 use super::reconciler::{CallPermit, Engines};
 use super::store::{BoundedOutput, Holder, Lease, Result};
@@ -37,26 +37,26 @@ use crate::clock::Entropy;
 /// The task operations. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
-    ledger: TaskWriter,
+    writer: TaskWriter,
     entropy: Arc<dyn Entropy>,
     holder: Holder,
     lease: Duration,
-    pace: PollIntervals,
+    poll_intervals: PollIntervals,
     outbox: Outbox,
-    typical: Arc<Mutex<Durations>>,
+    typical: Arc<Mutex<TypicalDurations>>,
     stop: Arc<OnceLock<CancellationToken>>,
 }
 
 /// The usual job duration of each tool, and when it was read.
-type Durations = HashMap<String, (Instant, Option<Duration>)>;
+type TypicalDurations = HashMap<String, (Instant, Option<Duration>)>;
 
 /// The channels from the operations to the reconciler.
 #[derive(Clone)]
 pub struct Outbox {
     /// Rows whose starts this process has committed, and orphans. They need action at once.
-    pub fresh: mpsc::Sender<CommittedStart>,
+    pub committed_starts: mpsc::Sender<CommittedStart>,
     /// Writes that dropped guards leave to the reconciler.
-    pub afterwards: mpsc::UnboundedSender<DeferredWrite>,
+    pub deferred_writes: mpsc::UnboundedSender<DeferredWrite>,
     /// The connected backends: a row is passed on with a `CallPermit` at its own backend.
     pub engines: Engines,
 }
@@ -70,12 +70,12 @@ pub struct CommittedStart {
     pub since: Instant,
     /// True if the row was inserted with its lease. A row that waited may also have been claimed by this
     /// process, and the end of that action releases the lease.
-    pub is_newborn: bool,
+    pub inserted_with_lease: bool,
     /// Set if the outcome of the insert is unknown. The row may still reach the store, or never.
     pub orphan: Option<Orphan>,
     /// The permit at the backend for the call that starts the job. An orphan may have none; then a later
     /// claim starts its job.
-    pub place: Option<CallPermit>,
+    pub call_permit: Option<CallPermit>,
 }
 
 /// A call whose row was inserted with an unknown outcome: it disconnected meanwhile, or the store became
@@ -103,19 +103,28 @@ impl Service {
     /// Creates the operations over a task writer, for a process that leases rows as `holder`, for `lease` at
     /// a time.
     pub fn new(
-        ledger: TaskWriter,
+        writer: TaskWriter,
         entropy: Arc<dyn Entropy>,
         holder: Holder,
         lease: Duration,
-        pace: PollIntervals,
+        poll_intervals: PollIntervals,
         outbox: Outbox,
     ) -> Self {
-        Self { ledger, entropy, holder, lease, pace, outbox, typical: Arc::default(), stop: Arc::default() }
+        Self {
+            writer,
+            entropy,
+            holder,
+            lease,
+            poll_intervals,
+            outbox,
+            typical: Arc::default(),
+            stop: Arc::default(),
+        }
     }
 
     /// Sets the token that ends the serving of clients. Once it is cancelled, a dropped call does not count
     /// as a disconnect, and its job continues. Only the first call has an effect.
-    pub fn stops_with(&self, stop: CancellationToken) {
+    pub fn set_stop_token(&self, stop: CancellationToken) {
         self.stop.get_or_init(|| stop);
     }
 
@@ -136,7 +145,7 @@ impl Service {
     /// # Errors
     /// If the store is unavailable.
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "cancel", task = ?id))]
-    pub async fn cancel(&self, by: &dyn Actor, id: &TaskId, mode: Cancel) -> Result<CancelResult> {
+    pub async fn cancel(&self, by: &dyn Actor, id: &TaskId, mode: CancelMode) -> Result<CancelResult> {
         let Some(task) = self.find(by, id).await? else {
             return Ok(CancelResult::NotFound);
         };
@@ -147,11 +156,11 @@ impl Service {
         if task.has_ended() {
             return Ok(CancelResult::AlreadyEnded(task));
         }
-        if !is_wished(&task, mode, on_behalf_of.as_ref()) {
-            self.ledger.audit.announce(AuditedOperation::Cancel(id)).await?;
-            self.ledger.audit.note(AuditEvent::CancelAsked(&task));
+        if !is_requested(&task, mode, on_behalf_of.as_ref()) {
+            self.writer.audit.announce(AuditedOperation::Cancel(id)).await?;
+            self.writer.audit.record(AuditEvent::CancelRequested(&task));
         }
-        match self.ledger.apply(task, Event::CancelRequested { mode, on_behalf_of }, Lease::Keep).await? {
+        match self.writer.apply(task, Event::CancelRequested { mode, on_behalf_of }, Lease::Keep).await? {
             // The job may have ended between the read and the write.
             Some(after) if after.outcome().is_some_and(|outcome| outcome != Outcome::Cancelled) => {
                 Ok(CancelResult::AlreadyEnded(after))
@@ -168,18 +177,18 @@ impl Service {
     /// If the store is unavailable.
     pub async fn follow_log(&self, by: &dyn Actor, id: &TaskId, lease: Duration) -> Result<Option<Task>> {
         let Some(task) = self.find(by, id).await? else { return Ok(None) };
-        let until = self.ledger.now() + lease;
-        self.ledger.apply(task, Event::LogFollowed { until }, Lease::Keep).await
+        let until = self.writer.now() + lease;
+        self.writer.apply(task, Event::LogFollowed { until }, Lease::Keep).await
     }
 
     /// Notifies the streams of a session that its settings have changed.
     pub fn session_changed(&self, session: &str) {
-        self.ledger.watch.session_changed(session);
+        self.writer.watch.session_changed(session);
     }
 
     /// Returns a receiver of the sessions whose settings other processes change from now on.
-    pub fn sessions_elsewhere(&self) -> mpsc::UnboundedReceiver<String> {
-        self.ledger.watch.sessions_elsewhere()
+    pub fn remote_session_changes(&self) -> mpsc::UnboundedReceiver<String> {
+        self.writer.watch.remote_session_changes()
     }
 
     /// Returns the result of a task; `None` if it has none.
@@ -187,21 +196,21 @@ impl Service {
     /// # Errors
     /// If the store is unavailable.
     pub async fn output(&self, task: &Task) -> Result<Option<Output>> {
-        self.ledger.store.output(&task.id).await
+        self.writer.store.output(&task.id).await
     }
 
     /// Returns the result of a task, unless it is stored in more than `most` bytes.
     ///
     /// # Errors
     /// If the store is unavailable.
-    pub async fn output_within(&self, task: &Task, most: usize) -> Result<BoundedOutput> {
-        self.ledger.store.output_within(&task.id, most).await
+    pub async fn output_within(&self, task: &Task, max_bytes: usize) -> Result<BoundedOutput> {
+        self.writer.store.output_within(&task.id, max_bytes).await
     }
 }
 
 /// Returns true if the request is already recorded. A repeated request is not audited again.
-fn is_wished(task: &Task, mode: Cancel, on_behalf_of: Option<&OnBehalfOf>) -> bool {
+fn is_requested(task: &Task, mode: CancelMode, on_behalf_of: Option<&OnBehalfOf>) -> bool {
     let before = task.cancel.as_ref();
-    mode == Cancel::Request
+    mode == CancelMode::Request
         && before.is_some_and(|cancel| cancel.taken || cancel.on_behalf_of.as_ref() == on_behalf_of)
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use taskbridge_sdk::{Level, Timestamp};
 
 use super::Result;
-use crate::tasks::streams::{StreamNote, Streams};
+use crate::tasks::streams::{StreamEvent, Streams};
 use crate::tasks::task::TaskId;
 
 /// The session state that a store keeps.
@@ -31,16 +31,16 @@ pub trait Sessions: Send + Sync {
     async fn set(
         &self,
         nonce: &str,
-        setting: SessionChange,
+        change: SessionChange,
         forget_after: Timestamp,
     ) -> Result<Option<SessionSettings>>;
 }
 
 /// The maximum number of tasks that the client of one session keeps for our questions.
-pub const MOST_HELD: usize = 100;
+pub const MAX_CLIENT_TASKS: usize = 100;
 
 /// The maximum number of tasks of other sessions that one session polls and receives questions for.
-pub const MOST_POLLS: usize = 100;
+pub const MAX_POLLED_TASKS: usize = 100;
 
 /// The settings of a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -114,15 +114,15 @@ pub enum SessionChange {
     /// Sets the minimum log level.
     Level(Level),
     /// Subscribes to a resource. The number is the limit of subscriptions.
-    Follow(String, usize),
+    Subscribe(String, usize),
     /// Unsubscribes from a resource.
-    Unfollow(String),
+    Unsubscribe(String),
     /// Adds a task of the client, unless one for the same message exists. At most [`MOST_HELD`] are kept.
-    Hold(ClientTaskRecord),
+    AddClientTask(ClientTaskRecord),
     /// Updates the stage and the poll interval of that task, if it still exists.
-    Stands(QuestionMessage, ClientTaskStatus, Duration),
+    UpdateClientTask(QuestionMessage, ClientTaskStatus, Duration),
     /// Removes that task.
-    LetGo(QuestionMessage),
+    RemoveClientTask(QuestionMessage),
     /// Adds a task of another session that this session polls, if it polls fewer than [`MOST_POLLS`].
     Poll(TaskId),
     /// Removes such a task because it has ended.
@@ -130,33 +130,33 @@ pub enum SessionChange {
     /// Marks the client as initialized.
     Ready,
     /// Records an event of its streams.
-    Streams(StreamNote),
+    Streams(StreamEvent),
 }
 
 impl SessionSettings {
     /// Returns these settings with the change applied; `None` if a limit is exceeded.
-    pub fn with(mut self, setting: &SessionChange) -> Option<Self> {
-        match setting {
+    pub fn with(mut self, change: &SessionChange) -> Option<Self> {
+        match change {
             SessionChange::Level(level) => self.level = Some(*level),
-            SessionChange::Follow(uri, most) => {
-                if self.follows.insert(uri.clone()) && self.follows.len() > *most {
+            SessionChange::Subscribe(uri, max) => {
+                if self.follows.insert(uri.clone()) && self.follows.len() > *max {
                     return None;
                 }
             }
-            SessionChange::Unfollow(uri) => {
+            SessionChange::Unsubscribe(uri) => {
                 self.follows.remove(uri);
             }
-            SessionChange::Hold(held) => {
-                if !self.held.iter().any(|other| other.of == held.of) {
-                    self.held.push(held.clone());
+            SessionChange::AddClientTask(record) => {
+                if !self.held.iter().any(|other| other.of == record.of) {
+                    self.held.push(record.clone());
                 }
             }
-            SessionChange::Stands(of, stage, every) => {
-                if let Some(held) = self.held.iter_mut().find(|held| held.of == *of) {
-                    (held.stage, held.every) = (*stage, *every);
+            SessionChange::UpdateClientTask(of, stage, every) => {
+                if let Some(record) = self.held.iter_mut().find(|record| record.of == *of) {
+                    (record.stage, record.every) = (*stage, *every);
                 }
             }
-            SessionChange::LetGo(of) => self.held.retain(|held| held.of != *of),
+            SessionChange::RemoveClientTask(of) => self.held.retain(|record| record.of != *of),
             SessionChange::Poll(task) => {
                 self.polls.insert(task.clone());
             }
@@ -164,8 +164,8 @@ impl SessionSettings {
                 self.polls.remove(task);
             }
             SessionChange::Ready => self.ready = true,
-            SessionChange::Streams(note) => self.streams = self.streams.with(note),
+            SessionChange::Streams(event) => self.streams = self.streams.with(event),
         }
-        (self.held.len() <= MOST_HELD && self.polls.len() <= MOST_POLLS).then_some(self)
+        (self.held.len() <= MAX_CLIENT_TASKS && self.polls.len() <= MAX_POLLED_TASKS).then_some(self)
     }
 }

@@ -21,13 +21,13 @@ pub struct NewTask {
     pub limits: Vec<SlotLimit>,
     /// Slots whose queues have precedence: the row is not inserted while another row waits for one of them,
     /// even if the slot is free. Rows that wait for exactly the same slots always have precedence.
-    pub behind: Vec<String>,
+    pub queue_behind: Vec<String>,
     /// The storage quota of its owner. Concurrent inserts may exceed it by their number.
-    pub most_kept: Option<Quota>,
+    pub quota: Option<Quota>,
     /// The idempotency key of the call, if it has one.
-    pub once: Option<IdempotencyKey>,
+    pub idempotency_key: Option<IdempotencyKey>,
     /// Set if the call accepts an abandoned row with this digest instead of a new one.
-    pub attach: Option<Attach>,
+    pub attach: Option<AttachRequest>,
     /// The holder that acts on the row at once, and the length of its lease.
     pub lease: Option<(Holder, Duration)>,
     /// The history entry to write with the row.
@@ -59,7 +59,7 @@ pub struct IdempotencyKey {
 
 /// A request to take over an abandoned task: its plain call disconnected, so no client has received its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attach {
+pub struct AttachRequest {
     /// The digest of the call; see [`crate::tasks::task::Undelivered::digest`].
     pub digest: String,
     /// How long after its call disconnected a row can be taken over.
@@ -93,14 +93,14 @@ pub enum InsertResult {
     /// A slot is full, or other rows queue for it. Nothing was written.
     NoSlot {
         /// The first slot that is full, if any.
-        full: Option<String>,
+        slot: Option<String>,
     },
     /// The owner's quota of rows is used up. Nothing was written.
     TooMany,
     /// The row would exceed the owner's quota of bytes. Nothing was written.
     TooLarge {
         /// The bytes that are stored now.
-        kept: u64,
+        stored_bytes: u64,
     },
 }
 
@@ -125,7 +125,7 @@ pub struct Change<'a> {
     pub notices: &'a [Notice],
     /// How long the write may be delayed to be batched with others. The update returns after the commit in
     /// any case. A store that does not benefit from batching does not delay.
-    pub patience: Duration,
+    pub batch_delay: Duration,
     /// The history entry to write with the row.
     pub transition: Option<&'a Transition>,
 }
@@ -133,8 +133,17 @@ pub struct Change<'a> {
 impl<'a> Change<'a> {
     /// Creates a change of the row only: no output, slots, history or notices. The lease is kept.
     pub fn new(task: &'a Task, decided_at: Timestamp) -> Self {
-        let (lease, patience) = (Lease::Keep, Duration::ZERO);
-        Self { task, decided_at, output: None, limits: &[], lease, notices: &[], patience, transition: None }
+        let (lease, batch_delay) = (Lease::Keep, Duration::ZERO);
+        Self {
+            task,
+            decided_at,
+            output: None,
+            limits: &[],
+            lease,
+            notices: &[],
+            batch_delay,
+            transition: None,
+        }
     }
 
     /// Returns true if a change decided at this time is too old or too new to be written at `now` of the
@@ -152,7 +161,7 @@ pub enum Lease<'a> {
     /// The lease ends, if this holder owns it.
     Release(&'a Holder),
     /// This holder owns the lease for this long from now. It is a conflict if another holder owns it.
-    Hold(&'a Holder, Duration),
+    Acquire(&'a Holder, Duration),
 }
 
 /// The result of a change.
@@ -172,7 +181,7 @@ pub enum UpdateResult {
 
 /// A deleted row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Purged {
+pub struct DeletedRow {
     /// Its backend.
     pub backend: String,
     /// The identity of the engine that its backend was connected to, if known.

@@ -87,14 +87,25 @@ pub struct Delivery {
 
 impl TaskQuestion {
     /// Creates a question that was neither answered nor sent.
-    pub fn new(key: String, question: Question, asker: QuestionSource, at: Timestamp) -> Self {
+    pub fn new(key: String, question: Question, source: QuestionSource, at: Timestamp) -> Self {
         let (status, delivery) = (QuestionStatus::Open, None);
         let (answered_by, answered_as, settled_at, not_allowed) = (None, None, None, false);
-        Self { key, question, asker, at, status, delivery, answered_by, answered_as, settled_at, not_allowed }
+        Self {
+            key,
+            question,
+            asker: source,
+            at,
+            status,
+            delivery,
+            answered_by,
+            answered_as,
+            settled_at,
+            not_allowed,
+        }
     }
 
     /// Returns true while a stream that counts as open carries the question.
-    pub fn is_out(&self, now: Timestamp) -> bool {
+    pub fn has_open_delivery(&self, now: Timestamp) -> bool {
         self.delivery.as_ref().is_some_and(|delivery| !delivery.over && delivery.until > now)
     }
 }

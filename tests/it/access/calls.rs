@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::keys;
-use super::raw::{Answer, Of, Raw};
+use super::raw::{HttpResponse, Protocol, RawClient};
 use crate::v2025::bench::Server;
 
 /// Config with one tool for a group, one for a scope, and offers tied to the first tool.
@@ -46,7 +46,7 @@ async fn server() -> Server {
     Server::with(&format!("{keys}{RESTRICTED}")).await
 }
 
-const BOTH: [Of; 2] = [Of::Sessions, Of::Alone];
+const PROTOCOLS: [Protocol; 2] = [Protocol::Stateful, Protocol::Stateless];
 
 fn call(name: &str) -> Value {
     json!({"name": name, "arguments": {"channel": "stable"}})
@@ -56,25 +56,25 @@ fn call(name: &str) -> Value {
 #[tokio::test]
 async fn forbidden_tool_is_not_found() {
     let server = server().await;
-    for of in BOTH {
+    for protocol in PROTOCOLS {
         for (name, tools) in
             [("ann", vec!["release", "work"]), ("bob", vec!["work"]), ("cid", vec!["spend", "work"])]
         {
-            let raw = Raw::of(&server.url, name).await;
-            assert_eq!(raw.tools(of).await, tools, "{name}, {of:?}");
+            let raw = RawClient::open(&server.url, name).await;
+            assert_eq!(raw.tools(protocol).await, tools, "{name}, {protocol:?}");
         }
-        let bob = Raw::of(&server.url, "bob").await;
-        let foreign = bob.ask(of, "tools/call", call("release")).await;
-        let unknown = bob.ask(of, "tools/call", call("rubbish")).await;
-        let named = unknown.body.to_string().replace("rubbish", "release");
-        assert_eq!((foreign.status, foreign.body.to_string()), (unknown.status, named), "{of:?}");
+        let bob = RawClient::open(&server.url, "bob").await;
+        let foreign = bob.send(protocol, "tools/call", call("release")).await;
+        let unknown = bob.send(protocol, "tools/call", call("rubbish")).await;
+        let expected = unknown.body.to_string().replace("rubbish", "release");
+        assert_eq!((foreign.status, foreign.body.to_string()), (unknown.status, expected), "{protocol:?}");
         assert_eq!(foreign.body["error"]["code"], -32602, "{foreign:?}");
         assert_eq!(foreign.headers, unknown.headers);
     }
-    assert_eq!(server.stage.starts(), 0);
-    let ann = Raw::of(&server.url, "ann").await;
-    for of in BOTH {
-        ann.start(of, "release", json!({"channel": "stable"})).await;
+    assert_eq!(server.engine.starts(), 0);
+    let ann = RawClient::open(&server.url, "ann").await;
+    for protocol in PROTOCOLS {
+        ann.start(protocol, "release", json!({"channel": "stable"})).await;
     }
 }
 
@@ -82,37 +82,41 @@ async fn forbidden_tool_is_not_found() {
 #[tokio::test]
 async fn missing_scope_is_named() {
     let server = server().await;
-    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
-    for of in BOTH {
-        let Answer { status, headers, body } = bob.ask(of, "tools/call", call("spend")).await;
+    let (ann, bob) = (RawClient::open(&server.url, "ann").await, RawClient::open(&server.url, "bob").await);
+    for protocol in PROTOCOLS {
+        let HttpResponse { status, headers, body } = bob.send(protocol, "tools/call", call("spend")).await;
         assert_eq!((status, &body["error"]["code"]), (403, &json!(403)), "{body}");
         let challenge = headers.iter().find(|(name, _)| name == "www-authenticate").unwrap();
         assert!(challenge.1.starts_with("Bearer error=\"insufficient_scope\""), "{challenge:?}");
         assert!(challenge.1.contains("scope=\"spend spend:more\""), "{challenge:?}");
-        let ann = ann.ask(of, "tools/call", call("spend")).await;
-        assert_eq!((ann.status, ann.headers), (200, Vec::new()), "no scope would let her: {of:?}");
+        let ann = ann.send(protocol, "tools/call", call("spend")).await;
+        assert_eq!((ann.status, ann.headers), (200, Vec::new()), "no scope would let her: {protocol:?}");
     }
-    assert_eq!(server.stage.starts(), 0);
-    Raw::of(&server.url, "cid").await.start(Of::Sessions, "spend", json!({})).await;
+    assert_eq!(server.engine.starts(), 0);
+    RawClient::open(&server.url, "cid").await.start(Protocol::Stateful, "spend", json!({})).await;
 }
 
 /// Resources, templates, prompts and completions of a tool do not exist for callers who may not call it.
 #[tokio::test]
 async fn tool_offers_require_call_permission() {
     let server = server().await;
-    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
-    let complete = |of: Value| json!({"ref": of, "argument": {"name": "channel", "value": "c"}});
-    let place = |uri: &str| json!({"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "name", "value": "c"}});
-    for of in BOTH {
+    let (ann, bob) = (RawClient::open(&server.url, "ann").await, RawClient::open(&server.url, "bob").await);
+    let complete =
+        |reference: Value| json!({"ref": reference, "argument": {"name": "channel", "value": "c"}});
+    let complete_uri = |uri: &str| json!({"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "name", "value": "c"}});
+    for protocol in PROTOCOLS {
         for method in ["resources/list", "resources/templates/list", "prompts/list"] {
-            let (hers, his) = (ann.get(of, method, json!({})).await, bob.get(of, method, json!({})).await);
-            let tied = |page: &Value| {
+            let (ann_page, bob_page) = (
+                ann.expect_result(protocol, method, json!({})).await,
+                bob.expect_result(protocol, method, json!({})).await,
+            );
+            let has_offers = |page: &Value| {
                 let page = page.to_string();
                 ["runbook:release", "channel:{name}", "\"plan\""].iter().any(|word| page.contains(word))
             };
-            assert!(tied(&hers) && !tied(&his), "{method}: {hers} {his}");
-            if of == Of::Alone {
-                assert_eq!(hers["cacheScope"], "private", "{method}: {hers}");
+            assert!(has_offers(&ann_page) && !has_offers(&bob_page), "{method}: {ann_page} {bob_page}");
+            if protocol == Protocol::Stateless {
+                assert_eq!(ann_page["cacheScope"], "private", "{method}: {ann_page}");
             }
         }
         for (method, foreign, made_up) in [
@@ -124,11 +128,12 @@ async fn tool_offers_require_call_permission() {
                 complete(json!({"type": "ref/prompt", "name": "plan"})),
                 complete(json!({"type": "ref/prompt", "name": "plot"})),
             ),
-            ("completion/complete", place("channel:{name}"), place("channels:{name}")),
+            ("completion/complete", complete_uri("channel:{name}"), complete_uri("channels:{name}")),
         ] {
-            let (foreign, made_up) = (bob.ask(of, method, foreign).await, bob.ask(of, method, made_up).await);
-            let plain = |answer: &Answer| {
-                let mut text = answer.body.to_string();
+            let (foreign, made_up) =
+                (bob.send(protocol, method, foreign).await, bob.send(protocol, method, made_up).await);
+            let normalize = |response: &HttpResponse| {
+                let mut text = response.body.to_string();
                 for (from, to) in [
                     ("runbook:release", "URI"),
                     ("runbook:nothing", "URI"),
@@ -141,12 +146,12 @@ async fn tool_offers_require_call_permission() {
                 ] {
                     text = text.replace(from, to);
                 }
-                (answer.status, text)
+                (response.status, text)
             };
-            assert_eq!(plain(&foreign), plain(&made_up), "{method}, {of:?}");
+            assert_eq!(normalize(&foreign), normalize(&made_up), "{method}, {protocol:?}");
             assert!(foreign.body.get("error").is_some(), "{foreign:?}");
         }
-        let read = ann.get(of, "resources/read", json!({"uri": "runbook:release"})).await;
+        let read = ann.expect_result(protocol, "resources/read", json!({"uri": "runbook:release"})).await;
         assert_eq!(read["contents"][0]["text"], "How to release.");
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Observation};
 
 use super::keys;
-use super::raw::{Answer, Of, Raw};
+use super::raw::{HttpResponse, Protocol, RawClient};
 use crate::v2025::bench::Server;
 
 const TOOLS: &str = r#"
@@ -22,33 +22,33 @@ input_schema = { type = "object" }
 "#;
 
 /// An id of another owner, and a made-up id of the same form.
-struct Two {
-    theirs: String,
+struct IdPair {
+    foreign: String,
     made_up: String,
 }
 
-impl Two {
-    fn of(theirs: &str) -> Self {
+impl IdPair {
+    fn new(foreign: &str) -> Self {
         // Every letter is replaced by another one, so that the form stays the same.
-        let turned = |c: char| match c {
+        let substitute = |c: char| match c {
             'a' => 'b',
             'b'..='z' => 'a',
             'A' => 'B',
             'B'..='Z' => 'A',
             other => other,
         };
-        Self { theirs: theirs.to_owned(), made_up: theirs.chars().map(turned).collect() }
+        Self { foreign: foreign.to_owned(), made_up: foreign.chars().map(substitute).collect() }
     }
 }
 
 /// Returns an answer as text, without ids and times.
-fn plain(answer: Answer, two: &Two) -> String {
-    let Answer { status, headers, mut body } = answer;
+fn normalize(answer: HttpResponse, ids: &IdPair) -> String {
+    let HttpResponse { status, headers, mut body } = answer;
     // The id of a task that the request created.
-    let new = body["result"]["task"]["taskId"].as_str().unwrap_or("-").to_owned();
+    let created_id = body["result"]["task"]["taskId"].as_str().unwrap_or("-").to_owned();
     blank(&mut body);
     let text = format!("{status} {headers:?} {body}");
-    text.replace(&two.theirs, "ID").replace(&two.made_up, "ID").replace(&new, "-")
+    text.replace(&ids.foreign, "ID").replace(&ids.made_up, "ID").replace(&created_id, "-")
 }
 
 fn blank(value: &mut Value) {
@@ -68,16 +68,16 @@ fn blank(value: &mut Value) {
 }
 
 /// Returns requests that contain a task id, for both generations.
-fn about_tasks(id: &str) -> Vec<(Of, &'static str, Value)> {
-    let companion = |name: &str, more: Value| {
+fn task_requests(id: &str) -> Vec<(Protocol, &'static str, Value)> {
+    let companion = |name: &str, extra: Value| {
         let mut arguments = json!({ "task_id": id });
-        for (name, value) in more.as_object().into_iter().flatten() {
+        for (name, value) in extra.as_object().into_iter().flatten() {
             arguments[name] = value.clone();
         }
         json!({"name": name, "arguments": arguments})
     };
     let uri = |part: &str| json!({"uri": format!("taskbridge://tasks/{id}/{part}")});
-    let completing = |template: &str, argument: &str, value: &str| {
+    let completion = |template: &str, argument: &str, value: &str| {
         json!({
             "ref": {"type": "ref/resource", "uri": template},
             "argument": {"name": argument, "value": value},
@@ -85,144 +85,159 @@ fn about_tasks(id: &str) -> Vec<(Of, &'static str, Value)> {
         })
     };
     let yes = json!({"action": "accept", "content": {}});
-    let mut all = vec![
-        (Of::Sessions, "tasks/result", json!({ "taskId": id })),
-        (Of::Sessions, "resources/subscribe", uri("log")),
-        (Of::Sessions, "resources/unsubscribe", uri("log")),
-        (Of::Alone, "tasks/update", json!({"taskId": id, "inputResponses": {"q1": yes}})),
+    let mut requests = vec![
+        (Protocol::Stateful, "tasks/result", json!({ "taskId": id })),
+        (Protocol::Stateful, "resources/subscribe", uri("log")),
+        (Protocol::Stateful, "resources/unsubscribe", uri("log")),
+        (Protocol::Stateless, "tasks/update", json!({"taskId": id, "inputResponses": {"q1": yes}})),
     ];
-    for of in [Of::Sessions, Of::Alone] {
-        all.extend([
-            (of, "tasks/get", json!({ "taskId": id })),
-            (of, "tasks/cancel", json!({ "taskId": id })),
-            (of, "resources/read", uri("log")),
-            (of, "resources/read", uri("artifacts/secret.txt")),
-            (of, "resources/read", uri("artifacts/no-such.txt")),
-            (of, "tools/call", companion("task_wait", json!({"seconds": 0}))),
-            (of, "tools/call", companion("task_cancel", json!({}))),
-            (of, "tools/call", companion("task_answer", json!({"question": "q1", "content": {}}))),
-            (of, "tools/call", companion("task_logs", json!({}))),
-            (of, "tools/call", json!({"name": "again", "arguments": {"of": id}})),
-            (of, "completion/complete", completing("taskbridge://tasks/{task_id}/log", "task_id", &id[..4])),
+    for protocol in [Protocol::Stateful, Protocol::Stateless] {
+        requests.extend([
+            (protocol, "tasks/get", json!({ "taskId": id })),
+            (protocol, "tasks/cancel", json!({ "taskId": id })),
+            (protocol, "resources/read", uri("log")),
+            (protocol, "resources/read", uri("artifacts/secret.txt")),
+            (protocol, "resources/read", uri("artifacts/no-such.txt")),
+            (protocol, "tools/call", companion("task_wait", json!({"seconds": 0}))),
+            (protocol, "tools/call", companion("task_cancel", json!({}))),
+            (protocol, "tools/call", companion("task_answer", json!({"question": "q1", "content": {}}))),
+            (protocol, "tools/call", companion("task_logs", json!({}))),
+            (protocol, "tools/call", json!({"name": "again", "arguments": {"of": id}})),
             (
-                of,
+                protocol,
                 "completion/complete",
-                completing("taskbridge://tasks/{task_id}/artifacts/{+name}", "name", "s"),
+                completion("taskbridge://tasks/{task_id}/log", "task_id", &id[..4]),
+            ),
+            (
+                protocol,
+                "completion/complete",
+                completion("taskbridge://tasks/{task_id}/artifacts/{+name}", "name", "s"),
             ),
         ]);
     }
-    all
+    requests
 }
 
 /// Every method answers an id of another owner like an id that does not exist, and changes nothing.
 #[tokio::test]
 async fn foreign_id_looks_made_up() {
     let server = Server::with(&format!("{}{TOOLS}", keys(&[("ann", ""), ("bob", "")]))).await;
-    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
+    let (ann, bob) = (RawClient::open(&server.url, "ann").await, RawClient::open(&server.url, "bob").await);
 
     // One task that runs and leaves an artifact, one that asks, one that has ended, and enough for a second
     // page.
-    let running = ann.start(Of::Alone, "work", json!({})).await;
-    let job = server.stage.job(1).await;
-    job.leaves("secret.txt", b"secret");
+    let running = ann.start(Protocol::Stateless, "work", json!({})).await;
+    let job = server.engine.job(1).await;
+    job.add_artifact("secret.txt", b"secret");
     job.show(Observation::new(JobState::Running).with_message("it runs"));
-    let asking = ann.start(Of::Sessions, "careful", json!({})).await;
-    let ended = ann.start(Of::Sessions, "work", json!({})).await;
-    server.stage.job(2).await;
-    ann.get(Of::Sessions, "tasks/cancel", json!({"taskId": ended})).await;
-    ann.start(Of::Sessions, "work", json!({})).await;
-    server.stage.job(3).await;
-    let begun = server.stage.starts();
+    let awaiting_input = ann.start(Protocol::Stateful, "careful", json!({})).await;
+    let ended = ann.start(Protocol::Stateful, "work", json!({})).await;
+    server.engine.job(2).await;
+    ann.expect_result(Protocol::Stateful, "tasks/cancel", json!({"taskId": ended})).await;
+    ann.start(Protocol::Stateful, "work", json!({})).await;
+    server.engine.job(3).await;
+    let starts_before = server.engine.starts();
 
-    for id in [&running, &asking, &ended] {
-        let two = Two::of(id);
-        for ((of, method, theirs), (_, _, made_up)) in
-            about_tasks(&two.theirs).into_iter().zip(about_tasks(&two.made_up))
+    for id in [&running, &awaiting_input, &ended] {
+        let ids = IdPair::new(id);
+        for ((protocol, method, foreign), (_, _, made_up)) in
+            task_requests(&ids.foreign).into_iter().zip(task_requests(&ids.made_up))
         {
-            let (theirs, made_up) = (bob.ask(of, method, theirs).await, bob.ask(of, method, made_up).await);
-            assert_eq!(plain(theirs, &two), plain(made_up, &two), "{of:?} {method}");
+            let (foreign, made_up) =
+                (bob.send(protocol, method, foreign).await, bob.send(protocol, method, made_up).await);
+            assert_eq!(normalize(foreign, &ids), normalize(made_up, &ids), "{protocol:?} {method}");
         }
-        let wanted = |id: &str| {
+        let subscription = |id: &str| {
             json!({"notifications": {"taskIds": [id],
             "resourceSubscriptions": [format!("taskbridge://tasks/{id}/log")]}})
         };
-        let theirs = bob.first(Of::Alone, "subscriptions/listen", wanted(&two.theirs)).await;
-        let made_up = bob.first(Of::Alone, "subscriptions/listen", wanted(&two.made_up)).await;
-        assert_eq!(theirs["params"]["notifications"], made_up["params"]["notifications"]);
-        assert!(!theirs.to_string().contains(&two.theirs), "{theirs}");
+        let foreign =
+            bob.first_message(Protocol::Stateless, "subscriptions/listen", subscription(&ids.foreign)).await;
+        let made_up =
+            bob.first_message(Protocol::Stateless, "subscriptions/listen", subscription(&ids.made_up)).await;
+        assert_eq!(foreign["params"]["notifications"], made_up["params"]["notifications"]);
+        assert!(!foreign.to_string().contains(&ids.foreign), "{foreign}");
     }
-    assert_eq!(server.stage.starts(), begun, "nothing was started");
+    assert_eq!(server.engine.starts(), starts_before, "nothing was started");
 
     // Cursors of every list that is paged per caller.
     let lists = [("tasks/list", json!({})), ("resources/list", json!({})), ("tools/list", json!({}))];
     for (method, params) in lists {
-        let Some(cursor) = ann.get(Of::Sessions, method, params).await["nextCursor"].as_str().map(Two::of)
+        let Some(cursor) = ann.expect_result(Protocol::Stateful, method, params).await["nextCursor"]
+            .as_str()
+            .map(IdPair::new)
         else {
             panic!("{method} has no second page")
         };
-        let theirs = bob.ask(Of::Sessions, method, json!({"cursor": cursor.theirs})).await;
-        let made_up = bob.ask(Of::Sessions, method, json!({"cursor": cursor.made_up})).await;
-        assert_eq!(plain(theirs, &cursor), plain(made_up, &cursor), "{method}");
+        let foreign = bob.send(Protocol::Stateful, method, json!({"cursor": cursor.foreign})).await;
+        let made_up = bob.send(Protocol::Stateful, method, json!({"cursor": cursor.made_up})).await;
+        assert_eq!(normalize(foreign, &cursor), normalize(made_up, &cursor), "{method}");
     }
     let listing = |cursor: &str| json!({"name": "task_list", "arguments": {"cursor": cursor}});
-    let page = ann.get(Of::Sessions, "tools/call", json!({"name": "task_list", "arguments": {}})).await;
-    let cursor = Two::of(page["structuredContent"]["next_cursor"].as_str().unwrap());
-    let theirs = bob.ask(Of::Sessions, "tools/call", listing(&cursor.theirs)).await;
-    let made_up = bob.ask(Of::Sessions, "tools/call", listing(&cursor.made_up)).await;
-    assert_eq!(plain(theirs, &cursor), plain(made_up, &cursor), "task_list");
+    let page = ann
+        .expect_result(Protocol::Stateful, "tools/call", json!({"name": "task_list", "arguments": {}}))
+        .await;
+    let cursor = IdPair::new(page["structuredContent"]["next_cursor"].as_str().unwrap());
+    let foreign = bob.send(Protocol::Stateful, "tools/call", listing(&cursor.foreign)).await;
+    let made_up = bob.send(Protocol::Stateful, "tools/call", listing(&cursor.made_up)).await;
+    assert_eq!(normalize(foreign, &cursor), normalize(made_up, &cursor), "task_list");
 
     // The session, and the event ids by which its streams are resumed.
-    let session = Two::of(ann.session());
+    let session = IdPair::new(ann.session());
     for method in [reqwest::Method::GET, reqwest::Method::DELETE] {
-        let theirs = bob.in_session(&session.theirs).bare(method.clone(), "").await;
-        let made_up = bob.in_session(&session.made_up).bare(method.clone(), "").await;
-        assert_eq!(plain(theirs, &session), plain(made_up, &session), "{method}");
+        let foreign = bob.in_session(&session.foreign).send_method(method.clone(), "").await;
+        let made_up = bob.in_session(&session.made_up).send_method(method.clone(), "").await;
+        assert_eq!(normalize(foreign, &session), normalize(made_up, &session), "{method}");
     }
     for (method, params) in [("tools/list", json!({})), ("tasks/list", json!({})), ("ping", json!({}))] {
-        let theirs = bob.in_session(&session.theirs).ask(Of::Sessions, method, params.clone()).await;
-        let made_up = bob.in_session(&session.made_up).ask(Of::Sessions, method, params).await;
-        assert_eq!(plain(theirs, &session), plain(made_up, &session), "{method}");
+        let foreign = bob.in_session(&session.foreign).send(Protocol::Stateful, method, params.clone()).await;
+        let made_up = bob.in_session(&session.made_up).send(Protocol::Stateful, method, params).await;
+        assert_eq!(normalize(foreign, &session), normalize(made_up, &session), "{method}");
     }
-    let event = Two::of(&ann.event().await);
-    let theirs = bob.bare(reqwest::Method::GET, &event.theirs).await;
-    let made_up = bob.bare(reqwest::Method::GET, &event.made_up).await;
-    assert_eq!(plain(theirs, &event), plain(made_up, &event), "Last-Event-ID");
+    let event = IdPair::new(&ann.first_event_id().await);
+    let foreign = bob.send_method(reqwest::Method::GET, &event.foreign).await;
+    let made_up = bob.send_method(reqwest::Method::GET, &event.made_up).await;
+    assert_eq!(normalize(foreign, &event), normalize(made_up, &event), "Last-Event-ID");
 
     // A question sent to a client, and the state that a client keeps between two rounds.
-    let question = ann.first(Of::Sessions, "tasks/result", json!({"taskId": asking})).await;
+    let question =
+        ann.first_message(Protocol::Stateful, "tasks/result", json!({"taskId": awaiting_input})).await;
     assert_eq!(question["method"], "elicitation/create");
     let yes = json!({"action": "accept", "content": {}});
-    let stolen = bob.reply(question["id"].as_str().unwrap(), yes.clone()).await;
-    assert!(stolen.body.get("result").is_none(), "{stolen:?}");
-    assert_eq!(server.stage.starts(), begun, "the consent was not his to give");
+    let foreign_reply = bob.reply(question["id"].as_str().unwrap(), yes.clone()).await;
+    assert!(foreign_reply.body.get("result").is_none(), "{foreign_reply:?}");
+    assert_eq!(server.engine.starts(), starts_before, "the consent was not his to give");
     let params = json!({"name": "careful", "arguments": {}});
-    let state =
-        Two::of(ann.get(Of::Alone, "tools/call", params.clone()).await["requestState"].as_str().unwrap());
-    let again = |state: &str| {
+    let state = IdPair::new(
+        ann.expect_result(Protocol::Stateless, "tools/call", params.clone()).await["requestState"]
+            .as_str()
+            .unwrap(),
+    );
+    let retry_params = |state: &str| {
         let mut params = params.clone();
         params["requestState"] = json!(state);
         params["inputResponses"] = json!({"confirm": yes});
         params
     };
-    let theirs = bob.ask(Of::Alone, "tools/call", again(&state.theirs)).await;
-    let made_up = bob.ask(Of::Alone, "tools/call", again(&state.made_up)).await;
-    assert_eq!(plain(theirs, &state), plain(made_up, &state), "requestState");
+    let foreign = bob.send(Protocol::Stateless, "tools/call", retry_params(&state.foreign)).await;
+    let made_up = bob.send(Protocol::Stateless, "tools/call", retry_params(&state.made_up)).await;
+    assert_eq!(normalize(foreign, &state), normalize(made_up, &state), "requestState");
 
     // Names that callers choose: the same name used by another owner is a different one.
-    let keyed = |key: &str| {
+    let keyed_call = |key: &str| {
         let meta = json!({"io.taskbridge/idempotency-key": key, "progressToken": key});
         json!({"name": "work", "arguments": {}, "task": {}, "_meta": meta})
     };
-    let hers = ann.get(Of::Sessions, "tools/call", keyed("hers")).await;
-    let two = Two { theirs: "hers".to_owned(), made_up: "hisown".to_owned() };
-    let theirs = bob.ask(Of::Sessions, "tools/call", keyed("hers")).await;
-    assert_ne!(theirs.body["result"]["task"]["taskId"], hers["task"]["taskId"]);
-    let made_up = bob.ask(Of::Sessions, "tools/call", keyed("hisown")).await;
-    assert_eq!(plain(theirs, &two), plain(made_up, &two), "idempotency key");
+    let ann_result = ann.expect_result(Protocol::Stateful, "tools/call", keyed_call("hers")).await;
+    let ids = IdPair { foreign: "hers".to_owned(), made_up: "hisown".to_owned() };
+    let foreign = bob.send(Protocol::Stateful, "tools/call", keyed_call("hers")).await;
+    assert_ne!(foreign.body["result"]["task"]["taskId"], ann_result["task"]["taskId"]);
+    let made_up = bob.send(Protocol::Stateful, "tools/call", keyed_call("hisown")).await;
+    assert_eq!(normalize(foreign, &ids), normalize(made_up, &ids), "idempotency key");
 
     // None of these requests changed anything.
-    for (id, status) in [(&running, "working"), (&asking, "input_required"), (&ended, "cancelled")] {
-        let task = ann.get(Of::Sessions, "tasks/get", json!({"taskId": id})).await;
+    for (id, status) in [(&running, "working"), (&awaiting_input, "input_required"), (&ended, "cancelled")] {
+        let task = ann.expect_result(Protocol::Stateful, "tasks/get", json!({"taskId": id})).await;
         assert_eq!(task["status"], status, "{task}");
     }
 }
@@ -232,7 +247,7 @@ async fn foreign_id_looks_made_up() {
 #[test]
 fn row_is_read_at_two_points() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let (mut folders, mut ways) = (vec![root], Vec::new());
+    let (mut folders, mut lookups) = (vec![root], Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -244,13 +259,13 @@ fn row_is_read_at_two_points() {
             {
                 let text: String =
                     std::fs::read_to_string(&path).unwrap_or_default().split_whitespace().collect();
-                let named = path.file_name().unwrap().to_string_lossy().into_owned();
-                ways.extend(text.matches("store.get(id,Some(").map(|_| named.clone()));
+                let file_name = path.file_name().unwrap().to_string_lossy().into_owned();
+                lookups.extend(text.matches("store.get(id,Some(").map(|_| file_name.clone()));
             }
         }
     }
-    ways.sort();
-    assert_eq!(ways, ["actor.rs", "call.rs"]);
+    lookups.sort();
+    assert_eq!(lookups, ["actor.rs", "call.rs"]);
 }
 
 /// Times are printed and never asserted, because they vary on a busy machine.
@@ -259,19 +274,19 @@ fn row_is_read_at_two_points() {
 #[allow(clippy::print_stderr, reason = "the times are what this is for")]
 async fn foreign_id_lookup_times_are_printed() {
     let server = Server::with(&keys(&[("ann", ""), ("bob", "")])).await;
-    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
-    let two = Two::of(&ann.start(Of::Alone, "work", json!({})).await);
+    let (ann, bob) = (RawClient::open(&server.url, "ann").await, RawClient::open(&server.url, "bob").await);
+    let ids = IdPair::new(&ann.start(Protocol::Stateless, "work", json!({})).await);
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..200 {
-        for (times, id) in times.iter_mut().zip([two.theirs.as_str(), &two.made_up, "' OR 1 = 1 --"]) {
-            let began = std::time::Instant::now();
-            let answer = bob.ask(Of::Alone, "tasks/get", json!({"taskId": id})).await;
-            times.push(began.elapsed());
-            assert_eq!(answer.body["error"]["message"], "Failed to retrieve task: Task not found");
+        for (times, id) in times.iter_mut().zip([ids.foreign.as_str(), &ids.made_up, "' OR 1 = 1 --"]) {
+            let started_at = std::time::Instant::now();
+            let response = bob.send(Protocol::Stateless, "tasks/get", json!({"taskId": id})).await;
+            times.push(started_at.elapsed());
+            assert_eq!(response.body["error"]["message"], "Failed to retrieve task: Task not found");
         }
     }
-    for (what, times) in ["foreign", "made up", "malformed"].iter().zip(&mut times) {
+    for (label, times) in ["foreign", "made up", "malformed"].iter().zip(&mut times) {
         times.sort();
-        eprintln!("{what}: median {:?}, 90% within {:?}", times[100], times[180]);
+        eprintln!("{label}: median {:?}, 90% within {:?}", times[100], times[180]);
     }
 }

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use super::raw::{Of, Raw};
-use super::{in_time, keys};
+use super::raw::{Protocol, RawClient};
+use super::{keys, with_timeout};
 use crate::hostile::raw;
-use crate::support::{Client, Place, TestApp};
+use crate::support::{Client, TestApp, TestDir};
 use crate::v2025::bench::Server;
 
-const TWO: &str = r#"
+const TOOLS: &str = r#"
 [tools.heavy]
 backend = "stage"
 target = {}
@@ -24,7 +24,7 @@ max_running = 3
 
 async fn server(limits: &str) -> Server {
     let keys = keys(&[("ann", ""), ("bob", "")]);
-    Server::with(&format!("{keys}{TWO}\n[limits.owner]\n{limits}\n")).await
+    Server::with(&format!("{keys}{TOOLS}\n[limits.owner]\n{limits}\n")).await
 }
 
 fn call(tool: &str) -> serde_json::Value {
@@ -35,52 +35,52 @@ fn call(tool: &str) -> serde_json::Value {
 #[tokio::test]
 async fn running_jobs_are_limited_per_owner() {
     let server = server("max_running = 2").await;
-    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
-    let first = ann.start(Of::Sessions, "heavy", json!({})).await;
-    server.stage.job(1).await;
-    let refused = ann.ask(Of::Sessions, "tools/call", call("heavy")).await.body;
-    let words = refused["error"]["message"].as_str().unwrap();
+    let (ann, bob) = (RawClient::open(&server.url, "ann").await, RawClient::open(&server.url, "bob").await);
+    let first = ann.start(Protocol::Stateful, "heavy", json!({})).await;
+    server.engine.job(1).await;
+    let refused = ann.send(Protocol::Stateful, "tools/call", call("heavy")).await.body;
+    let message = refused["error"]["message"].as_str().unwrap();
     assert!(
-        words.contains("as many tasks of tool heavy of yours run as may run at once (1)")
-            && words.contains("call again when"),
-        "{words}"
+        message.contains("as many tasks of tool heavy of yours run as may run at once (1)")
+            && message.contains("call again when"),
+        "{message}"
     );
-    ann.start(Of::Alone, "work", json!({})).await;
-    server.stage.job(2).await;
-    let refused = ann.get(Of::Alone, "tools/call", call("work")).await;
+    ann.start(Protocol::Stateless, "work", json!({})).await;
+    server.engine.job(2).await;
+    let refused = ann.expect_result(Protocol::Stateless, "tools/call", call("work")).await;
     assert_eq!(refused["isError"], true);
     assert!(refused.to_string().contains("as many tasks of yours run as may run at once (2)"), "{refused}");
-    assert_eq!(server.stage.starts(), 2, "nothing was started, and nothing waits");
-    bob.start(Of::Sessions, "heavy", json!({})).await;
-    bob.start(Of::Sessions, "work", json!({})).await;
-    server.stage.job(4).await;
+    assert_eq!(server.engine.starts(), 2, "nothing was started, and nothing waits");
+    bob.start(Protocol::Stateful, "heavy", json!({})).await;
+    bob.start(Protocol::Stateful, "work", json!({})).await;
+    server.engine.job(4).await;
 
-    ann.get(Of::Sessions, "tasks/cancel", json!({"taskId": first})).await;
-    server.stage.job(1).await.cancelled().await;
-    server.stage.job(1).await.succeed("over");
+    ann.expect_result(Protocol::Stateful, "tasks/cancel", json!({"taskId": first})).await;
+    server.engine.job(1).await.wait_for_cancel().await;
+    server.engine.job(1).await.succeed("over");
     let calls = async {
-        while ann.ask(Of::Sessions, "tools/call", call("heavy")).await.body.get("error").is_some() {
+        while ann.send(Protocol::Stateful, "tools/call", call("heavy")).await.body.get("error").is_some() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    in_time(calls).await;
+    with_timeout(calls).await;
 }
 
 #[tokio::test]
 async fn an_owner_keeps_so_many_tasks() {
     let server = server("max_kept = 2").await;
-    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
+    let (ann, bob) = (RawClient::open(&server.url, "ann").await, RawClient::open(&server.url, "bob").await);
     for _ in 0..2 {
-        ann.start(Of::Sessions, "work", json!({})).await;
+        ann.start(Protocol::Stateful, "work", json!({})).await;
     }
-    let refused = ann.ask(Of::Sessions, "tools/call", call("work")).await.body;
+    let refused = ann.send(Protocol::Stateful, "tools/call", call("work")).await.body;
     assert!(
         refused["error"]["message"].as_str().unwrap().contains("you have 2 tasks that are kept"),
         "{refused}"
     );
-    bob.start(Of::Sessions, "work", json!({})).await;
-    server.stage.job(3).await;
-    assert_eq!(server.stage.starts(), 3);
+    bob.start(Protocol::Stateful, "work", json!({})).await;
+    server.engine.job(3).await;
+    assert_eq!(server.engine.starts(), 3);
 }
 
 /// A result counts from the moment it is stored, and only while it is kept.
@@ -88,36 +88,39 @@ async fn an_owner_keeps_so_many_tasks() {
 async fn owner_over_max_bytes_is_refused() {
     let lifetime = "[lifetime]\nmin_ttl = \"1s\"\ndefault_ttl = \"1s\"\nkeep_result = \"5s\"\n";
     let server = server(&format!("max_bytes = 50_000\n{lifetime}")).await;
-    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
-    let first = ann.start(Of::Sessions, "work", json!({})).await;
-    server.stage.job(1).await.succeed(&"x".repeat(50_000));
-    let ends = async {
-        while ann.get(Of::Sessions, "tasks/get", json!({"taskId": first})).await["status"] != "completed" {
+    let (ann, bob) = (RawClient::open(&server.url, "ann").await, RawClient::open(&server.url, "bob").await);
+    let first = ann.start(Protocol::Stateful, "work", json!({})).await;
+    server.engine.job(1).await.succeed(&"x".repeat(50_000));
+    let polls = async {
+        while ann.expect_result(Protocol::Stateful, "tasks/get", json!({"taskId": first})).await["status"]
+            != "completed"
+        {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    in_time(ends).await;
-    let refused = ann.ask(Of::Sessions, "tools/call", call("work")).await.body;
-    let words = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
+    with_timeout(polls).await;
+    let refused = ann.send(Protocol::Stateful, "tools/call", call("work")).await.body;
+    let message = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
     assert!(
-        words.contains("of 50000 bytes (limits.owner.max_bytes)") && words.contains("when some have expired"),
-        "{words}"
+        message.contains("of 50000 bytes (limits.owner.max_bytes)")
+            && message.contains("when some have expired"),
+        "{message}"
     );
-    let refused = ann.get(Of::Alone, "tools/call", call("work")).await;
+    let refused = ann.expect_result(Protocol::Stateless, "tools/call", call("work")).await;
     assert!(refused.to_string().contains("limits.owner.max_bytes"), "{refused}");
-    bob.start(Of::Sessions, "work", json!({})).await;
+    bob.start(Protocol::Stateful, "work", json!({})).await;
     let calls = async {
-        while ann.ask(Of::Sessions, "tools/call", call("work")).await.body.get("error").is_some() {
+        while ann.send(Protocol::Stateful, "tools/call", call("work")).await.body.get("error").is_some() {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
     };
-    in_time(calls).await;
+    with_timeout(calls).await;
 }
 
 /// Files that a local job leaves in its folder count like a result.
 #[tokio::test]
 async fn job_folder_counts_towards_max_bytes() {
-    let place = Place::new(
+    let dir = TestDir::new(
         r#"
 [server]
 listen = "127.0.0.1:0"
@@ -137,8 +140,8 @@ backend = "here"
 target.command = ["sh", "-c", "head -c 300000 /dev/zero >$TASKBRIDGE_ARTIFACTS/large"]
 "#,
     );
-    let app = TestApp { server: place.serve(), place };
-    let ann = Client::open_with(app.server.url(), "ann-key").await.unwrap();
+    let app = TestApp { server: dir.serve(), dir };
+    let ann = Client::open_with_key(app.server.url(), "ann-key").await.unwrap();
     let first = ann.start("large", json!({})).await.unwrap();
     ann.result(&first).await.unwrap();
     let refused = ann.start("large", json!({})).await.unwrap_err();
@@ -149,52 +152,58 @@ target.command = ["sh", "-c", "head -c 300000 /dev/zero >$TASKBRIDGE_ARTIFACTS/l
 #[tokio::test]
 async fn call_rate_is_limited_per_owner() {
     let server = server("max_calls_per_minute = 2").await;
-    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
-    ann.start(Of::Sessions, "work", json!({})).await;
-    ann.start(Of::Alone, "work", json!({})).await;
-    for of in [Of::Sessions, Of::Alone] {
-        let refused = ann.ask(of, "tools/call", call("work")).await;
+    let (ann, bob) = (RawClient::open(&server.url, "ann").await, RawClient::open(&server.url, "bob").await);
+    ann.start(Protocol::Stateful, "work", json!({})).await;
+    ann.start(Protocol::Stateless, "work", json!({})).await;
+    for protocol in [Protocol::Stateful, Protocol::Stateless] {
+        let refused = ann.send(protocol, "tools/call", call("work")).await;
         assert_eq!((refused.status, &refused.body["error"]["code"]), (429, &json!(429)), "{refused:?}");
         let [(name, seconds)] = &refused.headers[..] else { panic!("{refused:?}") };
         assert_eq!(name, "retry-after");
         assert!((1..=30).contains(&seconds.parse::<u32>().unwrap()), "{seconds}");
-        ann.get(of, "tools/call", json!({"name": "task_list", "arguments": {}})).await;
+        ann.expect_result(protocol, "tools/call", json!({"name": "task_list", "arguments": {}})).await;
     }
-    bob.start(Of::Sessions, "work", json!({})).await;
-    server.stage.job(3).await;
-    assert_eq!(server.stage.starts(), 3);
+    bob.start(Protocol::Stateful, "work", json!({})).await;
+    server.engine.job(3).await;
+    assert_eq!(server.engine.starts(), 3);
 }
 
 /// Owners take turns in the queue of a tool: the first call of one does not wait for all calls of another.
 #[tokio::test]
 async fn queued_calls_do_not_delay_others() {
     let server = server("max_running = 1000").await;
-    let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
+    let (ann, bob) = (RawClient::open(&server.url, "ann").await, RawClient::open(&server.url, "bob").await);
     // The tool has three slots: the fourth call and all later ones wait.
     for _ in 0..3 {
-        ann.start(Of::Sessions, "queued", json!({})).await;
+        ann.start(Protocol::Stateful, "queued", json!({})).await;
     }
-    server.stage.job(3).await;
+    server.engine.job(3).await;
     for _ in 0..6 {
-        ann.start(Of::Sessions, "queued", json!({})).await;
+        ann.start(Protocol::Stateful, "queued", json!({})).await;
     }
-    let his = bob.start(Of::Sessions, "queued", json!({"of": "bob"})).await;
-    let waits = bob.get(Of::Sessions, "tasks/get", json!({"taskId": his})).await["statusMessage"].clone();
-    assert_eq!(waits, "waiting for a free slot, next in its owner's line, by turns with others");
+    let bob_task = bob.start(Protocol::Stateful, "queued", json!({"of": "bob"})).await;
+    let status_message = bob
+        .expect_result(Protocol::Stateful, "tasks/get", json!({"taskId": bob_task}))
+        .await["statusMessage"]
+        .clone();
+    assert_eq!(status_message, "waiting for a free slot, next in its owner's line, by turns with others");
     for n in 1..=2 {
-        server.stage.job(n).await.succeed("over");
-        server.stage.job(3 + n).await;
+        server.engine.job(n).await.succeed("over");
+        server.engine.job(3 + n).await;
     }
-    let begun = [4, 5];
+    let started_jobs = [4, 5];
     let mut arguments = Vec::new();
-    for n in begun {
-        arguments.push(server.stage.job(n).await.arguments());
+    for n in started_jobs {
+        arguments.push(server.engine.job(n).await.arguments());
     }
     assert!(
         arguments.contains(&json!({"of": "bob"})),
         "he has had a turn among the first two: {arguments:?}"
     );
-    assert_eq!(bob.get(Of::Sessions, "tasks/get", json!({"taskId": his})).await["status"], "working");
+    assert_eq!(
+        bob.expect_result(Protocol::Stateful, "tasks/get", json!({"taskId": bob_task})).await["status"],
+        "working"
+    );
 }
 
 /// A request for a resource that is too large for its reader to receive at once.
@@ -206,41 +215,42 @@ const READ: &str = r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params"
 async fn repeated_call_returns_oversized_result() {
     let large = format!("[resources.large]\nuri = \"note:large\"\ntext = \"{}\"\n", "x".repeat(24 << 20));
     let plain = "[tools.plain]\nbackend = \"stage\"\ntarget = {}\ninput_schema = { type = \"object\" }\ntask_support = \"forbidden\"\n";
-    let more = format!("{}{plain}{large}[limits]\nmax_bytes_in_hand = 67108864\n", keys(&[("ann", "")]));
-    for of in [Of::Sessions, Of::Alone] {
-        let server = Server::configured(&[("call_budget = \"400ms\"", "call_budget = \"20s\"")], &more).await;
-        let ann = Raw::of(&server.url, "ann").await;
-        let mut reader = raw::Raw::narrow(&server.url).await;
+    let extra = format!("{}{plain}{large}[limits]\nmax_bytes_in_hand = 67108864\n", keys(&[("ann", "")]));
+    for protocol in [Protocol::Stateful, Protocol::Stateless] {
+        let server =
+            Server::configured(&[("call_budget = \"400ms\"", "call_budget = \"20s\"")], &extra).await;
+        let ann = RawClient::open(&server.url, "ann").await;
+        let mut reader = raw::RawConnection::with_small_buffer(&server.url).await;
         let host = "Host: localhost\r\n";
         let as_ann = raw::post(READ).replace(host, &format!("{host}Authorization: Bearer key-of-ann\r\n"));
         reader.send(as_ann).await;
-        reader.head().await;
+        reader.read_head().await;
 
         let call = || json!({"name": "plain", "arguments": {}});
-        let (refused, ()) = tokio::join!(ann.ask(of, "tools/call", call()), async {
-            server.stage.job(1).await.succeed(&"y".repeat(1 << 20));
+        let (refused, ()) = tokio::join!(ann.send(protocol, "tools/call", call()), async {
+            server.engine.job(1).await.succeed(&"y".repeat(1 << 20));
         });
-        let words = refused.body["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused:?}"));
-        assert!(words.contains("nothing is started a second time"), "{words}");
-        let id = words.split_once("task ").and_then(|(_, rest)| rest.split_once(' ')).unwrap().0;
-        let (method, by) = match of {
-            Of::Sessions => ("tasks/result", Of::Sessions),
-            Of::Alone => ("tasks/get", Of::Alone),
+        let message = refused.body["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused:?}"));
+        assert!(message.contains("nothing is started a second time"), "{message}");
+        let id = message.split_once("task ").and_then(|(_, rest)| rest.split_once(' ')).unwrap().0;
+        let (method, by) = match protocol {
+            Protocol::Stateful => ("tasks/result", Protocol::Stateful),
+            Protocol::Stateless => ("tasks/get", Protocol::Stateless),
         };
-        let told = ann.ask(by, method, json!({"taskId": id})).await.body;
-        assert!(told["error"]["message"].as_str().unwrap().contains("larger than there is room"), "{told}");
+        let body = ann.send(by, method, json!({"taskId": id})).await.body;
+        assert!(body["error"]["message"].as_str().unwrap().contains("larger than there is room"), "{body}");
 
         drop(reader);
-        let again = in_time(async {
+        let repeated = with_timeout(async {
             loop {
-                let answer = ann.ask(of, "tools/call", call()).await.body;
-                if answer.get("result").is_some() {
-                    return answer.to_string();
+                let body = ann.send(protocol, "tools/call", call()).await.body;
+                if body.get("result").is_some() {
+                    return body.to_string();
                 }
             }
         });
-        let again = again.await;
-        assert!(again.contains("nothing was started a second time") && again.contains("yyyy"));
-        assert_eq!(server.stage.starts(), 1, "{of:?}");
+        let repeated = repeated.await;
+        assert!(repeated.contains("nothing was started a second time") && repeated.contains("yyyy"));
+        assert_eq!(server.engine.starts(), 1, "{protocol:?}");
     }
 }

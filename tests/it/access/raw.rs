@@ -10,16 +10,16 @@ const MODERN: &str = "2026-07-28";
 
 /// A generation of the protocol, which decides the form of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum Protocol {
     /// 2025-11-25, in a session.
-    Sessions,
+    Stateful,
     /// 2026-07-28, without a session.
-    Alone,
+    Stateless,
 }
 
 /// An HTTP response.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct HttpResponse {
     pub(super) status: u16,
     /// `WWW-Authenticate` and `Retry-After`.
     pub(super) headers: Vec<(String, String)>,
@@ -29,22 +29,22 @@ pub(super) struct Answer {
 
 /// A caller with an API key and a session.
 #[derive(Clone)]
-pub(super) struct Raw {
+pub(super) struct RawClient {
     http: reqwest::Client,
     url: String,
     key: String,
     session: String,
 }
 
-impl Raw {
+impl RawClient {
     /// Opens a session with the key of `name`.
-    pub(super) async fn of(url: &str, name: &str) -> Self {
+    pub(super) async fn open(url: &str, name: &str) -> Self {
         let http = reqwest::Client::new();
         let mut raw =
             Self { http, url: url.to_owned(), key: format!("key-of-{name}"), session: String::new() };
         let params = json!({
             "protocolVersion": "2025-11-25",
-            "capabilities": able(),
+            "capabilities": capabilities(),
             "clientInfo": {"name": "raw", "version": "1"},
         });
         let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
@@ -74,15 +74,15 @@ impl Raw {
             .header("accept", "application/json, text/event-stream")
     }
 
-    fn request(&self, of: Of, method: &str, mut params: Value) -> reqwest::RequestBuilder {
+    fn request(&self, protocol: Protocol, method: &str, mut params: Value) -> reqwest::RequestBuilder {
         let mut builder = self.builder();
-        match of {
-            Of::Sessions => {
+        match protocol {
+            Protocol::Stateful => {
                 builder = builder
                     .header("mcp-session-id", &self.session)
                     .header("mcp-protocol-version", "2025-11-25");
             }
-            Of::Alone => {
+            Protocol::Stateless => {
                 builder = builder.header("mcp-protocol-version", MODERN).header("mcp-method", method);
                 let name = match method {
                     "tools/call" | "prompts/get" => &params["name"],
@@ -94,66 +94,66 @@ impl Raw {
                     builder = builder.header("mcp-name", name);
                 }
                 params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
-                params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = able();
+                params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities();
             }
         }
         builder.json(&json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}))
     }
 
     /// Sends a request and returns its response.
-    pub(super) async fn ask(&self, of: Of, method: &str, params: Value) -> Answer {
-        read(self.request(of, method, params).send().await.unwrap()).await
+    pub(super) async fn send(&self, protocol: Protocol, method: &str, params: Value) -> HttpResponse {
+        read(self.request(protocol, method, params).send().await.unwrap()).await
     }
 
     /// Returns the first message of the stream that answers a request.
-    pub(super) async fn first(&self, of: Of, method: &str, params: Value) -> Value {
-        first(self.request(of, method, params).send().await.unwrap()).await
+    pub(super) async fn first_message(&self, protocol: Protocol, method: &str, params: Value) -> Value {
+        read_first_message(self.request(protocol, method, params).send().await.unwrap()).await
     }
 
     /// Sends the client's response to a request of the server, and returns the HTTP response.
-    pub(super) async fn reply(&self, id: &str, result: Value) -> Answer {
+    pub(super) async fn reply(&self, id: &str, result: Value) -> HttpResponse {
         let message = json!({"jsonrpc": "2.0", "id": id, "result": result});
         let request = self.builder().header("mcp-session-id", &self.session).json(&message);
         read(request.send().await.unwrap()).await
     }
 
     /// Sends another HTTP method in the session, with `event` as `Last-Event-ID` unless it is empty.
-    pub(super) async fn bare(&self, method: reqwest::Method, event: &str) -> Answer {
+    pub(super) async fn send_method(&self, method: reqwest::Method, last_event_id: &str) -> HttpResponse {
         let mut request = self.http.request(method, &self.url).bearer_auth(&self.key);
         request = request.header("accept", "text/event-stream").header("mcp-session-id", &self.session);
-        if !event.is_empty() {
-            request = request.header("last-event-id", event);
+        if !last_event_id.is_empty() {
+            request = request.header("last-event-id", last_event_id);
         }
         read(request.send().await.unwrap()).await
     }
 
     /// Opens a listening stream and returns its first event id.
-    pub(super) async fn event(&self) -> String {
+    pub(super) async fn first_event_id(&self) -> String {
         let mut request = self.http.get(&self.url).bearer_auth(&self.key);
         request = request.header("accept", "text/event-stream").header("mcp-session-id", &self.session);
         let (mut response, mut text) = (request.send().await.unwrap(), String::new());
         loop {
             let chunk = response.chunk().await.unwrap().expect("the stream ended without an event");
             text.push_str(std::str::from_utf8(&chunk).unwrap());
-            let whole = text.lines().filter(|_| text.ends_with("\n\n"));
-            if let Some(id) = whole.filter_map(|line| line.strip_prefix("id: ")).next() {
+            let complete_lines = text.lines().filter(|_| text.ends_with("\n\n"));
+            if let Some(id) = complete_lines.filter_map(|line| line.strip_prefix("id: ")).next() {
                 return id.to_owned();
             }
         }
     }
 
     /// Sends a request that must succeed, and returns its result.
-    pub(super) async fn get(&self, of: Of, method: &str, params: Value) -> Value {
-        let Answer { mut body, .. } = self.ask(of, method, params).await;
+    pub(super) async fn expect_result(&self, protocol: Protocol, method: &str, params: Value) -> Value {
+        let HttpResponse { mut body, .. } = self.send(protocol, method, params).await;
         assert!(body.get("result").is_some(), "{method}: {body}");
         body["result"].take()
     }
 
     /// Returns the names of the listed tools, without the server's own.
-    pub(super) async fn tools(&self, of: Of) -> Vec<String> {
+    pub(super) async fn tools(&self, protocol: Protocol) -> Vec<String> {
         let (mut names, mut params) = (Vec::new(), json!({}));
         loop {
-            let page = self.get(of, "tools/list", params).await;
+            let page = self.expect_result(protocol, "tools/list", params).await;
             let on_page = page["tools"]
                 .as_array()
                 .unwrap()
@@ -168,23 +168,27 @@ impl Raw {
     }
 
     /// Starts a task and returns its id.
-    pub(super) async fn start(&self, of: Of, tool: &str, arguments: Value) -> String {
-        let (params, at) = match of {
-            Of::Sessions => (json!({"name": tool, "arguments": arguments, "task": {}}), "/task/taskId"),
-            Of::Alone => (json!({"name": tool, "arguments": arguments}), "/taskId"),
+    pub(super) async fn start(&self, protocol: Protocol, tool: &str, arguments: Value) -> String {
+        let (params, id_pointer) = match protocol {
+            Protocol::Stateful => (json!({"name": tool, "arguments": arguments, "task": {}}), "/task/taskId"),
+            Protocol::Stateless => (json!({"name": tool, "arguments": arguments}), "/taskId"),
         };
-        let created = self.get(of, "tools/call", params).await;
-        created.pointer(at).and_then(Value::as_str).unwrap_or_else(|| panic!("no task: {created}")).to_owned()
+        let created = self.expect_result(protocol, "tools/call", params).await;
+        created
+            .pointer(id_pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_else(|| panic!("no task: {created}"))
+            .to_owned()
     }
 }
 
-fn able() -> Value {
+fn capabilities() -> Value {
     json!({"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
 }
 
-async fn read(response: reqwest::Response) -> Answer {
+async fn read(response: reqwest::Response) -> HttpResponse {
     let status = response.status().as_u16();
-    let headers = told(response.headers());
+    let headers = selected_headers(response.headers());
     let is_stream = response.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream");
     let text = response.text().await.unwrap();
     let message = match is_stream {
@@ -195,22 +199,23 @@ async fn read(response: reqwest::Response) -> Answer {
     if let Some(body) = body.as_object_mut() {
         body.remove("id");
     }
-    Answer { status, headers, body }
+    HttpResponse { status, headers, body }
 }
 
-async fn first(mut response: reqwest::Response) -> Value {
+async fn read_first_message(mut response: reqwest::Response) -> Value {
     let mut text = String::new();
     loop {
         let chunk = response.chunk().await.unwrap().expect("the stream ended without a message");
         text.push_str(std::str::from_utf8(&chunk).unwrap());
-        let whole = text.lines().filter_map(|line| line.strip_prefix("data: ")).find(|data| !data.is_empty());
-        if let Some(message) = whole.and_then(|data| serde_json::from_str(data).ok()) {
+        let first_data =
+            text.lines().filter_map(|line| line.strip_prefix("data: ")).find(|data| !data.is_empty());
+        if let Some(message) = first_data.and_then(|data| serde_json::from_str(data).ok()) {
             return message;
         }
     }
 }
 
-fn told(headers: &HeaderMap) -> Vec<(String, String)> {
-    let told = |name: &str| Some((name.to_owned(), headers.get(name)?.to_str().unwrap().to_owned()));
-    ["www-authenticate", "retry-after"].into_iter().filter_map(told).collect()
+fn selected_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    let header = |name: &str| Some((name.to_owned(), headers.get(name)?.to_str().unwrap().to_owned()));
+    ["www-authenticate", "retry-after"].into_iter().filter_map(header).collect()
 }

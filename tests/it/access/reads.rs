@@ -5,34 +5,34 @@
 use serde_json::{Value, json};
 
 use super::keys;
-use super::raw::{Of, Raw};
-use crate::support::{BASICS, Numbers, Place};
+use super::raw::{Protocol, RawClient};
+use crate::support::{BASICS, MetricsScrape, TestDir};
 
 /// Store operations that requests cause. The server causes the others by itself.
-const ASKED: [&str; 10] =
+const REQUEST_OPERATIONS: [&str; 10] =
     ["get", "output", "list", "entries", "ahead", "update", "insert", "typical", "settings", "has_ended"];
 
-const METHODS: [(Of, &str); 8] = [
-    (Of::Sessions, "tasks/get"),
-    (Of::Sessions, "tasks/cancel"),
-    (Of::Sessions, "tasks/result"),
-    (Of::Sessions, "resources/read"),
-    (Of::Alone, "tasks/get"),
-    (Of::Alone, "tasks/cancel"),
-    (Of::Alone, "tasks/update"),
-    (Of::Alone, "resources/read"),
+const METHODS: [(Protocol, &str); 8] = [
+    (Protocol::Stateful, "tasks/get"),
+    (Protocol::Stateful, "tasks/cancel"),
+    (Protocol::Stateful, "tasks/result"),
+    (Protocol::Stateful, "resources/read"),
+    (Protocol::Stateless, "tasks/get"),
+    (Protocol::Stateless, "tasks/cancel"),
+    (Protocol::Stateless, "tasks/update"),
+    (Protocol::Stateless, "resources/read"),
 ];
 
 /// Returns how often each operation was called.
-async fn asked(page: &str) -> Vec<f64> {
-    let numbers = Numbers::read(page).await;
+async fn operation_counts(page: &str) -> Vec<f64> {
+    let numbers = MetricsScrape::read(page).await;
     let count = |operation: &&str| {
         numbers.sum("taskbridge_store_operation_duration_seconds_count", &[("operation", operation)])
     };
-    ASKED.iter().map(count).collect()
+    REQUEST_OPERATIONS.iter().map(count).collect()
 }
 
-fn about(method: &str, id: &str) -> Value {
+fn params_for(method: &str, id: &str) -> Value {
     match method {
         "resources/read" => json!({"uri": format!("taskbridge://tasks/{id}/log")}),
         "tasks/update" => json!({"taskId": id, "inputResponses": {"q1": {"action": "decline"}}}),
@@ -46,23 +46,23 @@ async fn foreign_id_costs_same_reads() {
     let basics = BASICS.replace("[auth]\nsingle_user = true\n", &keys(&[("ann", ""), ("bob", "")]));
     let tools = "[metrics]\nlisten = \"127.0.0.1:0\"\n[backends.sim]\nkind = \"sim\"\n\
                  [tools.job]\nbackend = \"sim\"\ntarget = { delay_ms = 1 }\ninput_schema = { type = \"object\" }\n";
-    let place = Place::new(&format!("{basics}\n{tools}"));
-    let mut server = place.serve();
+    let dir = TestDir::new(&format!("{basics}\n{tools}"));
+    let mut server = dir.serve();
     let page = server.metrics_url();
-    let (ann, bob) = (Raw::of(server.url(), "ann").await, Raw::of(server.url(), "bob").await);
-    let theirs = ann.start(Of::Sessions, "job", json!({})).await;
+    let (ann, bob) = (RawClient::open(server.url(), "ann").await, RawClient::open(server.url(), "bob").await);
+    let foreign = ann.start(Protocol::Stateful, "job", json!({})).await;
     // After the task has ended, only requests read it.
-    ann.get(Of::Sessions, "tasks/result", json!({ "taskId": theirs })).await;
-    let made_up: String = theirs.chars().rev().collect();
-    for (of, method) in METHODS {
+    ann.expect_result(Protocol::Stateful, "tasks/result", json!({ "taskId": foreign })).await;
+    let made_up: String = foreign.chars().rev().collect();
+    for (protocol, method) in METHODS {
         let mut costs = Vec::new();
-        for id in [&theirs, &made_up] {
-            let before = asked(&page).await;
-            bob.ask(of, method, about(method, id)).await;
-            let after = asked(&page).await;
+        for id in [&foreign, &made_up] {
+            let before = operation_counts(&page).await;
+            bob.send(protocol, method, params_for(method, id)).await;
+            let after = operation_counts(&page).await;
             costs.push(after.iter().zip(before).map(|(after, before)| after - before).collect::<Vec<_>>());
         }
-        assert_eq!(costs[0], costs[1], "{of:?} {method}: {ASKED:?}");
-        assert_eq!(costs[0][0], 1.0, "{of:?} {method}: one read by the id");
+        assert_eq!(costs[0], costs[1], "{protocol:?} {method}: {REQUEST_OPERATIONS:?}");
+        assert_eq!(costs[0][0], 1.0, "{protocol:?} {method}: one read by the id");
     }
 }

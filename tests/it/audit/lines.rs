@@ -5,11 +5,14 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{KEYS, audit, lines_of, log, of_event, place, stopped, to_file, until};
-use crate::support::{Client, Fault, Modern, PROGRAM};
+use super::{
+    KEYS, dir_with_audit, dir_with_audit_file, filter_by_event, parse_lines, read_log, run_audit,
+    stop_and_verify, wait_for_line,
+};
+use crate::support::{Client, Fault, ModernClient, PROGRAM};
 
 /// Returns the lines of requests, in order: event, caller, outcome, method.
-fn asked(lines: &[Value]) -> Vec<[&str; 4]> {
+fn request_lines(lines: &[Value]) -> Vec<[&str; 4]> {
     let text =
         |value: &'_ Value| -> &'static str { Box::leak(value.as_str().unwrap_or("").to_owned().into()) };
     lines
@@ -22,19 +25,19 @@ fn asked(lines: &[Value]) -> Vec<[&str; 4]> {
 }
 
 /// Returns the events of a task, of all callers.
-fn life<'a>(lines: &'a [Value], task: &str) -> Vec<&'a str> {
-    let of = |line: &&Value| line["task"]["id"].as_str().is_some_and(|id| task.starts_with(id));
-    lines.iter().filter(of).map(|line| line["event"].as_str().unwrap()).collect()
+fn task_events<'a>(lines: &'a [Value], task: &str) -> Vec<&'a str> {
+    let is_of_task = |line: &&Value| line["task"]["id"].as_str().is_some_and(|id| task.starts_with(id));
+    lines.iter().filter(is_of_task).map(|line| line["event"].as_str().unwrap()).collect()
 }
 
 /// Each action of two callers has its line. No line has arguments, answers, keys, output or whole ids.
 #[tokio::test]
 async fn two_caller_session_is_logged() {
-    let place = to_file("");
-    let server = place.serve();
+    let dir = dir_with_audit_file("");
+    let server = dir.serve();
     let (ann, bob) = (KEYS[0].1, KEYS[1].1);
-    let ann = Client::open_with(server.url(), ann).await.unwrap();
-    let bob = Client::open_with(server.url(), bob).await.unwrap();
+    let ann = Client::open_with_key(server.url(), ann).await.unwrap();
+    let bob = Client::open_with_key(server.url(), bob).await.unwrap();
 
     let job = ann.start("job", json!({"text": "s3cret-argument"})).await.unwrap();
     ann.result(&job).await.unwrap();
@@ -44,16 +47,17 @@ async fn two_caller_session_is_logged() {
     }
     let asks = ann.start("asks", json!({})).await.unwrap();
     let answer = json!({"action": "accept", "content": {"colour": "s3cret-answer"}});
-    ann.converse("tasks/result", json!({"taskId": asks}), &answer).await.unwrap();
+    ann.request_with_reply("tasks/result", json!({"taskId": asks}), &answer).await.unwrap();
     let long = ann.start("long", json!({})).await.unwrap();
-    until(&place, "task.started", &long).await;
+    wait_for_line(&dir, "task.started", &long).await;
     ann.cancel(&long).await.unwrap();
     for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
         bob.request(method, json!({"taskId": job})).await.unwrap_err();
     }
     let uri = format!("taskbridge://tasks/{job}/log");
     bob.request("resources/read", json!({"uri": uri})).await.unwrap_err();
-    let Fault::Status(status, _) = Client::open_with(server.url(), "s3cret-key").await.err().unwrap() else {
+    let Fault::Status(status, _) = Client::open_with_key(server.url(), "s3cret-key").await.err().unwrap()
+    else {
         panic!("it is let in")
     };
     assert_eq!(status, 401);
@@ -62,11 +66,11 @@ async fn two_caller_session_is_logged() {
     bob.start("no-such-tool", json!({})).await.unwrap_err();
     bob.start("full", json!({})).await.unwrap();
     bob.start("full", json!({})).await.unwrap_err();
-    stopped(&place, server).await;
+    stop_and_verify(&dir, server).await;
 
-    let lines = log(&place);
+    let lines = read_log(&dir);
     assert_eq!(
-        asked(&lines),
+        request_lines(&lines),
         [
             ["task.created", "ann", "ok", "tools/call"],
             ["result.read", "ann", "ok", "tasks/result"],
@@ -90,7 +94,7 @@ async fn two_caller_session_is_logged() {
         ]
     );
     assert_eq!(
-        life(&lines, &job),
+        task_events(&lines, &job),
         [
             "task.created",
             "task.started",
@@ -108,45 +112,48 @@ async fn two_caller_session_is_logged() {
     assert_eq!(events[..2], ["log.began", "server.started"]);
     assert_eq!(events[events.len() - 1], "server.stopped");
 
-    let created = of_event(&lines, "task.created")[0];
+    let created = filter_by_event(&lines, "task.created")[0];
     assert_eq!(created["from"], json!({"by": "http", "address": "127.0.0.1"}));
     assert_eq!(created["who"], json!({"name": "ann", "owner": "ann", "identified": true}));
     assert_eq!((&created["tool"], &created["engine"]), (&json!("job"), &json!({"backend": "engine"})));
     assert_eq!(created["arguments"].as_str().unwrap().len(), 64);
-    let ended = of_event(&lines, "task.ended")[0];
+    let ended = filter_by_event(&lines, "task.ended")[0];
     assert!(ended["engine"]["handle"].is_string() && ended["who"].is_null(), "{ended}");
     // A task has one digest for all callers. A session has one digest, which is not the session's id.
-    let digests = |event: &str| of_event(&lines, event)[0]["task"]["digest"].clone();
+    let digests = |event: &str| filter_by_event(&lines, event)[0]["task"]["digest"].clone();
     assert_eq!(digests("task.created"), digests("lookup.failed"));
-    assert_ne!(created["request"]["session"], of_event(&lines, "lookup.failed")[0]["request"]["session"]);
-    let text = std::fs::read_to_string(place.path("audit.jsonl")).unwrap();
-    for hidden in ["s3cret", &*job, &*long, KEYS[0].1, "printed"] {
-        assert!(!text.contains(hidden), "{hidden}: {text}");
+    assert_ne!(
+        created["request"]["session"],
+        filter_by_event(&lines, "lookup.failed")[0]["request"]["session"]
+    );
+    let text = std::fs::read_to_string(dir.path("audit.jsonl")).unwrap();
+    for secret in ["s3cret", &*job, &*long, KEYS[0].1, "printed"] {
+        assert!(!text.contains(secret), "{secret}: {text}");
     }
 }
 
 /// Requests of 2026-07-28 have lines too, with the trace of the call.
 #[tokio::test]
 async fn stateless_requests_are_logged() {
-    let place = to_file("");
-    let server = place.serve();
-    let ann = Modern::with_tasks(server.url()).with_key(KEYS[0].1);
-    let bob = Modern::with_tasks(server.url()).with_key(KEYS[1].1);
+    let dir = dir_with_audit_file("");
+    let server = dir.serve();
+    let ann = ModernClient::with_tasks(server.url()).with_key(KEYS[0].1);
+    let bob = ModernClient::with_tasks(server.url()).with_key(KEYS[1].1);
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let meta = json!({"_meta": {"traceparent": trace}});
-    let made = ann.call("long", &json!({}), meta).await.unwrap();
-    let long = made["taskId"].as_str().unwrap().to_owned();
-    until(&place, "task.started", &long).await;
+    let created = ann.call("long", &json!({}), meta).await.unwrap();
+    let long = created["taskId"].as_str().unwrap().to_owned();
+    wait_for_line(&dir, "task.started", &long).await;
     ann.request("tasks/cancel", json!({"taskId": long})).await.unwrap();
     bob.request("tasks/cancel", json!({"taskId": long})).await.unwrap_err();
     bob.request("tasks/get", json!({"taskId": "made-up"})).await.unwrap_err();
     bob.subscribe(json!({"taskIds": [long]})).await.unwrap();
-    assert!(Client::open_with(server.url(), "wrong").await.is_err());
-    until(&place, "task.ended", &long).await;
-    stopped(&place, server).await;
-    let lines = log(&place);
+    assert!(Client::open_with_key(server.url(), "wrong").await.is_err());
+    wait_for_line(&dir, "task.ended", &long).await;
+    stop_and_verify(&dir, server).await;
+    let lines = read_log(&dir);
     assert_eq!(
-        asked(&lines),
+        request_lines(&lines),
         [
             ["task.created", "ann", "ok", "tools/call"],
             ["task.cancelled", "ann", "ok", "tasks/cancel"],
@@ -156,16 +163,16 @@ async fn stateless_requests_are_logged() {
             ["auth.failed", "", "denied", ""],
         ]
     );
-    assert_eq!(life(&lines, &long)[..3], ["task.created", "task.started", "task.cancelled"]);
+    assert_eq!(task_events(&lines, &long)[..3], ["task.created", "task.started", "task.cancelled"]);
     for event in ["task.created", "task.started", "task.ended"] {
-        assert_eq!(of_event(&lines, event)[0]["request"]["trace"], trace[3..35], "{event}");
+        assert_eq!(filter_by_event(&lines, event)[0]["request"]["trace"], trace[3..35], "{event}");
     }
 }
 
 /// A job that has already ended when its start is answered is logged as created, started and ended.
 #[tokio::test]
 async fn instant_job_logs_its_start() {
-    let place = to_file(
+    let dir = dir_with_audit_file(
         r#"
         [tools.at_once]
         backend = "engine"
@@ -183,88 +190,88 @@ async fn instant_job_logs_its_start() {
         target.command = ["true"]
         "#,
     );
-    let server = place.serve();
-    let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
+    let server = dir.serve();
+    let ann = Client::open_with_key(server.url(), KEYS[0].1).await.unwrap();
     let mut tasks = Vec::new();
     for tool in ["at_once", "fails_at_once", "local_job", "local_job", "local_job"] {
         let task = ann.start(tool, json!({})).await.unwrap();
-        until(&place, "task.ended", &task).await;
+        wait_for_line(&dir, "task.ended", &task).await;
         tasks.push(task);
     }
-    stopped(&place, server).await;
-    let lines = log(&place);
+    stop_and_verify(&dir, server).await;
+    let lines = read_log(&dir);
     for task in tasks {
-        assert_eq!(life(&lines, &task), ["task.created", "task.started", "task.ended"]);
+        assert_eq!(task_events(&lines, &task), ["task.created", "task.started", "task.ended"]);
     }
-    assert!(of_event(&lines, "task.started").iter().all(|line| line["engine"]["handle"].is_string()));
+    assert!(filter_by_event(&lines, "task.started").iter().all(|line| line["engine"]["handle"].is_string()));
 }
 
 #[tokio::test]
 async fn operator_commands_share_one_chain() {
-    let place = to_file("");
-    let server = place.serve();
-    let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
+    let dir = dir_with_audit_file("");
+    let server = dir.serve();
+    let ann = Client::open_with_key(server.url(), KEYS[0].1).await.unwrap();
     let long = ann.start("long", json!({})).await.unwrap();
-    until(&place, "task.started", &long).await;
+    wait_for_line(&dir, "task.started", &long).await;
     let mut command = Command::new(PROGRAM);
-    command.args(["tasks", "cancel", &long, "--config"]).arg(place.config());
-    place.settle(&mut command);
-    assert_eq!(place.run(command).await.code, Some(0));
+    command.args(["tasks", "cancel", &long, "--config"]).arg(dir.config());
+    dir.prepare(&mut command);
+    assert_eq!(dir.run(command).await.code, Some(0));
     ann.start("job", json!({})).await.unwrap();
-    let verified = stopped(&place, server).await;
+    let verified = stop_and_verify(&dir, server).await;
     assert_eq!(verified.stdout.matches("head   chain ").count(), 1, "{verified:?}");
-    let lines = log(&place);
-    let acted = of_event(&lines, "operator.acted")[0];
+    let lines = read_log(&dir);
+    let operator_line = filter_by_event(&lines, "operator.acted")[0];
     assert_eq!(
-        (&acted["detail"], &acted["from"]),
+        (&operator_line["detail"], &operator_line["from"]),
         (&json!({"command": "cancel"}), &json!({"by": "terminal"}))
     );
-    assert!(acted["who"]["name"].as_str().unwrap().starts_with("uid "), "{acted}");
-    assert_eq!(life(&lines, &long)[2..], ["operator.acted", "task.ended"]);
-    let shown = audit(&place, &["show", "--event", "operator.acted"]).await;
-    assert_eq!(lines_of(&shown.stdout), std::slice::from_ref(acted));
-    assert_eq!(lines_of(&audit(&place, &["show", "--task", &long]).await.stdout).len(), 4);
+    assert!(operator_line["who"]["name"].as_str().unwrap().starts_with("uid "), "{operator_line}");
+    assert_eq!(task_events(&lines, &long)[2..], ["operator.acted", "task.ended"]);
+    let output = run_audit(&dir, &["show", "--event", "operator.acted"]).await;
+    assert_eq!(parse_lines(&output.stdout), std::slice::from_ref(operator_line));
+    assert_eq!(parse_lines(&run_audit(&dir, &["show", "--task", &long]).await.stdout).len(), 4);
 }
 
 #[tokio::test]
 async fn abandon_is_audited() {
-    let place = to_file("");
-    let server = place.serve();
-    let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
+    let dir = dir_with_audit_file("");
+    let server = dir.serve();
+    let ann = Client::open_with_key(server.url(), KEYS[0].1).await.unwrap();
     let long = ann.start("long", json!({})).await.unwrap();
-    until(&place, "task.started", &long).await;
+    wait_for_line(&dir, "task.started", &long).await;
     let mut command = Command::new(PROGRAM);
-    command.args(["tasks", "abandon", &long, "--config"]).arg(place.config());
-    place.settle(&mut command);
-    assert_eq!(place.run(command).await.code, Some(0));
-    stopped(&place, server).await;
-    let lines = log(&place);
-    assert_eq!(of_event(&lines, "operator.acted")[0]["detail"], json!({"command": "abandon"}));
-    assert_eq!(life(&lines, &long)[2..], ["operator.acted", "task.ended"]);
+    command.args(["tasks", "abandon", &long, "--config"]).arg(dir.config());
+    dir.prepare(&mut command);
+    assert_eq!(dir.run(command).await.code, Some(0));
+    stop_and_verify(&dir, server).await;
+    let lines = read_log(&dir);
+    assert_eq!(filter_by_event(&lines, "operator.acted")[0]["detail"], json!({"command": "abandon"}));
+    assert_eq!(task_events(&lines, &long)[2..], ["operator.acted", "task.ended"]);
 }
 
 /// Both an applied config and a refused config have a line.
 #[tokio::test]
 async fn reload_outcome_is_logged() {
-    let place = to_file("");
-    let server = place.serve();
-    let config = std::fs::read_to_string(place.config()).unwrap();
+    let dir = dir_with_audit_file("");
+    let server = dir.serve();
+    let config = std::fs::read_to_string(dir.config()).unwrap();
     let reloads = || {
-        let text = std::fs::read_to_string(place.path("audit.jsonl")).unwrap_or_default();
+        let text = std::fs::read_to_string(dir.path("audit.jsonl")).unwrap_or_default();
         text.matches("config.reloaded").count()
     };
     for (n, text) in
         [config.replace("[tools.long]", "[tools.longer]"), "nonsense".to_owned()].iter().enumerate()
     {
-        std::fs::write(place.config(), text).unwrap();
+        std::fs::write(dir.config(), text).unwrap();
         while reloads() <= n {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     }
-    std::fs::write(place.config(), config).unwrap();
-    stopped(&place, server).await;
-    let lines = log(&place);
-    let reloaded = of_event(&lines, "config.reloaded");
+    std::fs::write(dir.config(), config).unwrap();
+    stop_and_verify(&dir, server).await;
+    let lines = read_log(&dir);
+    let reloaded = filter_by_event(&lines, "config.reloaded");
     assert_eq!((&reloaded[0]["outcome"], &reloaded[1]["outcome"]), (&json!("ok"), &json!("refused")));
     assert_eq!(reloaded[0]["detail"]["changed"], "tools added: longer; tools removed: long");
 }
@@ -272,8 +279,8 @@ async fn reload_outcome_is_logged() {
 /// Standard output has a complete log of its own. With `--stdio` it belongs to the client, so it is refused.
 #[tokio::test]
 async fn stdout_log_is_refused_over_stdio() {
-    let place = place("to = [\"stdout\"]");
-    let mut child = place.command("serve").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let dir = dir_with_audit("to = [\"stdout\"]");
+    let mut child = dir.command("serve").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut text = String::new();
     while !text.contains("server.started") {
@@ -283,13 +290,13 @@ async fn stdout_log_is_refused_over_stdio() {
         .unwrap();
     out.read_to_string(&mut text).unwrap();
     assert!(child.wait().unwrap().success());
-    let events: Vec<Value> = lines_of(&text).iter().map(|line| line["event"].clone()).collect();
+    let events: Vec<Value> = parse_lines(&text).iter().map(|line| line["event"].clone()).collect();
     assert_eq!(events, ["log.began", "server.started", "server.stopped"]);
-    std::fs::write(place.path("out.jsonl"), &text).unwrap();
-    assert_eq!(audit(&place, &["verify", "out.jsonl"]).await.code, Some(0));
-    let mut command = place.command("serve");
+    std::fs::write(dir.path("out.jsonl"), &text).unwrap();
+    assert_eq!(run_audit(&dir, &["verify", "out.jsonl"]).await.code, Some(0));
+    let mut command = dir.command("serve");
     command.arg("--stdio");
-    let refused = place.run(command).await;
+    let refused = dir.run(command).await;
     assert!(refused.code == Some(1) && refused.stderr.contains("audit.to"), "{refused:?}");
 }
 
@@ -297,21 +304,21 @@ async fn stdout_log_is_refused_over_stdio() {
 #[tokio::test]
 async fn trusted_proxy_supplies_client_address() {
     for (proxies, expected) in [("trusted_proxies = [\"127.0.0.0/8\"]\n", "203.0.113.9"), ("", "127.0.0.1")] {
-        let place = to_file("");
-        let text = std::fs::read_to_string(place.config()).unwrap();
-        std::fs::write(place.config(), text.replace("[server]\n", &format!("[server]\n{proxies}"))).unwrap();
-        let server = place.serve();
-        let from = |key| {
-            let modern = Modern::with_tasks(server.url()).with_key(key);
+        let dir = dir_with_audit_file("");
+        let text = std::fs::read_to_string(dir.config()).unwrap();
+        std::fs::write(dir.config(), text.replace("[server]\n", &format!("[server]\n{proxies}"))).unwrap();
+        let server = dir.serve();
+        let forwarded_client = |key| {
+            let modern = ModernClient::with_tasks(server.url()).with_key(key);
             modern.with_header("x-forwarded-for", "198.51.100.7, 203.0.113.9")
         };
-        from(KEYS[0].1).call("job", &json!({}), json!({})).await.unwrap();
-        from("no key").request("tools/list", json!({})).await.unwrap_err();
-        stopped(&place, server).await;
-        let lines = log(&place);
+        forwarded_client(KEYS[0].1).call("job", &json!({}), json!({})).await.unwrap();
+        forwarded_client("no key").request("tools/list", json!({})).await.unwrap_err();
+        stop_and_verify(&dir, server).await;
+        let lines = read_log(&dir);
         for event in ["task.created", "auth.failed"] {
-            let from = &of_event(&lines, event)[0]["from"];
-            assert_eq!(*from, json!({"by": "http", "address": expected}), "{event} {proxies}");
+            let source = &filter_by_event(&lines, event)[0]["from"];
+            assert_eq!(*source, json!({"by": "http", "address": expected}), "{event} {proxies}");
         }
     }
 }

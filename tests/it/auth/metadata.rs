@@ -3,7 +3,7 @@
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
-use super::{begin, challenge, serve, trusting};
+use super::{challenge, initialize_request, serve, serve_with_issuer};
 use crate::support::issuer::{Issuer, RESOURCE, Signer};
 
 fn client() -> Client {
@@ -19,20 +19,20 @@ async fn missing_token_names_metadata_address() {
         "[[auth.issuers]]",
         "resource_name = \"Bridge\"\nscopes_supported = [\"run\", \"see\"]\n[[auth.issuers]]",
     );
-    let (_place, server) = serve(&auth);
-    let nothing = begin(&server).send().await.unwrap();
-    assert_eq!(nothing.status(), 401);
-    let at = "http://127.0.0.1:8808/.well-known/oauth-protected-resource/mcp";
-    assert_eq!(challenge(&nothing), format!("Bearer resource_metadata=\"{at}\""));
+    let (_dir, server) = serve(&auth);
+    let unauthenticated = initialize_request(&server).send().await.unwrap();
+    assert_eq!(unauthenticated.status(), 401);
+    let metadata_url = "http://127.0.0.1:8808/.well-known/oauth-protected-resource/mcp";
+    assert_eq!(challenge(&unauthenticated), format!("Bearer resource_metadata=\"{metadata_url}\""));
 
     let root = server.url().strip_suffix("/mcp").unwrap();
     for path in ["", "/mcp"] {
         let url = format!("{root}/.well-known/oauth-protected-resource{path}");
-        let read = client().get(&url).header("Origin", "https://app.example").send().await.unwrap();
-        assert_eq!(read.status(), 200);
-        assert_eq!(read.headers()["access-control-allow-origin"], "*", "pages can read it");
-        assert_eq!(read.headers()["content-type"], "application/json");
-        let metadata: Value = read.json().await.unwrap();
+        let response = client().get(&url).header("Origin", "https://app.example").send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["access-control-allow-origin"], "*", "pages can read it");
+        assert_eq!(response.headers()["content-type"], "application/json");
+        let metadata: Value = response.json().await.unwrap();
         assert_eq!(
             metadata,
             json!({
@@ -41,23 +41,23 @@ async fn missing_token_names_metadata_address() {
                 "resource_name": "Bridge",
             })
         );
-        let asked =
+        let preflight =
             client().request(Method::OPTIONS, &url).header("Origin", "https://app.example").send().await;
-        assert_eq!(asked.unwrap().status(), 204);
+        assert_eq!(preflight.unwrap().status(), 204);
         assert_eq!(client().post(&url).send().await.unwrap().status(), 405);
     }
     let other =
         client().get(format!("{root}/.well-known/oauth-protected-resource/other")).send().await.unwrap();
     assert_eq!(other.status(), 404);
-    assert_eq!(issuer.asked_for_keys(), 0, "for that nobody is asked");
+    assert_eq!(issuer.key_requests(), 0, "for that nobody is asked");
 }
 
 #[tokio::test]
 async fn pages_can_read_a_challenge() {
     let key = Signer::ed("one");
     let issuer = Issuer::with(&[&key]).await;
-    let (_place, server) = trusting(&issuer);
-    let refused = begin(&server).header("Origin", "http://localhost:6274").send().await.unwrap();
+    let (_dir, server) = serve_with_issuer(&issuer);
+    let refused = initialize_request(&server).header("Origin", "http://localhost:6274").send().await.unwrap();
     assert_eq!(refused.status(), 401);
     assert_eq!(refused.headers()["access-control-allow-origin"], "http://localhost:6274");
     assert!(
@@ -67,8 +67,9 @@ async fn pages_can_read_a_challenge() {
 
 #[tokio::test]
 async fn without_tokens_there_is_no_metadata() {
-    let (_place, server) = serve("single_user = true");
+    let (_dir, server) = serve("single_user = true");
     let root = server.url().strip_suffix("/mcp").unwrap();
-    let read = client().get(format!("{root}/.well-known/oauth-protected-resource/mcp")).send().await.unwrap();
-    assert_eq!(read.status(), 404);
+    let response =
+        client().get(format!("{root}/.well-known/oauth-protected-resource/mcp")).send().await.unwrap();
+    assert_eq!(response.status(), 404);
 }

@@ -15,10 +15,10 @@ use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
 
 use crate::support::issuer::Issuer;
-use crate::support::{BASICS, Place, Server};
+use crate::support::{BASICS, Server, TestDir};
 
 /// Timeout for anything in these tests.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A backend, and a tool that prints a line.
 const TOOLS: &str = r#"
@@ -41,19 +41,19 @@ fn config(auth: &str) -> String {
 }
 
 /// Starts a server with this `[auth]`.
-fn serve(auth: &str) -> (Place, Server) {
-    let place = Place::new(&config(auth));
-    let server = place.serve();
-    (place, server)
+fn serve(auth: &str) -> (TestDir, Server) {
+    let dir = TestDir::new(&config(auth));
+    let server = dir.serve();
+    (dir, server)
 }
 
 /// Starts a server that accepts tokens of this issuer.
-fn trusting(issuer: &Issuer) -> (Place, Server) {
+fn serve_with_issuer(issuer: &Issuer) -> (TestDir, Server) {
     serve(&issuer.config())
 }
 
 /// Returns a request that opens a session.
-fn begin(server: &Server) -> RequestBuilder {
+fn initialize_request(server: &Server) -> RequestBuilder {
     let body = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": {
@@ -66,13 +66,13 @@ fn begin(server: &Server) -> RequestBuilder {
 }
 
 /// Opens a session with a token.
-async fn shown(server: &Server, token: &str) -> Response {
-    begin(server).bearer_auth(token).send().await.unwrap()
+async fn initialize_with(server: &Server, token: &str) -> Response {
+    initialize_request(server).bearer_auth(token).send().await.unwrap()
 }
 
 /// Returns the status and the error message for a token.
-async fn answered(server: &Server, token: &str) -> (u16, String) {
-    let response = shown(server, token).await;
+async fn status_for_token(server: &Server, token: &str) -> (u16, String) {
+    let response = initialize_with(server, token).await;
     let status = response.status().as_u16();
     let body: Value = response.json().await.unwrap();
     (status, body["error"]["message"].as_str().unwrap_or_default().to_owned())

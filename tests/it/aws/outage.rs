@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use taskbridge::clock::{Clock, System, Uptime};
 use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::tasks::history::HistoryRecorder;
-use taskbridge::tasks::machine::Cancel;
-use taskbridge::tasks::notices::{Occasion, Receivers};
+use taskbridge::tasks::machine::CancelMode;
+use taskbridge::tasks::notices::{NoticeKind, Receivers};
 use taskbridge::tasks::pace::PollIntervals;
 use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
 use taskbridge::tasks::service::{Call, Service, WhenFull};
@@ -26,60 +26,60 @@ use taskbridge::tasks::task_writer::{ReconcilerSignals, TaskWriter};
 use taskbridge::tasks::time::StoreTime;
 use taskbridge::tasks::tools::{OpenedSpec, ToolCatalog};
 use taskbridge::tasks::watch::ChangeNotifier;
-use taskbridge_sdk::{Adapter as _, Backend, Connect, Output, Result, Timestamp};
+use taskbridge_sdk::{Adapter as _, Backend, ConnectContext, Output, Result, Timestamp};
 use taskbridge_step_functions::StepFunctions;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::standin::Standin;
-use crate::support::{Proxy, Way};
+use crate::support::{Proxy, ProxyMode};
 
 /// A duration that exceeds the outage and everything after it.
 const DAY: Duration = Duration::from_secs(86_400);
 /// Real time that the stand-in gets per second of the server's clock: while the proxy is open, and while it
 /// is shut.
-const OPEN: Duration = Duration::from_millis(100);
-const SHUT: Duration = Duration::from_millis(2);
+const REAL_TIME_WHILE_OPEN: Duration = Duration::from_millis(100);
+const REAL_TIME_WHILE_SHUT: Duration = Duration::from_millis(2);
 /// Timeout for an expected state, in seconds of the server's clock.
-const SOON: u32 = 600;
+const MAX_WAIT_SECONDS: u32 = 600;
 
 /// The clock of the runtime, which is paused and advances only when a test advances it.
-struct Paused(Instant);
+struct PausedClock(Instant);
 
-impl Clock for Paused {
+impl Clock for PausedClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(1_800_000_000_000) + self.0.elapsed()
     }
 }
 
-impl Uptime for Paused {
+impl Uptime for PausedClock {
     fn uptime(&self) -> Duration {
         self.0.elapsed()
     }
 
-    fn boot(&self) -> String {
+    fn boot_id(&self) -> String {
         String::new()
     }
 }
 
-struct Nobody;
+struct NoReceivers;
 
-impl Receivers for Nobody {
-    fn wanting(&self, _tool: &str, _occasion: Occasion) -> Vec<String> {
+impl Receivers for NoReceivers {
+    fn receivers_for(&self, _tool: &str, _occasion: NoticeKind) -> Vec<String> {
         Vec::new()
     }
 }
 
 /// Tools without sealed arguments, output limits or slots.
-struct Plain;
+struct PlainTools;
 
 #[async_trait]
-impl ToolCatalog for Plain {
+impl ToolCatalog for PlainTools {
     fn open(&self, spec: &Spec) -> Result<OpenedSpec> {
         Ok(OpenedSpec { arguments: spec.arguments.clone(), files: Vec::new() })
     }
 
-    async fn judge(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
+    async fn validate_output(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
         Ok(())
     }
 
@@ -91,38 +91,40 @@ impl ToolCatalog for Plain {
 /// A server without its endpoint.
 struct Node {
     service: Service,
-    running: tokio::task::JoinHandle<()>,
+    reconciler_task: tokio::task::JoinHandle<()>,
     owner: Owner,
 }
 
 impl Node {
     async fn start(backend: Arc<dyn Backend>, dir: &tempfile::TempDir) -> Self {
-        let clock: Arc<dyn Clock> = Arc::new(Paused(Instant::now()));
+        let clock: Arc<dyn Clock> = Arc::new(PausedClock(Instant::now()));
         let store = SqliteStore::open(&dir.path().join("tasks.db"), clock, Mode::Inline).unwrap();
         let store = Arc::new(store);
-        let time = StoreTime::of(store.clone() as _, Arc::new(Paused(Instant::now()))).await.unwrap();
+        let time = StoreTime::of(store.clone() as _, Arc::new(PausedClock(Instant::now()))).await.unwrap();
         let holder = Holder("one".to_owned());
-        let pace = PollIntervals { quickest: Duration::from_millis(100), slowest: Duration::from_secs(30) };
-        let ledger = TaskWriter {
+        let poll_intervals =
+            PollIntervals { shortest: Duration::from_millis(100), longest: Duration::from_secs(30) };
+        let writer = TaskWriter {
             store,
             watch: ChangeNotifier::default(),
             clock: time.clone(),
-            tools: Arc::new(Plain),
-            receivers: Arc::new(Nobody),
+            tools: Arc::new(PlainTools),
+            receivers: Arc::new(NoReceivers),
             nudge: Arc::new(ReconcilerSignals::default()),
-            scribe: HistoryRecorder { replica: holder.clone(), keeps: true },
+            history_recorder: HistoryRecorder { replica: holder.clone(), enabled: true },
             meter: Arc::new(taskbridge::tasks::meter::Unmetered),
-            audit: Arc::new(taskbridge::tasks::audit::InTheLog),
+            audit: Arc::new(taskbridge::tasks::audit::LogOnlyAudit),
         };
         let engines = Engines::new(BTreeMap::from([("aws".to_owned(), backend)]), 16);
         let lease = Duration::from_secs(15);
         let tick = Duration::from_secs(5);
-        let settings = Settings { lease, tick, pace, max_acts: 8, history: DAY };
-        let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), settings).keeping(time);
-        let service = Service::new(ledger, System::entropy(), holder, lease, pace, reconciler.outbox());
+        let settings = Settings { lease, tick, poll_intervals, max_actions: 8, history: DAY };
+        let reconciler = Reconciler::new(writer.clone(), engines, holder.clone(), settings).with_time(time);
+        let service =
+            Service::new(writer, System::entropy(), holder, lease, poll_intervals, reconciler.outbox());
         #[allow(clippy::disallowed_methods, reason = "the test is its own app")]
-        let running = tokio::spawn(reconciler.run(CancellationToken::new()));
-        Self { service, running, owner: Owner::new("ana") }
+        let reconciler_task = tokio::spawn(reconciler.run(CancellationToken::new()));
+        Self { service, reconciler_task, owner: Owner::new("ana") }
     }
 
     async fn call(&self, machine: &str, label: &str) -> TaskId {
@@ -156,10 +158,10 @@ impl Node {
             terms,
             slots: Vec::new(),
             when_full: WhenFull::Queue,
-            most_kept: None,
+            quota: None,
             confirm: None,
-            once: None,
-            plain: None,
+            idempotency_key: None,
+            blocking: None,
         };
         self.service.call(call).await.unwrap().into_task().id
     }
@@ -169,23 +171,23 @@ impl Node {
     }
 
     /// Advances the server's clock until a task is in this state.
-    async fn until(&self, id: &TaskId, what: &str, holds: impl Fn(&Task) -> bool) {
-        for _ in 0..SOON {
-            if holds(&self.task(id).await) {
+    async fn wait_for(&self, id: &TaskId, expected: &str, condition: impl Fn(&Task) -> bool) {
+        for _ in 0..MAX_WAIT_SECONDS {
+            if condition(&self.task(id).await) {
                 return;
             }
-            pass(1, OPEN).await;
+            advance(1, REAL_TIME_WHILE_OPEN).await;
         }
-        panic!("never {what}: {:?}", self.task(id).await);
+        panic!("never {expected}: {:?}", self.task(id).await);
     }
 }
 
 /// Advances the clock in steps of 100 ms, which are shorter than any timeout of a call. External processes
 /// get `each` of real time per second.
-async fn pass(seconds: u32, each: Duration) {
+async fn advance(seconds: u32, real_time: Duration) {
     for _ in 0..10 * seconds {
         tokio::time::advance(Duration::from_millis(100)).await;
-        wait(each / 10).await;
+        wait(real_time / 10).await;
     }
 }
 
@@ -195,24 +197,24 @@ async fn wait(time: Duration) {
     tokio::task::spawn_blocking(move || std::thread::sleep(time)).await.unwrap();
 }
 
-async fn connect(dir: &tempfile::TempDir, way: &Proxy) -> Arc<dyn Backend> {
+async fn connect(dir: &tempfile::TempDir, proxy: &Proxy) -> Arc<dyn Backend> {
     let credentials = "[profile tester]\naws_access_key_id = AKIATEST\naws_secret_access_key = s3cr3t\n";
     fs::write(dir.path().join("aws"), credentials).unwrap();
     let config = json!({
         "region": "us-east-1", "profile": "tester", "config_file": "aws",
-        "endpoint": format!("http://{}", way.address()),
+        "endpoint": format!("http://{}", proxy.address()),
     });
-    let context = Connect {
+    let context = ConnectContext {
         name: "aws".to_owned(),
         config_dir: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
         program: "/nowhere".into(),
-        call_limit: Duration::from_secs(30),
+        call_timeout: Duration::from_secs(30),
     };
     StepFunctions::connect(serde_json::from_value(config).unwrap(), &context).await.unwrap()
 }
 
-fn runs(task: &Task) -> bool {
+fn is_running(task: &Task) -> bool {
     task.state == TaskState::Working && task.handle().is_some()
 }
 
@@ -221,29 +223,29 @@ fn label(execution: &Value) -> Value {
     input["label"].clone()
 }
 
-async fn an_hour_passes() {
+async fn run_outage_hour() {
     let standin = Standin::start("ministack");
     let wait_state = |seconds: u32| json!({"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": seconds, "End": true}}});
     let short = standin.machine("short", wait_state(5)).await;
     let long = standin.machine("long", wait_state(3600)).await;
-    let way = Proxy::to(standin.url.trim_start_matches("http://").parse().ok()).await;
+    let proxy = Proxy::to(standin.url.trim_start_matches("http://").parse().ok()).await;
     let dir = tempfile::tempdir().unwrap();
-    let node = Node::start(connect(&dir, &way).await, &dir).await;
+    let node = Node::start(connect(&dir, &proxy).await, &dir).await;
 
-    let [ends, goes_on, stopped, cancelled] = [
+    let [short_task, long_task, stopped, cancelled] = [
         node.call(&short, "ends").await,
         node.call(&long, "goes on").await,
         node.call(&long, "stopped").await,
         node.call(&long, "cancelled").await,
     ];
-    for id in [&ends, &goes_on, &stopped, &cancelled] {
-        node.until(id, "running", runs).await;
+    for id in [&short_task, &long_task, &stopped, &cancelled] {
+        node.wait_for(id, "running", is_running).await;
     }
 
-    way.set(Way::Shut);
-    way.reset();
+    proxy.set(ProxyMode::Shut);
+    proxy.reset();
     let late = node.call(&short, "late").await;
-    node.service.cancel(&node.owner, &cancelled, Cancel::Request).await.unwrap();
+    node.service.cancel(&node.owner, &cancelled, CancelMode::Request).await.unwrap();
     let executions = standin.executions(&long).await;
     for execution in executions {
         let described =
@@ -253,33 +255,33 @@ async fn an_hour_passes() {
         }
     }
     for _ in 0..60 {
-        pass(60, SHUT).await;
-        for id in [&ends, &goes_on, &stopped, &cancelled, &late] {
+        advance(60, REAL_TIME_WHILE_SHUT).await;
+        for id in [&short_task, &long_task, &stopped, &cancelled, &late] {
             let task = node.task(id).await;
             assert!(task.outcome().is_none(), "AWS cannot have said so: {task:?}");
         }
     }
     assert_eq!(standin.executions(&short).await.len(), 1, "nothing came through");
 
-    way.set(Way::Open);
-    for id in [&ends, &late] {
-        node.until(id, "succeeded", |task| task.outcome() == Some(Outcome::Succeeded)).await;
+    proxy.set(ProxyMode::Open);
+    for id in [&short_task, &late] {
+        node.wait_for(id, "succeeded", |task| task.outcome() == Some(Outcome::Succeeded)).await;
     }
     for id in [&stopped, &cancelled] {
-        node.until(id, "cancelled", |task| task.outcome() == Some(Outcome::Cancelled)).await;
+        node.wait_for(id, "cancelled", |task| task.outcome() == Some(Outcome::Cancelled)).await;
     }
-    assert!(runs(&node.task(&goes_on).await));
+    assert!(is_running(&node.task(&long_task).await));
     let (short, long) = (standin.executions(&short).await, standin.executions(&long).await);
     assert_eq!((short.len(), long.len()), (2, 3), "one execution for each call");
     let aborted = long.iter().filter(|execution| execution["status"] == "ABORTED").count();
     assert_eq!(aborted, 2, "{long:?}");
-    node.running.abort();
+    node.reconciler_task.abort();
 }
 
 /// Stops the thread that keeps the clock from advancing, also when the test fails.
-struct Still(Arc<AtomicBool>);
+struct StopOnDrop(Arc<AtomicBool>);
 
-impl Drop for Still {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Relaxed);
     }
@@ -292,13 +294,13 @@ fn an_hour_without_aws_loses_nothing() {
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
         // A paused clock does not advance to the next timer by itself while a blocking task runs.
-        let still = Still(Arc::new(AtomicBool::new(true)));
-        let holds = still.0.clone();
+        let stop_guard = StopOnDrop(Arc::new(AtomicBool::new(true)));
+        let running = stop_guard.0.clone();
         tokio::task::spawn_blocking(move || {
-            while holds.load(Ordering::Relaxed) {
+            while running.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
-        an_hour_passes().await;
+        run_outage_hour().await;
     });
 }

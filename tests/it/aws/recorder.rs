@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 /// The recorded fields of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     /// The operation, such as `StartExecution`; for the Security Token Service its `Action`.
     pub(crate) operation: String,
     /// The access key that signed it.
@@ -21,9 +21,9 @@ pub(crate) struct Asked {
 
 #[derive(Default)]
 struct State {
-    asked: Mutex<Vec<Asked>>,
+    requests: Mutex<Vec<RecordedRequest>>,
     /// The operation whose requests are not forwarded.
-    held: Mutex<Option<&'static str>>,
+    blocked_operation: Mutex<Option<&'static str>>,
 }
 
 /// The proxy. Dropping it closes its connections.
@@ -31,52 +31,54 @@ pub(crate) struct Recorder {
     pub(crate) url: String,
     state: Arc<State>,
     count: watch::Receiver<usize>,
-    _serving: JoinSet<()>,
+    _server_tasks: JoinSet<()>,
 }
 
 impl Recorder {
     /// Starts a proxy to `http://HOST:PORT`.
-    pub(crate) async fn before(upstream: &str) -> Self {
+    pub(crate) async fn start(upstream: &str) -> Self {
         let upstream = upstream.strip_prefix("http://").unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::<State>::default();
-        let (counting, count) = watch::channel(0);
-        let mut serving = JoinSet::new();
+        let (count_sender, count) = watch::channel(0);
+        let mut server_tasks = JoinSet::new();
         let shared = state.clone();
-        serving.spawn(async move {
+        server_tasks.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (client, _) = listener.accept().await.unwrap();
-                let (state, upstream, counting) = (shared.clone(), upstream.clone(), counting.clone());
+                let (state, upstream, count_sender) =
+                    (shared.clone(), upstream.clone(), count_sender.clone());
                 // A client that disconnects early is not an error.
-                connections.spawn(async move { drop(serve(client, &upstream, &state, &counting).await) });
+                connections.spawn(async move { drop(serve(client, &upstream, &state, &count_sender).await) });
             }
         });
-        Self { url, state, count, _serving: serving }
+        Self { url, state, count, _server_tasks: server_tasks }
     }
 
     /// Stops forwarding requests of this operation; with `None`, forwards all.
-    pub(crate) fn hold(&self, operation: Option<&'static str>) {
-        *self.state.held.lock() = operation;
+    pub(crate) fn block(&self, operation: Option<&'static str>) {
+        *self.state.blocked_operation.lock() = operation;
     }
 
     /// Returns the requests so far.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.state.asked.lock().clone()
+    pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
+        self.state.requests.lock().clone()
     }
 
     /// Waits until this operation was requested `times` times.
-    pub(crate) async fn until(&self, operation: &str, times: usize) {
+    pub(crate) async fn wait_for(&self, operation: &str, times: usize) {
         let mut count = self.count.clone();
-        let seen = || self.asked().iter().filter(|asked| asked.operation == operation).count() >= times;
-        let waits = async {
-            while !seen() {
+        let reached =
+            || self.requests().iter().filter(|request| request.operation == operation).count() >= times;
+        let wait = async {
+            while !reached() {
                 count.changed().await.unwrap();
             }
         };
-        let waited = tokio::time::timeout(std::time::Duration::from_secs(120), waits).await;
-        assert!(waited.is_ok(), "{operation} was not asked for {times} times: {:?}", self.asked());
+        let result = tokio::time::timeout(std::time::Duration::from_secs(120), wait).await;
+        assert!(result.is_ok(), "{operation} was not asked for {times} times: {:?}", self.requests());
     }
 }
 
@@ -85,13 +87,13 @@ async fn serve(
     mut client: TcpStream,
     upstream: &str,
     state: &State,
-    counting: &watch::Sender<usize>,
+    count_sender: &watch::Sender<usize>,
 ) -> io::Result<()> {
     let Some((head, body)) = read(&mut client).await? else { return Ok(()) };
     let header = |name: &str| {
         head.lines().skip(1).find_map(|line| {
-            let (known, value) = line.split_once(':')?;
-            known.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+            let (header_name, value) = line.split_once(':')?;
+            header_name.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
         })
     };
     let action = || {
@@ -103,22 +105,22 @@ async fn serve(
     let authorization = header("authorization").unwrap_or_default();
     let credential = authorization.split_once("Credential=").map(|(_, rest)| rest).unwrap_or_default();
     let key = credential.split('/').next().unwrap_or_default().to_owned();
-    let held = *state.held.lock() == Some(operation.as_str());
-    state.asked.lock().push(Asked { operation, key });
-    counting.send_modify(|count| *count += 1);
-    if held {
+    let blocked = *state.blocked_operation.lock() == Some(operation.as_str());
+    state.requests.lock().push(RecordedRequest { operation, key });
+    count_sender.send_modify(|count| *count += 1);
+    if blocked {
         // Waits until the client disconnects.
         return client.read(&mut [0]).await.map(drop);
     }
     let mut server = TcpStream::connect(upstream).await?;
-    let kept = head.lines().filter(|line| !line.to_ascii_lowercase().starts_with("connection:"));
-    let mut request: String = kept.flat_map(|line| [line, "\r\n"]).collect();
+    let headers = head.lines().filter(|line| !line.to_ascii_lowercase().starts_with("connection:"));
+    let mut request: String = headers.flat_map(|line| [line, "\r\n"]).collect();
     request.push_str("connection: close\r\n\r\n");
     server.write_all(request.as_bytes()).await?;
     server.write_all(&body).await?;
-    let mut answer = Vec::new();
-    server.read_to_end(&mut answer).await?;
-    client.write_all(&answer).await
+    let mut response = Vec::new();
+    server.read_to_end(&mut response).await?;
+    client.write_all(&response).await
 }
 
 /// Reads a request: its head without the empty line, and its body.

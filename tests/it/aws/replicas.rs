@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::standin::Standin;
-use crate::step_functions::{place, until};
-use crate::support::{Modern, postgres};
+use crate::step_functions::{test_dir, wait_for_status};
+use crate::support::{ModernClient, postgres};
 
 /// Enough calls that each server acts on some answers first.
 const CALLS: usize = 4;
@@ -29,42 +29,43 @@ async fn answer_without_local_token_applies_once() {
     let standin = tokio::task::block_in_place(|| Standin::start("localstack"));
     let queue = standin.call("CreateQueue", json!({"QueueName": "ask"})).await["QueueUrl"].clone();
     let form = json!({"type": "object", "properties": {"ship": {"type": "boolean"}}, "required": ["ship"]});
-    let said = json!({
+    let message_body = json!({
         "token.$": "$$.Task.Token", "execution.$": "$$.Execution.Id", "message": "Ship it?", "schema": form,
     });
     let machine = standin
-        .asking(
+        .question_machine(
             "queue",
             json!({
                 "Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
-                "Parameters": {"QueueUrl": queue, "MessageBody": said},
+                "Parameters": {"QueueUrl": queue, "MessageBody": message_body},
             }),
         )
         .await;
     let schema = postgres::schema();
     // The second server cannot reach the queue, so it never has a task token. It still knows the question.
-    let reads = place(&config(&standin, &schema, &format!("{}/000000000000/ask", standin.url)));
-    let cannot = place(&config(&standin, &schema, "http://127.0.0.1:9/000000000000/ask"));
-    let (reader, other) = (reads.serve(), cannot.serve());
-    let (holder, client) = (Modern::with_tasks(reader.url()), Modern::with_tasks(other.url()));
-    let mut asked = Vec::new();
+    let reader_dir = test_dir(&config(&standin, &schema, &format!("{}/000000000000/ask", standin.url)));
+    let other_dir = test_dir(&config(&standin, &schema, "http://127.0.0.1:9/000000000000/ask"));
+    let (reader, other) = (reader_dir.serve(), other_dir.serve());
+    let (token_client, client) =
+        (ModernClient::with_tasks(reader.url()), ModernClient::with_tasks(other.url()));
+    let mut task_ids = Vec::new();
     for _ in 0..CALLS {
-        let made = client.call("queue", &json!({}), json!({})).await.unwrap();
-        asked.push(made["taskId"].as_str().unwrap().to_owned());
+        let created = client.call("queue", &json!({}), json!({})).await.unwrap();
+        task_ids.push(created["taskId"].as_str().unwrap().to_owned());
     }
-    for id in &asked {
-        let requests = until(&client, id, "input_required").await["inputRequests"].clone();
+    for id in &task_ids {
+        let requests = wait_for_status(&client, id, "input_required").await["inputRequests"].clone();
         let (key, _) = requests.as_object().unwrap().iter().next().unwrap();
         // The first answer goes to the server without the token, then a different one to the server with it.
-        for (client, ship) in [(&client, true), (&holder, false)] {
+        for (client, ship) in [(&client, true), (&token_client, false)] {
             let answer = json!({"action": "accept", "content": {"ship": ship}});
             let params = json!({"taskId": id, "inputResponses": {key: answer}});
             client.request("tasks/update", params).await.unwrap();
         }
     }
-    for id in &asked {
-        for client in [&client, &holder] {
-            let task = until(client, id, "completed").await;
+    for id in &task_ids {
+        for client in [&client, &token_client] {
+            let task = wait_for_status(client, id, "completed").await;
             assert_eq!(task["result"]["structuredContent"], json!({"ship": true}), "{task}");
         }
     }
@@ -73,10 +74,10 @@ async fn answer_without_local_token_applies_once() {
     for execution in executions {
         let arn = execution["executionArn"].clone();
         let history = standin.call("GetExecutionHistory", json!({"executionArn": arn})).await;
-        let ended = |kind: &&str| {
+        let count_of = |kind: &&str| {
             history["events"].as_array().unwrap().iter().filter(|event| event["type"] == **kind).count()
         };
-        let counts = ["TaskSucceeded", "TaskFailed", "ExecutionSucceeded"].map(|kind| ended(&kind));
+        let counts = ["TaskSucceeded", "TaskFailed", "ExecutionSucceeded"].map(|kind| count_of(&kind));
         assert_eq!(counts, [1, 0, 1], "{history}");
     }
 }

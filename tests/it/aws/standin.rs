@@ -36,10 +36,10 @@ impl Standin {
         // A separate process group does not receive signals that are sent to the tests.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let mut line = String::new();
+        BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
-        let port = said.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("it did not start: {log}"));
+        let port = line.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("it did not start: {log}"));
         Self { url: format!("http://127.0.0.1:{port}"), _keeper: keeper }
     }
 
@@ -56,18 +56,17 @@ impl Standin {
         let credential = format!(
             "AWS4-HMAC-SHA256 Credential=AKIATEST/20260101/us-east-1/{scope}/aws4_request, SignedHeaders=host, Signature=0"
         );
-        let answer = post.header("authorization", credential).body(body.to_string()).send().await.unwrap();
-        let text = answer.text().await.unwrap();
+        let response = post.header("authorization", credential).body(body.to_string()).send().await.unwrap();
+        let text = response.text().await.unwrap();
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("{operation}: {text}"))
     }
 
     /// Creates a state machine that asks a question in this state, and returns its ARN.
-    pub(crate) async fn asking(&self, name: &str, mut state: Value) -> String {
-        let again = json!(["States.HeartbeatTimeout", "States.Timeout"]);
+    pub(crate) async fn question_machine(&self, name: &str, mut state: Value) -> String {
+        let retried_errors = json!(["States.HeartbeatTimeout", "States.Timeout"]);
         state["HeartbeatSeconds"] = json!(5);
         state["TimeoutSeconds"] = json!(600);
-        state["Retry"] =
-            json!([{"ErrorEquals": again, "IntervalSeconds": 1, "MaxAttempts": 99, "BackoffRate": 1}]);
+        state["Retry"] = json!([{"ErrorEquals": retried_errors, "IntervalSeconds": 1, "MaxAttempts": 99, "BackoffRate": 1}]);
         self.one_state(name, "Ships.", state).await
     }
 
@@ -80,8 +79,8 @@ impl Standin {
     /// Creates a state machine and returns its ARN.
     pub(crate) async fn machine(&self, name: &str, definition: Value) -> String {
         let (definition, role) = (definition.to_string(), "arn:aws:iam::000000000000:role/tests");
-        let made = json!({"name": name, "definition": definition, "roleArn": role});
-        self.call("CreateStateMachine", made).await["stateMachineArn"].as_str().unwrap().to_owned()
+        let request = json!({"name": name, "definition": definition, "roleArn": role});
+        self.call("CreateStateMachine", request).await["stateMachineArn"].as_str().unwrap().to_owned()
     }
 
     /// Returns the executions of a state machine, as `ListExecutions` does.

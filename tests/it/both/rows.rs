@@ -9,25 +9,25 @@ use serde_json::{Map, Value, json};
 use crate::support::TestApp;
 
 /// Timeout for jobs to end after their callers have finished.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// All rows, oldest first.
 pub(super) struct Rows(Vec<Value>);
 
 impl Rows {
     /// Reads the rows of a running server.
-    pub(super) fn of(app: &TestApp) -> Self {
-        let path = app.place.path("state/taskbridge.db");
-        let base = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    pub(super) fn read(app: &TestApp) -> Self {
+        let path = app.dir.path("state/taskbridge.db");
+        let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
         let texts = |sql: &str, id: &str| -> Vec<String> {
-            let mut query = base.prepare(sql).unwrap();
-            let found = query.query_map([id], |row| row.get(0)).unwrap();
-            found.map(Result::unwrap).collect()
+            let mut query = database.prepare(sql).unwrap();
+            let values = query.query_map([id], |row| row.get(0)).unwrap();
+            values.map(Result::unwrap).collect()
         };
-        let mut query = base.prepare("SELECT id, body FROM tasks ORDER BY n").unwrap();
+        let mut query = database.prepare("SELECT id, body FROM tasks ORDER BY n").unwrap();
         let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
         let rows = rows.map(Result::unwrap).map(|(id, body): (String, String)| {
-            let mut row = comparable(serde_json::from_str(&body).unwrap());
+            let mut row = normalize(serde_json::from_str(&body).unwrap());
             let output = texts("SELECT body FROM outputs WHERE task = ?", &id).pop();
             row["output"] = output.map_or(Value::Null, |output| serde_json::from_str(&output).unwrap());
             row["held"] = texts("SELECT slot FROM slots WHERE task = ? ORDER BY slot", &id).into();
@@ -42,31 +42,33 @@ impl Rows {
     }
 
     /// Waits until every job is closed, and returns the rows.
-    pub(super) async fn settled(app: &TestApp) -> Self {
-        Self::once(app, "a job never ends", |rows| rows.iter().all(|row| row["job"].get("closed").is_some()))
-            .await
+    pub(super) async fn wait_until_closed(app: &TestApp) -> Self {
+        Self::wait_until(app, "a job never ends", |rows| {
+            rows.iter().all(|row| row["job"].get("closed").is_some())
+        })
+        .await
     }
 
     /// Waits until the job of the newest call runs.
-    pub(super) async fn running(app: &TestApp) {
-        let runs = |rows: &[Value]| rows.last().is_some_and(|row| row["job"].get("open").is_some());
-        Self::once(app, "a job never starts", runs).await;
+    pub(super) async fn wait_until_running(app: &TestApp) {
+        let is_running = |rows: &[Value]| rows.last().is_some_and(|row| row["job"].get("open").is_some());
+        Self::wait_until(app, "a job never starts", is_running).await;
     }
 
     /// Waits until the rows satisfy a condition, and returns them.
-    async fn once(app: &TestApp, or_else: &str, holds: impl Fn(&[Value]) -> bool) -> Self {
-        let waiting = async {
+    async fn wait_until(app: &TestApp, failure: &str, condition: impl Fn(&[Value]) -> bool) -> Self {
+        let polls = async {
             loop {
-                let rows = Self::of(app);
-                if holds(&rows.0) {
+                let rows = Self::read(app);
+                if condition(&rows.0) {
                     return rows;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        match tokio::time::timeout(PATIENCE, waiting).await {
+        match tokio::time::timeout(TIMEOUT, polls).await {
             Ok(rows) => rows,
-            Err(_) => panic!("{or_else}: {:#?}", Self::of(app).last()),
+            Err(_) => panic!("{failure}: {:#?}", Self::read(app).last()),
         }
     }
 
@@ -82,7 +84,7 @@ impl Rows {
 }
 
 /// Returns a row without values that differ between runs: ids and times become `set`.
-fn comparable(mut row: Value) -> Value {
+fn normalize(mut row: Value) -> Value {
     for name in ["id", "key", "created_at", "changed_at", "ended_at", "due_at"] {
         set(&mut row, name);
     }
@@ -109,12 +111,12 @@ fn comparable(mut row: Value) -> Value {
     for note in members(&mut row, "notes") {
         set(note, "seen_at");
     }
-    for asked in members(&mut row, "questions") {
-        set(asked, "at");
+    for question in members(&mut row, "questions") {
+        set(question, "at");
         // The stream on which the question was sent, in the generation that sends questions. Also the time
         // when the engine accepted the answer, which can be written after the job's end.
         for name in ["delivery", "settled_at"] {
-            asked.as_object_mut().unwrap().remove(name);
+            question.as_object_mut().unwrap().remove(name);
         }
     }
     row

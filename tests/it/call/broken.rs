@@ -16,10 +16,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::{House, id_behind, says};
+use super::{CallFixture, id_after, wait_for_line};
 use crate::support::{BASICS, Server};
 
-impl House {
+impl CallFixture {
     /// Kills the server as `kill -9` does.
     fn kill(&mut self) {
         self.server.kill();
@@ -31,11 +31,11 @@ impl House {
     }
 
     /// Starts a server at the previous address.
-    fn start_again(&mut self) {
+    fn restart(&mut self) {
         let address = self.server.url().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
-        let mut command = self.place.command("serve");
+        let mut command = self.dir.command("serve");
         command.args(["--listen", &address]);
-        self.server = Server::spawn(command, &self.place.path("server.log"));
+        self.server = Server::spawn(command, &self.dir.path("server.log"));
         self.server.wait_until_it_listens();
     }
 }
@@ -43,19 +43,19 @@ impl House {
 /// The client reconnects and continues with the same task.
 #[tokio::test]
 async fn call_survives_server_kill() {
-    let mut house = House::start();
-    let (child, mut lines) = house.begin(&["gated", "gate=kill"]);
-    let id = id_behind("gated: task ", &says(&mut lines, "gated: task ").await);
-    says(&mut lines, "half painted").await;
-    house.kill();
-    says(&mut lines, "gated: the connection broke (").await;
-    house.start_again();
-    says(&mut lines, "gated: connected again; the task goes on").await;
-    house.open("kill");
-    says(&mut lines, "gated succeeded after ").await;
+    let mut fixture = CallFixture::start();
+    let (child, mut lines) = fixture.begin(&["gated", "gate=kill"]);
+    let id = id_after("gated: task ", &wait_for_line(&mut lines, "gated: task ").await);
+    wait_for_line(&mut lines, "half painted").await;
+    fixture.kill();
+    wait_for_line(&mut lines, "gated: the connection broke (").await;
+    fixture.restart();
+    wait_for_line(&mut lines, "gated: connected again; the task goes on").await;
+    fixture.open("kill");
+    wait_for_line(&mut lines, "gated succeeded after ").await;
     let output = child.wait_with_output().await.unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"through kill\n".as_slice()));
-    let listed = house.call(&["task_list"]).await.stdout;
+    let listed = fixture.call(&["task_list"]).await.stdout;
     assert!(listed.lines().count() == 1 && listed.starts_with(&id), "one task, and no other: {listed}");
 }
 
@@ -63,39 +63,39 @@ async fn call_survives_server_kill() {
 /// question.
 #[tokio::test]
 async fn answer_during_outage_arrives() {
-    let mut house = House::start();
-    for stops in [House::kill, House::stop] {
-        let mut call = house.at_terminal(&["ask"]);
-        call.shows("Signal red): ").await;
-        stops(&mut house);
-        call.enters("2");
-        call.shows("Litres").await;
-        call.enters("3");
-        call.shows("Sure").await;
-        call.enters("y");
-        call.shows("Enter to leave it out): ").await;
-        call.enters("");
-        call.shows("ask: the connection broke (").await;
-        house.start_again();
-        call.shows("ask: connected again; the task goes on").await;
-        let (code, shown) = call.ends().await;
-        assert_eq!(code, Some(0), "{shown}");
+    let mut fixture = CallFixture::start();
+    for stops in [CallFixture::kill, CallFixture::stop] {
+        let mut call = fixture.at_terminal(&["ask"]);
+        call.wait_for("Signal red): ").await;
+        stops(&mut fixture);
+        call.enter_line("2");
+        call.wait_for("Litres").await;
+        call.enter_line("3");
+        call.wait_for("Sure").await;
+        call.enter_line("y");
+        call.wait_for("Enter to leave it out): ").await;
+        call.enter_line("");
+        call.wait_for("ask: the connection broke (").await;
+        fixture.restart();
+        call.wait_for("ask: connected again; the task goes on").await;
+        let (code, output) = call.wait_for_end().await;
+        assert_eq!(code, Some(0), "{output}");
         assert!(
-            shown.contains(r#"{"action":"accept","content":{"colour":"b","litres":3,"sure":true}}"#),
-            "{shown}"
+            output.contains(r#"{"action":"accept","content":{"colour":"b","litres":3,"sure":true}}"#),
+            "{output}"
         );
-        assert_eq!(shown.matches("ask asks:").count(), 1, "it is asked once: {shown}");
+        assert_eq!(output.matches("ask asks:").count(), 1, "it is asked once: {output}");
     }
 }
 
 #[tokio::test]
 async fn expired_session_is_renewed() {
-    let house = House::with(&BASICS.replace("[server]", "[server]\nsession_lifetime = \"1s\""));
-    let (child, mut lines) = house.begin(&["gated", "gate=long", "--json"]);
-    says(&mut lines, "half painted").await;
+    let fixture = CallFixture::with(&BASICS.replace("[server]", "[server]\nsession_lifetime = \"1s\""));
+    let (child, mut lines) = fixture.begin(&["gated", "gate=long", "--json"]);
+    wait_for_line(&mut lines, "half painted").await;
     // Longer than the lifetime of the session.
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    house.open("long");
+    fixture.open("long");
     let output = child.wait_with_output().await.unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["result"]["content"][0]["text"], "through long\n", "{document}");
@@ -104,35 +104,35 @@ async fn expired_session_is_renewed() {
 
 #[tokio::test]
 async fn lost_task_is_reported() {
-    let mut house = House::start();
-    let (child, mut lines) = house.begin(&["gated", "gate=lost"]);
-    says(&mut lines, "half painted").await;
-    house.kill();
-    fs::remove_dir_all(house.place.path("state")).unwrap();
-    house.start_again();
-    let told = says(&mut lines, "the server does not know task ").await;
-    assert!(told.contains(" any more: "), "{told}");
+    let mut fixture = CallFixture::start();
+    let (child, mut lines) = fixture.begin(&["gated", "gate=lost"]);
+    wait_for_line(&mut lines, "half painted").await;
+    fixture.kill();
+    fs::remove_dir_all(fixture.dir.path("state")).unwrap();
+    fixture.restart();
+    let line = wait_for_line(&mut lines, "the server does not know task ").await;
+    assert!(line.contains(" any more: "), "{line}");
     assert_eq!(child.wait_with_output().await.unwrap().status.code(), Some(1));
-    house.open("lost");
+    fixture.open("lost");
 }
 
 /// Forwards a connection to the server, and closes it when the first `tools/call` is answered.
-async fn carry(mut client: TcpStream, mut server: TcpStream, broke: Arc<AtomicBool>) {
-    let (mut asked, mut answered) = (vec![0; 65_536], vec![0; 65_536]);
+async fn forward(mut client: TcpStream, mut server: TcpStream, was_cut: Arc<AtomicBool>) {
+    let (mut request, mut response) = (vec![0; 65_536], vec![0; 65_536]);
     let mut is_call = false;
     loop {
         tokio::select! {
-            read = client.read(&mut asked) => {
+            read = client.read(&mut request) => {
                 let Ok(count @ 1..) = read else { return };
-                is_call = asked[..count].windows(12).any(|words| words == b"\"tools/call\"");
-                server.write_all(&asked[..count]).await.unwrap();
+                is_call = request[..count].windows(12).any(|words| words == b"\"tools/call\"");
+                server.write_all(&request[..count]).await.unwrap();
             }
-            read = server.read(&mut answered) => {
+            read = server.read(&mut response) => {
                 let Ok(count @ 1..) = read else { return };
-                if is_call && !broke.swap(true, Ordering::Relaxed) {
+                if is_call && !was_cut.swap(true, Ordering::Relaxed) {
                     return;
                 }
-                client.write_all(&answered[..count]).await.unwrap();
+                client.write_all(&response[..count]).await.unwrap();
             }
         }
     }
@@ -141,26 +141,30 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, broke: Arc<AtomicBo
 /// A call whose answer is lost is sent again, and nothing starts twice.
 #[tokio::test]
 async fn repeated_call_starts_one_task() {
-    let house = House::start();
+    let fixture = CallFixture::start();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let way = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let to = house.server.url().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
-    let broke = Arc::new(AtomicBool::new(false));
-    let carrying = async {
-        let mut open = JoinSet::new();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let address = fixture.server.url().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    let was_cut = Arc::new(AtomicBool::new(false));
+    let forwarding = async {
+        let mut connections = JoinSet::new();
         loop {
             let (client, _) = listener.accept().await.unwrap();
-            open.spawn(carry(client, TcpStream::connect(&to).await.unwrap(), Arc::clone(&broke)));
+            connections.spawn(forward(
+                client,
+                TcpStream::connect(&address).await.unwrap(),
+                Arc::clone(&was_cut),
+            ));
         }
     };
-    let arguments = ["--url", &way, "greet", "name=ann"];
+    let arguments = ["--url", &url, "greet", "name=ann"];
     let called = tokio::select! {
-        called = house.call(&arguments) => called,
-        () = carrying => unreachable!("it carries for ever"),
+        called = fixture.call(&arguments) => called,
+        () = forwarding => unreachable!("it carries for ever"),
     };
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "hello ann 1 false []\n"), "{called:?}");
     assert!(called.stderr.contains("the call is made again: "), "{}", called.stderr);
-    let listed = house.call(&["task_list"]).await.stdout;
+    let listed = fixture.call(&["task_list"]).await.stdout;
     assert_eq!(listed.lines().count(), 1, "one task, and no other: {listed}");
 }
 
@@ -190,7 +194,7 @@ fn answer_as_other_server(request: &Value, calls: &AtomicUsize) -> Response {
 /// repeated.
 #[tokio::test]
 async fn other_server_gets_call_once() {
-    let house = House::start();
+    let fixture = CallFixture::start();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let calls = Arc::new(AtomicUsize::new(0));
@@ -199,27 +203,29 @@ async fn other_server_gets_call_once() {
     let serving = axum::serve(listener, Router::new().route("/mcp", answer));
     let arguments = ["--url", &url, "deploy"];
     let called = tokio::select! {
-        called = house.call(&arguments) => called,
+        called = fixture.call(&arguments) => called,
         served = serving => unreachable!("it serves for ever: {served:?}"),
     };
     assert_eq!((called.code, calls.load(Ordering::Relaxed)), (Some(1), 1), "{called:?}");
-    let why = "HTTP status 504; it is not known whether the server accepted the call";
-    assert!(called.stderr.contains(why), "{}", called.stderr);
+    let message = "HTTP status 504; it is not known whether the server accepted the call";
+    assert!(called.stderr.contains(message), "{}", called.stderr);
 }
 
 /// The task continues, and the message has the command that attaches to it.
 #[tokio::test]
 async fn signal_without_terminal_detaches() {
-    let house = House::start();
+    let fixture = CallFixture::start();
     for (signal, code, gate) in [(Signal::INT, 130, "int"), (Signal::TERM, 143, "term")] {
-        let (mut child, mut lines) = house.begin(&["gated", &format!("gate={gate}")]);
-        says(&mut lines, "half painted").await;
+        let (mut child, mut lines) = fixture.begin(&["gated", &format!("gate={gate}")]);
+        wait_for_line(&mut lines, "half painted").await;
         let pid = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
-        let id =
-            id_behind("--task ", &says(&mut lines, "gated goes on in the background; watch it with: ").await);
+        let id = id_after(
+            "--task ",
+            &wait_for_line(&mut lines, "gated goes on in the background; watch it with: ").await,
+        );
         assert_eq!(child.wait().await.unwrap().code(), Some(code));
-        house.open(gate);
-        assert_eq!(house.call(&["--task", &id, "-q"]).await.stdout, format!("through {gate}\n"));
+        fixture.open(gate);
+        assert_eq!(fixture.call(&["--task", &id, "-q"]).await.stdout, format!("through {gate}\n"));
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr};
 
-use crate::support::{BASICS, Ended, PROGRAM, Place, Pty, Server};
+use crate::support::{BASICS, PROGRAM, ProgramOutput, Pty, Server, TestDir};
 
 /// The tools that the tests call. A job that waits does so for a file in the folder `gates` of its `Place`.
 const TOOLS: &str = r#"
@@ -120,34 +120,34 @@ target.command = ["wc", "-c", "{{ text }}"]
 "#;
 
 /// A server and its `Place`, in which the client runs.
-struct House {
+struct CallFixture {
     server: Server,
-    place: Place,
+    dir: TestDir,
 }
 
-impl House {
+impl CallFixture {
     fn start() -> Self {
         Self::with(BASICS)
     }
 
     /// Starts a server with `basics` instead of [`BASICS`].
     fn with(basics: &str) -> Self {
-        let place = Place::new(&format!("{basics}{TOOLS}"));
-        fs::create_dir(place.path("gates")).unwrap();
-        Self { server: place.serve(), place }
+        let dir = TestDir::new(&format!("{basics}{TOOLS}"));
+        fs::create_dir(dir.path("gates")).unwrap();
+        Self { server: dir.serve(), dir }
     }
 
     /// Returns the command `taskbridge call ...`, not started.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
-        self.place.settle(command.arg("call").args(arguments));
+        self.dir.prepare(command.arg("call").args(arguments));
         command.env("TASKBRIDGE_URL", self.server.url());
         command
     }
 
     /// Runs `taskbridge call ...` without a terminal until it ends.
-    async fn call(&self, arguments: &[&str]) -> Ended {
-        self.place.run(self.command(arguments)).await
+    async fn call(&self, arguments: &[&str]) -> ProgramOutput {
+        self.dir.run(self.command(arguments)).await
     }
 
     /// Runs `taskbridge call ...` at a terminal.
@@ -166,25 +166,25 @@ impl House {
 
     /// Opens a gate, so that the jobs that wait for it continue.
     fn open(&self, gate: &str) {
-        fs::write(self.place.path("gates").join(gate), "").unwrap();
+        fs::write(self.dir.path("gates").join(gate), "").unwrap();
     }
 }
 
 /// Reads until a line contains `words`, and returns the line.
-async fn says(lines: &mut Lines<BufReader<ChildStderr>>, words: &str) -> String {
-    let found = tokio::time::timeout(Duration::from_secs(60), async {
+async fn wait_for_line(lines: &mut Lines<BufReader<ChildStderr>>, expected: &str) -> String {
+    let search = tokio::time::timeout(Duration::from_secs(60), async {
         while let Some(line) = lines.next_line().await.unwrap() {
-            if line.contains(words) {
+            if line.contains(expected) {
                 return line;
             }
         }
-        panic!("it never says {words:?}");
+        panic!("it never says {expected:?}");
     });
-    found.await.unwrap()
+    search.await.unwrap()
 }
 
 /// Returns the id that follows `words` in a text.
-fn id_behind(words: &str, text: &str) -> String {
-    let (_, rest) = text.split_once(words).unwrap_or_else(|| panic!("no {words:?} in: {text}"));
+fn id_after(prefix: &str, text: &str) -> String {
+    let (_, rest) = text.split_once(prefix).unwrap_or_else(|| panic!("no {prefix:?} in: {text}"));
     rest.chars().take_while(char::is_ascii_alphanumeric).collect()
 }

@@ -5,52 +5,52 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{House, id_behind, says};
+use super::{CallFixture, id_after, wait_for_line};
 use crate::support::BASICS;
 
 /// Progress goes to stderr, and `--quiet` suppresses it.
 #[tokio::test]
 async fn stdout_has_only_result() {
-    let house = House::start();
-    house.open("now");
-    let called = house.call(&["gated", "gate=now"]).await;
+    let fixture = CallFixture::start();
+    fixture.open("now");
+    let called = fixture.call(&["gated", "gate=now"]).await;
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "through now\n"), "{called:?}");
-    let id = id_behind("gated: task ", &called.stderr);
+    let id = id_after("gated: task ", &called.stderr);
     assert_eq!(id.len(), 32, "{}", called.stderr);
     assert!(called.stderr.contains("\ngated succeeded after 0:0"), "{}", called.stderr);
     assert!(!called.stderr.contains("terminal"), "nothing was asked: {}", called.stderr);
-    let quiet = house.call(&["gated", "gate=now", "--quiet"]).await;
+    let quiet = fixture.call(&["gated", "gate=now", "--quiet"]).await;
     assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("through now\n", ""));
 }
 
 #[tokio::test]
 async fn task_is_found_by_id_prefix() {
-    let house = House::start();
-    let one = house.call(&["gated", "gate=one", "--detach", "-q"]).await.stdout.trim().to_owned();
-    let other = house.call(&["gated", "gate=other", "--detach", "-q"]).await.stdout.trim().to_owned();
-    let cancelled = house.call(&["--task", &other[..12], "--cancel"]).await;
+    let fixture = CallFixture::start();
+    let one = fixture.call(&["gated", "gate=one", "--detach", "-q"]).await.stdout.trim().to_owned();
+    let other = fixture.call(&["gated", "gate=other", "--detach", "-q"]).await.stdout.trim().to_owned();
+    let cancelled = fixture.call(&["--task", &other[..12], "--cancel"]).await;
     assert_eq!(cancelled.stdout, format!("task {other} is cancelled\n"), "{cancelled:?}");
-    house.open("one");
-    let ended = house.call(&["--task", &one[..12]]).await;
+    fixture.open("one");
+    let ended = fixture.call(&["--task", &one[..12]]).await;
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "through one\n"), "{ended:?}");
     for unknown in [&one[..3], "zzzzzzzz"] {
-        let refused = house.call(&["--task", unknown]).await;
+        let refused = fixture.call(&["--task", unknown]).await;
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.stderr.contains("the server knows no task"), "{refused:?}");
     }
-    house.place.jobs_end().await;
+    fixture.dir.wait_for_jobs_to_end().await;
 }
 
 /// The reason goes to stderr, or into the document of `--json`.
 #[tokio::test]
 async fn failed_job_sets_exit_code() {
-    let house = House::start();
-    let called = house.call(&["fail"]).await;
+    let fixture = CallFixture::start();
+    let called = fixture.call(&["fail"]).await;
     assert_eq!((called.code, called.stdout.as_str()), (Some(1), ""), "{called:?}");
-    for words in ["fail failed after ", "so far so good", "exit code 3: out of paint"] {
-        assert!(called.stderr.contains(words), "{words}: {}", called.stderr);
+    for expected in ["fail failed after ", "so far so good", "exit code 3: out of paint"] {
+        assert!(called.stderr.contains(expected), "{expected}: {}", called.stderr);
     }
-    let json = house.call(&["fail", "--json"]).await;
+    let json = fixture.call(&["fail", "--json"]).await;
     let document: Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!((json.code, &document["status"]), (Some(1), &Value::from("failed")));
     assert_eq!(document["result"]["isError"], true);
@@ -59,18 +59,18 @@ async fn failed_job_sets_exit_code() {
 
 #[tokio::test]
 async fn job_messages_are_shown_live() {
-    let house = House::start();
-    let (child, mut lines) = house.begin(&["talk"]);
-    assert_eq!(says(&mut lines, "opening the tin").await, "talk: opening the tin");
-    assert_eq!(says(&mut lines, "running low").await, "talk: warning: running low on red");
-    house.open("talked");
+    let fixture = CallFixture::start();
+    let (child, mut lines) = fixture.begin(&["talk"]);
+    assert_eq!(wait_for_line(&mut lines, "opening the tin").await, "talk: opening the tin");
+    assert_eq!(wait_for_line(&mut lines, "running low").await, "talk: warning: running low on red");
+    fixture.open("talked");
     assert_eq!(child.wait_with_output().await.unwrap().status.code(), Some(0));
 }
 
 #[tokio::test]
 async fn a_script_gets_one_document() {
-    let house = House::start();
-    let called = house.call(&["greet", "name=ann", "--json", "--quiet"]).await;
+    let fixture = CallFixture::start();
+    let called = fixture.call(&["greet", "name=ann", "--json", "--quiet"]).await;
     assert_eq!(called.stderr, "");
     let document: Value = serde_json::from_str(&called.stdout).unwrap();
     assert_eq!(document["status"], "completed");
@@ -80,31 +80,31 @@ async fn a_script_gets_one_document() {
 
 #[tokio::test]
 async fn data_without_text_is_formatted() {
-    let house = House::start();
-    assert_eq!(house.call(&["data", "-q"]).await.stdout, "{\n  \"litres\": 3\n}\n");
+    let fixture = CallFixture::start();
+    assert_eq!(fixture.call(&["data", "-q"]).await.stdout, "{\n  \"litres\": 3\n}\n");
 }
 
 #[tokio::test]
 async fn binary_content_is_named_or_saved() {
-    let house = House::start();
-    let called = house.call(&["show"]).await;
+    let fixture = CallFixture::start();
+    let called = fixture.call(&["show"]).await;
     assert_eq!(called.stdout, "look\n");
-    for words in [
+    for expected in [
         "[image/gif, 6 B]\n",
         "[list.txt, text/plain, 7 B]\n",
         "[log, text/plain",
         "save with: taskbridge call --task ",
     ] {
-        assert!(called.stderr.contains(words), "{words}: {}", called.stderr);
+        assert!(called.stderr.contains(expected), "{expected}: {}", called.stderr);
     }
-    let called = house.call(&["show", "--save", "out", "--json"]).await;
+    let called = fixture.call(&["show", "--save", "out", "--json"]).await;
     assert_eq!(called.code, Some(0), "{called:?}");
     let document: Value = serde_json::from_str(&called.stdout).unwrap();
     let mut saved: Vec<&str> =
         document["saved"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
     saved.sort_unstable();
     assert_eq!(saved, ["out/2.gif", "out/list.txt", "out/log", "out/sub/raw.bin"]);
-    let bytes = |file: &str| fs::read(house.place.path(file)).unwrap();
+    let bytes = |file: &str| fs::read(fixture.dir.path(file)).unwrap();
     assert_eq!(bytes("out/2.gif"), b"GIF89a");
     assert_eq!(bytes("out/list.txt"), b"a list\n");
     assert_eq!(bytes("out/sub/raw.bin"), [0, 255]);
@@ -113,52 +113,53 @@ async fn binary_content_is_named_or_saved() {
 /// `--detach` prints the id. `--timeout` ends with exit code 124 and leaves the task running.
 #[tokio::test]
 async fn detached_task_can_be_attached() {
-    let house = House::start();
-    let left = house.call(&["gated", "gate=later", "--detach", "--ttl", "1h"]).await;
-    assert_eq!(left.code, Some(0), "{left:?}");
-    let id = left.stdout.trim_end();
-    assert!(left.stderr.contains(&format!("taskbridge call --task {id}")), "{}", left.stderr);
+    let fixture = CallFixture::start();
+    let detached = fixture.call(&["gated", "gate=later", "--detach", "--ttl", "1h"]).await;
+    assert_eq!(detached.code, Some(0), "{detached:?}");
+    let id = detached.stdout.trim_end();
+    assert!(detached.stderr.contains(&format!("taskbridge call --task {id}")), "{}", detached.stderr);
 
-    let waited = house.call(&["--task", id, "--timeout", "300ms"]).await;
-    assert_eq!((waited.code, waited.stdout.as_str()), (Some(124), ""), "{waited:?}");
-    assert!(waited.stderr.contains("the time is over; "), "{}", waited.stderr);
-    house.open("later");
+    let timed_out = fixture.call(&["--task", id, "--timeout", "300ms"]).await;
+    assert_eq!((timed_out.code, timed_out.stdout.as_str()), (Some(124), ""), "{timed_out:?}");
+    assert!(timed_out.stderr.contains("the time is over; "), "{}", timed_out.stderr);
+    fixture.open("later");
     for _ in 0..2 {
-        let back = house.call(&["--task", id]).await;
-        assert_eq!((back.code, back.stdout.as_str()), (Some(0), "through later\n"), "{back:?}");
+        let attached = fixture.call(&["--task", id]).await;
+        assert_eq!((attached.code, attached.stdout.as_str()), (Some(0), "through later\n"), "{attached:?}");
     }
-    let unknown = house.call(&["--task", "aaaa"]).await;
+    let unknown = fixture.call(&["--task", "aaaa"]).await;
     assert_eq!(unknown.code, Some(2));
     assert!(unknown.stderr.contains("the server knows no task aaaa"), "{}", unknown.stderr);
 }
 
 #[tokio::test]
 async fn a_task_can_be_cancelled() {
-    let house = House::start();
-    let left = house.call(&["gated", "gate=never", "--detach", "--quiet"]).await;
-    assert_eq!(left.stderr, "");
-    let id = left.stdout.trim_end();
-    let cancelled = house.call(&["--task", id, "--cancel"]).await;
+    let fixture = CallFixture::start();
+    let detached = fixture.call(&["gated", "gate=never", "--detach", "--quiet"]).await;
+    assert_eq!(detached.stderr, "");
+    let id = detached.stdout.trim_end();
+    let cancelled = fixture.call(&["--task", id, "--cancel"]).await;
     assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
     assert_eq!(cancelled.stdout, format!("task {id} is cancelled\n"));
-    let again = house.call(&["--task", id, "--cancel"]).await;
-    assert_eq!(again.code, Some(1), "{again:?}");
-    let result = house.call(&["--task", id, "--json"]).await;
+    let repeated = fixture.call(&["--task", id, "--cancel"]).await;
+    assert_eq!(repeated.code, Some(1), "{repeated:?}");
+    let result = fixture.call(&["--task", id, "--json"]).await;
     let document: Value = serde_json::from_str(&result.stdout).unwrap();
     assert_eq!((result.code, &document["status"]), (Some(1), &Value::from("cancelled")), "{result:?}");
-    house.place.jobs_end().await;
+    fixture.dir.wait_for_jobs_to_end().await;
 }
 
 /// The same idempotency key with other arguments is refused.
 #[tokio::test]
 async fn repeated_key_returns_same_task() {
-    let house = House::start();
-    let call =
-        async || house.call(&["greet", "name=ann", "--idempotency-key", "k", "--detach", "-q"]).await.stdout;
+    let fixture = CallFixture::start();
+    let call = async || {
+        fixture.call(&["greet", "name=ann", "--idempotency-key", "k", "--detach", "-q"]).await.stdout
+    };
     let (first, second) = (call().await, call().await);
     assert_eq!(first, second);
-    assert_ne!(first, house.call(&["greet", "name=ann", "--detach", "-q"]).await.stdout);
-    let other = house.call(&["greet", "name=bob", "--idempotency-key", "k"]).await;
+    assert_ne!(first, fixture.call(&["greet", "name=ann", "--detach", "-q"]).await.stdout);
+    let other = fixture.call(&["greet", "name=bob", "--idempotency-key", "k"]).await;
     assert_eq!(other.code, Some(1));
     assert!(other.stderr.contains("greet could not be run: "), "{}", other.stderr);
 }
@@ -168,17 +169,17 @@ async fn repeated_key_returns_same_task() {
 #[tokio::test]
 async fn slow_plain_call_becomes_task() {
     let basics = BASICS.replace("[server]", "[server]\ncall_budget = \"300ms\"");
-    let house = House::with(&basics);
-    let refused = house.call(&["plain", "gate=slow", "--detach"]).await;
+    let fixture = CallFixture::with(&basics);
+    let refused = fixture.call(&["plain", "gate=slow", "--detach"]).await;
     assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("plain cannot run as a task here"), "{}", refused.stderr);
-    let (child, mut lines) = house.begin(&["plain", "gate=slow"]);
-    says(&mut lines, "plain: it takes longer, and goes on as task ").await;
-    house.open("slow");
+    let (child, mut lines) = fixture.begin(&["plain", "gate=slow"]);
+    wait_for_line(&mut lines, "plain: it takes longer, and goes on as task ").await;
+    fixture.open("slow");
     let output = child.wait_with_output().await.unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"plainly through\n".as_slice()));
-    house.open("quick");
-    let quick = house.call(&["plain", "gate=quick", "-q"]).await;
+    fixture.open("quick");
+    let quick = fixture.call(&["plain", "gate=quick", "-q"]).await;
     assert_eq!(
         (quick.code, quick.stdout.as_str(), quick.stderr.as_str()),
         (Some(0), "plainly through\n", "")
@@ -187,25 +188,25 @@ async fn slow_plain_call_becomes_task() {
 
 #[tokio::test]
 async fn queued_call_shows_its_position() {
-    let house = House::start();
+    let fixture = CallFixture::start();
     for _ in 0..2 {
-        house.call(&["narrow", "gate=first", "--detach"]).await;
+        fixture.call(&["narrow", "gate=first", "--detach"]).await;
     }
-    let third = house.call(&["narrow", "gate=first", "--timeout", "2s"]).await;
+    let third = fixture.call(&["narrow", "gate=first", "--timeout", "2s"]).await;
     assert_eq!(third.code, Some(124), "{third:?}");
     assert!(
         third.stderr.contains("narrow: waiting for a free slot, position 2 in line\n"),
         "{}",
         third.stderr
     );
-    house.open("first");
+    fixture.open("first");
 }
 
 /// Without a terminal, a tool that asks before its start is refused.
 #[tokio::test]
 async fn question_needs_terminal() {
-    let house = House::start();
-    let refused = house.call(&["careful"]).await;
+    let fixture = CallFixture::start();
+    let refused = fixture.call(&["careful"]).await;
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{refused:?}");
     assert!(refused.stderr.contains("careful could not be run: "), "{}", refused.stderr);
     assert!(refused.stderr.contains("standard input is no terminal"), "{}", refused.stderr);

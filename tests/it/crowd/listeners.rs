@@ -11,68 +11,77 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::{CONFIG, ENDLESS_MS, ENDS, HANDS, cost_of_an_end};
+use super::{CONCURRENCY, CONFIG, ENDED_TASKS, ENDLESS_MS, measure_end_cost};
 use crate::support::{
-    BASICS, Client, Events, Fault, Generation, Modern, Place, TestApp, knob, raise_file_limit,
+    BASICS, Client, Events, Fault, Generation, ModernClient, TestApp, TestDir, knob, raise_file_limit,
 };
 
 /// Memory limit in MiB for an optimized server with 5,000 listeners and a task for each (100 MB).
-const MOST_MIB: u64 = 95;
+const MAX_MIB: u64 = 95;
 
 /// Number of ended tasks that have a listener.
-const HEARD: usize = 50;
+const ENDED_WITH_LISTENER: usize = 50;
 
 /// How long the idle CPU usage is measured.
-const IDLE: Duration = Duration::from_secs(3);
+const IDLE_WINDOW: Duration = Duration::from_secs(3);
 
 /// An event of a stream: a message, or its end.
-struct Came {
+struct StreamEvent {
     listener: usize,
-    what: Result<Option<Value>, Fault>,
+    event: Result<Option<Value>, Fault>,
 }
 
 /// The streams, numbered, and their events.
-struct Crowd {
+struct ListenerGroup {
     generation: Generation,
     /// The task of each listener.
     tasks: Vec<String>,
     readers: JoinSet<()>,
-    came: mpsc::UnboundedReceiver<Came>,
+    events: mpsc::UnboundedReceiver<StreamEvent>,
 }
 
-impl Crowd {
+impl ListenerGroup {
     /// Opens this many streams, several at a time.
-    async fn gather(generation: Generation, client: &Client, modern: &Modern, listeners: usize) -> Self {
-        let (sender, came) = mpsc::unbounded_channel();
-        let mut crowd =
-            Self { generation, tasks: vec![String::new(); listeners], readers: JoinSet::new(), came };
+    async fn open_all(
+        generation: Generation,
+        client: &Client,
+        modern: &ModernClient,
+        listeners: usize,
+    ) -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut group = Self {
+            generation,
+            tasks: vec![String::new(); listeners],
+            readers: JoinSet::new(),
+            events: receiver,
+        };
         let (mut opening, mut numbers) = (JoinSet::new(), 0..listeners);
         loop {
-            while opening.len() < HANDS
+            while opening.len() < CONCURRENCY
                 && let Some(listener) = numbers.next()
             {
                 let (client, modern) = (client.clone(), modern.clone());
                 opening.spawn(async move { (listener, open(generation, &client, &modern).await.unwrap()) });
             }
-            let Some(opened) = opening.join_next().await else { return crowd };
+            let Some(opened) = opening.join_next().await else { return group };
             let (listener, (task, events)) = opened.unwrap();
-            task.clone_into(&mut crowd.tasks[listener]);
-            crowd.readers.spawn(read(listener, events, sender.clone()));
+            task.clone_into(&mut group.tasks[listener]);
+            group.readers.spawn(read(listener, events, sender.clone()));
         }
     }
 
     /// Waits until as many listeners as tasks ended have received the end of their task, and returns their
     /// numbers.
-    async fn told_of_ends(&mut self, ends: usize) -> HashSet<usize> {
-        let mut told = HashSet::new();
-        while told.len() < ends {
-            let Came { listener, what } = self.came.recv().await.unwrap();
-            let message = what.unwrap().expect("no stream ends while the server runs");
+    async fn wait_for_ends(&mut self, ends: usize) -> HashSet<usize> {
+        let mut notified = HashSet::new();
+        while notified.len() < ends {
+            let StreamEvent { listener, event } = self.events.recv().await.unwrap();
+            let message = event.unwrap().expect("no stream ends while the server runs");
             if self.is_end(listener, &message) {
-                told.insert(listener);
+                notified.insert(listener);
             }
         }
-        told
+        notified
     }
 
     /// Returns true if a message reports the end of this listener's task. It must not be about any other
@@ -90,11 +99,11 @@ impl Crowd {
     }
 
     /// Reads every stream to its end, which must be clean. No further end of a task may be reported.
-    async fn disperse(mut self) {
+    async fn finish(mut self) {
         let mut answered = HashSet::new();
         let mut ended = 0;
-        while let Some(Came { listener, what }) = self.came.recv().await {
-            match what.unwrap_or_else(|fault| panic!("stream {listener} was cut: {fault:?}")) {
+        while let Some(StreamEvent { listener, event }) = self.events.recv().await {
+            match event.unwrap_or_else(|fault| panic!("stream {listener} was cut: {fault:?}")) {
                 Some(message) => {
                     assert!(!self.is_end(listener, &message), "told of an end that was not");
                     if message.get("method").is_none() {
@@ -113,7 +122,11 @@ impl Crowd {
 }
 
 /// Opens one more stream with its own task: the stream of a new session, or a subscription.
-async fn open(generation: Generation, client: &Client, modern: &Modern) -> Result<(String, Events), Fault> {
+async fn open(
+    generation: Generation,
+    client: &Client,
+    modern: &ModernClient,
+) -> Result<(String, Events), Fault> {
     let arguments = json!({"delay_ms": ENDLESS_MS, "text": ""});
     match generation {
         Generation::V2025 => {
@@ -123,75 +136,81 @@ async fn open(generation: Generation, client: &Client, modern: &Modern) -> Resul
         }
         Generation::V2026 => {
             let task = client.start("job", arguments).await?;
-            let events = modern.follow(std::slice::from_ref(&task)).await?;
+            let events = modern.subscribe_to_tasks(std::slice::from_ref(&task)).await?;
             Ok((task, events))
         }
     }
 }
 
-async fn read(listener: usize, mut events: Events, came: mpsc::UnboundedSender<Came>) {
+async fn read(listener: usize, mut events: Events, sender: mpsc::UnboundedSender<StreamEvent>) {
     loop {
-        let what = events.next().await;
-        let is_over = !matches!(what, Ok(Some(_)));
+        let event = events.next().await;
+        let is_over = !matches!(event, Ok(Some(_)));
         // Nothing receives it after the test has failed.
-        let _ = came.send(Came { listener, what });
+        let _ = sender.send(StreamEvent { listener, event });
         if is_over {
             return;
         }
     }
 }
 
-async fn a_crowd_listens(generation: Generation, what: &str) {
+async fn run_listener_load(generation: Generation, label: &str) {
     let listeners: usize = knob("TASKBRIDGE_CROWD_LISTENERS", 500);
     raise_file_limit();
-    let place = Place::new(&format!("{BASICS}{CONFIG}"));
-    let mut app = TestApp { server: place.serve_under("ulimit -S -n 100"), place };
+    let dir = TestDir::new(&format!("{BASICS}{CONFIG}"));
+    let mut app = TestApp { server: dir.serve_with_limits("ulimit -S -n 100"), dir };
     let client = app.client().await;
-    let modern = Modern::with_tasks(app.server.url());
+    let modern = ModernClient::with_tasks(app.server.url());
 
-    let alone = cost_of_an_end(&app, &client, 0..ENDS).await;
-    let (empty, began) = (app.server.memory_kib(), Instant::now());
-    let mut crowd = Crowd::gather(generation, &client, &modern, listeners).await;
-    println!("crowd: {listeners} {what} opened within {:.1} s", began.elapsed().as_secs_f64());
-    let amid = cost_of_an_end(&app, &client, 0..ENDS).await;
-    println!("crowd: the end of a task costs {alone:?} alone, {amid:?} while {listeners} listen for others");
-    assert!(amid < alone * 3 + Duration::from_millis(1), "an end wakes more than those who listen for it");
+    let unloaded_cost = measure_end_cost(&app, &client, 0..ENDED_TASKS).await;
+    let (base_kib, started_at) = (app.server.memory_kib(), Instant::now());
+    let mut group = ListenerGroup::open_all(generation, &client, &modern, listeners).await;
+    println!("crowd: {listeners} {label} opened within {:.1} s", started_at.elapsed().as_secs_f64());
+    let loaded_cost = measure_end_cost(&app, &client, 0..ENDED_TASKS).await;
+    println!(
+        "crowd: the end of a task costs {unloaded_cost:?} alone, {loaded_cost:?} while {listeners} listen for others"
+    );
+    assert!(
+        loaded_cost < unloaded_cost * 3 + Duration::from_millis(1),
+        "an end wakes more than those who listen for it"
+    );
 
     // These tasks are spread over the clients. Each end is reported to its own listener only.
-    let ended: HashSet<usize> = (0..HEARD).map(|n| n * listeners / HEARD).collect();
+    let ended: HashSet<usize> =
+        (0..ENDED_WITH_LISTENER).map(|n| n * listeners / ENDED_WITH_LISTENER).collect();
     let before = app.server.cpu();
     for listener in &ended {
-        client.cancel(&crowd.tasks[*listener]).await.unwrap();
+        client.cancel(&group.tasks[*listener]).await.unwrap();
     }
-    assert_eq!(crowd.told_of_ends(ended.len()).await, ended);
-    let heard = (app.server.cpu() - before) / u32::try_from(ended.len()).unwrap();
-    println!("crowd: the end of a task that one of them listens for costs {heard:?}");
+    assert_eq!(group.wait_for_ends(ended.len()).await, ended);
+    let end_cost = (app.server.cpu() - before) / u32::try_from(ended.len()).unwrap();
+    println!("crowd: the end of a task that one of them listens for costs {end_cost:?}");
 
     let (before, since) = (app.server.cpu(), Instant::now());
-    tokio::time::sleep(IDLE).await;
+    tokio::time::sleep(IDLE_WINDOW).await;
     let idle = (app.server.cpu() - before).as_secs_f64() / since.elapsed().as_secs_f64() * 100.0;
     let kib = app.server.memory_kib();
-    let each = kib.saturating_sub(empty) as f64 / listeners as f64;
+    let kib_each = kib.saturating_sub(base_kib) as f64 / listeners as f64;
     println!(
-        "crowd: {} MiB with {listeners} {what} and a task for each, {each:.1} KiB for the two; {idle:.2} % of a core",
+        "crowd: {} MiB with {listeners} {label} and a task for each, {kib_each:.1} KiB for the two; {idle:.2} % of a core",
         kib / 1024
     );
-    assert!(kib / 1024 < MOST_MIB, "the server holds {} MiB", kib / 1024);
+    assert!(kib / 1024 < MAX_MIB, "the server holds {} MiB", kib / 1024);
 
-    let began = Instant::now();
+    let started_at = Instant::now();
     assert_eq!(app.server.stop(), Some(0));
-    println!("crowd: the server stopped within {:.1} s", began.elapsed().as_secs_f64());
-    let log = std::fs::read_to_string(app.place.path("server.log")).unwrap();
+    println!("crowd: the server stopped within {:.1} s", started_at.elapsed().as_secs_f64());
+    let log = std::fs::read_to_string(app.dir.path("server.log")).unwrap();
     assert!(!log.contains("not everything ended in time"), "{log}");
-    crowd.disperse().await;
+    group.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_with_sessions_listens() {
-    a_crowd_listens(Generation::V2025, "GET streams").await;
+    run_listener_load(Generation::V2025, "GET streams").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_subscribes() {
-    a_crowd_listens(Generation::V2026, "subscriptions").await;
+    run_listener_load(Generation::V2026, "subscriptions").await;
 }

@@ -9,15 +9,15 @@ use futures_util::stream::FuturesUnordered;
 use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
 
-use super::raw::{LIST, PATIENCE, Raw};
-use crate::support::{Place, TestApp};
+use super::raw::{LIST, RawConnection, TIMEOUT};
+use crate::support::{TestApp, TestDir};
 
 /// Starts a server that answers two polls per second for a caller, and queues eight more.
-fn app(auth: &str, more: &str) -> TestApp {
-    let place = Place::new(&format!(
-        "[server]\nlisten = \"127.0.0.1:0\"\nmax_polls_per_second = 2\n{auth}\n[store]\npath = \"state/t.db\"\n{more}"
+fn app(auth: &str, extra: &str) -> TestApp {
+    let dir = TestDir::new(&format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\nmax_polls_per_second = 2\n{auth}\n[store]\npath = \"state/t.db\"\n{extra}"
     ));
-    TestApp { server: place.serve(), place }
+    TestApp { server: dir.serve(), dir }
 }
 
 /// A session, with its headers.
@@ -28,28 +28,28 @@ struct Session {
 }
 
 impl Session {
-    async fn begin(app: &TestApp) -> Self {
+    async fn open(app: &TestApp) -> Self {
         let http = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
         let url = app.server.url().to_owned();
-        let begin = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"},
         }});
         let post = http.post(&url).header("accept", "application/json, text/event-stream");
-        let begun = post.json(&begin).send().await.unwrap();
-        let id = begun.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        let response = post.json(&initialize).send().await.unwrap();
+        let id = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
         Self { http, url, id }
     }
 
-    fn of_it(&self, request: RequestBuilder) -> RequestBuilder {
+    fn with_session(&self, request: RequestBuilder) -> RequestBuilder {
         request.header("accept", "application/json, text/event-stream").header("mcp-session-id", &self.id)
     }
 
-    fn say(&self, message: &Value) -> RequestBuilder {
-        self.of_it(self.http.post(&self.url)).json(message)
+    fn send(&self, message: &Value) -> RequestBuilder {
+        self.with_session(self.http.post(&self.url)).json(message)
     }
 
     fn end(&self) -> RequestBuilder {
-        self.of_it(self.http.delete(&self.url))
+        self.with_session(self.http.delete(&self.url))
     }
 }
 
@@ -61,29 +61,29 @@ async fn status(request: RequestBuilder) -> u16 {
 #[tokio::test]
 async fn notifications_and_responses_are_throttled() {
     let app = app("[auth]\nsingle_user = true", "");
-    let session = Session::begin(&app).await;
-    let nothing = json!({"jsonrpc": "2.0", "id": "never", "result": {}});
+    let session = Session::open(&app).await;
+    let response_message = json!({"jsonrpc": "2.0", "id": "never", "result": {}});
     let cancelled =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
-    let crowd = (0..40).map(|n| status(session.say(if n % 2 == 0 { &nothing } else { &cancelled })));
-    let refused = join_all(crowd).await.into_iter().filter(|status| *status == 429).count();
+    let requests =
+        (0..40).map(|n| status(session.send(if n % 2 == 0 { &response_message } else { &cancelled })));
+    let refused = join_all(requests).await.into_iter().filter(|status| *status == 429).count();
     assert!(refused >= 20, "two at once, eight held, the others refused: {refused}");
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-    assert_eq!(status(session.say(&ping)).await, 200, "requests are counted by themselves");
+    assert_eq!(status(session.send(&ping)).await, 200, "requests are counted by themselves");
 }
 
 /// The end of a session is stored, so a caller can end only so many in a day.
 #[tokio::test]
 async fn session_ends_are_limited() {
     let app = app("[auth]\nsingle_user = true", "[limits]\nmax_ended_sessions_per_day = 2\n");
-    let (one, two, three) =
-        (Session::begin(&app).await, Session::begin(&app).await, Session::begin(&app).await);
+    let (one, two, three) = (Session::open(&app).await, Session::open(&app).await, Session::open(&app).await);
     assert_eq!([status(one.end()).await, status(two.end()).await], [204, 204]);
     let refused = three.end().send().await.unwrap();
     assert_eq!(refused.status(), 429);
     assert!(refused.headers()["retry-after"].to_str().unwrap().parse::<u32>().unwrap() > 3_600);
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-    assert_eq!([status(one.say(&ping)).await, status(three.say(&ping)).await], [404, 200], "it goes on");
+    assert_eq!([status(one.send(&ping)).await, status(three.send(&ping)).await], [404, 200], "it goes on");
 }
 
 /// Sessions with stored settings are limited per day, and changes of the settings by rate.
@@ -91,21 +91,20 @@ async fn session_ends_are_limited() {
 async fn stored_sessions_are_limited() {
     let app = app("[auth]\nsingle_user = true", "[limits]\nmax_kept_sessions_per_day = 2\n");
     let level = |level: &str| json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": level}});
-    let (one, two, three) =
-        (Session::begin(&app).await, Session::begin(&app).await, Session::begin(&app).await);
-    assert_eq!([status(one.say(&level("info"))).await, status(two.say(&level("info"))).await], [200, 200]);
-    let refused = three.say(&level("info")).send().await.unwrap();
+    let (one, two, three) = (Session::open(&app).await, Session::open(&app).await, Session::open(&app).await);
+    assert_eq!([status(one.send(&level("info"))).await, status(two.send(&level("info"))).await], [200, 200]);
+    let refused = three.send(&level("info")).send().await.unwrap();
     assert_eq!(refused.status(), 429);
     assert!(refused.headers()["retry-after"].to_str().unwrap().parse::<u32>().unwrap() > 3_600);
     let text = refused.text().await.unwrap();
     assert!(text.contains("max_kept_sessions_per_day in [limits]"), "{text}");
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-    assert_eq!(status(three.say(&ping)).await, 200, "it goes on");
-    assert_eq!(status(one.say(&level("error"))).await, 200, "what is kept may be changed");
+    assert_eq!(status(three.send(&ping)).await, 200, "it goes on");
+    assert_eq!(status(one.send(&level("error"))).await, 200, "what is kept may be changed");
 
     let errors = level("error");
-    let crowd = (0..40).map(|_| status(one.say(&errors)));
-    let refused = join_all(crowd).await.into_iter().filter(|status| *status == 429).count();
+    let requests = (0..40).map(|_| status(one.send(&errors)));
+    let refused = join_all(requests).await.into_iter().filter(|status| *status == 429).count();
     assert!(refused >= 20, "two at once, eight held, the others refused: {refused}");
 }
 
@@ -121,24 +120,25 @@ async fn anonymous_polls_count_by_address() {
             json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
         poll.to_string()
     };
-    let crowd = (0..40).map(|n| async move { Raw::open(url).await.post(&poll(n)).await.status });
-    let refused = join_all(crowd).await.into_iter().filter(|status| *status == 429).count();
+    let requests = (0..40).map(|n| async move { RawConnection::open(url).await.post(&poll(n)).await.status });
+    let refused = join_all(requests).await.into_iter().filter(|status| *status == 429).count();
     assert!(refused >= 20, "two at once, eight held, the others refused: {refused}");
-    let mut elsewhere = Raw::from(url, Ipv4Addr::new(127, 0, 0, 2)).await;
-    assert_ne!(elsewhere.post(&poll(0)).await.status, 429, "others are not slowed down");
+    let mut other_address = RawConnection::open_from(url, Ipv4Addr::new(127, 0, 0, 2)).await;
+    assert_ne!(other_address.post(&poll(0)).await.status, 429, "others are not slowed down");
 }
 
 /// Sends 40 requests at once, which exceeds the rate limit, and waits until five are refused with 429.
-async fn is_refused(what: &str, ask: impl Fn() -> RequestBuilder) {
-    let mut crowd: FuturesUnordered<_> = (0..40).map(|_| status(ask())).collect();
-    let some = async {
+async fn assert_throttled(label: &str, build_request: impl Fn() -> RequestBuilder) {
+    let mut requests: FuturesUnordered<_> = (0..40).map(|_| status(build_request())).collect();
+    let refusals = async {
         let mut refused = 0;
         while refused < 5 {
-            let answer = crowd.next().await.unwrap_or_else(|| panic!("{what}: {refused} of 40 are refused"));
-            refused += usize::from(answer == 429);
+            let code =
+                requests.next().await.unwrap_or_else(|| panic!("{label}: {refused} of 40 are refused"));
+            refused += usize::from(code == 429);
         }
     };
-    tokio::time::timeout(PATIENCE, some).await.unwrap_or_else(|_| panic!("{what} is not refused"));
+    tokio::time::timeout(TIMEOUT, refusals).await.unwrap_or_else(|_| panic!("{label} is not refused"));
 }
 
 /// Every method that reads or waits has the rate limit of polls. A ping does not count.
@@ -159,26 +159,27 @@ async fn every_reading_method_is_throttled() {
         tool("task_wait", json!({"task_id": id, "seconds": 0})),
     ] {
         let app = app("[auth]\nsingle_user = true", "");
-        let session = Session::begin(&app).await;
+        let session = Session::open(&app).await;
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        is_refused(&message.to_string(), || session.say(&message)).await;
+        assert_throttled(&message.to_string(), || session.send(&message)).await;
         let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
-        assert_eq!(status(session.say(&ping)).await, 200, "{method}: what costs nothing goes on");
+        assert_eq!(status(session.send(&ping)).await, 200, "{method}: what costs nothing goes on");
     }
     let app = app("[auth]\nsingle_user = true", "");
-    let session = Session::begin(&app).await;
-    is_refused("GET", || session.of_it(session.http.get(&session.url))).await;
+    let session = Session::open(&app).await;
+    assert_throttled("GET", || session.with_session(session.http.get(&session.url))).await;
 }
 
 /// The rate limit delays the streams and refuses none of them.
 #[tokio::test]
 async fn all_streams_can_reopen_at_once() {
-    let place = Place::new(
+    let dir = TestDir::new(
         "[server]\nlisten = \"127.0.0.1:0\"\nmax_polls_per_second = 10\n[auth]\nsingle_user = true\n\
          [store]\npath = \"state/t.db\"\n[limits]\nmax_streams_per_owner = 50\n",
     );
-    let app = TestApp { server: place.serve(), place };
-    let sessions = join_all((0..50).map(|_| Session::begin(&app))).await;
-    let opened = sessions.iter().map(|session| status(session.of_it(session.http.get(&session.url))));
-    assert_eq!(join_all(opened).await, [200; 50], "by turns, and nobody is refused");
+    let app = TestApp { server: dir.serve(), dir };
+    let sessions = join_all((0..50).map(|_| Session::open(&app))).await;
+    let requests =
+        sessions.iter().map(|session| status(session.with_session(session.http.get(&session.url))));
+    assert_eq!(join_all(requests).await, [200; 50], "by turns, and nobody is refused");
 }

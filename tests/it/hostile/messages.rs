@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::raw::{LIST, Raw};
-use crate::support::{BASICS, Client, Place, Server, TestApp};
+use super::raw::{LIST, RawConnection};
+use crate::support::{BASICS, Client, Server, TestApp, TestDir};
 
 const CONFIG: &str = r#"
 [limits]
@@ -21,34 +21,34 @@ input_schema = { type = "object", properties = { text = { type = "string", patte
 "#;
 
 /// Returns a message with `junk` in a parameter that nothing reads.
-fn with(junk: &str) -> String {
+fn with_junk(junk: &str) -> String {
     LIST.replacen("\"params\":{", &format!("\"params\":{{\"junk\":{junk},"), 1)
 }
 
 #[tokio::test]
 async fn json_bomb_is_refused_before_parsing() {
     let app = TestApp::start(CONFIG);
-    let mut raw = Raw::open(app.server.url()).await;
+    let mut raw = RawConnection::open(app.server.url()).await;
     let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
-    let hidden = r#"{"$serde_json::private::RawValue":"[[[[[[[[[[]]]]]]]]]]"}"#;
+    let private_name = r#"{"$serde_json::private::RawValue":"[[[[[[[[[[]]]]]]]]]]"}"#;
     let escaped = r#"{"\u0024serde_json::private::RawValue":"[1]"}"#;
     let wide = format!("[{}]", vec!["[]"; 1_000].join(","));
-    for (junk, code, says) in [
+    for (junk, code, expected) in [
         (nested(19).as_str(), -32600, "nested deeper than 20 levels"),
         (&nested(100_000), -32600, "nested deeper than 20 levels"),
         (&wide, -32600, "more than 1000 members and items"),
         (&format!("[{}", ",".repeat(1_000_000)), -32600, "more than 1000 members and items"),
-        (hidden, -32600, "a name that nothing can have"),
+        (private_name, -32600, "a name that nothing can have"),
         (escaped, -32600, "a name that nothing can have"),
         (r#"{"a":1,"a":2}"#, -32600, "stands twice"),
         ("1e999", -32700, "out of range"),
         ("\"\\ud800\"", -32700, "not JSON"),
     ] {
-        let answer = raw.post(&with(junk)).await;
-        assert_eq!(answer.status, 400, "{junk:.60}");
-        let (got, message) = answer.error();
+        let response = raw.post(&with_junk(junk)).await;
+        assert_eq!(response.status, 400, "{junk:.60}");
+        let (got, message) = response.error();
         assert_eq!(got, code, "{junk:.60}: {message}");
-        assert!(message.contains(says), "{junk:.60}: {message}");
+        assert!(message.contains(expected), "{junk:.60}: {message}");
     }
     // Messages within the limits are parsed, also a number with many digits.
     for junk in [
@@ -57,8 +57,8 @@ async fn json_bomb_is_refused_before_parsing() {
         format!("0.{}", "3".repeat(100_000)),
         "\"[[[[[[[[[[[[[[[[[[[[[[[[[\"".to_owned(),
     ] {
-        let answer = raw.post(&with(&junk)).await;
-        assert_eq!(answer.status, 200, "{junk:.60}: {answer:?}");
+        let response = raw.post(&with_junk(&junk)).await;
+        assert_eq!(response.status, 200, "{junk:.60}: {response:?}");
     }
 }
 
@@ -84,7 +84,7 @@ async fn pattern_check_does_not_backtrack() {
 /// `check` also refuses patterns with look-around.
 #[tokio::test]
 async fn endless_schema_fails_check() {
-    let place = crate::support::Place::new(
+    let dir = crate::support::TestDir::new(
         r##"
 [backends.sim]
 kind = "sim"
@@ -98,11 +98,11 @@ target = {}
 input_schema = { type = "object", properties = { a = { type = "string", pattern = "(?=x)y" } } }
 "##,
     );
-    let ended = place.run(place.command("check")).await;
+    let ended = dir.run(dir.command("check")).await;
     assert_ne!(ended.code, Some(0));
-    let said = format!("{}{}", ended.stdout, ended.stderr);
-    assert!(said.contains("tools.loops") && said.contains("refers to itself without end"), "{said}");
-    assert!(said.contains("tools.looks") && said.contains("no look-around"), "{said}");
+    let output = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(output.contains("tools.loops") && output.contains("refers to itself without end"), "{output}");
+    assert!(output.contains("tools.looks") && output.contains("no look-around"), "{output}");
 }
 
 #[tokio::test]
@@ -111,16 +111,16 @@ async fn requested_ttl_is_clamped() {
     let bounds = "[lifetime]\nmin_ttl = \"1m\"\nmax_ttl = \"1h\"\nkeep_result = \"1s\"\n";
     let app = TestApp::start(&format!("{short}\n{bounds}"));
     let client = Client::open(app.server.url()).await.unwrap();
-    for (asked, given) in [
+    for (requested, granted) in [
         (json!(1), 60_000),
         (json!(3_600_000_u64 * 24 * 365 * 1000), 3_600_000),
         (json!(u64::MAX), 3_600_000),
     ] {
-        let call = json!({"name": "job", "arguments": {}, "task": {"ttl": asked}});
-        let answer: Result<Value, _> = client.request("tools/call", call).await;
-        match answer {
-            Ok(made) => assert_eq!(made["task"]["ttl"], given, "{asked}"),
-            Err(fault) => assert!(format!("{fault:?}").contains("-32602"), "{asked}: {fault:?}"),
+        let call = json!({"name": "job", "arguments": {}, "task": {"ttl": requested}});
+        let result: Result<Value, _> = client.request("tools/call", call).await;
+        match result {
+            Ok(created) => assert_eq!(created["task"]["ttl"], granted, "{requested}"),
+            Err(fault) => assert!(format!("{fault:?}").contains("-32602"), "{requested}: {fault:?}"),
         }
     }
 }
@@ -128,10 +128,10 @@ async fn requested_ttl_is_clamped() {
 /// A description of every error in every branch would take gigabytes and kill the process.
 #[tokio::test]
 async fn recursive_schema_error_is_bounded() {
-    let form = |required: &str, more: &str| {
-        let of = r##"{ type = "array", items = { "$ref" = "#/$defs/filter" } }"##;
+    let form = |required: &str, extra: &str| {
+        let array = r##"{ type = "array", items = { "$ref" = "#/$defs/filter" } }"##;
         format!(
-            r#"{{ type = "object", required = ["{required}"], properties = {{ and = {of}, or = {of}{more} }} }}"#
+            r#"{{ type = "object", required = ["{required}"], properties = {{ and = {array}, or = {array}{extra} }} }}"#
         )
     };
     let forms =
@@ -145,9 +145,9 @@ async fn recursive_schema_error_is_bounded() {
     let client = Client::open(app.server.url()).await.unwrap();
     for depth in [14, 16, 28] {
         let filter = (0..depth).fold(json!({"field": 1}), |inner, _| json!({"and": [inner]}));
-        let answer = client.call("find", json!({ "filter": filter })).await.unwrap();
-        assert_eq!(answer["isError"], true, "{depth}: {answer}");
-        let refused = answer.to_string();
+        let result = client.call("find", json!({ "filter": filter })).await.unwrap();
+        assert_eq!(result["isError"], true, "{depth}: {result}");
+        let refused = result.to_string();
         assert!(refused.contains("filter"), "{depth}: {refused}");
         assert!(refused.len() < 4_000, "{depth}: {} bytes", refused.len());
     }
@@ -158,27 +158,27 @@ async fn recursive_schema_error_is_bounded() {
 /// The log has a line for each page that was serialized.
 #[tokio::test]
 async fn list_is_written_once_for_all() {
-    let place = Place::new(&format!("{BASICS}{CONFIG}"));
-    let mut serve = place.command("serve");
+    let dir = TestDir::new(&format!("{BASICS}{CONFIG}"));
+    let mut serve = dir.command("serve");
     serve.env("TASKBRIDGE_LOG", "warn,taskbridge::mcp::tool_list=debug");
-    let mut server = Server::spawn(serve, &place.path("server.log"));
+    let mut server = Server::spawn(serve, &dir.path("server.log"));
     server.wait_until_it_listens();
     let mut lists = Vec::new();
     for _ in 0..5 {
-        let mut raw = Raw::open(server.url()).await;
+        let mut raw = RawConnection::open(server.url()).await;
         let client = Client::open(server.url()).await.unwrap();
         for _ in 0..5 {
-            let answer: Value = serde_json::from_str(&raw.post(LIST).await.body).unwrap();
-            lists.push(answer["result"]["tools"].clone());
+            let response: Value = serde_json::from_str(&raw.post(LIST).await.body).unwrap();
+            lists.push(response["result"]["tools"].clone());
             lists.push(client.request("tools/list", json!({})).await.unwrap()["tools"].clone());
         }
     }
     assert!(lists.iter().all(|list| list.as_array().unwrap().iter().any(|tool| tool["name"] == "job")));
-    let log = std::fs::read_to_string(place.path("server.log")).unwrap();
-    let written = |revision: &str| {
-        let of = |line: &&str| line.contains("wrote a page of tools/list") && line.contains(revision);
-        log.lines().filter(of).count()
+    let log = std::fs::read_to_string(dir.path("server.log")).unwrap();
+    let pages_written = |revision: &str| {
+        let is_page = |line: &&str| line.contains("wrote a page of tools/list") && line.contains(revision);
+        log.lines().filter(is_page).count()
     };
-    assert_eq!((written("2026-07-28"), written("2025-11-25")), (1, 1), "{log}");
+    assert_eq!((pages_written("2026-07-28"), pages_written("2025-11-25")), (1, 1), "{log}");
     drop(server);
 }

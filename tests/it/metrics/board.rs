@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{CONFIG, Counted, documented};
-use crate::support::Numbers;
+use super::{CONFIG, MeteredApp, documented_metrics};
+use crate::support::MetricsScrape;
 
 /// Labels that Prometheus adds.
-const ADDED: [&str; 2] = ["job", "instance"];
+const PROMETHEUS_LABELS: [&str; 2] = ["job", "instance"];
 const KEYWORDS: [&str; 10] =
     ["by", "without", "on", "ignoring", "group_left", "group_right", "bool", "and", "or", "unless"];
 
@@ -21,34 +21,34 @@ fn read(file: &str) -> String {
 type Selector = (String, Vec<(String, String)>);
 
 /// Returns what an expression names: metrics, and labels to group by.
-fn named(expression: &str) -> (Vec<Selector>, BTreeSet<String>) {
+fn referenced_names(expression: &str) -> (Vec<Selector>, BTreeSet<String>) {
     let (mut metrics, mut groups) = (Vec::<Selector>::new(), BTreeSet::new());
     let mut rest = expression;
     while let Some(c) = rest.chars().next() {
         if c.is_ascii_alphabetic() || c == '_' {
             let end =
                 rest.find(|c: char| !(c.is_ascii_alphanumeric() || "_:".contains(c))).unwrap_or(rest.len());
-            let (word, behind) = rest.split_at(end);
-            rest = behind.trim_start();
+            let (word, after) = rest.split_at(end);
+            rest = after.trim_start();
             let is_call = rest.starts_with('(');
             if KEYWORDS.contains(&word) {
                 if is_call {
-                    let (list, behind) = rest[1..].split_once(')').unwrap();
+                    let (list, after) = rest[1..].split_once(')').unwrap();
                     groups.extend(list.split(',').map(|label| label.trim().to_owned()));
-                    rest = behind;
+                    rest = after;
                 }
             } else if !is_call && !KEYWORDS.iter().any(|keyword| rest.starts_with(&format!("{keyword} ("))) {
                 metrics.push((word.to_owned(), Vec::new()));
             }
         } else if c == '{' {
-            let (list, behind) = rest[1..].split_once('}').unwrap();
+            let (list, after) = rest[1..].split_once('}').unwrap();
             for matcher in list.split("\",").filter(|matcher| !matcher.trim().is_empty()) {
                 let (label, value) = matcher.split_once('"').unwrap();
                 let label = label.trim_end_matches(['=', '~', '!']).trim();
-                let of = metrics.last_mut().expect("labels stand behind a metric");
-                of.1.push((label.to_owned(), value.trim_end_matches('"').to_owned()));
+                let selector = metrics.last_mut().expect("labels stand behind a metric");
+                selector.1.push((label.to_owned(), value.trim_end_matches('"').to_owned()));
             }
-            rest = behind;
+            rest = after;
         } else if c == '[' {
             rest = rest.split_once(']').unwrap().1;
         } else if c.is_ascii_digit() {
@@ -61,13 +61,13 @@ fn named(expression: &str) -> (Vec<Selector>, BTreeSet<String>) {
 }
 
 /// The metrics that exist, to check expressions against.
-struct Known {
-    numbers: Numbers,
+struct KnownMetrics {
+    numbers: MetricsScrape,
     /// The documentation of each family: its labels, and its meaning.
     families: BTreeMap<String, (BTreeSet<String>, String)>,
 }
 
-impl Known {
+impl KnownMetrics {
     fn family(&self, metric: &str) -> Option<(&String, &(BTreeSet<String>, String))> {
         let endings = ["", "_total", "_info", "_bucket", "_sum", "_count"];
         self.families
@@ -76,10 +76,10 @@ impl Known {
     }
 
     /// Returns the errors of an expression.
-    fn breaches(&self, expression: &str) -> Vec<String> {
-        let (metrics, groups) = named(expression);
+    fn errors(&self, expression: &str) -> Vec<String> {
+        let (metrics, groups) = referenced_names(expression);
         let mut wrong = Vec::new();
-        let mut labels: BTreeSet<String> = ADDED.map(str::to_owned).into();
+        let mut labels: BTreeSet<String> = PROMETHEUS_LABELS.map(str::to_owned).into();
         for (metric, matchers) in metrics {
             if metric == "up" {
                 continue;
@@ -88,8 +88,8 @@ impl Known {
                 wrong.push(format!("{metric} is no metric"));
                 continue;
             };
-            let seen = |(name, _, _): &(String, _, f64)| *name == metric;
-            if !family.contains("budget") && !self.numbers.samples.iter().any(seen) {
+            let has_name = |(name, _, _): &(String, _, f64)| *name == metric;
+            if !family.contains("budget") && !self.numbers.samples.iter().any(has_name) {
                 wrong.push(format!("{metric} has no sample"));
             }
             labels.extend(has.iter().cloned());
@@ -97,7 +97,7 @@ impl Known {
                 labels.insert("le".to_owned());
             }
             for (label, value) in matchers {
-                if !has.contains(&label) && !ADDED.contains(&label.as_str()) {
+                if !has.contains(&label) && !PROMETHEUS_LABELS.contains(&label.as_str()) {
                     wrong.push(format!("{metric} has no label {label}"));
                 }
                 for value in
@@ -142,53 +142,58 @@ fn expressions() -> Vec<String> {
 
 #[test]
 fn what_an_expression_names_is_found() {
-    let (metrics, groups) = named(r#"max(a_total{x="1",y=~"2|3"}) / sum by (le, z) (rate(b[5m])) > 0.5e3"#);
-    let of = |label: &str, value: &str| (label.to_owned(), value.to_owned());
+    let (metrics, groups) =
+        referenced_names(r#"max(a_total{x="1",y=~"2|3"}) / sum by (le, z) (rate(b[5m])) > 0.5e3"#);
+    let matcher = |label: &str, value: &str| (label.to_owned(), value.to_owned());
     assert_eq!(
         metrics,
-        [("a_total".to_owned(), vec![of("x", "1"), of("y", "2|3")]), ("b".to_owned(), vec![])]
+        [("a_total".to_owned(), vec![matcher("x", "1"), matcher("y", "2|3")]), ("b".to_owned(), vec![])]
     );
     assert_eq!(groups, BTreeSet::from(["le".to_owned(), "z".to_owned()]));
 }
 
 #[tokio::test]
 async fn dashboard_and_alerts_use_existing_metrics() {
-    let counted = Counted::start(CONFIG);
-    let client = counted.app.client().await;
+    let metered = MeteredApp::start(CONFIG);
+    let client = metered.app.client().await;
     client.call("hello", json!({})).await.unwrap();
-    counted.looks(&client).await;
+    metered.wait_for_poll(&client).await;
     let far = client.start("far", json!({})).await.unwrap();
     client.cancel(&far).await.unwrap();
-    let kept = |numbers: &Numbers| numbers.sum("taskbridge_tasks_kept", &[]) >= 1.0;
-    let numbers = counted.until("it counts", kept).await;
-    let families = documented().into_iter().map(|row| {
+    let has_tasks = |numbers: &MetricsScrape| numbers.sum("taskbridge_tasks_kept", &[]) >= 1.0;
+    let numbers = metered.wait_for("it counts", has_tasks).await;
+    let families = documented_metrics().into_iter().map(|row| {
         let labels = row.labels.split(", ").filter(|label| !label.is_empty()).map(str::to_owned).collect();
         (row.name, (labels, row.meaning))
     });
-    let known = Known { numbers, families: families.collect() };
-    for wrong in [
+    let known = KnownMetrics { numbers, families: families.collect() };
+    for invalid in [
         "sum(taskbridge_made_up)",
         "sum by (owner) (taskbridge_tasks)",
         "taskbridge_tasks{outcome=\"x\"}",
         "taskbridge_tasks_ended_total{outcome=\"brokn\"}",
     ] {
-        assert!(!known.breaches(wrong).is_empty(), "{wrong}");
+        assert!(!known.errors(invalid).is_empty(), "{invalid}");
     }
     let all = expressions();
-    let breaches: Vec<String> = all
+    let errors: Vec<String> = all
         .iter()
         .flat_map(|expression| {
-            known.breaches(expression).into_iter().map(move |breach| format!("{breach}: {expression}"))
+            known.errors(expression).into_iter().map(move |error| format!("{error}: {expression}"))
         })
         .collect();
-    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
     // Every metric is shown or watched somewhere.
     let used: BTreeSet<String> =
-        all.iter().flat_map(|expression| named(expression).0).map(|(name, _)| name).collect();
+        all.iter().flat_map(|expression| referenced_names(expression).0).map(|(name, _)| name).collect();
     let unused: Vec<&String> = known
         .families
         .keys()
-        .filter(|family| !used.iter().any(|name| known.family(name).is_some_and(|(of, _)| of == *family)))
+        .filter(|family| {
+            !used
+                .iter()
+                .any(|name| known.family(name).is_some_and(|(known_family, _)| known_family == *family))
+        })
         .collect();
     assert_eq!(unused, ["process_start_time_seconds"]);
 }

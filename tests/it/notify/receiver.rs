@@ -24,7 +24,7 @@ pub(super) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 /// The shared secret after the rotation.
 pub(super) const OTHER_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDAAAAAAAAAAA=";
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A reply of the receiver.
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ pub(super) enum Reply {
 }
 
 /// A valid POST.
-pub(super) struct Told {
+pub(super) struct ReceivedNotice {
     pub(super) id: String,
     pub(super) body: String,
     pub(super) event: Value,
@@ -47,30 +47,30 @@ pub(super) struct Told {
 }
 
 #[derive(Default)]
-struct Desk {
+struct ReceiverState {
     replies: VecDeque<Reply>,
     always: Option<Reply>,
-    told: VecDeque<Told>,
+    received: VecDeque<ReceivedNotice>,
     count: usize,
-    now: usize,
-    most: usize,
-    wrong: Option<String>,
+    in_flight: usize,
+    max_in_flight: usize,
+    error: Option<String>,
 }
 
 /// A receiver.
 #[derive(Clone)]
-pub(super) struct Hooks {
-    desk: Arc<Mutex<Desk>>,
-    came: Arc<Notify>,
+pub(super) struct WebhookReceiver {
+    state: Arc<Mutex<ReceiverState>>,
+    arrival: Arc<Notify>,
     port: u16,
 }
 
-impl Hooks {
+impl WebhookReceiver {
     pub(super) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let hooks = Self { desk: Arc::default(), came: Arc::default(), port };
-        let router = Router::new().route("/hook", post(take)).with_state(hooks.clone());
+        let hooks = Self { state: Arc::default(), arrival: Arc::default(), port };
+        let router = Router::new().route("/hook", post(receive)).with_state(hooks.clone());
         #[expect(clippy::disallowed_methods, reason = "a test's own receiver needs somebody to drive it")]
         tokio::spawn(async move { axum::serve(listener, router).await });
         hooks
@@ -82,81 +82,81 @@ impl Hooks {
 
     /// Sets the replies to the next POSTs. All later ones succeed.
     pub(super) fn replies(&self, replies: impl IntoIterator<Item = Reply>) {
-        self.desk.lock().replies.extend(replies);
+        self.state.lock().replies.extend(replies);
     }
 
     /// Sets the reply to all POSTs.
     pub(super) fn always(&self, reply: Reply) {
-        self.desk.lock().always = Some(reply);
+        self.state.lock().always = Some(reply);
     }
 
     /// Returns the next POST, in order of arrival.
-    pub(super) async fn next(&self) -> Told {
+    pub(super) async fn next(&self) -> ReceivedNotice {
         let next = async {
             loop {
-                let came = self.came.notified();
+                let arrival = self.arrival.notified();
                 {
-                    let mut desk = self.desk.lock();
-                    assert_eq!(desk.wrong, None);
-                    if let Some(told) = desk.told.pop_front() {
-                        return told;
+                    let mut state = self.state.lock();
+                    assert_eq!(state.error, None);
+                    if let Some(notice) = state.received.pop_front() {
+                        return notice;
                     }
                 }
-                came.await;
+                arrival.await;
             }
         };
-        tokio::time::timeout(PATIENCE, next).await.expect("somebody is told")
+        tokio::time::timeout(TIMEOUT, next).await.expect("somebody is told")
     }
 
     /// Returns the total number of POSTs.
     pub(super) fn count(&self) -> usize {
-        self.desk.lock().count
+        self.state.lock().count
     }
 
     /// Returns the maximum number of concurrent POSTs.
-    pub(super) fn most_at_once(&self) -> usize {
-        self.desk.lock().most
+    pub(super) fn max_in_flight(&self) -> usize {
+        self.state.lock().max_in_flight
     }
 }
 
 /// Counts one POST while it is in progress: the sender may abort it.
-struct UnderWay(Arc<Mutex<Desk>>);
+struct InFlight(Arc<Mutex<ReceiverState>>);
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.lock().now -= 1;
+        self.0.lock().in_flight -= 1;
     }
 }
 
-async fn take(State(hooks): State<Hooks>, headers: HeaderMap, body: Bytes) -> Response {
-    let under_way;
+async fn receive(State(hooks): State<WebhookReceiver>, headers: HeaderMap, body: Bytes) -> Response {
+    let in_flight;
     let reply = {
-        let mut desk = hooks.desk.lock();
-        desk.count += 1;
-        desk.now += 1;
-        desk.most = desk.most.max(desk.now);
-        under_way = UnderWay(Arc::clone(&hooks.desk));
+        let mut state = hooks.state.lock();
+        state.count += 1;
+        state.in_flight += 1;
+        state.max_in_flight = state.max_in_flight.max(state.in_flight);
+        in_flight = InFlight(Arc::clone(&hooks.state));
         match read(&headers, &body) {
-            Ok(told) => desk.told.push_back(told),
-            Err(wrong) => desk.wrong = Some(wrong),
+            Ok(notice) => state.received.push_back(notice),
+            Err(error) => state.error = Some(error),
         }
-        let next = desk.replies.pop_front();
-        desk.always.or(next).unwrap_or(Reply::Status(204))
+        let next = state.replies.pop_front();
+        state.always.or(next).unwrap_or(Reply::Status(204))
     };
-    hooks.came.notify_one();
-    let answer = match reply {
+    hooks.arrival.notify_one();
+    let response = match reply {
         Reply::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
         Reply::After(seconds) => {
             (StatusCode::TOO_MANY_REQUESTS, [("retry-after", seconds.to_string())]).into_response()
         }
         Reply::Hang => std::future::pending().await,
     };
-    drop(under_way);
-    answer
+    drop(in_flight);
+    response
 }
 
 /// Checks a POST by the rules of the webhook scheme.
-fn read(headers: &HeaderMap, body: &[u8]) -> Result<Told, String> {
+fn read(headers: &HeaderMap, body: &[u8]) -> Result<ReceivedNotice, String> {
     let header = |name: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
         value.map(str::to_owned).ok_or_else(|| format!("no {name}"))
@@ -171,20 +171,20 @@ fn read(headers: &HeaderMap, body: &[u8]) -> Result<Told, String> {
         return Err(format!("{stamp} is not now"));
     }
     let signed = [format!("{id}.{stamp}.").as_bytes(), body].concat();
-    let right = [SECRET, OTHER_SECRET].map(|secret| {
+    let valid = [SECRET, OTHER_SECRET].map(|secret| {
         let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
         format!("v1,{}", STANDARD.encode(hmac(&key, &signed)))
     });
     let signatures: Vec<&str> = signature.split(' ').collect();
-    if let Some(wrong) = signatures.iter().find(|one| !right.iter().any(|right| right == *one)) {
-        return Err(format!("the signature {wrong} is wrong"));
+    if let Some(invalid) = signatures.iter().find(|one| !valid.iter().any(|valid| valid == *one)) {
+        return Err(format!("the signature {invalid} is wrong"));
     }
     let event: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     if event["id"] != id.as_str() {
         return Err(format!("{} is not {id}", event["id"]));
     }
     let (body, signatures) = (String::from_utf8_lossy(body).into_owned(), signatures.len());
-    Ok(Told { id, body, event, signatures, at: Instant::now() })
+    Ok(ReceivedNotice { id, body, event, signatures, at: Instant::now() })
 }
 
 /// HMAC-SHA256 (RFC 2104), computed here.

@@ -5,10 +5,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::Place;
+use crate::support::TestDir;
 
 use super::receiver::SECRET;
-use super::{client, log_says, place, say};
+use super::{client, dir_with_sqlite, say, wait_for_log};
 
 /// A server that prints its port, and then the body of each POST.
 const SERVER: &str = "
@@ -30,13 +30,13 @@ server.serve_forever()
 ";
 
 /// A receiver. Dropping it kills its process.
-struct Secured {
+struct TlsReceiver {
     child: Child,
-    said: BufReader<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
 }
 
-impl Secured {
-    fn start(place: &Place) -> Self {
+impl TlsReceiver {
+    fn start(dir: &TestDir) -> Self {
         let mut openssl = Command::new("openssl");
         openssl.args(["req", "-x509", "-nodes", "-days", "2", "-newkey", "ec", "-subj", "/CN=127.0.0.1"]);
         openssl.args(["-pkeyopt", "ec_paramgen_curve:prime256v1", "-keyout", "key.pem", "-out", "cert.pem"]);
@@ -46,25 +46,25 @@ impl Secured {
             "-addext",
             "basicConstraints=critical,CA:FALSE",
         ]);
-        place.settle(&mut openssl);
-        let made = openssl.output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        dir.prepare(&mut openssl);
+        let output = openssl.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let mut python = Command::new("python3");
         python.args(["-c", SERVER]);
-        place.settle(&mut python);
+        dir.prepare(&mut python);
         let mut child = python.stdout(Stdio::piped()).spawn().unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        Self { child, said }
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout }
     }
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
+        self.stdout.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 }
 
-impl Drop for Secured {
+impl Drop for TlsReceiver {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -73,26 +73,26 @@ impl Drop for Secured {
 
 #[tokio::test]
 async fn a_certificate_is_checked() {
-    let place = place("");
-    let mut receiver = Secured::start(&place);
+    let dir = dir_with_sqlite("");
+    let mut receiver = TlsReceiver::start(&dir);
     let url = format!("https://127.0.0.1:{}", receiver.line());
-    let notify = |path: &str, more: &str| {
-        format!("[[notify]]\nurl = \"{url}/{path}\"\nsecret = \"{SECRET}\"\n{more}\n")
+    let notify = |path: &str, extra: &str| {
+        format!("[[notify]]\nurl = \"{url}/{path}\"\nsecret = \"{SECRET}\"\n{extra}\n")
     };
-    let config = std::fs::read_to_string(place.config()).unwrap();
+    let config = std::fs::read_to_string(dir.config()).unwrap();
     let both = format!("{config}{}{}", notify("a", "ca_file = \"cert.pem\""), notify("b", ""));
-    std::fs::write(place.config(), both).unwrap();
-    let mut server = place.serve();
+    std::fs::write(dir.config(), both).unwrap();
+    let mut server = dir.serve();
     say(&client(&server).await, "hello").await;
-    let (receiver, told) = tokio::task::spawn_blocking(move || {
+    let (receiver, body) = tokio::task::spawn_blocking(move || {
         let line = receiver.line();
         (receiver, line)
     })
     .await
     .unwrap();
-    let event: Value = serde_json::from_str(&told).unwrap();
+    let event: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(event["type"], "io.taskbridge.task.ended");
-    log_says(&place, "invalid peer certificate").await;
+    wait_for_log(&dir, "invalid peer certificate").await;
     assert_eq!(server.stop(), Some(0));
     drop(receiver);
 }

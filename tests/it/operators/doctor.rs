@@ -7,17 +7,17 @@ use super::{Setup, start};
 use crate::support::BASICS;
 
 /// Returns the findings about unfinished tasks, each with its subject.
-async fn unfinished(setup: &Setup) -> Vec<(String, Value)> {
+async fn unfinished_findings(setup: &Setup) -> Vec<(String, Value)> {
     let ended = setup.run(&["doctor", "--json"]).await;
-    let found: Vec<Value> = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
-    let about = found.into_iter().filter(|one| one["what"] == "unfinished tasks");
-    about.map(|one| (one["of"].as_str().unwrap().to_owned(), one)).collect()
+    let findings: Vec<Value> = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
+    let matching = findings.into_iter().filter(|one| one["what"] == "unfinished tasks");
+    matching.map(|one| (one["of"].as_str().unwrap().to_owned(), one)).collect()
 }
 
-fn says(finding: &Value, words: &[&str]) {
+fn assert_warning(finding: &Value, expected: &[&str]) {
     let text = format!("{} {}", finding["says"], finding["fix"]);
     assert_eq!(finding["verdict"], "warning", "{finding}");
-    assert!(words.iter().all(|word| text.contains(word)), "{words:?} in {finding}");
+    assert!(expected.iter().all(|word| text.contains(word)), "{expected:?} in {finding}");
 }
 
 /// One task runs and one waits. The finished one is not counted.
@@ -25,35 +25,38 @@ async fn doctor_reports_foreign_tasks(setup: Setup) {
     let (mut server, client) = setup.serve().await;
     let done = start(&client, "done", 0).await;
     client.result(&done).await.unwrap();
-    let runs = client.start("one_at_a_time", json!({"delay_ms": 3_600_000})).await.unwrap();
-    setup.until(&runs, |view| view["job"] == "open").await;
-    let waits = client.start("one_at_a_time", json!({"delay_ms": 0})).await.unwrap();
-    assert_eq!(unfinished(&setup).await, [], "beside the server that has the backend");
+    let running = client.start("one_at_a_time", json!({"delay_ms": 3_600_000})).await.unwrap();
+    setup.wait_for_task(&running, |view| view["job"] == "open").await;
+    let waiting = client.start("one_at_a_time", json!({"delay_ms": 0})).await.unwrap();
+    assert_eq!(unfinished_findings(&setup).await, [], "beside the server that has the backend");
     assert_eq!(server.stop(), Some(0));
     drop(server);
 
     // The same backend name, connected to another engine.
-    setup.plant("UPDATE tasks SET identity = 'sim elsewhere'").await;
-    let found = unfinished(&setup).await;
-    let [(of, finding)] = &found[..] else { panic!("{found:?}") };
-    assert_eq!(of, "backend engine");
-    says(finding, &["2 unfinished tasks", &runs, &waits, "of sim elsewhere", "tasks abandon ID"]);
+    setup.execute_sql("UPDATE tasks SET identity = 'sim elsewhere'").await;
+    let findings = unfinished_findings(&setup).await;
+    let [(component, finding)] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!(component, "backend engine");
+    assert_warning(
+        finding,
+        &["2 unfinished tasks", &running, &waiting, "of sim elsewhere", "tasks abandon ID"],
+    );
 
     // A config without the backend.
-    let config = std::fs::read_to_string(setup.place.config()).unwrap();
+    let config = std::fs::read_to_string(setup.dir.config()).unwrap();
     let end = config.find("[reconciler]").unwrap();
-    std::fs::write(setup.place.config(), &config[..end]).unwrap();
-    let found = unfinished(&setup).await;
-    let [(of, finding)] = &found[..] else { panic!("{found:?}") };
-    assert_eq!(of, "store");
-    says(
+    std::fs::write(setup.dir.config(), &config[..end]).unwrap();
+    let findings = unfinished_findings(&setup).await;
+    let [(component, finding)] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!(component, "store");
+    assert_warning(
         finding,
         &["2 unfinished tasks", "`engine` (sim elsewhere)", "not in this config", "[backends.engine]"],
     );
-    for task in [&runs, &waits] {
-        setup.says(&["tasks", "abandon", task]).await;
+    for task in [&running, &waiting] {
+        setup.run_ok(&["tasks", "abandon", task]).await;
     }
-    assert_eq!(unfinished(&setup).await, []);
+    assert_eq!(unfinished_findings(&setup).await, []);
 }
 
 #[tokio::test]
@@ -71,9 +74,9 @@ async fn doctor_reports_foreign_tasks_on_postgres() {
 async fn unknown_identity_is_not_reported() {
     let setup = Setup::with(BASICS, "", None);
     let (mut server, client) = setup.serve().await;
-    let runs = start(&client, "runs", 3_600_000).await;
-    setup.until(&runs, |view| view["job"] == "open").await;
+    let running = start(&client, "runs", 3_600_000).await;
+    setup.wait_for_task(&running, |view| view["job"] == "open").await;
     assert_eq!(server.stop(), Some(0));
-    setup.plant("UPDATE tasks SET identity = NULL").await;
-    assert_eq!(unfinished(&setup).await, []);
+    setup.execute_sql("UPDATE tasks SET identity = NULL").await;
+    assert_eq!(unfinished_findings(&setup).await, []);
 }

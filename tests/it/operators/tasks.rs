@@ -6,15 +6,15 @@ use super::{Setup, start};
 use crate::support::{BASICS, text};
 
 /// The output shows the history of a task, but no text of the caller, the job or a person.
-async fn a_life_is_shown(setup: Setup) {
+async fn assert_history_shown(setup: Setup) {
     let (mut server, client) = setup.serve().await;
     let task = start(&client, "the-secret", 10).await;
     assert_eq!(text(&client.result(&task).await.unwrap()), "the-secret");
-    let waits = client.start("one_at_a_time", json!({"delay_ms": 3_600_000})).await.unwrap();
+    let running = client.start("one_at_a_time", json!({"delay_ms": 3_600_000})).await.unwrap();
     let queued = client.start("one_at_a_time", json!({"delay_ms": 0})).await.unwrap();
-    setup.until(&waits, |view| view["job"] == "open").await;
+    setup.wait_for_task(&running, |view| view["job"] == "open").await;
 
-    let table = setup.says(&["tasks", "list"]).await;
+    let table = setup.run_ok(&["tasks", "list"]).await;
     let lines: Vec<&str> = table.lines().collect();
     assert!(lines[0].starts_with("ID            STATE"), "{table}");
     assert!(lines[1].starts_with(&queued[..12]), "the newest first: {table}");
@@ -24,20 +24,20 @@ async fn a_life_is_shown(setup: Setup) {
     assert!(lines[1..].iter().all(|line| &line[column - 1..column] == " " && &line[column..=column] != " "));
 
     let ids = |views: Vec<Value>| views.iter().map(|view| view["id"].clone()).collect::<Vec<_>>();
-    assert_eq!(ids(setup.listed(&["--state", "succeeded"]).await), [json!(task)]);
-    assert_eq!(ids(setup.listed(&["--tool", "job", "--backend", "engine"]).await), [json!(task)]);
+    assert_eq!(ids(setup.list_tasks(&["--state", "succeeded"]).await), [json!(task)]);
+    assert_eq!(ids(setup.list_tasks(&["--tool", "job", "--backend", "engine"]).await), [json!(task)]);
     assert_eq!(
-        ids(setup.listed(&["--state", "unended", "--since", "1h"]).await),
-        [json!(queued), json!(waits)]
+        ids(setup.list_tasks(&["--state", "unended", "--since", "1h"]).await),
+        [json!(queued), json!(running)]
     );
-    let owner = setup.listed(&[]).await[0]["owner"].as_str().unwrap().to_owned();
-    assert_eq!(setup.listed(&["--owner", &owner]).await.len(), 3);
-    for nobody in [&["--owner", &owner[1..]][..], &["--tool", "jo"], &["--trouble"], &["--since", "0s"]] {
-        assert_eq!(setup.listed(nobody).await.len(), 0, "{nobody:?}");
+    let owner = setup.list_tasks(&[]).await[0]["owner"].as_str().unwrap().to_owned();
+    assert_eq!(setup.list_tasks(&["--owner", &owner]).await.len(), 3);
+    for filter in [&["--owner", &owner[1..]][..], &["--tool", "jo"], &["--trouble"], &["--since", "0s"]] {
+        assert_eq!(setup.list_tasks(filter).await.len(), 0, "{filter:?}");
     }
 
-    let shown = setup.says(&["tasks", "show", &task[..6]]).await;
-    for words in [
+    let output = setup.run_ok(&["tasks", "show", &task[..6]]).await;
+    for expected in [
         "state       succeeded",
         "created: job on engine",
         "start attempt 1",
@@ -46,10 +46,10 @@ async fn a_life_is_shown(setup: Setup) {
         "[start: ",
         " ms]",
     ] {
-        assert!(shown.contains(words), "no {words:?} in {shown}");
+        assert!(output.contains(expected), "no {expected:?} in {output}");
     }
-    assert!(!shown.contains("the-secret"), "{shown}");
-    let export = setup.says(&["tasks", "export"]).await;
+    assert!(!output.contains("the-secret"), "{output}");
+    let export = setup.run_ok(&["tasks", "export"]).await;
     assert!(!export.contains("the-secret"), "{export}");
     let lines: Vec<Value> = export.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let exported = lines.iter().find(|line| line["id"] == task.as_str()).unwrap();
@@ -61,54 +61,54 @@ async fn a_life_is_shown(setup: Setup) {
     assert!(last["what"].as_array().unwrap().contains(&json!({"ended": "succeeded"})), "{exported}");
 
     // The command writes the cancellation into the row, and the server cancels the job.
-    let cancelled = setup.says(&["tasks", "cancel", &waits]).await;
+    let cancelled = setup.run_ok(&["tasks", "cancel", &running]).await;
     assert_eq!(
         cancelled,
-        format!("{waits}: cancelled; a server stops its job, and asks again until it has ended\n")
+        format!("{running}: cancelled; a server stops its job, and asks again until it has ended\n")
     );
-    assert_eq!(client.get(&waits).await.unwrap()["status"], "cancelled");
-    setup.until(&waits, |view| view["job"] == "closed").await;
-    setup.until(&queued, |view| view["state"] == "succeeded").await;
-    let shown = setup.says(&["tasks", "show", &waits]).await;
+    assert_eq!(client.get(&running).await.unwrap()["status"], "cancelled");
+    setup.wait_for_task(&running, |view| view["job"] == "closed").await;
+    setup.wait_for_task(&queued, |view| view["state"] == "succeeded").await;
+    let output = setup.run_ok(&["tasks", "show", &running]).await;
     assert!(
-        shown.contains("operator@") && shown.contains("cancellation wished; ended: cancelled"),
-        "{shown}"
+        output.contains("operator@") && output.contains("cancellation wished; ended: cancelled"),
+        "{output}"
     );
     assert!(
-        shown.contains("the engine took the cancellation")
-            && shown.contains("nothing is owed to the engine any more"),
-        "{shown}"
+        output.contains("the engine took the cancellation")
+            && output.contains("nothing is owed to the engine any more"),
+        "{output}"
     );
-    let refused = setup.refuses(&["tasks", "cancel", &waits]).await;
+    let refused = setup.run_refused(&["tasks", "cancel", &running]).await;
     assert!(refused.contains("has ended already: cancelled"), "{refused}");
-    let refused = setup.refuses(&["tasks", "retry-now", &waits]).await;
+    let refused = setup.run_refused(&["tasks", "retry-now", &running]).await;
     assert!(refused.contains("nothing is owed for it any more"), "{refused}");
     assert_eq!(server.stop(), Some(0));
-    assert!(setup.says(&["store", "check"]).await.ends_with(": 3 tasks, nothing wrong\n"));
+    assert!(setup.run_ok(&["store", "check"]).await.ends_with(": 3 tasks, nothing wrong\n"));
 }
 
 #[tokio::test]
 async fn a_life_is_shown_on_sqlite() {
-    a_life_is_shown(Setup::sqlite()).await;
+    assert_history_shown(Setup::sqlite()).await;
 }
 
 #[tokio::test]
 async fn a_life_is_shown_on_postgres() {
-    a_life_is_shown(Setup::postgres()).await;
+    assert_history_shown(Setup::postgres()).await;
 }
 
 #[tokio::test]
 async fn an_id_is_not_guessed() {
     let setup = Setup::sqlite();
-    let missing = setup.refuses(&["tasks", "list"]).await;
+    let missing = setup.run_refused(&["tasks", "list"]).await;
     assert!(missing.contains("taskbridge.db: there is no such file: no server has run"), "{missing}");
-    assert!(!setup.place.path("state/taskbridge.db").exists(), "nothing is made");
+    assert!(!setup.dir.path("state/taskbridge.db").exists(), "nothing is made");
     let (mut server, client) = setup.serve().await;
     let task = start(&client, "x", 0).await;
     client.result(&task).await.unwrap();
-    let unknown = setup.refuses(&["tasks", "cancel", "nobody"]).await;
+    let unknown = setup.run_refused(&["tasks", "cancel", "nobody"]).await;
     assert!(unknown.contains("no task `nobody` in ") && unknown.contains("tasks list"), "{unknown}");
-    let short = setup.refuses(&["tasks", "show", &task[..3]]).await;
+    let short = setup.run_refused(&["tasks", "show", &task[..3]]).await;
     assert!(short.contains("too short") && short.contains("4 characters"), "{short}");
     // Two histories whose rows were deleted.
     let entry = |id: &str| {
@@ -117,26 +117,29 @@ async fn an_id_is_not_guessed() {
              VALUES ('{id}', 1, 9000000000000, 'r', '{{\"what\":[\"queued\"]}}');"
         )
     };
-    setup.plant(&format!("{}{}", entry("0000-one"), entry("0000-other"))).await;
-    let ambiguous = setup.refuses(&["tasks", "show", "0000-o"]).await;
+    setup.execute_sql(&format!("{}{}", entry("0000-one"), entry("0000-other"))).await;
+    let ambiguous = setup.run_refused(&["tasks", "show", "0000-o"]).await;
     assert!(ambiguous.contains("several tasks begin with `0000-o`: 0000-one, 0000-other"), "{ambiguous}");
-    let gone = setup.says(&["tasks", "show", "0000-one"]).await;
-    assert!(gone.contains("only its history is left") && gone.contains("waits for a free slot"), "{gone}");
-    let gone = setup.refuses(&["tasks", "cancel", "0000-one"]).await;
-    assert!(gone.contains("was deleted"), "{gone}");
+    let deleted = setup.run_ok(&["tasks", "show", "0000-one"]).await;
+    assert!(
+        deleted.contains("only its history is left") && deleted.contains("waits for a free slot"),
+        "{deleted}"
+    );
+    let deleted = setup.run_refused(&["tasks", "cancel", "0000-one"]).await;
+    assert!(deleted.contains("was deleted"), "{deleted}");
     assert_eq!(server.stop(), Some(0));
-    setup.plant("PRAGMA user_version = 2").await;
-    let older = setup.refuses(&["tasks", "list"]).await;
+    setup.execute_sql("PRAGMA user_version = 2").await;
+    let older = setup.run_refused(&["tasks", "list"]).await;
     assert!(older.contains("version 2") && older.contains("start a server of this version"), "{older}");
-    setup.plant("PRAGMA user_version = 99; UPDATE taskbridge_schema SET oldest = 99").await;
-    let newer = setup.refuses(&["store", "check"]).await;
+    setup.execute_sql("PRAGMA user_version = 99; UPDATE taskbridge_schema SET oldest = 99").await;
+    let newer = setup.run_refused(&["store", "check"]).await;
     assert!(newer.contains("version 99") && newer.contains("newer taskbridge"), "{newer}");
 }
 
 #[tokio::test]
 async fn unmigrated_schema_is_left_alone() {
     let setup = Setup::postgres();
-    let refused = setup.refuses(&["tasks", "list"]).await;
+    let refused = setup.run_refused(&["tasks", "list"]).await;
     assert!(refused.contains("has version 0") && refused.contains("taskbridge migrate"), "{refused}");
     let client = shared_client().await;
     let exists = "SELECT to_regnamespace($1) IS NOT NULL";
@@ -151,20 +154,20 @@ async fn shared_client() -> tokio_postgres::Client {
 #[tokio::test]
 async fn retry_now_polls_job_at_once() {
     // The replica that watches the group polls an hour later.
-    let pace = "quickest_look = \"1h\"\nslowest_look = \"1h\"";
-    let setup = Setup::with(BASICS, pace, None);
+    let poll_intervals = "quickest_look = \"1h\"\nslowest_look = \"1h\"";
+    let setup = Setup::with(BASICS, poll_intervals, None);
     let (_server, client) = setup.serve().await;
     let task = start(&client, "found", 1_000).await;
-    setup.until(&task, |view| view["job"] == "open").await;
-    let due = setup.says(&["tasks", "retry-now", &task]).await;
+    setup.wait_for_task(&task, |view| view["job"] == "open").await;
+    let due = setup.run_ok(&["tasks", "retry-now", &task]).await;
     assert!(due.starts_with(&format!("{task}: due now; its job is looked at")), "{due}");
     // A poll may come before the job's end.
-    while setup.listed(&[]).await[0]["state"] == "working" {
+    while setup.list_tasks(&[]).await[0]["state"] == "working" {
         setup.run(&["tasks", "retry-now", &task]).await;
     }
     assert_eq!(text(&client.result(&task).await.unwrap()), "found");
-    let shown = setup.says(&["tasks", "show", &task]).await;
-    assert!(shown.contains("retry wished by an operator"), "{shown}");
+    let output = setup.run_ok(&["tasks", "show", &task]).await;
+    assert!(output.contains("retry wished by an operator"), "{output}");
 }
 
 #[tokio::test]
@@ -173,7 +176,7 @@ async fn disabled_history_is_not_shown() {
     let (mut server, client) = setup.serve().await;
     let task = start(&client, "x", 0).await;
     client.result(&task).await.unwrap();
-    let shown = setup.says(&["tasks", "show", &task]).await;
-    assert!(shown.contains("no history is kept of it: [store] history is \"0s\""), "{shown}");
+    let output = setup.run_ok(&["tasks", "show", &task]).await;
+    assert!(output.contains("no history is kept of it: [store] history is \"0s\""), "{output}");
     assert_eq!(server.stop(), Some(0));
 }

@@ -5,9 +5,9 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::support::postgres::{schema, shared};
-use crate::support::{Client, Ended, Place, SimProcess, text};
+use crate::support::{Client, ProgramOutput, SimProcess, TestDir, text};
 
-const REST: &str = r#"
+const TOOL_CONFIG: &str = r#"
 [server]
 listen = "127.0.0.1:0"
 
@@ -30,61 +30,61 @@ to = ["store"]
 
 struct Setup {
     engine: SimProcess,
-    place: Place,
+    dir: TestDir,
     database: String,
 }
 
 impl Setup {
     fn new() -> Self {
-        let place = Place::new("");
-        let engine = SimProcess::start(&place, "keyed");
+        let dir = TestDir::new("");
+        let engine = SimProcess::start(&dir, "keyed");
         let schema = schema();
         let database = format!(
             "[store]\nkind = \"postgres\"\nurl = \"{}\"\nschema = \"{schema}\"\nbackends_dir = \"state\"\n",
             shared().url()
         );
-        let setup = Self { engine, place, database };
+        let setup = Self { engine, dir, database };
         setup.use_store("[store]\npath = \"state/tasks.db\"\n");
-        std::fs::write(setup.place.path("new.toml"), setup.config(&setup.database)).unwrap();
+        std::fs::write(setup.dir.path("new.toml"), setup.config(&setup.database)).unwrap();
         setup
     }
 
     fn config(&self, store: &str) -> String {
         let address = &self.engine.address;
-        format!("{store}\n[backends.engine]\nkind = \"sim\"\naddress = \"{address}\"\n{REST}")
+        format!("{store}\n[backends.engine]\nkind = \"sim\"\naddress = \"{address}\"\n{TOOL_CONFIG}")
     }
 
     fn use_store(&self, store: &str) {
-        std::fs::write(self.place.config(), self.config(store)).unwrap();
+        std::fs::write(self.dir.config(), self.config(store)).unwrap();
     }
 
-    async fn copy(&self, from: &str) -> Ended {
+    async fn copy(&self, from: &str) -> ProgramOutput {
         self.run(&["store", "copy", "--from", from, "--to", "new.toml"]).await
     }
 
-    async fn run(&self, args: &[&str]) -> Ended {
-        self.place.run(self.command(args)).await
+    async fn run(&self, args: &[&str]) -> ProgramOutput {
+        self.dir.run(self.command(args)).await
     }
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(crate::support::PROGRAM);
         command.args(args);
-        self.place.settle(&mut command);
+        self.dir.prepare(&mut command);
         command
     }
 
     fn file(&self) -> rusqlite::Connection {
-        rusqlite::Connection::open(self.place.path("state/tasks.db")).unwrap()
+        rusqlite::Connection::open(self.dir.path("state/tasks.db")).unwrap()
     }
 }
 
-const FROM: &str = "sqlite:state/tasks.db";
+const SOURCE: &str = "sqlite:state/tasks.db";
 
 /// The copy waits for no task, and is refused while a server uses the store. Nothing starts twice.
 #[tokio::test]
 async fn store_copy_keeps_running_tasks() {
     let setup = Setup::new();
-    let mut server = setup.place.serve();
+    let mut server = setup.dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     let job = |name: &str, delay_ms: u64| json!({"text": name, "delay_ms": delay_ms});
     let done = client.start_once("key", "job", job("done", 0)).await.unwrap();
@@ -101,14 +101,14 @@ async fn store_copy_keeps_running_tasks() {
     assert_eq!(copied.code, Some(0), "{}", copied.stderr);
     let counts = "4 tasks (3 not ended), 1 result, 1 idempotency key, 0 sessions";
     assert!(copied.stdout.contains(counts), "{}", copied.stdout);
-    let again = setup.copy("sqlite:state/tasks.db").await;
-    assert!(again.stderr.contains("start with the config of that store"), "{}", again.stderr);
+    let repeated = setup.copy("sqlite:state/tasks.db").await;
+    assert!(repeated.stderr.contains("start with the config of that store"), "{}", repeated.stderr);
 
     let verified = setup.run(&["audit", "verify", "--store", "--config", "new.toml"]).await;
     assert_eq!(verified.code, Some(0), "{verified:?}");
     assert!(verified.stdout.contains("nothing changed, removed"), "{verified:?}");
     setup.use_store(&setup.database);
-    let mut server = setup.place.serve();
+    let mut server = setup.dir.serve();
     let client = client.at(server.url());
     assert_eq!(text(&client.result(&done).await.unwrap()), "done");
     assert_eq!(
@@ -131,8 +131,8 @@ async fn a_copy_of_nothing_is_refused() {
         missing.code == Some(1) && missing.stderr.contains("nowhere.db: there is no such file"),
         "{missing:?}"
     );
-    let wrong = setup.copy("nowhere.db").await;
-    assert!(wrong.stderr.contains("write sqlite: and the path"), "{wrong:?}");
+    let no_scheme = setup.copy("nowhere.db").await;
+    assert!(no_scheme.stderr.contains("write sqlite: and the path"), "{no_scheme:?}");
 }
 
 /// Every command rejects a copied file, and so do programs that do not know the mark. `store reopen` makes
@@ -140,13 +140,13 @@ async fn a_copy_of_nothing_is_refused() {
 #[tokio::test]
 async fn copied_file_is_not_served() {
     let setup = Setup::new();
-    let mut server = setup.place.serve();
+    let mut server = setup.dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     client.start("job", json!({"text": "x", "delay_ms": 3_600_000})).await.unwrap();
     server.stop();
     setup.file().execute("UPDATE tasks SET identity = 'sim at home'", []).unwrap();
     setup.file().execute("UPDATE taskbridge_schema SET oldest = 5", []).unwrap();
-    assert_eq!(setup.copy(FROM).await.code, Some(0));
+    assert_eq!(setup.copy(SOURCE).await.code, Some(0));
     let (_, schema) = setup.database.split_once("schema = \"").unwrap();
     let schema = schema.split('"').next().unwrap();
     let target = shared().client(schema).await;
@@ -154,7 +154,7 @@ async fn copied_file_is_not_served() {
     let columns: [Option<String>; 3] = [row.get(0), row.get(1), row.get(2)];
     assert_eq!(columns, [Some("sim at home".to_owned()), Some("engine".to_owned()), None]);
 
-    let config = setup.place.config();
+    let config = setup.dir.config();
     let config = config.to_str().unwrap();
     for args in [
         &["serve", "--config", config][..],
@@ -163,9 +163,10 @@ async fn copied_file_is_not_served() {
     ] {
         let refused = setup.run(args).await;
         assert_eq!(refused.code, Some(1), "{args:?}: {refused:?}");
-        for words in ["state/tasks.db: its tasks were copied to postgres://", schema, "store reopen sqlite:"]
+        for expected in
+            ["state/tasks.db: its tasks were copied to postgres://", schema, "store reopen sqlite:"]
         {
-            assert!(refused.stderr.contains(words), "{words}: {refused:?}");
+            assert!(refused.stderr.contains(expected), "{expected}: {refused:?}");
         }
         assert!(!refused.stderr.contains("broken"), "{refused:?}");
     }
@@ -173,9 +174,9 @@ async fn copied_file_is_not_served() {
     let oldest = || setup.file().query_row(oldest, [], |row| row.get::<_, i64>(0)).unwrap();
     assert!(oldest() > 1_000, "older programs refuse it as well");
 
-    assert_eq!(setup.run(&["store", "reopen", FROM]).await.code, Some(0));
+    assert_eq!(setup.run(&["store", "reopen", SOURCE]).await.code, Some(0));
     assert_eq!(oldest(), 5, "as it was");
-    let not_empty = setup.copy(FROM).await;
+    let not_empty = setup.copy(SOURCE).await;
     assert!(not_empty.stderr.contains("is not empty"), "{not_empty:?}");
     assert_eq!(setup.run(&["tasks", "list", "--config", config]).await.code, Some(0), "it is as it was");
 }
@@ -184,27 +185,28 @@ async fn copied_file_is_not_served() {
 #[tokio::test]
 async fn killed_copy_is_completed_by_another() {
     let setup = Setup::new();
-    let mut server = setup.place.serve();
+    let mut server = setup.dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     for n in 0..20 {
         client.start("job", json!({"text": n.to_string(), "delay_ms": 3_600_000})).await.unwrap();
     }
     server.stop();
-    let config = setup.place.config();
+    let config = setup.dir.config();
     let config = config.to_str().unwrap();
     let mark = "SELECT value FROM facts WHERE name = 'moved'";
     let mark = || setup.file().query_row(mark, [], |row| row.get::<_, String>(0)).ok();
-    let mut seen = [false; 2];
+    let mut phases_seen = [false; 2];
     for ms in (0..).step_by(10) {
-        let mut copy = setup.command(&["store", "copy", "--from", FROM, "--to", "new.toml"]).spawn().unwrap();
+        let mut copy =
+            setup.command(&["store", "copy", "--from", SOURCE, "--to", "new.toml"]).spawn().unwrap();
         tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
         let ended = copy.try_wait().unwrap();
         copy.kill().unwrap();
         copy.wait().unwrap();
         match mark() {
-            None => seen[0] = true,
+            None => phases_seen[0] = true,
             Some(mark) if mark.contains("\"complete\":false") => {
-                seen[1] = true;
+                phases_seen[1] = true;
                 let refused = setup.run(&["tasks", "list", "--config", config]).await;
                 assert!(refused.stderr.contains("run the same `taskbridge store copy` again"), "{refused:?}");
             }
@@ -212,24 +214,24 @@ async fn killed_copy_is_completed_by_another() {
         }
         assert!(ended.is_none(), "a copy that ended by itself has completed the mark");
     }
-    assert!(seen[0], "some were killed before they wrote anything");
+    assert!(phases_seen[0], "some were killed before they wrote anything");
     let listed = setup.run(&["tasks", "list", "--config", "new.toml"]).await;
     assert_eq!(listed.stdout.lines().filter(|line| line.contains("job")).count(), 20, "{listed:?}");
 
     // The state after a kill between the commit and the completion of the mark.
     let unfinished = "UPDATE facts SET value = replace(value, ':true', ':false') WHERE name = 'moved'";
     assert_eq!(setup.file().execute(unfinished, []).unwrap(), 1);
-    let again = setup.copy(FROM).await;
-    assert!(again.code == Some(0) && again.stdout.contains("has the copy of"), "{again:?}");
+    let repeated = setup.copy(SOURCE).await;
+    assert!(repeated.code == Some(0) && repeated.stdout.contains("has the copy of"), "{repeated:?}");
     assert!(mark().unwrap().contains("\"complete\":true"));
     let listed = setup.run(&["tasks", "list", "--config", "new.toml"]).await;
     assert_eq!(listed.stdout.lines().filter(|line| line.contains("job")).count(), 20, "{listed:?}");
 
     // A copy that was begun to another destination.
     setup.file().execute("UPDATE facts SET value = replace(value, ':true', ':false')", []).unwrap();
-    let other = std::fs::read_to_string(setup.place.path("new.toml")).unwrap();
+    let other = std::fs::read_to_string(setup.dir.path("new.toml")).unwrap();
     let other = other.replace("schema = \"", "schema = \"other_");
-    std::fs::write(setup.place.path("new.toml"), other).unwrap();
-    let other = setup.copy(FROM).await;
+    std::fs::write(setup.dir.path("new.toml"), other).unwrap();
+    let other = setup.copy(SOURCE).await;
     assert!(other.code == Some(1) && other.stderr.contains("may be complete"), "{other:?}");
 }

@@ -8,16 +8,16 @@ use std::time::Duration;
 use taskbridge::clock::Clock as _;
 use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::store::suite::{Bench, ManualClock};
-use taskbridge::tasks::history::{CallTo, EngineCall, Fact, Transition};
+use taskbridge::tasks::history::{EngineCall, EngineOperation, Fact, Transition};
 use taskbridge::tasks::notices::{Notice, NoticeCause, NoticeContent};
 use taskbridge::tasks::store::{
-    AccessScope, Attach, Change, ClaimRequest, Forget, Group, Holder, IdempotencyKey, InsertResult, Lease,
-    NewTask, ServedBackend, SessionChange, SlotLimit, Store, StoreError, UpdateResult,
+    AccessScope, AttachRequest, Change, ClaimRequest, Group, Holder, IdempotencyKey, InsertResult, Lease,
+    NewTask, ReceiverFilter, ServedBackend, SessionChange, SlotLimit, Store, StoreError, UpdateResult,
 };
 use taskbridge::tasks::task::{Job, Origin, Outcome, Owner, Task, TaskId, TaskState, Undelivered};
 use taskbridge_sdk::{GroupKey, JobHandle, Level, Output, Timestamp};
 
-use super::{clock, opened};
+use super::{clock, open_store};
 use crate::support::{Random, knob, postgres};
 
 /// Number of steps in one history.
@@ -38,13 +38,13 @@ struct World {
     /// Creates rows; both stores get the same ones.
     bench: Bench,
     /// All rows ever created, as last read.
-    known: Vec<Task>,
+    rows: Vec<Task>,
     /// Keeps due times distinct, so that both stores order them alike.
     due: u64,
 }
 
 /// Returns the result of an insert in a form that can be compared.
-fn inserted(inserted: InsertResult) -> (&'static str, Option<Task>) {
+fn insert_outcome(inserted: InsertResult) -> (&'static str, Option<Task>) {
     match inserted {
         InsertResult::Created(task) => ("created", Some(task)),
         InsertResult::Existing { task, same: true } => ("existing", Some(task)),
@@ -56,7 +56,7 @@ fn inserted(inserted: InsertResult) -> (&'static str, Option<Task>) {
     }
 }
 
-fn updated(updated: &UpdateResult) -> (&'static str, u64) {
+fn update_outcome(updated: &UpdateResult) -> (&'static str, u64) {
     match updated {
         UpdateResult::Written(version) => ("written", *version),
         UpdateResult::Conflict => ("conflict", 0),
@@ -88,7 +88,7 @@ impl World {
         Holder(["one", "two"][self.random.below(2) as usize].to_owned())
     }
 
-    fn soon(&mut self) -> Timestamp {
+    fn next_due_time(&mut self) -> Timestamp {
         self.due += 1;
         self.clock.now() + Duration::from_millis(self.due % 97 * 1_000 + self.due)
     }
@@ -99,8 +99,8 @@ impl World {
     }
 
     /// Returns the row after some random change.
-    fn moved(&mut self, task: Task) -> Task {
-        let (now, due) = (self.clock.now(), self.soon());
+    fn mutate_task(&mut self, task: Task) -> Task {
+        let (now, due) = (self.clock.now(), self.next_due_time());
         let spec = match self.bench.task().job {
             Job::Pending { spec, .. } => spec,
             other => panic!("a new row is pending, and not {other:?}"),
@@ -116,13 +116,13 @@ impl World {
             _ => Job::Closed { handle: None },
         };
         let closed = matches!(job, Job::Closed { .. });
-        let ends = closed || self.chance(10);
+        let has_ended = closed || self.chance(10);
         let digest = self.name();
         Task {
             job,
             due_at: (!closed).then_some(due),
-            ended_at: task.ended_at.or(ends.then_some(now)),
-            state: if ends { TaskState::Ended(Outcome::Succeeded) } else { task.state },
+            ended_at: task.ended_at.or(has_ended.then_some(now)),
+            state: if has_ended { TaskState::Ended(Outcome::Succeeded) } else { task.state },
             message: Some(self.name()),
             undelivered: self.chance(30).then_some(Undelivered { digest, waiting_until: due }),
             ..task
@@ -131,19 +131,24 @@ impl World {
 
     fn transition(&mut self, percent: u64) -> Option<Transition> {
         let what = vec![Fact::Asked(self.name()), Fact::Attempt(self.random.below(9) as u32)];
-        let call = self.chance(50).then_some(EngineCall { to: CallTo::Look, ms: 7 });
+        let call = self.chance(50).then_some(EngineCall { to: EngineOperation::Look, ms: 7 });
         self.chance(percent).then_some(Transition { replica: self.name(), what, call })
     }
 
     /// Returns notices for a change of this row.
-    fn owed(&mut self, task: &Task) -> Vec<Notice> {
+    fn notices_for(&mut self, task: &Task) -> Vec<Notice> {
         let mut notices = Vec::new();
         while self.chance(30) {
             let what = NoticeCause::Asks(self.name());
-            let news = NoticeContent { task: task.id.clone(), tool: self.name(), at: self.clock.now(), what };
+            let content =
+                NoticeContent { task: task.id.clone(), tool: self.name(), at: self.clock.now(), what };
             // Some notices occur twice. Those that are due at the same time are ordered by id.
             let id = format!("{} {}", task.id.as_str(), self.random.below(3));
-            notices.push(Notice { id, receiver: RECEIVERS[self.random.below(2) as usize].to_owned(), news });
+            notices.push(Notice {
+                id,
+                receiver: RECEIVERS[self.random.below(2) as usize].to_owned(),
+                content,
+            });
         }
         notices
     }
@@ -159,21 +164,25 @@ impl World {
         let mut sorted = one.clone();
         sorted.sort_by(|x, y| x.notice.id.cmp(&y.notice.id));
         assert_eq!(sorted, other);
-        for owed in one {
+        for due_notice in one {
             if self.chance(50) {
-                ok(a.ack_notice(&owed.notice).await);
-                ok(b.ack_notice(&owed.notice).await);
+                ok(a.ack_notice(&due_notice.notice).await);
+                ok(b.ack_notice(&due_notice.notice).await);
             } else {
                 let (holder, pause) = (self.holder(), self.random.millis(100_000));
-                ok(a.retry_notice_later(&owed.notice, &holder, pause).await);
-                ok(b.retry_notice_later(&owed.notice, &holder, pause).await);
+                ok(a.retry_notice_later(&due_notice.notice, &holder, pause).await);
+                ok(b.retry_notice_later(&due_notice.notice, &holder, pause).await);
             }
         }
         if self.chance(10) {
             let before = self.clock.now() - self.random.millis(1_000_000);
-            let known = [receiver.to_owned()];
-            let which = if self.chance(50) { Forget::Of(receiver) } else { Forget::AllBut(&known) };
-            assert_eq!(ok(a.forget_notices(which, before).await), ok(b.forget_notices(which, before).await));
+            let receivers = [receiver.to_owned()];
+            let which = if self.chance(50) {
+                ReceiverFilter::Only(receiver)
+            } else {
+                ReceiverFilter::AllExcept(&receivers)
+            };
+            assert_eq!(ok(a.delete_notices(which, before).await), ok(b.delete_notices(which, before).await));
         }
     }
 
@@ -197,7 +206,7 @@ impl World {
             slots,
             ..task
         };
-        self.moved(task)
+        self.mutate_task(task)
     }
 
     /// Executes one random step in both stores. The answers must be equal.
@@ -207,51 +216,51 @@ impl World {
             0..30 => {
                 let task = self.new_task();
                 let limits = self.limits(&task.slots);
-                let once = self.chance(40).then(|| IdempotencyKey {
+                let idempotency_key = self.chance(40).then(|| IdempotencyKey {
                     scope: task.owner.as_str().to_owned(),
                     key: self.name(),
                     digest: self.name(),
                 });
                 let within = self.random.millis(200_000);
-                let attach = self.chance(30).then(|| Attach { digest: self.name(), within });
+                let attach = self.chance(30).then(|| AttachRequest { digest: self.name(), within });
                 let lease = self.chance(50).then(|| (self.holder(), LEASE));
-                let (transition, notices) = (self.transition(40), self.owed(&task));
-                let most_kept = None;
-                let behind = if self.chance(30) { task.slots.clone() } else { Vec::new() };
+                let (transition, notices) = (self.transition(40), self.notices_for(&task));
+                let quota = None;
+                let queue_behind = if self.chance(30) { task.slots.clone() } else { Vec::new() };
                 let identity = self.chance(50).then(|| self.name());
                 let new = NewTask {
                     task: task.clone(),
                     identity,
                     limits,
-                    behind,
-                    most_kept,
-                    once,
+                    queue_behind,
+                    quota,
+                    idempotency_key,
                     attach,
                     lease,
                     transition,
                     notices,
                 };
                 let (one, other) = (ok(a.insert(new.clone()).await), ok(b.insert(new).await));
-                let (one, other) = (inserted(one), inserted(other));
+                let (one, other) = (insert_outcome(one), insert_outcome(other));
                 assert_eq!(one, other);
                 if one.0 == "created" {
-                    self.known.extend(one.1);
+                    self.rows.extend(one.1);
                 }
             }
-            30..60 if !self.known.is_empty() => {
-                let index = self.random.below(self.known.len() as u64) as usize;
-                let task = self.known[index].clone();
-                let task = self.moved(task);
+            30..60 if !self.rows.is_empty() => {
+                let index = self.random.below(self.rows.len() as u64) as usize;
+                let task = self.rows[index].clone();
+                let task = self.mutate_task(task);
                 let output = self.chance(30).then(|| Output::text(self.name()));
                 let limits = self.limits(&task.slots);
                 let holder = self.holder();
                 let lease = match self.random.below(3) {
                     0 => Lease::Keep,
                     1 => Lease::Release(&holder),
-                    _ => Lease::Hold(&holder, LEASE),
+                    _ => Lease::Acquire(&holder, LEASE),
                 };
                 let transition = self.transition(60);
-                let notices = self.owed(&task);
+                let notices = self.notices_for(&task);
                 let now = self.clock.now();
                 let change = || Change {
                     output: output.as_ref(),
@@ -262,9 +271,9 @@ impl World {
                     ..Change::new(&task, now)
                 };
                 let (one, other) = (ok(a.update(change()).await), ok(b.update(change()).await));
-                assert_eq!(updated(&one), updated(&other));
+                assert_eq!(update_outcome(&one), update_outcome(&other));
                 match one {
-                    UpdateResult::Written(version) => self.known[index] = Task { version, ..task },
+                    UpdateResult::Written(version) => self.rows[index] = Task { version, ..task },
                     // The known row is read again, so that the next change starts from the current version.
                     _ if self.chance(80) => self.refresh(index).await,
                     _ => {}
@@ -296,20 +305,20 @@ impl World {
                 ok(b.release_all(&holder).await);
             }
             84..88 => {
-                let (tool, took) = (self.name(), self.random.millis(1_000_000));
-                ok(a.record(&tool, took).await);
-                ok(b.record(&tool, took).await);
+                let (tool, duration) = (self.name(), self.random.millis(1_000_000));
+                ok(a.record_duration(&tool, duration).await);
+                ok(b.record_duration(&tool, duration).await);
             }
             88..92 => {
-                let (nonce, until) = (self.name(), self.soon());
+                let (nonce, until) = (self.name(), self.next_due_time());
                 if self.chance(20) {
                     ok(a.end(&nonce, until).await);
                     ok(b.end(&nonce, until).await);
                 } else {
                     let setting = match self.random.below(3) {
                         0 => SessionChange::Level(Level::Warning),
-                        1 => SessionChange::Follow(self.name(), 100),
-                        _ => SessionChange::Unfollow(self.name()),
+                        1 => SessionChange::Subscribe(self.name(), 100),
+                        _ => SessionChange::Unsubscribe(self.name()),
                     };
                     let one = ok(a.set(&nonce, setting.clone(), until).await);
                     assert_eq!(one, ok(b.set(&nonce, setting, until).await));
@@ -326,7 +335,10 @@ impl World {
             94 => {
                 let (age, limit) = (self.random.millis(200_000), 1 + self.random.below(20) as usize);
                 let before = self.clock.now() - age;
-                assert_eq!(ok(a.forget(before, limit).await), ok(b.forget(before, limit).await));
+                assert_eq!(
+                    ok(a.delete_entries(before, limit).await),
+                    ok(b.delete_entries(before, limit).await)
+                );
             }
             _ => {
                 let longest = if self.chance(5) { 8_000_000 } else { 60_000 };
@@ -337,8 +349,8 @@ impl World {
     }
 
     async fn refresh(&mut self, index: usize) {
-        if let Some(now) = ok(self.stores[0].get(&self.known[index].id, None).await) {
-            self.known[index] = now;
+        if let Some(row) = ok(self.stores[0].get(&self.rows[index].id, None).await) {
+            self.rows[index] = row;
         }
     }
 
@@ -358,15 +370,17 @@ impl World {
         for served in &served {
             assert_eq!(ok(a.list_due(served, None, 50).await), ok(b.list_due(served, None, 50).await));
             let served = std::slice::from_ref(served);
-            assert_eq!(ok(a.heads(served).await), ok(b.heads(served).await));
+            assert_eq!(ok(a.queue_heads(served).await), ok(b.queue_heads(served).await));
         }
-        for task in &self.known {
+        for task in &self.rows {
             let id = &task.id;
             assert_eq!(ok(a.get(id, None).await), ok(b.get(id, None).await));
-            let (own, tools) = (AccessScope::from(&task.owner), std::slice::from_ref(&task.tool));
-            let stranger = Owner::new("stranger");
-            for reach in [own, AccessScope::from(&stranger), AccessScope { owner: &stranger, tools }] {
-                assert_eq!(ok(a.get(id, Some(reach)).await), ok(b.get(id, Some(reach)).await));
+            let (owner_scope, tools) = (AccessScope::from(&task.owner), std::slice::from_ref(&task.tool));
+            let other_owner = Owner::new("stranger");
+            for scope in
+                [owner_scope, AccessScope::from(&other_owner), AccessScope { owner: &other_owner, tools }]
+            {
+                assert_eq!(ok(a.get(id, Some(scope)).await), ok(b.get(id, Some(scope)).await));
             }
             assert_eq!(ok(a.output(id).await), ok(b.output(id).await));
             assert_eq!(ok(a.entries(id).await), ok(b.entries(id).await));
@@ -376,7 +390,7 @@ impl World {
             let owner = Owner::new(name);
             assert_eq!(ok(a.list(&owner, None, 50).await), ok(b.list(&owner, None, 50).await));
             assert_eq!(ok(a.of_session(name).await), ok(b.of_session(name).await));
-            assert_eq!(ok(a.typical(name).await), ok(b.typical(name).await));
+            assert_eq!(ok(a.typical_duration(name).await), ok(b.typical_duration(name).await));
             assert_eq!(ok(a.settings(name).await), ok(b.settings(name).await));
             assert_eq!(ok(a.has_ended(name).await), ok(b.has_ended(name).await));
             for key in NAMES {
@@ -400,11 +414,11 @@ async fn both_stores_come_to_the_same() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("tasks.db");
         let sqlite: Arc<dyn Store> = Arc::new(SqliteStore::open(&file, clock.clone(), Mode::Inline).unwrap());
-        let postgres: Arc<dyn Store> = opened(&postgres::schema(), &clock).await;
+        let postgres: Arc<dyn Store> = open_store(&postgres::schema(), &clock).await;
         let bench = Bench::new(Arc::clone(&sqlite), clock.clone());
         let stores = [sqlite, postgres];
-        let mut world = World { random: Random::new(seed), clock, stores, bench, known: Vec::new(), due: 0 };
-        let mut history = Told { seed, step: 0 };
+        let mut world = World { random: Random::new(seed), clock, stores, bench, rows: Vec::new(), due: 0 };
+        let mut history = ReportOnPanic { seed, step: 0 };
         for step in 0..LENGTH {
             history.step = step;
             world.step().await;
@@ -412,17 +426,17 @@ async fn both_stores_come_to_the_same() {
                 world.compare().await;
             }
         }
-        assert!(world.known.len() > LENGTH / 10, "most of the history was refused");
+        assert!(world.rows.len() > LENGTH / 10, "most of the history was refused");
     }
 }
 
 /// Prints the seed and the step when a comparison fails.
-struct Told {
+struct ReportOnPanic {
     seed: u64,
     step: usize,
 }
 
-impl Drop for Told {
+impl Drop for ReportOnPanic {
     #[allow(clippy::print_stderr, reason = "a failing history is named, so that it can be played again")]
     fn drop(&mut self) {
         if std::thread::panicking() {

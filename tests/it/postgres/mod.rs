@@ -25,20 +25,20 @@ fn clock() -> Arc<ManualClock> {
 }
 
 /// Opens a store in this schema of the shared server, as one process does.
-async fn opened(schema: &str, clock: &Arc<ManualClock>) -> Arc<PostgresStore> {
-    let place = postgres::shared().place(schema);
-    Arc::new(PostgresStore::open(place, StoreClock::Given(clock.clone())).await.unwrap())
+async fn open_store(schema: &str, clock: &Arc<ManualClock>) -> Arc<PostgresStore> {
+    let config = postgres::shared().connection_config(schema);
+    Arc::new(PostgresStore::open(config, StoreClock::Custom(clock.clone())).await.unwrap())
 }
 
 /// Returns an empty store.
 async fn bench() -> Bench {
     let clock = clock();
-    Bench::new(opened(&postgres::schema(), &clock).await, clock)
+    Bench::new(open_store(&postgres::schema(), &clock).await, clock)
 }
 
 /// Returns two stores over one schema, as two processes have them.
 async fn benches() -> (Bench, Bench) {
     let (schema, clock) = (postgres::schema(), clock());
-    let a = Bench::new(opened(&schema, &clock).await, clock.clone());
-    (a, Bench::new(opened(&schema, &clock).await, clock))
+    let a = Bench::new(open_store(&schema, &clock).await, clock.clone());
+    (a, Bench::new(open_store(&schema, &clock).await, clock))
 }

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::support::postgres::{schema, shared};
-use crate::support::{BASICS, Client, Fault, PROGRAM, Place, Server, SimProcess, knob, text};
+use crate::support::{BASICS, Client, Fault, PROGRAM, Server, SimProcess, TestDir, knob, text};
 
 const REPLICAS: usize = 3;
 
@@ -24,9 +24,9 @@ const REPLICAS: usize = 3;
 const CLIENTS: usize = 4;
 
 /// How long a client retries a request.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
-const REST: &str = r#"
+const SERVER_CONFIG: &str = r#"
 [server]
 listen = "127.0.0.1:0"
 max_polls_per_second = 100000
@@ -49,46 +49,54 @@ parameters.delay_ms.type = "integer"
 struct Fleet {
     servers: Mutex<Vec<Server>>,
     engine: SimProcess,
-    place: Place,
+    dir: TestDir,
     schema: String,
     urls: Mutex<Vec<String>>,
     next: AtomicUsize,
-    over: AtomicBool,
+    finished: AtomicBool,
 }
 
 /// The work of one client.
 #[derive(Debug, Default)]
-struct Done {
+struct ClientStats {
     calls: usize,
-    again: usize,
+    retries: usize,
 }
 
 impl Fleet {
     fn new() -> Self {
-        let place = Place::new("");
-        let (engine, schema) = (SimProcess::start(&place, "unkeyed"), schema());
+        let dir = TestDir::new("");
+        let (engine, schema) = (SimProcess::start(&dir, "unkeyed"), schema());
         let config = format!(
             "[store]\nkind = \"postgres\"\nurl = \"{}\"\nschema = \"{}\"\nbackends_dir = \"state\"\n\
-             [backends.engine]\nkind = \"sim\"\naddress = \"{}\"\n{REST}",
+             [backends.engine]\nkind = \"sim\"\naddress = \"{}\"\n{SERVER_CONFIG}",
             shared().url(),
             schema,
             engine.address
         );
-        std::fs::write(place.config(), config).unwrap();
+        std::fs::write(dir.config(), config).unwrap();
         let (servers, urls) = (Mutex::default(), Mutex::default());
-        Self { place, schema, engine, servers, urls, next: AtomicUsize::new(0), over: AtomicBool::new(false) }
+        Self {
+            dir,
+            schema,
+            engine,
+            servers,
+            urls,
+            next: AtomicUsize::new(0),
+            finished: AtomicBool::new(false),
+        }
     }
 
     fn serve(&self, program: &str) -> Server {
         let mut command = Command::new(program);
-        command.arg("serve").arg("--config").arg(self.place.config());
-        self.place.settle(&mut command);
-        let mut server = Server::spawn(command, &self.place.path("server.log"));
+        command.arg("serve").arg("--config").arg(self.dir.config());
+        self.dir.prepare(&mut command);
+        let mut server = Server::spawn(command, &self.dir.path("server.log"));
         server.wait_until_it_listens();
         server
     }
 
-    fn begin(&self, program: &str) {
+    fn start_all(&self, program: &str) {
         for _ in 0..REPLICAS {
             let server = self.serve(program);
             self.urls.lock().push(server.url().to_owned());
@@ -115,19 +123,23 @@ impl Fleet {
 
     /// Tries one replica after another while connections break. Any other error is visible to a client and
     /// fails the test.
-    async fn asked<T>(&self, again: &mut usize, ask: impl AsyncFn(String) -> Result<T, Fault>) -> T {
-        let asking = async {
+    async fn request_with_retry<T>(
+        &self,
+        retries: &mut usize,
+        send: impl AsyncFn(String) -> Result<T, Fault>,
+    ) -> T {
+        let attempts = async {
             loop {
-                match ask(self.url()).await {
-                    Ok(answer) => return answer,
-                    Err(Fault::Lost(_)) => *again += 1,
+                match send(self.url()).await {
+                    Ok(response) => return response,
+                    Err(Fault::Lost(_)) => *retries += 1,
                     Err(other) => panic!("a client sees {other:?}"),
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        match tokio::time::timeout(PATIENCE, asking).await {
-            Ok(answer) => answer,
+        match tokio::time::timeout(RETRY_TIMEOUT, attempts).await {
+            Ok(response) => response,
             Err(_) => {
                 panic!("no replica answers; the tasks that have not ended: {}", self.unfinished().await)
             }
@@ -144,33 +156,33 @@ impl Fleet {
 
     /// Runs one client from the start of its session until the test is over: call after call, each with the
     /// expected result.
-    async fn work(&self, name: usize) -> Done {
-        let mut done = Done::default();
-        let client = self.asked(&mut done.again, async |url| Client::open(&url).await).await;
-        while !self.over.load(Ordering::Relaxed) {
-            let key = format!("{name}.{}", done.calls);
-            let job = json!({"text": key, "delay_ms": 50 * (done.calls % 8)});
+    async fn work(&self, name: usize) -> ClientStats {
+        let mut stats = ClientStats::default();
+        let client = self.request_with_retry(&mut stats.retries, async |url| Client::open(&url).await).await;
+        while !self.finished.load(Ordering::Relaxed) {
+            let key = format!("{name}.{}", stats.calls);
+            let job = json!({"text": key, "delay_ms": 50 * (stats.calls % 8)});
             let start = async |url: String| client.at(&url).start_once(&key, "job", job.clone()).await;
-            let task = self.asked(&mut done.again, start).await;
+            let task = self.request_with_retry(&mut stats.retries, start).await;
             let poll = async |url: String| client.at(&url).get(&task).await;
-            assert_eq!(self.asked(&mut done.again, poll).await["taskId"], json!(task));
+            assert_eq!(self.request_with_retry(&mut stats.retries, poll).await["taskId"], json!(task));
             let result = async |url: String| client.at(&url).result(&task).await;
-            assert_eq!(text(&self.asked(&mut done.again, result).await), key);
-            done.calls += 1;
+            assert_eq!(text(&self.request_with_retry(&mut stats.retries, result).await), key);
+            stats.calls += 1;
         }
-        done
+        stats
     }
 }
 
 /// Returns the program of another version, or this one.
-fn old() -> String {
+fn old_program() -> String {
     knob("TASKBRIDGE_OLD", PROGRAM.to_owned())
 }
 
 fn run(fleet: &Fleet, program: &str, verb: &str) {
     let mut command = Command::new(program);
-    command.arg(verb).arg("--config").arg(fleet.place.config());
-    fleet.place.settle(&mut command);
+    command.arg(verb).arg("--config").arg(fleet.dir.config());
+    fleet.dir.prepare(&mut command);
     let ended = command.output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
 }
@@ -178,10 +190,10 @@ fn run(fleet: &Fleet, program: &str, verb: &str) {
 /// Clients only retry broken connections, and each call is one job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rolling_replacement_is_transparent() {
-    let old = old();
+    let old = old_program();
     let rounds: usize = knob("TASKBRIDGE_ROLLS", 1);
     let fleet = Arc::new(Fleet::new());
-    fleet.begin(&old);
+    fleet.start_all(&old);
     let rolling = async {
         let fleet = Arc::clone(&fleet);
         let rolled = tokio::task::spawn_blocking(move || {
@@ -193,15 +205,17 @@ async fn rolling_replacement_is_transparent() {
                     fleet.roll(&old);
                 }
             }
-            fleet.over.store(true, Ordering::Relaxed);
+            fleet.finished.store(true, Ordering::Relaxed);
         });
         rolled.await.unwrap();
     };
     let clients = futures_util::future::join_all((0..CLIENTS).map(|name| fleet.work(name)));
     let (clients, ()) = tokio::join!(clients, rolling);
-    let (calls, again) = clients.iter().fold((0, 0), |(c, a), done| (c + done.calls, a + done.again));
-    println!("{calls} calls while replicas were replaced; {again} requests made again; {REPLICAS} replicas");
-    assert!(clients.iter().all(|done| done.calls > 0), "{clients:?}");
+    let (calls, retries) = clients.iter().fold((0, 0), |(c, a), stats| (c + stats.calls, a + stats.retries));
+    println!(
+        "{calls} calls while replicas were replaced; {retries} requests made again; {REPLICAS} replicas"
+    );
+    assert!(clients.iter().all(|stats| stats.calls > 0), "{clients:?}");
     assert_eq!(fleet.engine.started().len(), calls, "each call is one job");
     for mut server in fleet.servers.lock().drain(..) {
         assert_eq!(server.stop(), Some(0));
@@ -212,20 +226,20 @@ async fn rolling_replacement_is_transparent() {
 /// and leaves it unchanged.
 #[tokio::test]
 async fn older_program_opens_or_refuses_file() {
-    let place = Place::new(BASICS);
-    assert_eq!(place.serve().stop(), Some(0));
-    let before = std::fs::read(place.path("state/taskbridge.db")).unwrap();
-    let mut command = Command::new(old());
-    command.arg("serve").arg("--config").arg(place.config());
-    place.settle(&mut command);
-    let mut server = Server::spawn(command, &place.path("old.log"));
+    let dir = TestDir::new(BASICS);
+    assert_eq!(dir.serve().stop(), Some(0));
+    let before = std::fs::read(dir.path("state/taskbridge.db")).unwrap();
+    let mut command = Command::new(old_program());
+    command.arg("serve").arg("--config").arg(dir.config());
+    dir.prepare(&mut command);
+    let mut server = Server::spawn(command, &dir.path("old.log"));
     if server.listens() {
         assert_eq!(server.stop(), Some(0));
         return;
     }
-    let log = std::fs::read_to_string(place.path("old.log")).unwrap();
-    for words in ["state/taskbridge.db", "a newer taskbridge has used it. Run that one, or a newer one"] {
-        assert!(log.contains(words), "{log}");
+    let log = std::fs::read_to_string(dir.path("old.log")).unwrap();
+    for expected in ["state/taskbridge.db", "a newer taskbridge has used it. Run that one, or a newer one"] {
+        assert!(log.contains(expected), "{log}");
     }
-    assert_eq!(std::fs::read(place.path("state/taskbridge.db")).unwrap(), before, "it is left as it was");
+    assert_eq!(std::fs::read(dir.path("state/taskbridge.db")).unwrap(), before, "it is left as it was");
 }

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::program::wait_for;
 use crate::support::postgres::{schema, shared};
-use crate::support::{Client, Fault, Place, Server, SimProcess, text};
+use crate::support::{Client, Fault, Server, SimProcess, TestDir, text};
 
 /// The new key.
-const NEW: &str = "9b1f0c9f3a7e4d1c8e5b2a6f7d0c3e4b9b1f0c9f3a7e4d1c8e5b2a6f7d0c3e4b";
+const NEW_KEY: &str = "9b1f0c9f3a7e4d1c8e5b2a6f7d0c3e4b9b1f0c9f3a7e4d1c8e5b2a6f7d0c3e4b";
 
 /// Returns a server's config with these keys: one job at a time, a secret argument, and lists of one entry.
 fn config(schema: &str, engine: &SimProcess, seal: &str) -> String {
@@ -50,58 +50,58 @@ parameters.delay_ms = {{ type = "integer", default = 0 }}
 
 /// A server in its own `Place`, whose keys can be changed.
 struct Replica {
-    place: Place,
+    dir: TestDir,
     server: Server,
-    applied: usize,
+    reloads: usize,
     config: Box<dyn Fn(&str) -> String>,
 }
 
 impl Replica {
     fn start(config: impl Fn(&str) -> String + 'static) -> Self {
-        let place = Place::new(&config(""));
-        std::fs::write(place.path("new.key"), format!("{NEW}\n")).unwrap();
-        Self { server: serve(&place), place, applied: 0, config: Box::new(config) }
+        let dir = TestDir::new(&config(""));
+        std::fs::write(dir.path("new.key"), format!("{NEW_KEY}\n")).unwrap();
+        Self { server: serve(&dir), dir, reloads: 0, config: Box::new(config) }
     }
 
     fn write(&self, keys: &str) {
-        std::fs::write(self.place.path("next"), (self.config)(&format!("[seal]\nkeys = {keys}\n"))).unwrap();
-        std::fs::rename(self.place.path("next"), self.place.config()).unwrap();
+        std::fs::write(self.dir.path("next"), (self.config)(&format!("[seal]\nkeys = {keys}\n"))).unwrap();
+        std::fs::rename(self.dir.path("next"), self.dir.config()).unwrap();
     }
 
     /// Applies these keys while the server runs.
     async fn apply(&mut self, keys: &str) {
         self.write(keys);
-        self.applied += 1;
-        let log = self.place.path("server.log");
+        self.reloads += 1;
+        let log = self.dir.path("server.log");
         wait_for("the keys are applied", async || {
             let log = std::fs::read_to_string(&log).unwrap();
-            log.matches("config applied: [seal] keys").count() == self.applied
+            log.matches("config applied: [seal] keys").count() == self.reloads
         })
         .await;
     }
 
     /// Kills the server, and restarts it with these keys.
-    fn again(&mut self, keys: &str) {
+    fn restart(&mut self, keys: &str) {
         self.write(keys);
         self.server.kill();
-        self.server = serve(&self.place);
+        self.server = serve(&self.dir);
     }
 
     fn log(&self) -> String {
-        std::fs::read_to_string(self.place.path("server.log")).unwrap()
+        std::fs::read_to_string(self.dir.path("server.log")).unwrap()
     }
 }
 
-fn serve(place: &Place) -> Server {
-    let mut command = place.command("serve");
-    command.env("NEW_KEY", NEW);
-    let mut server = Server::spawn(command, &place.path("server.log"));
+fn serve(dir: &TestDir) -> Server {
+    let mut command = dir.command("serve");
+    command.env("NEW_KEY", NEW_KEY);
+    let mut server = Server::spawn(command, &dir.path("server.log"));
     server.wait_until_it_listens();
     server
 }
 
 /// Checks that a server still accepts values sealed before: the session, and a cursor.
-async fn holds(client: &Client, cursor: &Value) {
+async fn assert_cursor_valid(client: &Client, cursor: &Value) {
     let page = client.request("tasks/list", json!({ "cursor": cursor })).await.unwrap();
     assert_eq!(page["tasks"].as_array().unwrap().len(), 1, "{page}");
 }
@@ -109,7 +109,7 @@ async fn holds(client: &Client, cursor: &Value) {
 /// Tasks, sessions and cursors that were sealed with the old key stay valid until it is removed.
 #[tokio::test]
 async fn seal_key_rotation_keeps_sessions() {
-    let engines = Place::new("");
+    let engines = TestDir::new("");
     let engine = SimProcess::start(&engines, "keyed");
     let schema = schema();
     let texts: Vec<String> = [(), ()].map(|()| config(&schema, &engine, "SEAL")).into();
@@ -127,56 +127,62 @@ async fn seal_key_rotation_keeps_sessions() {
     // The new key can open values before any server seals with it: A reads it from a file, B from its
     // environment.
     a.apply("[{ from = \"store\" }, { file = \"new.key\" }]").await;
-    holds(&client.at(b.server.url()), cursor).await;
-    b.again("[{ from = \"store\" }, { env = \"NEW_KEY\" }]");
-    holds(&client.at(a.server.url()), cursor).await;
-    holds(&client.at(b.server.url()), cursor).await;
+    assert_cursor_valid(&client.at(b.server.url()), cursor).await;
+    b.restart("[{ from = \"store\" }, { env = \"NEW_KEY\" }]");
+    assert_cursor_valid(&client.at(a.server.url()), cursor).await;
+    assert_cursor_valid(&client.at(b.server.url()), cursor).await;
 
     // During the rotation, A seals with the new key and B with the old one. Each opens both, and B is killed
     // once more.
     a.apply("[{ file = \"new.key\" }, { from = \"store\" }]").await;
-    let newer = Client::open(a.server.url()).await.unwrap();
-    let second = newer.start("job", job("sealed by the new key", 0)).await.unwrap();
+    let newer_client = Client::open(a.server.url()).await.unwrap();
+    let second = newer_client.start("job", job("sealed by the new key", 0)).await.unwrap();
     for server in [&a.server, &b.server] {
-        holds(&client.at(server.url()), cursor).await;
-        holds(&newer.at(server.url()), cursor).await;
+        assert_cursor_valid(&client.at(server.url()), cursor).await;
+        assert_cursor_valid(&newer_client.at(server.url()), cursor).await;
     }
-    b.again("[{ env = \"NEW_KEY\" }, { from = \"store\" }]");
-    holds(&newer.at(b.server.url()), cursor).await;
+    b.restart("[{ env = \"NEW_KEY\" }, { from = \"store\" }]");
+    assert_cursor_valid(&newer_client.at(b.server.url()), cursor).await;
     // Whether two calls are the same does not depend on the sealing key.
-    let at_b = newer.at(b.server.url());
-    assert_eq!(at_b.start_once("key", "job", job("sealed by the store's key", 0)).await.unwrap(), waiting);
-    assert!(at_b.start_once("key", "job", job("another", 0)).await.is_err());
+    let client_b = newer_client.at(b.server.url());
+    assert_eq!(
+        client_b.start_once("key", "job", job("sealed by the store's key", 0)).await.unwrap(),
+        waiting
+    );
+    assert!(client_b.start_once("key", "job", job("another", 0)).await.is_err());
 
     // Jobs that waited in rows start with the arguments sealed at that time.
-    at_b.cancel(&first).await.unwrap();
-    assert_eq!(text(&at_b.result(&waiting).await.unwrap()), "sealed by the store's key");
-    assert_eq!(text(&at_b.result(&second).await.unwrap()), "sealed by the new key");
+    client_b.cancel(&first).await.unwrap();
+    assert_eq!(text(&client_b.result(&waiting).await.unwrap()), "sealed by the store's key");
+    assert_eq!(text(&client_b.result(&second).await.unwrap()), "sealed by the new key");
 
     // Without the old key, values that it sealed are treated like made-up ones: at A, which keeps running,
     // and at B, which restarts.
-    let newest = newer.request("tasks/list", json!({})).await.unwrap();
+    let newest_page = newer_client.request("tasks/list", json!({})).await.unwrap();
     a.apply("[{ file = \"new.key\" }]").await;
-    b.again("[{ file = \"new.key\" }]");
+    b.restart("[{ file = \"new.key\" }]");
     for server in [&a.server, &b.server] {
-        let newer = newer.at(server.url());
-        holds(&newer, &newest["nextCursor"]).await;
-        let page = async |cursor: &Value| newer.request("tasks/list", json!({ "cursor": cursor })).await;
-        let (old, none) = (page(cursor).await, page(&json!("none")).await);
-        let (Err(Fault::Refused { code, message }), Err(Fault::Refused { code: same, message: words })) =
-            (old, none)
+        let newer_client = newer_client.at(server.url());
+        assert_cursor_valid(&newer_client, &newest_page["nextCursor"]).await;
+        let page =
+            async |cursor: &Value| newer_client.request("tasks/list", json!({ "cursor": cursor })).await;
+        let (old, made_up) = (page(cursor).await, page(&json!("none")).await);
+        let (
+            Err(Fault::Refused { code, message }),
+            Err(Fault::Refused { code: other_code, message: other_message }),
+        ) = (old, made_up)
         else {
             panic!("a cursor of a key that is gone is good");
         };
-        assert_eq!((code, message), (same, words));
-        let gone = client.at(server.url()).list().await;
-        let Err(Fault::Status(status, body)) = gone else {
-            panic!("a session of a key that is gone: {gone:?}")
+        assert_eq!((code, message), (other_code, other_message));
+        let response = client.at(server.url()).list().await;
+        let Err(Fault::Status(status, body)) = response else {
+            panic!("a session of a key that is gone: {response:?}")
         };
         assert!(status == 404 && body.contains("there is no such session"), "{status} {body}");
     }
     for replica in [&a, &b] {
-        assert!(!replica.log().contains(NEW), "a key is in the log");
+        assert!(!replica.log().contains(NEW_KEY), "a key is in the log");
     }
     assert_eq!(engine.started().len(), 3);
     for mut replica in [a, b] {
@@ -187,20 +193,20 @@ async fn seal_key_rotation_keeps_sessions() {
 /// An invalid key is refused, and the old one stays in force.
 #[tokio::test]
 async fn changed_key_file_is_reloaded() {
-    let engines = Place::new("");
+    let engines = TestDir::new("");
     let engine = SimProcess::start(&engines, "keyed");
     let text = config(&schema(), &engine, "SEAL");
-    let mut server = Replica::start(move |seal| text.replace("SEAL", seal));
-    server.again("[{ file = \"new.key\" }]");
-    let client = Client::open(server.server.url()).await.unwrap();
+    let mut replica = Replica::start(move |seal| text.replace("SEAL", seal));
+    replica.restart("[{ file = \"new.key\" }]");
+    let client = Client::open(replica.server.url()).await.unwrap();
     client.list().await.unwrap();
-    std::fs::write(server.place.path("new.key"), "too short\n").unwrap();
-    let words = "seal.keys[0]: it has 9 characters, and a key needs at least 32: write what `openssl rand -hex 32` prints";
-    wait_for("the short key is refused", async || server.log().contains(words)).await;
+    std::fs::write(replica.dir.path("new.key"), "too short\n").unwrap();
+    let expected = "seal.keys[0]: it has 9 characters, and a key needs at least 32: write what `openssl rand -hex 32` prints";
+    wait_for("the short key is refused", async || replica.log().contains(expected)).await;
     client.list().await.unwrap();
-    std::fs::write(server.place.path("new.key"), NEW.replace('9', "8")).unwrap();
+    std::fs::write(replica.dir.path("new.key"), NEW_KEY.replace('9', "8")).unwrap();
     wait_for("the session is of a key that is gone", async || client.list().await.is_err()).await;
-    assert!(!server.log().contains("too short"));
-    Client::open(server.server.url()).await.unwrap().list().await.unwrap();
-    assert_eq!(server.server.stop(), Some(0));
+    assert!(!replica.log().contains("too short"));
+    Client::open(replica.server.url()).await.unwrap().list().await.unwrap();
+    assert_eq!(replica.server.stop(), Some(0));
 }

@@ -17,20 +17,20 @@ use taskbridge::tasks::store::{
 use taskbridge::tasks::task::{Job, Task};
 use taskbridge_sdk::Timestamp;
 
-use super::{clock, opened};
+use super::{clock, open_store};
 use crate::support::postgres::{self, Postgres, schema, shared};
 
 /// Timeout for something that must happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-fn new(task: Task) -> NewTask {
+fn new_task(task: Task) -> NewTask {
     NewTask {
         task,
         identity: None,
         limits: Vec::new(),
-        most_kept: None,
-        behind: Vec::new(),
-        once: None,
+        quota: None,
+        queue_behind: Vec::new(),
+        idempotency_key: None,
         attach: None,
         lease: None,
         transition: None,
@@ -47,17 +47,17 @@ fn starting(task: Task) -> Task {
     Task { job: Job::Starting { spec, attempts: 1, sought: None, not_before }, ..task }
 }
 
-async fn refusal(place: ConnectionConfig) -> StoreError {
-    match PostgresStore::open(place, StoreClock::Database).await {
+async fn open_error(config: ConnectionConfig) -> StoreError {
+    match PostgresStore::open(config, StoreClock::Database).await {
         Ok(_) => panic!("the store was opened"),
         Err(error) => error,
     }
 }
 
 #[track_caller]
-fn says(error: &StoreError, words: &[&str]) {
+fn assert_contains(error: &StoreError, expected: &[&str]) {
     let text = error.to_string();
-    for word in words {
+    for word in expected {
         assert!(text.contains(word), "{word:?} is not in {text:?}");
     }
     assert!(!text.contains("s3cret"), "the password is in {text:?}");
@@ -67,12 +67,12 @@ fn says(error: &StoreError, words: &[&str]) {
 #[tokio::test]
 async fn abandoned_insert_precedes_next_write() {
     let clock = clock();
-    let store = opened(&schema(), &clock).await;
+    let store = open_store(&schema(), &clock).await;
     let bench = Bench::new(Arc::clone(&store) as _, clock);
     for _ in 0..30 {
         let task = bench.task();
         {
-            let mut insert = std::pin::pin!(store.insert(new(task.clone())));
+            let mut insert = std::pin::pin!(store.insert(new_task(task.clone())));
             // The insert is begun, and then its future is dropped.
             assert!(futures_util::poll!(&mut insert).is_pending());
         }
@@ -87,50 +87,50 @@ async fn abandoned_insert_precedes_next_write() {
 #[tokio::test]
 async fn broken_connections_apply_writes_once() {
     let server = Postgres::start();
-    let place = server.place("cut").with_connections(6);
+    let config = server.connection_config("cut").with_connections(6);
     let clock = clock();
-    let store = Arc::new(PostgresStore::open(place, StoreClock::Given(clock.clone())).await.unwrap());
+    let store = Arc::new(PostgresStore::open(config, StoreClock::Custom(clock.clone())).await.unwrap());
     let bench = Bench::new(Arc::clone(&store) as _, clock);
     let limits = [SlotLimit { slot: "s".to_owned(), limit: 4 }];
-    let (over, cut) = (AtomicBool::new(false), AtomicI64::new(0));
-    let cutting = async {
+    let (finished, terminated) = (AtomicBool::new(false), AtomicI64::new(0));
+    let terminate_connections = async {
         let client = server.client("cut").await;
         // Terminates one connection that has already worked, every 20 ms.
-        let others = "SELECT count(pg_terminate_backend(pid)) FROM (
+        let terminate_sql = "SELECT count(pg_terminate_backend(pid)) FROM (
                           SELECT pid FROM pg_stat_activity
                           WHERE pid <> pg_backend_pid() AND application_name = 'taskbridge'
                               AND query <> '' AND query NOT LIKE 'SHOW%'
                           ORDER BY random() LIMIT 1) AS one";
-        while !over.load(Ordering::Relaxed) {
-            let now: i64 = client.query_one(others, &[]).await.unwrap().get(0);
-            cut.fetch_add(now, Ordering::Relaxed);
+        while !finished.load(Ordering::Relaxed) {
+            let count: i64 = client.query_one(terminate_sql, &[]).await.unwrap().get(0);
+            terminated.fetch_add(count, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     let writer = async |number: usize| -> Result<usize> {
         let mut slots = 0;
         for round in 0.. {
-            if cut.load(Ordering::Relaxed) >= 40 {
+            if terminated.load(Ordering::Relaxed) >= 40 {
                 break;
             }
             let with_slot = (number + round).is_multiple_of(2);
             let task =
                 Task { slots: with_slot.then(|| "s".to_owned()).into_iter().collect(), ..bench.task() };
-            let once = Some(IdempotencyKey {
+            let idempotency_key = Some(IdempotencyKey {
                 scope: "x".to_owned(),
                 key: task.id.to_string(),
                 digest: "d".to_owned(),
             });
-            let inserted = store.insert(NewTask { once, ..new(task.clone()) }).await?;
+            let inserted = store.insert(NewTask { idempotency_key, ..new_task(task.clone()) }).await?;
             assert!(matches!(inserted, InsertResult::Created(_)), "{inserted:?}");
             let mut row = Task { version: 1, ..starting(task) };
             for version in 2..5 {
                 row.message = Some(format!("{number} {round} {version}"));
                 match store.update(change(&row, bench.clock.now(), &limits)).await? {
-                    UpdateResult::Written(now) => {
-                        assert_eq!(now, version, "nobody else writes this row");
+                    UpdateResult::Written(new_version) => {
+                        assert_eq!(new_version, version, "nobody else writes this row");
                         slots += usize::from(version == 2 && with_slot);
-                        row.version = now;
+                        row.version = new_version;
                     }
                     UpdateResult::NoSlot(_) if with_slot => break,
                     other => panic!("{other:?}"),
@@ -147,17 +147,17 @@ async fn broken_connections_apply_writes_once() {
         Ok(slots)
     };
     let writers = async {
-        let written = join_all((0..6).map(writer)).await;
-        over.store(true, Ordering::Relaxed);
-        written
+        let results = join_all((0..6).map(writer)).await;
+        finished.store(true, Ordering::Relaxed);
+        results
     };
-    let all = futures_util::future::join(cutting, writers);
-    let ((), written) = tokio::time::timeout(PATIENCE, all).await.unwrap();
-    let taken: usize =
-        written.into_iter().map(|written| written.expect("every write is made in the end")).sum();
-    assert_eq!(taken, 4, "as many took a slot as there are, and none was lost");
-    let held = server.client("cut").await.query_one("SELECT count(*) FROM slots", &[]).await.unwrap();
-    assert_eq!(held.get::<_, i64>(0), 4);
+    let all = futures_util::future::join(terminate_connections, writers);
+    let ((), results) = tokio::time::timeout(TIMEOUT, all).await.unwrap();
+    let slots_taken: usize =
+        results.into_iter().map(|result| result.expect("every write is made in the end")).sum();
+    assert_eq!(slots_taken, 4, "as many took a slot as there are, and none was lost");
+    let slot_count = server.client("cut").await.query_one("SELECT count(*) FROM slots", &[]).await.unwrap();
+    assert_eq!(slot_count.get::<_, i64>(0), 4);
 }
 
 /// Requests cannot use all connections of the store: the loops still claim rows.
@@ -165,17 +165,18 @@ async fn broken_connections_apply_writes_once() {
 async fn request_burst_leaves_loop_connections() {
     let schema = schema();
     let clock = clock();
-    let place = shared().place(&schema).with_connections(4);
-    let store = PostgresStore::open(place, StoreClock::Given(clock.clone())).await.unwrap();
+    let config = shared().connection_config(&schema).with_connections(4);
+    let store = PostgresStore::open(config, StoreClock::Custom(clock.clone())).await.unwrap();
     let bench = Bench::new(Arc::new(store), clock);
     let due = bench.add(bench.task()).await;
     // From here on, every insert with a key waits for this lock.
     let mut other = shared().client(&schema).await;
     let lock = other.transaction().await.unwrap();
     lock.batch_execute("LOCK TABLE once").await.unwrap();
-    let mut crowd = Box::pin(join_all((0..40).map(|n: u32| {
-        let once = Some(IdempotencyKey { scope: "x".to_owned(), key: n.to_string(), digest: "d".to_owned() });
-        bench.store.insert(NewTask { once, ..new(bench.task()) })
+    let mut inserts = Box::pin(join_all((0..40).map(|n: u32| {
+        let idempotency_key =
+            Some(IdempotencyKey { scope: "x".to_owned(), key: n.to_string(), digest: "d".to_owned() });
+        bench.store.insert(NewTask { idempotency_key, ..new_task(bench.task()) })
     })));
     let loops = async {
         let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'once'::regclass";
@@ -189,12 +190,12 @@ async fn request_burst_leaves_loop_connections() {
         bench.claim_rows("a", 1).await
     };
     let claimed = tokio::select! {
-        _ = &mut crowd => panic!("nobody gets in while the table is locked"),
-        claimed = tokio::time::timeout(PATIENCE, loops) => claimed.expect("the loops are not kept waiting"),
+        _ = &mut inserts => panic!("nobody gets in while the table is locked"),
+        claimed = tokio::time::timeout(TIMEOUT, loops) => claimed.expect("the loops are not kept waiting"),
     };
     assert_eq!(claimed[0].id, due.id);
     lock.commit().await.unwrap();
-    for inserted in crowd.await {
+    for inserted in inserts.await {
         assert!(matches!(inserted, Ok(InsertResult::Created(_))), "{inserted:?}");
     }
 }
@@ -204,26 +205,26 @@ async fn request_burst_leaves_loop_connections() {
 async fn unavailable_database_is_used_again() {
     let mut server = Postgres::start();
     let clock = clock();
-    let place = server.place("away");
-    let store = Arc::new(PostgresStore::open(place, StoreClock::Given(clock.clone())).await.unwrap());
+    let config = server.connection_config("away");
+    let store = Arc::new(PostgresStore::open(config, StoreClock::Custom(clock.clone())).await.unwrap());
     let bench = Bench::new(Arc::clone(&store) as _, clock);
     let task = bench.add(bench.task()).await;
     server.stop();
     let error = store.get(&task.id, None).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable(_)));
-    says(&error, &["cannot be reached", &server.address()]);
-    let error = store.insert(new(bench.task())).await.unwrap_err();
+    assert_contains(&error, &["cannot be reached", &server.address()]);
+    let error = store.insert(new_task(bench.task())).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
     server.run();
     assert_eq!(store.get(&task.id, None).await.unwrap(), Some(task.clone()));
     bench.add(bench.task()).await;
     // Hints resume as well.
-    let other = PostgresStore::open(server.place("away"), StoreClock::Database).await.unwrap();
-    let heard = tokio::time::timeout(PATIENCE, async {
+    let other = PostgresStore::open(server.connection_config("away"), StoreClock::Database).await.unwrap();
+    let noticed = tokio::time::timeout(TIMEOUT, async {
         use taskbridge::tasks::store::{Hint, Hints as _};
         // Missed changes are reported as `Hint::Anything` after the reconnect, and before it as a precaution.
         assert_eq!(store.changed_elsewhere().await, [Hint::Anything]);
-        let of_it = Hint::Task { id: task.id.clone(), session: task.origin.session.clone() };
+        let task_hint = Hint::Task { id: task.id.clone(), session: task.origin.session.clone() };
         let mut row = task.clone();
         loop {
             let next = Task { message: Some("by the other".to_owned()), ..row };
@@ -231,19 +232,19 @@ async fn unavailable_database_is_used_again() {
             other.update(change(&next, now, &[])).await.unwrap();
             row = store.get(&task.id, None).await.unwrap().unwrap();
             let hints = store.changed_elsewhere().await;
-            if hints.contains(&of_it) {
+            if hints.contains(&task_hint) {
                 break;
             }
             assert_eq!(hints, [Hint::Anything]);
         }
     });
-    heard.await.expect("the other's write is noticed");
+    noticed.await.expect("the other's write is noticed");
 }
 
 #[tokio::test]
 async fn concurrent_schema_creation_succeeds() {
     let schema = schema();
-    let open = || PostgresStore::open(shared().place(&schema), StoreClock::Database);
+    let open = || PostgresStore::open(shared().connection_config(&schema), StoreClock::Database);
     let stores = join_all((0..8).map(|_| open())).await;
     let mut keys = Vec::new();
     for (n, store) in stores.into_iter().enumerate() {
@@ -251,22 +252,22 @@ async fn concurrent_schema_creation_succeeds() {
     }
     keys.dedup();
     assert_eq!(keys.len(), 1);
-    let migrated = store::migrate(&shared().place(&schema)).await.unwrap();
-    assert_eq!((migrated.before, migrated.after, migrated.made.len()), (8, 8, 0));
+    let migrated = store::migrate(&shared().connection_config(&schema)).await.unwrap();
+    assert_eq!((migrated.before, migrated.after, migrated.applied.len()), (8, 8, 0));
 }
 
 /// A newer schema that excludes this version is refused and stays unchanged.
 #[tokio::test]
 async fn newer_schema_is_used_if_compatible() {
     let schema = schema();
-    drop(PostgresStore::open(shared().place(&schema), StoreClock::Database).await.unwrap());
+    drop(PostgresStore::open(shared().connection_config(&schema), StoreClock::Database).await.unwrap());
     let client = shared().client(&schema).await;
     client.batch_execute("UPDATE taskbridge_schema SET steps = 99, oldest = 1").await.unwrap();
-    drop(PostgresStore::open(shared().place(&schema), StoreClock::Database).await.unwrap());
+    drop(PostgresStore::open(shared().connection_config(&schema), StoreClock::Database).await.unwrap());
     client.batch_execute("UPDATE taskbridge_schema SET oldest = 98").await.unwrap();
-    let error = refusal(shared().place(&schema)).await;
+    let error = open_error(shared().connection_config(&schema)).await;
     assert!(matches!(error, StoreError::Broken(_)));
-    says(
+    assert_contains(
         &error,
         &["version 99", "version 98 can use", "up to 8", "newer taskbridge", "another `schema`", &schema],
     );
@@ -278,14 +279,14 @@ async fn newer_schema_is_used_if_compatible() {
 #[tokio::test]
 async fn manual_schema_is_not_migrated() {
     let schema = schema();
-    let place = shared().place(&schema).migrated_by_hand();
-    says(&refusal(place.clone()).await, &["has version 0", "needs 8", "`taskbridge migrate`"]);
+    let config = shared().connection_config(&schema).without_migration();
+    assert_contains(&open_error(config.clone()).await, &["has version 0", "needs 8", "`taskbridge migrate`"]);
     let client = shared().client("public").await;
     let exists = "SELECT to_regnamespace($1) IS NOT NULL";
     assert!(!client.query_one(exists, &[&schema]).await.unwrap().get::<_, bool>(0));
-    let migrated = store::migrate(&place).await.unwrap();
+    let migrated = store::migrate(&config).await.unwrap();
     assert_eq!((migrated.before, migrated.after), (0, 8));
-    let made = [
+    let expected = [
         "0001_tasks",
         "0002_history",
         "0003_notices",
@@ -295,8 +296,8 @@ async fn manual_schema_is_not_migrated() {
         "0007_backends",
         "0008_bytes",
     ];
-    assert_eq!(migrated.made, made);
-    drop(PostgresStore::open(place, StoreClock::Database).await.unwrap());
+    assert_eq!(migrated.applied, expected);
+    drop(PostgresStore::open(config, StoreClock::Database).await.unwrap());
 }
 
 #[tokio::test]
@@ -304,33 +305,41 @@ async fn foreign_schema_is_left_alone() {
     let schema = schema();
     let client = shared().client("public").await;
     client.batch_execute(&format!("CREATE SCHEMA {schema} CREATE TABLE songs (title text)")).await.unwrap();
-    says(&refusal(shared().place(&schema)).await, &[&schema, "another program", "`schema` in [store]"]);
+    assert_contains(
+        &open_error(shared().connection_config(&schema)).await,
+        &[&schema, "another program", "`schema` in [store]"],
+    );
     let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = $1";
     assert_eq!(client.query_one(tables, &[&schema]).await.unwrap().get::<_, i64>(0), 1);
 }
 
 #[tokio::test]
 async fn unusable_database_error_names_cause() {
-    let at = |url: &str| ConnectionConfig::at(url).unwrap();
+    let config_at = |url: &str| ConnectionConfig::parse(url).unwrap();
     let address = shared().address();
-    let error = refusal(at(&format!("postgres://tester:s3cret-and-wrong@{address}/postgres"))).await;
-    says(&error, &["password authentication failed", "mend the user or the password"]);
-    let error = refusal(shared().place("x").with_password("s3cret-and-wrong")).await;
-    says(&error, &["password authentication failed"]);
-    let error = refusal(at(&format!("{}/nowhere", shared().url().rsplit_once('/').unwrap().0))).await;
-    says(&error, &["nowhere", "create it"]);
+    let error =
+        open_error(config_at(&format!("postgres://tester:s3cret-and-wrong@{address}/postgres"))).await;
+    assert_contains(&error, &["password authentication failed", "mend the user or the password"]);
+    let error = open_error(shared().connection_config("x").with_password("s3cret-and-wrong")).await;
+    assert_contains(&error, &["password authentication failed"]);
+    let error =
+        open_error(config_at(&format!("{}/nowhere", shared().url().rsplit_once('/').unwrap().0))).await;
+    assert_contains(&error, &["nowhere", "create it"]);
     // Nothing listens on a port that was free a moment ago.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = refusal(at(&format!("postgres://tester:s3cret@{free}/postgres"))).await;
+    let error = open_error(config_at(&format!("postgres://tester:s3cret@{free}/postgres"))).await;
     assert!(matches!(error, StoreError::Unavailable(_)));
-    says(&error, &["cannot be reached", &free.to_string()]);
-    let error = refusal(shared().place("x").with_tls(Some(true), None)).await;
-    says(&error, &["TLS"]);
+    assert_contains(&error, &["cannot be reached", &free.to_string()]);
+    let error = open_error(shared().connection_config("x").with_tls(Some(true), None)).await;
+    assert_contains(&error, &["TLS"]);
     let client = shared().client("public").await;
     client.batch_execute("CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0").await.unwrap();
     let url = shared().url();
     let (server, _) = url.rsplit_once('/').unwrap();
-    says(&refusal(at(&format!("{server}/ascii"))).await, &["SQL_ASCII", "ENCODING 'UTF8'"]);
+    assert_contains(
+        &open_error(config_at(&format!("{server}/ascii"))).await,
+        &["SQL_ASCII", "ENCODING 'UTF8'"],
+    );
 }
 
 #[tokio::test]
@@ -338,40 +347,40 @@ async fn database_certificate_is_verified() {
     let mut server = Postgres::start();
     let certificate = server.with_tls();
     // No authority of this machine has signed its certificate.
-    let error = refusal(server.place("tls").with_tls(Some(true), None)).await;
+    let error = open_error(server.connection_config("tls").with_tls(Some(true), None)).await;
     assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
-    says(&error, &["TLS", "certificate"]);
-    let place = server.place("tls").with_tls(None, Some(certificate));
-    let store = PostgresStore::open(place, StoreClock::Database).await.unwrap();
+    assert_contains(&error, &["TLS", "certificate"]);
+    let config = server.connection_config("tls").with_tls(None, Some(certificate));
+    let store = PostgresStore::open(config, StoreClock::Database).await.unwrap();
     store.seal_key([1; 32]).await.unwrap();
     let encrypted = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
                      WHERE application_name = 'taskbridge'";
     let client = server.client("tls").await;
     assert!(client.query_one(encrypted, &[]).await.unwrap().get::<_, bool>(0));
-    let error = refusal(server.place("tls").with_tls(None, Some("/nowhere.pem".into()))).await;
-    says(&error, &["`ca_file` /nowhere.pem cannot be read"]);
+    let error = open_error(server.connection_config("tls").with_tls(None, Some("/nowhere.pem".into()))).await;
+    assert_contains(&error, &["`ca_file` /nowhere.pem cannot be read"]);
 }
 
 #[tokio::test]
 async fn corrupt_row_hides_no_other() {
     let (schema, clock) = (postgres::schema(), clock());
-    let bench = Bench::new(opened(&schema, &clock).await, clock);
+    let bench = Bench::new(open_store(&schema, &clock).await, clock);
     let broken = bench.add(bench.task()).await;
-    let sound = bench.add(bench.task()).await;
+    let intact = bench.add(bench.task()).await;
     let client = shared().client(&schema).await;
     client.execute("UPDATE tasks SET body = '{}' WHERE id = $1", &[&broken.id.as_str()]).await.unwrap();
     let error = bench.store.get(&broken.id, None).await.unwrap_err();
-    says(&error, &["the task in row 1 cannot be understood"]);
-    let listed = bench.store.list(&sound.owner, None, 10).await.unwrap();
-    assert_eq!(listed, std::slice::from_ref(&sound));
-    assert_eq!(bench.claim("a").await, [sound.id]);
+    assert_contains(&error, &["the task in row 1 cannot be understood"]);
+    let listed = bench.store.list(&intact.owner, None, 10).await.unwrap();
+    assert_eq!(listed, std::slice::from_ref(&intact));
+    assert_eq!(bench.claim("a").await, [intact.id]);
 }
 
 /// As with SQLite: a line that was written while the clock was ahead stops the deletion.
 #[tokio::test]
 async fn audit_lines_are_deleted_without_gap() {
     let clock = clock();
-    let store = opened(&schema(), &clock).await;
+    let store = open_store(&schema(), &clock).await;
     let line = async |n: u64| assert!(store.add_lines(n, vec![format!("line {n}")]).await.unwrap());
     let day = Duration::from_hours(24);
     line(1).await;
@@ -382,7 +391,7 @@ async fn audit_lines_are_deleted_without_gap() {
         line(n).await;
     }
     clock.advance(day);
-    assert_eq!(store.forget_lines(clock.now(), 100).await.unwrap(), 1);
-    let left = store.lines_after(0, 100).await.unwrap();
-    assert_eq!(left.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [2, 3, 4, 5]);
+    assert_eq!(store.delete_lines(clock.now(), 100).await.unwrap(), 1);
+    let remaining = store.lines_after(0, 100).await.unwrap();
+    assert_eq!(remaining.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [2, 3, 4, 5]);
 }

@@ -2,21 +2,24 @@
 
 use serde_json::json;
 
-use super::{ONE, begins, go, logged, logged_again, put, start, tools, waiting};
+use super::{
+    ONE, release_jobs, replace_config, start, tools, wait_for_job_start, wait_for_log, wait_for_nth_log,
+    waiting_tool,
+};
 use crate::support::{Client, SimProcess, TestApp, text};
 
 #[tokio::test]
 async fn added_backend_runs_its_tools() {
     let app = start("");
     let session = app.client().await;
-    let sim = SimProcess::start(&app.place, "keyed");
+    let sim = SimProcess::start(&app.dir, "keyed");
     let added = format!(
         "[backends.forge]\nkind = \"sim\"\naddress = \"{}\"\n\
          [tools.made]\nbackend = \"forge\"\ntarget = {{}}\n",
         sim.address
     );
-    put(&app.place, &format!("{ONE}{added}"));
-    logged(&app.place, "config applied: backends added: forge; tools added: made").await;
+    replace_config(&app.dir, &format!("{ONE}{added}"));
+    wait_for_log(&app.dir, "config applied: backends added: forge; tools added: made").await;
     let task = session.start("made", json!({})).await.unwrap();
     session.result(&task).await.unwrap();
     assert_eq!(sim.started().len(), 1);
@@ -26,11 +29,11 @@ async fn added_backend_runs_its_tools() {
 async fn unusable_backend_refuses_config() {
     let app = start("");
     let session = app.client().await;
-    let wrong = "[backends.forge]\nkind = \"sim\"\naddress = \"192.0.2.1:9\"\n\
+    let invalid = "[backends.forge]\nkind = \"sim\"\naddress = \"192.0.2.1:9\"\n\
                  [tools.more]\nbackend = \"here\"\ntarget.command = [\"true\"]\n";
-    put(&app.place, &format!("{ONE}{wrong}"));
-    logged(&app.place, "config refused").await;
-    let line = logged(&app.place, "backends.forge: ").await;
+    replace_config(&app.dir, &format!("{ONE}{invalid}"));
+    wait_for_log(&app.dir, "config refused").await;
+    let line = wait_for_log(&app.dir, "backends.forge: ").await;
     assert!(line.contains("taskbridge.toml:") && line.contains("loopback"), "{line}");
     assert_eq!(tools(&session).await, ["hello"]);
 }
@@ -46,12 +49,12 @@ async fn other_identity_refuses_reload() {
     };
     let app = start("");
     let session = app.client().await;
-    put(&app.place, &sim("one"));
-    logged(&app.place, "config applied: backends added: forge").await;
-    put(&app.place, &sim("another"));
-    let line = logged(&app.place, "backends.forge: it is connected to sim one").await;
+    replace_config(&app.dir, &sim("one"));
+    wait_for_log(&app.dir, "config applied: backends added: forge").await;
+    replace_config(&app.dir, &sim("another"));
+    let line = wait_for_log(&app.dir, "backends.forge: it is connected to sim one").await;
     assert!(line.contains("sim another") && line.contains("give the new backend another name"), "{line}");
-    logged(&app.place, "config refused, the one before stays in force").await;
+    wait_for_log(&app.dir, "config refused, the one before stays in force").await;
     let task = session.start("made", json!({})).await.unwrap();
     session.result(&task).await.unwrap();
 }
@@ -59,30 +62,31 @@ async fn other_identity_refuses_reload() {
 /// It stays connected until then. It can be added again, but not as another kind.
 #[tokio::test]
 async fn removed_backend_finishes_its_tasks() {
-    let away = format!("[backends.away]\nkind = \"local\"\nworking_dir = \".\"\n{}", waiting("slow", "away"));
+    let away =
+        format!("[backends.away]\nkind = \"local\"\nworking_dir = \".\"\n{}", waiting_tool("slow", "away"));
     let app = start(&away);
     let session = app.client().await;
     let task = session.start("slow", json!({})).await.unwrap();
-    put(&app.place, ONE);
-    logged(&app.place, "config applied: backends removed: away; tools removed: slow").await;
-    logged(&app.place, "backend `away` is not in the config any more: it stays connected").await;
+    replace_config(&app.dir, ONE);
+    wait_for_log(&app.dir, "config applied: backends removed: away; tools removed: slow").await;
+    wait_for_log(&app.dir, "backend `away` is not in the config any more: it stays connected").await;
     assert_eq!(tools(&session).await, ["hello"]);
     assert_eq!(session.get(&task).await.unwrap()["status"], "working");
     // It can be cancelled like any other task, and its backend can be added again unchanged.
     let other = session.start("hello", json!({})).await.unwrap();
     assert_eq!(text(&session.result(&other).await.unwrap()), "hello\n");
-    go(&app.place);
+    release_jobs(&app.dir);
     assert_eq!(text(&session.result(&task).await.unwrap()), "over\n");
     let log = format!("taskbridge://tasks/{task}/log");
-    let read = session.request("resources/read", json!({ "uri": log })).await.unwrap();
-    assert_eq!(read["contents"][0]["text"], "over\n");
+    let response = session.request("resources/read", json!({ "uri": log })).await.unwrap();
+    assert_eq!(response["contents"][0]["text"], "over\n");
 
     let kind = "[backends.away]\nkind = \"sim\"\n";
-    put(&app.place, &format!("{ONE}{kind}"));
-    let line = logged(&app.place, "backends.away.kind: it was `local`").await;
+    replace_config(&app.dir, &format!("{ONE}{kind}"));
+    let line = wait_for_log(&app.dir, "backends.away.kind: it was `local`").await;
     assert!(line.contains("give the new backend another name"), "{line}");
-    put(&app.place, &format!("{ONE}{away}"));
-    logged(&app.place, "config applied: backends added: away; tools added: slow").await;
+    replace_config(&app.dir, &format!("{ONE}{away}"));
+    wait_for_log(&app.dir, "config applied: backends added: away; tools added: slow").await;
     let task = session.start("slow", json!({})).await.unwrap();
     assert_eq!(text(&session.result(&task).await.unwrap()), "over\n");
 }
@@ -90,42 +94,42 @@ async fn removed_backend_finishes_its_tasks() {
 /// The server started without the backend, and a reload adds it.
 #[tokio::test]
 async fn returned_backend_resumes_its_tasks() {
-    let away = format!("[backends.away]\nkind = \"local\"\n{}", waiting("slow", "away"));
-    let TestApp { mut server, place } = start(&away);
+    let away = format!("[backends.away]\nkind = \"local\"\n{}", waiting_tool("slow", "away"));
+    let TestApp { mut server, dir } = start(&away);
     let session = Client::open(server.url()).await.unwrap();
     let task = session.start("slow", json!({})).await.unwrap();
-    begins(&place).await;
+    wait_for_job_start(&dir).await;
     assert_eq!(server.stop(), Some(0));
-    put(&place, ONE);
-    let server = place.serve();
+    replace_config(&dir, ONE);
+    let server = dir.serve();
     let session = session.at(server.url());
-    go(&place);
+    release_jobs(&dir);
     // A job of another backend completes meanwhile.
     let other = session.start("hello", json!({})).await.unwrap();
     assert_eq!(text(&session.result(&other).await.unwrap()), "hello\n");
     assert_eq!(session.get(&task).await.unwrap()["status"], "working");
-    put(&place, &format!("{ONE}{away}"));
+    replace_config(&dir, &format!("{ONE}{away}"));
     assert_eq!(text(&session.result(&task).await.unwrap()), "over\n");
 }
 
 /// The log contains no value of its environment.
 #[tokio::test]
 async fn changed_backend_keeps_its_tasks() {
-    let app = start(&waiting("slow", "here"));
+    let app = start(&waiting_tool("slow", "here"));
     let session = app.client().await;
     let task = session.start("slow", json!({})).await.unwrap();
     let cancelled = session.start("slow", json!({})).await.unwrap();
     let greets = "[tools.greets]\nbackend = \"here\"\ntarget.command = [\"printenv\", \"WORD\"]\n";
     let changed = ONE.replace("kind = \"local\"", "kind = \"local\"\nenv = { WORD = \"private words\" }");
-    put(&app.place, &format!("{changed}{}{greets}", waiting("slow", "here")));
-    logged(&app.place, "config applied: backends changed: here; tools added: greets").await;
+    replace_config(&app.dir, &format!("{changed}{}{greets}", waiting_tool("slow", "here")));
+    wait_for_log(&app.dir, "config applied: backends changed: here; tools added: greets").await;
     let greeted = session.start("greets", json!({})).await.unwrap();
     assert_eq!(text(&session.result(&greeted).await.unwrap()), "private words\n");
     assert_eq!(session.cancel(&cancelled).await.unwrap()["status"], "cancelled");
-    go(&app.place);
+    release_jobs(&app.dir);
     assert_eq!(text(&session.result(&task).await.unwrap()), "over\n");
-    put(&app.place, &format!("{ONE}{}", waiting("slow", "here")));
-    logged_again(&app.place, "config applied", 2).await;
-    let log = std::fs::read_to_string(app.place.path("server.log")).unwrap();
+    replace_config(&app.dir, &format!("{ONE}{}", waiting_tool("slow", "here")));
+    wait_for_nth_log(&app.dir, "config applied", 2).await;
+    let log = std::fs::read_to_string(app.dir.path("server.log")).unwrap();
     assert!(!log.contains("private words"));
 }

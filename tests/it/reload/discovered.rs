@@ -5,28 +5,28 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::DiscoveredTool;
 use taskbridge_sdk::sim::SimClient;
 
-use super::{ONE, PATIENCE, hear, logged, logged_again, put, tools};
+use super::{ONE, TIMEOUT, next_message, replace_config, tools, wait_for_log, wait_for_nth_log};
 use crate::support::postgres::{schema, shared};
-use crate::support::{BASICS, Client, Fault, Modern, Place, Server, SimProcess, text};
+use crate::support::{BASICS, Client, Fault, ModernClient, Server, SimProcess, TestDir, text};
 
 const CHANGED: &str = "notifications/tools/list_changed";
 
 /// An engine whose offered tools a test sets, and a `Place` for servers that use it.
 struct Forge {
     engine: SimProcess,
-    place: Place,
+    dir: TestDir,
     control: SimClient,
 }
 
 impl Forge {
     fn new() -> Self {
-        let place = Place::new("");
-        let engine = SimProcess::start(&place, "keyed");
+        let dir = TestDir::new("");
+        let engine = SimProcess::start(&dir, "keyed");
         let control = SimClient::new(engine.address.parse().unwrap());
-        Self { place, engine, control }
+        Self { dir, engine, control }
     }
 
-    async fn offers(&self, tools: &[DiscoveredTool]) {
+    async fn offer_tools(&self, tools: &[DiscoveredTool]) {
         self.control.offer(tools.to_vec()).await.unwrap();
     }
 
@@ -39,12 +39,12 @@ impl Forge {
     }
 
     fn serve(&self, config: &str) -> Server {
-        std::fs::write(self.place.config(), format!("{BASICS}{ONE}{config}")).unwrap();
-        self.place.serve()
+        std::fs::write(self.dir.config(), format!("{BASICS}{ONE}{config}")).unwrap();
+        self.dir.serve()
     }
 }
 
-const OFTEN: &str = "every = \"50ms\"";
+const SHORT_INTERVAL: &str = "every = \"50ms\"";
 
 /// Returns a tool whose job behaves as `target` specifies, with these parameters.
 fn tool(name: &str, target: Value, parameters: Value) -> DiscoveredTool {
@@ -58,58 +58,60 @@ fn tool(name: &str, target: Value, parameters: Value) -> DiscoveredTool {
     }
 }
 
-fn night() -> DiscoveredTool {
+fn night_tool() -> DiscoveredTool {
     tool("night", json!({"text": "a night's work"}), json!({"text": {"type": "string"}}))
 }
 
 /// Returns a tool whose job asks a question and returns the answer.
-fn asking() -> DiscoveredTool {
+fn asking_tool() -> DiscoveredTool {
     let form = json!({"type": "object", "properties": {"name": {"type": "string"}}});
     tool("asking", json!({"question": {"message": "Who?", "schema": form, "at_once": true}}), json!({}))
 }
 
 /// Returns a tool whose job runs for an hour.
-fn endless() -> DiscoveredTool {
+fn endless_tool() -> DiscoveredTool {
     tool("endless", json!({"delay_ms": 3_600_000}), json!({}))
 }
 
-async fn until_listed(client: &Client, wanted: &[&str]) {
-    let listed = async { while tools(client).await != wanted {} };
-    tokio::time::timeout(PATIENCE, listed).await.unwrap_or_else(|_| panic!("never listed: {wanted:?}"));
+async fn wait_until_listed(client: &Client, expected: &[&str]) {
+    let listed = async { while tools(client).await != expected {} };
+    tokio::time::timeout(TIMEOUT, listed).await.unwrap_or_else(|_| panic!("never listed: {expected:?}"));
 }
 
 /// A running task keeps the tool that it was started with.
 #[tokio::test]
 async fn discovered_tool_changes_are_announced() {
     let forge = Forge::new();
-    forge.offers(&[night()]).await;
-    let server = forge.serve(&forge.backend("forge", OFTEN));
+    forge.offer_tools(&[night_tool()]).await;
+    let server = forge.serve(&forge.backend("forge", SHORT_INTERVAL));
     let session = Client::open(server.url()).await.unwrap();
     assert_eq!(tools(&session).await, ["hello", "night"], "they are there from the first");
     let mut stream = session.listen().await.unwrap();
-    let modern = Modern::without_tasks(server.url());
+    let modern = ModernClient::without_tasks(server.url());
     let (mut subscription, _) = modern.subscribe(json!({"toolsListChanged": true})).await.unwrap();
     assert_eq!(text(&session.call("night", json!({})).await.unwrap()), "a night's work");
 
     let day = tool("day", json!({"text": "by day"}), json!({}));
-    forge.offers(&[night(), day]).await;
+    forge.offer_tools(&[night_tool(), day]).await;
     // On a slow machine a status notification of the call can come first.
-    while hear(&mut stream).await["method"] != CHANGED {}
-    assert_eq!(hear(&mut subscription).await["method"], CHANGED);
+    while next_message(&mut stream).await["method"] != CHANGED {}
+    assert_eq!(next_message(&mut subscription).await["method"], CHANGED);
     assert_eq!(tools(&session).await, ["day", "hello", "night"]);
     assert_eq!(text(&modern.call("day", &json!({}), json!({})).await.unwrap()), "by day");
-    let line = logged(&forge.place, "backend `forge` offers other tools now (2)").await;
+    let line = wait_for_log(&forge.dir, "backend `forge` offers other tools now (2)").await;
     assert!(line.ends_with("added: day"), "{line}");
 
     // A task that began under the old schema continues; a new call is validated against the current one.
-    let begun = session.start("night", json!({"text": "as it was"})).await.unwrap();
-    forge.offers(&[tool("night", json!({"text": "another"}), json!({"hours": {"type": "integer"}}))]).await;
-    while hear(&mut stream).await["method"] != CHANGED {}
-    assert_eq!(hear(&mut subscription).await["method"], CHANGED);
-    assert_eq!(text(&session.result(&begun).await.unwrap()), "as it was");
+    let task = session.start("night", json!({"text": "as it was"})).await.unwrap();
+    forge
+        .offer_tools(&[tool("night", json!({"text": "another"}), json!({"hours": {"type": "integer"}}))])
+        .await;
+    while next_message(&mut stream).await["method"] != CHANGED {}
+    assert_eq!(next_message(&mut subscription).await["method"], CHANGED);
+    assert_eq!(text(&session.result(&task).await.unwrap()), "as it was");
     let old = session.call("night", json!({"text": "as it was"})).await;
-    let said = old.map_or_else(|fault| format!("{fault:?}"), |result| result.to_string());
-    assert!(said.contains("'text' was unexpected"), "{said}");
+    let reply = old.map_or_else(|fault| format!("{fault:?}"), |result| result.to_string());
+    assert!(reply.contains("'text' was unexpected"), "{reply}");
     assert_eq!(text(&session.call("night", json!({"hours": 3})).await.unwrap()), "another");
 }
 
@@ -117,49 +119,50 @@ async fn discovered_tool_changes_are_announced() {
 #[tokio::test]
 async fn removed_discovered_tool_serves_its_tasks() {
     let forge = Forge::new();
-    forge.offers(&[asking(), endless()]).await;
-    let server = forge.serve(&forge.backend("forge", OFTEN));
+    forge.offer_tools(&[asking_tool(), endless_tool()]).await;
+    let server = forge.serve(&forge.backend("forge", SHORT_INTERVAL));
     let session = Client::open(server.url()).await.unwrap();
-    let asked = session.start("asking", json!({})).await.unwrap();
+    let question_task = session.start("asking", json!({})).await.unwrap();
     let running = session.start("endless", json!({})).await.unwrap();
-    forge.offers(&[]).await;
-    until_listed(&session, &["hello"]).await;
+    forge.offer_tools(&[]).await;
+    wait_until_listed(&session, &["hello"]).await;
     let Err(Fault::Refused { code: -32602, message }) = session.start("endless", json!({})).await else {
         panic!("a tool that is gone is called");
     };
     assert!(message.contains("endless"), "{message}");
     assert_eq!(session.get(&running).await.unwrap()["status"], "working");
     let reply = json!({"action": "accept", "content": {"name": "Ann"}});
-    let result = session.converse("tasks/result", json!({"taskId": asked}), &reply).await.unwrap();
+    let result =
+        session.request_with_reply("tasks/result", json!({"taskId": question_task}), &reply).await.unwrap();
     assert!(text(&result).contains("Ann"), "{result}");
     session.cancel(&running).await.unwrap();
     assert_eq!(session.get(&running).await.unwrap()["status"], "cancelled");
     let stopped = async { while forge.control.counts(None).await.unwrap().running > 0 {} };
-    tokio::time::timeout(PATIENCE, stopped).await.expect("the job is stopped in the engine");
+    tokio::time::timeout(TIMEOUT, stopped).await.expect("the job is stopped in the engine");
 }
 
 /// The server starts without the engine, and a later outage removes no tool and is logged once.
 #[tokio::test]
 async fn engine_outage_keeps_discovered_tools() {
     let forge = Forge::new();
-    forge.offers(&[night()]).await;
+    forge.offer_tools(&[night_tool()]).await;
     forge.control.set_outage(true).await.unwrap();
-    let server = forge.serve(&forge.backend("forge", OFTEN));
+    let server = forge.serve(&forge.backend("forge", SHORT_INTERVAL));
     let session = Client::open(server.url()).await.unwrap();
     assert_eq!(tools(&session).await, ["hello"]);
     let mut stream = session.listen().await.unwrap();
-    logged(&forge.place, "backend `forge` cannot say what it offers").await;
+    wait_for_log(&forge.dir, "backend `forge` cannot say what it offers").await;
     forge.control.set_outage(false).await.unwrap();
-    assert_eq!(hear(&mut stream).await["method"], CHANGED);
+    assert_eq!(next_message(&mut stream).await["method"], CHANGED);
     assert_eq!(tools(&session).await, ["hello", "night"]);
 
     forge.control.set_outage(true).await.unwrap();
-    let line = logged_again(&forge.place, "cannot say what it offers", 2).await;
+    let line = wait_for_nth_log(&forge.dir, "cannot say what it offers", 2).await;
     assert!(line.contains("the tools that it offered stay (1)"), "{line}");
     assert_eq!(tools(&session).await, ["hello", "night"]);
     forge.control.set_outage(false).await.unwrap();
-    logged_again(&forge.place, "says again what it offers", 2).await;
-    let log = std::fs::read_to_string(forge.place.path("server.log")).unwrap();
+    wait_for_nth_log(&forge.dir, "says again what it offers", 2).await;
+    let log = std::fs::read_to_string(forge.dir.path("server.log")).unwrap();
     assert_eq!(log.matches("cannot say what it offers").count(), 2, "an outage is told once");
 }
 
@@ -168,27 +171,29 @@ async fn engine_outage_keeps_discovered_tools() {
 async fn configured_tool_overrides_discovered_tool() {
     let forge = Forge::new();
     let mine = tool("hello", json!({"text": "not this one"}), json!({}));
-    let bad = DiscoveredTool { input_schema: Map::from_iter([("type".into(), json!("strin"))]), ..night() };
+    let bad =
+        DiscoveredTool { input_schema: Map::from_iter([("type".into(), json!("strin"))]), ..night_tool() };
     let bad = DiscoveredTool { name: "bad".to_owned(), ..bad };
-    let companion = DiscoveredTool { name: "task_wait".to_owned(), ..night() };
-    forge.offers(&[mine, bad, companion, night()]).await;
-    let both = |more: &str| format!("{}{}", forge.backend("forge", OFTEN), forge.backend("second", more));
-    let server = forge.serve(&both(OFTEN));
+    let companion = DiscoveredTool { name: "task_wait".to_owned(), ..night_tool() };
+    forge.offer_tools(&[mine, bad, companion, night_tool()]).await;
+    let both =
+        |more: &str| format!("{}{}", forge.backend("forge", SHORT_INTERVAL), forge.backend("second", more));
+    let server = forge.serve(&both(SHORT_INTERVAL));
     let session = Client::open(server.url()).await.unwrap();
     assert_eq!(tools(&session).await, ["hello", "night"]);
     assert_eq!(text(&session.call("hello", json!({})).await.unwrap()), "hello\n");
-    let line = logged(&forge.place, "tool `bad` of backend `forge` is left out").await;
+    let line = wait_for_log(&forge.dir, "tool `bad` of backend `forge` is left out").await;
     assert!(line.contains("tools.bad.input_schema"), "{line}");
-    logged(&forge.place, "tool `task_wait` of backend `forge` is left out").await;
-    let line = logged(&forge.place, "tool `night` of backend `second` is left out").await;
+    wait_for_log(&forge.dir, "tool `task_wait` of backend `forge` is left out").await;
+    let line = wait_for_log(&forge.dir, "tool `night` of backend `second` is left out").await;
     assert!(line.contains("backend `forge` offers one of this name; set `prefix`"), "{line}");
 
     // A reload of the config takes effect at once: which tools are discovered, and under which names.
-    put(&forge.place, &format!("{ONE}{}", both("prefix = \"second-\"\nstarting_with = \"n\"")));
-    until_listed(&session, &["hello", "night", "second-night"]).await;
+    replace_config(&forge.dir, &format!("{ONE}{}", both("prefix = \"second-\"\nstarting_with = \"n\"")));
+    wait_until_listed(&session, &["hello", "night", "second-night"]).await;
     let task = session.start("second-night", json!({"text": "by the second"})).await.unwrap();
-    put(&forge.place, ONE);
-    until_listed(&session, &["hello"]).await;
+    replace_config(&forge.dir, ONE);
+    wait_until_listed(&session, &["hello"]).await;
     assert_eq!(text(&session.result(&task).await.unwrap()), "by the second");
 }
 
@@ -208,21 +213,22 @@ async fn replica_without_tool_serves_tasks() {
             .replace("kind = \"local\"", "kind = \"sim\"")
             .replace("target.command = [\"echo\", \"hello\"]", "target = {}")
     };
-    std::fs::write(forge.place.config(), config(OFTEN)).unwrap();
-    let later = Place::new(&config("every = \"1h\""));
-    let (mut knows, does_not) = (forge.place.serve(), later.serve());
+    std::fs::write(forge.dir.config(), config(SHORT_INTERVAL)).unwrap();
+    let later = TestDir::new(&config("every = \"1h\""));
+    let (mut first_server, second_server) = (forge.dir.serve(), later.serve());
     let (first, second) =
-        (Client::open(knows.url()).await.unwrap(), Client::open(does_not.url()).await.unwrap());
-    forge.offers(&[asking(), endless()]).await;
-    until_listed(&first, &["asking", "endless", "hello"]).await;
+        (Client::open(first_server.url()).await.unwrap(), Client::open(second_server.url()).await.unwrap());
+    forge.offer_tools(&[asking_tool(), endless_tool()]).await;
+    wait_until_listed(&first, &["asking", "endless", "hello"]).await;
     assert_eq!(tools(&second).await, ["hello"]);
-    let asked = first.start("asking", json!({})).await.unwrap();
+    let question_task = first.start("asking", json!({})).await.unwrap();
     let running = first.start("endless", json!({})).await.unwrap();
-    knows.kill();
+    first_server.kill();
     let reply = json!({"action": "accept", "content": {"name": "Bob"}});
-    let result = second.converse("tasks/result", json!({"taskId": asked}), &reply).await.unwrap();
+    let result =
+        second.request_with_reply("tasks/result", json!({"taskId": question_task}), &reply).await.unwrap();
     assert!(text(&result).contains("Bob"), "{result}");
     second.cancel(&running).await.unwrap();
     let stopped = async { while forge.control.counts(None).await.unwrap().running > 0 {} };
-    tokio::time::timeout(PATIENCE, stopped).await.expect("the job is stopped in the engine");
+    tokio::time::timeout(TIMEOUT, stopped).await.expect("the job is stopped in the engine");
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{ONE, hear, logged, logged_again, tools};
-use crate::support::{BASICS, Client, Place};
+use super::{ONE, next_message, tools, wait_for_log, wait_for_nth_log};
+use crate::support::{BASICS, Client, TestDir};
 
 /// Writes a version of all files into its own folder.
 fn version(folder: &Path, tool: &str, runbook: &str) {
@@ -22,30 +22,30 @@ fn version(folder: &Path, tool: &str, runbook: &str) {
 /// A file that the config names is read again as well.
 #[tokio::test]
 async fn swapped_symlink_reloads_config() {
-    let place = Place::new("");
-    fs::remove_file(place.config()).unwrap();
-    version(&place.path("..one"), "first", "Be calm.");
-    version(&place.path("..two"), "second", "Be calm.");
-    symlink("..one", place.path("..data")).unwrap();
+    let dir = TestDir::new("");
+    fs::remove_file(dir.config()).unwrap();
+    version(&dir.path("..one"), "first", "Be calm.");
+    version(&dir.path("..two"), "second", "Be calm.");
+    symlink("..one", dir.path("..data")).unwrap();
     for file in ["taskbridge.toml", "runbook.md"] {
-        symlink(format!("..data/{file}"), place.path(file)).unwrap();
+        symlink(format!("..data/{file}"), dir.path(file)).unwrap();
     }
-    let server = place.serve();
+    let server = dir.serve();
     let session = Client::open(server.url()).await.unwrap();
     session.request("resources/subscribe", json!({"uri": "runbook:it"})).await.unwrap();
     let mut stream = session.listen().await.unwrap();
     assert_eq!(tools(&session).await, ["first"]);
 
-    symlink("..two", place.path("..data.new")).unwrap();
-    fs::rename(place.path("..data.new"), place.path("..data")).unwrap();
-    assert_eq!(hear(&mut stream).await["method"], "notifications/tools/list_changed");
+    symlink("..two", dir.path("..data.new")).unwrap();
+    fs::rename(dir.path("..data.new"), dir.path("..data")).unwrap();
+    assert_eq!(next_message(&mut stream).await["method"], "notifications/tools/list_changed");
     assert_eq!(tools(&session).await, ["second"]);
-    logged(&place, "config applied: tools added: second; tools removed: first").await;
+    wait_for_log(&dir, "config applied: tools added: second; tools removed: first").await;
 
-    fs::write(place.path("..two/runbook.md"), "Be calm, and roll back.").unwrap();
-    logged_again(&place, "config applied: resources changed: runbook", 1).await;
+    fs::write(dir.path("..two/runbook.md"), "Be calm, and roll back.").unwrap();
+    wait_for_nth_log(&dir, "config applied: resources changed: runbook", 1).await;
     loop {
-        let message = hear(&mut stream).await;
+        let message = next_message(&mut stream).await;
         if message["method"] == "notifications/resources/updated" {
             assert_eq!(message["params"]["uri"], "runbook:it");
             break;

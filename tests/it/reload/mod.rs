@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{BASICS, Client, Events, Place, TestApp};
+use crate::support::{BASICS, Client, Events, TestApp, TestDir};
 
 /// Timeout for anything in these tests.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A backend, and a tool that prints a line.
 const ONE: &str = r#"
@@ -32,7 +32,7 @@ target.command = ["echo", "hello"]
 
 /// Returns a tool whose job creates a file `begun` next to the config, waits for a file `go`, and then prints
 /// `over`.
-fn waiting(name: &str, backend: &str) -> String {
+fn waiting_tool(name: &str, backend: &str) -> String {
     let script = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo over";
     format!(
         "[tools.{name}]\nbackend = \"{backend}\"\n\
@@ -41,43 +41,43 @@ fn waiting(name: &str, backend: &str) -> String {
 }
 
 /// Replaces the served config atomically, as editors do: writes a new file, then renames it.
-fn put(place: &Place, config: &str) {
-    std::fs::write(place.path("taskbridge.new"), format!("{BASICS}{config}")).unwrap();
-    std::fs::rename(place.path("taskbridge.new"), place.config()).unwrap();
+fn replace_config(dir: &TestDir, config: &str) {
+    std::fs::write(dir.path("taskbridge.new"), format!("{BASICS}{config}")).unwrap();
+    std::fs::rename(dir.path("taskbridge.new"), dir.config()).unwrap();
 }
 
 /// Waits until a job of [`waiting`] runs.
-async fn begins(place: &Place) {
-    let begun = tokio::time::timeout(PATIENCE, async {
-        while !place.path("begun").exists() {
+async fn wait_for_job_start(dir: &TestDir) {
+    let started = tokio::time::timeout(TIMEOUT, async {
+        while !dir.path("begun").exists() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
-    begun.await.expect("no job begins");
+    started.await.expect("no job begins");
 }
 
 /// Lets the jobs of [`waiting`] end.
-fn go(place: &Place) {
-    std::fs::write(place.path("go"), "").unwrap();
+fn release_jobs(dir: &TestDir) {
+    std::fs::write(dir.path("go"), "").unwrap();
 }
 
 /// Waits until the server's log contains `words`, and returns the line.
-async fn logged(place: &Place, words: &str) -> String {
-    logged_again(place, words, 1).await
+async fn wait_for_log(dir: &TestDir, expected: &str) -> String {
+    wait_for_nth_log(dir, expected, 1).await
 }
 
 /// Waits until `words` are logged this many times, and returns the last line.
-async fn logged_again(place: &Place, words: &str, times: usize) -> String {
-    let log = || std::fs::read_to_string(place.path("server.log")).unwrap();
-    let found = tokio::time::timeout(PATIENCE, async {
+async fn wait_for_nth_log(dir: &TestDir, expected: &str, times: usize) -> String {
+    let log = || std::fs::read_to_string(dir.path("server.log")).unwrap();
+    let found = tokio::time::timeout(TIMEOUT, async {
         loop {
-            if let Some(line) = log().lines().filter(|line| line.contains(words)).nth(times - 1) {
+            if let Some(line) = log().lines().filter(|line| line.contains(expected)).nth(times - 1) {
                 return line.to_owned();
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
-    found.await.unwrap_or_else(|_| panic!("{words:?} is not logged {times} times:\n{}", log()))
+    found.await.unwrap_or_else(|_| panic!("{expected:?} is not logged {times} times:\n{}", log()))
 }
 
 /// Returns the names of the listed tools, without the server's own.
@@ -88,14 +88,14 @@ async fn tools(client: &Client) -> Vec<String> {
 }
 
 /// Returns the next message of a stream.
-async fn hear(events: &mut Events) -> Value {
-    let next = tokio::time::timeout(PATIENCE, events.next()).await;
+async fn next_message(events: &mut Events) -> Value {
+    let next = tokio::time::timeout(TIMEOUT, events.next()).await;
     next.expect("nothing is heard").unwrap().expect("the stream ended")
 }
 
 /// Waits until a stream ends.
-async fn ends(events: &mut Events) {
-    let ended = tokio::time::timeout(PATIENCE, async { while let Ok(Some(_)) = events.next().await {} });
+async fn wait_for_end(events: &mut Events) {
+    let ended = tokio::time::timeout(TIMEOUT, async { while let Ok(Some(_)) = events.next().await {} });
     ended.await.expect("the stream goes on");
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{ONE, logged, logged_again, put, start, tools};
+use super::{ONE, replace_config, start, tools, wait_for_log, wait_for_nth_log};
 use crate::support::{BASICS, text};
 
 /// The log has the messages of `taskbridge check`, and no secret.
@@ -13,15 +13,15 @@ async fn invalid_config_keeps_old_one() {
     let session = app.client().await;
     let wrong = "[tools.other]\nbackend = \"hree\"\ntarget.command = []\n\
                  [[auth.keys]]\nprincipal = \"ann\"\nsha256 = \"my-secret-key\"\n";
-    put(&app.place, &format!("{}{wrong}", ONE.replace("Says hello.", "Greets.")));
-    logged(&app.place, "config refused, the one before stays in force").await;
-    let check = app.place.run(app.place.command("check")).await;
+    replace_config(&app.dir, &format!("{}{wrong}", ONE.replace("Says hello.", "Greets.")));
+    wait_for_log(&app.dir, "config refused, the one before stays in force").await;
+    let check = app.dir.run(app.dir.command("check")).await;
     assert_eq!(check.code, Some(1));
     let lines: Vec<&str> = check.stderr.lines().collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
     for line in lines {
-        let logged = logged(&app.place, line).await;
-        assert!(logged.contains("ERROR"), "{logged}");
+        let entry = wait_for_log(&app.dir, line).await;
+        assert!(entry.contains("ERROR"), "{entry}");
     }
     assert_eq!(tools(&session).await, ["hello"]);
     assert_eq!(text(&session.call("hello", json!({})).await.unwrap()), "hello\n");
@@ -29,14 +29,14 @@ async fn invalid_config_keeps_old_one() {
     let hello = listed["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "hello").unwrap();
     assert_eq!(hello["description"], "Says hello.", "nothing of it is in force");
 
-    std::fs::write(app.place.config(), "").unwrap();
-    logged(&app.place, "it says nothing, as a file does that is still being written").await;
+    std::fs::write(app.dir.config(), "").unwrap();
+    wait_for_log(&app.dir, "it says nothing, as a file does that is still being written").await;
     assert_eq!(tools(&session).await, ["hello"]);
-    std::fs::remove_file(app.place.config()).unwrap();
-    logged(&app.place, "the config file cannot be read").await;
-    put(&app.place, &ONE.replace("Says hello.", "Greets."));
-    logged(&app.place, "config applied: tools changed: hello").await;
-    let log = std::fs::read_to_string(app.place.path("server.log")).unwrap();
+    std::fs::remove_file(app.dir.config()).unwrap();
+    wait_for_log(&app.dir, "the config file cannot be read").await;
+    replace_config(&app.dir, &ONE.replace("Says hello.", "Greets."));
+    wait_for_log(&app.dir, "config applied: tools changed: hello").await;
+    let log = std::fs::read_to_string(app.dir.path("server.log")).unwrap();
     assert!(!log.contains("my-secret-key"));
 }
 
@@ -49,16 +49,16 @@ async fn restart_settings_are_reported() {
         .replace("127.0.0.1:0", "127.0.0.1:1")
         .replace("state/taskbridge.db", "elsewhere/taskbridge.db");
     let more = "[tools.more]\nbackend = \"here\"\ntarget.command = [\"echo\", \"more\"]\n[reconciler]\nlease = \"5s\"\n";
-    std::fs::write(app.place.config(), format!("{basics}{ONE}{more}")).unwrap();
-    let line = logged(&app.place, "takes effect when the server is started again").await;
+    std::fs::write(app.dir.config(), format!("{basics}{ONE}{more}")).unwrap();
+    let line = wait_for_log(&app.dir, "takes effect when the server is started again").await;
     assert!(line.ends_with("[reconciler] lease; [server] listen; [store] path"), "{line}");
-    let line = logged(&app.place, "config applied").await;
+    let line = wait_for_log(&app.dir, "config applied").await;
     assert!(line.ends_with("tools added: more"), "{line}");
     assert_eq!(text(&session.call("more", json!({})).await.unwrap()), "more\n");
-    assert!(!app.place.path("elsewhere").exists());
+    assert!(!app.dir.path("elsewhere").exists());
 
-    put(&app.place, ONE);
-    logged_again(&app.place, "config applied", 2).await;
-    let log = std::fs::read_to_string(app.place.path("server.log")).unwrap();
+    replace_config(&app.dir, ONE);
+    wait_for_nth_log(&app.dir, "config applied", 2).await;
+    let log = std::fs::read_to_string(app.dir.path("server.log")).unwrap();
     assert_eq!(log.matches("takes effect when").count(), 1, "it is as it was at the start again");
 }

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{hear, logged_again, tools};
-use crate::support::{BASICS, Client, Events, Modern, Place, Server};
+use super::{next_message, tools, wait_for_nth_log};
+use crate::support::{BASICS, Client, Events, ModernClient, Server, TestDir};
 
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
@@ -55,32 +55,32 @@ struct Listener {
 }
 
 impl Listener {
-    async fn of(server: &Server, name: &'static str) -> Self {
+    async fn connect(server: &Server, name: &'static str) -> Self {
         let key = format!("key-of-{name}");
-        let client = Client::open_with(server.url(), &key).await.unwrap();
+        let client = Client::open_with_key(server.url(), &key).await.unwrap();
         let stream = client.listen().await.unwrap();
         let all = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
-        let modern = Modern::without_tasks(server.url()).with_key(&key);
+        let modern = ModernClient::without_tasks(server.url()).with_key(&key);
         let (subscription, granted) = modern.subscribe(all.clone()).await.unwrap();
         assert_eq!(granted, all);
         Self { name, client, streams: [stream, subscription] }
     }
 
     /// Asserts that each of the two streams delivers these methods next, in this order.
-    async fn hears(&mut self, methods: &[&str]) {
+    async fn assert_next(&mut self, methods: &[&str]) {
         for stream in &mut self.streams {
             for method in methods {
-                assert_eq!(hear(stream).await["method"], *method, "{}", self.name);
+                assert_eq!(next_message(stream).await["method"], *method, "{}", self.name);
             }
         }
     }
 }
 
 /// A server, and all its listeners.
-struct Stage {
+struct Fixture {
     /// Dropped first, so that the server is stopped before its `Place` checks for leftover processes.
     server: Server,
-    place: Place,
+    dir: TestDir,
     listeners: Vec<Listener>,
     /// Number of times that the config was replaced.
     reloads: usize,
@@ -88,45 +88,45 @@ struct Stage {
     marks: String,
 }
 
-impl Stage {
-    async fn set(releasers: &str) -> Self {
-        let place = Place::new(&config(releasers, &PEOPLE, ""));
-        let server = place.serve();
+impl Fixture {
+    async fn start(releasers: &str) -> Self {
+        let dir = TestDir::new(&config(releasers, &PEOPLE, ""));
+        let server = dir.serve();
         let mut listeners = Vec::new();
         for (name, _) in PEOPLE {
-            listeners.push(Listener::of(&server, name).await);
+            listeners.push(Listener::connect(&server, name).await);
         }
-        Self { place, server, listeners, reloads: 0, marks: String::new() }
+        Self { dir, server, listeners, reloads: 0, marks: String::new() }
     }
 
-    async fn put(&mut self, config: &str) {
-        std::fs::write(self.place.path("taskbridge.new"), config).unwrap();
-        std::fs::rename(self.place.path("taskbridge.new"), self.place.config()).unwrap();
+    async fn replace_config(&mut self, config: &str) {
+        std::fs::write(self.dir.path("taskbridge.new"), config).unwrap();
+        std::fs::rename(self.dir.path("taskbridge.new"), self.dir.config()).unwrap();
         self.reloads += 1;
-        logged_again(&self.place, "config applied", self.reloads).await;
+        wait_for_nth_log(&self.dir, "config applied", self.reloads).await;
     }
 
     /// Applies this config. The named people must receive the methods next to their names, and the others
     /// nothing: the next notification for all is a new prompt.
-    async fn turn_to(
+    async fn apply_and_expect(
         &mut self,
         releasers: &str,
         people: &[(&str, &str)],
         more: &str,
-        heard: &[(&str, &[&str])],
+        expected: &[(&str, &[&str])],
     ) {
-        self.put(&config(releasers, people, &format!("{}{more}", self.marks))).await;
+        self.replace_config(&config(releasers, people, &format!("{}{more}", self.marks))).await;
         for listener in &mut self.listeners {
             let name = listener.name;
-            for (_, methods) in heard.iter().filter(|(who, _)| *who == name) {
-                listener.hears(methods).await;
+            for (_, methods) in expected.iter().filter(|(who, _)| *who == name) {
+                listener.assert_next(methods).await;
             }
         }
         self.marks
             .push_str(&format!("[prompts.mark_{}]\nmessages = [{{ text = \"Heard.\" }}]\n", self.reloads));
-        self.put(&config(releasers, people, &format!("{}{more}", self.marks))).await;
+        self.replace_config(&config(releasers, people, &format!("{}{more}", self.marks))).await;
         for listener in &mut self.listeners {
-            listener.hears(&[PROMPTS_CHANGED]).await;
+            listener.assert_next(&[PROMPTS_CHANGED]).await;
         }
     }
 
@@ -145,56 +145,56 @@ const BOTH: &[&str] = &[TOOLS_CHANGED, RESOURCES_CHANGED];
 
 #[tokio::test]
 async fn rule_change_notifies_affected_callers_only() {
-    let mut stage = Stage::set("\"release\"").await;
+    let mut fixture = Fixture::start("\"release\"").await;
     let all = json!(["hello", "release"]);
-    assert_eq!(stage.lists().await, json!({"ann": all, "bob": ["hello"], "cid": ["hello"]}));
+    assert_eq!(fixture.lists().await, json!({"ann": all, "bob": ["hello"], "cid": ["hello"]}));
 
     // A group gets the tool.
-    stage.turn_to("\"release\", \"data\"", &PEOPLE, "", &[("bob", BOTH)]).await;
-    assert_eq!(stage.lists().await, json!({"ann": all, "bob": all, "cid": ["hello"]}));
+    fixture.apply_and_expect("\"release\", \"data\"", &PEOPLE, "", &[("bob", BOTH)]).await;
+    assert_eq!(fixture.lists().await, json!({"ann": all, "bob": all, "cid": ["hello"]}));
 
     // Another group loses it.
-    stage.turn_to("\"data\"", &PEOPLE, "", &[("ann", BOTH)]).await;
-    assert_eq!(stage.lists().await, json!({"ann": ["hello"], "bob": all, "cid": ["hello"]}));
+    fixture.apply_and_expect("\"data\"", &PEOPLE, "", &[("ann", BOTH)]).await;
+    assert_eq!(fixture.lists().await, json!({"ann": ["hello"], "bob": all, "cid": ["hello"]}));
 
     // A rule about cancellation affects no list.
     let cancel = "[tools.release.access.cancel]\ngroups = [\"release\"]\n";
-    stage.turn_to("\"data\"", &PEOPLE, cancel, &[]).await;
+    fixture.apply_and_expect("\"data\"", &PEOPLE, cancel, &[]).await;
 
     // A rule for all tools without rules of their own: one person has no tool left.
     let general = "[access]\ncall = { groups = [\"release\", \"data\"] }\n";
-    stage.turn_to("\"data\"", &PEOPLE, general, &[("cid", &[TOOLS_CHANGED])]).await;
-    assert_eq!(stage.lists().await, json!({"ann": ["hello"], "bob": all, "cid": []}));
+    fixture.apply_and_expect("\"data\"", &PEOPLE, general, &[("cid", &[TOOLS_CHANGED])]).await;
+    assert_eq!(fixture.lists().await, json!({"ann": ["hello"], "bob": all, "cid": []}));
 
     // A change of a tool does not notify callers who are not offered it.
     let described = format!("{general}[tools.release.parameters.channel]\ntype = \"string\"\n");
-    stage.turn_to("\"data\"", &PEOPLE, &described, &[("bob", &[TOOLS_CHANGED])]).await;
+    fixture.apply_and_expect("\"data\"", &PEOPLE, &described, &[("bob", &[TOOLS_CHANGED])]).await;
 }
 
 /// Streams of a caller who leaves a group end. The caller is notified on return, and other callers are not.
 #[tokio::test]
 async fn group_removal_notifies_returning_caller() {
     let releasers = "\"release\", \"data\"";
-    let mut stage = Stage::set(releasers).await;
+    let mut fixture = Fixture::start(releasers).await;
     let more = "[prompts.more]\nmessages = [{ text = \"More.\" }]\n";
     let all = [("ann", &[PROMPTS_CHANGED][..]), ("bob", &[PROMPTS_CHANGED]), ("cid", &[PROMPTS_CHANGED])];
-    stage.turn_to(releasers, &PEOPLE, more, &all).await;
-    let place = stage.listeners[0].streams[0].last_id.clone().unwrap();
+    fixture.apply_and_expect(releasers, &PEOPLE, more, &all).await;
+    let last_id = fixture.listeners[0].streams[0].last_id.clone().unwrap();
 
     // The rules treat Ann as another caller now, so her streams end.
     let moved = [("ann", ""), PEOPLE[1], PEOPLE[2]];
-    stage.put(&config(releasers, &moved, &format!("{}{more}", stage.marks))).await;
-    let mut ann = stage.listeners.remove(0);
+    fixture.replace_config(&config(releasers, &moved, &format!("{}{more}", fixture.marks))).await;
+    let mut ann = fixture.listeners.remove(0);
     for stream in &mut ann.streams {
-        super::ends(stream).await;
+        super::wait_for_end(stream).await;
     }
     assert_eq!(tools(&ann.client).await, ["hello"]);
-    let mut back = ann.client.listen_after(&place).await.unwrap();
+    let mut resumed = ann.client.listen_after(&last_id).await.unwrap();
     for method in BOTH {
-        assert_eq!(hear(&mut back).await["method"], *method);
+        assert_eq!(next_message(&mut resumed).await["method"], *method);
     }
-    let modern = Modern::without_tasks(stage.server.url()).with_key("key-of-ann");
-    let (again, _) = modern.subscribe(json!({"promptsListChanged": true})).await.unwrap();
-    stage.listeners.push(Listener { streams: [back, again], ..ann });
-    stage.turn_to(releasers, &moved, "", &all).await;
+    let modern = ModernClient::without_tasks(fixture.server.url()).with_key("key-of-ann");
+    let (subscription, _) = modern.subscribe(json!({"promptsListChanged": true})).await.unwrap();
+    fixture.listeners.push(Listener { streams: [resumed, subscription], ..ann });
+    fixture.apply_and_expect(releasers, &moved, "", &all).await;
 }

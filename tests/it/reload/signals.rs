@@ -3,31 +3,34 @@
 
 use rustix::process::Signal;
 
-use super::{ONE, logged, logged_again, put, start, tools};
-use crate::support::{BASICS, Place, Pty};
+use super::{ONE, replace_config, start, tools, wait_for_log, wait_for_nth_log};
+use crate::support::{BASICS, Pty, TestDir};
 
 #[tokio::test]
 async fn a_hangup_reads_the_config_again() {
     let app = start("");
     let session = app.client().await;
     app.server.signal(Signal::HUP);
-    logged(&app.place, "SIGHUP: the config is read again").await;
-    logged(&app.place, "config read again: nothing to apply").await;
-    put(&app.place, &format!("{ONE}[tools.more]\nbackend = \"here\"\ntarget.command = [\"true\"]\n"));
+    wait_for_log(&app.dir, "SIGHUP: the config is read again").await;
+    wait_for_log(&app.dir, "config read again: nothing to apply").await;
+    replace_config(
+        &app.dir,
+        &format!("{ONE}[tools.more]\nbackend = \"here\"\ntarget.command = [\"true\"]\n"),
+    );
     app.server.signal(Signal::HUP);
-    logged(&app.place, "config applied: tools added: more").await;
+    wait_for_log(&app.dir, "config applied: tools added: more").await;
     assert_eq!(tools(&session).await, ["hello", "more"]);
-    put(&app.place, "nothing of this is TOML");
+    replace_config(&app.dir, "nothing of this is TOML");
     app.server.signal(Signal::HUP);
-    logged(&app.place, "not valid TOML").await;
-    logged_again(&app.place, "SIGHUP", 3).await;
+    wait_for_log(&app.dir, "not valid TOML").await;
+    wait_for_nth_log(&app.dir, "SIGHUP", 3).await;
     assert_eq!(tools(&session).await, ["hello", "more"]);
 }
 
 #[tokio::test]
 async fn lost_terminal_stops_server() {
-    let place = Place::new(&format!("{BASICS}{ONE}"));
-    let mut pty = Pty::start(&place.command("serve"));
-    pty.shows("Or by hand").await;
-    assert_eq!(pty.goes_away().await, Some(0));
+    let dir = TestDir::new(&format!("{BASICS}{ONE}"));
+    let mut pty = Pty::start(&dir.command("serve"));
+    pty.wait_for("Or by hand").await;
+    assert_eq!(pty.close_terminal().await, Some(0));
 }

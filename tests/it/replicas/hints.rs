@@ -12,17 +12,17 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::{moderns, said, sessions};
+use super::{modern_clients, result_text, sessions};
 use crate::support::postgres::shared;
 use crate::v2025::bench::Server;
 
 /// Forwards connections to the database until one of them executes LISTEN.
-async fn serve(listener: TcpListener, cut: Arc<AtomicUsize>) {
+async fn serve(listener: TcpListener, listen_attempts: Arc<AtomicUsize>) {
     let mut connections = JoinSet::new();
     loop {
         let (mut client, _) = listener.accept().await.unwrap();
         let mut server = TcpStream::connect(shared().address()).await.unwrap();
-        let cut = Arc::clone(&cut);
+        let listen_attempts = Arc::clone(&listen_attempts);
         connections.spawn(async move {
             let (mut from_client, mut to_client) = client.split();
             let (mut from_server, mut to_server) = server.split();
@@ -30,7 +30,7 @@ async fn serve(listener: TcpListener, cut: Arc<AtomicUsize>) {
                 let mut piece = [0; 16_384];
                 while let Ok(length @ 1..) = from_client.read(&mut piece).await {
                     if piece[..length].windows(7).any(|word| word == b"LISTEN ") {
-                        cut.fetch_add(1, Ordering::Relaxed);
+                        listen_attempts.fetch_add(1, Ordering::Relaxed);
                         return;
                     }
                     if to_server.write_all(&piece[..length]).await.is_err() {
@@ -48,28 +48,31 @@ async fn serve(listener: TcpListener, cut: Arc<AtomicUsize>) {
 
 /// Starts three replicas that cannot send each other hints. Returns them with the number of attempts to
 /// LISTEN, and with the proxy, which must be kept.
-async fn deaf() -> (Server, Arc<AtomicUsize>, JoinSet<()>) {
+async fn start_without_listen() -> (Server, Arc<AtomicUsize>, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = shared().url().replace(&shared().address(), &listener.local_addr().unwrap().to_string());
-    let cut = Arc::new(AtomicUsize::new(0));
+    let listen_attempts = Arc::new(AtomicUsize::new(0));
     let mut proxy = JoinSet::new();
-    proxy.spawn(serve(listener, Arc::clone(&cut)));
-    (Server::replicated(3, &url, &[], "[auth]\nsingle_user = true\n").await, cut, proxy)
+    proxy.spawn(serve(listener, Arc::clone(&listen_attempts)));
+    (Server::replicated(3, &url, &[], "[auth]\nsingle_user = true\n").await, listen_attempts, proxy)
 }
 
 /// Without LISTEN, status, newer streams and cancelled requests at other replicas are found by polling.
 #[tokio::test]
 async fn stream_changes_arrive_without_listen() {
-    let (server, _, _proxy) = deaf().await;
+    let (server, _, _proxy) = start_without_listen().await;
     let [a, b, c] = sessions(&server).await;
     let mut listening = a.listen().await;
     // A task that ends before the stream polls again.
     let short = b.start("work", json!({"end": {"succeeded": {}}})).await;
-    let told = listening.next("notifications/tasks/status").await;
-    assert_eq!((&told["params"]["taskId"], &told["params"]["status"]), (&json!(short), &json!("completed")));
+    let notification = listening.next("notifications/tasks/status").await;
+    assert_eq!(
+        (&notification["params"]["taskId"], &notification["params"]["status"]),
+        (&json!(short), &json!("completed"))
+    );
 
     let id = b.start("work", json!({})).await;
-    let job = server.stage.job(2).await;
+    let job = server.engine.job(2).await;
     let mut newer = c.listen().await;
     job.show(Observation::new(JobState::Running).with_message("it runs"));
     while newer.next("notifications/tasks/status").await["params"]["statusMessage"] != "it runs" {}
@@ -91,16 +94,16 @@ async fn stream_changes_arrive_without_listen() {
 /// Without LISTEN, requests and subscriptions at all replicas receive the end of the task.
 #[tokio::test]
 async fn waiting_requests_end_without_listen() {
-    let (server, cut, _proxy) = deaf().await;
-    let (clients, [modern, ..]) = (sessions(&server).await, moderns(&server));
+    let (server, listen_attempts, _proxy) = start_without_listen().await;
+    let (clients, [modern, ..]) = (sessions(&server).await, modern_clients(&server));
     let id = clients[0].start("work", json!({})).await;
-    let mut following = modern.follow(std::slice::from_ref(&id)).await.unwrap();
+    let mut subscription = modern.subscribe_to_tasks(std::slice::from_ref(&id)).await.unwrap();
     let waiting = clients.iter().map(|client| client.open("tasks/result", json!({ "taskId": id })));
     let waiting = join_all(waiting).await;
-    server.stage.job(1).await.succeed("over");
+    server.engine.job(1).await.succeed("over");
     for waiting in waiting {
-        assert_eq!(said(&waiting.end().await.unwrap()), "over");
+        assert_eq!(result_text(&waiting.end().await.unwrap()), "over");
     }
-    while following.next().await.unwrap().unwrap()["params"]["status"] != "completed" {}
-    assert!(cut.load(Ordering::Relaxed) >= 3, "each of them has tried to listen");
+    while subscription.next().await.unwrap().unwrap()["params"]["status"] != "completed" {}
+    assert!(listen_attempts.load(Ordering::Relaxed) >= 3, "each of them has tried to listen");
 }

@@ -16,14 +16,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Modern, postgres};
+use crate::support::{ModernClient, postgres};
 use crate::v2025::bench::{Client, Server};
 
 /// Timeout for anything in these tests.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts three replicas with `more` in addition to the common config.
-async fn three(more: &str) -> Server {
+async fn start_three(more: &str) -> Server {
     let more = format!("[auth]\nsingle_user = true\n{more}");
     Server::replicated(3, &postgres::shared().url(), &[], &more).await
 }
@@ -39,11 +39,11 @@ async fn sessions(server: &Server) -> [Client; 3] {
 }
 
 /// Returns a 2026-07-28 client at each replica.
-fn moderns(server: &Server) -> [Modern; 3] {
-    std::array::from_fn(|n| Modern::with_tasks(&server.replicas[n]))
+fn modern_clients(server: &Server) -> [ModernClient; 3] {
+    std::array::from_fn(|n| ModernClient::with_tasks(&server.replicas[n]))
 }
 
 /// Returns the text of a tool's result.
-fn said(result: &Value) -> &str {
+fn result_text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
 }

@@ -7,18 +7,18 @@ use futures_util::future::join;
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Observation};
 
-use super::{PATIENCE, said, sessions, three};
+use super::{TIMEOUT, result_text, sessions, start_three};
 use crate::v2025::bench::Stream;
 
 /// Returns the status of a GET with this event id.
-async fn gone(client: &crate::v2025::bench::Client, last: &str) -> u16 {
-    client.try_to_take_up(last).await.status().as_u16()
+async fn resume_status(client: &crate::v2025::bench::Client, last: &str) -> u16 {
+    client.try_resume(last).await.status().as_u16()
 }
 
 /// A request that is cancelled at one replica ends at all of them, and cannot be resumed.
 #[tokio::test]
 async fn remote_cancel_ends_request() {
-    let server = three("").await;
+    let server = start_three("").await;
     let [a, b, c] = sessions(&server).await;
     let id = a.start("work", json!({})).await;
     let mut waiting = a.open("tasks/result", json!({ "taskId": id })).await;
@@ -30,45 +30,45 @@ async fn remote_cancel_ends_request() {
     // Some clients still try to resume the stream, at any replica.
     let last = stream.last();
     for client in [&a, &b, &c] {
-        assert_eq!(gone(client, &last).await, 405);
+        assert_eq!(resume_status(client, &last).await, 405);
     }
-    server.stage.job(1).await.succeed("over");
-    assert_eq!(said(&other.end().await.unwrap()), "over");
+    server.engine.job(1).await.succeed("over");
+    assert_eq!(result_text(&other.end().await.unwrap()), "over");
 }
 
 #[tokio::test]
 async fn remotely_resumed_stream_ends_old_one() {
-    let server = three("").await;
+    let server = start_three("").await;
     let [a, b, c] = sessions(&server).await;
     let id = a.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     let mut waiting = a.open("tasks/result", json!({ "taskId": id })).await;
     let mut old = waiting.stream.take().unwrap();
     // The stream moves from replica to replica, and back to an earlier one.
     for client in [&b, &c, &a, &b] {
         assert_eq!(old.any_within(Duration::from_millis(300)).await, None, "it is open");
-        let next = client.take_up(&old.last()).await;
+        let next = client.resume(&old.last()).await;
         assert_eq!(old.any().await, None, "it ended, and without an answer");
         old = next;
     }
     job.succeed("over");
     let answer = old.any().await.unwrap();
-    assert_eq!((&answer["id"], said(&answer["result"])), (&waiting.request["id"], "over"));
+    assert_eq!((&answer["id"], result_text(&answer["result"])), (&waiting.request["id"], "over"));
 }
 
 /// Neither the replica where the session began nor the one that gets `notifications/initialized` matters.
 #[tokio::test]
 async fn no_replica_asks_before_initialized() {
-    let server = three("").await;
-    let silent = server.silent_client("2025-11-25", json!({"elicitation": {}}), None).await;
+    let server = start_three("").await;
+    let silent = server.uninitialized_client("2025-11-25", json!({"elicitation": {}}), None).await;
     let [a, b, c] = std::array::from_fn(|n| silent.at_url(&server.replicas[n]));
     let id = a.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     let params = json!({ "taskId": id });
     let mut waiting =
         [a.open("tasks/result", params.clone()).await, b.open("tasks/result", params.clone()).await];
     job.ask("who", "Who?", json!({"type": "object", "properties": {}}));
-    a.until(&id, "input_required").await;
+    a.wait_for_status(&id, "input_required").await;
     // A client that is ready is asked, which proves that no other was asked before; it then disconnects.
     let mut theirs = server.client().await.open("tasks/result", params).await;
     assert_eq!(theirs.message().await["method"], "elicitation/create");
@@ -85,20 +85,20 @@ async fn no_replica_asks_before_initialized() {
 /// The session polls a task of another session at one replica, and listens at another.
 #[tokio::test]
 async fn polled_question_crosses_replicas() {
-    let server = three("").await;
+    let server = start_three("").await;
     let [maker, ..] = sessions(&server).await;
     let [a, b, _] = sessions(&server).await;
     let id = maker.start("work", json!({})).await;
     let mut listening = b.listen().await;
     let form = json!({"type": "object", "properties": {}});
-    server.stage.job(1).await.ask("who", "Who?", form);
-    a.until(&id, "input_required").await;
+    server.engine.job(1).await.ask("who", "Who?", form);
+    a.wait_for_status(&id, "input_required").await;
     assert_eq!(listening.message().await["method"], "elicitation/create");
 }
 
 #[tokio::test]
 async fn remote_session_end_closes_streams() {
-    let server = three("").await;
+    let server = start_three("").await;
     let [a, b, c] = sessions(&server).await;
     let id = a.start("work", json!({})).await;
     let mut listening = b.listen().await;
@@ -109,13 +109,13 @@ async fn remote_session_end_closes_streams() {
 }
 
 /// Returns the status messages of a stream, up to `last`.
-async fn told(stream: &mut Stream, last: &str) -> Vec<String> {
-    let mut told = Vec::new();
+async fn status_messages_until(stream: &mut Stream, last: &str) -> Vec<String> {
+    let mut messages = Vec::new();
     loop {
         let message = stream.next("notifications/tasks/status").await;
-        told.extend(message["params"]["statusMessage"].as_str().map(str::to_owned));
-        if told.last().is_some_and(|told| told == last) {
-            return told;
+        messages.extend(message["params"]["statusMessage"].as_str().map(str::to_owned));
+        if messages.last().is_some_and(|text| text == last) {
+            return messages;
         }
     }
 }
@@ -123,50 +123,56 @@ async fn told(stream: &mut Stream, last: &str) -> Vec<String> {
 /// When the newest stream closes, the one before it delivers. No message is sent twice.
 #[tokio::test]
 async fn newest_stream_across_replicas_delivers() {
-    let server = three("").await;
+    let server = start_three("").await;
     let [a, b, c] = sessions(&server).await;
     let id = a.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
-    let says = |words: &str| job.show(Observation::new(JobState::Running).with_message(words));
+    let job = server.engine.job(1).await;
+    let show_message = |text: &str| job.show(Observation::new(JobState::Running).with_message(text));
     let (mut oldest, mut older, mut newest) = (a.listen().await, b.listen().await, c.listen().await);
-    says("first");
-    told(&mut newest, "first").await;
-    says("second");
-    assert_eq!(told(&mut newest, "second").await, ["second"]);
+    show_message("first");
+    status_messages_until(&mut newest, "first").await;
+    show_message("second");
+    assert_eq!(status_messages_until(&mut newest, "second").await, ["second"]);
     drop(newest);
-    says("third");
-    told(&mut older, "third").await;
-    says("fourth");
-    assert_eq!(told(&mut older, "fourth").await, ["fourth"]);
+    show_message("third");
+    status_messages_until(&mut older, "third").await;
+    show_message("fourth");
+    assert_eq!(status_messages_until(&mut older, "fourth").await, ["fourth"]);
     drop(older);
-    says("fifth");
-    let heard = told(&mut oldest, "fifth").await;
-    assert!(heard.iter().all(|words| !["first", "second", "fourth"].contains(&words.as_str())), "{heard:?}");
+    show_message("fifth");
+    let messages = status_messages_until(&mut oldest, "fifth").await;
+    assert!(
+        messages.iter().all(|text| !["first", "second", "fourth"].contains(&text.as_str())),
+        "{messages:?}"
+    );
     // The end is also reported once, although two replicas notice it: the newer stream has just opened.
     let mut newest = c.listen().await;
     job.succeed("over");
     let completed =
         |message: &Value| message["params"]["status"] == "completed" && message["params"]["taskId"] == *id;
-    let hears = async |stream: &mut Stream| {
+    let count_completed = async |stream: &mut Stream| {
         let mut times = 0;
         while let Some(message) = stream.any_within(Duration::from_millis(1_500)).await {
             times += usize::from(completed(&message));
         }
         times
     };
-    let (by_oldest, by_newest) = join(hears(&mut oldest), hears(&mut newest)).await;
+    let (by_oldest, by_newest) = join(count_completed(&mut oldest), count_completed(&mut newest)).await;
     assert_eq!(by_oldest + by_newest, 1, "{by_oldest} and {by_newest}");
 }
 
 #[tokio::test]
 async fn short_remote_task_is_announced() {
-    let server = three("").await;
+    let server = start_three("").await;
     let [a, b, _] = sessions(&server).await;
     let mut listening = a.listen().await;
     for _ in 0..5 {
         let id = b.start("work", json!({"end": {"succeeded": {}}})).await;
-        let told = tokio::time::timeout(PATIENCE, listening.next("notifications/tasks/status")).await;
-        let told = told.expect("nothing is told");
-        assert_eq!((&told["params"]["taskId"], &told["params"]["status"]), (&json!(id), &json!("completed")));
+        let notification = tokio::time::timeout(TIMEOUT, listening.next("notifications/tasks/status")).await;
+        let notification = notification.expect("nothing is told");
+        assert_eq!(
+            (&notification["params"]["taskId"], &notification["params"]["status"]),
+            (&json!(id), &json!("completed"))
+        );
     }
 }

@@ -4,17 +4,17 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use taskbridge_sdk::Answer;
 
-use super::{PATIENCE, moderns, said, sessions, three};
+use super::{TIMEOUT, modern_clients, result_text, sessions, start_three};
 use crate::support::Events;
 
-async fn hear(events: &mut Events) -> Value {
-    let next = tokio::time::timeout(PATIENCE, events.next()).await.expect("nothing is heard");
+async fn next_message(events: &mut Events) -> Value {
+    let next = tokio::time::timeout(TIMEOUT, events.next()).await.expect("nothing is heard");
     next.unwrap().expect("the stream ended")
 }
 
 #[tokio::test]
 async fn waiting_requests_end_at_all_replicas() {
-    let server = three("").await;
+    let server = start_three("").await;
     let clients = sessions(&server).await;
     for round in 1..=3 {
         let id = clients[round % 3].start("work", json!({ "n": round })).await;
@@ -22,19 +22,19 @@ async fn waiting_requests_end_at_all_replicas() {
         // after 30 seconds.
         let waiting = clients.iter().map(|client| client.open("tasks/result", json!({ "taskId": id })));
         let waiting = join_all(waiting).await;
-        server.stage.job(round).await.succeed("over");
+        server.engine.job(round).await.succeed("over");
         for waiting in waiting {
-            assert_eq!(said(&waiting.end().await.unwrap()), "over");
+            assert_eq!(result_text(&waiting.end().await.unwrap()), "over");
         }
     }
 }
 
 #[tokio::test]
 async fn broken_stream_resumes_at_another_replica() {
-    let server = three("").await;
+    let server = start_three("").await;
     let [a, b, c] = sessions(&server).await;
     let id = a.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     let mut waiting = a.open("tasks/result", json!({ "taskId": id })).await;
     job.ask("who", "Who?", json!({"type": "object", "properties": {"name": {"type": "string"}}}));
     let question = waiting.message().await;
@@ -42,37 +42,37 @@ async fn broken_stream_resumes_at_another_replica() {
     drop(waiting);
     // The answer goes to one replica, and the stream is resumed at another.
     assert_eq!(b.reply(&question, json!({"action": "accept", "content": {"name": "ana"}})).await, 202);
-    assert!(matches!(job.answered().await, Answer::Accept(fields) if fields["name"] == "ana"));
-    let mut stream = c.take_up(&last).await;
+    assert!(matches!(job.wait_for_answer().await, Answer::Accept(fields) if fields["name"] == "ana"));
+    let mut stream = c.resume(&last).await;
     job.succeed("hello ana");
     let answer = stream.any().await.unwrap();
-    assert_eq!((&answer["id"], said(&answer["result"])), (&request["id"], "hello ana"));
+    assert_eq!((&answer["id"], result_text(&answer["result"])), (&request["id"], "hello ana"));
     assert_eq!(stream.any().await, None);
 }
 
 /// A listening stream delivers events of other replicas, and can be resumed at another one.
 #[tokio::test]
 async fn listening_stream_crosses_replicas() {
-    let server = three("").await;
+    let server = start_three("").await;
     let [a, b, c] = sessions(&server).await;
     let mut listening = a.listen().await;
     let id = b.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.ask("who", "Who?", json!({"type": "object", "properties": {"name": {"type": "string"}}}));
     let question = listening.next("elicitation/create").await;
     assert_eq!(c.reply(&question, json!({"action": "decline"})).await, 202);
-    assert_eq!(job.answered().await, Answer::Decline);
+    assert_eq!(job.wait_for_answer().await, Answer::Decline);
     let last = listening.last();
     drop(listening);
-    let mut listening = b.take_up(&last).await;
+    let mut listening = b.resume(&last).await;
     job.succeed("over");
     loop {
         // All replicas offer the same, so no list changes are reported, although another replica sealed the
         // offers.
-        let told = listening.message().await;
-        assert_eq!(told["method"], "notifications/tasks/status", "{told}");
-        assert_eq!(told["params"]["taskId"], id);
-        if told["params"]["status"] == "completed" {
+        let message = listening.message().await;
+        assert_eq!(message["method"], "notifications/tasks/status", "{message}");
+        assert_eq!(message["params"]["taskId"], id);
+        if message["params"]["status"] == "completed" {
             break;
         }
     }
@@ -80,20 +80,20 @@ async fn listening_stream_crosses_replicas() {
 
 #[tokio::test]
 async fn subscription_reports_remote_task() {
-    let server = three("").await;
-    let [a, b, c] = moderns(&server);
-    let made = b.call("work", &json!({}), json!({})).await.unwrap();
-    let id = made["taskId"].as_str().unwrap().to_owned();
+    let server = start_three("").await;
+    let [a, b, c] = modern_clients(&server);
+    let created = b.call("work", &json!({}), json!({})).await.unwrap();
+    let id = created["taskId"].as_str().unwrap().to_owned();
     let (mut at_a, mut at_c) = (
-        a.follow(std::slice::from_ref(&id)).await.unwrap(),
-        c.follow(std::slice::from_ref(&id)).await.unwrap(),
+        a.subscribe_to_tasks(std::slice::from_ref(&id)).await.unwrap(),
+        c.subscribe_to_tasks(std::slice::from_ref(&id)).await.unwrap(),
     );
-    server.stage.job(1).await.succeed("over");
+    server.engine.job(1).await.succeed("over");
     for events in [&mut at_a, &mut at_c] {
         loop {
-            let told = hear(events).await;
-            if told["params"]["status"] == "completed" {
-                assert_eq!(said(&told["params"]["result"]), "over");
+            let message = next_message(events).await;
+            if message["params"]["status"] == "completed" {
+                assert_eq!(result_text(&message["params"]["result"]), "over");
                 break;
             }
         }

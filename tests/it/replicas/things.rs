@@ -4,13 +4,13 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::{moderns, said, sessions, three};
-use crate::support::Modern;
+use super::{modern_clients, result_text, sessions, start_three};
+use crate::support::ModernClient;
 
 /// Its settings apply at all replicas, and its end at one replica ends it at all.
 #[tokio::test]
 async fn session_is_valid_at_all_replicas() {
-    let server = three("").await;
+    let server = start_three("").await;
     let [a, b, c] = sessions(&server).await;
     let id = b.start("work", json!({})).await;
     assert_eq!(c.task(&id).await["status"], "working");
@@ -27,7 +27,7 @@ async fn session_is_valid_at_all_replicas() {
 async fn cursors_work_across_replicas() {
     let more: String =
         (0..4).map(|n| format!("[tools.t{n}]\nbackend = \"stage\"\ntarget = {{}}\n")).collect();
-    let server = three(&more).await;
+    let server = start_three(&more).await;
     let clients = sessions(&server).await;
     let mut tasks = Vec::new();
     for n in 0..7 {
@@ -74,8 +74,8 @@ async fn cursors_work_across_replicas() {
 /// An idempotency key that is used at all replicas at once, in both generations, is one task.
 #[tokio::test]
 async fn concurrent_key_creates_one_task() {
-    let server = three("").await;
-    let (old, new) = (sessions(&server).await, moderns(&server));
+    let server = start_three("").await;
+    let (old, new) = (sessions(&server).await, modern_clients(&server));
     for round in 1..=5 {
         let meta = json!({"io.taskbridge/idempotency-key": format!("key {round}")});
         let params = json!({"name": "work", "arguments": {}, "_meta": meta});
@@ -90,24 +90,26 @@ async fn concurrent_key_creates_one_task() {
         let (mut ids, others) = futures_util::future::join(join_all(by_old), join_all(by_new)).await;
         ids.extend(others);
         assert!(ids[0].is_string() && ids.iter().all(|id| *id == ids[0]), "{ids:?}");
-        assert_eq!(server.stage.starts(), round);
+        assert_eq!(server.engine.starts(), round);
     }
 }
 
 /// A call that asks first can be finished at another replica. If two finish it, it is one task.
 #[tokio::test]
 async fn request_state_works_across_replicas() {
-    let server = three("[tools.careful]\nbackend = \"stage\"\ntarget = {}\nconfirm = \"Really?\"\n").await;
-    let [a, b, c] = moderns(&server);
-    let asked = a.call("careful", &json!({}), json!({})).await.unwrap();
-    assert_eq!(asked["resultType"], "input_required");
+    let server =
+        start_three("[tools.careful]\nbackend = \"stage\"\ntarget = {}\nconfirm = \"Really?\"\n").await;
+    let [a, b, c] = modern_clients(&server);
+    let question = a.call("careful", &json!({}), json!({})).await.unwrap();
+    assert_eq!(question["resultType"], "input_required");
     let more = json!({
-        "inputResponses": {"confirm": {"action": "accept", "content": {}}}, "requestState": asked["requestState"],
+        "inputResponses": {"confirm": {"action": "accept", "content": {}}}, "requestState": question["requestState"],
     });
-    let finish = async |client: &Modern| client.call("careful", &json!({}), more.clone()).await.unwrap();
+    let finish =
+        async |client: &ModernClient| client.call("careful", &json!({}), more.clone()).await.unwrap();
     let (by_b, by_c) = futures_util::future::join(finish(&b), finish(&c)).await;
     assert_eq!(by_b["taskId"], by_c["taskId"], "{by_b} {by_c}");
-    assert_eq!(server.stage.starts(), 1);
+    assert_eq!(server.engine.starts(), 1);
 }
 
 #[tokio::test]
@@ -118,26 +120,27 @@ async fn limit_is_shared_by_replicas() {
              input_schema = {{ type = \"object\" }}\n"
         )
     };
-    let server = three(&format!("{}{}", limited("refuses", "refuse"), limited("queues", "queue"))).await;
+    let server =
+        start_three(&format!("{}{}", limited("refuses", "refuse"), limited("queues", "queue"))).await;
     let clients = sessions(&server).await;
     let params = |tool: &str, n: usize| json!({"name": tool, "arguments": {"n": n}, "task": {}});
-    let calls = (0..9).map(|n| clients[n % 3].ask("tools/call", params("refuses", n)));
-    let taken = join_all(calls)
+    let calls = (0..9).map(|n| clients[n % 3].try_get("tools/call", params("refuses", n)));
+    let accepted = join_all(calls)
         .await
         .into_iter()
         .filter(|answer| answer.as_ref().is_ok_and(|answer: &Value| answer["task"]["taskId"].is_string()));
-    assert_eq!(taken.count(), 2);
+    assert_eq!(accepted.count(), 2);
     for n in 1..=2 {
-        server.stage.job(n).await.succeed("");
+        server.engine.job(n).await.succeed("");
     }
 
     let ids = join_all((0..6).map(|n| clients[n % 3].start("queues", json!({ "n": n })))).await;
     for n in 1..=6 {
-        let started = server.stage.starts();
+        let started = server.engine.starts();
         assert!(started <= 2 + n + 1, "job {started} runs beside the two that may");
-        server.stage.job(2 + n).await.succeed("done");
+        server.engine.job(2 + n).await.succeed("done");
     }
     for (n, id) in ids.iter().enumerate() {
-        assert_eq!(said(&clients[(n + 1) % 3].result(id).await.unwrap()), "done");
+        assert_eq!(result_text(&clients[(n + 1) % 3].result(id).await.unwrap()), "done");
     }
 }

@@ -13,7 +13,7 @@ use super::{Events, Generation, schema};
 const VERSION: &str = "2025-11-25";
 
 /// Timeout for a response, streams included.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// One session. Clones share it.
 #[derive(Clone)]
@@ -40,22 +40,22 @@ pub(crate) enum Fault {
 impl Client {
     /// Opens a session for a client that can be asked.
     pub(crate) async fn open(url: &str) -> Result<Self, Fault> {
-        Self::open_of(url, VERSION).await
+        Self::open_revision(url, VERSION).await
     }
 
     /// Opens a session for a client with these capabilities.
-    pub(crate) async fn open_able(url: &str, able: Value) -> Result<Self, Fault> {
-        Self::begin(connections(), url, VERSION, able, None).await
+    pub(crate) async fn open_with_capabilities(url: &str, capabilities: Value) -> Result<Self, Fault> {
+        Self::create(http_client(), url, VERSION, capabilities, None).await
     }
 
     /// Opens a session of this revision.
-    pub(crate) async fn open_of(url: &str, revision: &str) -> Result<Self, Fault> {
-        Self::begin(connections(), url, revision, shows_forms(), None).await
+    pub(crate) async fn open_revision(url: &str, revision: &str) -> Result<Self, Fault> {
+        Self::create(http_client(), url, revision, form_capabilities(), None).await
     }
 
     /// Opens a session with an API key.
-    pub(crate) async fn open_with(url: &str, key: &str) -> Result<Self, Fault> {
-        Self::begin(connections(), url, VERSION, shows_forms(), Some(key.to_owned())).await
+    pub(crate) async fn open_with_key(url: &str, key: &str) -> Result<Self, Fault> {
+        Self::create(http_client(), url, VERSION, form_capabilities(), Some(key.to_owned())).await
     }
 
     /// Opens a session over these connections.
@@ -64,40 +64,40 @@ impl Client {
         url: &str,
         key: Option<&str>,
     ) -> Result<Self, Fault> {
-        Self::begin(http, url, VERSION, shows_forms(), key.map(str::to_owned)).await
+        Self::create(http, url, VERSION, form_capabilities(), key.map(str::to_owned)).await
     }
 
-    async fn begin(
+    async fn create(
         http: reqwest::Client,
         url: &str,
         revision: &str,
-        able: Value,
+        capabilities: Value,
         key: Option<String>,
     ) -> Result<Self, Fault> {
         let (url, revision) = (url.to_owned(), revision.to_owned());
         let client = Self { http, url, revision, session: String::new(), key, next_id: Arc::default() };
-        client.greet(able).await
+        client.initialize(capabilities).await
     }
 
     /// Initializes the session.
-    async fn greet(mut self, able: Value) -> Result<Self, Fault> {
+    async fn initialize(mut self, capabilities: Value) -> Result<Self, Fault> {
         let params = json!({
             "protocolVersion": self.revision,
-            "capabilities": able,
+            "capabilities": capabilities,
             "clientInfo": {"name": "taskbridge-tests", "version": "1.0.0"},
         });
-        let hello = self.message("initialize", params);
-        let response = self.post(&hello).await?;
+        let request = self.message("initialize", params);
+        let response = self.post(&request).await?;
         let session = response.headers().get("mcp-session-id").expect("initialize gives a session id");
         self.session = session.to_str().unwrap().to_owned();
-        self.answer(response, &hello, &Value::Null).await?;
+        self.answer(response, &request, &Value::Null).await?;
         self.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
         Ok(self)
     }
 
     /// Opens another session of the same client, over the same connections.
     pub(crate) async fn another(&self) -> Result<Self, Fault> {
-        Self { session: String::new(), ..self.clone() }.greet(shows_forms()).await
+        Self { session: String::new(), ..self.clone() }.initialize(form_capabilities()).await
     }
 
     /// Returns the same session at another address: that of a later server.
@@ -106,7 +106,7 @@ impl Client {
     }
 
     /// Returns the same session over these connections.
-    pub(crate) fn over(&self, http: reqwest::Client) -> Self {
+    pub(crate) fn with_http(&self, http: reqwest::Client) -> Self {
         Self { http, ..self.clone() }
     }
 
@@ -117,16 +117,21 @@ impl Client {
 
     /// Sends a request and returns its result.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, Fault> {
-        self.converse(method, params, &Value::Null).await
+        self.request_with_reply(method, params, &Value::Null).await
     }
 
     /// Sends a request and returns its result. Questions of the server get `reply`, unless it is null.
-    pub(crate) async fn converse(&self, method: &str, params: Value, reply: &Value) -> Result<Value, Fault> {
-        self.converse_by(self, method, params, reply).await
+    pub(crate) async fn request_with_reply(
+        &self,
+        method: &str,
+        params: Value,
+        reply: &Value,
+    ) -> Result<Value, Fault> {
+        self.request_with_reply_via(self, method, params, reply).await
     }
 
     /// Does the same, but sends the replies to another address of the session.
-    pub(crate) async fn converse_by(
+    pub(crate) async fn request_with_reply_via(
         &self,
         other: &Self,
         method: &str,
@@ -145,19 +150,19 @@ impl Client {
 
     /// Opens the GET stream.
     pub(crate) async fn listen(&self) -> Result<Events, Fault> {
-        let request = self.prepared(Method::GET).header("accept", "text/event-stream");
-        Ok(Events::new(Generation::V2025, accepted(sent(request).await?).await?))
+        let request = self.request_builder(Method::GET).header("accept", "text/event-stream");
+        Ok(Events::new(Generation::V2025, require_success(send(request).await?).await?))
     }
 
     /// Opens the GET stream after the event with this id.
     pub(crate) async fn listen_after(&self, id: &str) -> Result<Events, Fault> {
-        let request = self.prepared(Method::GET).header("accept", "text/event-stream");
-        let response = sent(request.header("last-event-id", id)).await?;
-        Ok(Events::new(Generation::V2025, accepted(response).await?))
+        let request = self.request_builder(Method::GET).header("accept", "text/event-stream");
+        let response = send(request.header("last-event-id", id)).await?;
+        Ok(Events::new(Generation::V2025, require_success(response).await?))
     }
 
     /// Sends a notification, or the response to a request of the server.
-    pub(crate) async fn tell(&self, message: &Value) -> Result<(), Fault> {
+    pub(crate) async fn send_message(&self, message: &Value) -> Result<(), Fault> {
         self.post(message).await.map(drop)
     }
 
@@ -213,7 +218,7 @@ impl Client {
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
     }
 
-    fn prepared(&self, method: Method) -> RequestBuilder {
+    fn request_builder(&self, method: Method) -> RequestBuilder {
         let mut request = self.http.request(method, &self.url);
         if let Some(key) = &self.key {
             request = request.bearer_auth(key);
@@ -225,8 +230,9 @@ impl Client {
     }
 
     async fn post(&self, message: &Value) -> Result<Response, Fault> {
-        let request = self.prepared(Method::POST).header("accept", "application/json, text/event-stream");
-        accepted(sent(request.json(message)).await?).await
+        let request =
+            self.request_builder(Method::POST).header("accept", "application/json, text/event-stream");
+        require_success(send(request.json(message)).await?).await
     }
 
     async fn answer(&self, response: Response, request: &Value, reply: &Value) -> Result<Value, Fault> {
@@ -240,7 +246,7 @@ impl Client {
                     return read(Generation::V2025, request, message);
                 }
                 (Some(_), Some(id)) if !reply.is_null() => {
-                    self.tell(&json!({"jsonrpc": "2.0", "id": id, "result": reply})).await?;
+                    self.send_message(&json!({"jsonrpc": "2.0", "id": id, "result": reply})).await?;
                 }
                 _ => {}
             }
@@ -250,19 +256,20 @@ impl Client {
 }
 
 /// Returns the capabilities of a client that can show forms.
-fn shows_forms() -> Value {
+fn form_capabilities() -> Value {
     json!({"elicitation": {"form": {}}})
 }
 
 /// Returns an HTTP client with persistent connections and a timeout of [`PATIENCE`].
-pub(super) fn connections() -> reqwest::Client {
-    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).pool_idle_timeout(None);
+pub(super) fn http_client() -> reqwest::Client {
+    let http = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).pool_idle_timeout(None);
     http.build().unwrap()
 }
 
 pub(super) fn is_stream(response: &Response) -> bool {
-    let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
+    let content_type =
+        response.headers().get("content-type").and_then(|content_type| content_type.to_str().ok());
+    content_type.is_some_and(|content_type| content_type.starts_with("text/event-stream"))
 }
 
 pub(super) async fn json_of(response: Response) -> Result<Value, Fault> {
@@ -283,12 +290,12 @@ fn outcome(mut answer: Value) -> Result<Value, Fault> {
     Ok(answer["result"].take())
 }
 
-pub(super) async fn sent(request: RequestBuilder) -> Result<Response, Fault> {
+pub(super) async fn send(request: RequestBuilder) -> Result<Response, Fault> {
     request.send().await.map_err(|e| Fault::Lost(e.to_string()))
 }
 
 /// Returns the response if its status is a success.
-async fn accepted(response: Response) -> Result<Response, Fault> {
+async fn require_success(response: Response) -> Result<Response, Fault> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);

@@ -13,38 +13,38 @@ use tokio::task::{JoinHandle, JoinSet};
 const END: &[u8] = b"\r\n\r\n";
 
 /// A load balancer. Dropping it stops it.
-pub(crate) struct Front {
+pub(crate) struct LoadBalancer {
     /// The address on which it listens.
     pub(crate) address: SocketAddr,
-    serving: JoinHandle<()>,
+    server_task: JoinHandle<()>,
 }
 
-impl Front {
+impl LoadBalancer {
     /// Starts a load balancer before these servers.
     #[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
-    pub(crate) async fn before(servers: Vec<SocketAddr>) -> Self {
+    pub(crate) async fn start(servers: Vec<SocketAddr>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        Self { address, serving: tokio::spawn(serve(listener, servers)) }
+        Self { address, server_task: tokio::spawn(serve(listener, servers)) }
     }
 }
 
-impl Drop for Front {
+impl Drop for LoadBalancer {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.server_task.abort();
     }
 }
 
 async fn serve(listener: TcpListener, servers: Vec<SocketAddr>) {
-    let (servers, turn) = (Arc::new(servers), Arc::new(AtomicUsize::new(0)));
+    let (servers, request_count) = (Arc::new(servers), Arc::new(AtomicUsize::new(0)));
     let mut connections = JoinSet::new();
     loop {
         let (client, _) = listener.accept().await.unwrap();
-        let (servers, turn) = (Arc::clone(&servers), Arc::clone(&turn));
+        let (servers, request_count) = (Arc::clone(&servers), Arc::clone(&request_count));
         connections.spawn(async move {
-            let next = || servers[turn.fetch_add(1, Ordering::Relaxed) % servers.len()];
+            let next = || servers[request_count.fetch_add(1, Ordering::Relaxed) % servers.len()];
             // If one side disconnects, the other one is disconnected too.
-            let _ = pass(client, next).await;
+            let _ = forward(client, next).await;
         });
         while connections.try_join_next().is_some() {}
     }
@@ -52,7 +52,7 @@ async fn serve(listener: TcpListener, servers: Vec<SocketAddr>) {
 
 /// Forwards one request and its response. Adds `Connection: close`, so that the server and the client expect
 /// no further request.
-async fn pass(mut client: TcpStream, next: impl Fn() -> SocketAddr) -> std::io::Result<()> {
+async fn forward(mut client: TcpStream, next: impl Fn() -> SocketAddr) -> std::io::Result<()> {
     let mut head = Vec::new();
     let end = loop {
         if let Some(end) = head.windows(END.len()).position(|window| window == END) {

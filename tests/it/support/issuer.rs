@@ -43,21 +43,21 @@ enum Pair {
 pub(crate) struct Issuer {
     url: String,
     state: Arc<Inner>,
-    serving: JoinHandle<()>,
+    server_task: JoinHandle<()>,
 }
 
 #[derive(Default)]
 struct Inner {
     url: String,
     keys: Mutex<Vec<Value>>,
-    words: Mutex<HashMap<String, Value>>,
+    introspections: Mutex<HashMap<String, Value>>,
     down: AtomicBool,
     /// Whether introspection of unknown tokens is never answered.
-    ponders: AtomicBool,
-    asked_for_keys: AtomicUsize,
-    asked_about_tokens: AtomicUsize,
+    hangs_on_unknown_tokens: AtomicBool,
+    key_requests: AtomicUsize,
+    introspection_requests: AtomicUsize,
     /// Number of requests for unknown paths.
-    strays: AtomicUsize,
+    unknown_path_requests: AtomicUsize,
 }
 
 impl Signer {
@@ -129,10 +129,10 @@ impl Signer {
 }
 
 /// Overrides valid members with those of a test; null removes a member.
-fn merge(right: &mut Value, more: &Value) {
-    let (right, more) = (right.as_object_mut().unwrap(), more.as_object().unwrap());
-    right.extend(more.clone());
-    right.retain(|_, value| !value.is_null());
+fn merge(valid: &mut Value, overrides: &Value) {
+    let (valid, overrides) = (valid.as_object_mut().unwrap(), overrides.as_object().unwrap());
+    valid.extend(overrides.clone());
+    valid.retain(|_, value| !value.is_null());
 }
 
 impl Issuer {
@@ -143,8 +143,8 @@ impl Issuer {
         let url = format!("http://{}/realm", listener.local_addr().unwrap());
         let state = Arc::new(Inner { url: url.clone(), ..Inner::default() });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        let issuer = Self { url, state, serving };
+        let server_task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let issuer = Self { url, state, server_task };
         issuer.publish(keys);
         issuer
     }
@@ -160,42 +160,42 @@ impl Issuer {
     }
 
     /// Answers every request with 503, or works again.
-    pub(crate) fn goes_down(&self, down: bool) {
+    pub(crate) fn set_down(&self, down: bool) {
         self.state.down.store(down, Ordering::SeqCst);
     }
 
     /// Leaves introspection requests for unknown tokens unanswered from now on.
-    pub(crate) fn ponders_strangers(&self) {
-        self.state.ponders.store(true, Ordering::SeqCst);
+    pub(crate) fn hang_on_unknown_tokens(&self) {
+        self.state.hangs_on_unknown_tokens.store(true, Ordering::SeqCst);
     }
 
     /// Sets the introspection response for a token.
-    pub(crate) fn says(&self, token: &str, word: Value) {
-        self.state.words.lock().insert(token.to_owned(), word);
+    pub(crate) fn set_introspection(&self, token: &str, response: Value) {
+        self.state.introspections.lock().insert(token.to_owned(), response);
     }
 
     /// Returns the number of requests for its keys.
-    pub(crate) fn asked_for_keys(&self) -> usize {
-        self.state.asked_for_keys.load(Ordering::SeqCst)
+    pub(crate) fn key_requests(&self) -> usize {
+        self.state.key_requests.load(Ordering::SeqCst)
     }
 
     /// Returns the number of introspection requests.
-    pub(crate) fn asked_about_tokens(&self) -> usize {
-        self.state.asked_about_tokens.load(Ordering::SeqCst)
+    pub(crate) fn introspection_requests(&self) -> usize {
+        self.state.introspection_requests.load(Ordering::SeqCst)
     }
 
     /// Returns the number of requests for unknown paths.
-    pub(crate) fn strays(&self) -> usize {
-        self.state.strays.load(Ordering::SeqCst)
+    pub(crate) fn unknown_path_requests(&self) -> usize {
+        self.state.unknown_path_requests.load(Ordering::SeqCst)
     }
 
     /// Returns the claims of a valid token for a subject, overridden by `more`.
-    pub(crate) fn claims(&self, subject: &str, more: &Value) -> Value {
+    pub(crate) fn claims(&self, subject: &str, overrides: &Value) -> Value {
         let mut claims = json!({
             "iss": self.url, "aud": RESOURCE, "sub": subject, "exp": seconds(3600), "iat": seconds(-1),
             "client_id": "somebody", "jti": "1",
         });
-        merge(&mut claims, more);
+        merge(&mut claims, overrides);
         claims
     }
 
@@ -216,7 +216,7 @@ impl Issuer {
 
 impl Drop for Issuer {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.server_task.abort();
     }
 }
 
@@ -236,25 +236,25 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
             Json(json!({"issuer": url, "jwks_uri": format!("{url}/keys")})).into_response()
         }
         "/realm/keys" => {
-            inner.asked_for_keys.fetch_add(1, Ordering::SeqCst);
+            inner.key_requests.fetch_add(1, Ordering::SeqCst);
             Json(json!({"keys": *inner.keys.lock()})).into_response()
         }
         "/realm/introspect" => {
-            inner.asked_about_tokens.fetch_add(1, Ordering::SeqCst);
-            word(&inner, request).await
+            inner.introspection_requests.fetch_add(1, Ordering::SeqCst);
+            introspect(&inner, request).await
         }
         "/.well-known/oauth-authorization-server/realm" => StatusCode::NOT_FOUND.into_response(),
         _ => {
-            inner.strays.fetch_add(1, Ordering::SeqCst);
+            inner.unknown_path_requests.fetch_add(1, Ordering::SeqCst);
             StatusCode::NOT_FOUND.into_response()
         }
     }
 }
 
-async fn word(inner: &Inner, request: Request) -> Response {
+async fn introspect(inner: &Inner, request: Request) -> Response {
     // RFC 6749, section 2.3.1: both are form-encoded before they are joined.
     let credentials = format!("Basic {}", BASE64.encode(b"bridge:client%3Asecret%261"));
-    if request.headers().get("authorization").is_none_or(|shown| shown != credentials.as_str()) {
+    if request.headers().get("authorization").is_none_or(|header| header != credentials.as_str()) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
     let body = axum::body::to_bytes(request.into_body(), 1 << 20).await.unwrap();
@@ -264,9 +264,9 @@ async fn word(inner: &Inner, request: Request) -> Response {
         .map(|(name, value)| (name.into_owned(), json!(value)))
         .collect();
     let token = form["token"].as_str().unwrap();
-    let word = inner.words.lock().get(token).cloned();
-    if word.is_none() && inner.ponders.load(Ordering::SeqCst) {
+    let response = inner.introspections.lock().get(token).cloned();
+    if response.is_none() && inner.hangs_on_unknown_tokens.load(Ordering::SeqCst) {
         std::future::pending::<()>().await;
     }
-    Json(word.unwrap_or(json!({"active": false}))).into_response()
+    Json(response.unwrap_or(json!({"active": false}))).into_response()
 }

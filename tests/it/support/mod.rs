@@ -26,12 +26,12 @@ mod sim;
 
 pub(crate) use client::{Client, Fault, text};
 pub(crate) use events::Events;
-pub(crate) use front::Front;
-pub(crate) use modern::Modern;
-pub(crate) use numbers::Numbers;
-pub(crate) use place::{Ended, Place};
+pub(crate) use front::LoadBalancer;
+pub(crate) use modern::ModernClient;
+pub(crate) use numbers::MetricsScrape;
+pub(crate) use place::{ProgramOutput, TestDir};
 pub(crate) use process::{Server, raise_file_limit};
-pub(crate) use proxy::{Proxy, Way};
+pub(crate) use proxy::{Proxy, ProxyMode};
 pub(crate) use pty::{CTRL_C, CTRL_D, Pty};
 pub(crate) use random::Random;
 pub(crate) use schema::Generation;
@@ -58,14 +58,14 @@ pub(crate) struct TestApp {
     /// The server. It is stopped before its `Place` checks for leftover processes.
     pub(crate) server: Server,
     /// Its folder with the config.
-    pub(crate) place: Place,
+    pub(crate) dir: TestDir,
 }
 
 impl TestApp {
     /// Starts a server with [`BASICS`] and `config`.
     pub(crate) fn start(config: &str) -> Self {
-        let place = Place::new(&format!("{BASICS}{config}"));
-        Self { server: place.serve(), place }
+        let dir = TestDir::new(&format!("{BASICS}{config}"));
+        Self { server: dir.serve(), dir }
     }
 
     /// Opens a new session.

@@ -7,40 +7,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use reqwest::Response;
 use serde_json::{Value, json};
 
-use super::client::{connections, is_stream, json_of, read, sent};
+use super::client::{http_client, is_stream, json_of, read, send};
 use super::{Events, Fault, Generation};
 
 const VERSION: &str = "2026-07-28";
 
 /// A client that can be asked. Clones share its connections.
 #[derive(Clone)]
-pub(crate) struct Modern {
+pub(crate) struct ModernClient {
     http: reqwest::Client,
     url: String,
-    able: Value,
+    capabilities: Value,
     key: Option<String>,
     header: Option<(&'static str, String)>,
     next_id: Arc<AtomicU64>,
 }
 
-impl Modern {
+impl ModernClient {
     /// Returns a client with the tasks extension.
     pub(crate) fn with_tasks(url: &str) -> Self {
         let tasks = json!({"io.modelcontextprotocol/tasks": {}});
-        Self::able(url, json!({"elicitation": {"form": {}}, "extensions": tasks}))
+        Self::with_capabilities(url, json!({"elicitation": {"form": {}}, "extensions": tasks}))
     }
 
     /// Returns a client without the tasks extension.
     pub(crate) fn without_tasks(url: &str) -> Self {
-        Self::able(url, json!({"elicitation": {"form": {}}}))
+        Self::with_capabilities(url, json!({"elicitation": {"form": {}}}))
     }
 
     /// Returns a client with these capabilities.
-    pub(crate) fn able(url: &str, able: Value) -> Self {
+    pub(crate) fn with_capabilities(url: &str, able: Value) -> Self {
         Self {
-            http: connections(),
+            http: http_client(),
             url: url.to_owned(),
-            able,
+            capabilities: able,
             key: None,
             header: None,
             next_id: Arc::default(),
@@ -58,7 +58,7 @@ impl Modern {
     }
 
     /// Returns the same client over these connections.
-    pub(crate) fn over(self, http: reqwest::Client) -> Self {
+    pub(crate) fn with_http(self, http: reqwest::Client) -> Self {
         Self { http, ..self }
     }
 
@@ -83,7 +83,7 @@ impl Modern {
     }
 
     /// Opens a subscription to these tasks, which must all be granted.
-    pub(crate) async fn follow(&self, tasks: &[String]) -> Result<Events, Fault> {
+    pub(crate) async fn subscribe_to_tasks(&self, tasks: &[String]) -> Result<Events, Fault> {
         let params = json!({"notifications": {"taskIds": tasks}});
         let (_, response) = self.post("subscriptions/listen", params).await?;
         let mut events = Events::new(Generation::V2026, response);
@@ -94,8 +94,8 @@ impl Modern {
     }
 
     /// Opens a subscription with this filter, and returns it with the granted filter.
-    pub(crate) async fn subscribe(&self, wanted: Value) -> Result<(Events, Value), Fault> {
-        let (_, response) = self.post("subscriptions/listen", json!({"notifications": wanted})).await?;
+    pub(crate) async fn subscribe(&self, filter: Value) -> Result<(Events, Value), Fault> {
+        let (_, response) = self.post("subscriptions/listen", json!({"notifications": filter})).await?;
         let mut events = Events::new(Generation::V2026, response);
         let mut first = events.next().await?.expect("a subscription is acknowledged first");
         assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
@@ -130,11 +130,11 @@ impl Modern {
             post = post.header("mcp-name", name);
         }
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(VERSION);
-        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = self.able.clone();
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         // A refusal is a JSON-RPC error with an HTTP status of its own.
-        let response = sent(post.json(&request)).await?;
+        let response = send(post.json(&request)).await?;
         Ok((request, response))
     }
 }

@@ -8,7 +8,7 @@ pub(crate) type Labels = BTreeMap<String, String>;
 
 /// One scrape.
 #[derive(Debug)]
-pub(crate) struct Numbers {
+pub(crate) struct MetricsScrape {
     /// The type of each family.
     pub(crate) families: BTreeMap<String, String>,
     /// The help text of each family.
@@ -17,15 +17,15 @@ pub(crate) struct Numbers {
     pub(crate) samples: Vec<(String, Labels, f64)>,
 }
 
-impl Numbers {
+impl MetricsScrape {
     /// Reads the page at this address, which must exist.
     pub(crate) async fn read(url: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-        let answer = client.get(url).send().await.unwrap();
-        assert_eq!(answer.status(), 200);
+        let response = client.get(url).send().await.unwrap();
+        assert_eq!(response.status(), 200);
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        assert_eq!(answer.headers()["content-type"], kind);
-        Self::parse(&answer.text().await.unwrap())
+        assert_eq!(response.headers()["content-type"], kind);
+        Self::parse(&response.text().await.unwrap())
     }
 
     fn parse(text: &str) -> Self {
@@ -66,9 +66,9 @@ impl Numbers {
         }
         let distinct: BTreeSet<_> = samples.iter().map(|(name, labels, _)| (name, labels)).collect();
         assert_eq!(distinct.len(), samples.len(), "a series is there twice");
-        let numbers = Self { families, help, samples };
-        numbers.check_histograms();
-        numbers
+        let scrape = Self { families, help, samples };
+        scrape.check_histograms();
+        scrape
     }
 
     /// Panics unless buckets are cumulative and the last one contains everything.
@@ -76,9 +76,11 @@ impl Numbers {
         let histograms = self.families.iter().filter(|(_, kind)| *kind == "histogram");
         for (name, _) in histograms {
             for (_, labels, count) in self.samples.iter().filter(|(n, _, _)| *n == format!("{name}_count")) {
-                let of = |with: &Labels| labels.iter().all(|(key, value)| with.get(key) == Some(value));
-                let mut buckets =
-                    self.samples.iter().filter(|(n, with, _)| *n == format!("{name}_bucket") && of(with));
+                let matches = |with: &Labels| labels.iter().all(|(key, value)| with.get(key) == Some(value));
+                let mut buckets = self
+                    .samples
+                    .iter()
+                    .filter(|(n, with, _)| *n == format!("{name}_bucket") && matches(with));
                 let values: Vec<f64> = buckets.clone().map(|(_, _, value)| *value).collect();
                 assert!(values.is_sorted() && values.last() == Some(count), "{name} {labels:?}: {values:?}");
                 assert_eq!(buckets.next_back().unwrap().1["le"], "+Inf");
@@ -88,10 +90,10 @@ impl Numbers {
 
     /// Returns the sum of all samples of this name whose labels have these values; 0 if there are none.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        let fits =
+        let matches =
             |with: &Labels| labels.iter().all(|(key, value)| with.get(*key).is_some_and(|has| has == value));
-        let of = self.samples.iter().filter(|(sample, with, _)| sample == name && fits(with));
-        of.map(|(_, _, value)| value).sum()
+        let matching = self.samples.iter().filter(|(sample, with, _)| sample == name && matches(with));
+        matching.map(|(_, _, value)| value).sum()
     }
 
     /// Returns all values of a label.

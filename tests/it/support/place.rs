@@ -12,27 +12,27 @@ use super::{PROGRAM, Server};
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Timeout for a program that should end by itself.
-const SOON: Duration = Duration::from_secs(30);
+const RUN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A folder with a config.
-pub(crate) struct Place {
+pub(crate) struct TestDir {
     dir: tempfile::TempDir,
 }
 
 /// The output of a program that ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProgramOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Place {
+impl TestDir {
     /// Creates a new folder with this config.
     pub(crate) fn new(config: &str) -> Self {
-        let place = Self { dir: tempfile::tempdir().unwrap() };
-        fs::write(place.config(), config).unwrap();
-        place
+        let test_dir = Self { dir: tempfile::tempdir().unwrap() };
+        fs::write(test_dir.config(), config).unwrap();
+        test_dir
     }
 
     /// Returns a path in the folder.
@@ -49,12 +49,12 @@ impl Place {
     pub(crate) fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(PROGRAM);
         command.arg(verb).arg("--config").arg(self.config());
-        self.settle(&mut command);
+        self.prepare(&mut command);
         command
     }
 
     /// Sets the environment and the working directory of a command.
-    pub(crate) fn settle(&self, command: &mut Command) {
+    pub(crate) fn prepare(&self, command: &mut Command) {
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         command.env_clear().env("PATH", path).env("HOME", self.dir.path()).current_dir(self.dir.path());
         command.stdin(Stdio::null());
@@ -73,31 +73,31 @@ impl Place {
     }
 
     /// Starts the server under limits that a shell sets (`ulimit -n 64`), and waits until it listens.
-    pub(crate) fn serve_under(&self, limits: &str) -> Server {
+    pub(crate) fn serve_with_limits(&self, limits: &str) -> Server {
         let mut command = Command::new("sh");
         command.arg("-c").arg(format!("{limits}; exec \"$0\" serve --config \"$1\""));
         command.arg(PROGRAM).arg(self.config());
-        self.settle(&mut command);
+        self.prepare(&mut command);
         let mut server = Server::spawn(command, &self.path("server.log"));
         server.wait_until_it_listens();
         server
     }
 
     /// Runs a program that should end by itself.
-    pub(crate) async fn run(&self, command: Command) -> Ended {
+    pub(crate) async fn run(&self, command: Command) -> ProgramOutput {
         let mut command = tokio::process::Command::from(command);
-        let output = tokio::time::timeout(SOON, command.kill_on_drop(true).output()).await;
+        let output = tokio::time::timeout(RUN_TIMEOUT, command.kill_on_drop(true).output()).await;
         let output = output.expect("it ends by itself, and soon").unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+        ProgramOutput { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
     /// Waits until no local job runs. A cancelled task is reported as cancelled before its job is stopped. A
     /// server that is killed between the two leaves the stop to the next one.
-    pub(crate) async fn jobs_end(&self) {
-        let until = Instant::now() + Duration::from_secs(60);
+    pub(crate) async fn wait_for_jobs_to_end(&self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
         while self.processes().iter().any(|process| process.contains("adapter-helper")) {
-            assert!(Instant::now() < until, "a job goes on although it was cancelled");
+            assert!(Instant::now() < deadline, "a job goes on although it was cancelled");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -105,41 +105,41 @@ impl Place {
     /// Returns the processes that were started with a path of this folder.
     pub(crate) fn processes(&self) -> Vec<String> {
         let mark = self.dir.path().to_str().unwrap().as_bytes();
-        let of = |pid: &Path, name: &str| fs::read(pid.join(name)).unwrap_or_default();
+        let proc_file = |pid: &Path, name: &str| fs::read(pid.join(name)).unwrap_or_default();
         let has_mark = |bytes: &[u8]| bytes.windows(mark.len()).any(|window| window == mark);
         let own = std::process::id().to_string();
         let pids = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
         pids.filter(|pid| pid.file_name().is_some_and(|name| name != own.as_str()))
-            .filter(|pid| has_mark(&of(pid, "cmdline")) || has_mark(&of(pid, "environ")))
+            .filter(|pid| has_mark(&proc_file(pid, "cmdline")) || has_mark(&proc_file(pid, "environ")))
             .map(|pid| {
-                let line = String::from_utf8_lossy(&of(&pid, "cmdline")).replace('\0', " ");
+                let line = String::from_utf8_lossy(&proc_file(&pid, "cmdline")).replace('\0', " ");
                 format!("{} {line}", pid.file_name().unwrap().to_string_lossy())
             })
             .collect()
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDir {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let log = fs::read_to_string(self.path("server.log")).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
             eprintln!("the end of the server's log:\n{}", lines[lines.len().saturating_sub(60)..].join("\n"));
         }
-        let until = Instant::now() + GRACE;
-        let mut left = self.processes();
-        while !left.is_empty() && Instant::now() < until {
+        let deadline = Instant::now() + GRACE;
+        let mut remaining = self.processes();
+        while !remaining.is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
-            left = self.processes();
+            remaining = self.processes();
         }
-        for process in &left {
+        for process in &remaining {
             let pid = process.split(' ').next().and_then(|pid| pid.parse().ok());
             if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }
         }
         if !std::thread::panicking() {
-            assert!(left.is_empty(), "processes were left behind: {left:#?}");
+            assert!(remaining.is_empty(), "processes were left behind: {remaining:#?}");
         }
     }
 }

@@ -22,7 +22,7 @@ const LOGIN: &str = "tester:s3cret%2Fwith%3Aodd%40signs";
 
 /// Starts the server ($1 $2...) and prints `ready` when it accepts connections. Waits until stdin names a
 /// signal or closes, stops the server, and deletes $REMOVE.
-const KEEPER: &str = r#"
+const SUPERVISOR_SCRIPT: &str = r#"
 "$@" >>"$LOG" 2>&1 &
 pid=$!
 until "$READY" -q -h 127.0.0.1 -p "$PORT"; do
@@ -40,13 +40,13 @@ wait "$pid"
 pub(crate) struct Postgres {
     folder: PathBuf,
     port: u16,
-    keeper: Option<Child>,
+    supervisor: Option<Child>,
     /// Settings in addition to the common ones.
     settings: Vec<String>,
     /// The environment of the server's processes, as `NAME=VALUE`.
     environment: Vec<String>,
     /// The folder of a server of one test, deleted with it.
-    own: Option<tempfile::TempDir>,
+    own_folder: Option<tempfile::TempDir>,
     /// The keeper deletes the folder of the shared server.
     is_shared: bool,
 }
@@ -67,14 +67,14 @@ pub(crate) fn shared() -> &'static Postgres {
         let folder = tempfile::Builder::new().prefix("taskbridge-postgres-").tempdir().unwrap().keep();
         let mut server = Postgres::at(folder);
         server.is_shared = true;
-        server.begun()
+        server.initialize_and_run()
     })
 }
 
 /// Returns a schema name that no other test uses.
 pub(crate) fn schema() -> String {
-    static MADE: AtomicU32 = AtomicU32::new(0);
-    format!("test_{}", MADE.fetch_add(1, Ordering::Relaxed))
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The contents of the certificate.
@@ -94,8 +94,8 @@ impl Postgres {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut server = Self::at(folder.path().to_owned());
-        server.own = Some(folder);
-        server.begun()
+        server.own_folder = Some(folder);
+        server.initialize_and_run()
     }
 
     /// Starts a server in this folder, with these settings.
@@ -108,7 +108,7 @@ impl Postgres {
         let mut server = Self::at(folder.to_owned());
         server.settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
         server.environment = environment;
-        server.begun()
+        server.initialize_and_run()
     }
 
     fn at(folder: PathBuf) -> Self {
@@ -116,15 +116,15 @@ impl Postgres {
         Self {
             folder,
             port,
-            keeper: None,
+            supervisor: None,
             settings: Vec::new(),
             environment: Vec::new(),
-            own: None,
+            own_folder: None,
             is_shared: false,
         }
     }
 
-    fn begun(mut self) -> Self {
+    fn initialize_and_run(mut self) -> Self {
         let server = &mut self;
         fs::set_permissions(&server.folder, fs::Permissions::from_mode(0o755)).unwrap();
         let data = server.path("data");
@@ -145,8 +145,8 @@ impl Postgres {
         ]);
         init.args(["--auth-host=scram-sha-256", "--auth-local=trust"]);
         init.arg("--pwfile").arg(server.path("password")).current_dir(&server.folder);
-        let made = init.output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let output = init.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         server.run();
         self
     }
@@ -154,7 +154,7 @@ impl Postgres {
     /// Starts the server, also after it was stopped.
     pub(crate) fn run(&mut self) {
         let mut command = Command::new("sh");
-        command.args(["-c", KEEPER, "keeper"]);
+        command.args(["-c", SUPERVISOR_SCRIPT, "keeper"]);
         // The variables are set after the change of the user, because a preloaded library may depend on the
         // user.
         let mut server = as_nobody(Path::new("env"));
@@ -171,33 +171,33 @@ impl Postgres {
         command.env("PORT", self.port.to_string()).env("REMOVE", remove);
         // A separate process group does not receive signals that are sent to the tests.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        assert_eq!(said.trim(), "ready", "{}", self.log());
-        self.keeper = Some(keeper);
+        let mut supervisor = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(supervisor.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), "ready", "{}", self.log());
+        self.supervisor = Some(supervisor);
     }
 
     /// Stops the server and disconnects all clients.
     pub(crate) fn stop(&mut self) {
-        self.stop_by(Stop::Fast);
+        self.stop_with(Stop::Fast);
     }
 
     /// Stops the server in this way.
-    pub(crate) fn stop_by(&mut self, how: Stop) {
-        if let Some(mut keeper) = self.keeper.take() {
-            let signal = match how {
+    pub(crate) fn stop_with(&mut self, mode: Stop) {
+        if let Some(mut supervisor) = self.supervisor.take() {
+            let signal = match mode {
                 Stop::Fast => "INT\n",
                 Stop::Immediate => "QUIT\n",
             };
             // A keeper that is already gone has stopped the server.
-            let _ = keeper.stdin.take().unwrap().write_all(signal.as_bytes());
-            keeper.wait().unwrap();
+            let _ = supervisor.stdin.take().unwrap().write_all(signal.as_bytes());
+            supervisor.wait().unwrap();
         }
     }
 
     /// Returns true while the server's main process exists, whether it accepts connections or not.
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         let pid = fs::read_to_string(self.path("data/postmaster.pid")).unwrap_or_default();
         pid.lines().next().is_some_and(|pid| Path::new("/proc").join(pid.trim()).exists())
     }
@@ -217,8 +217,8 @@ impl Postgres {
         openssl.args(["req", "-x509", "-nodes", "-days", "2", "-newkey", "ec"]);
         openssl.args(["-pkeyopt", "ec_paramgen_curve:prime256v1", "-config"]).arg(config);
         openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
-        let made = openssl.output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let output = openssl.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         self.settings = vec![
             "ssl=on".to_owned(),
             format!("ssl_key_file={}", key.display()),
@@ -243,8 +243,8 @@ impl Postgres {
     }
 
     /// Returns a schema of its database.
-    pub(crate) fn place(&self, schema: &str) -> ConnectionConfig {
-        ConnectionConfig::at(&self.url()).unwrap().in_schema(schema).unwrap()
+    pub(crate) fn connection_config(&self, schema: &str) -> ConnectionConfig {
+        ConnectionConfig::parse(&self.url()).unwrap().in_schema(schema).unwrap()
     }
 
     /// Opens a connection in this schema.

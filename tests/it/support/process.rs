@@ -86,7 +86,7 @@ impl Server {
     }
 
     /// Returns its stdout after the address. It must have ended.
-    pub(crate) fn printed(&mut self) -> String {
+    pub(crate) fn read_stdout(&mut self) -> String {
         let mut text = String::new();
         self.stdout.read_to_string(&mut text).unwrap();
         text

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 /// The state of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ProxyMode {
     /// Data is forwarded.
     Open,
     /// Data is delayed without an error on either side, as in a network that drops packets.
@@ -22,7 +22,7 @@ pub(crate) enum Way {
 #[derive(Clone, Copy)]
 struct State {
     target: Option<SocketAddr>,
-    way: Way,
+    mode: ProxyMode,
     /// Number of resets of all connections.
     resets: u64,
 }
@@ -31,7 +31,7 @@ struct State {
 pub(crate) struct Proxy {
     address: SocketAddr,
     state: watch::Sender<State>,
-    _serving: JoinSet<()>,
+    _server_tasks: JoinSet<()>,
 }
 
 impl Proxy {
@@ -39,10 +39,10 @@ impl Proxy {
     pub(crate) async fn to(target: Option<SocketAddr>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (state, seen) = watch::channel(State { target, way: Way::Open, resets: 0 });
-        let mut serving = JoinSet::new();
-        serving.spawn(serve(listener, seen));
-        Self { address, state, _serving: serving }
+        let (state, receiver) = watch::channel(State { target, mode: ProxyMode::Open, resets: 0 });
+        let mut server_task = JoinSet::new();
+        server_task.spawn(serve(listener, receiver));
+        Self { address, state, _server_tasks: server_task }
     }
 
     /// Returns the address on which it listens.
@@ -51,13 +51,13 @@ impl Proxy {
     }
 
     /// Sets the target of new connections.
-    pub(crate) fn aim(&self, target: Option<SocketAddr>) {
+    pub(crate) fn set_target(&self, target: Option<SocketAddr>) {
         self.state.send_modify(|state| state.target = target);
     }
 
     /// Sets the state from now on. It applies to existing connections too, except for [`Way::Shut`].
-    pub(crate) fn set(&self, way: Way) {
-        self.state.send_modify(|state| state.way = way);
+    pub(crate) fn set(&self, mode: ProxyMode) {
+        self.state.send_modify(|state| state.mode = mode);
     }
 
     /// Resets all existing connections.
@@ -72,7 +72,7 @@ async fn serve(listener: TcpListener, state: watch::Receiver<State>) {
         tokio::select! {
             accepted = listener.accept() => {
                 let (client, _) = accepted.unwrap();
-                connections.spawn(carry(client, state.clone()));
+                connections.spawn(forward(client, state.clone()));
             }
             Some(_) = connections.join_next() => {}
         }
@@ -81,12 +81,12 @@ async fn serve(listener: TcpListener, state: watch::Receiver<State>) {
 
 /// Forwards one connection. The other side sees a reset if the connection could not be forwarded or was
 /// reset.
-async fn carry(mut client: TcpStream, mut state: watch::Receiver<State>) {
+async fn forward(mut client: TcpStream, mut state: watch::Receiver<State>) {
     let first = *state.borrow_and_update();
     let is_reset = |state: &State| state.resets != first.resets;
-    let mut until = state.clone();
-    let carried = async {
-        if !passes(&mut state).await {
+    let mut resets = state.clone();
+    let forwarded = async {
+        if !wait_until_open(&mut state).await {
             return None;
         }
         let target = state.borrow().target?;
@@ -99,20 +99,20 @@ async fn carry(mut client: TcpStream, mut state: watch::Receiver<State>) {
         }
         Some(())
     };
-    let whole = tokio::select! {
-        carried = carried => carried.is_some(),
-        _ = until.wait_for(is_reset) => false,
+    let completed = tokio::select! {
+        forwarded = forwarded => forwarded.is_some(),
+        _ = resets.wait_for(is_reset) => false,
     };
-    if !whole {
+    if !completed {
         // With zero linger, the kernel sends a reset on close.
         let _ = client.set_zero_linger();
     }
 }
 
 /// Waits while the proxy is silent; returns false if it is shut.
-async fn passes(state: &mut watch::Receiver<State>) -> bool {
-    match state.wait_for(|state| state.way != Way::Silent).await {
-        Ok(state) => state.way == Way::Open,
+async fn wait_until_open(state: &mut watch::Receiver<State>) -> bool {
+    match state.wait_for(|state| state.mode != ProxyMode::Silent).await {
+        Ok(state) => state.mode == ProxyMode::Open,
         Err(_) => false,
     }
 }
@@ -124,7 +124,7 @@ async fn pump(
 ) {
     let mut piece = vec![0; 16_384];
     while let Ok(length @ 1..) = from.read(&mut piece).await {
-        if state.wait_for(|state| state.way != Way::Silent).await.is_err()
+        if state.wait_for(|state| state.mode != ProxyMode::Silent).await.is_err()
             || to.write_all(&piece[..length]).await.is_err()
         {
             return;

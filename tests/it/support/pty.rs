@@ -13,7 +13,7 @@ use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr
 use tokio::net::unix::pipe;
 
 /// Timeout for expected output.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Ctrl-C and Ctrl-D, as they are typed.
 pub(crate) const CTRL_C: &str = "\u{3}";
@@ -31,7 +31,7 @@ pub(crate) struct Pty {
     /// All text shown so far, without colors and cursor movements.
     shown: String,
     /// How much of the text has been matched.
-    read: usize,
+    matched: usize,
 }
 
 impl Pty {
@@ -67,48 +67,48 @@ impl Pty {
         rustix::io::ioctl_fionbio(&master, true).unwrap();
         let screen = pipe::Receiver::from_file_unchecked(File::from(master)).unwrap();
         let (written, unread, shown) = Default::default();
-        Self { child, screen, keyboard, written, unread, shown, read: 0 }
+        Self { child, screen, keyboard, written, unread, shown, matched: 0 }
     }
 
     /// Types `keys`.
-    pub(crate) fn types(&mut self, keys: &str) {
+    pub(crate) fn type_keys(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Types a line.
-    pub(crate) fn enters(&mut self, line: &str) {
-        self.types(&format!("{line}\n"));
+    pub(crate) fn enter_line(&mut self, line: &str) {
+        self.type_keys(&format!("{line}\n"));
     }
 
     /// Waits until `words` are shown, after the previous match.
-    pub(crate) async fn shows(&mut self, words: &str) {
-        let shown = tokio::time::timeout(PATIENCE, async {
+    pub(crate) async fn wait_for(&mut self, expected: &str) {
+        let shown = tokio::time::timeout(TIMEOUT, async {
             loop {
-                if let Some(at) = self.shown[self.read..].find(words) {
-                    self.read += at + words.len();
+                if let Some(at) = self.shown[self.matched..].find(expected) {
+                    self.matched += at + expected.len();
                     return true;
                 }
-                if !self.more().await {
+                if !self.read_more().await {
                     return false;
                 }
             }
         });
         let shown = shown.await.unwrap_or(false);
-        assert!(shown, "{words:?} is never shown. The end of what is:\n{}", self.last_words());
+        assert!(shown, "{expected:?} is never shown. The end of what is:\n{}", self.last_text());
     }
 
     /// Waits until the program ends; returns its exit code and all text shown.
-    pub(crate) async fn ends(mut self) -> (Option<i32>, String) {
-        let ended = tokio::time::timeout(PATIENCE, async { while self.more().await {} }).await;
-        assert!(ended.is_ok(), "it does not end. The end of what it shows:\n{}", self.last_words());
+    pub(crate) async fn wait_for_end(mut self) -> (Option<i32>, String) {
+        let ended = tokio::time::timeout(TIMEOUT, async { while self.read_more().await {} }).await;
+        assert!(ended.is_ok(), "it does not end. The end of what it shows:\n{}", self.last_text());
         let code = self.child.wait().unwrap().code();
         (code, std::mem::take(&mut self.shown))
     }
 
     /// Waits until the program ends, and returns all bytes that it wrote.
     pub(crate) async fn recording(mut self) -> Vec<u8> {
-        let ended = tokio::time::timeout(PATIENCE, async { while self.more().await {} }).await;
-        assert!(ended.is_ok(), "it does not end. The end of what it shows:\n{}", self.last_words());
+        let ended = tokio::time::timeout(TIMEOUT, async { while self.read_more().await {} }).await;
+        assert!(ended.is_ok(), "it does not end. The end of what it shows:\n{}", self.last_text());
         std::mem::take(&mut self.written)
     }
 
@@ -119,11 +119,11 @@ impl Pty {
 
     /// Closes the terminal, as closing its window does, waits until the program ends, and returns its exit
     /// code.
-    pub(crate) async fn goes_away(mut self) -> Option<i32> {
+    pub(crate) async fn close_terminal(mut self) -> Option<i32> {
         // These assignments close both of our ends of the terminal.
         self.screen = pipe::pipe().unwrap().1;
         self.keyboard = File::options().write(true).open("/dev/null").unwrap();
-        let ended = tokio::time::timeout(PATIENCE, async {
+        let ended = tokio::time::timeout(TIMEOUT, async {
             loop {
                 match self.child.try_wait().unwrap() {
                     Some(status) => return status.code(),
@@ -136,16 +136,16 @@ impl Pty {
 
     /// Processes the complete part of the input, without escape sequences (ECMA-48: `ESC [`, parameters, a
     /// final letter).
-    fn take_in(&mut self) {
-        let whole = match self.unread.iter().rposition(|byte| *byte == 0x1b) {
+    fn process_input(&mut self) {
+        let complete = match self.unread.iter().rposition(|byte| *byte == 0x1b) {
             Some(at) if !self.unread[at..].iter().any(u8::is_ascii_alphabetic) => at,
             _ => self.unread.len(),
         };
-        let whole = match std::str::from_utf8(&self.unread[..whole]) {
-            Ok(_) => whole,
+        let complete = match std::str::from_utf8(&self.unread[..complete]) {
+            Ok(_) => complete,
             Err(error) => error.valid_up_to(),
         };
-        let text = String::from_utf8(self.unread.drain(..whole).collect()).unwrap();
+        let text = String::from_utf8(self.unread.drain(..complete).collect()).unwrap();
         let mut parts = text.split('\u{1b}');
         self.shown.extend(parts.next());
         for part in parts {
@@ -154,13 +154,13 @@ impl Pty {
     }
 
     /// Returns the end of the text shown.
-    fn last_words(&self) -> &str {
+    fn last_text(&self) -> &str {
         let from = self.shown.char_indices().rev().nth(2000).map_or(0, |(at, _)| at);
         &self.shown[from..]
     }
 
     /// Reads more; returns false at the end.
-    async fn more(&mut self) -> bool {
+    async fn read_more(&mut self) -> bool {
         let mut bytes = [0; 4096];
         loop {
             self.screen.readable().await.unwrap();
@@ -170,7 +170,7 @@ impl Pty {
                 Ok(count) => {
                     self.written.extend_from_slice(&bytes[..count]);
                     self.unread.extend_from_slice(&bytes[..count]);
-                    self.take_in();
+                    self.process_input();
                     return true;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}

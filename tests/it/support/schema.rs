@@ -41,11 +41,11 @@ static VALIDATORS: LazyLock<Mutex<HashMap<(Schema, String), &'static Validator>>
 /// an answer to a request that is not known here.
 pub(crate) fn check(generation: Generation, message: &Value) {
     match (message["method"].as_str(), generation) {
-        (Some(method), V2025) => holds(Schema::V2025, told_2025(method), message),
+        (Some(method), V2025) => validate(Schema::V2025, message_schema_2025(method), message),
         (Some(method), V2026) => {
             assert!(message.get("id").is_none(), "a server of this generation makes no requests: {message}");
-            let (schema, name) = told_2026(method);
-            holds(schema, name, message);
+            let (schema, name) = message_schema_2026(method);
+            validate(schema, name, message);
         }
         (None, _) => check_envelope(generation, message),
     }
@@ -57,15 +57,15 @@ pub(crate) fn check_answer(generation: Generation, request: &Value, answer: &Val
     let Some(result) = answer.get("result") else { return };
     let method = request["method"].as_str().unwrap();
     match generation {
-        V2025 => holds(Schema::V2025, result_2025(method, result), result),
+        V2025 => validate(Schema::V2025, result_2025(method, result), result),
         V2026 => check_result_2026(method, result),
     }
 }
 
 /// Panics unless the value matches `name` in the schema of 2025-11-25. It checks messages of test clients, so
 /// that no server is tested with messages that no client may send.
-pub(crate) fn check_said(name: &str, value: &Value) {
-    holds(Schema::V2025, name, value);
+pub(crate) fn check_client_message(name: &str, value: &Value) {
+    validate(Schema::V2025, name, value);
 }
 
 fn check_envelope(generation: Generation, answer: &Value) {
@@ -73,22 +73,22 @@ fn check_envelope(generation: Generation, answer: &Value) {
         V2025 => Schema::V2025,
         V2026 => Schema::V2026,
     };
-    let Some(error) = answer.get("error") else { return holds(schema, "JSONRPCResultResponse", answer) };
-    holds(schema, "JSONRPCErrorResponse", answer);
+    let Some(error) = answer.get("error") else { return validate(schema, "JSONRPCResultResponse", answer) };
+    validate(schema, "JSONRPCErrorResponse", answer);
     if generation == V2026 {
         let code = error["code"].as_i64().unwrap();
         assert_ne!(code, -32002, "this generation has -32602 for what is not there: {answer}");
         match code {
-            -32020 => holds(schema, "HeaderMismatchError", answer),
-            -32021 => holds(schema, "MissingRequiredClientCapabilityError", answer),
-            -32022 => holds(schema, "UnsupportedProtocolVersionError", answer),
+            -32020 => validate(schema, "HeaderMismatchError", answer),
+            -32021 => validate(schema, "MissingRequiredClientCapabilityError", answer),
+            -32022 => validate(schema, "UnsupportedProtocolVersionError", answer),
             _ => {}
         }
     }
 }
 
 /// Returns the schema name of a message that a 2025-11-25 server sends unasked.
-fn told_2025(method: &str) -> &'static str {
+fn message_schema_2025(method: &str) -> &'static str {
     match method {
         "notifications/cancelled" => "CancelledNotification",
         "notifications/elicitation/complete" => "ElicitationCompleteNotification",
@@ -130,7 +130,7 @@ fn result_2025(method: &str, result: &Value) -> &'static str {
 }
 
 /// Returns the schema of a message that a 2026-07-28 server sends on the stream of a request.
-fn told_2026(method: &str) -> (Schema, &'static str) {
+fn message_schema_2026(method: &str) -> (Schema, &'static str) {
     let name = match method {
         "notifications/cancelled" => "CancelledNotification",
         "notifications/message" => "LoggingMessageNotification",
@@ -153,9 +153,9 @@ fn check_result_2026(method: &str, result: &Value) {
         ("prompts/get" | "resources/read" | "tools/call", Some("input_required")) => {
             let asks = result.get("inputRequests").is_some() || result.get("requestState").is_some();
             assert!(asks, "nothing is asked, and there is nothing to come back with: {result}");
-            return holds(Schema::V2026, "InputRequiredResult", result);
+            return validate(Schema::V2026, "InputRequiredResult", result);
         }
-        ("tools/call", Some("task")) => return holds(Schema::Tasks, "CreateTaskResult", result),
+        ("tools/call", Some("task")) => return validate(Schema::Tasks, "CreateTaskResult", result),
         ("completion/complete", _) => core("CompleteResult"),
         ("prompts/get", _) => core("GetPromptResult"),
         ("prompts/list", _) => core("ListPromptsResult"),
@@ -172,7 +172,7 @@ fn check_result_2026(method: &str, result: &Value) {
         (other, _) => panic!("no result of {other} is known"),
     };
     assert_eq!(kind, Some("complete"), "{method} has no such result: {result}");
-    holds(schema, name, result);
+    validate(schema, name, result);
     if method == "tasks/get" && result["status"] == "completed" {
         // The extension's schema does not define this content.
         check_result_2026("tools/call", &result["result"]);
@@ -180,11 +180,11 @@ fn check_result_2026(method: &str, result: &Value) {
 }
 
 /// Panics unless the value matches `name` in the schema.
-fn holds(schema: Schema, name: &str, value: &Value) {
+fn validate(schema: Schema, name: &str, value: &Value) {
     let validator = *VALIDATORS.lock().unwrap().entry((schema, name.to_owned())).or_insert_with(|| {
-        let whole = &SCHEMAS[schema as usize];
-        assert!(whole["$defs"].get(name).is_some(), "the schema has no {name}");
-        let part = json!({"$ref": format!("#/$defs/{name}"), "$defs": whole["$defs"]});
+        let document = &SCHEMAS[schema as usize];
+        assert!(document["$defs"].get(name).is_some(), "the schema has no {name}");
+        let part = json!({"$ref": format!("#/$defs/{name}"), "$defs": document["$defs"]});
         Box::leak(Box::new(jsonschema::options().should_validate_formats(true).build(&part).unwrap()))
     });
     if let Err(error) = validator.validate(value) {

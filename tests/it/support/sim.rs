@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use super::{PROGRAM, Place};
+use super::{PROGRAM, TestDir};
 
 /// A simulated engine. Dropping it kills it.
 pub(crate) struct SimProcess {
@@ -18,7 +18,7 @@ pub(crate) struct SimProcess {
 }
 
 /// A job, as the engine's journal recorded it before the engine reported it.
-pub(crate) struct Journalled {
+pub(crate) struct JournalEntry {
     pub(crate) key: String,
     pub(crate) handle: String,
     pub(crate) text: String,
@@ -26,22 +26,22 @@ pub(crate) struct Journalled {
 
 impl SimProcess {
     /// Starts an engine in `mode`: `keyed` or `unkeyed`.
-    pub(crate) fn start(place: &Place, mode: &str) -> Self {
-        Self::start_with(place, mode, &[])
+    pub(crate) fn start(dir: &TestDir, mode: &str) -> Self {
+        Self::start_with(dir, mode, &[])
     }
 
     /// Starts an engine with more arguments.
-    pub(crate) fn start_with(place: &Place, mode: &str, more: &[&str]) -> Self {
-        Self::start_as(place, mode, mode, more)
+    pub(crate) fn start_with(dir: &TestDir, mode: &str, more: &[&str]) -> Self {
+        Self::start_as(dir, mode, mode, more)
     }
 
     /// Starts an engine with a journal of this name.
-    pub(crate) fn start_as(place: &Place, name: &str, mode: &str, more: &[&str]) -> Self {
-        let journal = place.path(&format!("{name}.journal"));
+    pub(crate) fn start_as(dir: &TestDir, name: &str, mode: &str, more: &[&str]) -> Self {
+        let journal = dir.path(&format!("{name}.journal"));
         let mut command = Command::new(PROGRAM);
         command.args(["adapter-helper", "sim", "--listen", "127.0.0.1:0", "--mode", mode, "--journal"]);
         command.arg(&journal).args(more);
-        place.settle(&mut command);
+        dir.prepare(&mut command);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
@@ -61,12 +61,12 @@ impl SimProcess {
     }
 
     /// Returns all started jobs, in order.
-    pub(crate) fn journal(&self) -> Vec<Journalled> {
+    pub(crate) fn journal(&self) -> Vec<JournalEntry> {
         let journal = fs::read_to_string(&self.journal).unwrap_or_default();
         let read = |line: &str| {
-            let mut words = line.splitn(3, ' ').map(str::to_owned);
-            let (key, handle) = (words.next().unwrap(), words.next().unwrap());
-            Journalled { key, handle, text: serde_json::from_str(&words.next().unwrap()).unwrap() }
+            let mut parts = line.splitn(3, ' ').map(str::to_owned);
+            let (key, handle) = (parts.next().unwrap(), parts.next().unwrap());
+            JournalEntry { key, handle, text: serde_json::from_str(&parts.next().unwrap()).unwrap() }
         };
         journal.lines().map(read).collect()
     }

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{PARENT, PATIENCE, TOOLS, TRACE, named};
+use super::{PARENT, TIMEOUT, TOOLS, TRACE, call_params};
 use crate::support::{TestApp, text};
 
 const SECRET: &str = "a secret of the collector";
 
 /// Runs the collector ($@) until stdin closes, in whatever way the test process ends.
-const KEEPER: &str = r#"
+const SUPERVISOR_SCRIPT: &str = r#"
 "$@" >>"$LOG" 2>&1 &
 pid=$!
 read -r _
@@ -27,7 +27,7 @@ wait "$pid"
 struct Rotel {
     folder: tempfile::TempDir,
     port: u16,
-    keeper: Option<Child>,
+    supervisor: Option<Child>,
 }
 
 /// A span, as the collector logs it.
@@ -46,7 +46,7 @@ impl Rotel {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut rotel = Self { folder, port, keeper: None };
+        let mut rotel = Self { folder, port, supervisor: None };
         rotel.run();
         rotel
     }
@@ -58,25 +58,29 @@ impl Rotel {
         assert!(program.exists(), "the collector is not installed: run tests/run --only collector");
         let grpc = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut command = Command::new("sh");
-        command.args(["-c", KEEPER, "keeper"]).arg(program).args(["start", "--exporter", "blackhole"]);
+        command.args(["-c", SUPERVISOR_SCRIPT, "keeper"]).arg(program).args([
+            "start",
+            "--exporter",
+            "blackhole",
+        ]);
         command.arg("--otlp-http-endpoint").arg(format!("127.0.0.1:{}", self.port));
         command.arg("--otlp-grpc-endpoint").arg(grpc.to_string());
         command.args(["--debug-log", "traces", "--debug-log-verbosity", "detailed"]);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("LOG", self.log());
         command.env("ROTEL_PID_FILE", self.folder.path().join("pid"));
         command.env("ROTEL_LOG_FILE", self.folder.path().join("log")).stdin(Stdio::piped());
-        self.keeper = Some(command.spawn().unwrap());
-        let until = Instant::now() + PATIENCE;
+        self.supervisor = Some(command.spawn().unwrap());
+        let deadline = Instant::now() + TIMEOUT;
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            assert!(Instant::now() < until, "the collector does not start: {}", self.said());
+            assert!(Instant::now() < deadline, "the collector does not start: {}", self.log_text());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
     fn stop(&mut self) {
-        if let Some(mut keeper) = self.keeper.take() {
-            drop(keeper.stdin.take());
-            keeper.wait().unwrap();
+        if let Some(mut supervisor) = self.supervisor.take() {
+            drop(supervisor.stdin.take());
+            supervisor.wait().unwrap();
         }
     }
 
@@ -85,13 +89,13 @@ impl Rotel {
     }
 
     /// Returns its log.
-    fn said(&self) -> String {
+    fn log_text(&self) -> String {
         fs::read_to_string(self.log()).unwrap_or_default()
     }
 
     fn spans(&self) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();
-        for line in self.said().lines() {
+        for line in self.log_text().lines() {
             if line.starts_with("Span #") {
                 spans.push(Span::default());
             } else if line.starts_with("ResourceSpans #") {
@@ -116,13 +120,13 @@ impl Rotel {
     }
 
     /// Waits for a span that satisfies a condition, and returns it.
-    async fn span(&self, what: &str, is_it: impl Fn(&Span) -> bool) -> Span {
-        let until = Instant::now() + PATIENCE;
+    async fn span(&self, what: &str, matches: impl Fn(&Span) -> bool) -> Span {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
-            if let Some(span) = self.spans().into_iter().find(|span| is_it(span)) {
+            if let Some(span) = self.spans().into_iter().find(|span| matches(span)) {
                 return span;
             }
-            assert!(Instant::now() < until, "no span is {what}: {}", self.said());
+            assert!(Instant::now() < deadline, "no span is {what}: {}", self.log_text());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -154,8 +158,8 @@ async fn call_is_traced_into_engine() {
     let collector = Rotel::start();
     let mut app = TestApp::start(&collector.config());
     let client = app.client().await;
-    let params = named("place", json!({"word": "also-not-this-one"}), PARENT);
-    let given = text(&client.request("tools/call", params).await.unwrap());
+    let params = call_params("place", json!({"word": "also-not-this-one"}), PARENT);
+    let job_context = text(&client.request("tools/call", params).await.unwrap());
     let id = client.list().await.unwrap()[0]["taskId"].as_str().unwrap().to_owned();
     assert_eq!(app.server.stop(), Some(0));
 
@@ -168,7 +172,7 @@ async fn call_is_traced_into_engine() {
     assert_eq!((act.name.as_str(), request.name.as_str()), ("act", "request"));
     assert_eq!([&act.trace, &request.trace], [TRACE, TRACE]);
     assert_eq!(request.parent, "00f067aa0ba902b7", "the client's own span");
-    assert_eq!(given.trim(), format!("00-{TRACE}-{}-01", engine.id), "what the job was given");
+    assert_eq!(job_context.trim(), format!("00-{TRACE}-{}-01", engine.id), "what the job was given");
     let kinds = [&request, &act, &engine].map(|span| span.kind.as_str());
     assert_eq!(kinds, ["SPAN_KIND_SERVER", "SPAN_KIND_INTERNAL", "SPAN_KIND_CLIENT"]);
     assert_eq!(engine.status, "STATUS_CODE_OK");
@@ -179,22 +183,22 @@ async fn call_is_traced_into_engine() {
     let mut resources = spans.iter().filter(|span| span.name == "resource");
     let version = format!("service.version: Str({})", env!("CARGO_PKG_VERSION"));
     assert!(resources.all(|resource| resource.attributes == ["service.name: Str(bridge)", version.as_str()]));
-    let said = collector.said();
-    assert!(said.contains(&format!("InstrumentationScope taskbridge {}", env!("CARGO_PKG_VERSION"))));
+    let log = collector.log_text();
+    assert!(log.contains(&format!("InstrumentationScope taskbridge {}", env!("CARGO_PKG_VERSION"))));
     for secret in [&*id, "also-not-this-one", "nobody-else", "echo", SECRET] {
-        assert!(!said.contains(secret), "{secret}: {said}");
+        assert!(!log.contains(secret), "{secret}: {log}");
     }
 }
 
 /// Returns how many times the server's log contains `words`.
-fn times(app: &TestApp, words: &str) -> usize {
-    fs::read_to_string(app.place.path("server.log")).unwrap().matches(words).count()
+fn times(app: &TestApp, expected: &str) -> usize {
+    fs::read_to_string(app.dir.path("server.log")).unwrap().matches(expected).count()
 }
 
-async fn until_logged(app: &TestApp, words: &str) {
-    let until = Instant::now() + PATIENCE;
-    while times(app, words) == 0 {
-        assert!(Instant::now() < until, "it is not logged: {words}");
+async fn wait_for_log(app: &TestApp, expected: &str) {
+    let deadline = Instant::now() + TIMEOUT;
+    while times(app, expected) == 0 {
+        assert!(Instant::now() < deadline, "it is not logged: {expected}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -206,15 +210,16 @@ async fn collector_outage_is_logged_once() {
     let mut app = TestApp::start(&collector.config());
     let client = app.client().await;
     let trace = |n: usize| PARENT.replace(TRACE, &format!("{n:032x}"));
-    let of = |n: usize| move |span: &Span| span.trace == format!("{n:032x}") && span.name == "request";
+    let is_request =
+        |n: usize| move |span: &Span| span.trace == format!("{n:032x}") && span.name == "request";
     let list = async |n: usize| {
         client.request("tools/list", json!({"_meta": {"traceparent": trace(n)}})).await.unwrap();
     };
     list(1).await;
-    collector.span("of the first request", of(1)).await;
+    collector.span("of the first request", is_request(1)).await;
     collector.stop();
     list(2).await;
-    until_logged(&app, "spans cannot be sent").await;
+    wait_for_log(&app, "spans cannot be sent").await;
     list(3).await;
     collector.run();
     // One of these requests may be in a batch whose export begins before the collector listens.
@@ -225,7 +230,7 @@ async fn collector_outage_is_logged_once() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     list(last + 1).await;
-    collector.span("of the last request", of(last + 1)).await;
+    collector.span("of the last request", is_request(last + 1)).await;
     assert_eq!(app.server.stop(), Some(0));
     assert_eq!([times(&app, "spans cannot be sent"), times(&app, "spans can be sent again")], [1, 1]);
 }
@@ -237,12 +242,12 @@ async fn silent_collector_delays_no_request() {
     let app = TestApp::start(&format!("[telemetry]\notlp = \"{url}\"\n{TOOLS}"));
     let client = app.client().await;
     // The server's timeout for a collector.
-    let patience = Duration::from_secs(10);
-    let began = Instant::now();
+    let export_timeout = Duration::from_secs(10);
+    let started = Instant::now();
     for _ in 0..20 {
         client.request("tools/list", json!({"_meta": {"traceparent": PARENT}})).await.unwrap();
     }
-    assert!(began.elapsed() < patience, "{:?}", began.elapsed());
+    assert!(started.elapsed() < export_timeout, "{:?}", started.elapsed());
     // The collector had a connection attempt, so the server did try to export.
     silent.accept().unwrap();
 }

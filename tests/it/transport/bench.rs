@@ -59,19 +59,19 @@ confirm = "Really?"
 pub(super) const MAX_BODY: usize = 64 * 1024;
 
 /// The limit of polls per second for one owner.
-pub(super) const MOST_POLLS: u32 = 5;
+pub(super) const MAX_POLLS: u32 = 5;
 
 /// The system clock, which a test can set forward.
 #[derive(Default)]
-pub(super) struct Ahead(AtomicI64);
+pub(super) struct AdjustableClock(AtomicI64);
 
-impl Ahead {
-    pub(super) fn by(&self, time: Duration) {
+impl AdjustableClock {
+    pub(super) fn set_ahead(&self, time: Duration) {
         self.0.store(i64::try_from(time.as_millis()).unwrap(), Ordering::SeqCst);
     }
 }
 
-impl Clock for Ahead {
+impl Clock for AdjustableClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(System.now().as_millis() + self.0.load(Ordering::SeqCst))
     }
@@ -79,11 +79,11 @@ impl Clock for Ahead {
 
 /// A server. Dropping it stops it.
 pub(super) struct Server {
-    pub(super) clock: Arc<Ahead>,
+    pub(super) clock: Arc<AdjustableClock>,
     pub(super) client: Client,
     pub(super) address: SocketAddr,
     pub(super) shutdown: CancellationToken,
-    serving: Option<JoinHandle<()>>,
+    server_task: Option<JoinHandle<()>>,
     dir: Arc<TempDir>,
 }
 
@@ -98,24 +98,25 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         Arc::new(SqliteStore::open(&dir.join("tasks.db"), Arc::clone(&clock), Mode::Threaded).unwrap());
     let seal = Seal::new(&[7; 32], System::entropy());
     let config = config::parse(Path::new("test.toml"), dir, CONFIG, &adapters::all(), Some(dir)).unwrap();
-    let catalog = Arc::new(Current::new(Catalog::new(config.tools, config.limits, seal.clone())));
-    let ledger = TaskWriter {
+    let catalog = Arc::new(Current::new(Catalog::new(config.tools, config.slot_limits, seal.clone())));
+    let writer = TaskWriter {
         store: Arc::clone(&store),
         watch: ChangeNotifier::default(),
         clock: Arc::clone(&clock),
-        receivers: Arc::new(taskbridge::tasks::notices::Nobody),
+        receivers: Arc::new(taskbridge::tasks::notices::NoReceivers),
         tools: catalog.clone(),
         nudge: Arc::new(ReconcilerSignals::default()),
-        scribe: HistoryRecorder { replica: Holder("test".to_owned()), keeps: true },
+        history_recorder: HistoryRecorder { replica: Holder("test".to_owned()), enabled: true },
         meter: Arc::new(taskbridge::tasks::meter::Unmetered),
-        audit: Arc::new(taskbridge::tasks::audit::InTheLog),
+        audit: Arc::new(taskbridge::tasks::audit::LogOnlyAudit),
     };
     let outbox = Outbox {
-        fresh: mpsc::channel(16).0,
-        afterwards: mpsc::unbounded_channel().0,
+        committed_starts: mpsc::channel(16).0,
+        deferred_writes: mpsc::unbounded_channel().0,
         engines: Engines::default(),
     };
-    let pace = PollIntervals { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
+    let poll_intervals =
+        PollIntervals { shortest: Duration::from_millis(50), longest: Duration::from_secs(30) };
     let holder = Holder("test".to_owned());
     let settings = Settings {
         call_budget: Duration::from_secs(25),
@@ -127,29 +128,36 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         max_log_bytes: 1024,
         max_artifact_bytes: 1024,
         max_body_bytes: MAX_BODY,
-        max_polls_per_second: MOST_POLLS,
+        max_polls_per_second: MAX_POLLS,
         limits: taskbridge::mcp::limits::Limits::default(),
         max_calls_per_minute: u32::MAX,
     };
     let replica = "test".to_owned();
-    let means = AuditDependencies {
+    let dependencies = AuditDependencies {
         seal: seal.clone(),
         clock: Arc::clone(&clock),
         entropy: System::entropy(),
         replica,
     };
-    let audit = Arc::new(Auditor::off(means));
+    let audit = Arc::new(Auditor::off(dependencies));
     Bridge {
-        service: Service::new(ledger, System::entropy(), holder, Duration::from_secs(30), pace, outbox),
+        service: Service::new(
+            writer,
+            System::entropy(),
+            holder,
+            Duration::from_secs(30),
+            poll_intervals,
+            outbox,
+        ),
         offers: Offers::new(catalog, settings),
         backends: Current::new(BTreeMap::new()),
         seal,
         store,
         clock,
         entropy: System::entropy(),
-        initializing: taskbridge::mcp::uninitialized_sessions::UninitializedSessions::default(),
-        speakers: StreamElection::default(),
-        readings: taskbridge::mcp::ArtifactReadLimit::default(),
+        uninitialized_sessions: taskbridge::mcp::uninitialized_sessions::UninitializedSessions::default(),
+        stream_election: StreamElection::default(),
+        artifact_reads: taskbridge::mcp::ArtifactReadLimit::default(),
         metrics: Arc::default(),
         audit,
     }
@@ -163,41 +171,41 @@ impl Server {
 
     /// Starts a server with this authentication.
     pub(super) async fn with(auth: Authenticator) -> Self {
-        Self::over(Arc::new(TempDir::new().unwrap()), auth).await
+        Self::start_in(Arc::new(TempDir::new().unwrap()), auth).await
     }
 
     /// Starts another server over the same database.
     pub(super) async fn twin(&self) -> Self {
-        Self::over(Arc::clone(&self.dir), Authenticator::None { single_user: true }).await
+        Self::start_in(Arc::clone(&self.dir), Authenticator::None { single_user: true }).await
     }
 
     #[allow(clippy::disallowed_methods, reason = "a test serves beside its own requests")]
-    async fn over(dir: Arc<TempDir>, auth: Authenticator) -> Self {
-        let clock = Arc::new(Ahead::default());
+    async fn start_in(dir: Arc<TempDir>, auth: Authenticator) -> Self {
+        let clock = Arc::new(AdjustableClock::default());
         let bridge = Arc::new(bridge(dir.path(), clock.clone()));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let origins = ["https://app.example".to_owned()];
         let hosts = ["tasks.internal".to_owned()];
-        let doors = OriginPolicy::new(address.ip(), origins, hosts).unwrap();
-        let entrance = Arc::new(AccessControl::new(AccessRules {
+        let origin_policy = OriginPolicy::new(address.ip(), origins, hosts).unwrap();
+        let access_control = Arc::new(AccessControl::new(AccessRules {
             auth,
-            doors,
+            origin_policy,
             limits: ConnectionLimits::default(),
             tls: None,
             proxies: Proxies::default(),
         }));
         let shutdown = CancellationToken::new();
-        let (router, _) = http::router(bridge, Arc::clone(&entrance), shutdown.clone());
-        let serving = tokio::spawn(http::serve(listener, router, entrance, shutdown.clone()));
+        let (router, _) = http::router(bridge, Arc::clone(&access_control), shutdown.clone());
+        let server_task = tokio::spawn(http::serve(listener, router, access_control, shutdown.clone()));
         let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-        Self { clock, client, address, shutdown, serving: Some(serving), dir }
+        Self { clock, client, address, shutdown, server_task: Some(server_task), dir }
     }
 
     /// Stops the server, and waits until it has stopped.
     pub(super) async fn stop(mut self) {
         self.shutdown.cancel();
-        self.serving.take().unwrap().await.unwrap();
+        self.server_task.take().unwrap().await.unwrap();
     }
 
     pub(super) fn url(&self) -> String {
@@ -214,7 +222,7 @@ impl Server {
     }
 
     /// Returns a POST in a session.
-    pub(super) fn say(&self, session: &Session, message: &Value) -> RequestBuilder {
+    pub(super) fn post_message(&self, session: &Session, message: &Value) -> RequestBuilder {
         self.post(message.to_string()).header("Mcp-Session-Id", &session.id)
     }
 
@@ -231,20 +239,20 @@ impl Server {
     }
 
     /// Opens a session of a client that can ask its user.
-    pub(super) async fn session_that_asks(&self) -> Session {
-        let mut begin = initialize("2025-11-25");
-        begin["params"]["capabilities"]["elicitation"] = json!({});
-        let response = self.post(begin.to_string()).send().await.unwrap();
+    pub(super) async fn session_with_elicitation(&self) -> Session {
+        let mut initialize_request = initialize("2025-11-25");
+        initialize_request["params"]["capabilities"]["elicitation"] = json!({});
+        let response = self.post(initialize_request.to_string()).send().await.unwrap();
         let session = Session { id: response.headers()["mcp-session-id"].to_str().unwrap().to_owned() };
         let ready = notification("notifications/initialized", &json!({}));
-        assert_eq!(self.say(&session, &ready).send().await.unwrap().status(), 202);
+        assert_eq!(self.post_message(&session, &ready).send().await.unwrap().status(), 202);
         session
     }
 
     /// Returns the result of a request that is answered without a stream.
     pub(super) async fn result(&self, session: &Session, method: &str, params: &Value) -> Value {
         let request = request("quick", method, params);
-        let response = self.say(session, &request).send().await.unwrap();
+        let response = self.post_message(session, &request).send().await.unwrap();
         assert_eq!(response.headers()[CONTENT_TYPE], "application/json", "{method}");
         let mut answer: Value = response.json().await.unwrap();
         schema::check_answer(Generation::V2025, &request, &answer);
@@ -262,7 +270,7 @@ impl Server {
     /// Waits for the result of a task on a stream.
     pub(super) async fn wait(&self, session: &Session, id: impl Into<Value>, task: &str) -> Events {
         let wait = request(id, "tasks/result", &json!({ "taskId": task }));
-        Events::of(self.say(session, &wait).send().await.unwrap())
+        Events::of(self.post_message(session, &wait).send().await.unwrap())
     }
 
     /// Ends a session.

@@ -11,7 +11,7 @@ use super::bench::{Server, Session, initialize, refusal, request};
 async fn one_endpoint_serves_all_methods() {
     let server = Server::start().await;
     let session = server.session().await;
-    let ping = server.say(&session, &request(1, "ping", &json!({}))).send().await.unwrap();
+    let ping = server.post_message(&session, &request(1, "ping", &json!({}))).send().await.unwrap();
     assert_eq!(ping.status(), 200);
     assert_eq!(server.listen(&session).send().await.unwrap().status(), 200);
     assert_eq!(server.delete(&session).await.status(), 204);
@@ -22,13 +22,13 @@ async fn one_endpoint_serves_all_methods() {
     }
     let (ping, session) = (request(1, "ping", &json!({})), server.session().await);
     let slash = format!("{}/", server.url());
-    let headers = server.say(&session, &ping).build().unwrap().headers().clone();
+    let headers = server.post_message(&session, &ping).build().unwrap().headers().clone();
     let posted = server.client.post(&slash).headers(headers).body(ping.to_string()).send().await.unwrap();
     assert_eq!(posted.status(), 200, "a slash at the end changes nothing");
     let foreign = server.client.get(&slash).header(ORIGIN, "https://evil.example").send().await.unwrap();
     assert_eq!(foreign.status(), 403);
-    let elsewhere = server.client.post(format!("http://{}/", server.address)).send().await.unwrap();
-    assert_eq!(elsewhere.status(), 404);
+    let other_path = server.client.post(format!("http://{}/", server.address)).send().await.unwrap();
+    assert_eq!(other_path.status(), 404);
 }
 
 #[tokio::test]
@@ -156,8 +156,8 @@ async fn every_method_requires_api_key() {
             assert!(!message.contains("wrong"), "{message}");
         }
     }
-    let begin = server.post(initialize("2025-11-25").to_string()).bearer_auth("secret");
-    assert_eq!(begin.send().await.unwrap().status(), 200);
+    let initialize_request = server.post(initialize("2025-11-25").to_string()).bearer_auth("secret");
+    assert_eq!(initialize_request.send().await.unwrap().status(), 200);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 use reqwest::Body;
 use serde_json::{Value, json};
 
-use super::bench::{MAX_BODY, MOST_POLLS, Server, notification, refusal, request};
+use super::bench::{MAX_BODY, MAX_POLLS, Server, notification, refusal, request};
 
 #[tokio::test]
 async fn invalid_message_is_refused_with_reason() {
@@ -16,7 +16,7 @@ async fn invalid_message_is_refused_with_reason() {
         "]".repeat(20_000)
     );
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#;
-    for (body, code, says) in [
+    for (body, code, expected) in [
         ("{\"jsonrpc\":", -32700, "not JSON"),
         ("", -32700, "not JSON"),
         ("hello", -32700, "not JSON"),
@@ -38,7 +38,7 @@ async fn invalid_message_is_refused_with_reason() {
             server.post(body.to_owned()).header("Mcp-Session-Id", &session.id).send().await.unwrap();
         let (status, got, message) = refusal(response).await;
         assert_eq!((status, got), (400, code), "{body:.80}: {message}");
-        assert!(message.contains(says), "{body:.80}: {message}");
+        assert!(message.contains(expected), "{body:.80}: {message}");
     }
     let response = server.post(b"{\"jsonrpc\":\"2.0\",\"x\":\"\xff\"}".to_vec()).send().await.unwrap();
     let (status, code, message) = refusal(response).await;
@@ -50,16 +50,19 @@ async fn request_id_is_echoed() {
     let server = Server::start().await;
     let session = server.session().await;
     for id in [json!(0), json!(-1), json!(i64::MAX), json!(""), json!("1"), json!("a\n\u{1F600}\"")] {
-        let ping = server.say(&session, &request(id.clone(), "ping", &json!({}))).send().await.unwrap();
+        let ping =
+            server.post_message(&session, &request(id.clone(), "ping", &json!({}))).send().await.unwrap();
         assert_eq!(ping.headers()["content-type"], "application/json");
         let answer: Value = ping.json().await.unwrap();
         assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": id, "result": {} }));
-        let unknown = server.say(&session, &request(id.clone(), "no/such", &json!({}))).send().await.unwrap();
+        let unknown =
+            server.post_message(&session, &request(id.clone(), "no/such", &json!({}))).send().await.unwrap();
         assert_eq!(unknown.status(), 200);
         let answer: Value = unknown.json().await.unwrap();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(-32601)));
         let malformed = json!({ "jsonrpc": "2.0", "id": id, "method": "ping", "params": 1 });
-        let answer: Value = server.say(&session, &malformed).send().await.unwrap().json().await.unwrap();
+        let answer: Value =
+            server.post_message(&session, &malformed).send().await.unwrap().json().await.unwrap();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(-32600)));
     }
 }
@@ -113,7 +116,7 @@ async fn notifications_are_accepted_without_body() {
         notification("notifications/cancelled", &Value::Null),
         json!({ "jsonrpc": "2.0", "error": { "code": -32700, "message": "I could not read that" } }),
     ] {
-        let response = server.say(&session, &message).send().await.unwrap();
+        let response = server.post_message(&session, &message).send().await.unwrap();
         assert_eq!(response.status(), 202, "{message}");
         assert_eq!(response.text().await.unwrap(), "", "{message}");
     }
@@ -130,7 +133,7 @@ async fn a_response_to_nothing_is_refused() {
         json!({ "jsonrpc": "2.0", "id": 5, "error": "no" }),
         json!({ "jsonrpc": "2.0", "result": {} }),
     ] {
-        let response = server.say(&session, &message).send().await.unwrap();
+        let response = server.post_message(&session, &message).send().await.unwrap();
         assert_eq!(response.status(), 400, "{message}");
         let body: Value = response.json().await.unwrap();
         assert_eq!((body.get("id"), &body["error"]["code"]), (None, &json!(-32600)), "{message}");
@@ -143,26 +146,24 @@ async fn polls_without_pause_are_slowed_down() {
     let session = server.session().await;
     let poll = request("p", "tasks/get", &json!({ "taskId": "none" }));
     let complete = request("c", "completion/complete", &json!({}));
-    let began = std::time::Instant::now();
-    for n in 0..=MOST_POLLS * 2 {
+    let started = std::time::Instant::now();
+    for n in 0..=MAX_POLLS * 2 {
         let either = if n % 2 == 0 { &poll } else { &complete };
-        assert_eq!(server.say(&session, either).send().await.unwrap().status(), 200);
+        assert_eq!(server.post_message(&session, either).send().await.unwrap().status(), 200);
     }
-    assert!(began.elapsed() > std::time::Duration::from_millis(900), "half of them wait for their turns");
-    let crowd = (0..100).map(|_| server.say(&session, &poll).send());
-    let answers = futures_util::future::join_all(crowd).await;
-    let slowed = answers.into_iter().map(Result::unwrap).find(|response| response.status() == 429);
-    let slowed = slowed.expect("100 polls take less than the 4 seconds in which they were answered or held");
-    assert_eq!(slowed.headers()["retry-after"], "1");
-    let body: Value = slowed.json().await.unwrap();
+    assert!(started.elapsed() > std::time::Duration::from_millis(900), "half of them wait for their turns");
+    let requests = (0..100).map(|_| server.post_message(&session, &poll).send());
+    let answers = futures_util::future::join_all(requests).await;
+    let rate_limited = answers.into_iter().map(Result::unwrap).find(|response| response.status() == 429);
+    let rate_limited =
+        rate_limited.expect("100 polls take less than the 4 seconds in which they were answered or held");
+    assert_eq!(rate_limited.headers()["retry-after"], "1");
+    let body: Value = rate_limited.json().await.unwrap();
     assert_eq!(body["id"], "p");
     assert!(
-        body["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains(&format!("more than {MOST_POLLS} polls a second")),
+        body["error"]["message"].as_str().unwrap().contains(&format!("more than {MAX_POLLS} polls a second")),
         "{body}"
     );
-    let ping = server.say(&session, &request(1, "ping", &json!({}))).send().await.unwrap();
+    let ping = server.post_message(&session, &request(1, "ping", &json!({}))).send().await.unwrap();
     assert_eq!(ping.status(), 200, "only polls and completions are counted");
 }

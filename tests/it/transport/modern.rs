@@ -40,35 +40,35 @@ async fn a_quiet_subscription_is_kept_open() {
     let listen = request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     let mut events = Events::of(post(&server, &listen).send().await.unwrap());
     while events.next().await.unwrap().data.is_none() {}
-    let begin = Instant::now();
+    let started = Instant::now();
     // The paused clock advances by itself while nothing else happens, so that no test waits.
     tokio::time::pause();
     for round in 1..=3 {
         let event = events.next().await.unwrap();
         assert!(event.comment && event.id.is_none(), "{event:?}");
-        assert!(begin.elapsed() >= Duration::from_secs(14) * round, "comments are not sent in haste");
+        assert!(started.elapsed() >= Duration::from_secs(14) * round, "comments are not sent in haste");
     }
 }
 
 #[tokio::test]
 async fn request_state_expires() {
     let server = Server::start().await;
-    let asked = answer(&server, &request("tools/call", json!({"name": "ask"}))).await;
-    let again = |action: &str| {
+    let question = answer(&server, &request("tools/call", json!({"name": "ask"}))).await;
+    let retry = |action: &str| {
         request(
             "tools/call",
             json!({
-                "name": "ask", "requestState": asked["result"]["requestState"],
+                "name": "ask", "requestState": question["result"]["requestState"],
                 "inputResponses": {"confirm": {"action": action}}
             }),
         )
     };
-    server.clock.by(Duration::from_secs(3500));
-    let declined = answer(&server, &again("decline")).await;
+    server.clock.set_ahead(Duration::from_secs(3500));
+    let declined = answer(&server, &retry("decline")).await;
     assert_eq!(declined["result"]["isError"], true, "it is good still: {declined}");
-    server.clock.by(Duration::from_secs(3700));
+    server.clock.set_ahead(Duration::from_secs(3700));
     for action in ["accept", "decline"] {
-        let refused = answer(&server, &again(action)).await;
+        let refused = answer(&server, &retry(action)).await;
         assert_eq!(refused["error"]["code"], -32602);
         let message = refused["error"]["message"].as_str().unwrap();
         assert!(message.contains("`requestState` has expired"), "{message}");

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::bench::{initialize, notification, request};
-use crate::support::{BASICS, Generation, Place, schema};
+use crate::support::{BASICS, Generation, TestDir, schema};
 
 const CONFIG: &str = r#"
 [log]
@@ -27,20 +27,20 @@ struct Program {
     child: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
-    _place: Place,
+    _dir: TestDir,
 }
 
 impl Program {
     fn start() -> Self {
-        let place = Place::new(&format!("{BASICS}{CONFIG}"));
-        let mut command = place.command("serve");
+        let dir = TestDir::new(&format!("{BASICS}{CONFIG}"));
+        let mut command = dir.command("serve");
         command.arg("--stdio").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = Command::from(command).kill_on_drop(true).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { input: child.stdin.take().unwrap(), output, child, _place: place }
+        Self { input: child.stdin.take().unwrap(), output, child, _dir: dir }
     }
 
-    async fn say(&mut self, line: &str) {
+    async fn send_line(&mut self, line: &str) {
         self.input.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
@@ -60,14 +60,14 @@ impl Program {
 #[tokio::test]
 async fn nothing_but_messages_goes_to_stdout() {
     let mut program = Program::start();
-    program.say(&initialize("2025-11-25").to_string()).await;
+    program.send_line(&initialize("2025-11-25").to_string()).await;
     program.answer(0).await;
-    program.say(&notification("notifications/initialized", &json!({})).to_string()).await;
-    program.say("this is no message").await;
+    program.send_line(&notification("notifications/initialized", &json!({})).to_string()).await;
+    program.send_line("this is no message").await;
     let call = json!({ "name": "noisy", "arguments": {}, "task": {} });
-    program.say(&request(1, "tools/call", &call).to_string()).await;
+    program.send_line(&request(1, "tools/call", &call).to_string()).await;
     let task = program.answer(1).await["result"]["task"]["taskId"].clone();
-    program.say(&request(2, "tasks/result", &json!({ "taskId": task })).to_string()).await;
+    program.send_line(&request(2, "tasks/result", &json!({ "taskId": task })).to_string()).await;
     let result = program.answer(2).await;
     assert!(result["result"]["content"].to_string().contains("to stdout"), "{result}");
 
@@ -87,7 +87,7 @@ async fn nothing_but_messages_goes_to_stdout() {
 #[tokio::test]
 async fn sigterm_ends_program() {
     let mut program = Program::start();
-    program.say(&initialize("2025-11-25").to_string()).await;
+    program.send_line(&initialize("2025-11-25").to_string()).await;
     program.answer(0).await;
     kill_process(Pid::from_raw(program.child.id().unwrap().cast_signed()).unwrap(), Signal::TERM).unwrap();
     assert!(program.child.wait().await.unwrap().success(), "though its input is still open");

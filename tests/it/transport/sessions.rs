@@ -12,21 +12,21 @@ use super::bench::{Server, Session, initialize, refusal, request};
 
 /// Returns the response of each HTTP method to a client with this session id.
 async fn statuses(server: &Server, id: Option<&str>) -> Vec<(Method, u16, i64, String)> {
-    let mut said = Vec::new();
+    let mut results = Vec::new();
     for method in [Method::POST, Method::GET, Method::DELETE] {
-        let mut ask = server
+        let mut builder = server
             .client
             .request(method.clone(), server.url())
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, text/event-stream")
             .body(request(1, "ping", &json!({})).to_string());
         if let Some(id) = id {
-            ask = ask.header("Mcp-Session-Id", id);
+            builder = builder.header("Mcp-Session-Id", id);
         }
-        let (status, code, message) = refusal(ask.send().await.unwrap()).await;
-        said.push((method, status, code, message));
+        let (status, code, message) = refusal(builder.send().await.unwrap()).await;
+        results.push((method, status, code, message));
     }
-    said
+    results
 }
 
 /// Only `initialize` returns the id.
@@ -40,7 +40,7 @@ async fn session_id_is_unique_visible_ascii() {
         assert!(ids.insert(id));
     }
     let session = server.session().await;
-    let ping = server.say(&session, &request(1, "ping", &json!({}))).send().await.unwrap();
+    let ping = server.post_message(&session, &request(1, "ping", &json!({}))).send().await.unwrap();
     assert!(!ping.headers().contains_key("mcp-session-id"));
 }
 
@@ -70,7 +70,7 @@ async fn unknown_session_is_not_found() {
             assert!(message.contains("initialize") && !message.contains(id), "{message}");
         }
     }
-    server.clock.by(Duration::from_secs(3601));
+    server.clock.set_ahead(Duration::from_secs(3601));
     for (method, status, _, _) in statuses(&server, Some(&id)).await {
         assert_eq!(status, 404, "{method} after it expired");
     }
@@ -87,16 +87,22 @@ async fn session_belongs_to_its_creator() {
     )
     .unwrap();
     let server = Server::with(Authenticator::ApiKeys(keys)).await;
-    let begun = server.post(initialize("2025-11-25").to_string()).bearer_auth("a").send().await.unwrap();
-    let session = Session { id: begun.headers()["mcp-session-id"].to_str().unwrap().to_owned() };
+    let response = server.post(initialize("2025-11-25").to_string()).bearer_auth("a").send().await.unwrap();
+    let session = Session { id: response.headers()["mcp-session-id"].to_str().unwrap().to_owned() };
     for (key, status) in [("a", 200), ("b", 404)] {
-        let ping =
-            server.say(&session, &request(1, "ping", &json!({}))).bearer_auth(key).send().await.unwrap();
+        let ping = server
+            .post_message(&session, &request(1, "ping", &json!({})))
+            .bearer_auth(key)
+            .send()
+            .await
+            .unwrap();
         assert_eq!(ping.status(), status, "with key {key}");
     }
-    let stranger = server.client.delete(server.url()).bearer_auth("b").header("Mcp-Session-Id", &session.id);
-    assert_eq!(stranger.send().await.unwrap().status(), 404);
-    let ping = server.say(&session, &request(1, "ping", &json!({}))).bearer_auth("a").send().await.unwrap();
+    let foreign_delete =
+        server.client.delete(server.url()).bearer_auth("b").header("Mcp-Session-Id", &session.id);
+    assert_eq!(foreign_delete.send().await.unwrap().status(), 404);
+    let ping =
+        server.post_message(&session, &request(1, "ping", &json!({}))).bearer_auth("a").send().await.unwrap();
     assert_eq!(ping.status(), 200, "a stranger cannot end it");
 }
 
@@ -106,17 +112,25 @@ async fn ended_session_is_not_found() {
     let twin = server.twin().await;
     let (session, other) = (server.session().await, server.session().await);
     let ping = request(1, "ping", &json!({}));
-    assert_eq!(twin.say(&session, &ping).send().await.unwrap().status(), 200, "any server opens any session");
+    assert_eq!(
+        twin.post_message(&session, &ping).send().await.unwrap().status(),
+        200,
+        "any server opens any session"
+    );
     assert_eq!(twin.delete(&session).await.status(), 204);
     for server in [&server, &twin] {
         for (method, status, _, message) in statuses(server, Some(&session.id)).await {
             assert_eq!(status, 404, "{method}");
             assert!(message.contains("initialize"), "{message}");
         }
-        assert_eq!(server.say(&other, &ping).send().await.unwrap().status(), 200);
+        assert_eq!(server.post_message(&other, &ping).send().await.unwrap().status(), 200);
     }
-    let again = server.session().await;
-    assert_eq!(server.say(&again, &ping).send().await.unwrap().status(), 200, "a new one can begin");
+    let new_session = server.session().await;
+    assert_eq!(
+        server.post_message(&new_session, &ping).send().await.unwrap().status(),
+        200,
+        "a new one can begin"
+    );
 }
 
 #[tokio::test]
@@ -125,8 +139,9 @@ async fn initialize_ignores_session_header() {
     let session = server.session().await;
     server.delete(&session).await;
     for id in [session.id.as_str(), "nonsense"] {
-        let begin = server.post(initialize("2025-11-25").to_string()).header("Mcp-Session-Id", id);
-        let response = begin.send().await.unwrap();
+        let initialize_request =
+            server.post(initialize("2025-11-25").to_string()).header("Mcp-Session-Id", id);
+        let response = initialize_request.send().await.unwrap();
         assert_eq!(response.status(), 200);
         assert_ne!(response.headers()["mcp-session-id"], id);
     }
@@ -148,7 +163,7 @@ async fn version_header_must_be_supported() {
     ] {
         for method in [Method::POST, Method::GET, Method::DELETE] {
             let session = server.session().await;
-            let mut ask = server
+            let mut builder = server
                 .client
                 .request(method.clone(), server.url())
                 .header(CONTENT_TYPE, "application/json")
@@ -156,9 +171,9 @@ async fn version_header_must_be_supported() {
                 .header("Mcp-Session-Id", &session.id)
                 .body(request(1, "ping", &json!({})).to_string());
             if let Some(version) = version {
-                ask = ask.header("MCP-Protocol-Version", version);
+                builder = builder.header("MCP-Protocol-Version", version);
             }
-            let response = ask.send().await.unwrap();
+            let response = builder.send().await.unwrap();
             let expected = if status == 200 && method == Method::DELETE { 204 } else { status };
             assert_eq!(response.status(), expected, "{method} with {version:?}");
             if status == 400 {
@@ -173,7 +188,7 @@ async fn version_header_must_be_supported() {
 #[tokio::test]
 async fn initialize_negotiates_supported_version() {
     let server = Server::start().await;
-    for (asked, agreed) in [
+    for (requested, negotiated) in [
         ("2025-11-25", "2025-11-25"),
         ("2025-06-18", "2025-06-18"),
         ("2025-03-26", "2025-03-26"),
@@ -181,8 +196,8 @@ async fn initialize_negotiates_supported_version() {
         ("2024-11-05", "2025-11-25"),
         ("nonsense", "2025-11-25"),
     ] {
-        let response = server.post(initialize(asked).to_string()).send().await.unwrap();
+        let response = server.post(initialize(requested).to_string()).send().await.unwrap();
         let body: Value = response.json().await.unwrap();
-        assert_eq!(body["result"]["protocolVersion"], agreed, "{asked}");
+        assert_eq!(body["result"]["protocolVersion"], negotiated, "{requested}");
     }
 }

@@ -19,9 +19,9 @@ async fn missing_body_times_out() {
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
                 Content-Length: 100\r\nExpect: 100-continue\r\n\r\n";
     connection.write_all(head.as_bytes()).await.unwrap();
-    let mut go_on = [0; 25];
-    connection.read_exact(&mut go_on).await.unwrap();
-    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let mut continue_response = [0; 25];
+    connection.read_exact(&mut continue_response).await.unwrap();
+    assert_eq!(&continue_response, b"HTTP/1.1 100 Continue\r\n\r\n");
     connection.write_all(b"{\"jsonrpc\":").await.unwrap();
     tokio::time::pause();
     let mut response = String::new();

@@ -17,7 +17,7 @@ use crate::support::{Generation, schema};
 struct Client {
     input: DuplexStream,
     output: Lines<BufReader<DuplexStream>>,
-    serving: JoinHandle<std::io::Result<()>>,
+    server_task: JoinHandle<std::io::Result<()>>,
     shutdown: CancellationToken,
     _bridge: Arc<Bridge>,
     _dir: TempDir,
@@ -30,23 +30,23 @@ impl Client {
         let bridge = Arc::new(bridge(dir.path(), System::clock()));
         let ((input, read), (output, write)) = (duplex(1024), duplex(1024));
         let shutdown = CancellationToken::new();
-        let serving = {
+        let server_task = {
             let (bridge, shutdown) = (Arc::clone(&bridge), shutdown.clone());
             tokio::spawn(async move { stdio::serve(BufReader::new(read), write, &bridge, shutdown).await })
         };
         let output = BufReader::new(output).lines();
-        Self { input, output, serving, shutdown, _bridge: bridge, _dir: dir }
+        Self { input, output, server_task, shutdown, _bridge: bridge, _dir: dir }
     }
 
-    async fn begun() -> Self {
+    async fn start_initialized() -> Self {
         let mut client = Self::start();
-        client.say(&initialize("2025-11-25")).await;
-        assert_eq!(client.hear().await["result"]["protocolVersion"], "2025-11-25");
-        client.say(&notification("notifications/initialized", &json!({}))).await;
+        client.send(&initialize("2025-11-25")).await;
+        assert_eq!(client.receive().await["result"]["protocolVersion"], "2025-11-25");
+        client.send(&notification("notifications/initialized", &json!({}))).await;
         client
     }
 
-    async fn say(&mut self, message: &Value) {
+    async fn send(&mut self, message: &Value) {
         self.write(message.to_string().as_bytes()).await;
     }
 
@@ -55,23 +55,23 @@ impl Client {
         self.input.write_all(b"\n").await.unwrap();
     }
 
-    async fn hear(&mut self) -> Value {
+    async fn receive(&mut self) -> Value {
         let line = self.output.next_line().await.unwrap().expect("the server writes a line");
         read(&line)
     }
 
     /// Returns the next message with this member, and skips the others.
-    async fn hear_of(&mut self, member: &str, value: &str) -> Value {
+    async fn receive_matching(&mut self, member: &str, value: &str) -> Value {
         loop {
-            let message = self.hear().await;
+            let message = self.receive().await;
             if message[member] == value {
                 return message;
             }
         }
     }
 
-    async fn error(&mut self) -> (Value, i64, String) {
-        let mut message = self.hear().await;
+    async fn receive_error(&mut self) -> (Value, i64, String) {
+        let mut message = self.receive().await;
         let code = message["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error: {message}"));
         (message["id"].take(), code, message["error"]["message"].as_str().unwrap().to_owned())
     }
@@ -83,7 +83,7 @@ impl Client {
         while let Some(line) = self.output.next_line().await.unwrap() {
             rest.push(read(&line));
         }
-        self.serving.await.unwrap().unwrap();
+        self.server_task.await.unwrap().unwrap();
         rest
     }
 }
@@ -97,16 +97,16 @@ fn read(line: &str) -> Value {
 #[tokio::test]
 async fn before_initialize_there_is_only_ping() {
     let mut client = Client::start();
-    client.say(&request("a", "ping", &json!({}))).await;
-    assert_eq!(client.hear().await, json!({ "jsonrpc": "2.0", "id": "a", "result": {} }));
-    client.say(&request(7, "tools/list", &json!({}))).await;
-    assert_eq!(client.error().await, (json!(7), -32600, "begin with initialize".to_owned()));
-    client.say(&notification("notifications/initialized", &json!({}))).await;
-    client.say(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} })).await;
-    client.say(&initialize("2025-06-18")).await;
-    assert_eq!(client.hear().await["result"]["protocolVersion"], "2025-06-18");
-    client.say(&initialize("2025-06-18")).await;
-    let (id, code, message) = client.error().await;
+    client.send(&request("a", "ping", &json!({}))).await;
+    assert_eq!(client.receive().await, json!({ "jsonrpc": "2.0", "id": "a", "result": {} }));
+    client.send(&request(7, "tools/list", &json!({}))).await;
+    assert_eq!(client.receive_error().await, (json!(7), -32600, "begin with initialize".to_owned()));
+    client.send(&notification("notifications/initialized", &json!({}))).await;
+    client.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} })).await;
+    client.send(&initialize("2025-06-18")).await;
+    assert_eq!(client.receive().await["result"]["protocolVersion"], "2025-06-18");
+    client.send(&initialize("2025-06-18")).await;
+    let (id, code, message) = client.receive_error().await;
     assert_eq!((id, code), (json!(0), -32600));
     assert!(message.contains("begun already"), "{message}");
     assert_eq!(client.end().await, Vec::<Value>::new());
@@ -115,25 +115,26 @@ async fn before_initialize_there_is_only_ping() {
 #[tokio::test]
 async fn batch_is_answered_on_one_line() {
     let mut client = Client::start();
-    client.say(&initialize("2025-03-26")).await;
-    assert_eq!(client.hear().await["result"]["protocolVersion"], "2025-03-26");
+    client.send(&initialize("2025-03-26")).await;
+    assert_eq!(client.receive().await["result"]["protocolVersion"], "2025-03-26");
     let ready = notification("notifications/initialized", &json!({}));
     let ping = |id: i64| request(id, "ping", &json!({}));
-    client.say(&json!([ready, ping(1), 7, initialize("2025-03-26"), ping(2)])).await;
+    client.send(&json!([ready, ping(1), 7, initialize("2025-03-26"), ping(2)])).await;
     let line = client.output.next_line().await.unwrap().expect("the server writes a line");
     let answers: Vec<Value> = serde_json::from_str(&line).expect("an array");
     assert_eq!(answers.len(), 4, "{line}");
     for id in [1, 2] {
         assert!(answers.contains(&json!({"jsonrpc": "2.0", "id": id, "result": {}})), "{line}");
     }
-    for (id, says) in [(json!(null), "a message is a JSON object"), (json!(0), "must not be in a batch")] {
+    for (id, expected) in [(json!(null), "a message is a JSON object"), (json!(0), "must not be in a batch")]
+    {
         let refused = answers.iter().find(|answer| answer["id"] == id).unwrap();
-        assert!(refused["error"]["message"].as_str().unwrap().contains(says), "{line}");
+        assert!(refused["error"]["message"].as_str().unwrap().contains(expected), "{line}");
     }
     // A notification gets no answer.
-    client.say(&json!([notification("notifications/x", &json!({}))])).await;
-    client.say(&Value::Array((0..33).map(ping).collect())).await;
-    let (id, code, message) = client.error().await;
+    client.send(&json!([notification("notifications/x", &json!({}))])).await;
+    client.send(&Value::Array((0..33).map(ping).collect())).await;
+    let (id, code, message) = client.receive_error().await;
     assert_eq!((id, code), (json!(null), -32600));
     assert!(message.contains("32 messages at most"), "{message}");
     assert_eq!(client.end().await, Vec::<Value>::new());
@@ -141,10 +142,10 @@ async fn batch_is_answered_on_one_line() {
 
 #[tokio::test]
 async fn bad_line_gets_error_and_continues() {
-    let mut client = Client::begun().await;
+    let mut client = Client::start_initialized().await;
     let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{}"#, "[".repeat(20_000));
     let long = request(1, "ping", &json!({ "pad": "x".repeat(MAX_BODY) })).to_string();
-    for (line, code, says) in [
+    for (line, code, expected) in [
         (&b"{"[..], -32700, "not JSON"),
         (b"\xff\xfe", -32700, "not UTF-8"),
         (b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", -32600, "batches"),
@@ -153,24 +154,24 @@ async fn bad_line_gets_error_and_continues() {
         (long.as_bytes(), -32600, "larger than the 65536 bytes"),
     ] {
         client.write(line).await;
-        let (_, got, message) = client.error().await;
+        let (_, got, message) = client.receive_error().await;
         assert_eq!(got, code, "{message}");
-        assert!(message.contains(says), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
     client.write(b"\r").await;
     client.write(b"").await;
     client.write(b" {\"jsonrpc\":\"2.0\",\"id\":\"line\\nbreak\",\"method\":\"ping\"}\r").await;
-    assert_eq!(client.hear().await["id"], "line\nbreak");
+    assert_eq!(client.receive().await["id"], "line\nbreak");
     assert_eq!(client.end().await, Vec::<Value>::new());
 }
 
 /// The last line needs no newline.
 #[tokio::test]
 async fn end_of_input_answers_then_ends() {
-    let mut client = Client::begun().await;
+    let mut client = Client::start_initialized().await;
     // More than the buffer of the pipe: the answers are written while the requests are read.
     for id in 0..100 {
-        client.say(&request(id, "ping", &json!({}))).await;
+        client.send(&request(id, "ping", &json!({}))).await;
     }
     client.input.write_all(request("last", "ping", &json!({})).to_string().as_bytes()).await.unwrap();
     let mut ids: Vec<Value> = client.end().await.iter().map(|answer| answer["id"].clone()).collect();
@@ -181,27 +182,27 @@ async fn end_of_input_answers_then_ends() {
 #[tokio::test]
 async fn waiting_request_blocks_no_other() {
     let mut client = Client::start();
-    let mut begin = initialize("2025-11-25");
-    begin["params"]["capabilities"]["elicitation"] = json!({});
-    client.say(&begin).await;
-    client.hear().await;
-    client.say(&notification("notifications/initialized", &json!({}))).await;
+    let mut initialize_request = initialize("2025-11-25");
+    initialize_request["params"]["capabilities"]["elicitation"] = json!({});
+    client.send(&initialize_request).await;
+    client.receive().await;
+    client.send(&notification("notifications/initialized", &json!({}))).await;
     let task = async |client: &mut Client, tool: &str| {
-        client.say(&request("c", "tools/call", &json!({ "name": tool, "arguments": {}, "task": {} }))).await;
-        client.hear_of("id", "c").await["result"]["task"]["taskId"].as_str().unwrap().to_owned()
+        client.send(&request("c", "tools/call", &json!({ "name": tool, "arguments": {}, "task": {} }))).await;
+        client.receive_matching("id", "c").await["result"]["task"]["taskId"].as_str().unwrap().to_owned()
     };
     let (runs, asks) = (task(&mut client, "run").await, task(&mut client, "ask").await);
 
-    client.say(&request("waits", "tasks/result", &json!({ "taskId": runs }))).await;
-    client.say(&request("asks", "tasks/result", &json!({ "taskId": asks }))).await;
-    let question = client.hear_of("method", "elicitation/create").await;
-    client.say(&request("p", "ping", &json!({}))).await;
-    assert_eq!(client.hear_of("id", "p").await["result"], json!({}), "while two requests wait");
+    client.send(&request("waits", "tasks/result", &json!({ "taskId": runs }))).await;
+    client.send(&request("asks", "tasks/result", &json!({ "taskId": asks }))).await;
+    let question = client.receive_matching("method", "elicitation/create").await;
+    client.send(&request("p", "ping", &json!({}))).await;
+    assert_eq!(client.receive_matching("id", "p").await["result"], json!({}), "while two requests wait");
 
-    client.say(&notification("notifications/cancelled", &json!({ "requestId": "waits" }))).await;
-    client.say(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" } })).await;
-    assert_eq!(client.hear_of("id", "asks").await["result"]["isError"], true);
-    client.say(&request("get", "tasks/get", &json!({ "taskId": runs }))).await;
+    client.send(&notification("notifications/cancelled", &json!({ "requestId": "waits" }))).await;
+    client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" } })).await;
+    assert_eq!(client.receive_matching("id", "asks").await["result"]["isError"], true);
+    client.send(&request("get", "tasks/get", &json!({ "taskId": runs }))).await;
     let rest = client.end().await;
     let answers: Vec<_> = rest.iter().filter(|message| message.get("id").is_some()).collect();
     assert_eq!(answers.len(), 1, "the cancelled request is not answered: {rest:?}");
@@ -210,14 +211,14 @@ async fn waiting_request_blocks_no_other() {
 
 #[tokio::test]
 async fn shutdown_or_broken_pipe_ends_server() {
-    let client = Client::begun().await;
+    let client = Client::start_initialized().await;
     client.shutdown.cancel();
-    client.serving.await.unwrap().unwrap();
+    client.server_task.await.unwrap().unwrap();
 
-    let mut client = Client::begun().await;
+    let mut client = Client::start_initialized().await;
     drop(client.output);
     client.input.write_all(request(1, "ping", &json!({})).to_string().as_bytes()).await.unwrap();
     client.input.write_all(b"\n").await.unwrap();
-    let error = client.serving.await.unwrap().expect_err("the answer cannot be written");
+    let error = client.server_task.await.unwrap().expect_err("the answer cannot be written");
     assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
 }

@@ -22,8 +22,8 @@ async fn stream_begins_with_event_id() {
         let id = first.id.unwrap();
         assert!(ids.insert(id.clone()), "an event id is never given twice");
 
-        let again = server.listen(&session).header("Last-Event-ID", &id).send().await.unwrap();
-        let second = Events::of(again).next().await.unwrap();
+        let response = server.listen(&session).header("Last-Event-ID", &id).send().await.unwrap();
+        let second = Events::of(response).next().await.unwrap();
         assert!(ids.insert(second.id.unwrap()), "not on the same stream either");
     }
 }
@@ -32,9 +32,9 @@ async fn stream_begins_with_event_id() {
 #[tokio::test]
 async fn older_client_gets_comment_first() {
     let server = Server::start().await;
-    let begun = server.post(initialize("2025-06-18").to_string()).send().await.unwrap();
+    let response = server.post(initialize("2025-06-18").to_string()).send().await.unwrap();
     let session =
-        super::bench::Session { id: begun.headers()["mcp-session-id"].to_str().unwrap().to_owned() };
+        super::bench::Session { id: response.headers()["mcp-session-id"].to_str().unwrap().to_owned() };
     let first = Events::of(server.listen(&session).send().await.unwrap()).next().await.unwrap();
     assert!(first.comment && first.data.is_none(), "{first:?}");
 }
@@ -76,14 +76,14 @@ async fn shutdown_sends_retry_to_streams() {
     let twin = server.twin().await;
     let session = server.session().await;
     let mut events = Events::of(server.listen(&session).send().await.unwrap());
-    let place = events.next().await.unwrap().id.unwrap();
+    let event_id = events.next().await.unwrap().id.unwrap();
     server.stop().await;
     let last = events.next().await.unwrap();
     assert_eq!((last.retry, last.id, last.data), (Some(2500), None, None));
     assert_eq!(events.next().await, None);
 
-    let again = twin.listen(&session).header("Last-Event-ID", place).send().await.unwrap();
-    assert!(Events::of(again).next().await.unwrap().id.is_some(), "the next process takes it up");
+    let response = twin.listen(&session).header("Last-Event-ID", event_id).send().await.unwrap();
+    assert!(Events::of(response).next().await.unwrap().id.is_some(), "the next process takes it up");
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn a_quick_answer_is_no_stream() {
     let server = Server::start().await;
     let session = server.session().await;
     for method in ["ping", "tools/list", "tasks/get", "no/such"] {
-        let response = server.say(&session, &request(1, method, &json!({}))).send().await.unwrap();
+        let response = server.post_message(&session, &request(1, method, &json!({}))).send().await.unwrap();
         assert_eq!(response.headers()["content-type"], "application/json", "{method}");
     }
 }
@@ -102,7 +102,7 @@ async fn quiet_stream_lasts_with_session() {
     let server = Server::start().await;
     let twin = server.twin().await;
     let (session, other) = (server.session().await, server.session().await);
-    let begin = Instant::now();
+    let started = Instant::now();
     let mut events = Events::of(server.listen(&session).send().await.unwrap());
     let mut others = Events::of(server.listen(&other).send().await.unwrap());
     assert!(events.next().await.unwrap().id.is_some() && others.next().await.unwrap().id.is_some());
@@ -110,7 +110,7 @@ async fn quiet_stream_lasts_with_session() {
     tokio::time::pause();
     for round in 1..=3 {
         assert!(events.next().await.unwrap().comment);
-        assert!(begin.elapsed() >= Duration::from_secs(15) * round, "comments are not sent in haste");
+        assert!(started.elapsed() >= Duration::from_secs(15) * round, "comments are not sent in haste");
     }
     tokio::time::resume();
     assert_eq!(twin.delete(&other).await.status(), 204);
@@ -118,7 +118,7 @@ async fn quiet_stream_lasts_with_session() {
     while let Some(event) = others.next().await {
         assert!(event.comment, "it ends at its next comment, though another server was told");
     }
-    server.clock.by(Duration::from_secs(3601));
+    server.clock.set_ahead(Duration::from_secs(3601));
     while let Some(event) = events.next().await {
         assert!(event.comment, "it ends at its next comment, since the session has expired");
     }

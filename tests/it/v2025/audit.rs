@@ -24,7 +24,7 @@ async fn audit_log_names_owner_and_task() {
     let id = client.start("job", json!({"text": "s3cret"})).await.unwrap();
     client.result(&id).await.unwrap();
     client.get("guessed-guessed").await.unwrap_err();
-    let text = fs::read_to_string(app.place.path("server.log")).unwrap();
+    let text = fs::read_to_string(app.dir.path("server.log")).unwrap();
     let short = format!("task={}..", &id[..8]);
     for (event, task) in [
         ("task created", short.as_str()),

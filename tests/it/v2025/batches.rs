@@ -19,7 +19,7 @@ fn ping(id: impl Into<Value>) -> Value {
     request(id, "ping", json!({}))
 }
 
-async fn march(server: &Server) -> Client {
+async fn client_2025_03_26(server: &Server) -> Client {
     server.client_with("2025-03-26", json!({}), None).await
 }
 
@@ -32,7 +32,7 @@ async fn answers(client: &Client, batch: Value) -> Vec<Value> {
 }
 
 /// Returns the status and the error of a batch that is refused as a whole.
-async fn refused(client: &Client, batch: Value) -> (u16, i64, String) {
+async fn batch_error(client: &Client, batch: Value) -> (u16, i64, String) {
     let response = client.send(&batch).await;
     let status = response.status().as_u16();
     let body: Value = response.json().await.unwrap();
@@ -51,7 +51,7 @@ fn codes(answers: &[Value]) -> Vec<(Value, i64)> {
 #[tokio::test]
 async fn batch_is_answered_in_one_array() {
     let server = Server::start().await;
-    let client = march(&server).await;
+    let client = client_2025_03_26(&server).await;
     let call = json!({"name": "task_list"});
     let batch = json!([
         ping(1),
@@ -70,13 +70,14 @@ async fn batch_is_answered_in_one_array() {
 #[tokio::test]
 async fn batch_without_requests_is_accepted() {
     let server = Server::start().await;
-    let client = march(&server).await;
+    let client = client_2025_03_26(&server).await;
     let unread = json!({"jsonrpc": "2.0", "error": {"code": -32700, "message": "I could not read that"}});
     let response = client.send(&json!([notification("notifications/x"), unread])).await;
     assert_eq!(response.status(), 202);
     assert_eq!(response.text().await.unwrap(), "");
-    let nothing_asked = json!({"jsonrpc": "2.0", "id": 5, "result": {}});
-    let (status, code, _) = refused(&client, json!([notification("notifications/x"), nothing_asked])).await;
+    let unknown_response = json!({"jsonrpc": "2.0", "id": 5, "result": {}});
+    let (status, code, _) =
+        batch_error(&client, json!([notification("notifications/x"), unknown_response])).await;
     assert_eq!((status, code), (400, -32600));
 }
 
@@ -84,7 +85,7 @@ async fn batch_without_requests_is_accepted() {
 #[tokio::test]
 async fn bad_entries_fail_alone() {
     let server = Server::start().await;
-    let client = march(&server).await;
+    let client = client_2025_03_26(&server).await;
     let hello = json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let modern = json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}});
     let batch = json!([
@@ -112,7 +113,7 @@ async fn bad_entries_fail_alone() {
 #[tokio::test]
 async fn batch_entry_can_be_cancelled() {
     let server = Server::configured(&[("call_budget = \"400ms\"", "call_budget = \"10m\"")], "").await;
-    let client = march(&server).await;
+    let client = client_2025_03_26(&server).await;
     let call = |id| request(id, "tools/call", json!({"name": "work"}));
     let response = client.send(&json!([call(1), ping(2), call(3)])).await;
     assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");
@@ -123,7 +124,7 @@ async fn batch_entry_can_be_cancelled() {
         json!([{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}]);
     assert_eq!(client.send(&cancelled).await.status(), 202);
     for n in [1, 2] {
-        server.stage.job(n).await.succeed("done");
+        server.engine.job(n).await.succeed("done");
     }
     let slow = events.next().await.unwrap().unwrap();
     assert_eq!((&slow["id"], &slow["result"]["content"][0]["text"]), (&json!(3), &json!("done")));
@@ -135,7 +136,7 @@ async fn other_revisions_refuse_batches() {
     let server = Server::start().await;
     for revision in ["2025-06-18", "2025-11-25"] {
         let client = server.client_with(revision, json!({}), None).await;
-        let (status, code, message) = refused(&client, json!([ping(1)])).await;
+        let (status, code, message) = batch_error(&client, json!([ping(1)])).await;
         assert_eq!((status, code), (400, -32600));
         assert!(message.contains("batches are not supported"), "{message}");
     }
@@ -144,18 +145,18 @@ async fn other_revisions_refuse_batches() {
 #[tokio::test]
 async fn batch_is_bounded() {
     let server = Server::start().await;
-    let client = march(&server).await;
+    let client = client_2025_03_26(&server).await;
     let pings = |count: usize| Value::Array((0..count).map(ping).collect());
     assert_eq!(answers(&client, pings(32)).await.len(), 32);
-    let (status, code, message) = refused(&client, pings(33)).await;
+    let (status, code, message) = batch_error(&client, pings(33)).await;
     assert_eq!((status, code), (400, -32600));
     assert!(message.contains("32") && message.contains("limits.batch"), "{message}");
-    let (status, code, _) = refused(&client, json!([])).await;
+    let (status, code, _) = batch_error(&client, json!([])).await;
     assert_eq!((status, code), (400, -32600));
     let server = Server::with("[limits]\nbatch = 2\n").await;
-    let client = march(&server).await;
+    let client = client_2025_03_26(&server).await;
     assert_eq!(answers(&client, pings(2)).await.len(), 2);
-    assert_eq!(refused(&client, pings(3)).await.0, 400);
+    assert_eq!(batch_error(&client, pings(3)).await.0, 400);
 }
 
 /// A batch counts against the limits like the same number of messages.
@@ -169,15 +170,16 @@ async fn each_entry_counts_against_the_limits() {
     .await;
     let client = server.client_with("2025-03-26", json!({}), Some("key-of-ana")).await;
     let call = |id: i64| request(id, "tools/call", json!({"name": "nosuch"}));
-    let refused = |answers: &[Value], says: &str| {
-        let says =
-            |answer: &&Value| answer["error"]["message"].as_str().is_some_and(|words| words.contains(says));
-        answers.iter().filter(says).count()
+    let count_refused = |answers: &[Value], expected: &str| {
+        let has_message = |answer: &&Value| {
+            answer["error"]["message"].as_str().is_some_and(|message| message.contains(expected))
+        };
+        answers.iter().filter(has_message).count()
     };
     let got = answers(&client, Value::Array((0..5).map(ping).collect())).await;
-    assert_eq!(refused(&got, "streams and requests of yours are open"), 2, "{got:?}");
+    assert_eq!(count_refused(&got, "streams and requests of yours are open"), 2, "{got:?}");
     let got = answers(&client, Value::Array((0..3).map(call).collect())).await;
-    assert_eq!(refused(&got, "calls a minute"), 1, "{got:?}");
+    assert_eq!(count_refused(&got, "calls a minute"), 1, "{got:?}");
     let large = request(9, "tools/call", json!({"name": "nosuch", "arguments": {"a": "x".repeat(200)}}));
     let got = answers(&client, json!([large])).await;
     assert_eq!(codes(&got), [(json!(9), -32602)]);

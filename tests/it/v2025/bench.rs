@@ -16,11 +16,11 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{Stage, StageAdapter};
-use crate::support::{Events, Front, Generation, knob, postgres, schema};
+use crate::stage::{ScriptedAdapter, ScriptedEngine};
+use crate::support::{Events, Generation, LoadBalancer, knob, postgres, schema};
 
 /// Timeout for anything in these tests, so that a test that hangs ends.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// `call_budget`, with a margin.
 pub(crate) const BUDGET: Duration = Duration::from_millis(450);
@@ -54,15 +54,15 @@ input_schema = { type = "object" }
 /// A server. Dropping it stops it. With $TASKBRIDGE_TEST_REPLICAS each test uses this many replicas instead,
 /// on PostgreSQL and behind a [`Front`].
 pub(crate) struct Server {
-    pub(crate) stage: Stage,
+    pub(crate) engine: ScriptedEngine,
     config: String,
     dir: Arc<TempDir>,
     pub(crate) url: String,
     /// The URL of each replica.
     pub(crate) replicas: Vec<String>,
-    _front: Option<Front>,
+    _load_balancer: Option<LoadBalancer>,
     stop: CancellationToken,
-    serving: Vec<JoinHandle<()>>,
+    server_tasks: Vec<JoinHandle<()>>,
     http: reqwest::Client,
 }
 
@@ -74,7 +74,7 @@ impl Server {
 
     /// Starts a server for one owner with a longer call budget. Even on a busy machine, plain calls see what
     /// a job does before they are answered with a handle.
-    pub(crate) async fn unhurried() -> Self {
+    pub(crate) async fn with_long_budget() -> Self {
         Self::configured(
             &[("call_budget = \"400ms\"", "call_budget = \"2s\"")],
             "[auth]\nsingle_user = true\n",
@@ -116,12 +116,24 @@ impl Server {
                 "\n[store]\nkind = \"postgres\"\nurl = \"{database}\"\nschema = \"{schema}\"\nmax_connections = 4\n"
             ));
         }
-        Self::over(Stage::named(&name), config, Arc::new(TempDir::new().unwrap()), replicas).await
+        Self::start_replicas(
+            ScriptedEngine::named(&name),
+            config,
+            Arc::new(TempDir::new().unwrap()),
+            replicas,
+        )
+        .await
     }
 
     /// Starts another server over the same database and engine.
     pub(crate) async fn twin(&self) -> Self {
-        Self::over(self.stage.clone(), self.config.clone(), Arc::clone(&self.dir), self.replicas.len()).await
+        Self::start_replicas(
+            self.engine.clone(),
+            self.config.clone(),
+            Arc::clone(&self.dir),
+            self.replicas.len(),
+        )
+        .await
     }
 
     /// Returns its data directory.
@@ -137,31 +149,37 @@ impl Server {
     /// Stops it, and restarts it over the same data.
     pub(crate) async fn restart(mut self) -> Self {
         self.stop.cancel();
-        for serving in self.serving.drain(..) {
-            serving.await.unwrap();
+        for server_task in self.server_tasks.drain(..) {
+            server_task.await.unwrap();
         }
         self.twin().await
     }
 
-    async fn over(stage: Stage, config: String, dir: Arc<TempDir>, replicas: usize) -> Self {
-        let (stop, mut addresses, mut serving) = (CancellationToken::new(), Vec::new(), Vec::new());
+    async fn start_replicas(
+        engine: ScriptedEngine,
+        config: String,
+        dir: Arc<TempDir>,
+        replicas: usize,
+    ) -> Self {
+        let (stop, mut addresses, mut server_tasks) = (CancellationToken::new(), Vec::new(), Vec::new());
         for _ in 0..replicas {
             let (address, replica) = replica(&config, &dir, stop.clone()).await;
             addresses.push(address);
-            serving.push(replica);
+            server_tasks.push(replica);
         }
-        let front = if replicas > 1 { Some(Front::before(addresses.clone()).await) } else { None };
+        let load_balancer =
+            if replicas > 1 { Some(LoadBalancer::start(addresses.clone()).await) } else { None };
         let url = |address: SocketAddr| format!("http://{address}/mcp");
         let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
         Self {
-            stage,
+            engine,
             config,
             dir,
-            url: url(front.as_ref().map_or(addresses[0], |front| front.address)),
+            url: url(load_balancer.as_ref().map_or(addresses[0], |load_balancer| load_balancer.address)),
             replicas: addresses.into_iter().map(url).collect(),
-            _front: front,
+            _load_balancer: load_balancer,
             stop,
-            serving,
+            server_tasks,
             http,
         }
     }
@@ -172,35 +190,40 @@ impl Server {
     }
 
     /// Returns a client that cannot be asked anything.
-    pub(crate) async fn deaf_client(&self) -> Client {
+    pub(crate) async fn client_without_capabilities(&self) -> Client {
         self.client_with("2025-11-25", json!({}), None).await
     }
 
     /// Returns a client with this API key.
-    pub(crate) async fn client_of(&self, key: &str) -> Client {
+    pub(crate) async fn client_with_key(&self, key: &str) -> Client {
         self.client_with("2025-11-25", json!({"elicitation": {}}), Some(key)).await
     }
 
     /// Returns a client of this revision with these capabilities.
-    pub(crate) async fn client_with(&self, revision: &str, able: Value, key: Option<&str>) -> Client {
-        let client = self.silent_client(revision, able, key).await;
+    pub(crate) async fn client_with(&self, revision: &str, capabilities: Value, key: Option<&str>) -> Client {
+        let client = self.uninitialized_client(revision, capabilities, key).await;
         client.notify("notifications/initialized", json!({})).await;
         client
     }
 
     /// Returns a client of this revision that has not sent `notifications/initialized`.
-    pub(crate) async fn silent_client(&self, revision: &str, able: Value, key: Option<&str>) -> Client {
+    pub(crate) async fn uninitialized_client(
+        &self,
+        revision: &str,
+        capabilities: Value,
+        key: Option<&str>,
+    ) -> Client {
         let mut client = Client {
             url: self.url.clone(),
             http: self.http.clone(),
             session: String::new(),
             key: key.map(str::to_owned),
-            hello: Value::Null,
+            initialize_result: Value::Null,
             ids: AtomicI64::new(1),
         };
         let params = json!({
             "protocolVersion": revision,
-            "capabilities": able,
+            "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"}
         });
         let request = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
@@ -209,7 +232,7 @@ impl Server {
         let answer: Value = response.json().await.unwrap();
         schema::check_answer(Generation::V2025, &request, &answer);
         client.session = session.unwrap_or_else(|| panic!("no session: {answer}"));
-        client.hello = answer["result"].clone();
+        client.initialize_result = answer["result"].clone();
         client
     }
 }
@@ -223,7 +246,7 @@ impl Drop for Server {
 /// Starts one server, and returns its address.
 #[allow(clippy::disallowed_methods, reason = "a test serves beside its own requests")]
 async fn replica(config: &str, dir: &TempDir, stop: CancellationToken) -> (SocketAddr, JoinHandle<()>) {
-    let registry = adapters::all().with::<StageAdapter>();
+    let registry = adapters::all().with::<ScriptedAdapter>();
     let file = dir.path().join("taskbridge.toml");
     let parsed = config::parse(&file, dir.path(), config, &registry, Some(dir.path())).unwrap();
     let listener = app::listen(&parsed).await.unwrap();
@@ -239,7 +262,7 @@ pub(crate) struct Client {
     session: String,
     key: Option<String>,
     /// The `InitializeResult`.
-    pub(crate) hello: Value,
+    pub(crate) initialize_result: Value,
     ids: AtomicI64,
 }
 
@@ -277,7 +300,7 @@ impl Client {
             http: self.http.clone(),
             session: self.session.clone(),
             key: self.key.clone(),
-            hello: self.hello.clone(),
+            initialize_result: self.initialize_result.clone(),
             ids: AtomicI64::new(1000),
         }
     }
@@ -291,19 +314,19 @@ impl Client {
     }
 
     /// Sends a request and waits for its result. No other message may come before it.
-    pub(crate) async fn ask(&self, method: &str, params: Value) -> Result<Value, Failure> {
+    pub(crate) async fn try_get(&self, method: &str, params: Value) -> Result<Value, Failure> {
         self.open(method, params).await.end().await
     }
 
     /// Sends a request that must succeed. See [`Client::ask`].
     pub(crate) async fn get(&self, method: &str, params: Value) -> Value {
-        let answer = self.ask(method, params).await;
+        let answer = self.try_get(method, params).await;
         answer.unwrap_or_else(|(code, message)| panic!("{method}: {code} {message}"))
     }
 
     /// Sends a request that must fail. See [`Client::ask`].
-    pub(crate) async fn refused(&self, method: &str, params: Value) -> Failure {
-        self.ask(method, params).await.expect_err(method)
+    pub(crate) async fn expect_error(&self, method: &str, params: Value) -> Failure {
+        self.try_get(method, params).await.expect_err(method)
     }
 
     /// Calls a tool as a task, and returns the task's id.
@@ -319,30 +342,30 @@ impl Client {
 
     /// Sends `tasks/result`.
     pub(crate) async fn result(&self, id: &str) -> Result<Value, Failure> {
-        self.ask("tasks/result", json!({ "taskId": id })).await
+        self.try_get("tasks/result", json!({ "taskId": id })).await
     }
 
     /// Polls until the task has this status.
-    pub(crate) async fn until(&self, id: &str, status: &str) -> Value {
+    pub(crate) async fn wait_for_status(&self, id: &str, status: &str) -> Value {
         self.poll(id, |task| task["status"] == status).await
     }
 
     /// Polls until the task has this status message.
-    pub(crate) async fn until_message(&self, id: &str, message: &str) -> Value {
+    pub(crate) async fn wait_for_message(&self, id: &str, message: &str) -> Value {
         self.poll(id, |task| task["statusMessage"] == message).await
     }
 
-    async fn poll(&self, id: &str, enough: impl Fn(&Value) -> bool) -> Value {
+    async fn poll(&self, id: &str, condition: impl Fn(&Value) -> bool) -> Value {
         let polling = async {
             loop {
                 let task = self.task(id).await;
-                if enough(&task) {
+                if condition(&task) {
                     return task;
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, polling).await.expect("the task never comes to that")
+        tokio::time::timeout(TIMEOUT, polling).await.expect("the task never comes to that")
     }
 
     /// Opens a GET stream.
@@ -351,20 +374,20 @@ impl Client {
     }
 
     /// Resumes a stream after this event.
-    pub(crate) async fn take_up(&self, last_event: &str) -> Stream {
+    pub(crate) async fn resume(&self, last_event: &str) -> Stream {
         self.stream(Some(last_event)).await
     }
 
     /// Tries to resume a stream, and returns the response in any case.
-    pub(crate) async fn try_to_take_up(&self, last_event: &str) -> Response {
-        self.answer_to_get(Some(last_event)).await
+    pub(crate) async fn try_resume(&self, last_event: &str) -> Response {
+        self.send_get(Some(last_event)).await
     }
 
     async fn stream(&self, last_event: Option<&str>) -> Stream {
-        Stream::of(self.answer_to_get(last_event).await)
+        Stream::of(self.send_get(last_event).await)
     }
 
-    async fn answer_to_get(&self, last_event: Option<&str>) -> Response {
+    async fn send_get(&self, last_event: Option<&str>) -> Response {
         let get = self.with_key(self.http.get(&self.url).header(ACCEPT, "text/event-stream"));
         let mut get = get.header("Mcp-Session-Id", &self.session);
         if let Some(id) = last_event {
@@ -490,7 +513,7 @@ impl Stream {
 
     /// Returns the next message; `None` at the end of the stream.
     pub(crate) async fn any(&mut self) -> Option<Value> {
-        let next = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("nothing comes");
+        let next = tokio::time::timeout(TIMEOUT, self.0.next()).await.expect("nothing comes");
         next.expect("the stream ends in order")
     }
 

@@ -10,7 +10,8 @@ use super::TOOLS;
 use super::bench::Server;
 use crate::support::{self, Events, TestApp, schema};
 use receiver::{
-    RELATED, Receiver, SELDOM, able, accept, accepted, form, is_about, made, polled, sampling, task,
+    LONG_INTERVAL_MS, RELATED, Receiver, accept, accepted, all_capabilities, assert_about, form, sampling,
+    task, task_created, task_with_interval,
 };
 
 /// The server polls the client's task and fetches the answer from it.
@@ -19,21 +20,21 @@ async fn question_becomes_client_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let id = user.client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.ask("who", "Who?", form());
-    let question = user.hold("theirs").await;
+    let question = user.accept_as_task("theirs").await;
     assert_eq!(question["method"], "elicitation/create");
     assert_eq!(question["params"]["_meta"], json!({RELATED: {"taskId": id}}));
     let days = question["params"]["task"]["ttl"].as_f64().unwrap() / 86_400_000.0;
     assert!((6.9..=7.0).contains(&days), "for as long as the job may run: {days}");
-    user.say("tasks/get", "theirs", task("theirs", "working")).await;
+    user.answer_next("tasks/get", "theirs", task("theirs", "working")).await;
     assert_eq!(user.client.task(&id).await["status"], "input_required", "nobody has answered yet");
-    user.say("tasks/get", "theirs", task("theirs", "completed")).await;
-    user.say("tasks/result", "theirs", accept("ana")).await;
-    assert_eq!(job.answered().await, accepted(&json!({"name": "ana"})));
+    user.answer_next("tasks/get", "theirs", task("theirs", "completed")).await;
+    user.answer_next("tasks/result", "theirs", accept("ana")).await;
+    assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "ana"})));
     assert_eq!(user.client.task(&id).await["status"], "working");
     job.succeed("hello ana");
-    user.asks_nothing_before_the_end_of(&id).await;
+    user.assert_no_request_before_end(&id).await;
     assert_eq!(job.answers().len(), 1);
 }
 
@@ -44,7 +45,7 @@ async fn client_task_ttl_is_bounded() {
     let server = Server::with(long).await;
     let mut user = Receiver::of(&server).await;
     user.client.start("long", json!({})).await;
-    server.stage.job(1).await.ask("who", "Who?", form());
+    server.engine.job(1).await.ask("who", "Who?", form());
     assert_eq!(user.request().await["params"]["task"], json!({"ttl": i32::MAX}));
 }
 
@@ -53,14 +54,14 @@ async fn client_may_answer_without_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let id = user.client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.ask("who", "Who?", form());
     let question = user.request().await;
     assert!(question["params"]["task"].is_object());
     user.reply(&question, accept("ana")).await;
-    assert_eq!(job.answered().await, accepted(&json!({"name": "ana"})));
+    assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "ana"})));
     job.succeed("hello ana");
-    user.asks_nothing_before_the_end_of(&id).await;
+    user.assert_no_request_before_end(&id).await;
 }
 
 /// A declined answer reaches the job as a decline, and a cancelled client task as a cancel.
@@ -70,18 +71,18 @@ async fn client_task_can_decline_or_cancel() {
     let mut user = Receiver::of(&server).await;
     for (n, status) in [(1, "completed"), (2, "cancelled")] {
         let id = user.client.start("work", json!({})).await;
-        let job = server.stage.job(n).await;
+        let job = server.engine.job(n).await;
         job.ask("who", "Who?", form());
-        user.hold("theirs").await;
-        user.say("tasks/get", "theirs", task("theirs", status)).await;
+        user.accept_as_task("theirs").await;
+        user.answer_next("tasks/get", "theirs", task("theirs", status)).await;
         if status == "completed" {
-            user.say("tasks/result", "theirs", json!({"action": "decline"})).await;
-            assert_eq!(job.answered().await, Answer::Decline);
+            user.answer_next("tasks/result", "theirs", json!({"action": "decline"})).await;
+            assert_eq!(job.wait_for_answer().await, Answer::Decline);
         } else {
-            assert_eq!(job.answered().await, Answer::Cancel, "closed without a choice");
+            assert_eq!(job.wait_for_answer().await, Answer::Cancel, "closed without a choice");
         }
         job.succeed("bye");
-        user.asks_nothing_before_the_end_of(&id).await;
+        user.assert_no_request_before_end(&id).await;
     }
 }
 
@@ -91,54 +92,54 @@ async fn start_question_becomes_client_task() {
     let mut user = Receiver::of(&server).await;
     let created = user.client.get("tools/call", json!({"name": "careful", "task": {}})).await;
     let id = created["task"]["taskId"].as_str().unwrap().to_owned();
-    user.hold("theirs").await;
-    user.say("tasks/get", "theirs", task("theirs", "completed")).await;
-    assert_eq!(server.stage.starts(), 0);
-    user.say("tasks/result", "theirs", json!({"action": "accept", "content": {}})).await;
-    server.stage.job(1).await.succeed("started");
-    user.asks_nothing_before_the_end_of(&id).await;
+    user.accept_as_task("theirs").await;
+    user.answer_next("tasks/get", "theirs", task("theirs", "completed")).await;
+    assert_eq!(server.engine.starts(), 0);
+    user.answer_next("tasks/result", "theirs", json!({"action": "accept", "content": {}})).await;
+    server.engine.job(1).await.succeed("started");
+    user.assert_no_request_before_end(&id).await;
 }
 
 /// Makes two client tasks end without a result: they fail, or the client does not know them.
-async fn comes_to_nothing(fails: bool) {
+async fn check_task_without_result(fails: bool) {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let id = user.client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.ask("who", "Who?", form());
-    let mut asked = Vec::new();
-    for theirs in ["one", "two"] {
-        asked.push(user.hold(theirs).await["id"].clone());
+    let mut question_ids = Vec::new();
+    for task_id in ["one", "two"] {
+        question_ids.push(user.accept_as_task(task_id).await["id"].clone());
         let request = if fails {
-            user.say("tasks/get", theirs, task(theirs, "failed")).await;
-            user.asked("tasks/result", theirs).await
+            user.answer_next("tasks/get", task_id, task(task_id, "failed")).await;
+            user.expect_request("tasks/result", task_id).await
         } else {
-            let request = user.asked("tasks/get", theirs).await;
+            let request = user.expect_request("tasks/get", task_id).await;
             assert_eq!(user.client.reply_with_error(&request, -32603).await, 202, "no word on the task");
-            user.asked("tasks/get", theirs).await
+            user.expect_request("tasks/get", task_id).await
         };
         assert_eq!(user.client.reply_with_error(&request, -32602).await, 202);
     }
-    assert_ne!(asked[0], asked[1]);
+    assert_ne!(question_ids[0], question_ids[1]);
     // This stream does not ask a third time. The question stays open, and another stream asks.
     let other = user.client.start("work", json!({"end": {"succeeded": {}}})).await;
-    user.asks_nothing_before_the_end_of(&other).await;
+    user.assert_no_request_before_end(&other).await;
     assert_eq!(user.client.task(&id).await["status"], "input_required");
     user.stream = user.client.listen().await;
     let question = user.request().await;
-    assert!(!asked.contains(&question["id"]));
+    assert!(!question_ids.contains(&question["id"]));
     user.reply(&question, accept("ana")).await;
-    assert_eq!(job.answered().await, accepted(&json!({"name": "ana"})));
+    assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "ana"})));
 }
 
 #[tokio::test]
 async fn failed_client_task_repeats_question() {
-    comes_to_nothing(true).await;
+    check_task_without_result(true).await;
 }
 
 #[tokio::test]
 async fn forgotten_client_task_repeats_question() {
-    comes_to_nothing(false).await;
+    check_task_without_result(false).await;
 }
 
 /// The new question has the reason why the answer was not accepted.
@@ -147,20 +148,20 @@ async fn invalid_answer_needs_new_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     user.client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.ask("who", "Who?", form());
-    for theirs in ["one", "two"] {
-        user.hold(theirs).await;
-        user.say("tasks/get", theirs, task(theirs, "completed")).await;
-        let request = user.asked("tasks/result", theirs).await;
+    for task_id in ["one", "two"] {
+        user.accept_as_task(task_id).await;
+        user.answer_next("tasks/get", task_id, task(task_id, "completed")).await;
+        let request = user.expect_request("tasks/result", task_id).await;
         assert_eq!(user.client.reply(&request, accept("x")).await, 400);
     }
-    let question = user.hold("three").await;
+    let question = user.accept_as_task("three").await;
     let message = question["params"]["message"].as_str().unwrap();
     assert!(message.starts_with("Who?\n\nThe last answer was not taken: `name`"), "{message}");
-    user.say("tasks/get", "three", task("three", "completed")).await;
-    user.say("tasks/result", "three", accept("ana")).await;
-    assert_eq!(job.answered().await, accepted(&json!({"name": "ana"})));
+    user.answer_next("tasks/get", "three", task("three", "completed")).await;
+    user.answer_next("tasks/result", "three", accept("ana")).await;
+    assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "ana"})));
 }
 
 /// The user of the model can refuse.
@@ -169,24 +170,24 @@ async fn sampling_uses_client_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let result = json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "Because."}});
-    schema::check_said("CreateMessageResult", &result);
+    schema::check_client_message("CreateMessageResult", &result);
     for n in [1, 2] {
         user.client.start("work", json!({})).await;
-        let job = server.stage.job(n).await;
+        let job = server.engine.job(n).await;
         job.ask_for("why", "Why?", sampling());
-        let question = user.hold("theirs").await;
+        let question = user.accept_as_task("theirs").await;
         assert_eq!(question["method"], "sampling/createMessage");
         if n == 1 {
-            user.say("tasks/get", "theirs", task("theirs", "completed")).await;
+            user.answer_next("tasks/get", "theirs", task("theirs", "completed")).await;
             let mut related = result.clone();
             related["_meta"] = json!({RELATED: {"taskId": "theirs"}});
-            user.say("tasks/result", "theirs", related).await;
-            assert_eq!(job.answered().await, accepted(&result));
+            user.answer_next("tasks/result", "theirs", related).await;
+            assert_eq!(job.wait_for_answer().await, accepted(&result));
         } else {
-            user.say("tasks/get", "theirs", task("theirs", "failed")).await;
-            let request = user.asked("tasks/result", "theirs").await;
+            user.answer_next("tasks/get", "theirs", task("theirs", "failed")).await;
+            let request = user.expect_request("tasks/result", "theirs").await;
             assert_eq!(user.client.reply_with_error(&request, -1).await, 202);
-            assert_eq!(job.answered().await, Answer::Decline);
+            assert_eq!(job.wait_for_answer().await, Answer::Decline);
         }
         job.succeed("done");
     }
@@ -198,16 +199,16 @@ async fn blocked_client_task_is_fetched_once() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let id = user.client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.ask("who", "Who?", form());
-    user.hold("theirs").await;
-    user.say("tasks/get", "theirs", task("theirs", "input_required")).await;
-    let blocked = user.asked("tasks/result", "theirs").await;
-    user.say("tasks/get", "theirs", task("theirs", "input_required")).await;
+    user.accept_as_task("theirs").await;
+    user.answer_next("tasks/get", "theirs", task("theirs", "input_required")).await;
+    let blocked = user.expect_request("tasks/result", "theirs").await;
+    user.answer_next("tasks/get", "theirs", task("theirs", "input_required")).await;
     user.reply(&blocked, accept("ana")).await;
-    assert_eq!(job.answered().await, accepted(&json!({"name": "ana"})));
+    assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "ana"})));
     job.succeed("hello ana");
-    user.asks_nothing_before_the_end_of(&id).await;
+    user.assert_no_request_before_end(&id).await;
 }
 
 /// Notifications about other tasks have no effect.
@@ -216,17 +217,21 @@ async fn status_notification_replaces_polling() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let id = user.client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.ask("who", "Who?", form());
-    user.hold_as(polled("theirs", "working", SELDOM)).await;
+    user.accept_with_task(task_with_interval("theirs", "working", LONG_INTERVAL_MS)).await;
     // Its notifications about other tasks have no effect.
-    user.client.notify("notifications/tasks/status", polled("another", "completed", SELDOM)).await;
+    user.client
+        .notify("notifications/tasks/status", task_with_interval("another", "completed", LONG_INTERVAL_MS))
+        .await;
     user.client.notify("notifications/tasks/status", json!({"taskId": 5})).await;
-    user.client.notify("notifications/tasks/status", polled("theirs", "completed", SELDOM)).await;
-    user.say("tasks/result", "theirs", accept("ana")).await;
-    assert_eq!(job.answered().await, accepted(&json!({"name": "ana"})));
+    user.client
+        .notify("notifications/tasks/status", task_with_interval("theirs", "completed", LONG_INTERVAL_MS))
+        .await;
+    user.answer_next("tasks/result", "theirs", accept("ana")).await;
+    assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "ana"})));
     job.succeed("hello ana");
-    user.asks_nothing_before_the_end_of(&id).await;
+    user.assert_no_request_before_end(&id).await;
 }
 
 /// Covers an answer by a model, and a job that continues without an answer.
@@ -236,35 +241,35 @@ async fn settled_question_cancels_client_task() {
     let mut user = Receiver::of(&server).await;
     let other = server.client().await;
     let id = user.client.start("modelled", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
 
     // A model answered.
     job.ask("who", "Who?", form());
-    user.hold_as(polled("one", "working", SELDOM)).await;
+    user.accept_with_task(task_with_interval("one", "working", LONG_INTERVAL_MS)).await;
     let arguments = json!({"task_id": id, "question": "q1", "content": {"name": "bob"}});
     other.get("tools/call", json!({"name": "task_answer", "arguments": arguments})).await;
-    assert_eq!(job.answered().await, accepted(&json!({"name": "bob"})));
-    user.say("tasks/cancel", "one", task("one", "cancelled")).await;
+    assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "bob"})));
+    user.answer_next("tasks/cancel", "one", task("one", "cancelled")).await;
 
     // No answer was given: the job has continued.
     job.ask("again", "Who else?", form());
-    user.hold_as(polled("two", "working", SELDOM)).await;
+    user.accept_with_task(task_with_interval("two", "working", LONG_INTERVAL_MS)).await;
     job.show(Observation::new(JobState::Running).with_message("never mind"));
-    user.say("tasks/cancel", "two", task("two", "cancelled")).await;
+    user.answer_next("tasks/cancel", "two", task("two", "cancelled")).await;
 
     // Another client of the owner answered, which is asked when it waits for the task.
     job.ask("last", "And who else?", form());
-    user.hold_as(polled("three", "working", SELDOM)).await;
+    user.accept_with_task(task_with_interval("three", "working", LONG_INTERVAL_MS)).await;
     let mut waiting = other.open("tasks/result", json!({ "taskId": id })).await;
     let question = waiting.message().await;
     assert!(question["params"].get("task").is_none(), "it makes no tasks");
     assert_eq!(other.reply(&question, accept("eve")).await, 202);
-    let request = user.asked("tasks/cancel", "three").await;
+    let request = user.expect_request("tasks/cancel", "three").await;
     assert_eq!(user.client.reply_with_error(&request, -32602).await, 202, "it is done with all the same");
 
     user.stream = user.client.listen().await;
     job.succeed("done");
-    user.asks_nothing_before_the_end_of(&id).await;
+    user.assert_no_request_before_end(&id).await;
     assert_eq!(waiting.end().await.unwrap()["content"][0]["text"], "done");
     assert_eq!(job.answers().len(), 2);
 }
@@ -275,8 +280,8 @@ async fn late_stream_cancels_client_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let id = user.client.start("work", json!({})).await;
-    server.stage.job(1).await.ask("who", "Who?", form());
-    user.hold_as(polled("theirs", "working", SELDOM)).await;
+    server.engine.job(1).await.ask("who", "Who?", form());
+    user.accept_with_task(task_with_interval("theirs", "working", LONG_INTERVAL_MS)).await;
     let Receiver { client, stream, .. } = user;
     drop(stream);
     let server = server.restart().await;
@@ -285,7 +290,7 @@ async fn late_stream_cancels_client_task() {
     for attempt in 1..=2 {
         let mut stream = client.listen().await;
         let request = stream.next("tasks/cancel").await;
-        is_about(&request, "tasks/cancel", "theirs");
+        assert_about(&request, "tasks/cancel", "theirs");
         // The first time, the client's answer is lost.
         if attempt == 2 {
             assert_eq!(client.reply(&request, task("theirs", "cancelled")).await, 202);
@@ -293,7 +298,7 @@ async fn late_stream_cancels_client_task() {
     }
     let mut user = Receiver::listening(client).await;
     let last = user.client.start("work", json!({"end": {"succeeded": {}}})).await;
-    user.asks_nothing_before_the_end_of(&last).await;
+    user.assert_no_request_before_end(&last).await;
 }
 
 /// The client creates its task after the question is withdrawn, and the server cancels it then.
@@ -302,64 +307,67 @@ async fn withdrawn_question_cancels_later_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let id = user.client.start("work", json!({})).await;
-    server.stage.job(1).await.ask("who", "Who?", form());
+    server.engine.job(1).await.ask("who", "Who?", form());
     let question = user.request().await;
     user.client.get("tasks/cancel", json!({ "taskId": id })).await;
-    user.asks_nothing_before_the_end_of(&id).await;
+    user.assert_no_request_before_end(&id).await;
     let other = user.client.start("work", json!({"end": {"succeeded": {}}})).await;
     // The server sends no notifications/cancelled, because that does not apply to tasks.
-    user.asks_nothing_before_the_end_of(&other).await;
-    user.reply(&question, made(task("theirs", "working"))).await;
-    user.say("tasks/cancel", "theirs", task("theirs", "cancelled")).await;
+    user.assert_no_request_before_end(&other).await;
+    user.reply(&question, task_created(task("theirs", "working"))).await;
+    user.answer_next("tasks/cancel", "theirs", task("theirs", "cancelled")).await;
 }
 
 #[tokio::test]
 async fn cancel_requires_client_capability() {
     let server = Server::start().await;
-    let mut without = able();
-    without["tasks"].as_object_mut().unwrap().remove("cancel");
-    let mut user = Receiver::with(&server, without).await;
+    let mut capabilities = all_capabilities();
+    capabilities["tasks"].as_object_mut().unwrap().remove("cancel");
+    let mut user = Receiver::with(&server, capabilities).await;
     let id = user.client.start("work", json!({})).await;
-    server.stage.job(1).await.ask("who", "Who?", form());
-    user.hold_as(polled("theirs", "working", SELDOM)).await;
+    server.engine.job(1).await.ask("who", "Who?", form());
+    user.accept_with_task(task_with_interval("theirs", "working", LONG_INTERVAL_MS)).await;
     user.client.get("tasks/cancel", json!({ "taskId": id })).await;
-    user.asks_nothing_before_the_end_of(&id).await;
+    user.assert_no_request_before_end(&id).await;
     let last = user.client.start("work", json!({"end": {"succeeded": {}}})).await;
-    user.asks_nothing_before_the_end_of(&last).await;
+    user.assert_no_request_before_end(&last).await;
 }
 
 /// Without a listening stream, the requests about the client's task go out on the waiting stream.
 #[tokio::test]
 async fn waiting_stream_continues_client_task() {
     let server = Server::start().await;
-    let client = server.client_with("2025-11-25", able(), None).await;
+    let client = server.client_with("2025-11-25", all_capabilities(), None).await;
     let id = client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     let params = json!({ "taskId": id });
     let mut waiting = client.open("tasks/result", params.clone()).await;
     job.ask("who", "Who?", form());
     let question = waiting.message().await;
-    assert_eq!(client.reply(&question, made(task("theirs", "working"))).await, 202);
+    assert_eq!(client.reply(&question, task_created(task("theirs", "working"))).await, 202);
     let request = waiting.message().await;
-    is_about(&request, "tasks/get", "theirs");
+    assert_about(&request, "tasks/get", "theirs");
     assert_eq!(client.reply(&request, task("theirs", "working")).await, 202);
     drop(waiting);
 
     let mut waiting = client.open("tasks/result", params).await;
     let request = waiting.message().await;
-    is_about(&request, "tasks/get", "theirs");
+    assert_about(&request, "tasks/get", "theirs");
     assert_eq!(client.reply(&request, task("theirs", "completed")).await, 202);
     let request = waiting.message().await;
-    is_about(&request, "tasks/result", "theirs");
+    assert_about(&request, "tasks/result", "theirs");
     assert_eq!(client.reply(&request, accept("ana")).await, 202);
-    assert_eq!(job.answered().await, accepted(&json!({"name": "ana"})));
+    assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "ana"})));
 
     job.ask("again", "Who else?", form());
     let question = waiting.message().await;
-    assert_eq!(client.reply(&question, made(polled("more", "working", SELDOM))).await, 202);
+    assert_eq!(
+        client.reply(&question, task_created(task_with_interval("more", "working", LONG_INTERVAL_MS))).await,
+        202
+    );
     client.get("tasks/cancel", json!({ "taskId": id })).await;
     let (messages, result) = waiting.all().await;
-    is_about(messages.last().unwrap(), "tasks/cancel", "more");
+    assert_about(messages.last().unwrap(), "tasks/cancel", "more");
     assert_eq!(result.unwrap()["isError"], true);
 }
 
@@ -367,23 +375,23 @@ async fn waiting_stream_continues_client_task() {
 #[tokio::test]
 async fn listening_stream_continues_client_task() {
     let server = Server::start().await;
-    let id = server.deaf_client().await.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let id = server.client_without_capabilities().await.start("work", json!({})).await;
+    let job = server.engine.job(1).await;
     let mut user = Receiver::of(&server).await;
     let mut waiting = user.client.open("tasks/result", json!({ "taskId": id })).await;
     for n in ["one", "two"] {
         job.ask(n, "Who?", form());
         let question = waiting.message().await;
         assert_eq!(question["method"], "elicitation/create");
-        user.reply(&question, made(task(n, "working"))).await;
-        user.say("tasks/get", n, task(n, "working")).await;
+        user.reply(&question, task_created(task(n, "working"))).await;
+        user.answer_next("tasks/get", n, task(n, "working")).await;
         if n == "one" {
-            user.say("tasks/get", n, task(n, "completed")).await;
-            user.say("tasks/result", n, accept("ana")).await;
-            assert_eq!(job.answered().await, accepted(&json!({"name": "ana"})));
+            user.answer_next("tasks/get", n, task(n, "completed")).await;
+            user.answer_next("tasks/result", n, accept("ana")).await;
+            assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "ana"})));
         } else {
             job.succeed("hello ana");
-            user.say("tasks/cancel", n, task(n, "cancelled")).await;
+            user.answer_next("tasks/cancel", n, task(n, "cancelled")).await;
         }
     }
     let (messages, result) = waiting.all().await;
@@ -397,23 +405,23 @@ async fn page_visit_uses_client_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     user.client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.ask_for("pay", "Pay the bill", Ask::Url("https://bank.example/pay".to_owned()));
-    let question = user.hold("theirs").await;
-    user.say("tasks/get", "theirs", task("theirs", "completed")).await;
-    user.say("tasks/result", "theirs", json!({"action": "accept"})).await;
-    assert_eq!(job.answered().await, Answer::Accept(Default::default()));
+    let question = user.accept_as_task("theirs").await;
+    user.answer_next("tasks/get", "theirs", task("theirs", "completed")).await;
+    user.answer_next("tasks/result", "theirs", json!({"action": "accept"})).await;
+    assert_eq!(job.wait_for_answer().await, Answer::Accept(Default::default()));
     job.show(Observation::new(JobState::Running).with_message("paid"));
-    let over = user.stream.next("notifications/elicitation/complete").await;
-    assert_eq!(over["params"]["elicitationId"], question["params"]["elicitationId"]);
+    let completion = user.stream.next("notifications/elicitation/complete").await;
+    assert_eq!(completion["params"]["elicitationId"], question["params"]["elicitationId"]);
 }
 
 /// Only requests that the client declared for tasks, in 2025-11-25, ask for one.
 #[tokio::test]
 async fn undeclared_kind_uses_no_task() {
-    let patient = [("call_budget = \"400ms\"", "call_budget = \"30s\"")];
-    let server = Server::configured(&patient, "[auth]\nsingle_user = true\n").await;
-    let of = |requests: &Value| json!({"elicitation": {}, "sampling": {}, "roots": {}, "tasks": {"cancel": {}, "requests": requests}});
+    let long_budget = [("call_budget = \"400ms\"", "call_budget = \"30s\"")];
+    let server = Server::configured(&long_budget, "[auth]\nsingle_user = true\n").await;
+    let capabilities = |requests: &Value| json!({"elicitation": {}, "sampling": {}, "roots": {}, "tasks": {"cancel": {}, "requests": requests}});
     let both = json!({"elicitation": {"create": {}}, "sampling": {"createMessage": {}}});
     let asks = [Ask::Form(form()), sampling(), Ask::Roots];
     let mut jobs = 0;
@@ -424,19 +432,19 @@ async fn undeclared_kind_uses_no_task() {
         ("2025-11-25", both.clone(), [true, true, false]),
         ("2025-06-18", both, [false, false, false]),
     ] {
-        let client = server.client_with(revision, of(&requests), None).await;
+        let client = server.client_with(revision, capabilities(&requests), None).await;
         for (ask, as_task) in asks.iter().zip(as_tasks) {
             jobs += 1;
             let mut call = client.open("tools/call", json!({"name": "work", "arguments": {"n": jobs}})).await;
-            let job = server.stage.job(jobs).await;
+            let job = server.engine.job(jobs).await;
             job.ask_for("q", "Well?", ask.clone());
             let question = call.message().await;
             assert_eq!(question["params"].get("task").is_some(), as_task, "{question}");
             if !as_task {
                 // The server requested no task, so this is no valid answer.
-                assert_eq!(client.reply(&question, made(task("theirs", "working"))).await, 400);
-                let again = call.message().await;
-                assert_eq!(again["method"], question["method"]);
+                assert_eq!(client.reply(&question, task_created(task("theirs", "working"))).await, 400);
+                let repeated = call.message().await;
+                assert_eq!(repeated["method"], question["method"]);
             }
             job.succeed("done");
         }
@@ -449,24 +457,24 @@ async fn client_task_spans_two_processes() {
     let server = Server::start().await;
     let twin = server.twin().await;
     let mut user = Receiver::of(&server).await;
-    let elsewhere = user.client.at(&twin);
+    let other_client = user.client.at(&twin);
     user.client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.ask("who", "Who?", form());
     for (method, result) in [
-        ("elicitation/create", made(task("theirs", "working"))),
+        ("elicitation/create", task_created(task("theirs", "working"))),
         ("tasks/get", task("theirs", "completed")),
         ("tasks/result", accept("ana")),
     ] {
         let request = user.request().await;
         assert_eq!(request["method"], method);
-        assert_eq!(elsewhere.reply(&request, result).await, 202);
+        assert_eq!(other_client.reply(&request, result).await, 202);
     }
-    assert_eq!(job.answered().await, accepted(&json!({"name": "ana"})));
+    assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "ana"})));
 }
 
 /// A job that asks and returns the answer.
-const ASKING: &str = r#"
+const ASK_TOOL: &str = r#"
 [reconciler]
 lease = "2s"
 
@@ -497,41 +505,42 @@ async fn request(stream: &mut Events) -> Value {
 /// The question is not asked again. The audit log has lines about the client's task.
 #[tokio::test]
 async fn killed_server_continues_client_task() {
-    let TestApp { mut server, place } = TestApp::start(ASKING);
-    let client = support::Client::open_able(server.url(), able()).await.unwrap();
+    let TestApp { mut server, dir } = TestApp::start(ASK_TOOL);
+    let client = support::Client::open_with_capabilities(server.url(), all_capabilities()).await.unwrap();
     let mut stream = client.listen().await.unwrap();
     let id = client.start("ask", json!({})).await.unwrap();
     let answer =
         |request: &Value, result: Value| json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
     let question = request(&mut stream).await;
     assert_eq!(question["method"], "elicitation/create");
-    client.tell(&answer(&question, made(task("theirs", "working")))).await.unwrap();
-    let looked = request(&mut stream).await;
-    is_about(&looked, "tasks/get", "theirs");
+    client.send_message(&answer(&question, task_created(task("theirs", "working")))).await.unwrap();
+    let poll_request = request(&mut stream).await;
+    assert_about(&poll_request, "tasks/get", "theirs");
     server.kill();
 
-    let mut server = place.serve();
+    let mut server = dir.serve();
     let client = client.at(server.url());
     // The answer to a request of the killed server is accepted.
-    client.tell(&answer(&looked, task("theirs", "working"))).await.unwrap();
+    client.send_message(&answer(&poll_request, task("theirs", "working"))).await.unwrap();
     let mut stream = client.listen().await.unwrap();
     for (method, result) in [("tasks/get", task("theirs", "completed")), ("tasks/result", accept("ana"))] {
-        let mut asked = request(&mut stream).await;
+        let mut next_request = request(&mut stream).await;
         // On a slow machine the server polls once more before it has processed the answer.
-        while method == "tasks/result" && asked["method"] == "tasks/get" {
-            client.tell(&answer(&asked, task("theirs", "completed"))).await.unwrap();
-            asked = request(&mut stream).await;
+        while method == "tasks/result" && next_request["method"] == "tasks/get" {
+            client.send_message(&answer(&next_request, task("theirs", "completed"))).await.unwrap();
+            next_request = request(&mut stream).await;
         }
-        is_about(&asked, method, "theirs");
-        client.tell(&answer(&asked, result)).await.unwrap();
+        assert_about(&next_request, method, "theirs");
+        client.send_message(&answer(&next_request, result)).await.unwrap();
     }
     let result = client.result(&id).await.unwrap();
     assert_eq!(support::text(&result).trim_end(), r#"{"action":"accept","content":{"name":"ana"}}"#);
     assert_eq!(server.stop(), Some(0));
-    let log = std::fs::read_to_string(place.path("server.log")).unwrap();
+    let log = std::fs::read_to_string(dir.path("server.log")).unwrap();
     for stage in ["Working", "Ended"] {
-        let told = format!("theirs=theirs.. stage={stage}");
-        let line = log.lines().find(|line| line.contains(&told)).unwrap_or_else(|| panic!("{stage}: {log}"));
+        let expected = format!("theirs=theirs.. stage={stage}");
+        let line =
+            log.lines().find(|line| line.contains(&expected)).unwrap_or_else(|| panic!("{stage}: {log}"));
         assert!(line.contains("audit:") && line.contains(&format!("task={}..", &id[..8])), "{line}");
     }
 }

@@ -24,19 +24,19 @@ async fn handle(client: &Client, tool: &str) -> String {
 #[tokio::test]
 async fn task_wait_returns_result() {
     let server = Server::start().await;
-    let client = server.deaf_client().await;
+    let client = server.client_without_capabilities().await;
     let id = handle(&client, "work").await;
-    let still = use_tool(&client, "task_wait", json!({"task_id": id})).await;
-    assert_eq!(still["structuredContent"]["task_id"], id);
-    assert_eq!(still["isError"], false);
-    let looked = use_tool(&client, "task_wait", json!({"task_id": id, "seconds": 0})).await;
-    assert_eq!(looked["structuredContent"]["status"], "working");
+    let pending = use_tool(&client, "task_wait", json!({"task_id": id})).await;
+    assert_eq!(pending["structuredContent"]["task_id"], id);
+    assert_eq!(pending["isError"], false);
+    let polled = use_tool(&client, "task_wait", json!({"task_id": id, "seconds": 0})).await;
+    assert_eq!(polled["structuredContent"]["status"], "working");
     let params = json!({
         "name": "task_wait", "arguments": {"task_id": id}, "_meta": {"progressToken": "w"}
     });
     let mut waiting = client.open("tools/call", params).await;
     assert_eq!(waiting.message().await["params"]["progressToken"], "w");
-    server.stage.job(1).await.succeed("there");
+    server.engine.job(1).await.succeed("there");
     let (_, answer) = waiting.all().await;
     assert_eq!(text(&answer.unwrap()), "there");
     assert_eq!(text(&use_tool(&client, "task_wait", json!({"task_id": id})).await), "there");
@@ -45,12 +45,12 @@ async fn task_wait_returns_result() {
 #[tokio::test]
 async fn task_cancel_stops_a_task_once() {
     let server = Server::start().await;
-    let client = server.deaf_client().await;
+    let client = server.client_without_capabilities().await;
     let id = handle(&client, "work").await;
     let answer = use_tool(&client, "task_cancel", json!({"task_id": id})).await;
     assert_eq!(answer["structuredContent"]["status"], "cancelled");
     assert_eq!(answer["structuredContent"].get("poll_after_seconds"), None);
-    server.stage.job(1).await.cancelled().await;
+    server.engine.job(1).await.wait_for_cancel().await;
     let again = use_tool(&client, "task_cancel", json!({"task_id": id})).await;
     assert_eq!(again["isError"], true);
     assert!(text(&again).contains("already ended (cancelled)"));
@@ -60,33 +60,33 @@ async fn task_cancel_stops_a_task_once() {
 #[tokio::test]
 async fn task_answer_requires_tool_permission() {
     let server = Server::with(TOOLS).await;
-    let client = server.deaf_client().await;
+    let client = server.client_without_capabilities().await;
     let form = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
 
     let id = handle(&client, "modelled").await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     let nothing = use_tool(&client, "task_answer", json!({"task_id": id})).await;
     assert!(nothing["isError"] == true && text(&nothing).contains("asks nothing"), "{nothing}");
     job.ask("how-many", "How many?", form.clone());
-    let asked = loop {
+    let waiting_status = loop {
         let answer = use_tool(&client, "task_wait", json!({"task_id": id, "seconds": 0})).await;
         if answer["structuredContent"]["status"] == "input_required" {
             break answer;
         }
     };
-    let question = &asked["structuredContent"]["questions"][0];
+    let question = &waiting_status["structuredContent"]["questions"][0];
     assert_eq!((&question["message"], &question["schema"]), (&json!("How many?"), &form));
-    assert!(text(&asked).contains("task_answer"), "{asked}");
+    assert!(text(&waiting_status).contains("task_answer"), "{waiting_status}");
     let bad = json!({"task_id": id, "content": {"n": "seven"}});
     let bad = use_tool(&client, "task_answer", bad).await;
     assert!(bad["isError"] == true && text(&bad).contains("`n` must be a whole number"), "{bad}");
     let good = json!({"task_id": id, "question": question["question"], "content": {"n": 7}});
     let good = use_tool(&client, "task_answer", good).await;
     assert_eq!(good["isError"], false);
-    assert_eq!(json!(job.answered().await), json!({"action": "accept", "content": {"n": 7}}));
+    assert_eq!(json!(job.wait_for_answer().await), json!({"action": "accept", "content": {"n": 7}}));
 
     let id = handle(&client, "work").await;
-    server.stage.job(2).await.ask("q", "Really?", json!({"type": "object", "properties": {}}));
+    server.engine.job(2).await.ask("q", "Really?", json!({"type": "object", "properties": {}}));
     let message = loop {
         let task = client.task(&id).await;
         assert_eq!(task["status"], "working", "this client cannot be asked");
@@ -102,12 +102,12 @@ async fn task_answer_requires_tool_permission() {
 #[tokio::test]
 async fn task_answer_never_gives_consent() {
     let server = Server::with(&format!("{TOOLS}\n[tools.both]\nbackend = \"stage\"\ntarget = {{}}\nconfirm = \"Go?\"\nanswer_by_model = true\ninput_schema = {{ type = \"object\" }}\n")).await;
-    let asked = server.client().await;
-    let id = asked.start("both", json!({})).await;
-    let model = server.deaf_client().await;
+    let client = server.client().await;
+    let id = client.start("both", json!({})).await;
+    let model = server.client_without_capabilities().await;
     let refused = use_tool(&model, "task_answer", json!({"task_id": id})).await;
     assert!(refused["isError"] == true && text(&refused).contains("a person's answer"), "{refused}");
-    assert_eq!(server.stage.starts(), 0);
+    assert_eq!(server.engine.starts(), 0);
 }
 
 #[tokio::test]
@@ -136,21 +136,21 @@ async fn task_logs_shows_bounded_tail() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.show(Observation::new(JobState::Running).with_message("it runs"));
-    client.until_message(&id, "it runs").await;
+    client.wait_for_message(&id, "it runs").await;
     let log = async |arguments: Value| {
         let mut arguments = arguments;
         arguments["task_id"] = json!(id);
         text(&use_tool(&client, "task_logs", arguments).await).to_owned()
     };
     assert_eq!(log(json!({})).await, format!("Task {id} has printed nothing yet."));
-    job.prints("one\ntwo\nTwo again\n");
+    job.set_log("one\ntwo\nTwo again\n");
     assert_eq!(log(json!({})).await, "one\ntwo\nTwo again\n");
     assert_eq!(log(json!({"search": "TWO"})).await, "two\nTwo again\n");
     assert_eq!(log(json!({"search": "three"})).await, "No line contains \"three\".");
     assert_eq!(log(json!({"max_bytes": 6})).await, "[earlier output is left out]\nagain\n");
-    job.prints(&"x".repeat(1000));
+    job.set_log(&"x".repeat(1000));
     assert_eq!(log(json!({"max_bytes": 5000})).await.len(), 200 + "[earlier output is left out]\n".len());
 }
 
@@ -174,11 +174,11 @@ async fn clients_share_tasks_and_handles() {
     let tasks = server.client().await;
     let plain = server.client_with("2025-03-26", json!({}), None).await;
     let id = tasks.start("work", json!({})).await;
-    server.stage.job(1).await.succeed("for both");
+    server.engine.job(1).await.succeed("for both");
     assert_eq!(text(&use_tool(&plain, "task_wait", json!({"task_id": id})).await), "for both");
     let id = use_tool(&plain, "work", json!({})).await;
     let id = text(&id).split("task ").nth(1).unwrap().split('.').next().unwrap().to_owned();
-    server.stage.job(2).await.succeed("for both again");
+    server.engine.job(2).await.succeed("for both again");
     assert_eq!(tasks.result(&id).await.unwrap()["content"][0]["text"], "for both again");
 }
 
@@ -188,8 +188,8 @@ async fn the_config_can_leave_them_out() {
     let client = server.client().await;
     let tools = client.get("tools/list", json!({})).await["tools"].clone();
     assert_eq!(tools.as_array().unwrap().len(), 1);
-    assert!(!client.hello["instructions"].as_str().unwrap().contains("task_wait"));
+    assert!(!client.initialize_result["instructions"].as_str().unwrap().contains("task_wait"));
     let answer = use_tool(&client, "work", json!({})).await;
     assert!(!text(&answer).contains("task_wait"), "{answer}");
-    assert_eq!(client.refused("tools/call", json!({"name": "task_wait"})).await.0, -32602);
+    assert_eq!(client.expect_error("tools/call", json!({"name": "task_wait"})).await.0, -32602);
 }

@@ -20,22 +20,22 @@ async fn with_keys() -> Server {
 #[tokio::test]
 async fn foreign_task_is_not_found() {
     let server = with_keys().await;
-    let (ana, bob) = (server.client_of("key-of-ana").await, server.client_of("key-of-bob").await);
+    let (ana, bob) = (server.client_with_key("key-of-ana").await, server.client_with_key("key-of-bob").await);
     let id = ana.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
-    job.leaves("secret.txt", b"secret");
+    let job = server.engine.job(1).await;
+    job.add_artifact("secret.txt", b"secret");
     job.show(Observation::new(JobState::Running).with_message("it runs"));
-    ana.until_message(&id, "it runs").await;
-    let unknown = ana.refused("tasks/get", json!({"taskId": "never-was"})).await;
+    ana.wait_for_message(&id, "it runs").await;
+    let unknown = ana.expect_error("tasks/get", json!({"taskId": "never-was"})).await;
     for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
-        assert_eq!(bob.refused(method, json!({ "taskId": id })).await, unknown, "{method}");
+        assert_eq!(bob.expect_error(method, json!({ "taskId": id })).await, unknown, "{method}");
     }
     assert_eq!(bob.get("tasks/list", json!({})).await["tasks"], json!([]));
     assert_eq!(bob.get("resources/list", json!({})).await["resources"], json!([]));
     for part in ["log", "artifacts/secret.txt"] {
         let uri = format!("taskbridge://tasks/{id}/{part}");
-        assert_eq!(bob.refused("resources/read", json!({ "uri": uri })).await.0, -32002);
-        assert!(ana.ask("resources/read", json!({ "uri": uri })).await.is_ok());
+        assert_eq!(bob.expect_error("resources/read", json!({ "uri": uri })).await.0, -32002);
+        assert!(ana.try_get("resources/read", json!({ "uri": uri })).await.is_ok());
     }
     for tool in ["task_wait", "task_cancel", "task_answer", "task_logs"] {
         let answer = bob.get("tools/call", json!({"name": tool, "arguments": {"task_id": id}})).await;
@@ -48,28 +48,28 @@ async fn foreign_task_is_not_found() {
 #[tokio::test]
 async fn foreign_question_and_cursor_are_refused() {
     let server = with_keys().await;
-    let (ana, bob) = (server.client_of("key-of-ana").await, server.client_of("key-of-bob").await);
+    let (ana, bob) = (server.client_with_key("key-of-ana").await, server.client_with_key("key-of-bob").await);
     let mut ids = Vec::new();
     for _ in 0..4 {
         ids.push(ana.start("work", json!({})).await);
     }
     let cursor = ana.get("tasks/list", json!({})).await["nextCursor"].clone();
-    assert_eq!(bob.refused("tasks/list", json!({ "cursor": cursor })).await.0, -32602);
+    assert_eq!(bob.expect_error("tasks/list", json!({ "cursor": cursor })).await.0, -32602);
 
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     let mut waiting = ana.open("tasks/result", json!({"taskId": ids[0]})).await;
     job.ask("q", "Really?", json!({"type": "object", "properties": {}}));
     let question = waiting.message().await;
     assert_eq!(bob.reply(&question, json!({"action": "accept", "content": {}})).await, 202);
     assert_eq!(job.answers(), []);
     assert_eq!(ana.reply(&question, json!({"action": "accept", "content": {}})).await, 202);
-    job.answered().await;
+    job.wait_for_answer().await;
 }
 
 #[tokio::test]
 async fn idempotency_keys_are_per_owner() {
     let server = with_keys().await;
-    let (ana, bob) = (server.client_of("key-of-ana").await, server.client_of("key-of-bob").await);
+    let (ana, bob) = (server.client_with_key("key-of-ana").await, server.client_with_key("key-of-bob").await);
     let params = json!({"name": "work", "task": {}, "_meta": {"io.taskbridge/idempotency-key": "k"}});
     let (one, two) = (ana.get("tools/call", params.clone()).await, bob.get("tools/call", params).await);
     assert_ne!(one["task"]["taskId"], two["task"]["taskId"]);
@@ -92,7 +92,7 @@ async fn anonymous_task_is_reachable_by_id() {
             None => break,
         }
     }
-    let (code, _) = two.refused("tools/call", json!({"name": "task_list"})).await;
+    let (code, _) = two.expect_error("tools/call", json!({"name": "task_list"})).await;
     assert_eq!(code, -32602, "it is as unknown as any other tool that is not offered");
     // Without identity, an idempotency key belongs to its session.
     let params = json!({"name": "work", "task": {}, "_meta": {"io.taskbridge/idempotency-key": "k"}});

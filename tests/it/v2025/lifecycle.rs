@@ -8,7 +8,7 @@ use super::bench::Server;
 #[tokio::test]
 async fn unknown_revision_gets_newest() {
     let server = Server::start().await;
-    for (asked, spoken) in [
+    for (requested, negotiated) in [
         ("2025-11-25", "2025-11-25"),
         ("2025-06-18", "2025-06-18"),
         ("2025-03-26", "2025-03-26"),
@@ -16,10 +16,10 @@ async fn unknown_revision_gets_newest() {
         ("2024-11-05", "2025-11-25"),
         ("nonsense", "2025-11-25"),
     ] {
-        let client = server.client_with(asked, json!({}), None).await;
-        assert_eq!(client.hello["protocolVersion"], spoken, "asked for {asked}");
-        let has_tasks = client.hello["capabilities"].get("tasks").is_some();
-        assert_eq!(has_tasks, spoken == "2025-11-25");
+        let client = server.client_with(requested, json!({}), None).await;
+        assert_eq!(client.initialize_result["protocolVersion"], negotiated, "asked for {requested}");
+        let has_tasks = client.initialize_result["capabilities"].get("tasks").is_some();
+        assert_eq!(has_tasks, negotiated == "2025-11-25");
     }
 }
 
@@ -29,7 +29,7 @@ async fn initialize_declares_capabilities_and_instructions() {
     let client = server.client().await;
     let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
     assert_eq!(
-        client.hello["capabilities"],
+        client.initialize_result["capabilities"],
         json!({
             "logging": {},
             "tools": {"listChanged": true},
@@ -39,8 +39,8 @@ async fn initialize_declares_capabilities_and_instructions() {
             "tasks": tasks,
         })
     );
-    assert_eq!(client.hello["serverInfo"]["name"], "taskbridge");
-    assert!(client.hello["instructions"].as_str().unwrap().contains("task_wait"));
+    assert_eq!(client.initialize_result["serverInfo"]["name"], "taskbridge");
+    assert!(client.initialize_result["instructions"].as_str().unwrap().contains("task_wait"));
     client.notify("notifications/initialized", json!({})).await;
     assert_eq!(client.get("ping", json!({})).await, json!({}));
 }
@@ -50,8 +50,8 @@ async fn task_list_requires_identity() {
     let server = Server::with("").await;
     let client = server.client().await;
     let tasks = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
-    assert_eq!(client.hello["capabilities"]["tasks"], tasks);
-    assert_eq!(client.refused("tasks/list", json!({})).await.0, -32601);
+    assert_eq!(client.initialize_result["capabilities"]["tasks"], tasks);
+    assert_eq!(client.expect_error("tasks/list", json!({})).await.0, -32601);
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn older_revisions_have_no_tasks() {
     for revision in ["2025-06-18", "2025-03-26"] {
         let client = server.client_with(revision, json!({}), None).await;
         for method in ["tasks/get", "tasks/result", "tasks/list", "tasks/cancel"] {
-            let (code, message) = client.refused(method, json!({"taskId": "x"})).await;
+            let (code, message) = client.expect_error(method, json!({"taskId": "x"})).await;
             assert_eq!(code, -32601);
             assert!(message.contains(method), "{message}");
         }
@@ -79,7 +79,7 @@ async fn unknown_methods_are_named() {
     let server = Server::start().await;
     let client = server.client().await;
     for method in ["tasks/delete", "logging/getLevel", "resources/follow", ""] {
-        let (code, message) = client.refused(method, json!({})).await;
+        let (code, message) = client.expect_error(method, json!({})).await;
         assert_eq!(code, -32601);
         assert!(message.contains(&format!("{method:?}")), "{message}");
     }

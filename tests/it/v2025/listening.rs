@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Observation, Output};
 
 use super::bench::{Server, Stream};
-use crate::stage::Handle;
+use crate::stage::ScriptedJob;
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
@@ -16,7 +16,7 @@ fn with_token(token: Value) -> Value {
 }
 
 /// Sets a status message and waits until the stream delivers it, which proves that the stream listens.
-async fn heard(stream: &mut Stream, job: &Handle) {
+async fn wait_until_listening(stream: &mut Stream, job: &ScriptedJob) {
     job.show(Observation::new(JobState::Running).with_message("it runs"));
     while stream.next("notifications/tasks/status").await["params"]["statusMessage"] != "it runs" {}
 }
@@ -27,17 +27,17 @@ async fn status_notification_has_whole_task() {
     let client = server.client().await;
     let mut stream = client.listen().await;
     let id = client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
-    heard(&mut stream, &job).await;
+    let job = server.engine.job(1).await;
+    wait_until_listening(&mut stream, &job).await;
     job.show(Observation::new(JobState::Running).with_message("building"));
-    let told = stream.message().await;
-    assert_eq!(told["method"], "notifications/tasks/status");
-    assert_eq!(told["params"], client.task(&id).await, "what a poll says");
-    assert_eq!(told["params"].get("_meta"), None);
+    let notification = stream.message().await;
+    assert_eq!(notification["method"], "notifications/tasks/status");
+    assert_eq!(notification["params"], client.task(&id).await, "what a poll says");
+    assert_eq!(notification["params"].get("_meta"), None);
     job.show(Observation::new(JobState::Failed(Output::default())).with_message("exit code 1"));
-    let told = stream.message().await;
-    assert_eq!(told["params"]["status"], "failed");
-    assert_eq!(told["params"]["statusMessage"], "exit code 1");
+    let notification = stream.message().await;
+    assert_eq!(notification["params"]["status"], "failed");
+    assert_eq!(notification["params"]["statusMessage"], "exit code 1");
 }
 
 /// Progress is reported until the task ends, not only until the call is answered.
@@ -49,8 +49,8 @@ async fn task_progress_only_increases() {
     for (n, token) in [(1, json!("text")), (2, json!(7))] {
         let created = client.get("tools/call", with_token(token.clone())).await;
         let id = created["task"]["taskId"].clone();
-        let job = server.stage.job(n).await;
-        heard(&mut stream, &job).await;
+        let job = server.engine.job(n).await;
+        wait_until_listening(&mut stream, &job).await;
         job.progress(1.5, 10.0);
         let report = stream.next("notifications/progress").await;
         assert_eq!(report["params"]["progressToken"], token);
@@ -60,8 +60,11 @@ async fn task_progress_only_increases() {
         job.progress(3.0, 10.0);
         assert_eq!(stream.next("notifications/progress").await["params"]["progress"], 3.0);
         job.show(Observation::new(JobState::Succeeded(Output::text("x"))).with_progress(10.0, Some(10.0)));
-        let told = stream.message().await;
-        assert_eq!(told["params"]["status"], "completed", "nothing is reported of a task that has ended");
+        let notification = stream.message().await;
+        assert_eq!(
+            notification["params"]["status"], "completed",
+            "nothing is reported of a task that has ended"
+        );
     }
 }
 
@@ -72,8 +75,8 @@ async fn progress_is_never_repeated() {
     let client = server.client().await;
     let mut stream = client.listen().await;
     client.get("tools/call", with_token(json!("t"))).await;
-    let job = server.stage.job(1).await;
-    heard(&mut stream, &job).await;
+    let job = server.engine.job(1).await;
+    wait_until_listening(&mut stream, &job).await;
     job.progress(4.0, 10.0);
     assert_eq!(stream.next("notifications/progress").await["params"]["progress"], 4.0);
     drop(stream);
@@ -97,9 +100,9 @@ async fn progress_requires_token_of_call() {
     let mut stream = client.listen().await;
     let id = client.start("work", json!({})).await;
     client.get("tasks/get", json!({"taskId": id, "_meta": {"progressToken": "poll"}})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.show(Observation::new(JobState::Running).with_message("it runs").with_progress(1.0, Some(2.0)));
-    client.until_message(&id, "it runs").await;
+    client.wait_for_message(&id, "it runs").await;
     assert_eq!(stream.message().await["params"]["statusMessage"], "it runs");
     job.succeed("done");
     assert_eq!(stream.message().await["params"]["status"], "completed");
@@ -115,14 +118,14 @@ async fn shared_token_keeps_progress_apart() {
     for n in 1..=2 {
         let created = client.get("tools/call", with_token(json!("same"))).await;
         ids.push(created["task"]["taskId"].clone());
-        heard(&mut stream, &server.stage.job(n).await).await;
+        wait_until_listening(&mut stream, &server.engine.job(n).await).await;
     }
-    server.stage.job(1).await.progress(9.0, 10.0);
+    server.engine.job(1).await.progress(9.0, 10.0);
     let first = stream.next("notifications/progress").await;
-    server.stage.job(2).await.progress(1.0, 10.0);
+    server.engine.job(2).await.progress(1.0, 10.0);
     let second = stream.next("notifications/progress").await;
-    let of = |report: &Value| report["params"]["_meta"][RELATED]["taskId"].clone();
-    assert_eq!([of(&first), of(&second)], ids[..]);
+    let task_of = |report: &Value| report["params"]["_meta"][RELATED]["taskId"].clone();
+    assert_eq!([task_of(&first), task_of(&second)], ids[..]);
 }
 
 /// The older stream is silent until the newer one closes.
@@ -131,9 +134,9 @@ async fn newest_stream_gets_each_message() {
     let server = Server::start().await;
     let client = server.client().await;
     client.get("tools/call", with_token(json!("t"))).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     let mut older = client.listen().await;
-    heard(&mut older, &job).await;
+    wait_until_listening(&mut older, &job).await;
     let mut newer = client.listen().await;
     // From some change on, the newer stream delivers.
     for n in 0.. {
@@ -169,7 +172,7 @@ async fn other_sessions_get_no_messages() {
     let mut olders = older.listen().await;
     older.get("tools/call", json!({"name": "work", "arguments": {"end": {"succeeded": {}}}})).await;
     client.start("work", json!({})).await;
-    heard(&mut stream, &server.stage.job(2).await).await;
+    wait_until_listening(&mut stream, &server.engine.job(2).await).await;
     assert!(is_silent(&mut others).await);
     assert!(is_silent(&mut olders).await, "a session without tasks is told of none");
 }
@@ -181,9 +184,12 @@ async fn remote_task_end_is_announced() {
     let client = server.client().await;
     let mut stream = client.listen().await;
     let id = client.start("work", json!({})).await;
-    server.stage.job(1).await;
+    server.engine.job(1).await;
     let twin = server.twin().await;
     client.at(&twin).get("tasks/cancel", json!({ "taskId": id })).await;
-    let told = stream.next("notifications/tasks/status").await;
-    assert_eq!((&told["params"]["taskId"], &told["params"]["status"]), (&json!(id), &json!("cancelled")));
+    let notification = stream.next("notifications/tasks/status").await;
+    assert_eq!(
+        (&notification["params"]["taskId"], &notification["params"]["status"]),
+        (&json!(id), &json!("cancelled"))
+    );
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::bench::Server;
-use super::tools::{all_tools, named};
+use super::tools::{all_tools, find_tool};
 
 /// Resources and prompts of every kind.
 const OFFERS: &str = r##"
@@ -87,7 +87,7 @@ async fn configured_resources_precede_task_resources() {
     let client = server.client().await;
     for _ in 0..3 {
         let id = client.start("work", json!({"end": {"succeeded": {}}})).await;
-        client.until(&id, "completed").await;
+        client.wait_for_status(&id, "completed").await;
     }
     let (mut uris, mut pages, mut cursor) = (Vec::new(), Vec::new(), Value::Null);
     loop {
@@ -144,7 +144,7 @@ async fn resources_of_the_config_are_read() {
         assert_eq!(client.get("resources/read", json!({ "uri": uri })).await["contents"], json!([expected]));
     }
     for uri in ["test://static-binar", "test://template/1/2/data", "env://elsewhere", "runbook://"] {
-        let failure = client.refused("resources/read", json!({ "uri": uri })).await;
+        let failure = client.expect_error("resources/read", json!({ "uri": uri })).await;
         assert_eq!(failure.0, -32002, "{uri}");
     }
 }
@@ -173,7 +173,7 @@ async fn configured_templates_precede_task_templates() {
     assert_eq!((names(&second), second.get("nextCursor")), (vec!["artifact".to_owned()], None));
     let other = client.get("resources/list", json!({})).await["nextCursor"].clone();
     let cursor = if other.is_null() { json!("x") } else { other };
-    assert_eq!(client.refused("resources/templates/list", json!({ "cursor": cursor })).await.0, -32602);
+    assert_eq!(client.expect_error("resources/templates/list", json!({ "cursor": cursor })).await.0, -32602);
 }
 
 /// The description of the tool names the runbook, and the result of a failed task links it.
@@ -183,7 +183,7 @@ async fn failed_task_links_its_runbook() {
     let client = server.client().await;
     let tools = all_tools(&client).await;
     assert_eq!(
-        named(&tools, "deploy")["description"],
+        find_tool(&tools, "deploy")["description"],
         "Deploys.\n\nSee also the resource runbook://deploy: When a deployment fails."
     );
     let link = json!({
@@ -225,9 +225,9 @@ async fn prompts_are_sorted_and_paged() {
             ],
         }]})
     );
-    assert_eq!(client.refused("prompts/list", json!({"cursor": "x"})).await.0, -32602);
-    let elsewhere = json!({"cursor": first["nextCursor"]});
-    assert_eq!(client.refused("tools/list", elsewhere).await.0, -32602);
+    assert_eq!(client.expect_error("prompts/list", json!({"cursor": "x"})).await.0, -32602);
+    let foreign_cursor = json!({"cursor": first["nextCursor"]});
+    assert_eq!(client.expect_error("tools/list", foreign_cursor).await.0, -32602);
 }
 
 #[tokio::test]
@@ -235,7 +235,7 @@ async fn a_prompt_is_filled_in() {
     let server = Server::with(OFFERS).await;
     let client = server.client().await;
     let arguments = json!({"version": "v1 {{ env }}", "env": "staging", "notes": "", "tone": "urgent"});
-    let told = client.get("prompts/get", json!({"name": "release", "arguments": arguments})).await;
+    let prompt = client.get("prompts/get", json!({"name": "release", "arguments": arguments})).await;
     let text = json!({"type": "text", "text": "Release v1 {{ env }} to staging, urgent."});
     let resource = json!({"uri": "env://staging", "mimeType": "text/plain", "text": "about staging"});
     let link = json!({
@@ -243,7 +243,7 @@ async fn a_prompt_is_filled_in() {
         "mimeType": "text/markdown", "size": 12,
     });
     assert_eq!(
-        told,
+        prompt,
         json!({
             "description": "Plans a release.",
             "messages": [
@@ -254,8 +254,8 @@ async fn a_prompt_is_filled_in() {
         })
     );
     let arguments = json!({"version": "v1", "env": "production", "notes": "careful"});
-    let told = client.get("prompts/get", json!({"name": "release", "arguments": arguments})).await;
-    let text = &told["messages"][0]["content"]["text"];
+    let prompt = client.get("prompts/get", json!({"name": "release", "arguments": arguments})).await;
+    let text = &prompt["messages"][0]["content"]["text"];
     assert_eq!(*text, "Release v1 to production, calm. Note: careful");
     assert_eq!(
         client.get("prompts/get", json!({"name": "plain"})).await["messages"],
@@ -285,7 +285,7 @@ async fn invalid_prompt_request_names_reason() {
         (json!({"name": "explain", "arguments": {"task_id": "a b"}}), "is not a URI"),
         (json!({"name": "explain", "arguments": {"task_id": "none"}}), "there is no such resource"),
     ] {
-        let (code, message) = client.refused("prompts/get", params.clone()).await;
+        let (code, message) = client.expect_error("prompts/get", params.clone()).await;
         assert!(code == -32602 && message.contains(part), "{params}: {code} {message}");
     }
 }
@@ -301,18 +301,18 @@ async fn prompt_embeds_log_for_owner_only() {
         key("bob-key")
     );
     let server = Server::with(&OFFERS.replace("[auth]\nsingle_user = true\n", &auth)).await;
-    let (ann, bob) = (server.client_of("ann-key").await, server.client_of("bob-key").await);
+    let (ann, bob) = (server.client_with_key("ann-key").await, server.client_with_key("bob-key").await);
     let id = ann.start("work", json!({"end": {"succeeded": {}}})).await;
-    server.stage.job(1).await.prints("one\n");
-    ann.until(&id, "completed").await;
+    server.engine.job(1).await.set_log("one\n");
+    ann.wait_for_status(&id, "completed").await;
     let explain = json!({"name": "explain", "arguments": {"task_id": id}});
-    let told = ann.get("prompts/get", explain.clone()).await;
-    assert_eq!(told["messages"][0]["content"]["resource"]["text"], "one\n");
-    assert_eq!(bob.refused("prompts/get", explain).await.0, -32602);
+    let prompt = ann.get("prompts/get", explain.clone()).await;
+    assert_eq!(prompt["messages"][0]["content"]["resource"]["text"], "one\n");
+    assert_eq!(bob.expect_error("prompts/get", explain).await.0, -32602);
     let log = json!({"type": "ref/resource", "uri": "taskbridge://tasks/{task_id}/log"});
-    let begun = json!({"ref": log, "argument": {"name": "task_id", "value": ""}});
-    assert_eq!(ann.get("completion/complete", begun.clone()).await["completion"]["values"], json!([id]));
-    assert_eq!(bob.get("completion/complete", begun).await["completion"]["values"], json!([]));
+    let params = json!({"ref": log, "argument": {"name": "task_id", "value": ""}});
+    assert_eq!(ann.get("completion/complete", params.clone()).await["completion"]["values"], json!([id]));
+    assert_eq!(bob.get("completion/complete", params).await["completion"]["values"], json!([]));
 }
 
 #[tokio::test]
@@ -322,7 +322,7 @@ async fn what_was_begun_is_completed() {
     let prompt = json!({"type": "ref/prompt", "name": "release"});
     let service = json!({"type": "ref/resource", "uri": "test://template/{id}/data"});
     let environment = json!({"type": "ref/resource", "uri": "env://{env}"});
-    for (of, name, typed, values) in [
+    for (reference, name, typed, values) in [
         (&prompt, "env", "p", json!(["production", "preproduction"])),
         (&prompt, "env", "pro", json!(["production", "preproduction"])),
         (&prompt, "env", "", json!(["staging", "production", "preproduction"])),
@@ -331,13 +331,13 @@ async fn what_was_begun_is_completed() {
         (&service, "id", "w", json!(["web"])),
         (&environment, "env", "sta", json!(["staging"])),
     ] {
-        let params = json!({"ref": of, "argument": {"name": name, "value": typed}});
+        let params = json!({"ref": reference, "argument": {"name": name, "value": typed}});
         let answer = client.get("completion/complete", params).await;
         let total = values.as_array().unwrap().len();
         let expected = json!({"completion": {"values": values, "total": total, "hasMore": false}});
         assert_eq!(answer, expected, "{name} {typed}");
     }
-    for (of, name, part) in [
+    for (reference, name, part) in [
         (json!({"type": "ref/prompt", "name": "none"}), "env", "Unknown prompt"),
         (prompt, "colour", "Unknown argument: \"colour\" (known: version, env, notes, tone)"),
         (json!({"type": "ref/resource", "uri": "env://{x}"}), "x", "Unknown resource template"),
@@ -345,8 +345,8 @@ async fn what_was_begun_is_completed() {
         (json!({"type": "ref/tool", "name": "deploy"}), "env", "`ref.type` is"),
         (json!("release"), "env", "`ref` is"),
     ] {
-        let params = json!({"ref": of, "argument": {"name": name, "value": ""}});
-        let (code, message) = client.refused("completion/complete", params).await;
+        let params = json!({"ref": reference, "argument": {"name": name, "value": ""}});
+        let (code, message) = client.expect_error("completion/complete", params).await;
         assert!(code == -32602 && message.contains(part), "{code} {message}");
     }
 }
@@ -374,9 +374,9 @@ async fn artifact_completion_needs_named_task() {
     let client = server.client().await;
     let artifacts = json!([{"name": "a.txt"}, {"name": "b/c.txt"}]);
     let id = client.start("work", json!({"end": {"succeeded": {"artifacts": artifacts}}})).await;
-    client.until(&id, "completed").await;
-    let of = json!({"type": "ref/resource", "uri": "taskbridge://tasks/{task_id}/artifacts/{+name}"});
-    let mut params = json!({"ref": of, "argument": {"name": "name", "value": "b"}});
+    client.wait_for_status(&id, "completed").await;
+    let reference = json!({"type": "ref/resource", "uri": "taskbridge://tasks/{task_id}/artifacts/{+name}"});
+    let mut params = json!({"ref": reference, "argument": {"name": "name", "value": "b"}});
     assert_eq!(client.get("completion/complete", params.clone()).await["completion"]["values"], json!([]));
     params["context"] = json!({"arguments": {"task_id": id}});
     assert_eq!(client.get("completion/complete", params).await["completion"]["values"], json!(["b/c.txt"]));
@@ -387,7 +387,7 @@ async fn artifact_completion_needs_named_task() {
 async fn older_revisions_omit_unknown_fields() {
     let server = Server::with(OFFERS).await;
     let client = server.client_with("2025-03-26", json!({}), None).await;
-    assert_eq!(client.hello["capabilities"]["completions"], json!({}));
+    assert_eq!(client.initialize_result["capabilities"]["completions"], json!({}));
     let resources = client.get("resources/list", json!({})).await["resources"].clone();
     assert_eq!((resources[1].get("title"), &resources[1]["annotations"]["priority"]), (None, &json!(0.5)));
     let templates = client.get("resources/templates/list", json!({})).await["resourceTemplates"].clone();
@@ -395,9 +395,9 @@ async fn older_revisions_omit_unknown_fields() {
     let release = client.get("prompts/list", json!({})).await["prompts"][2].clone();
     assert_eq!((release.get("title"), release["arguments"][0].get("title")), (None, None));
     let arguments = json!({"version": "v1", "env": "staging"});
-    let told = client.get("prompts/get", json!({"name": "release", "arguments": arguments})).await;
-    let said = json!({"type": "text", "text": "runbook: runbook://deploy"});
-    assert_eq!(told["messages"][2]["content"], said);
+    let prompt = client.get("prompts/get", json!({"name": "release", "arguments": arguments})).await;
+    let link_text = json!({"type": "text", "text": "runbook: runbook://deploy"});
+    assert_eq!(prompt["messages"][2]["content"], link_text);
     let middle = server.client_with("2025-06-18", json!({}), None).await;
     assert_eq!(middle.get("prompts/list", json!({})).await["prompts"][2]["title"], "Release");
 }

@@ -8,26 +8,27 @@ use super::bench::{Client, Failure, Server};
 
 /// Returns the answer to a plain call, after a check that the same call as a task differs only in the
 /// metadata.
-async fn both(client: &Client, tool: &str, arguments: Value) -> Result<Value, Failure> {
-    let plain = client.ask("tools/call", json!({"name": tool, "arguments": arguments})).await;
+async fn call_both_ways(client: &Client, tool: &str, arguments: Value) -> Result<Value, Failure> {
+    let plain = client.try_get("tools/call", json!({"name": tool, "arguments": arguments})).await;
     let id = client.start(tool, arguments).await;
     let mut result = client.result(&id).await;
     if let Ok(result) = &mut result {
         let mut meta = result.as_object_mut().unwrap().remove("_meta").unwrap();
-        let marked = meta.as_object_mut().unwrap().remove("io.taskbridge/untrusted");
-        assert_eq!(marked.as_ref(), plain.as_ref().unwrap()["_meta"].get("io.taskbridge/untrusted"));
+        let untrusted = meta.as_object_mut().unwrap().remove("io.taskbridge/untrusted");
+        assert_eq!(untrusted.as_ref(), plain.as_ref().unwrap()["_meta"].get("io.taskbridge/untrusted"));
         assert_eq!(meta, json!({"io.modelcontextprotocol/related-task": {"taskId": id}}));
     }
     // The URIs of a task's log and files differ for each task.
-    let neutral = |answer: &Result<Value, Failure>| match answer {
+    let without_links = |answer: &Result<Value, Failure>| match answer {
         Ok(result) => {
             let content = result["content"].as_array().unwrap();
-            let kept: Vec<&Value> = content.iter().filter(|block| block["type"] != "resource_link").collect();
-            Ok((json!(kept), result["structuredContent"].clone(), result["isError"].clone()))
+            let blocks: Vec<&Value> =
+                content.iter().filter(|block| block["type"] != "resource_link").collect();
+            Ok((json!(blocks), result["structuredContent"].clone(), result["isError"].clone()))
         }
         Err(failure) => Err(failure.clone()),
     };
-    assert_eq!(neutral(&plain), neutral(&result), "{tool}");
+    assert_eq!(without_links(&plain), without_links(&result), "{tool}");
     plain
 }
 
@@ -46,10 +47,10 @@ async fn job_content_is_unchanged() {
         {"type": "resource", "resource": {"uri": "file:///a", "mimeType": "text/plain", "text": "hi"}},
         {"type": "resource_link", "uri": "https://example.org/x", "name": "x"}
     ]);
-    let answer = both(&client, "work", succeeded(json!({ "content": content }))).await.unwrap();
-    let given = answer["content"].as_array().unwrap();
-    assert_eq!(given[..5], content.as_array().unwrap()[..]);
-    assert_eq!(given[5]["name"], "log");
+    let answer = call_both_ways(&client, "work", succeeded(json!({ "content": content }))).await.unwrap();
+    let received = answer["content"].as_array().unwrap();
+    assert_eq!(received[..5], content.as_array().unwrap()[..]);
+    assert_eq!(received[5]["name"], "log");
     assert_eq!(answer["isError"], false);
     assert_eq!(answer.get("structuredContent"), None);
 }
@@ -59,15 +60,15 @@ async fn job_content_is_unchanged() {
 async fn data_is_object_and_text() {
     let server = Server::start().await;
     let client = server.client().await;
-    let answer = both(&client, "work", succeeded(json!({"structured": {"a": 1}}))).await.unwrap();
+    let answer = call_both_ways(&client, "work", succeeded(json!({"structured": {"a": 1}}))).await.unwrap();
     assert_eq!(answer["structuredContent"], json!({"a": 1}));
     assert_eq!(answer["content"][0]["text"], "{\"a\":1}");
-    let answer = both(&client, "work", succeeded(json!({"structured": [1, 2]}))).await.unwrap();
+    let answer = call_both_ways(&client, "work", succeeded(json!({"structured": [1, 2]}))).await.unwrap();
     assert_eq!(answer["structuredContent"], json!({"result": [1, 2]}));
     let output = json!({"structured": {"a": 1}, "content": [{"type": "text", "text": "one"}]});
-    let answer = both(&client, "work", succeeded(output)).await.unwrap();
+    let answer = call_both_ways(&client, "work", succeeded(output)).await.unwrap();
     assert_eq!(answer["content"][0]["text"], "one", "the job's own text stands for the data");
-    let answer = both(&client, "work", succeeded(json!({}))).await.unwrap();
+    let answer = call_both_ways(&client, "work", succeeded(json!({}))).await.unwrap();
     assert_eq!(answer["content"][0]["text"], "all went well", "an answer is never empty");
 }
 
@@ -79,15 +80,15 @@ async fn failed_job_is_error_result() {
     let output =
         json!({"content": [{"type": "text", "text": "stderr: no space left"}], "structured": {"a": 1}});
     let failed = json!({"end": {"failed": output}, "message": "exit code 3"});
-    let answer = both(&client, "work", failed.clone()).await.unwrap();
+    let answer = call_both_ways(&client, "work", failed.clone()).await.unwrap();
     assert_eq!(answer["isError"], true);
     assert_eq!(answer["content"][0]["text"], "exit code 3");
     assert_eq!(answer["content"][1]["text"], "stderr: no space left");
     assert_eq!(answer["structuredContent"], json!({"a": 1}));
-    let typed = both(&client, "typed", failed.clone()).await.unwrap();
+    let typed = call_both_ways(&client, "typed", failed.clone()).await.unwrap();
     assert_eq!(typed.get("structuredContent"), None, "it would not fit the schema, and hide the reason");
     let id = client.start("work", failed).await;
-    assert_eq!(client.until(&id, "failed").await["statusMessage"], "exit code 3");
+    assert_eq!(client.wait_for_status(&id, "failed").await["statusMessage"], "exit code 3");
 }
 
 /// A result that violates the output schema is an error result with the reason.
@@ -95,9 +96,11 @@ async fn failed_job_is_error_result() {
 async fn invalid_result_is_reported() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
-    let answer = both(&client, "typed", succeeded(json!({"structured": {"answer": 42}}))).await.unwrap();
+    let answer =
+        call_both_ways(&client, "typed", succeeded(json!({"structured": {"answer": 42}}))).await.unwrap();
     assert_eq!(answer["structuredContent"], json!({"answer": 42}));
-    let answer = both(&client, "typed", succeeded(json!({"structured": {"answer": "42"}}))).await.unwrap();
+    let answer =
+        call_both_ways(&client, "typed", succeeded(json!({"structured": {"answer": "42"}}))).await.unwrap();
     assert_eq!((&answer["isError"], answer.get("structuredContent")), (&json!(true), None));
     let text = answer["content"].to_string();
     assert!(text.contains("answer") && text.contains("integer"), "{text}");
@@ -108,11 +111,11 @@ async fn invalid_result_is_reported() {
 async fn lost_job_is_protocol_error() {
     let server = Server::start().await;
     let client = server.client().await;
-    let (code, message) = both(&client, "work", json!({"end": "gone"})).await.unwrap_err();
+    let (code, message) = call_both_ways(&client, "work", json!({"end": "gone"})).await.unwrap_err();
     assert_eq!(code, -32603);
     assert!(message.contains("no longer knows the job"), "{message}");
     let id = client.start("work", json!({"end": "gone"})).await;
-    let task = client.until(&id, "failed").await;
+    let task = client.wait_for_status(&id, "failed").await;
     assert_eq!(task["statusMessage"], message);
 }
 
@@ -120,7 +123,7 @@ async fn lost_job_is_protocol_error() {
 async fn refused_job_is_error_result() {
     let server = Server::start().await;
     let client = server.client().await;
-    let answer = both(&client, "work", json!({"end": "no such state"})).await.unwrap();
+    let answer = call_both_ways(&client, "work", json!({"end": "no such state"})).await.unwrap();
     assert_eq!(answer["isError"], true);
     assert!(answer["content"][0]["text"].as_str().unwrap().contains("unknown variant"));
 }
@@ -131,7 +134,7 @@ async fn engine_cancellation_is_error_result() {
     let client = server.client().await;
     let output = json!({"content": [{"type": "text", "text": "stopped at 7"}]});
     let cancelled = json!({"end": {"cancelled": output}, "message": "cancelled by ana"});
-    let answer = both(&client, "work", cancelled).await.unwrap();
+    let answer = call_both_ways(&client, "work", cancelled).await.unwrap();
     assert_eq!(answer["isError"], true);
     assert_eq!(answer["content"][0]["text"], "Cancelled by ana. Its job is no longer running.");
     assert_eq!(answer["content"][1]["text"], "stopped at 7");
@@ -168,10 +171,10 @@ async fn oldest_revision_gets_text_only() {
 async fn each_call_runs_one_job() {
     let server = Server::start().await;
     let client = server.client().await;
-    both(&client, "work", succeeded(json!({}))).await.unwrap();
-    assert_eq!(server.stage.starts(), 2);
+    call_both_ways(&client, "work", succeeded(json!({}))).await.unwrap();
+    assert_eq!(server.engine.starts(), 2);
     let id = client.start("work", json!({})).await;
-    server.stage.job(3).await.show(Observation::new(JobState::Succeeded(Output::text("x"))));
+    server.engine.job(3).await.show(Observation::new(JobState::Succeeded(Output::text("x"))));
     assert_eq!(client.result(&id).await.unwrap()["content"][0]["text"], "x");
-    assert_eq!(server.stage.starts(), 3);
+    assert_eq!(server.engine.starts(), 3);
 }

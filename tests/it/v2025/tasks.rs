@@ -10,7 +10,7 @@ use super::bench::{Server, read};
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-fn ended() -> Value {
+fn ended_job_arguments() -> Value {
     json!({"end": {"succeeded": {"content": [{"type": "text", "text": "done"}]}}})
 }
 
@@ -24,7 +24,7 @@ fn millis(time: &Value) -> i64 {
 async fn task_call_returns_working_task() {
     let server = Server::start().await;
     let client = server.client().await;
-    for arguments in [json!({}), ended()] {
+    for arguments in [json!({}), ended_job_arguments()] {
         let params = json!({"name": "work", "arguments": arguments, "task": {}, "taskId": "mine"});
         let created = client.get("tools/call", params).await;
         let task = &created["task"];
@@ -55,7 +55,7 @@ async fn task_ids_are_never_the_same() {
     let client = server.client().await;
     let mut ids = std::collections::HashSet::new();
     for _ in 0..20 {
-        assert!(ids.insert(client.start("work", ended()).await));
+        assert!(ids.insert(client.start("work", ended_job_arguments()).await));
     }
 }
 
@@ -80,10 +80,10 @@ async fn ttl_is_bounded_and_expires_task() {
     .await;
     let client = server.client().await;
     let ttl = async |ttl: Value| {
-        let params = json!({"name": "short", "arguments": ended(), "task": {"ttl": ttl}});
+        let params = json!({"name": "short", "arguments": ended_job_arguments(), "task": {"ttl": ttl}});
         let created = client.get("tools/call", params).await;
         let id = created["task"]["taskId"].as_str().unwrap();
-        let task = client.until(id, "completed").await;
+        let task = client.wait_for_status(id, "completed").await;
         task["ttl"].as_u64().unwrap()
     };
     assert_eq!(ttl(Value::Null).await, 3_600_000);
@@ -94,14 +94,14 @@ async fn ttl_is_bounded_and_expires_task() {
     let task = client.task(&running).await;
     assert_eq!(task["ttl"], 3_600_000);
 
-    let params = json!({"name": "short", "arguments": ended(), "task": {"ttl": 1}});
+    let params = json!({"name": "short", "arguments": ended_job_arguments(), "task": {"ttl": 1}});
     let id = client.get("tools/call", params).await["task"]["taskId"].as_str().unwrap().to_owned();
-    let kept = client.until(&id, "completed").await["ttl"].as_u64().unwrap();
-    assert!((1000..3000).contains(&kept), "the result is kept for keep_result at least: {kept}");
-    tokio::time::sleep(Duration::from_millis(kept)).await;
-    let expired = client.refused("tasks/get", json!({ "taskId": id })).await;
-    assert_eq!(expired, client.refused("tasks/get", json!({"taskId": "never-was"})).await);
-    assert_eq!(client.refused("tasks/result", json!({ "taskId": id })).await, expired);
+    let kept_ttl = client.wait_for_status(&id, "completed").await["ttl"].as_u64().unwrap();
+    assert!((1000..3000).contains(&kept_ttl), "the result is kept for keep_result at least: {kept_ttl}");
+    tokio::time::sleep(Duration::from_millis(kept_ttl)).await;
+    let expired = client.expect_error("tasks/get", json!({ "taskId": id })).await;
+    assert_eq!(expired, client.expect_error("tasks/get", json!({"taskId": "never-was"})).await);
+    assert_eq!(client.expect_error("tasks/result", json!({ "taskId": id })).await, expired);
     let listed = client.get("tasks/list", json!({})).await["tasks"].to_string();
     assert!(!listed.contains(&id), "what cannot be got is not listed");
 }
@@ -150,19 +150,19 @@ async fn running_task_extends_its_ttl() {
     let created = client.get("tools/call", params).await["task"].clone();
     assert_eq!(created["ttl"], 1000);
     let id = created["taskId"].as_str().unwrap();
-    let (began, mut last) = (Instant::now(), 1000);
-    while began.elapsed() < Duration::from_millis(2500) {
+    let (started, mut last) = (Instant::now(), 1000);
+    while started.elapsed() < Duration::from_millis(2500) {
         let ttl = client.task(id).await["ttl"].as_u64().unwrap();
-        let age = u64::try_from(began.elapsed().as_millis()).unwrap();
+        let age = u64::try_from(started.elapsed().as_millis()).unwrap();
         assert!(ttl >= last && ttl > age.saturating_sub(100), "{ttl} at {age} after {last}");
         last = ttl;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(last > 2500 && last < 10_000, "{last}");
-    server.stage.job(1).await.succeed("done");
-    let kept = client.until(id, "completed").await["ttl"].as_u64().unwrap();
-    assert!(kept >= last, "{kept} after {last}");
-    assert_eq!(client.task(id).await["ttl"], kept, "it stands from the end on");
+    server.engine.job(1).await.succeed("done");
+    let final_ttl = client.wait_for_status(id, "completed").await["ttl"].as_u64().unwrap();
+    assert!(final_ttl >= last, "{final_ttl} after {last}");
+    assert_eq!(client.task(id).await["ttl"], final_ttl, "it stands from the end on");
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn poll_returns_latest_status() {
     let id = client.start("work", json!({})).await;
     let first = client.task(&id).await;
     assert_eq!(first["status"], "working");
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.show(Observation::new(JobState::Running).with_message("half way"));
     let mut stream = client.listen().await;
     job.show(Observation::new(JobState::Running).with_message("nearly there"));
@@ -182,7 +182,7 @@ async fn poll_returns_latest_status() {
     assert!(millis(&later["lastUpdatedAt"]) > millis(&first["lastUpdatedAt"]));
     assert_eq!(later["createdAt"], first["createdAt"]);
     job.succeed("done");
-    let last = client.until(&id, "completed").await;
+    let last = client.wait_for_status(&id, "completed").await;
     assert_eq!(last.get("_meta"), None, "the task is named in the answer itself");
 }
 
@@ -190,14 +190,15 @@ async fn poll_returns_latest_status() {
 async fn task_id_parameter_overrides_metadata() {
     let server = Server::start().await;
     let client = server.client().await;
-    let (one, two) = (client.start("work", ended()).await, client.start("work", json!({})).await);
-    client.until(&one, "completed").await;
+    let (one, two) =
+        (client.start("work", ended_job_arguments()).await, client.start("work", json!({})).await);
+    client.wait_for_status(&one, "completed").await;
     let meta = json!({RELATED: {"taskId": two}, "progressToken": 1});
     let params = json!({"taskId": one, "_meta": meta, "task": {"ttl": 5}});
     assert_eq!(client.get("tasks/get", params.clone()).await["taskId"], *one);
     let result = client.get("tasks/result", params.clone()).await;
     assert_eq!(result["_meta"][RELATED], json!({"taskId": one}));
-    let (_, message) = client.refused("tasks/cancel", params).await;
+    let (_, message) = client.expect_error("tasks/cancel", params).await;
     assert_eq!(message, "Cannot cancel task: already in terminal status 'completed'");
 }
 
@@ -211,7 +212,7 @@ async fn result_waits_and_can_be_repeated() {
     assert!(waiting.stream.is_some(), "it waits on a stream");
     assert_eq!(client.task(&id).await["status"], "working", "polling goes on beside it");
     assert_eq!(client.get("ping", json!({})).await, json!({}));
-    server.stage.job(1).await.succeed("done");
+    server.engine.job(1).await.succeed("done");
     let result = waiting.end().await.unwrap();
     assert_eq!(result["content"][0], json!({"type": "text", "text": "done"}));
     assert_eq!(result["isError"], false);
@@ -227,19 +228,19 @@ async fn broken_wait_resumes_after_restart() {
     let id = client.start("work", json!({})).await;
     let mut waiting = client.open("tasks/result", json!({ "taskId": id })).await;
     let request = waiting.request.clone();
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.ask("sure", "Sure?", json!({"type": "object", "properties": {}}));
     waiting.message().await;
     let last = waiting.stream.as_ref().unwrap().last();
     drop(waiting);
     let server = server.restart().await;
     let client = client.at(&server);
-    let mut stream = client.take_up(&last).await;
-    let again = stream.message().await;
-    assert_eq!(again["method"], "elicitation/create", "the question is still open");
+    let mut stream = client.resume(&last).await;
+    let repeated = stream.message().await;
+    assert_eq!(repeated["method"], "elicitation/create", "the question is still open");
     job.succeed("after all");
     let withdrawn = stream.message().await;
-    assert_eq!(withdrawn["params"]["requestId"], again["id"]);
+    assert_eq!(withdrawn["params"]["requestId"], repeated["id"]);
     let answer = stream.any().await.unwrap();
     let result = read(&request, answer).unwrap();
     assert_eq!(result["content"][0]["text"], "after all");
@@ -263,7 +264,7 @@ async fn cancel_ends_task_and_job() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     let waiting = client.open("tasks/result", json!({ "taskId": id })).await;
     let task = client.get("tasks/cancel", json!({ "taskId": id })).await;
     assert_eq!((&task["taskId"], &task["status"]), (&json!(id), &json!("cancelled")));
@@ -272,9 +273,9 @@ async fn cancel_ends_task_and_job() {
     assert_eq!(result["isError"], true);
     let text = result["content"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("Cancelled by request."), "{text}");
-    job.cancelled().await;
+    job.wait_for_cancel().await;
     job.succeed("too late");
-    let (code, message) = client.refused("tasks/cancel", json!({ "taskId": id })).await;
+    let (code, message) = client.expect_error("tasks/cancel", json!({ "taskId": id })).await;
     assert_eq!(
         (code, message.as_str()),
         (-32602, "Cannot cancel task: already in terminal status 'cancelled'")
@@ -288,10 +289,10 @@ async fn ended_task_cannot_be_cancelled() {
     let server = Server::start().await;
     let client = server.client().await;
     let failed = json!({"end": {"failed": {}}, "message": "boom"});
-    for (arguments, status) in [(ended(), "completed"), (failed, "failed")] {
+    for (arguments, status) in [(ended_job_arguments(), "completed"), (failed, "failed")] {
         let id = client.start("work", arguments).await;
-        client.until(&id, status).await;
-        let (code, message) = client.refused("tasks/cancel", json!({ "taskId": id })).await;
+        client.wait_for_status(&id, status).await;
+        let (code, message) = client.expect_error("tasks/cancel", json!({ "taskId": id })).await;
         assert_eq!(code, -32602);
         assert_eq!(message, format!("Cannot cancel task: already in terminal status '{status}'"));
     }
@@ -323,7 +324,7 @@ async fn task_list_is_stable_newest_first() {
             assert_eq!(task.get("_meta"), None);
         }
         listed.extend(tasks.iter().map(|task| task["taskId"].as_str().unwrap().to_owned()));
-        client.start("work", ended()).await;
+        client.start("work", ended_job_arguments()).await;
         match page.get("nextCursor") {
             Some(next) => cursor = next.clone(),
             None => break,
@@ -339,16 +340,16 @@ async fn bad_task_id_is_refused() {
     let server = Server::start().await;
     let client = server.client().await;
     for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
-        let unknown = client.refused(method, json!({"taskId": "never-was"})).await;
+        let unknown = client.expect_error(method, json!({"taskId": "never-was"})).await;
         assert_eq!(unknown, (-32602, "Failed to retrieve task: Task not found".to_owned()));
-        for (params, named) in [
+        for (params, expected) in [
             (json!({}), "`taskId` is missing"),
             (json!({"taskId": 5}), "`taskId` is 5"),
             (json!({"taskId": null}), "`taskId` is null"),
         ] {
-            let (code, message) = client.refused(method, params).await;
+            let (code, message) = client.expect_error(method, params).await;
             assert_eq!(code, -32602);
-            assert!(message.starts_with(named), "{message}");
+            assert!(message.starts_with(expected), "{message}");
         }
     }
 }
@@ -357,14 +358,15 @@ async fn bad_task_id_is_refused() {
 async fn tasks_survive_restart() {
     let server = Server::start().await;
     let client = server.client().await;
-    let (done, open) = (client.start("work", ended()).await, client.start("work", json!({})).await);
-    client.until(&done, "completed").await;
-    server.stage.job(2).await;
+    let (done, open) =
+        (client.start("work", ended_job_arguments()).await, client.start("work", json!({})).await);
+    client.wait_for_status(&done, "completed").await;
+    server.engine.job(2).await;
     let server = server.restart().await;
     let client = client.at(&server);
     assert_eq!(client.result(&done).await.unwrap()["content"][0]["text"], "done");
     assert_eq!(client.task(&open).await["status"], "working");
-    server.stage.job(2).await.succeed("later");
+    server.engine.job(2).await.succeed("later");
     assert_eq!(client.result(&open).await.unwrap()["content"][0]["text"], "later");
-    assert_eq!(server.stage.starts(), 2);
+    assert_eq!(server.engine.starts(), 2);
 }

@@ -23,7 +23,7 @@ fn names(tools: &[Value]) -> Vec<&str> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }
 
-pub(super) fn named<'a>(tools: &'a [Value], name: &str) -> &'a Value {
+pub(super) fn find_tool<'a>(tools: &'a [Value], name: &str) -> &'a Value {
     tools.iter().find(|tool| tool["name"] == name).unwrap()
 }
 
@@ -62,7 +62,7 @@ async fn first_page_has_200_tools() {
     let page = server.client().await.get("tools/list", json!({})).await;
     let listed = page["tools"].as_array().unwrap();
     assert_eq!(names(listed)[..3], ["task_wait", "task_cancel", "task_answer"]);
-    assert_eq!(named(listed, "t199")["name"], "t199");
+    assert_eq!(find_tool(listed, "t199")["name"], "t199");
     assert_eq!(page.get("nextCursor"), None);
 }
 
@@ -83,7 +83,7 @@ async fn cursor_is_bound_to_its_list() {
         [("tools/list", &of_tasks), ("tasks/list", &of_tools), ("resources/list", &of_tasks)]
     {
         for cursor in bad.iter().chain([foreign]) {
-            let (code, message) = client.refused(list, json!({ "cursor": cursor })).await;
+            let (code, message) = client.expect_error(list, json!({ "cursor": cursor })).await;
             assert_eq!(code, -32602, "{list} {cursor}");
             assert!(message.starts_with("`cursor` is"), "{message}");
         }
@@ -98,9 +98,9 @@ async fn tool_declares_task_support() {
     for (name, support) in
         [("work", "optional"), ("must", "required"), ("never", "forbidden"), ("task_wait", "forbidden")]
     {
-        assert_eq!(named(&tools, name)["execution"]["taskSupport"], support);
+        assert_eq!(find_tool(&tools, name)["execution"]["taskSupport"], support);
     }
-    let never = named(&tools, "never");
+    let never = find_tool(&tools, "never");
     assert_eq!(never["title"], "Never a task");
     assert_eq!(never["annotations"]["readOnlyHint"], true);
     assert_eq!(never["inputSchema"]["properties"]["size"]["minimum"], 1);
@@ -112,24 +112,24 @@ async fn output_schema_allows_handle() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     let tools = all_tools(&client).await;
-    let fits = |tool: &Value, value: Value| jsonschema::is_valid(&tool["outputSchema"], &value);
+    let is_valid = |tool: &Value, value: Value| jsonschema::is_valid(&tool["outputSchema"], &value);
     let handle = json!({"task_id": "x", "status": "working", "poll_after_seconds": 1});
-    let (typed, must) = (named(&tools, "typed"), named(&tools, "must"));
-    assert!(fits(typed, json!({"answer": 1})) && fits(typed, handle.clone()));
-    assert!(!fits(typed, json!({"answer": "1"})));
-    assert!(fits(must, json!({"answer": 1})) && !fits(must, handle));
-    assert_eq!(named(&tools, "work").get("outputSchema"), None);
+    let (typed, must) = (find_tool(&tools, "typed"), find_tool(&tools, "must"));
+    assert!(is_valid(typed, json!({"answer": 1})) && is_valid(typed, handle.clone()));
+    assert!(!is_valid(typed, json!({"answer": "1"})));
+    assert!(is_valid(must, json!({"answer": 1})) && !is_valid(must, handle));
+    assert_eq!(find_tool(&tools, "work").get("outputSchema"), None);
 }
 
 #[tokio::test]
 async fn older_revisions_omit_tool_fields() {
     let server = Server::with(TOOLS).await;
-    let june = server.client_with("2025-06-18", json!({}), None).await;
-    let tools = all_tools(&june).await;
+    let older_client = server.client_with("2025-06-18", json!({}), None).await;
+    let tools = all_tools(&older_client).await;
     assert!(tools.iter().all(|tool| tool.get("execution").is_none()));
-    assert!(named(&tools, "typed").get("outputSchema").is_some());
-    let march = server.client_with("2025-03-26", json!({}), None).await;
-    let tools = all_tools(&march).await;
+    assert!(find_tool(&tools, "typed").get("outputSchema").is_some());
+    let oldest_client = server.client_with("2025-03-26", json!({}), None).await;
+    let tools = all_tools(&oldest_client).await;
     assert!(tools.iter().all(|tool| tool.get("outputSchema").is_none()));
 }
 
@@ -138,19 +138,19 @@ async fn older_revisions_omit_tool_fields() {
 async fn unsupported_task_mode_is_refused() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
-    for (name, way) in [("never", "without `params.task`"), ("task_wait", "without `params.task`")] {
-        let (code, message) = client.refused("tools/call", json!({"name": name, "task": {}})).await;
+    for (name, expected) in [("never", "without `params.task`"), ("task_wait", "without `params.task`")] {
+        let (code, message) = client.expect_error("tools/call", json!({"name": name, "task": {}})).await;
         assert_eq!(code, -32601);
-        assert!(message.contains(name) && message.contains(way), "{message}");
+        assert!(message.contains(name) && message.contains(expected), "{message}");
     }
     for revision in ["2025-11-25", "2025-06-18"] {
         let client = server.client_with(revision, json!({}), None).await;
-        let (code, message) = client.refused("tools/call", json!({"name": "must"})).await;
+        let (code, message) = client.expect_error("tools/call", json!({"name": "must"})).await;
         assert_eq!(code, -32601);
         assert!(message.contains("\"must\"") && message.contains("`params.task`"), "{message}");
     }
     assert_eq!(client.get("tasks/list", json!({})).await["tasks"], json!([]), "no row was written");
-    assert_eq!(server.stage.starts(), 0);
+    assert_eq!(server.engine.starts(), 0);
 }
 
 /// Nothing starts.
@@ -158,7 +158,7 @@ async fn unsupported_task_mode_is_refused() {
 async fn invalid_call_is_refused_with_reason() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
-    for (params, named) in [
+    for (params, expected) in [
         (json!({"name": "nosuch"}), "Unknown tool: \"nosuch\""),
         (json!({"arguments": {}}), "`name` is missing"),
         (json!({"name": 7}), "`name` is 7"),
@@ -172,12 +172,12 @@ async fn invalid_call_is_refused_with_reason() {
         (json!({"name": "work", "_meta": "x"}), "`_meta` is a string"),
         (json!(null), "`params` is missing"),
     ] {
-        let (code, message) = client.refused("tools/call", params).await;
+        let (code, message) = client.expect_error("tools/call", params).await;
         assert_eq!(code, -32602);
-        assert!(message.starts_with(named), "{message}");
+        assert!(message.starts_with(expected), "{message}");
     }
     assert_eq!(client.get("tasks/list", json!({})).await["tasks"], json!([]));
-    assert_eq!(server.stage.starts(), 0);
+    assert_eq!(server.engine.starts(), 0);
 }
 
 /// They are a tool result with `isError`, so that the model can correct them.
@@ -189,7 +189,7 @@ async fn invalid_arguments_reach_model() {
     assert_eq!(answer["isError"], true);
     let text = answer["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("size") && text.contains('1'), "{text}");
-    assert_eq!(server.stage.starts(), 0);
+    assert_eq!(server.engine.starts(), 0);
 }
 
 #[tokio::test]
@@ -197,15 +197,15 @@ async fn full_tool_refuses_or_queues() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     client.start("single", json!({})).await;
-    server.stage.job(1).await;
-    let (code, message) = client.refused("tools/call", json!({"name": "single", "task": {}})).await;
+    server.engine.job(1).await;
+    let (code, message) = client.expect_error("tools/call", json!({"name": "single", "task": {}})).await;
     assert_eq!(code, -32000);
     assert!(message.contains("single"), "{message}");
     let plain = client.get("tools/call", json!({"name": "single"})).await;
     assert_eq!(plain["isError"], true);
 
     client.start("queued", json!({})).await;
-    server.stage.job(2).await;
+    server.engine.job(2).await;
     let next = client.start("queued", json!({})).await;
     let last = client.start("queued", json!({})).await;
     let message = client.task(&next).await["statusMessage"].clone();

@@ -27,13 +27,13 @@ async fn poll_marks_job_as_watched() {
     let server = Server::replicated(1, "", &[], CONFIG).await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
-    job.looked_at(true).await;
+    let job = server.engine.job(1).await;
+    job.wait_for_poll(true).await;
 
     make_older(&server);
     let server = server.restart().await;
     let client = client.at(&server);
-    job.looked_at(false).await;
+    job.wait_for_poll(false).await;
     assert_eq!(client.task(&id).await["status"], "working");
-    job.looked_at(true).await;
+    job.wait_for_poll(true).await;
 }

@@ -19,29 +19,29 @@ pub(super) const TASKS: &str = "io.modelcontextprotocol/tasks";
 pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Timeout for anything in these tests, so that a test that hangs ends.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts a server with one owner for all callers and more config. It waits only briefly before a call
 /// becomes a task.
 pub(super) async fn server(more: &str) -> Server {
-    changed(&[], &format!("[auth]\nsingle_user = true\n{more}")).await
+    configured(&[], &format!("[auth]\nsingle_user = true\n{more}")).await
 }
 
 /// Starts a server with replacements in the common config.
-pub(super) async fn changed(changes: &[(&str, &str)], more: &str) -> Server {
+pub(super) async fn configured(changes: &[(&str, &str)], more: &str) -> Server {
     let quick = ("progress_every", "quick_wait = \"50ms\"\nprogress_every");
     let changes: Vec<_> = [quick].into_iter().chain(changes.iter().copied()).collect();
     Server::configured(&changes, more).await
 }
 
 /// Starts a server that waits this long for a job before its call becomes a task.
-pub(super) async fn unhurried(quick_wait: &str, more: &str) -> Server {
+pub(super) async fn with_quick_wait(quick_wait: &str, more: &str) -> Server {
     let quick = format!("quick_wait = \"{quick_wait}\"");
-    changed(&[("quick_wait = \"50ms\"", &quick)], &format!("[auth]\nsingle_user = true\n{more}")).await
+    configured(&[("quick_wait = \"50ms\"", &quick)], &format!("[auth]\nsingle_user = true\n{more}")).await
 }
 
 /// Returns the capabilities of a client that can be asked for everything.
-pub(super) fn able() -> Value {
+pub(super) fn all_capabilities() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Client {
     pub(super) url: String,
     pub(super) http: reqwest::Client,
     key: Option<String>,
-    able: Value,
+    capabilities: Value,
     meta: Value,
     ids: AtomicI64,
 }
@@ -66,29 +66,29 @@ pub(super) struct Failure {
 
 impl Client {
     /// Returns a client that supports tasks and can be asked for everything.
-    pub(super) fn of(server: &Server) -> Self {
-        Self::able(server, able()).holding_tasks()
+    pub(super) fn new(server: &Server) -> Self {
+        Self::with_capabilities(server, all_capabilities()).with_tasks()
     }
 
     /// Returns a client that does not support tasks, and can be asked for everything.
     pub(super) fn plain(server: &Server) -> Self {
-        Self::able(server, able())
+        Self::with_capabilities(server, all_capabilities())
     }
 
     /// Returns a client with these capabilities.
-    pub(super) fn able(server: &Server, able: Value) -> Self {
+    pub(super) fn with_capabilities(server: &Server, able: Value) -> Self {
         Self::at(&server.url, able)
     }
 
     /// Returns a client with these capabilities, of the server at this URL.
-    pub(super) fn at(url: &str, able: Value) -> Self {
+    pub(super) fn at(url: &str, capabilities: Value) -> Self {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { url: url.to_owned(), http, key: None, able, meta: json!({}), ids: AtomicI64::new(1) }
+        Self { url: url.to_owned(), http, key: None, capabilities, meta: json!({}), ids: AtomicI64::new(1) }
     }
 
     /// Adds the tasks extension.
-    pub(super) fn holding_tasks(mut self) -> Self {
-        self.able["extensions"][TASKS] = json!({});
+    pub(super) fn with_tasks(mut self) -> Self {
+        self.capabilities["extensions"][TASKS] = json!({});
         self
     }
 
@@ -99,7 +99,7 @@ impl Client {
     }
 
     /// Adds a field to the metadata of every request.
-    pub(super) fn saying(mut self, name: &str, value: Value) -> Self {
+    pub(super) fn with_meta(mut self, name: &str, value: Value) -> Self {
         self.meta[name] = value;
         self
     }
@@ -108,7 +108,7 @@ impl Client {
     pub(super) fn request(&self, method: &str, mut params: Value) -> Value {
         let meta = &mut params["_meta"];
         meta["io.modelcontextprotocol/protocolVersion"] = json!(VERSION);
-        meta["io.modelcontextprotocol/clientCapabilities"] = self.able.clone();
+        meta["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
         meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "test", "version": "1"});
         for (name, value) in self.meta.as_object().unwrap() {
             meta[name] = value.clone();
@@ -138,7 +138,7 @@ impl Client {
             _ => &Value::Null,
         };
         match name.as_str() {
-            Some(name) => post.header("Mcp-Name", encoded(name)),
+            Some(name) => post.header("Mcp-Name", encode_header(name)),
             None => post,
         }
     }
@@ -151,19 +151,19 @@ impl Client {
     }
 
     /// Sends a request and waits for its result. No other message may come before it.
-    pub(super) async fn ask(&self, method: &str, params: Value) -> Result<Value, Failure> {
+    pub(super) async fn try_get(&self, method: &str, params: Value) -> Result<Value, Failure> {
         self.open(method, params).await.end().await
     }
 
     /// Sends a request that must succeed. See [`Client::ask`].
     pub(super) async fn get(&self, method: &str, params: Value) -> Value {
-        let answer = self.ask(method, params).await;
+        let answer = self.try_get(method, params).await;
         answer.unwrap_or_else(|failure| panic!("{method}: {failure:?}"))
     }
 
     /// Sends a request that must fail. See [`Client::ask`].
-    pub(super) async fn refused(&self, method: &str, params: Value) -> Failure {
-        self.ask(method, params).await.expect_err(method)
+    pub(super) async fn expect_error(&self, method: &str, params: Value) -> Failure {
+        self.try_get(method, params).await.expect_err(method)
     }
 
     /// Sends `tools/call`.
@@ -184,34 +184,34 @@ impl Client {
     /// Sends `tasks/update`, which must be acknowledged.
     pub(super) async fn update(&self, id: &str, responses: Value) {
         let params = json!({"taskId": id, "inputResponses": responses});
-        acknowledged(&self.get("tasks/update", params).await);
+        assert_acknowledged(&self.get("tasks/update", params).await);
     }
 
     /// Polls until the task has this status.
-    pub(super) async fn until(&self, id: &str, status: &str) -> Value {
+    pub(super) async fn wait_for_status(&self, id: &str, status: &str) -> Value {
         self.poll(id, |task| task["status"] == status).await
     }
 
     /// Polls until the task satisfies a condition.
-    pub(super) async fn poll(&self, id: &str, enough: impl Fn(&Value) -> bool) -> Value {
+    pub(super) async fn poll(&self, id: &str, condition: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         let polling = async {
             loop {
                 last = self.task(id).await;
-                if enough(&last) {
+                if condition(&last) {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let polled = tokio::time::timeout(PATIENCE, polling).await;
+        let polled = tokio::time::timeout(TIMEOUT, polling).await;
         assert!(polled.is_ok(), "the task never comes to that: {last}");
         last
     }
 
     /// Sends `subscriptions/listen`.
-    pub(super) async fn listen(&self, wanted: Value) -> Subscription {
-        let mut exchange = self.open("subscriptions/listen", json!({ "notifications": wanted })).await;
+    pub(super) async fn listen(&self, filter: Value) -> Subscription {
+        let mut exchange = self.open("subscriptions/listen", json!({ "notifications": filter })).await;
         let id = exchange.request["id"].clone();
         let first = exchange.message().await;
         assert_eq!(first["method"], "notifications/subscriptions/acknowledged", "it comes first");
@@ -228,7 +228,7 @@ pub(super) fn id_of(created: &Value) -> String {
 }
 
 /// Panics unless the result is an empty acknowledgement.
-pub(super) fn acknowledged(result: &Value) {
+pub(super) fn assert_acknowledged(result: &Value) {
     let names: Vec<&String> = result.as_object().unwrap().keys().collect();
     assert!(names.iter().all(|name| *name == "resultType" || *name == "_meta"), "{result}");
     assert_eq!(result["resultType"], "complete");
@@ -240,7 +240,7 @@ pub(super) fn text(result: &Value) -> &str {
 }
 
 /// Returns a value as it is encoded in a header.
-pub(super) fn encoded(value: &str) -> String {
+pub(super) fn encode_header(value: &str) -> String {
     let is_plain = value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && value.trim() == value;
     let is_marked = value.starts_with("=?base64?") && value.ends_with("?=");
     match is_plain && !is_marked {
@@ -281,7 +281,7 @@ impl Exchange {
     /// Returns the next message; `None` at the end of the stream.
     pub(super) async fn any(&mut self) -> Option<Value> {
         let stream = self.stream.as_mut().expect("the answer came at once");
-        let next = tokio::time::timeout(PATIENCE, stream.next()).await.expect("nothing comes");
+        let next = tokio::time::timeout(TIMEOUT, stream.next()).await.expect("nothing comes");
         let message = next.expect("the stream ends in order");
         assert_eq!(stream.last_id, None, "no stream of this generation can be taken up again");
         message
@@ -374,7 +374,7 @@ impl Subscription {
     }
 
     /// Returns the next notification of a task in this status.
-    pub(super) async fn until(&mut self, status: &str) -> Value {
+    pub(super) async fn wait_for_status(&mut self, status: &str) -> Value {
         loop {
             let task = self.task().await;
             if task["status"] == status {

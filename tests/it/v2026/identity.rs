@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use taskbridge_sdk::{JobState, Observation};
 
-use super::ASKING;
-use super::bench::{Client, able, changed, id_of, text};
+use super::ASK_TOOLS;
+use super::bench::{Client, all_capabilities, configured, id_of, text};
 use crate::v2025::bench::Server;
 
 async fn with_keys() -> Server {
@@ -15,22 +15,22 @@ async fn with_keys() -> Server {
         digest("key-of-ana"),
         digest("key-of-bob")
     );
-    changed(&[], &format!("{keys}{ASKING}")).await
+    configured(&[], &format!("{keys}{ASK_TOOLS}")).await
 }
 
-fn of(server: &Server, name: &str) -> Client {
-    Client::of(server).with_key(&format!("key-of-{name}"))
+fn client_of(server: &Server, name: &str) -> Client {
+    Client::new(server).with_key(&format!("key-of-{name}"))
 }
 
-fn plain(server: &Server, name: &str) -> Client {
-    Client::able(server, able()).with_key(&format!("key-of-{name}"))
+fn plain_client(server: &Server, name: &str) -> Client {
+    Client::with_capabilities(server, all_capabilities()).with_key(&format!("key-of-{name}"))
 }
 
 #[tokio::test]
 async fn every_request_needs_a_key() {
     let server = with_keys().await;
     for key in [None, Some("key-of-cid"), Some("")] {
-        let mut client = Client::of(&server);
+        let mut client = Client::new(&server);
         if let Some(key) = key {
             client = client.with_key(key);
         }
@@ -41,33 +41,33 @@ async fn every_request_needs_a_key() {
             assert!(response.headers()["www-authenticate"].to_str().unwrap().starts_with("Bearer"));
         }
     }
-    assert!(of(&server, "ana").ask("tools/list", json!({})).await.is_ok());
+    assert!(client_of(&server, "ana").try_get("tools/list", json!({})).await.is_ok());
 }
 
 /// Covers tasks, subscriptions, resources and companion tools.
 #[tokio::test]
 async fn foreign_task_is_not_found() {
     let server = with_keys().await;
-    let (ana, bob) = (of(&server, "ana"), of(&server, "bob"));
+    let (ana, bob) = (client_of(&server, "ana"), client_of(&server, "bob"));
     let id = ana.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
-    job.leaves("secret.txt", b"secret");
+    let job = server.engine.job(1).await;
+    job.add_artifact("secret.txt", b"secret");
     job.show(Observation::new(JobState::Running).with_message("it runs"));
-    let unknown = bob.refused("tasks/get", json!({"taskId": "never-was"})).await;
+    let unknown = bob.expect_error("tasks/get", json!({"taskId": "never-was"})).await;
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
-        let refused = bob.refused(method, json!({"taskId": id, "inputResponses": {}})).await;
+        let refused = bob.expect_error(method, json!({"taskId": id, "inputResponses": {}})).await;
         assert_eq!(refused, unknown, "{method}");
     }
     let listening = bob.listen(json!({"taskIds": [id]})).await;
     assert_eq!(listening.granted["taskIds"], json!([]));
     for part in ["log", "artifacts/secret.txt"] {
         let uri = format!("taskbridge://tasks/{id}/{part}");
-        let refused = bob.refused("resources/read", json!({ "uri": uri })).await;
+        let refused = bob.expect_error("resources/read", json!({ "uri": uri })).await;
         assert_eq!((refused.code, &refused.data["uri"]), (-32602, &json!(uri)));
-        assert!(ana.ask("resources/read", json!({ "uri": uri })).await.is_ok());
+        assert!(ana.try_get("resources/read", json!({ "uri": uri })).await.is_ok());
     }
     for tool in ["task_wait", "task_cancel", "task_answer", "task_logs"] {
-        let answer = plain(&server, "bob").call(tool, json!({"task_id": id})).await;
+        let answer = plain_client(&server, "bob").call(tool, json!({"task_id": id})).await;
         assert!(text(&answer).contains("There is no task"), "{answer}");
     }
     let listed = bob.call("task_list", json!({})).await;
@@ -79,56 +79,57 @@ async fn foreign_task_is_not_found() {
 #[tokio::test]
 async fn foreign_answer_and_state_are_refused() {
     let server = with_keys().await;
-    let (ana, bob) = (of(&server, "ana"), of(&server, "bob"));
+    let (ana, bob) = (client_of(&server, "ana"), client_of(&server, "bob"));
     let id = ana.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.ask("sure", "Sure?", json!({"type": "object", "properties": {}}));
-    let task = ana.until(&id, "input_required").await;
+    let task = ana.wait_for_status(&id, "input_required").await;
     let key = task["inputRequests"].as_object().unwrap().keys().next().unwrap();
-    let yes = json!({"action": "accept", "content": {}});
-    let params = json!({"taskId": id, "inputResponses": { key: yes }});
-    assert_eq!(bob.refused("tasks/update", params.clone()).await.code, -32602);
+    let consent = json!({"action": "accept", "content": {}});
+    let params = json!({"taskId": id, "inputResponses": { key: consent }});
+    assert_eq!(bob.expect_error("tasks/update", params.clone()).await.code, -32602);
     assert_eq!(ana.task(&id).await["status"], "input_required");
     assert_eq!(job.answers(), []);
 
     let state = ana.call("careful", json!({})).await["requestState"].clone();
-    let again = json!({"name": "careful", "requestState": state, "inputResponses": {"confirm": yes}});
-    let refused = bob.refused("tools/call", again.clone()).await;
+    let retry = json!({"name": "careful", "requestState": state, "inputResponses": {"confirm": consent}});
+    let refused = bob.expect_error("tools/call", retry.clone()).await;
     assert_eq!(refused.code, -32602);
     assert!(refused.message.contains("requestState"), "{refused:?}");
-    assert_eq!(server.stage.starts(), 1);
-    id_of(&ana.get("tools/call", again).await);
+    assert_eq!(server.engine.starts(), 1);
+    id_of(&ana.get("tools/call", retry).await);
 
     // The request state of a call whose job asks belongs to its caller, too.
-    let call = plain(&server, "ana").open("tools/call", json!({"name": "work", "arguments": {"n": 1}})).await;
-    let job = server.stage.job(3).await;
+    let call =
+        plain_client(&server, "ana").open("tools/call", json!({"name": "work", "arguments": {"n": 1}})).await;
+    let job = server.engine.job(3).await;
     job.ask("sure", "Sure?", json!({"type": "object", "properties": {}}));
-    let asked = call.end().await.unwrap();
-    let again = json!({"name": "work", "arguments": {"n": 1}, "requestState": asked["requestState"]});
-    assert_eq!(plain(&server, "bob").refused("tools/call", again).await.code, -32602);
+    let question = call.end().await.unwrap();
+    let retry = json!({"name": "work", "arguments": {"n": 1}, "requestState": question["requestState"]});
+    assert_eq!(plain_client(&server, "bob").expect_error("tools/call", retry).await.code, -32602);
 }
 
 #[tokio::test]
 async fn keys_and_cursors_are_per_owner() {
     let server = with_keys().await;
-    let (ana, bob) = (of(&server, "ana"), of(&server, "bob"));
+    let (ana, bob) = (client_of(&server, "ana"), client_of(&server, "bob"));
     let params = json!({"name": "work", "_meta": {"io.taskbridge/idempotency-key": "k"}});
     let (one, two) = (ana.get("tools/call", params.clone()).await, bob.get("tools/call", params).await);
     assert_ne!(id_of(&one), id_of(&two));
     let cursor = ana.get("tools/list", json!({})).await["nextCursor"].clone();
-    assert_eq!(bob.refused("tools/list", json!({ "cursor": cursor })).await.code, -32602);
-    assert!(ana.ask("tools/list", json!({ "cursor": cursor })).await.is_ok());
+    assert_eq!(bob.expect_error("tools/list", json!({ "cursor": cursor })).await.code, -32602);
+    assert!(ana.try_get("tools/list", json!({ "cursor": cursor })).await.is_ok());
 }
 
 /// Without identity, no list has the task, and idempotency keys are refused.
 #[tokio::test]
 async fn anonymous_task_is_reachable_by_id() {
-    let server = changed(&[], "").await;
-    let (one, two) = (Client::of(&server), Client::of(&server));
+    let server = configured(&[], "").await;
+    let (one, two) = (Client::new(&server), Client::new(&server));
     let id = one.start("work", json!({})).await;
     assert_eq!(two.task(&id).await["status"], "working");
     assert_eq!(two.listen(json!({"taskIds": [id]})).await.granted["taskIds"], json!([id]));
-    assert_eq!(two.refused("tools/call", json!({"name": "task_list"})).await.code, -32602);
+    assert_eq!(two.expect_error("tools/call", json!({"name": "task_list"})).await.code, -32602);
     let resources = two.get("resources/list", json!({})).await["resources"].clone();
     assert!(!resources.to_string().contains(&id), "{resources}");
     // Without identity, the owner of the key is unknown.

@@ -17,7 +17,7 @@ mod tasks;
 mod tools;
 
 /// Tools that ask before they start, or whose parameters are sent in headers.
-const ASKING: &str = r##"
+const ASK_TOOLS: &str = r##"
 [tools.careful]
 backend = "stage"
 target = {}

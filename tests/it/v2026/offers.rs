@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Fault, Modern, TestApp};
+use crate::support::{Fault, ModernClient, TestApp};
 
 const OFFERS: &str = r##"
 [resources.runbook]
@@ -33,7 +33,7 @@ resource = "test://template/{{ context | lower }}/data"
 messages = [{ text = "Hello." }]
 "##;
 
-async fn refused(client: &Modern, method: &str, params: Value) -> (i64, String) {
+async fn expect_error(client: &ModernClient, method: &str, params: Value) -> (i64, String) {
     match client.request(method, params).await {
         Err(Fault::Refused { code, message }) => (code, message),
         other => panic!("{method} is refused, and not {other:?}"),
@@ -44,9 +44,12 @@ async fn refused(client: &Modern, method: &str, params: Value) -> (i64, String) 
 #[tokio::test]
 async fn configured_lists_are_publicly_cacheable() {
     let app = TestApp::start(OFFERS);
-    let client = Modern::able(app.server.url(), json!({}));
-    let offered = client.request("server/discover", json!({})).await.unwrap()["capabilities"].clone();
-    assert_eq!((&offered["prompts"], &offered["completions"]), (&json!({"listChanged": true}), &json!({})));
+    let client = ModernClient::with_capabilities(app.server.url(), json!({}));
+    let capabilities = client.request("server/discover", json!({})).await.unwrap()["capabilities"].clone();
+    assert_eq!(
+        (&capabilities["prompts"], &capabilities["completions"]),
+        (&json!({"listChanged": true}), &json!({}))
+    );
     let prompts = client.request("prompts/list", json!({})).await.unwrap();
     assert_eq!((&prompts["cacheScope"], prompts["ttlMs"].as_u64() > Some(0)), (&json!("public"), true));
     assert_eq!(prompts["prompts"][1], json!({"name": "plain"}));
@@ -74,9 +77,10 @@ async fn public_cursors_work_for_everyone() {
         key("bob"),
         OFFERS
     );
-    let place = crate::support::Place::new(&config);
-    let server = place.serve();
-    let [ann, bob] = ["ann", "bob"].map(|key| Modern::able(server.url(), json!({})).with_key(key));
+    let dir = crate::support::TestDir::new(&config);
+    let server = dir.serve();
+    let [ann, bob] =
+        ["ann", "bob"].map(|key| ModernClient::with_capabilities(server.url(), json!({})).with_key(key));
     for method in ["prompts/list", "resources/templates/list"] {
         let first = ann.request(method, json!({})).await.unwrap();
         assert_eq!(first["cacheScope"], "public");
@@ -84,23 +88,23 @@ async fn public_cursors_work_for_everyone() {
     }
     let first = ann.request("tools/list", json!({})).await.unwrap();
     assert_eq!(first["cacheScope"], "private");
-    assert_eq!(refused(&bob, "tools/list", json!({"cursor": first["nextCursor"]})).await.0, -32602);
+    assert_eq!(expect_error(&bob, "tools/list", json!({"cursor": first["nextCursor"]})).await.0, -32602);
 }
 
 /// Configured resources and templates are read and completed.
 #[tokio::test]
 async fn unknown_resource_is_invalid() {
     let app = TestApp::start(OFFERS);
-    let client = Modern::able(app.server.url(), json!({}));
+    let client = ModernClient::with_capabilities(app.server.url(), json!({}));
     let read = client.request("resources/read", json!({"uri": "runbook://deploy"})).await.unwrap();
     assert_eq!(read["contents"][0]["text"], "# Roll back");
     assert_eq!(read["cacheScope"], "public");
     let read = client.request("resources/read", json!({"uri": "test://template/7/data"})).await.unwrap();
     assert_eq!(read["contents"][0]["text"], "{\"id\": \"7\"}");
-    assert_eq!(refused(&client, "resources/read", json!({"uri": "runbook://none"})).await.0, -32602);
-    let of = json!({"type": "ref/resource", "uri": "test://template/{id}/data"});
-    let begun = json!({"ref": of, "argument": {"name": "id", "value": "a"}});
-    let completed = client.request("completion/complete", begun).await.unwrap();
+    assert_eq!(expect_error(&client, "resources/read", json!({"uri": "runbook://none"})).await.0, -32602);
+    let reference = json!({"type": "ref/resource", "uri": "test://template/{id}/data"});
+    let params = json!({"ref": reference, "argument": {"name": "id", "value": "a"}});
+    let completed = client.request("completion/complete", params).await.unwrap();
     assert_eq!(completed["completion"], json!({"values": ["api"], "total": 1, "hasMore": false}));
 }
 
@@ -108,52 +112,52 @@ async fn unknown_resource_is_invalid() {
 #[tokio::test]
 async fn missing_prompt_arguments_are_asked() {
     let app = TestApp::start(OFFERS);
-    let client = Modern::able(app.server.url(), json!({"elicitation": {}}));
-    let asked =
+    let client = ModernClient::with_capabilities(app.server.url(), json!({"elicitation": {}}));
+    let question =
         client.request("prompts/get", json!({"name": "ask", "arguments": {"context": ""}})).await.unwrap();
-    assert_eq!(asked["resultType"], "input_required");
-    let form = &asked["inputRequests"]["context"];
+    assert_eq!(question["resultType"], "input_required");
+    let form = &question["inputRequests"]["context"];
     assert_eq!(form["params"]["message"], "What context should the prompt use?");
     assert_eq!(
         form["params"]["requestedSchema"]["properties"]["context"],
         json!({"type": "string", "description": "The context."})
     );
-    let mood = &asked["inputRequests"]["mood"]["params"]["requestedSchema"]["properties"]["mood"];
+    let mood = &question["inputRequests"]["mood"]["params"]["requestedSchema"]["properties"]["mood"];
     assert_eq!(mood["enum"], json!(["calm", "urgent"]));
 
     let answers = json!({
         "context": {"action": "accept", "content": {"context": "Haste"}},
         "mood": {"action": "decline"},
     });
-    let again = json!({
-        "name": "ask", "arguments": {"context": ""}, "inputResponses": answers, "requestState": asked["requestState"],
+    let retry = json!({
+        "name": "ask", "arguments": {"context": ""}, "inputResponses": answers, "requestState": question["requestState"],
     });
-    let told = client.request("prompts/get", again.clone()).await.unwrap();
-    assert_eq!(told["messages"][0]["content"]["text"], "In Haste.");
-    assert_eq!(told["messages"][1]["content"]["resource"]["text"], "{\"id\": \"haste\"}");
+    let prompt = client.request("prompts/get", retry.clone()).await.unwrap();
+    assert_eq!(prompt["messages"][0]["content"]["text"], "In Haste.");
+    assert_eq!(prompt["messages"][1]["content"]["resource"]["text"], "{\"id\": \"haste\"}");
 
-    let mut other = again.clone();
+    let mut other = retry.clone();
     other["arguments"] = json!({"mood": "calm"});
     assert_eq!(
-        refused(&client, "prompts/get", other).await.0,
+        expect_error(&client, "prompts/get", other).await.0,
         -32602,
         "the state is that of another request"
     );
-    let mut declined = again;
+    let mut declined = retry;
     declined["inputResponses"]["context"] = json!({"action": "decline"});
-    let (code, message) = refused(&client, "prompts/get", declined).await;
+    let (code, message) = expect_error(&client, "prompts/get", declined).await;
     assert!(code == -32602 && message.contains("the user declined"), "{code} {message}");
 }
 
 #[tokio::test]
 async fn unaskable_client_gets_prompt_error() {
     let app = TestApp::start(OFFERS);
-    let client = Modern::able(app.server.url(), json!({}));
-    let (code, message) = refused(&client, "prompts/get", json!({"name": "ask"})).await;
+    let client = ModernClient::with_capabilities(app.server.url(), json!({}));
+    let (code, message) = expect_error(&client, "prompts/get", json!({"name": "ask"})).await;
     assert!(code == -32602 && message.contains("`context` is missing"), "{code} {message}");
-    let (code, message) = refused(&client, "prompts/get", json!({"name": "none"})).await;
+    let (code, message) = expect_error(&client, "prompts/get", json!({"name": "none"})).await;
     assert!(code == -32602 && message.contains("Unknown prompt"), "{code} {message}");
     let filled = json!({"name": "ask", "arguments": {"context": "a b", "mood": "calm"}});
-    let (code, message) = refused(&client, "prompts/get", filled).await;
+    let (code, message) = expect_error(&client, "prompts/get", filled).await;
     assert!(code == -32602 && message.contains("is not a URI"), "{code} {message}");
 }

@@ -3,8 +3,10 @@
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
-use super::ASKING;
-use super::bench::{Client, Exchange, Failure, TASKS, VERSION, able, encoded, id_of, server};
+use super::ASK_TOOLS;
+use super::bench::{
+    Client, Exchange, Failure, TASKS, VERSION, all_capabilities, encode_header, id_of, server,
+};
 
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -35,25 +37,25 @@ async fn refusal(request: &Value, post: RequestBuilder) -> (u16, i64, String) {
 #[tokio::test]
 async fn discovery_lists_versions_and_capabilities() {
     let server = server("").await;
-    let client = Client::of(&server);
-    let told = client.get("server/discover", json!({})).await;
-    assert_eq!(told["supportedVersions"], json!([VERSION, "2025-11-25", "2025-06-18", "2025-03-26"]));
-    let offered = &told["capabilities"];
-    assert_eq!(offered["tools"]["listChanged"], true);
-    assert_eq!(offered["extensions"], json!({TASKS: {}}), "there are no settings");
-    assert_eq!(offered.get("tasks"), None, "that slot is of the revision before");
-    assert!(told["ttlMs"].is_u64(), "{told}");
-    assert_eq!(told["cacheScope"], "private", "what a model is told depends on who asks");
-    assert!(told["instructions"].is_string());
-    let again = client.get("server/discover", json!({})).await;
-    assert_eq!(again, told);
+    let client = Client::new(&server);
+    let discovery = client.get("server/discover", json!({})).await;
+    assert_eq!(discovery["supportedVersions"], json!([VERSION, "2025-11-25", "2025-06-18", "2025-03-26"]));
+    let capabilities = &discovery["capabilities"];
+    assert_eq!(capabilities["tools"]["listChanged"], true);
+    assert_eq!(capabilities["extensions"], json!({TASKS: {}}), "there are no settings");
+    assert_eq!(capabilities.get("tasks"), None, "that slot is of the revision before");
+    assert!(discovery["ttlMs"].is_u64(), "{discovery}");
+    assert_eq!(discovery["cacheScope"], "private", "what a model is told depends on who asks");
+    assert!(discovery["instructions"].is_string());
+    let repeated = client.get("server/discover", json!({})).await;
+    assert_eq!(repeated, discovery);
 }
 
 /// Applies to every method. Nothing starts.
 #[tokio::test]
 async fn missing_request_metadata_is_refused() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     for method in METHODS {
         for (name, wrong) in [
             (VERSION_KEY, None),
@@ -81,7 +83,7 @@ async fn missing_request_metadata_is_refused() {
         request.as_object_mut().unwrap().remove("params");
         assert_eq!(refusal(&request, client.post(&request)).await.1, -32602);
     }
-    assert_eq!(server.stage.starts(), 0);
+    assert_eq!(server.engine.starts(), 0);
 }
 
 /// Every log level is accepted.
@@ -90,7 +92,7 @@ async fn client_info_is_optional() {
     let server = server("").await;
     let levels = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
     for level in levels {
-        let client = Client::of(&server).saying(LEVEL_KEY, json!(level));
+        let client = Client::new(&server).with_meta(LEVEL_KEY, json!(level));
         let mut request = client.request("tools/list", json!({}));
         request["params"]["_meta"].as_object_mut().unwrap().remove(INFO_KEY);
         assert!(answer(&request, client.post(&request)).await.is_ok(), "{level}");
@@ -101,7 +103,7 @@ async fn client_info_is_optional() {
 #[tokio::test]
 async fn requests_are_stateless() {
     let server = server("").await;
-    let (with, without) = (Client::of(&server), Client::able(&server, json!({})));
+    let (with, without) = (Client::new(&server), Client::with_capabilities(&server, json!({})));
     let mut ids = Vec::new();
     for _ in 0..2 {
         // The requests share one connection, and each is handled independently.
@@ -109,7 +111,7 @@ async fn requests_are_stateless() {
         ids.push(id_of(&answer(&request, without.post(&request)).await.unwrap()));
         let plain = without.call("work", json!({})).await;
         assert_eq!(plain["resultType"], "complete");
-        assert_eq!(without.refused("tasks/get", json!({"taskId": ids[0]})).await.code, -32021);
+        assert_eq!(without.expect_error("tasks/get", json!({"taskId": ids[0]})).await.code, -32021);
     }
     assert_ne!(ids[0], ids[1]);
 }
@@ -117,7 +119,7 @@ async fn requests_are_stateless() {
 #[tokio::test]
 async fn headers_must_match_body() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     let list = client.request("tools/list", json!({}));
     let call = client.request("tools/call", json!({"name": "work"}));
     let headers = |request: &Value, version: Option<&str>, method: Option<&str>, name: Option<&str>| {
@@ -131,7 +133,7 @@ async fn headers_must_match_body() {
         post
     };
     let (version, listing, calling) = (Some(VERSION), Some("tools/list"), Some("tools/call"));
-    for (request, post, said) in [
+    for (request, post, expected) in [
         (&list, headers(&list, None, listing, None), "MCP-Protocol-Version is missing"),
         (&list, headers(&list, version, None, None), "Mcp-Method is missing"),
         (&list, headers(&list, Some("2025-11-25"), listing, None), "MCP-Protocol-Version is"),
@@ -148,27 +150,27 @@ async fn headers_must_match_body() {
     ] {
         let (status, code, message) = refusal(request, post).await;
         assert_eq!((status, code), (400, -32020), "{message}");
-        assert!(message.contains(said), "{message}, and not {said}");
+        assert!(message.contains(expected), "{message}, and not {expected}");
     }
-    assert_eq!(server.stage.starts(), 0, "what disagrees starts nothing");
+    assert_eq!(server.engine.starts(), 0, "what disagrees starts nothing");
     let encoded = headers(&call, version, calling, Some("=?base64?d29yaw==?="));
     assert!(answer(&call, encoded).await.is_ok(), "what is encoded is decoded before it is compared");
-    let beside = headers(&list, version, listing, Some("whatever"));
-    assert!(answer(&list, beside).await.is_ok(), "nothing in the body has this name");
+    let with_extra_name = headers(&list, version, listing, Some("whatever"));
+    assert!(answer(&list, with_extra_name).await.is_ok(), "nothing in the body has this name");
 }
 
 /// A name that differs from the task id is refused.
 #[tokio::test]
 async fn task_name_header_is_optional() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     let id = client.start("work", json!({})).await;
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
         let request = client.request(method, json!({"taskId": id, "inputResponses": {}}));
         let bare =
             || client.bare(&request).header("MCP-Protocol-Version", VERSION).header("Mcp-Method", method);
         assert!(answer(&request, bare()).await.is_ok(), "{method}");
-        let named = answer(&request, bare().header("Mcp-Name", encoded(&id))).await;
+        let named = answer(&request, bare().header("Mcp-Name", encode_header(&id))).await;
         assert!(named.is_ok(), "{method}");
         let (status, code, _) = refusal(&request, bare().header("Mcp-Name", "another")).await;
         assert_eq!((status, code), (400, -32020), "{method}");
@@ -177,7 +179,7 @@ async fn task_name_header_is_optional() {
 
 #[tokio::test]
 async fn tool_parameter_headers_must_match() {
-    let server = server(ASKING).await;
+    let server = server(ASK_TOOLS).await;
     let client = Client::plain(&server);
     let listed = client.get("tools/list", json!({})).await;
     let mut tools = listed["tools"].as_array().unwrap().clone();
@@ -208,7 +210,7 @@ async fn tool_parameter_headers_must_match() {
     };
     let mismatch = Err((400, -32020));
     let eu = json!({"region": "eu"});
-    for (arguments, headers, wanted) in [
+    for (arguments, headers, expected) in [
         (eu.clone(), &[("Mcp-Param-Region", "eu")][..], Ok(())),
         (eu.clone(), &[("mcp-param-REGION", "=?base64?ZXU=?=")], Ok(())),
         (json!({"region": " ü "}), &[("Mcp-Param-Region", "=?base64?IMO8IA==?=")], Ok(())),
@@ -246,18 +248,18 @@ async fn tool_parameter_headers_must_match() {
         ),
         (json!({"region": "eu", "dry": null}), &[("Mcp-Param-Region", "eu")], Ok(())),
     ] {
-        assert_eq!(call("routed", arguments.clone(), headers).await, wanted, "{arguments} {headers:?}");
+        assert_eq!(call("routed", arguments.clone(), headers).await, expected, "{arguments} {headers:?}");
     }
-    let there = json!({"where": {"zone": "a"}});
-    assert_eq!(call("nested", there.clone(), &[("Mcp-Param-Zone", "a")]).await, Ok(()));
-    assert_eq!(call("nested", there, &[]).await, mismatch);
+    let nested = json!({"where": {"zone": "a"}});
+    assert_eq!(call("nested", nested.clone(), &[("Mcp-Param-Zone", "a")]).await, Ok(()));
+    assert_eq!(call("nested", nested, &[]).await, mismatch);
     assert_eq!(call("nested", json!({}), &[]).await, Ok(()));
 }
 
 #[tokio::test]
 async fn unsupported_version_error_lists_supported() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     for version in ["1900-01-01", "2099-01-01", "2025-11-25", ""] {
         for method in ["server/discover", "tools/list", "no/such"] {
             let mut request = client.request(method, json!({}));
@@ -275,7 +277,7 @@ async fn unsupported_version_error_lists_supported() {
 #[tokio::test]
 async fn unknown_methods_are_not_found() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     for method in [
         "initialize",
         "ping",
@@ -289,7 +291,7 @@ async fn unknown_methods_are_not_found() {
         "",
     ] {
         let params = json!({"protocolVersion": VERSION, "taskId": "t", "level": "info", "uri": "x:y"});
-        let failure = client.refused(method, params).await;
+        let failure = client.expect_error(method, params).await;
         assert_eq!((failure.status, failure.code), (404, -32601), "{method}");
     }
 }
@@ -297,7 +299,7 @@ async fn unknown_methods_are_not_found() {
 #[tokio::test]
 async fn ids_come_back_as_they_were() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     for id in [json!("1"), json!(1), json!(""), json!(-7), json!("ü")] {
         for method in ["tools/list", "no/such"] {
             let mut request = client.request(method, json!({}));
@@ -313,7 +315,7 @@ async fn ids_come_back_as_they_were() {
 #[tokio::test]
 async fn responses_are_refused() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     for method in ["notifications/cancelled", "notifications/roots/list_changed", "notifications/whatever"] {
         let message = json!({"jsonrpc": "2.0", "method": method, "params": {"requestId": 1}});
         let response = client.post(&message).send().await.unwrap();
@@ -334,7 +336,7 @@ async fn responses_are_refused() {
 #[tokio::test]
 async fn legacy_headers_are_ignored() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     let request = client.request("tools/list", json!({}));
     let post = client.post(&request).header("Mcp-Session-Id", "nonsense").header("Last-Event-ID", "nonsense");
     // `Exchange::of` checks that no session id comes back.
@@ -342,15 +344,15 @@ async fn legacy_headers_are_ignored() {
     let legacy = server.client().await;
     let session = legacy.session().to_owned();
     let request = client.request("server/discover", json!({}));
-    let told = answer(&request, client.post(&request).header("Mcp-Session-Id", session)).await.unwrap();
-    assert_eq!(told["supportedVersions"][0], VERSION, "the request itself says what it is written in");
+    let discovery = answer(&request, client.post(&request).header("Mcp-Session-Id", session)).await.unwrap();
+    assert_eq!(discovery["supportedVersions"][0], VERSION, "the request itself says what it is written in");
 }
 
 /// `initialize` with this revision is answered with the newest one that has sessions.
 #[tokio::test]
 async fn initialize_falls_back_to_2025() {
     let server = server("").await;
-    let client = Client::able(&server, able());
+    let client = Client::with_capabilities(&server, all_capabilities());
     let params = json!({
         "protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}
     });

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::bench::{Client, able, id_of, text};
+use super::bench::{Client, all_capabilities, id_of, text};
 use crate::support::{self, TestApp};
 
 const TOOLS: &str = r#"
@@ -24,29 +24,29 @@ target.command = ["sh", "-c", "echo \"$TRACEPARENT $TRACESTATE\""]
 "#;
 
 fn client(app: &TestApp) -> Client {
-    Client::at(app.server.url(), able()).holding_tasks()
+    Client::at(app.server.url(), all_capabilities()).with_tasks()
 }
 
 /// However often it is sent, one job starts.
 #[tokio::test]
 async fn request_state_survives_server_kill() {
     let mut app = TestApp::start(TOOLS);
-    let asked = client(&app).call("mark", json!({})).await;
-    assert_eq!(asked["resultType"], "input_required");
+    let question = client(&app).call("mark", json!({})).await;
+    assert_eq!(question["resultType"], "input_required");
     let params = json!({
-        "name": "mark", "requestState": asked["requestState"],
+        "name": "mark", "requestState": question["requestState"],
         "inputResponses": {"confirm": {"action": "accept", "content": {}}}
     });
     let mut ids = Vec::new();
     for _ in 0..3 {
         app.server.kill();
-        app.server = app.place.serve();
+        app.server = app.dir.serve();
         ids.push(id_of(&client(&app).get("tools/call", params.clone()).await));
     }
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
-    let task = client(&app).until(&ids[0], "completed").await;
+    let task = client(&app).wait_for_status(&ids[0], "completed").await;
     assert_eq!(text(&task["result"]).trim(), "1", "one job was started: {task}");
-    let marks = fs::read_to_string(app.place.path("marks")).unwrap();
+    let marks = fs::read_to_string(app.dir.path("marks")).unwrap();
     assert_eq!(marks.lines().count(), 1);
 }
 
@@ -57,14 +57,14 @@ async fn job_receives_trace_of_call() {
     let parent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
     let meta = json!({"traceparent": parent, "tracestate": "a=1"});
     let modern = client(&app).get("tools/call", json!({"name": "trace", "_meta": meta})).await;
-    let said = match modern["resultType"].as_str() {
+    let output = match modern["resultType"].as_str() {
         Some("task") => {
-            let task = client(&app).until(&id_of(&modern), "completed").await;
+            let task = client(&app).wait_for_status(&id_of(&modern), "completed").await;
             support::text(&task["result"])
         }
         _ => support::text(&modern),
     };
-    assert_eq!(said.trim(), format!("{parent} a=1"));
+    assert_eq!(output.trim(), format!("{parent} a=1"));
     let old = app.client().await;
     let answer = old.request("tools/call", json!({"name": "trace", "_meta": meta})).await.unwrap();
     assert_eq!(support::text(&answer).trim(), format!("{parent} a=1"));

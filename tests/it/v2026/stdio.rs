@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::bench::{SUBSCRIPTION, TASKS, VERSION};
-use crate::support::{BASICS, Generation, Place, schema};
+use crate::support::{BASICS, Generation, TestDir, schema};
 
 const CONFIG: &str = r#"
 [backends.here]
@@ -29,43 +29,43 @@ target.command = ["echo", "done with care"]
 "#;
 
 /// Timeout for anything in these tests.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The program and the two ends of its pipes.
 struct Program {
     child: Child,
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
-    place: Place,
+    dir: TestDir,
 }
 
 impl Program {
     fn start() -> Self {
-        let place = Place::new(&format!("{BASICS}{CONFIG}"));
-        let mut command = place.command("serve");
+        let dir = TestDir::new(&format!("{BASICS}{CONFIG}"));
+        let mut command = dir.command("serve");
         command.arg("--stdio").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = Command::from(command).kill_on_drop(true).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { input: child.stdin.take(), output, child, place }
+        Self { input: child.stdin.take(), output, child, dir }
     }
 
-    async fn say(&mut self, message: &Value) {
+    async fn send(&mut self, message: &Value) {
         let line = format!("{message}\n");
         self.input.as_mut().unwrap().write_all(line.as_bytes()).await.unwrap();
     }
 
     /// Returns the next message, checked against the schema of its generation.
-    async fn hear(&mut self, generation: Generation) -> Value {
-        let line = tokio::time::timeout(PATIENCE, self.output.next_line()).await.expect("nothing comes");
+    async fn receive(&mut self, generation: Generation) -> Value {
+        let line = tokio::time::timeout(TIMEOUT, self.output.next_line()).await.expect("nothing comes");
         let message = serde_json::from_str(&line.unwrap().expect("the output ended")).unwrap();
         schema::check(generation, &message);
         message
     }
 
     /// Sends a 2026-07-28 request and returns its answer. No other message may come before it.
-    async fn ask(&mut self, request: &Value) -> Value {
-        self.say(request).await;
-        let answer = self.hear(Generation::V2026).await;
+    async fn request(&mut self, request: &Value) -> Value {
+        self.send(request).await;
+        let answer = self.receive(Generation::V2026).await;
         schema::check_answer(Generation::V2026, request, &answer);
         assert_eq!(answer["id"], request["id"], "{answer}");
         answer
@@ -74,9 +74,9 @@ impl Program {
     /// Cancels a task, and waits until it has ended.
     async fn stop(&mut self, task: &Value) {
         let params = json!({ "taskId": task });
-        self.ask(&modern("stop", "tasks/cancel", params.clone())).await;
+        self.request(&modern_request("stop", "tasks/cancel", params.clone())).await;
         loop {
-            let got = self.ask(&modern("stop", "tasks/get", params.clone())).await;
+            let got = self.request(&modern_request("stop", "tasks/get", params.clone())).await;
             if got["result"]["status"] != "working" {
                 return;
             }
@@ -91,13 +91,13 @@ impl Program {
             rest.push(serde_json::from_str(&line).unwrap());
         }
         assert!(self.child.wait().await.unwrap().success());
-        drop(self.place);
+        drop(self.dir);
         rest
     }
 }
 
 /// Returns a 2026-07-28 request of a client that supports tasks.
-fn modern(id: impl Into<Value>, method: &str, mut params: Value) -> Value {
+fn modern_request(id: impl Into<Value>, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": VERSION,
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "extensions": {TASKS: {}}}
@@ -111,7 +111,7 @@ fn initialize(id: i64, version: &str) -> Value {
     }})
 }
 
-fn cancelled(id: &Value) -> Value {
+fn cancel_notification(id: &Value) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
 }
 
@@ -119,24 +119,24 @@ fn cancelled(id: &Value) -> Value {
 #[tokio::test]
 async fn stateless_requests_need_no_initialize() {
     let mut program = Program::start();
-    let told = program.ask(&modern(1, "server/discover", json!({}))).await;
-    assert_eq!(told["result"]["supportedVersions"][0], VERSION);
+    let discovery = program.request(&modern_request(1, "server/discover", json!({}))).await;
+    assert_eq!(discovery["result"]["supportedVersions"][0], VERSION);
     // Over stdio there are no headers that must match the body.
-    let hello = program.ask(&modern("two", "tools/call", json!({"name": "hello"}))).await;
+    let hello = program.request(&modern_request("two", "tools/call", json!({"name": "hello"}))).await;
     let task = match hello["result"]["taskId"].as_str() {
         Some(id) => id.to_owned(),
         None => {
             assert_eq!(hello["result"]["content"][0]["text"].as_str().unwrap().trim(), "hello");
-            let slow = program.ask(&modern(3, "tools/call", json!({"name": "slow"}))).await;
+            let slow = program.request(&modern_request(3, "tools/call", json!({"name": "slow"}))).await;
             slow["result"]["taskId"].as_str().unwrap().to_owned()
         }
     };
-    let got = program.ask(&modern(4, "tasks/get", json!({ "taskId": task }))).await;
+    let got = program.request(&modern_request(4, "tasks/get", json!({ "taskId": task }))).await;
     assert_eq!(got["result"]["taskId"], task);
     // A message that is no request never gets an answer.
-    program.say(&json!({"jsonrpc": "2.0", "method": "notifications/whatever"})).await;
-    program.say(&json!({"jsonrpc": "2.0", "id": 7, "result": {}})).await;
-    assert!(program.ask(&modern(5, "tools/list", json!({}))).await["result"].is_object());
+    program.send(&json!({"jsonrpc": "2.0", "method": "notifications/whatever"})).await;
+    program.send(&json!({"jsonrpc": "2.0", "id": 7, "result": {}})).await;
+    assert!(program.request(&modern_request(5, "tools/list", json!({}))).await["result"].is_object());
     program.stop(&json!(task)).await;
     assert_eq!(program.end().await, Vec::<Value>::new());
 }
@@ -144,17 +144,21 @@ async fn stateless_requests_need_no_initialize() {
 #[tokio::test]
 async fn stdio_errors_match_http() {
     let mut program = Program::start();
-    let mut bare = modern(1, "server/discover", json!({}));
+    let mut bare = modern_request(1, "server/discover", json!({}));
     bare["params"] = json!({});
-    assert_eq!(program.ask(&bare).await["error"]["code"], -32602);
-    let mut unknown = modern(2, "server/discover", json!({}));
+    assert_eq!(program.request(&bare).await["error"]["code"], -32602);
+    let mut unknown = modern_request(2, "server/discover", json!({}));
     unknown["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("1900-01-01");
-    let refused = program.ask(&unknown).await;
+    let refused = program.request(&unknown).await;
     assert_eq!(refused["error"]["code"], -32022);
     assert_eq!(refused["error"]["data"]["requested"], "1900-01-01");
     assert_eq!(refused["error"]["data"]["supported"][0], VERSION);
     for method in ["initialize", "ping", "tasks/list", "no/such"] {
-        assert_eq!(program.ask(&modern(3, method, json!({}))).await["error"]["code"], -32601, "{method}");
+        assert_eq!(
+            program.request(&modern_request(3, method, json!({}))).await["error"]["code"],
+            -32601,
+            "{method}"
+        );
     }
     assert_eq!(program.end().await, Vec::<Value>::new());
 }
@@ -162,16 +166,17 @@ async fn stdio_errors_match_http() {
 #[tokio::test]
 async fn consent_takes_two_rounds() {
     let mut program = Program::start();
-    let asked = program.ask(&modern(1, "tools/call", json!({"name": "careful"}))).await["result"].clone();
-    assert_eq!(asked["resultType"], "input_required");
+    let question =
+        program.request(&modern_request(1, "tools/call", json!({"name": "careful"}))).await["result"].clone();
+    assert_eq!(question["resultType"], "input_required");
     let params = json!({
-        "name": "careful", "requestState": asked["requestState"],
+        "name": "careful", "requestState": question["requestState"],
         "inputResponses": {"confirm": {"action": "accept", "content": {}}}
     });
-    let mut answer = program.ask(&modern(2, "tools/call", params)).await["result"].clone();
+    let mut answer = program.request(&modern_request(2, "tools/call", params)).await["result"].clone();
     while answer["taskId"].is_string() && answer["status"] == "working" || answer["resultType"] == "task" {
-        let get = modern(3, "tasks/get", json!({"taskId": answer["taskId"]}));
-        answer = program.ask(&get).await["result"].clone();
+        let get = modern_request(3, "tasks/get", json!({"taskId": answer["taskId"]}));
+        answer = program.request(&get).await["result"].clone();
     }
     let result = if answer["result"].is_object() { &answer["result"] } else { &answer };
     assert_eq!(result["content"][0]["text"].as_str().unwrap().trim(), "done with care");
@@ -184,23 +189,25 @@ async fn generations_share_one_pipe() {
     for probe_first in [true, false] {
         let mut program = Program::start();
         if probe_first {
-            assert!(program.ask(&modern(1, "server/discover", json!({}))).await["result"].is_object());
+            assert!(
+                program.request(&modern_request(1, "server/discover", json!({}))).await["result"].is_object()
+            );
         }
         // Before and after `initialize`, a request of the other generation is treated by its own metadata.
-        program.say(&initialize(2, VERSION)).await;
-        let begun = program.hear(Generation::V2025).await;
-        assert_eq!(begun["result"]["protocolVersion"], "2025-11-25");
-        program.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
-        let slow = program.ask(&modern(3, "tools/call", json!({"name": "slow"}))).await;
+        program.send(&initialize(2, VERSION)).await;
+        let initialized = program.receive(Generation::V2025).await;
+        assert_eq!(initialized["result"]["protocolVersion"], "2025-11-25");
+        program.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        let slow = program.request(&modern_request(3, "tools/call", json!({"name": "slow"}))).await;
         let task = slow["result"]["taskId"].clone();
         let get = json!({"jsonrpc": "2.0", "id": 4, "method": "tasks/get", "params": {"taskId": task}});
-        program.say(&get).await;
-        let seen = program.hear(Generation::V2025).await;
-        schema::check_answer(Generation::V2025, &get, &seen);
-        assert_eq!(seen["result"]["status"], "working");
+        program.send(&get).await;
+        let task_answer = program.receive(Generation::V2025).await;
+        schema::check_answer(Generation::V2025, &get, &task_answer);
+        assert_eq!(task_answer["result"]["status"], "working");
         // Both generations may use the same ids at the same time.
-        program.say(&modern(5, "tools/list", json!({}))).await;
-        program.say(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/list", "params": {}})).await;
+        program.send(&modern_request(5, "tools/list", json!({}))).await;
+        program.send(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/list", "params": {}})).await;
         let mut kinds = Vec::new();
         for _ in 0..2 {
             let line = program.output.next_line().await.unwrap().unwrap();
@@ -210,7 +217,9 @@ async fn generations_share_one_pipe() {
         }
         kinds.sort_unstable();
         assert_eq!(kinds, [false, true]);
-        assert!(program.ask(&modern(6, "server/discover", json!({}))).await["result"].is_object());
+        assert!(
+            program.request(&modern_request(6, "server/discover", json!({}))).await["result"].is_object()
+        );
         program.stop(&task).await;
         program.end().await;
     }
@@ -219,23 +228,27 @@ async fn generations_share_one_pipe() {
 #[tokio::test]
 async fn a_cancelled_request_is_not_answered() {
     let mut program = Program::start();
-    let mut waits = modern("w", "tools/call", json!({"name": "slow"}));
-    waits["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
-    program.say(&waits).await;
+    let mut waiting_call = modern_request("w", "tools/call", json!({"name": "slow"}));
+    waiting_call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    program.send(&waiting_call).await;
     // The request is cancelled only once its row exists: this test is about the request, not the time of the
     // insert.
     loop {
-        let list = program.ask(&modern(3, "tools/call", json!({"name": "task_list"}))).await;
+        let list = program.request(&modern_request(3, "tools/call", json!({"name": "task_list"}))).await;
         if list["result"]["structuredContent"]["tasks"][0]["task_id"].is_string() {
             break;
         }
     }
-    for odd in [cancelled(&json!("never")), cancelled(&json!(null)), cancelled(&json!({}))] {
-        program.say(&odd).await;
+    for odd in [
+        cancel_notification(&json!("never")),
+        cancel_notification(&json!(null)),
+        cancel_notification(&json!({})),
+    ] {
+        program.send(&odd).await;
     }
-    program.say(&cancelled(&json!("w"))).await;
-    assert!(program.ask(&modern(1, "tools/list", json!({}))).await["result"].is_object());
-    let list = program.ask(&modern(2, "tools/call", json!({"name": "task_list"}))).await;
+    program.send(&cancel_notification(&json!("w"))).await;
+    assert!(program.request(&modern_request(1, "tools/list", json!({}))).await["result"].is_object());
+    let list = program.request(&modern_request(2, "tools/call", json!({"name": "task_list"}))).await;
     let task = list["result"]["structuredContent"]["tasks"][0]["task_id"].clone();
     assert!(task.is_string(), "the job of the call goes on: {list}");
     program.stop(&task).await;
@@ -247,29 +260,30 @@ async fn a_cancelled_request_is_not_answered() {
 #[tokio::test]
 async fn subscriptions_share_one_pipe() {
     let mut program = Program::start();
-    let slow = program.ask(&modern(1, "tools/call", json!({"name": "slow"}))).await;
+    let slow = program.request(&modern_request(1, "tools/call", json!({"name": "slow"}))).await;
     let task = slow["result"]["taskId"].clone();
-    let listen =
-        |id: &str, wanted: Value| modern(id, "subscriptions/listen", json!({ "notifications": wanted }));
+    let listen = |id: &str, filter: Value| {
+        modern_request(id, "subscriptions/listen", json!({ "notifications": filter }))
+    };
     let mut first = std::collections::HashMap::new();
-    program.say(&listen("a", json!({"taskIds": [task]}))).await;
-    program.say(&listen("b", json!({"taskIds": [task], "toolsListChanged": true}))).await;
+    program.send(&listen("a", json!({"taskIds": [task]}))).await;
+    program.send(&listen("b", json!({"taskIds": [task], "toolsListChanged": true}))).await;
     for _ in 0..4 {
-        let message = program.hear(Generation::V2026).await;
+        let message = program.receive(Generation::V2026).await;
         let id = message["params"]["_meta"][SUBSCRIPTION].as_str().unwrap().to_owned();
         let method = message["method"].as_str().unwrap().to_owned();
-        let seen: &mut Vec<String> = first.entry(id).or_default();
-        seen.push(method);
+        let methods: &mut Vec<String> = first.entry(id).or_default();
+        methods.push(method);
     }
     for id in ["a", "b"] {
         assert_eq!(first[id], ["notifications/subscriptions/acknowledged", "notifications/tasks"]);
     }
     // The client ends one subscription, and receives nothing more of it.
-    program.say(&cancelled(&json!("a"))).await;
-    program.ask(&modern(2, "tools/list", json!({}))).await;
-    program.say(&modern(3, "tasks/cancel", json!({ "taskId": task }))).await;
+    program.send(&cancel_notification(&json!("a"))).await;
+    program.request(&modern_request(2, "tools/list", json!({}))).await;
+    program.send(&modern_request(3, "tasks/cancel", json!({ "taskId": task }))).await;
     loop {
-        let message = program.hear(Generation::V2026).await;
+        let message = program.receive(Generation::V2026).await;
         if message["id"] == 3 {
             continue;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Observation, Output};
 
-use super::bench::{Client, TASKS, able, acknowledged, changed, id_of, server, text};
+use super::bench::{Client, TASKS, all_capabilities, assert_acknowledged, configured, id_of, server, text};
 
 /// Returns a time of the wire format in milliseconds since the epoch.
 fn millis(time: &Value) -> i64 {
@@ -15,14 +15,14 @@ fn millis(time: &Value) -> i64 {
 #[tokio::test]
 async fn poll_returns_status_then_result() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     let id = client.start("work", json!({})).await;
     let first = client.task(&id).await;
     assert_eq!((&first["status"], &first["resultType"]), (&json!("working"), &json!("complete")));
-    for none in ["result", "error", "inputRequests", "requestState"] {
-        assert_eq!(first.get(none), None, "{first}");
+    for field in ["result", "error", "inputRequests", "requestState"] {
+        assert_eq!(first.get(field), None, "{first}");
     }
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     job.show(Observation::new(JobState::Running).with_message("half way"));
     let later = client.poll(&id, |task| task["statusMessage"] == "half way").await;
     assert!(millis(&later["lastUpdatedAt"]) >= millis(&first["lastUpdatedAt"]));
@@ -30,7 +30,7 @@ async fn poll_returns_status_then_result() {
     let mut output = Output::text("done");
     output.structured = Some(json!({"n": 1}));
     job.show(Observation::new(JobState::Succeeded(output)));
-    let last = client.until(&id, "completed").await;
+    let last = client.wait_for_status(&id, "completed").await;
     assert_eq!(last["resultType"], "complete");
     let result = &last["result"];
     assert_eq!((&result["resultType"], &result["isError"]), (&json!("complete"), &json!(false)));
@@ -41,12 +41,12 @@ async fn poll_returns_status_then_result() {
 #[tokio::test]
 async fn failed_job_completes_with_error_result() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     let id = client.start("work", json!({})).await;
-    let mut seen = Observation::new(JobState::Failed(Output::text("the disk is full")));
-    seen.message = Some("boom".to_owned());
-    server.stage.job(1).await.show(seen);
-    let task = client.until(&id, "completed").await;
+    let mut observation = Observation::new(JobState::Failed(Output::text("the disk is full")));
+    observation.message = Some("boom".to_owned());
+    server.engine.job(1).await.show(observation);
+    let task = client.wait_for_status(&id, "completed").await;
     assert_eq!(task["result"]["isError"], true);
     assert!(task["result"]["content"].to_string().contains("the disk is full"), "{task}");
     assert_eq!(task.get("error"), None);
@@ -65,57 +65,57 @@ async fn lost_job_fails_with_error() {
         "#,
     )
     .await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     let id = client.start("short", json!({})).await;
-    let task = client.until(&id, "failed").await;
+    let task = client.wait_for_status(&id, "failed").await;
     assert_eq!(task["error"]["code"], -32603);
     let (reason, message) = (&task["error"]["message"], &task["statusMessage"]);
     assert!(reason.as_str().is_some_and(|reason| reason.contains("300ms") || !reason.is_empty()), "{task}");
     assert!(message.as_str().is_some_and(|message| !message.is_empty()), "{task}");
     assert_eq!(task.get("result"), None);
-    let gone = client.start("work", json!({})).await;
-    server.stage.job(2).await.show(Observation::new(JobState::Gone));
-    assert_eq!(client.until(&gone, "failed").await["error"]["code"], -32603);
+    let lost = client.start("work", json!({})).await;
+    server.engine.job(2).await.show(Observation::new(JobState::Gone));
+    assert_eq!(client.wait_for_status(&lost, "failed").await["error"]["code"], -32603);
 }
 
 /// The cancellation is acknowledged at once, and the task is cancelled when the job is.
 #[tokio::test]
 async fn cancel_waits_for_job() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     let id = client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     let params = json!({ "taskId": id });
-    acknowledged(&client.get("tasks/cancel", params.clone()).await);
-    job.cancelled().await;
+    assert_acknowledged(&client.get("tasks/cancel", params.clone()).await);
+    job.wait_for_cancel().await;
     assert_eq!(client.task(&id).await["status"], "working", "the job has not ended yet");
-    acknowledged(&client.get("tasks/cancel", params.clone()).await);
+    assert_acknowledged(&client.get("tasks/cancel", params.clone()).await);
     job.show(Observation::new(JobState::Cancelled(Output::default())));
-    let task = client.until(&id, "cancelled").await;
-    for none in ["result", "error"] {
-        assert_eq!(task.get(none), None, "{task}");
+    let task = client.wait_for_status(&id, "cancelled").await;
+    for field in ["result", "error"] {
+        assert_eq!(task.get(field), None, "{task}");
     }
     for _ in 0..2 {
-        acknowledged(&client.get("tasks/cancel", params.clone()).await);
+        assert_acknowledged(&client.get("tasks/cancel", params.clone()).await);
     }
     let done = client.call("work", json!({"n": 2})).await;
     let done = id_of(&done);
-    server.stage.job(2).await.succeed("done");
-    client.until(&done, "completed").await;
-    acknowledged(&client.get("tasks/cancel", json!({ "taskId": done })).await);
+    server.engine.job(2).await.succeed("done");
+    client.wait_for_status(&done, "completed").await;
+    assert_acknowledged(&client.get("tasks/cancel", json!({ "taskId": done })).await);
     assert_eq!(client.task(&done).await["status"], "completed", "what has ended stays as it is");
 }
 
 #[tokio::test]
 async fn ended_job_ignores_cancellation() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     let id = client.start("work", json!({})).await;
-    let job = server.stage.job(1).await;
+    let job = server.engine.job(1).await;
     client.get("tasks/cancel", json!({ "taskId": id })).await;
-    job.cancelled().await;
+    job.wait_for_cancel().await;
     job.succeed("finished all the same");
-    let task = client.until(&id, "completed").await;
+    let task = client.wait_for_status(&id, "completed").await;
     assert_eq!(text(&task["result"]), "finished all the same");
 }
 
@@ -123,18 +123,18 @@ async fn ended_job_ignores_cancellation() {
 #[tokio::test]
 async fn bad_task_id_is_refused() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
-        let with = |id: Value| json!({"taskId": id, "inputResponses": {}});
-        let unknown = client.refused(method, with(json!("never-was"))).await;
+        let params = |id: Value| json!({"taskId": id, "inputResponses": {}});
+        let unknown = client.expect_error(method, params(json!("never-was"))).await;
         assert_eq!(unknown.code, -32602);
         assert_eq!(unknown.message, "Failed to retrieve task: Task not found");
-        for (id, named) in
+        for (id, expected) in
             [(json!(5), "`taskId` is 5"), (json!(null), "`taskId` is null"), (json!({}), "`taskId` is")]
         {
-            let wrong = client.refused(method, with(id)).await;
+            let wrong = client.expect_error(method, params(id)).await;
             assert_eq!(wrong.code, -32602);
-            assert!(wrong.message.starts_with(named), "{wrong:?}");
+            assert!(wrong.message.starts_with(expected), "{wrong:?}");
         }
     }
 }
@@ -142,17 +142,17 @@ async fn bad_task_id_is_refused() {
 #[tokio::test]
 async fn tasks_require_declared_extension() {
     let server = server("").await;
-    let id = Client::of(&server).start("work", json!({})).await;
-    let client = Client::able(&server, able());
+    let id = Client::new(&server).start("work", json!({})).await;
+    let client = Client::with_capabilities(&server, all_capabilities());
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
         for id in [id.as_str(), "never-was"] {
-            let failure = client.refused(method, json!({"taskId": id, "inputResponses": {}})).await;
+            let failure = client.expect_error(method, json!({"taskId": id, "inputResponses": {}})).await;
             assert_eq!((failure.status, failure.code), (400, -32021), "{method}");
             assert_eq!(failure.data, json!({"requiredCapabilities": {"extensions": {TASKS: {}}}}));
         }
     }
-    let wanted = json!({"notifications": {"taskIds": [id]}});
-    let failure = client.refused("subscriptions/listen", wanted).await;
+    let params = json!({"notifications": {"taskIds": [id]}});
+    let failure = client.expect_error("subscriptions/listen", params).await;
     assert_eq!((failure.status, failure.code), (400, -32021));
     assert_eq!(failure.data, json!({"requiredCapabilities": {"extensions": {TASKS: {}}}}));
 }
@@ -169,49 +169,52 @@ async fn task_expires_after_its_ttl() {
         "#,
     )
     .await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     let id = client.start("work", json!({})).await;
     let first = client.task(&id).await["ttlMs"].as_u64().unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    let running = client.task(&id).await["ttlMs"].as_u64().unwrap();
-    assert!(running > 1500 && running > first, "a task does not expire under its job: {first}, {running}");
-    server.stage.job(1).await.succeed("done");
-    let done = client.until(&id, "completed").await;
-    let kept = done["ttlMs"].as_u64().unwrap();
-    assert!((1000..10_000).contains(&kept), "{kept}");
+    let running_ttl = client.task(&id).await["ttlMs"].as_u64().unwrap();
+    assert!(
+        running_ttl > 1500 && running_ttl > first,
+        "a task does not expire under its job: {first}, {running_ttl}"
+    );
+    server.engine.job(1).await.succeed("done");
+    let done = client.wait_for_status(&id, "completed").await;
+    let kept_ttl = done["ttlMs"].as_u64().unwrap();
+    assert!((1000..10_000).contains(&kept_ttl), "{kept_ttl}");
     let mut listening = client.listen(json!({"taskIds": [id]})).await;
     assert_eq!(listening.task().await["status"], "completed");
-    tokio::time::sleep(Duration::from_millis(kept)).await;
-    let expired = client.refused("tasks/get", json!({ "taskId": id })).await;
-    assert_eq!(expired, client.refused("tasks/get", json!({"taskId": "never-was"})).await);
+    tokio::time::sleep(Duration::from_millis(kept_ttl)).await;
+    let expired = client.expect_error("tasks/get", json!({ "taskId": id })).await;
+    assert_eq!(expired, client.expect_error("tasks/get", json!({"taskId": "never-was"})).await);
 }
 
 #[tokio::test]
 async fn tasks_survive_restart() {
     let server = server("").await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     let (done, open) = (client.start("work", json!({})).await, client.start("work", json!({"n": 2})).await);
-    server.stage.job(1).await.succeed("done");
-    let before = client.until(&done, "completed").await;
-    server.stage.job(2).await;
+    server.engine.job(1).await.succeed("done");
+    let before = client.wait_for_status(&done, "completed").await;
+    server.engine.job(2).await;
     let server = server.restart().await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     assert_eq!(client.task(&done).await, before);
     assert_eq!(client.task(&open).await["status"], "working");
-    server.stage.job(2).await.succeed("later");
-    assert_eq!(text(&client.until(&open, "completed").await["result"]), "later");
-    assert_eq!(server.stage.starts(), 2);
+    server.engine.job(2).await.succeed("later");
+    assert_eq!(text(&client.wait_for_status(&open, "completed").await["result"]), "later");
+    assert_eq!(server.engine.starts(), 2);
 }
 
 /// They are delayed, then refused with `Retry-After`.
 #[tokio::test]
 async fn fast_polls_are_throttled() {
-    let server = changed(
+    let server = configured(
         &[("max_polls_per_second = 10000", "max_polls_per_second = 2")],
         "[auth]\nsingle_user = true",
     )
     .await;
-    let client = Client::of(&server);
+    let client = Client::new(&server);
     let id = client.start("work", json!({})).await;
     let request = client.request("tasks/get", json!({ "taskId": id }));
     // Each replica counts separately, so N replicas accept N times as many polls.

@@ -14,7 +14,7 @@ use taskbridge_sdk::Timestamp;
 use super::super::rng::Rng;
 
 /// The length of a task id in bytes. A node draws nothing else of this length.
-const ID: usize = 20;
+const ID_BYTES: usize = 20;
 
 /// The write lock of a file, released on drop.
 pub(super) struct WriteLock(Connection);
@@ -23,13 +23,13 @@ impl WriteLock {
     /// Waits for the lock, outside of the runtime's threads.
     pub(super) async fn take(file: &Path) -> Self {
         let file = file.to_owned();
-        let taken = tokio::task::spawn_blocking(move || {
+        let lock = tokio::task::spawn_blocking(move || {
             let connection = Connection::open(file).unwrap();
             connection.busy_timeout(Duration::from_secs(60)).unwrap();
             connection.execute_batch("BEGIN IMMEDIATE").unwrap();
             Self(connection)
         });
-        taken.await.unwrap()
+        lock.await.unwrap()
     }
 }
 
@@ -49,12 +49,12 @@ impl Countdown {
     }
 
     /// Counts one event, and reports whether the fault happens now.
-    fn is_now(&self) -> bool {
-        let mut left = self.0.lock();
-        let before = left.len();
-        left.iter_mut().for_each(|events| *events -= 1);
-        left.retain(|events| *events > 0);
-        left.len() < before
+    fn count_event(&self) -> bool {
+        let mut remaining = self.0.lock();
+        let count_before = remaining.len();
+        remaining.iter_mut().for_each(|events| *events -= 1);
+        remaining.retain(|events| *events > 0);
+        remaining.len() < count_before
     }
 }
 
@@ -85,7 +85,7 @@ impl Clock for PanickingClock {
         if std::thread::current().name() != Some("sqlite-writer") {
             return System.now();
         }
-        if self.due.is_now() {
+        if self.due.count_event() {
             self.panicked.fetch_add(1, Ordering::SeqCst);
             panic!("planted by a test: the clock panics");
         }
@@ -99,7 +99,7 @@ impl Clock for PanickingClock {
 /// Random bytes, in which chosen ids repeat the id before them.
 pub(super) struct RepeatingIds {
     rng: Arc<Rng>,
-    last: Mutex<[u8; ID]>,
+    last: Mutex<[u8; ID_BYTES]>,
     due: Countdown,
 }
 
@@ -117,11 +117,11 @@ impl RepeatingIds {
 impl Entropy for RepeatingIds {
     fn fill(&self, bytes: &mut [u8]) {
         self.rng.fill(bytes);
-        if bytes.len() != ID {
+        if bytes.len() != ID_BYTES {
             return;
         }
         let mut last = self.last.lock();
-        match self.due.is_now() {
+        match self.due.count_event() {
             true => bytes.copy_from_slice(&*last),
             false => last.copy_from_slice(bytes),
         }

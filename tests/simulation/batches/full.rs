@@ -12,11 +12,11 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::faults::WriteLock;
-use super::play_all;
+use super::run_scenes;
 use super::scene::{Kinds, Scene};
 
 /// The test's own name in the test program.
-const SELF: &str = "batches::full::full_disk_fails_batches_in_part";
+const TEST_NAME: &str = "batches::full::full_disk_fails_batches_in_part";
 
 /// The environment variable with the folder for the child.
 const FOLDER: &str = "TASKBRIDGE_TEST_SMALL_DISK";
@@ -45,11 +45,11 @@ struct Disk {
 
 impl Disk {
     /// Leaves this number of bytes free.
-    fn fill(&self, database: &Path, room: u64) {
-        let log = database.with_file_name("tasks.db-wal");
+    fn fill(&self, database: &Path, free_bytes: u64) {
+        let wal = database.with_file_name("tasks.db-wal");
         let length = |file: &Path| fs::metadata(file).unwrap().len();
         if self.is_limited {
-            return limit_files(Some(length(database).max(length(&log)) + room));
+            return limit_files(Some(length(database).max(length(&wal)) + free_bytes));
         }
         let file = File::create(self.folder.join("filling")).unwrap();
         let (mut end, mut piece) = (0, 1 << 30);
@@ -59,7 +59,7 @@ impl Disk {
                 Err(_) => piece /= 2,
             }
         }
-        file.set_len(end - room).unwrap();
+        file.set_len(end - free_bytes).unwrap();
     }
 
     /// Frees the disk again.
@@ -83,14 +83,14 @@ async fn full_disk_fails_batches_in_part() {
     #[expect(clippy::disallowed_methods, reason = "the parent test passes the folder")]
     let (folder, is_limited) = (std::env::var(FOLDER), std::env::var(LIMITED).is_ok());
     match folder {
-        Ok(folder) => play_on(&Disk { folder: folder.into(), is_limited }).await,
+        Ok(folder) => run_scenes_on(&Disk { folder: folder.into(), is_limited }).await,
         Err(_) => run_child(),
     }
 }
 
-async fn play_on(disk: &Disk) {
+async fn run_scenes_on(disk: &Disk) {
     // One at a time, because they share the disk.
-    play_all("a full disk", 1, async |seed| {
+    run_scenes("a full disk", 1, async |seed| {
         let dir = tempfile::tempdir_in(&disk.folder).unwrap();
         let file = dir.path().join("tasks.db");
         let scene = Scene::open(seed, &file).await;
@@ -99,20 +99,20 @@ async fn play_on(disk: &Disk) {
         let later = async {
             tokio::time::sleep(Duration::from_millis(scene.rng.below(300))).await;
             let lock = WriteLock::take(&file).await;
-            let (clients, kinds, room) = match is_large {
+            let (clients, kinds, free_bytes) = match is_large {
                 true => (320, LARGE, (2 << 20) + scene.rng.below(6 << 20)),
                 false => (120, Kinds { bytes: 0, keys: true }, scene.rng.below(128 << 10)),
             };
             let mut wave = Box::pin(scene.wave_of(clients, kinds));
             // All calls are queued at the writer, which waits for the lock.
             assert!(futures_util::poll!(&mut wave).is_pending());
-            disk.fill(&file, room);
+            disk.fill(&file, free_bytes);
             drop(lock);
-            let full = async {
+            let wait_and_free = async {
                 scene.until_answered().await;
                 disk.free();
             };
-            tokio::join!(full, wave);
+            tokio::join!(wait_and_free, wave);
         };
         tokio::join!(earlier, later);
         scene.assert_reason(&REASONS);
@@ -125,24 +125,24 @@ async fn play_on(disk: &Disk) {
 
 fn run_child() {
     let dir = tempfile::tempdir().unwrap();
-    let within = |around: &[&str]| {
-        let mut command = Command::new(around[0]);
-        command.args(&around[1..]).arg(dir.path());
+    let command_in = |wrapper: &[&str]| {
+        let mut command = Command::new(wrapper[0]);
+        command.args(&wrapper[1..]).arg(dir.path());
         command
     };
-    let alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", MOUNT, "sh"];
-    let can = within(&alone).arg("true").output();
-    let mut child = if can.is_ok_and(|mounted| mounted.status.success()) {
-        within(&alone)
+    let unshare_args = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", MOUNT, "sh"];
+    let probe = command_in(&unshare_args).arg("true").output();
+    let mut child = if probe.is_ok_and(|mounted| mounted.status.success()) {
+        command_in(&unshare_args)
     } else {
-        let words =
+        let message =
             "tried otherwise: a full disk: this user cannot mount one, so the length of files is limited";
-        writeln!(std::io::stderr(), "{words}").unwrap();
-        let mut limited = within(&["sh", "-c", LIMIT, "sh"]);
-        limited.env(LIMITED, "1");
-        limited
+        writeln!(std::io::stderr(), "{message}").unwrap();
+        let mut limited_command = command_in(&["sh", "-c", LIMIT, "sh"]);
+        limited_command.env(LIMITED, "1");
+        limited_command
     };
-    child.arg(std::env::current_exe().unwrap()).args(["--exact", SELF, "--nocapture"]);
+    child.arg(std::env::current_exe().unwrap()).args(["--exact", TEST_NAME, "--nocapture"]);
     let output = child.env(FOLDER, dir.path()).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && out.contains("1 passed"), "{}\n{out}\n{err}", output.status);

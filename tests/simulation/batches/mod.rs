@@ -21,7 +21,7 @@ use super::knob;
 const SEEDS: u64 = 4;
 
 /// Scenes mostly wait, so several run concurrently.
-const AT_ONCE: usize = 4;
+const CONCURRENT_SCENES: usize = 4;
 
 fn seeds() -> Vec<u64> {
     let (first, count) = (knob("TASKBRIDGE_SIM_SEED"), knob("TASKBRIDGE_SIM_SEEDS"));
@@ -33,13 +33,13 @@ fn seeds() -> Vec<u64> {
 
 /// Plays a scene under each seed. A failing scene prints its seed.
 #[allow(clippy::print_stdout, reason = "a failing seed is printed, and the figures of long runs")]
-async fn play_all(name: &str, at_once: usize, scene: impl AsyncFn(u64) -> Figures) {
-    for seeds in seeds().chunks(at_once) {
+async fn run_scenes(name: &str, concurrency: usize, scene: impl AsyncFn(u64) -> Figures) {
+    for seeds in seeds().chunks(concurrency) {
         println!("{name}: seeds {seeds:?}");
         join_all(seeds.iter().map(async |&seed| {
-            let began = Instant::now();
+            let started_at = Instant::now();
             let figures = scene(seed).await;
-            println!("{name}: seed {seed}: {figures:?} in {} s", began.elapsed().as_secs());
+            println!("{name}: seed {seed}: {figures:?} in {} s", started_at.elapsed().as_secs());
         }))
         .await;
     }
@@ -49,25 +49,29 @@ async fn play_all(name: &str, at_once: usize, scene: impl AsyncFn(u64) -> Figure
 /// than the writer waits, once or twice.
 #[tokio::test]
 async fn locked_file_fails_whole_batches() {
-    play_all("a locked file", AT_ONCE, async |seed| {
+    run_scenes("a locked file", CONCURRENT_SCENES, async |seed| {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tasks.db");
         let scene = Scene::open(seed, &file).await;
-        let refused = [0, 1, 1, 30][seed as usize % 4];
+        let min_refused = [0, 1, 1, 30][seed as usize % 4];
         let lock = async {
             tokio::time::sleep(Duration::from_millis(scene.rng.below(60))).await;
             let lock = WriteLock::take(&file).await;
-            let held = async {
-                match refused {
+            let hold_lock = async {
+                match min_refused {
                     0 => tokio::time::sleep(Duration::from_millis(scene.rng.below(1_000))).await,
                     calls => scene.until_refused(calls).await,
                 }
                 drop(lock);
             };
-            tokio::join!(held, scene.wave(100));
+            tokio::join!(hold_lock, scene.wave(100));
         };
         tokio::join!(lock, scene.wave(60));
-        assert!(if refused == 0 { scene.refused() == 0 } else { scene.refused() >= refused });
+        assert!(if min_refused == 0 {
+            scene.refused_count() == 0
+        } else {
+            scene.refused_count() >= min_refused
+        });
         scene.assert_reason(&["locked for more than"]);
         scene.finish(&file).await
     })
@@ -77,7 +81,7 @@ async fn locked_file_fails_whole_batches() {
 /// Duplicate ids make some inserts of a batch fail. Only these fail.
 #[tokio::test]
 async fn failing_write_spares_its_batch() {
-    play_all("writes that fail alone", AT_ONCE, async |seed| {
+    run_scenes("writes that fail alone", CONCURRENT_SCENES, async |seed| {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tasks.db");
         let scene = Scene::open(seed, &file).await;
@@ -86,14 +90,14 @@ async fn failing_write_spares_its_batch() {
             tokio::time::sleep(Duration::from_millis(scene.rng.below(300))).await;
             let lock = WriteLock::take(&file).await;
             let mut wave = Box::pin(scene.wave_of(100, Kinds { bytes: 0, keys: false }));
-            let twins: BTreeSet<u64> = (0..5).map(|_| 2 + scene.rng.below(90)).collect();
-            let twins = Vec::from_iter(twins);
-            scene.ids.repeat_in(&twins);
+            let repeated_ids: BTreeSet<u64> = (0..5).map(|_| 2 + scene.rng.below(90)).collect();
+            let repeated_ids = Vec::from_iter(repeated_ids);
+            scene.ids.repeat_in(&repeated_ids);
             // All calls are queued at the writer, which waits for the lock.
             assert!(futures_util::poll!(&mut wave).is_pending());
             drop(lock);
             wave.await;
-            assert_eq!(scene.refused(), twins.len(), "others than those that had to fail");
+            assert_eq!(scene.refused_count(), repeated_ids.len(), "others than those that had to fail");
         };
         tokio::join!(earlier, later);
         scene.assert_reason(&["UNIQUE"]);
@@ -105,7 +109,7 @@ async fn failing_write_spares_its_batch() {
 /// The transaction of a batch panics, and then those of some single writes.
 #[tokio::test]
 async fn panicking_write_spares_its_batch() {
-    play_all("writes that panic", AT_ONCE, async |seed| {
+    run_scenes("writes that panic", CONCURRENT_SCENES, async |seed| {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tasks.db");
         let scene = Scene::open(seed, &file).await;
@@ -120,7 +124,7 @@ async fn panicking_write_spares_its_batch() {
             scene.clock.panic_in(&[1, 2, 3 + scene.rng.below(12)]);
             drop(lock);
             wave.await;
-            assert!(scene.refused() <= 2, "{} calls are refused", scene.refused());
+            assert!(scene.refused_count() <= 2, "{} calls are refused", scene.refused_count());
         };
         tokio::join!(earlier, later);
         // The last panic may hit a write of the reconciler.

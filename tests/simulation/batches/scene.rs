@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use serde_json::json;
 use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
-use taskbridge::tasks::machine::Cancel;
+use taskbridge::tasks::machine::CancelMode;
 use taskbridge::tasks::service::{Call, CancelResult};
 use taskbridge::tasks::store::{Facts as _, IdempotencyKey, TaskStore as _};
 use taskbridge::tasks::task::{Origin, Outcome, Owner, Task, TaskId};
@@ -18,21 +18,21 @@ use taskbridge_sdk::Content;
 use taskbridge_sdk::sim::{Mode, SimEngine};
 
 use super::super::engines::SIM;
-use super::super::node::{Node, Parts, Way};
-use super::super::place::call_with;
+use super::super::fixture::call_with;
+use super::super::node::{EngineLink, Node, Parts};
 use super::super::points::Points;
 use super::super::record::Expected;
 use super::super::rng::Rng;
 use super::faults::{PanickingClock, RepeatingIds, WriteLock};
 
 /// Timeout of the whole scene.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Number of calls at the end of a scene.
-const LAST: u64 = 60;
+const LAST_CALLS: u64 = 60;
 
 /// Maximum duration of a job that ends, and of a client's wait before a cancel, in milliseconds.
-const LONGEST: u64 = 700;
+const MAX_DELAY_MS: u64 = 700;
 
 /// One process and its clients.
 pub(super) struct Scene {
@@ -43,8 +43,8 @@ pub(super) struct Scene {
     mode: Mode,
     engine: SimEngine,
     node: Node,
-    record: Mutex<Vec<Promise>>,
-    refused: Mutex<Vec<Refused>>,
+    promises: Mutex<Vec<Promise>>,
+    refused_calls: Mutex<Vec<RefusedCall>>,
     refused_cancels: AtomicU64,
     calls: AtomicU64,
 }
@@ -68,7 +68,7 @@ struct Promise {
 }
 
 /// A call that was answered with an error.
-pub(super) struct Refused {
+pub(super) struct RefusedCall {
     session: String,
     pub(super) error: String,
 }
@@ -94,17 +94,17 @@ impl Scene {
         let parts = Parts {
             name: "one".to_owned(),
             store: store.clone(),
-            reach: vec![Way::to(SIM, engine.backend())],
-            world: clock.clone(),
+            engine_links: vec![EngineLink::to(SIM, engine.backend())],
+            world_clock: clock.clone(),
             leases: Arc::default(),
             entropy: ids.clone(),
             points: Points::new(Arc::new(Rng::new(seed))),
             bug: None,
         };
         let node = Node::start(parts).await.unwrap();
-        let (record, refused) = (Mutex::default(), Mutex::default());
+        let (promises, refused_calls) = (Mutex::default(), Mutex::default());
         let (refused_cancels, calls) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { rng, clock, ids, store, mode, engine, node, record, refused, refused_cancels, calls }
+        Self { rng, clock, ids, store, mode, engine, node, promises, refused_calls, refused_cancels, calls }
     }
 
     /// Runs this number of clients concurrently, some of which cancel. The first poll submits all calls to
@@ -122,27 +122,28 @@ impl Scene {
         let number = self.calls.fetch_add(1, Ordering::SeqCst);
         let (call, expected) = self.random_call(number, kinds);
         let (owner, session) = (call.owner.clone(), format!("call-{number}"));
-        let once = call.once.as_ref().map(|once| once.key.clone());
-        let cancels = expected == Expected::Endless || (once.is_none() && self.rng.one_in(5));
-        let waits = Duration::from_millis(self.rng.below(LONGEST));
+        let idempotency_key =
+            call.idempotency_key.as_ref().map(|idempotency_key| idempotency_key.key.clone());
+        let cancels = expected == Expected::Endless || (idempotency_key.is_none() && self.rng.one_in(5));
+        let cancel_delay = Duration::from_millis(self.rng.below(MAX_DELAY_MS));
         let id = match self.node.service.call(call).await {
-            Ok(called) => called.into_task().id,
+            Ok(call_result) => call_result.into_task().id,
             Err(error) => {
-                self.refused.lock().push(Refused { session, error: error.to_string() });
+                self.refused_calls.lock().push(RefusedCall { session, error: error.to_string() });
                 return;
             }
         };
         let promise = Promise { id: id.clone(), owner, expected, cancelled: false };
-        self.record.lock().push(promise.clone());
+        self.promises.lock().push(promise.clone());
         if cancels {
-            tokio::time::sleep(waits).await;
+            tokio::time::sleep(cancel_delay).await;
             self.cancel(&promise).await;
         }
     }
 
     fn random_call(&self, number: u64, kinds: Kinds) -> (Call, Expected) {
         let text = format!("output-{number}{}", "x".repeat(kinds.bytes));
-        let delay = self.rng.below(LONGEST);
+        let delay = self.rng.below(MAX_DELAY_MS);
         let (arguments, expected) = match self.rng.below(8) {
             0 => (json!({"delay_ms": delay, "outcome": "fail", "text": text}), Expected::Failure),
             1 => (json!({"delay_ms": 86_400_000u64, "text": text}), Expected::Endless),
@@ -161,7 +162,7 @@ impl Scene {
         let call = Call {
             origin: Origin { session: Some(format!("call-{number}")), ..Origin::default() },
             slots: takes_slot.then(|| "group:one-at-a-time".to_owned()).into_iter().collect(),
-            once: key.map(|key| IdempotencyKey {
+            idempotency_key: key.map(|key| IdempotencyKey {
                 scope: owner.as_str().to_owned(),
                 digest: key.clone(),
                 key,
@@ -175,12 +176,12 @@ impl Scene {
     /// A refused cancel is only repeated for a job that would never end. For other jobs, the check expects
     /// that they were not cancelled.
     async fn cancel(&self, promise: &Promise) {
-        let mode = if self.rng.one_in(2) { Cancel::Settle } else { Cancel::Request };
+        let mode = if self.rng.one_in(2) { CancelMode::Immediate } else { CancelMode::Request };
         loop {
             match self.node.service.cancel(&promise.owner, &promise.id, mode).await {
                 Ok(CancelResult::Done(_)) => {
-                    let mut record = self.record.lock();
-                    record
+                    let mut promises = self.promises.lock();
+                    promises
                         .iter_mut()
                         .filter(|other| other.id == promise.id)
                         .for_each(|promise| promise.cancelled = true);
@@ -199,32 +200,32 @@ impl Scene {
     }
 
     /// Returns the number of calls refused so far.
-    pub(super) fn refused(&self) -> usize {
-        self.refused.lock().len()
+    pub(super) fn refused_count(&self) -> usize {
+        self.refused_calls.lock().len()
     }
 
     /// Waits until this number of calls were refused.
     pub(super) async fn until_refused(&self, calls: usize) {
-        let since = Instant::now();
-        while self.refused() < calls {
-            assert!(since.elapsed() < PATIENCE, "{} of {calls} calls are refused", self.refused());
+        let started_at = Instant::now();
+        while self.refused_count() < calls {
+            assert!(started_at.elapsed() < TIMEOUT, "{} of {calls} calls are refused", self.refused_count());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
     /// Waits until every call so far was answered.
     pub(super) async fn until_answered(&self) {
-        let since = Instant::now();
-        while self.record.lock().len() + self.refused() < self.calls.load(Ordering::SeqCst) as usize {
-            assert!(since.elapsed() < PATIENCE, "calls are not answered");
+        let started_at = Instant::now();
+        while self.promises.lock().len() + self.refused_count() < self.calls.load(Ordering::SeqCst) as usize {
+            assert!(started_at.elapsed() < TIMEOUT, "calls are not answered");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
     /// Asserts that every error contains one of these messages.
-    pub(super) fn assert_reason(&self, words: &[&str]) {
-        for Refused { error, .. } in &*self.refused.lock() {
-            assert!(words.iter().any(|words| error.contains(words)), "{error}");
+    pub(super) fn assert_reason(&self, reasons: &[&str]) {
+        for RefusedCall { error, .. } in &*self.refused_calls.lock() {
+            assert!(reasons.iter().any(|reason| error.contains(reason)), "{error}");
         }
     }
 
@@ -238,49 +239,49 @@ impl Scene {
 
     /// Waits until no work is pending, then runs all checks.
     pub(super) async fn finish(self, file: &Path) -> Figures {
-        self.can_be_written(file).await;
-        let since = Instant::now();
+        self.check_writable(file).await;
+        let started_at = Instant::now();
         let rows = loop {
             let rows = self.rows().await;
-            self.always(&rows);
-            let Some(owed) = rows.iter().find(|task| task.due_at.is_some() || !task.has_ended()) else {
+            self.check_invariants(&rows);
+            let Some(pending) = rows.iter().find(|task| task.due_at.is_some() || !task.has_ended()) else {
                 break rows;
             };
-            assert!(since.elapsed() < PATIENCE, "it does not come to rest: {owed:?}");
+            assert!(started_at.elapsed() < TIMEOUT, "it does not come to rest: {pending:?}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         };
         assert_eq!(self.store.write_failure(), None);
-        let record = self.record.lock().clone();
-        for promise in &record {
+        let promises = self.promises.lock().clone();
+        for promise in &promises {
             let task = rows.iter().find(|task| task.id == promise.id).expect("a received task id exists");
-            self.came_true(promise, task).await;
+            self.check_outcome(promise, task).await;
         }
-        self.responses_match_rows(&rows, &record);
+        self.responses_match_rows(&rows, &promises);
         let figures = Figures {
             tasks: rows.len(),
-            refused: self.refused(),
+            refused: self.refused_count(),
             refused_cancels: self.refused_cancels.load(Ordering::SeqCst),
             writes: rows.iter().map(|task| task.version).sum(),
             commits: self.store.commits(),
         };
         drop(self);
-        is_whole(file, &rows);
+        check_file(file, &rows);
         figures
     }
 
     /// Checks the invariants that hold at every moment.
-    fn always(&self, rows: &[Task]) {
-        let doubled = rows.iter().find(|task| self.engine.starts(&task.key) > 1);
-        assert!(doubled.is_none(), "two jobs of {doubled:?}");
-        let held = rows.iter().filter(|task| task.holds_slots()).count();
-        assert!(held <= 1, "{held} tasks hold a slot that is for one");
+    fn check_invariants(&self, rows: &[Task]) {
+        let duplicate = rows.iter().find(|task| self.engine.starts(&task.key) > 1);
+        assert!(duplicate.is_none(), "two jobs of {duplicate:?}");
+        let slot_holders = rows.iter().filter(|task| task.holds_slots()).count();
+        assert!(slot_holders <= 1, "{slot_holders} tasks hold a slot that is for one");
         let mut calls: Vec<_> = rows.iter().filter_map(|task| task.origin.session.as_ref()).collect();
         calls.sort_unstable();
         assert!(calls.windows(2).all(|pair| pair[0] != pair[1]), "a call made two tasks");
     }
 
     /// Asserts that the outcome of a task is that of its job.
-    async fn came_true(&self, promise: &Promise, task: &Task) {
+    async fn check_outcome(&self, promise: &Promise, task: &Task) {
         let output = self.store.output(&task.id).await.unwrap();
         let text = output.as_ref().and_then(|output| output.content.first());
         let (outcome, message) = (task.outcome().unwrap(), task.status_message().unwrap_or_default());
@@ -299,50 +300,50 @@ impl Scene {
 
     /// Asserts that no call is refused any more. The calls wait for the lock together, as those did that a
     /// fault hit.
-    async fn can_be_written(&self, file: &Path) {
-        let refused = self.refused();
+    async fn check_writable(&self, file: &Path) {
+        let refused_before = self.refused_count();
         let lock = WriteLock::take(file).await;
-        let mut wave = Box::pin(self.wave(LAST));
+        let mut wave = Box::pin(self.wave(LAST_CALLS));
         assert!(futures_util::poll!(&mut wave).is_pending());
         drop(lock);
         wave.await;
-        let last = self.refused.lock().last().map(|refused| refused.error.clone());
-        assert_eq!(self.refused(), refused, "{last:?}");
+        let last_error = self.refused_calls.lock().last().map(|call| call.error.clone());
+        assert_eq!(self.refused_count(), refused_before, "{last_error:?}");
     }
 
     /// Asserts that a refused call has no row, and that every other row belongs to a call that received its
     /// id.
-    fn responses_match_rows(&self, rows: &[Task], record: &[Promise]) {
-        for Refused { session, error } in &*self.refused.lock() {
+    fn responses_match_rows(&self, rows: &[Task], promises: &[Promise]) {
+        for RefusedCall { session, error } in &*self.refused_calls.lock() {
             let row = rows.iter().find(|task| task.origin.session.as_ref() == Some(session));
             assert!(row.is_none(), "{session} was refused ({error}) and is there: {row:?}");
         }
-        let known = |id: &TaskId| record.iter().any(|promise| promise.id == *id);
-        let unknown = rows.iter().find(|task| !known(&task.id));
+        let is_known = |id: &TaskId| promises.iter().any(|promise| promise.id == *id);
+        let unknown = rows.iter().find(|task| !is_known(&task.id));
         assert!(unknown.is_none(), "no call received {unknown:?}");
         let calls = self.calls.load(Ordering::SeqCst) as usize;
-        assert_eq!(record.len() + self.refused(), calls, "calls that were never answered");
+        assert_eq!(promises.len() + self.refused_count(), calls, "calls that were never answered");
     }
 }
 
 /// Checks the file with another connection: it is intact, and every row has its related rows.
-fn is_whole(file: &Path, rows: &[Task]) {
+fn check_file(file: &Path, rows: &[Task]) {
     let db = Connection::open(file).unwrap();
     let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
-    let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(sound, "ok");
+    let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(integrity, "ok");
     assert_eq!(number("SELECT count(*) FROM pragma_foreign_key_check"), 0, "rows that belong to none");
     assert_eq!(number("SELECT count(*) FROM tasks"), rows.len() as i64);
     assert_eq!(number("SELECT count(*) FROM slots"), 0, "slots that were never given back");
     let batch =
         "SELECT max(calls) FROM (SELECT count(*) AS calls FROM entries WHERE version = 1 GROUP BY at)";
-    assert!(number(batch) >= LAST as i64 / 3, "the last calls shared no transaction");
+    assert!(number(batch) >= LAST_CALLS as i64 / 3, "the last calls shared no transaction");
     // The history has no entry of a rolled back version, no duplicates, and begins with the first version.
-    let strangers = "SELECT count(*) FROM entries e LEFT JOIN tasks t ON t.id = e.task
+    let orphaned_entries = "SELECT count(*) FROM entries e LEFT JOIN tasks t ON t.id = e.task
                      WHERE t.id IS NULL OR e.version > t.version";
-    assert_eq!(number(strangers), 0, "history of what was rolled back");
-    let twice = "SELECT count(*) - count(DISTINCT task || ' ' || version) FROM entries";
-    assert_eq!(number(twice), 0, "a change that was written twice");
+    assert_eq!(number(orphaned_entries), 0, "history of what was rolled back");
+    let duplicates = "SELECT count(*) - count(DISTINCT task || ' ' || version) FROM entries";
+    assert_eq!(number(duplicates), 0, "a change that was written twice");
     let first = "SELECT count(DISTINCT task) FROM entries WHERE version = 1";
     assert_eq!(number(first), rows.len() as i64, "a task without its beginning");
 }

@@ -18,18 +18,21 @@ impl Github {
     }
 
     fn start() -> Self {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let installed = target.join("github");
-        assert!(installed.join("node_modules").exists(), "it is not installed: run tests/run --only github");
-        let serve = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/github/serve.mjs");
+        let target_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let install_dir = target_dir.join("github");
+        assert!(
+            install_dir.join("node_modules").exists(),
+            "it is not installed: run tests/run --only github"
+        );
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/github/serve.mjs");
         let mut command = Command::new("node");
-        command.arg(serve).arg(installed);
+        command.arg(script).arg(install_dir);
         // A signal for the tests must not reach it.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        let port = said.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("it did not start: {said}"));
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("it did not start: {line}"));
         Self { port: port.parse().unwrap(), _process: process }
     }
 }

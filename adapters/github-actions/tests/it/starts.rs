@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{ErrorKind, JobSpec, JobState};
 
-use crate::world::{World, ended, output, run, start, text, workflow};
+use crate::world::{World, output, poll_until_ended, run, start, text, workflow};
 
 const DISPATCH: &str = "actions/create-workflow-dispatch";
 const RUNS: &str = "actions/list-workflow-runs";
@@ -17,18 +17,18 @@ fn release() -> String {
         .replace("      taskbridge_job: {type: string}", inputs)
 }
 
-fn dispatched(world: &World) -> usize {
-    world.asked().iter().filter(|(operation, _)| operation == DISPATCH).count()
+fn dispatch_count(world: &World) -> usize {
+    world.take_requests().iter().filter(|(operation, _)| operation == DISPATCH).count()
 }
 
 /// Text, boolean, number and choice inputs reach the run with their values.
 #[tokio::test(flavor = "multi_thread")]
 async fn inputs_reach_run_as_declared() {
-    let world = World::with(&[("release.yml", release())]).await;
-    let (handle, seen) = world
+    let world = World::with_workflows(&[("release.yml", release())]).await;
+    let (handle, observation) = world
         .run("release.yml", json!({"version": "1.4", "dry": true, "count": 2.5, "where": "staging"}))
         .await;
-    assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
+    assert!(matches!(observation.state, JobState::Succeeded(_)), "{observation:?}");
     let request = taskbridge_sdk::LogRequest { max_bytes: 1000, search: None };
     let log = world.backend.logs().unwrap().tail(&handle, &request).await.unwrap();
     assert!(log.text.ends_with("1.4 true 2.5 staging\n"), "{}", log.text);
@@ -38,17 +38,17 @@ async fn inputs_reach_run_as_declared() {
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_start_is_refused_without_dispatch() {
     let unstartable = release().replace("workflow_dispatch", "workflow_call");
-    let world = World::with(&[("release.yml", release()), ("other.yml", unstartable)]).await;
+    let world = World::with_workflows(&[("release.yml", release()), ("other.yml", unstartable)]).await;
     world.control("change", json!({"branches": ["release/1.4"]}));
-    world.asked();
-    let target = |more: Value| {
+    world.take_requests();
+    let target = |overrides: Value| {
         let mut target = json!({"workflow": "release.yml"});
-        crate::world::merge(&mut target, &more);
+        crate::world::merge(&mut target, &overrides);
         target
     };
-    let right = json!({"version": "1", "branch": "nowhere"});
+    let unknown_branch = json!({"version": "1", "branch": "nowhere"});
     let version = json!({"version": "{{ version }}"});
-    for (target, arguments, kind, words) in [
+    for (target, arguments, kind, expected) in [
         (target(json!({})), json!({}), ErrorKind::Rejected, "needs the input `version`"),
         (
             target(json!({})),
@@ -78,13 +78,13 @@ async fn invalid_start_is_refused_without_dispatch() {
         (target(json!({"ref": "nowhere"})), json!({"version": "1"}), ErrorKind::Config, "at nowhere"),
         (
             target(json!({"ref": "{{ branch }}", "inputs": version})),
-            right.clone(),
+            unknown_branch.clone(),
             ErrorKind::Rejected,
             "at nowhere",
         ),
         (
             target(json!({"ref": "{{ branch }}", "inputs": version, "allowed_refs": ["main", "release/*"]})),
-            right,
+            unknown_branch,
             ErrorKind::Rejected,
             "not among the allowed refs",
         ),
@@ -97,21 +97,21 @@ async fn invalid_start_is_refused_without_dispatch() {
     ] {
         let error = world.backend.start(&job(target.clone(), arguments)).await.unwrap_err();
         assert_eq!(error.kind(), kind, "{target}: {error}");
-        assert!(error.to_string().contains(words), "{target}: {error}");
+        assert!(error.to_string().contains(expected), "{target}: {error}");
     }
-    assert_eq!(dispatched(&world), 0);
-    let chosen = job(
+    assert_eq!(dispatch_count(&world), 0);
+    let allowed_job = job(
         target(json!({"ref": "{{ branch }}", "inputs": version})),
         json!({"version": "1", "branch": "release/1.4"}),
     );
-    world.backend.start(&chosen).await.unwrap();
-    assert_eq!(dispatched(&world), 1);
+    world.backend.start(&allowed_job).await.unwrap();
+    assert_eq!(dispatch_count(&world), 1);
 }
 
 /// The error says that the workflow must be enabled at GitHub, and nothing runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn disabled_workflow_is_config_error() {
-    let world = World::with(&[("release.yml", release())]).await;
+    let world = World::with_workflows(&[("release.yml", release())]).await;
     world.control("change", json!({"state": {"release.yml": "disabled_manually"}}));
     let error = world.backend.start(&start("release.yml", json!({"version": "1"}))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
@@ -122,10 +122,10 @@ async fn disabled_workflow_is_config_error() {
 /// A denied dispatch names the permission that the token lacks, and nothing runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_permission_is_named_without_dispatch() {
-    let world = World::with(&[("release.yml", release())]).await;
+    let world = World::with_workflows(&[("release.yml", release())]).await;
     let refusal = json!({"kind": "answer", "status": 403, "message": "Resource not accessible by personal access token",
         "headers": {"x-accepted-github-permissions": "actions=write"}});
-    world.fault(DISPATCH, refusal);
+    world.inject_fault(DISPATCH, refusal);
     let error = world.backend.start(&start("release.yml", json!({"version": "1"}))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
     assert!(error.to_string().ends_with("; give the token the permission actions=write"), "{error}");
@@ -135,37 +135,37 @@ async fn missing_permission_is_named_without_dispatch() {
 /// A second start sends only the dispatch, until the workflow file changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_start_needs_only_dispatch() {
-    let world = World::with(&[("release.yml", release())]).await;
-    world.asked();
+    let world = World::with_workflows(&[("release.yml", release())]).await;
+    world.take_requests();
     let release_1 = || start("release.yml", json!({"version": "1"}));
-    let asked = async |job: JobSpec| {
+    let start_and_list = async |job: JobSpec| {
         let started = world.backend.start(&job).await;
-        (started, world.asked().into_iter().map(|(what, _)| what).collect::<Vec<_>>())
+        (started, world.take_requests().into_iter().map(|(operation, _)| operation).collect::<Vec<_>>())
     };
     // The repository was read when the backend connected.
-    assert_eq!(asked(release_1()).await.1, ["repos/get-content", DISPATCH]);
-    assert_eq!(asked(release_1()).await.1, [DISPATCH]);
+    assert_eq!(start_and_list(release_1()).await.1, ["repos/get-content", DISPATCH]);
+    assert_eq!(start_and_list(release_1()).await.1, [DISPATCH]);
     // A search for a run requests only the list of runs.
-    let (found, what) = asked(JobSpec { may_exist: true, ..release_1() }).await;
-    assert_eq!((found.unwrap_err().kind(), what), (ErrorKind::Uncertain, vec![RUNS.to_owned()]));
+    let (result, operations) = start_and_list(JobSpec { may_exist: true, ..release_1() }).await;
+    assert_eq!((result.unwrap_err().kind(), operations), (ErrorKind::Uncertain, vec![RUNS.to_owned()]));
 
     // A new input is used. After a refusal because of a changed file, the next start uses the new file.
-    let grown = release().replace("      count:", "      more: {type: string}\n      count:");
-    world.control("change", json!({"files": {".github/workflows/release.yml": grown}}));
-    let more = start("release.yml", json!({"version": "1", "more": "of it"}));
-    assert_eq!(asked(more).await.1, ["repos/get", "repos/get-content", DISPATCH]);
+    let extended = release().replace("      count:", "      more: {type: string}\n      count:");
+    world.control("change", json!({"files": {".github/workflows/release.yml": extended}}));
+    let extended_job = start("release.yml", json!({"version": "1", "more": "of it"}));
+    assert_eq!(start_and_list(extended_job).await.1, ["repos/get", "repos/get-content", DISPATCH]);
     world.control(
         "change",
         json!({"files": {".github/workflows/release.yml": release().replace("taskbridge_job", "job")}}),
     );
-    let (refused, what) = asked(release_1()).await;
-    assert_eq!(what, [DISPATCH, "repos/get", "repos/get-content"]);
+    let (result, operations) = start_and_list(release_1()).await;
+    assert_eq!(operations, [DISPATCH, "repos/get", "repos/get-content"]);
     assert_eq!(
-        refused.unwrap_err().kind(),
+        result.unwrap_err().kind(),
         ErrorKind::Unavailable,
         "nothing was started, and it can be tried again"
     );
-    assert_eq!(asked(release_1()).await.1, [DISPATCH]);
+    assert_eq!(start_and_list(release_1()).await.1, [DISPATCH]);
     let renamed = release().replace("version:", "number:").replace("inputs.version", "inputs.number");
     world.control("change", json!({"files": {".github/workflows/release.yml": renamed}}));
     let error = world.backend.start(&start("release.yml", json!({"version": "1"}))).await.unwrap_err();
@@ -175,18 +175,18 @@ async fn repeated_start_needs_only_dispatch() {
 /// A failure before the dispatch can be retried. An existing run is found even if the file changed.
 #[tokio::test(flavor = "multi_thread")]
 async fn failure_before_dispatch_starts_nothing() {
-    let world = World::with(&[("release.yml", release())]).await;
+    let world = World::with_workflows(&[("release.yml", release())]).await;
     let mut job = start("release.yml", json!({"version": "1"}));
-    world.fault("repos/get-content", json!({"kind": "reply_lost"}));
+    world.inject_fault("repos/get-content", json!({"kind": "reply_lost"}));
     assert_eq!(world.backend.start(&job).await.unwrap_err().kind(), ErrorKind::Unavailable);
-    assert_eq!(dispatched(&world), 0);
+    assert_eq!(dispatch_count(&world), 0);
     let handle = world.backend.start(&job).await.unwrap().handle;
     // An existing run is found even if the file has changed.
     world.control("change", json!({"files": {".github/workflows/release.yml": "on: push\njobs: {}"}}));
     job.may_exist = true;
     assert_eq!(world.backend.start(&job).await.unwrap().handle, handle);
     assert_eq!(world.backend.find(&job).await.unwrap().unwrap().handle, handle);
-    assert_eq!(dispatched(&world), 1);
+    assert_eq!(dispatch_count(&world), 1);
 }
 
 /// If the server returns no run id, the run is found by the mark of the job.
@@ -194,13 +194,14 @@ async fn failure_before_dispatch_starts_nothing() {
 async fn unnamed_run_is_found_by_mark() {
     for details in ["unknown", "never"] {
         let world =
-            World::of(&[("release.yml", release())], json!({"run_details": details}), json!({})).await;
+            World::with_settings(&[("release.yml", release())], json!({"run_details": details}), json!({}))
+                .await;
         for round in 0..2 {
-            world.asked();
+            world.take_requests();
             let job = start("release.yml", json!({"version": "1"}));
             let handle = world.backend.start(&job).await.unwrap().handle;
             let statuses: Vec<u64> = world
-                .asked()
+                .take_requests()
                 .into_iter()
                 .filter(|(operation, _)| operation == DISPATCH)
                 .map(|(_, status)| status)
@@ -208,7 +209,7 @@ async fn unnamed_run_is_found_by_mark() {
             let expected: &[u64] = if details == "unknown" && round == 0 { &[422, 204] } else { &[204] };
             assert_eq!(statuses, expected, "{details}");
             assert_eq!(world.count(job.key.as_str()), 1);
-            ended(&*world.backend, &handle).await;
+            poll_until_ended(&*world.backend, &handle).await;
         }
     }
 }
@@ -218,8 +219,12 @@ async fn unnamed_run_is_found_by_mark() {
 async fn unmarked_workflow_is_not_dispatched() {
     let unmarked =
         "on: workflow_dispatch\njobs: {work: {runs-on: ubuntu-latest, steps: [{run: echo}]}}".to_owned();
-    let world =
-        World::of(&[("plain.yml", unmarked.clone())], json!({"run_details": "unknown"}), json!({})).await;
+    let world = World::with_settings(
+        &[("plain.yml", unmarked.clone())],
+        json!({"run_details": "unknown"}),
+        json!({}),
+    )
+    .await;
     let error = world.backend.start(&start("plain.yml", json!({}))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     assert!(error.to_string().contains("declare the input `taskbridge_job`"), "{error}");
@@ -227,9 +232,9 @@ async fn unmarked_workflow_is_not_dispatched() {
 
     // If GitHub returns run ids, it is dispatched. After a lost response, it stays uncertain forever instead
     // of being guessed.
-    let world = World::with(&[("plain.yml", unmarked)]).await;
+    let world = World::with_workflows(&[("plain.yml", unmarked)]).await;
     world.backend.start(&start("plain.yml", json!({}))).await.unwrap();
-    world.fault(DISPATCH, json!({"kind": "reply_lost"}));
+    world.inject_fault(DISPATCH, json!({"kind": "reply_lost"}));
     let mut job = start("plain.yml", json!({}));
     for may_exist in [false, true] {
         job.may_exist = may_exist;
@@ -246,14 +251,14 @@ async fn unmarked_workflow_is_not_dispatched() {
 /// A run is found among many by its mark. Two runs with the same mark are uncertain.
 #[tokio::test(flavor = "multi_thread")]
 async fn duplicate_run_mark_is_uncertain() {
-    let world = World::with(&[("release.yml", release())]).await;
+    let world = World::with_workflows(&[("release.yml", release())]).await;
     let job = start("release.yml", json!({"version": "1"}));
     let handle = world.backend.start(&job).await.unwrap().handle;
     world.control("runs", json!({"workflow": "release.yml", "count": 250}));
     assert_eq!(world.backend.find(&job).await.unwrap().unwrap().handle, handle);
-    let twin = json!({"workflow": "release.yml", "display_title": format!("test {}", job.key)});
-    world.control("runs", twin.clone());
-    world.control("runs", twin);
+    let duplicate = json!({"workflow": "release.yml", "display_title": format!("test {}", job.key)});
+    world.control("runs", duplicate.clone());
+    world.control("runs", duplicate);
     let error = world.backend.find(&job).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
     assert!(error.to_string().contains("two runs carry this job's key"), "{error}");
@@ -262,30 +267,30 @@ async fn duplicate_run_mark_is_uncertain() {
 /// A run that was started elsewhere is attached by its number or its URL.
 #[tokio::test(flavor = "multi_thread")]
 async fn attached_run_is_never_cancelled() {
-    let world = World::with(&[("release.yml", release()), ("other.yml", release())]).await;
+    let world = World::with_workflows(&[("release.yml", release()), ("other.yml", release())]).await;
     let number =
         |world: &World| world.control("runs", json!({"workflow": "release.yml"}))[0].as_u64().unwrap();
     let run = number(&world);
     let attach =
         |run: &str| job(json!({"workflow": "release.yml", "attach": "{{ run }}"}), json!({"run": run}));
     let address = format!("https://github.com/{}/actions/runs/{run}", world.repo);
-    for named in [run.to_string(), address] {
-        let handle = world.backend.start(&attach(&named)).await.unwrap().handle;
+    for reference in [run.to_string(), address] {
+        let handle = world.backend.start(&attach(&reference)).await.unwrap().handle;
         world.backend.cancel(&handle).await.unwrap();
         assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Running);
     }
     let other = world.control("runs", json!({"workflow": "other.yml"}))[0].to_string();
-    for (named, words) in [
+    for (reference, expected) in [
         ("7", "has no run 7"),
         ("latest", "is neither the number"),
         (other.as_str(), "is none of release.yml"),
     ] {
-        let error = world.backend.start(&attach(named)).await.unwrap_err();
+        let error = world.backend.start(&attach(reference)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
     }
     world.control("run", json!({"id": run, "status": "completed", "conclusion": "success"}));
     let handle = world.backend.start(&attach(&run.to_string())).await.unwrap().handle;
-    let seen = ended(&*world.backend, &handle).await;
-    assert!(text(output(&seen)).starts_with("The run succeeded"), "{seen:?}");
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    assert!(text(output(&observation)).starts_with("The run succeeded"), "{observation:?}");
 }

@@ -12,9 +12,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use taskbridge_github_actions::GithubActions;
 use taskbridge_sdk::suite::job;
-pub(crate) use taskbridge_sdk::suite::looks::{PATIENCE, ended, until};
+pub(crate) use taskbridge_sdk::suite::polling::{POLL_TIMEOUT, poll_until, poll_until_ended};
 use taskbridge_sdk::{
-    Adapter as _, Backend, Connect, Content, JobHandle, JobSpec, JobState, Observation, Output, Result,
+    Adapter as _, Backend, ConnectContext, Content, JobHandle, JobSpec, JobState, Observation, Output, Result,
 };
 
 use crate::github::Github;
@@ -42,20 +42,24 @@ pub(crate) struct World {
 
 impl World {
     /// Creates a repository with these workflows.
-    pub(crate) async fn with(workflows: &[(&str, String)]) -> Self {
-        Self::of(workflows, json!({}), json!({})).await
+    pub(crate) async fn with_workflows(workflows: &[(&str, String)]) -> Self {
+        Self::with_settings(workflows, json!({}), json!({})).await
     }
 
     /// Creates a repository with these workflows and further settings of the repository and of the backend.
-    pub(crate) async fn of(workflows: &[(&str, String)], repository: Value, config: Value) -> Self {
+    pub(crate) async fn with_settings(
+        workflows: &[(&str, String)],
+        repository: Value,
+        config: Value,
+    ) -> Self {
         let port = tokio::task::block_in_place(|| Github::shared().port);
         let files: HashMap<String, &String> =
             workflows.iter().map(|(name, text)| (format!(".github/workflows/{name}"), text)).collect();
-        let mut asked = json!({"files": files});
-        merge(&mut asked, &repository);
-        let made = control(port, "repos", &asked);
+        let mut request = json!({"files": files});
+        merge(&mut request, &repository);
+        let response = control(port, "repos", &request);
         let (repo, token) =
-            (made["repo"].as_str().unwrap().to_owned(), made["token"].as_str().unwrap().to_owned());
+            (response["repo"].as_str().unwrap().to_owned(), response["token"].as_str().unwrap().to_owned());
         let dir = tempfile::tempdir().unwrap();
         let mut settings = settings(port, &repo);
         settings["token"] = token.as_str().into();
@@ -66,7 +70,7 @@ impl World {
 
     /// Connects another backend for the same repository, with these members in its config instead of the
     /// token.
-    pub(crate) async fn another(&self, config: Value) -> Result<Arc<dyn Backend>> {
+    pub(crate) async fn connect_another(&self, config: Value) -> Result<Arc<dyn Backend>> {
         let mut settings = settings(self.port, &self.repo);
         merge(&mut settings, &config);
         connect(&self.dir, settings).await
@@ -80,7 +84,7 @@ impl World {
     }
 
     /// Makes the next request of this operation fail.
-    pub(crate) fn fault(&self, operation: &str, fault: Value) {
+    pub(crate) fn inject_fault(&self, operation: &str, fault: Value) {
         let mut fault = fault;
         fault["operation"] = operation.into();
         self.control("faults", fault);
@@ -88,19 +92,24 @@ impl World {
 
     /// Returns the requests since the last call of this function: operations, and the statuses of their
     /// responses.
-    pub(crate) fn asked(&self) -> Vec<(String, u64)> {
-        let asked = self.control("asked", json!({}));
-        let one = |asked: &Value| {
-            (asked["operation"].as_str().unwrap().to_owned(), asked["status"].as_u64().unwrap())
+    pub(crate) fn take_requests(&self) -> Vec<(String, u64)> {
+        let requests = self.control("asked", json!({}));
+        let parse = |request: &Value| {
+            (request["operation"].as_str().unwrap().to_owned(), request["status"].as_u64().unwrap())
         };
-        asked.as_array().unwrap().iter().map(one).collect()
+        requests.as_array().unwrap().iter().map(parse).collect()
     }
 
     /// Returns the requests since the last call of this function, and who sent them.
-    pub(crate) fn asked_by(&self) -> Vec<(String, String)> {
-        let asked = self.control("asked", json!({}));
+    pub(crate) fn take_requests_by_user(&self) -> Vec<(String, String)> {
+        let requests = self.control("asked", json!({}));
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        asked.as_array().unwrap().iter().map(|one| (text(&one["operation"]), text(&one["login"]))).collect()
+        requests
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|request| (text(&request["operation"]), text(&request["login"])))
+            .collect()
     }
 
     /// Returns the number of dispatched runs with this in their title.
@@ -116,16 +125,16 @@ impl World {
     /// Starts a run and waits for its end.
     pub(crate) async fn run(&self, workflow: &str, arguments: Value) -> (JobHandle, Observation) {
         let handle = self.backend.start(&start(workflow, arguments)).await.unwrap().handle;
-        let seen = ended(&*self.backend, &handle).await;
-        (handle, seen)
+        let observation = poll_until_ended(&*self.backend, &handle).await;
+        (handle, observation)
     }
 }
 
 impl Drop for World {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            let breaches = control(self.port, "breaches", &json!({"repo": self.repo}));
-            assert_eq!(breaches, json!([]), "GitHub's description was breached");
+            let violations = control(self.port, "breaches", &json!({"repo": self.repo}));
+            assert_eq!(violations, json!([]), "GitHub's description was breached");
         }
     }
 }
@@ -136,15 +145,15 @@ fn control(port: u16, name: &str, body: &Value) -> Value {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let head = format!("POST /_test/{name} HTTP/1.0\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.contains(" 200 "), "{name}: {answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(" 200 "), "{name}: {response}");
     serde_json::from_str(body).unwrap_or(Value::Null)
 }
 
-pub(crate) fn merge(into: &mut Value, more: &Value) {
-    into.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+pub(crate) fn merge(into: &mut Value, overrides: &Value) {
+    into.as_object_mut().unwrap().extend(overrides.as_object().unwrap().clone());
 }
 
 /// Returns the config of a backend without its credential. Its timeouts are long, because a machine that runs
@@ -154,12 +163,12 @@ fn settings(port: u16, repo: &str) -> Value {
 }
 
 async fn connect(dir: &tempfile::TempDir, settings: Value) -> Result<Arc<dyn Backend>> {
-    let context = Connect {
+    let context = ConnectContext {
         name: "github".to_owned(),
         config_dir: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
         program: PathBuf::from("/nowhere"),
-        call_limit: Duration::from_secs(60),
+        call_timeout: Duration::from_secs(60),
     };
     GithubActions::connect(serde_json::from_value(settings).unwrap(), &context).await
 }
@@ -170,10 +179,10 @@ pub(crate) fn start(workflow: &str, arguments: Value) -> JobSpec {
 }
 
 /// Returns the output of a job that ended.
-pub(crate) fn output(seen: &Observation) -> &Output {
-    match &seen.state {
+pub(crate) fn output(observation: &Observation) -> &Output {
+    match &observation.state {
         JobState::Succeeded(output) | JobState::Failed(output) | JobState::Cancelled(output) => output,
-        other => panic!("{other:?}: {:?}", seen.message),
+        other => panic!("{other:?}: {:?}", observation.message),
     }
 }
 

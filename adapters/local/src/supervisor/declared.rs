@@ -8,17 +8,17 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use taskbridge_sdk::{Content, count_values};
 
-use crate::files::{self, MOST_VALUES};
+use crate::files::{self, MAX_JSON_VALUES};
 
 /// Maximum size of each of these files, in bytes.
-const LARGEST: u64 = 16 * 1024 * 1024;
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Returns the structured result of the job, if it declared one.
 pub(super) fn structured(path: &Path) -> Result<Option<Value>, String> {
-    match files::read(path, LARGEST) {
+    match files::read(path, MAX_BYTES) {
         Ok(None) => Ok(None),
-        Ok(Some(file)) if count_values(&file.bytes) > MOST_VALUES => Err(format!(
-            "what the job wrote to $TASKBRIDGE_OUTPUT has {} JSON values, the limit is {MOST_VALUES}",
+        Ok(Some(file)) if count_values(&file.bytes) > MAX_JSON_VALUES => Err(format!(
+            "what the job wrote to $TASKBRIDGE_OUTPUT has {} JSON values, the limit is {MAX_JSON_VALUES}",
             count_values(&file.bytes)
         )),
         Ok(Some(file)) => match taskbridge_sdk::from_json(&file.bytes) {
@@ -34,18 +34,18 @@ pub(super) fn structured(path: &Path) -> Result<Option<Value>, String> {
 
 /// Returns the content blocks of the job, if it declared any.
 pub(super) fn content(path: &Path) -> Result<Option<Vec<Content>>, String> {
-    let wrong =
+    let invalid =
         |e: &dyn std::fmt::Display| format!("the job wrote no content blocks to $TASKBRIDGE_CONTENT: {e}");
-    match files::read(path, LARGEST) {
+    match files::read(path, MAX_BYTES) {
         Ok(None) => Ok(None),
         Ok(Some(file)) => {
-            let blocks: Vec<Content> = serde_json::from_slice(&file.bytes).map_err(|e| wrong(&e))?;
+            let blocks: Vec<Content> = serde_json::from_slice(&file.bytes).map_err(|e| invalid(&e))?;
             for (i, block) in blocks.iter().enumerate() {
-                check(block).map_err(|e| wrong(&format!("block {i}: {e}")))?;
+                check(block).map_err(|e| invalid(&format!("block {i}: {e}")))?;
             }
             Ok(Some(blocks))
         }
-        Err(e) => Err(wrong(&e)),
+        Err(e) => Err(invalid(&e)),
     }
 }
 
@@ -94,10 +94,10 @@ mod tests {
     fn many_small_values_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("output.json");
-        let of = |objects: usize| format!("[{}0]", r#"{"":0},"#.repeat(objects));
-        std::fs::write(&path, of(1000)).unwrap();
+        let json_with = |objects: usize| format!("[{}0]", r#"{"":0},"#.repeat(objects));
+        std::fs::write(&path, json_with(1000)).unwrap();
         assert!(structured(&path).unwrap().is_some());
-        std::fs::write(&path, of(250_000)).unwrap();
+        std::fs::write(&path, json_with(250_000)).unwrap();
         let error = structured(&path).unwrap_err();
         assert!(error.ends_with("$TASKBRIDGE_OUTPUT has 500002 JSON values, the limit is 500000"), "{error}");
     }

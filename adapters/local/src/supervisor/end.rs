@@ -17,91 +17,100 @@ use crate::job_request::LaunchRequest;
 use crate::log::{RetainedLog, Stream, printed as printed_bytes};
 
 /// Maximum bytes of standard error shown for a failed job: its last ones.
-const ERRORS_SHOWN: usize = 4096;
+const MAX_STDERR_BYTES: usize = 4096;
 
 /// Returns the final observation of a job.
-pub(super) fn observation(dir: &JobDir, order: &LaunchRequest, ending: &Ending) -> Observation {
-    let said = events::read(&dir.provided_path("events"));
+pub(super) fn final_observation(dir: &JobDir, request: &LaunchRequest, ending: &Ending) -> Observation {
+    let job_events = events::read(&dir.provided_path("events"));
     let (structured, content) = (
         declared::structured(&dir.provided_path("output")),
         declared::content(&dir.provided_path("content")),
     );
-    let found = artifacts::list(&dir.provided_path("artifacts"));
-    let wrong = structured.as_ref().err().or(content.as_ref().err()).cloned();
-    let (structured, files_bytes) = (structured.ok().flatten(), files::disk_use(dir.path()));
-    let mut output = Output { structured, artifacts: found.listed, files_bytes, ..Output::default() };
+    let listing = artifacts::list(&dir.provided_path("artifacts"));
+    let output_error = structured.as_ref().err().or(content.as_ref().err()).cloned();
+    let (structured, files_bytes) = (structured.ok().flatten(), files::disk_usage(dir.path()));
+    let mut output = Output { structured, artifacts: listing.artifacts, files_bytes, ..Output::default() };
     match content.ok().flatten() {
         Some(content) => output.content = content,
-        None => printed(dir, order).into_iter().for_each(|text| output.push_raw(text)),
+        None => stdout_text(dir, request).into_iter().for_each(|text| output.push_raw(text)),
     }
-    output.content.extend(found.left_out.map(Content::text));
-    let errors = kept(dir, order, Stream::Err);
-    let errors = if errors.is_text() { errors.into_text() } else { errors.in_words("standard error") };
+    output.content.extend(listing.omission_note.map(Content::text));
+    let stderr_log = retained_log(dir, request, Stream::Err);
+    let stderr =
+        if stderr_log.is_text() { stderr_log.into_text() } else { stderr_log.describe("standard error") };
     // A carriage return also starts a line, because programs draw progress with it.
-    let last_line = errors.split(['\n', '\r']).rfind(|line| !line.trim().is_empty()).map(one_line);
-    let because = |what: String| match &last_line {
-        Some(line) => format!("{what}: {line}"),
-        None => what,
+    let last_line = stderr.split(['\n', '\r']).rfind(|line| !line.trim().is_empty()).map(one_line);
+    let with_last_line = |reason: String| match &last_line {
+        Some(line) => format!("{reason}: {line}"),
+        None => reason,
     };
 
     let failure = match ending {
-        Ending::Exited(status) if succeeded(*status, order) => wrong,
-        Ending::Exited(status) => Some(because(in_words(*status))),
-        Ending::NotRun(why) => Some(one_line(why)),
+        Ending::Exited(status) if succeeded(*status, request) => output_error,
+        Ending::Exited(status) => Some(with_last_line(describe_status(*status))),
+        Ending::NotRun(reason) => Some(one_line(reason)),
         Ending::TimedOut => {
-            let timeout = order.timeout.map(|t| format_duration(t).to_string()).unwrap_or_default();
-            Some(because(format!("stopped after its timeout of {timeout}")))
+            let timeout = request.timeout.map(|t| format_duration(t).to_string()).unwrap_or_default();
+            Some(with_last_line(format!("stopped after its timeout of {timeout}")))
         }
         Ending::Cancelled => None,
     };
     // If standard error is one line and the message already ends with it, there is no block.
-    let is_in = |why: &String| {
-        last_line.as_ref().is_none_or(|line| *line == errors.trim() && why.ends_with(line.as_str()))
+    let is_in_message = |reason: &String| {
+        last_line.as_ref().is_none_or(|line| *line == stderr.trim() && reason.ends_with(line.as_str()))
     };
-    if let Some(why) = failure.as_ref().filter(|why| !is_in(why)) {
+    if let Some(reason) = failure.as_ref().filter(|reason| !is_in_message(reason)) {
         // The block repeats the last line, so the headline omits it.
         let headline =
-            last_line.as_ref().and_then(|line| why.strip_suffix(line.as_str())?.strip_suffix(": "));
-        output.push_raw(format!("{}, stderr:\n{}", headline.unwrap_or(why), end_of(&errors)));
+            last_line.as_ref().and_then(|line| reason.strip_suffix(line.as_str())?.strip_suffix(": "));
+        output.push_raw(format!("{}, stderr:\n{}", headline.unwrap_or(reason), last_lines(&stderr)));
     }
     let (state, message) = match (ending, failure) {
         (Ending::Cancelled, _) => (JobState::Cancelled(output), Some("stopped on request".to_owned())),
-        (_, Some(why)) => (JobState::Failed(output), Some(why)),
-        (_, None) => (JobState::Succeeded(output), said.message),
+        (_, Some(reason)) => (JobState::Failed(output), Some(reason)),
+        (_, None) => (JobState::Succeeded(output), job_events.message),
     };
     // `None` if the log cannot be read.
-    let log_bytes = printed_bytes(&dir.log()).ok();
-    Observation { progress: said.progress, message, notes: said.notes, log_bytes, ..Observation::new(state) }
+    let log_bytes = printed_bytes(&dir.log_dir()).ok();
+    Observation {
+        progress: job_events.progress,
+        message,
+        notes: job_events.notes,
+        log_bytes,
+        ..Observation::new(state)
+    }
 }
 
-fn succeeded(status: ExitStatus, order: &LaunchRequest) -> bool {
-    status.code().is_some_and(|code| order.success_exit_codes.iter().any(|good| i32::from(*good) == code))
+fn succeeded(status: ExitStatus, request: &LaunchRequest) -> bool {
+    status
+        .code()
+        .is_some_and(|code| request.success_exit_codes.iter().any(|success| i32::from(*success) == code))
 }
 
 /// Returns what the job printed, as the output of a job that declared no content. Bytes that are not text are
 /// described, not shown.
-fn printed(dir: &JobDir, order: &LaunchRequest) -> Option<String> {
-    let kept = kept(dir, order, Stream::Out);
-    let text = if kept.is_text() { kept.into_text() } else { kept.in_words("standard output") };
+fn stdout_text(dir: &JobDir, request: &LaunchRequest) -> Option<String> {
+    let log = retained_log(dir, request, Stream::Out);
+    let text = if log.is_text() { log.into_text() } else { log.describe("standard output") };
     (!text.is_empty()).then_some(text)
 }
 
-fn kept(dir: &JobDir, order: &LaunchRequest, stream: Stream) -> RetainedLog {
-    RetainedLog::read(&dir.log(), stream, order.max_output_bytes).unwrap_or_default()
+fn retained_log(dir: &JobDir, request: &LaunchRequest, stream: Stream) -> RetainedLog {
+    RetainedLog::read(&dir.log_dir(), stream, request.max_output_bytes).unwrap_or_default()
 }
 
 /// Returns the last lines. Omits an incomplete first line if other lines remain.
-fn end_of(text: &str) -> &str {
-    let cut = text.len().saturating_sub(ERRORS_SHOWN);
-    let cut = (cut..=text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or_default();
-    let end = &text[cut..];
+fn last_lines(text: &str) -> &str {
+    let start = text.len().saturating_sub(MAX_STDERR_BYTES);
+    let start = (start..=text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or_default();
+    let end = &text[start..];
     match end.split_once('\n') {
-        Some((_, lines)) if cut > 0 && !lines.trim().is_empty() => lines,
+        Some((_, lines)) if start > 0 && !lines.trim().is_empty() => lines,
         _ => end,
     }
 }
 
-fn in_words(status: ExitStatus) -> String {
+fn describe_status(status: ExitStatus) -> String {
     let name = |signal| match signal {
         1 => " (SIGHUP)",
         2 => " (SIGINT)",

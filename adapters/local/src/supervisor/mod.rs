@@ -24,22 +24,22 @@ use crate::job_request::LaunchRequest;
 use crate::wakeups;
 
 /// Reply to the server after the job was claimed, by this supervisor or by another.
-pub(crate) const TAKEN: &str = "taken";
+pub(crate) const CLAIMED_REPLY: &str = "taken";
 
 /// Runs the helper role: `PROGRAM adapter-helper local FOLDER`, with the order on standard input. One line on
 /// standard output reports that the job is claimed, or why nothing will run.
 pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
     let [folder] = arguments else { return ExitCode::from(2) };
     let dir = JobDir::new(folder);
-    match outlive_file_limits().and_then(|()| take(&dir)) {
-        Ok(Some((order, _alive))) => {
-            reply(TAKEN);
-            let end = end::observation(&dir, &order, &watch::run(&dir, &order));
+    match handle_file_size_signal().and_then(|()| claim_job(&dir)) {
+        Ok(Some((request, _claim_file))) => {
+            reply(CLAIMED_REPLY);
+            let end = end::final_observation(&dir, &request, &watch::run(&dir, &request));
             store_end(&dir, &end);
             ExitCode::SUCCESS
         }
         Ok(None) => {
-            reply(TAKEN);
+            reply(CLAIMED_REPLY);
             ExitCode::SUCCESS
         }
         Err(e) => {
@@ -51,7 +51,7 @@ pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
 
 /// Installs a handler for SIGXFSZ, which would end this process. A write beyond the limit on file sizes
 /// (`RLIMIT_FSIZE`) then fails like a write to a full disk. The command still gets the signal.
-fn outlive_file_limits() -> io::Result<()> {
+fn handle_file_size_signal() -> io::Result<()> {
     // The handler stays installed after this runtime is dropped.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let _context = runtime.enter();
@@ -60,18 +60,18 @@ fn outlive_file_limits() -> io::Result<()> {
 
 /// Claims the job. Returns `None` if it is already claimed. The job counts as supervised while the returned
 /// file is open.
-fn take(dir: &JobDir) -> io::Result<Option<(LaunchRequest, File)>> {
+fn claim_job(dir: &JobDir) -> io::Result<Option<(LaunchRequest, File)>> {
     // A new session, so that no terminal signal reaches this process. This fails only for a process that
     // already leads a group, which the process that started it has separated.
     let _ = rustix::process::setsid();
-    let mut order = Vec::new();
-    io::stdin().read_to_end(&mut order)?;
+    let mut request_json = Vec::new();
+    io::stdin().read_to_end(&mut request_json)?;
     // An order that was cut short by a crash of the server is not valid JSON, so nothing is claimed.
-    let order: LaunchRequest = serde_json::from_slice(&order)?;
+    let request: LaunchRequest = serde_json::from_slice(&request_json)?;
     dir.create()?;
-    let machine = Machine::here().map_err(io::Error::other)?;
+    let machine = Machine::current().map_err(io::Error::other)?;
     let claim = Claim { supervisor: std::process::id(), machine };
-    Ok(dir.claim(&claim)?.map(|alive| (order, alive)))
+    Ok(dir.claim(&claim)?.map(|claim_file| (request, claim_file)))
 }
 
 /// Replies to the server, which may no longer exist.
@@ -89,8 +89,9 @@ fn store_end(dir: &JobDir, end: &Observation) {
         && dir.path().exists()
     {
         if error.kind() == io::ErrorKind::FileTooLarge {
-            let why = "the job's result is larger than the limit on file sizes (RLIMIT_FSIZE) of the server";
-            end = Cow::Owned(Observation::new(JobState::Failed(Output::default())).with_message(why));
+            let message =
+                "the job's result is larger than the limit on file sizes (RLIMIT_FSIZE) of the server";
+            end = Cow::Owned(Observation::new(JobState::Failed(Output::default())).with_message(message));
         }
         std::thread::sleep(Duration::from_secs(1));
     }

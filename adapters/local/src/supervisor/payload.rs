@@ -33,9 +33,9 @@ pub(super) struct Payload {
 
 impl Payload {
     /// Starts the command. The error is a message with the reason.
-    pub(super) fn start(dir: &JobDir, order: &LaunchRequest) -> Result<Self, String> {
+    pub(super) fn start(dir: &JobDir, request: &LaunchRequest) -> Result<Self, String> {
         let wake = prepare::fifo(dir).map_err(|e| format!("the job's folder cannot be used: {e}"))?;
-        let mut child = prepare::command(order)?.spawn().map_err(|e| prepare::not_run(order, &e))?;
+        let mut child = prepare::command(request)?.spawn().map_err(|e| prepare::start_error(request, &e))?;
         let group = Pid::from_child(&child);
         let exit = match pidfd_open(group, PidfdFlags::empty()) {
             Ok(exit) => exit,
@@ -45,7 +45,7 @@ impl Payload {
                 return Err(format!("the command cannot be watched (pidfd_open, Linux 5.3): {e}"));
             }
         };
-        let log = |stream| Writer::new(&dir.log(), stream, order.max_output_bytes);
+        let log = |stream| Writer::new(&dir.log_dir(), stream, request.max_output_bytes);
         Ok(Self {
             group,
             exit,
@@ -67,13 +67,13 @@ impl Payload {
 
     /// Waits for an event, at most this long, and saves the output. Returns true after the command's own
     /// process has ended.
-    pub(super) fn wait(&mut self, at_most: Option<Duration>) -> bool {
-        let ready = self.poll(at_most);
+    pub(super) fn wait(&mut self, max_wait: Option<Duration>) -> bool {
+        let ready = self.poll(max_wait);
         if ready.wake {
             // Only the wake-up counts. The sender also leaves a file.
             let _ = self.wake.read(&mut self.buffer);
         }
-        self.keep(&ready);
+        self.save_output(&ready);
         ready.exit
     }
 
@@ -86,12 +86,12 @@ impl Payload {
             if !ready.out && !ready.err {
                 break;
             }
-            self.keep(&ready);
+            self.save_output(&ready);
         }
         self.child.wait()
     }
 
-    fn keep(&mut self, ready: &Ready) {
+    fn save_output(&mut self, ready: &Ready) {
         if ready.out {
             copy(&mut self.out, &mut self.out_log, &mut self.buffer);
         }
@@ -100,12 +100,12 @@ impl Payload {
         }
     }
 
-    fn poll(&self, at_most: Option<Duration>) -> Ready {
+    fn poll(&self, max_wait: Option<Duration>) -> Ready {
         let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let mut fds = vec![readable(self.exit.as_fd()), readable(self.wake.as_fd())];
         fds.extend(self.out.as_ref().map(|out| readable(out.as_fd())));
         fds.extend(self.err.as_ref().map(|err| readable(err.as_fd())));
-        let timeout = at_most.map(|wait| Timespec {
+        let timeout = max_wait.map(|wait| Timespec {
             tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: wait.subsec_nanos().into(),
         });
@@ -114,7 +114,7 @@ impl Payload {
             return Ready::default();
         }
         let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        let mut next = |there: bool| there && ready.next().unwrap_or_default();
+        let mut next = |is_open: bool| is_open && ready.next().unwrap_or_default();
         Ready {
             exit: next(true),
             wake: next(true),
@@ -135,8 +135,8 @@ struct Ready {
 
 /// Copies the available bytes of a pipe to its log, and closes the pipe at end of file.
 fn copy(pipe: &mut Option<impl Read>, log: &mut Writer, buffer: &mut [u8]) {
-    let Some(open) = pipe else { return };
-    match open.read(buffer) {
+    let Some(reader) = pipe else { return };
+    match reader.read(buffer) {
         Ok(0) => *pipe = None,
         Ok(n) => log.append(&buffer[..n]),
         Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

@@ -23,28 +23,28 @@ pub(super) enum Ending {
 }
 
 /// Runs the command until it ends.
-pub(super) fn run(dir: &JobDir, order: &LaunchRequest) -> Ending {
-    let mut payload = match Payload::start(dir, order) {
+pub(super) fn run(dir: &JobDir, request: &LaunchRequest) -> Ending {
+    let mut payload = match Payload::start(dir, request) {
         Ok(payload) => payload,
-        Err(why) => return Ending::NotRun(why),
+        Err(reason) => return Ending::NotRun(reason),
     };
-    let mut stopped = None;
+    let mut stop_reason = None;
     // First the timeout of the command, then the end of its grace period, then nothing.
-    let mut due = order.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let mut deadline = request.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     loop {
-        let is_due = due.is_some_and(|moment| moment <= Instant::now());
-        if stopped.is_none() && (is_due || dir.cancel_requested()) {
-            stopped = Some(if is_due { Ending::TimedOut } else { Ending::Cancelled });
+        let is_due = deadline.is_some_and(|at| at <= Instant::now());
+        if stop_reason.is_none() && (is_due || dir.cancel_requested()) {
+            stop_reason = Some(if is_due { Ending::TimedOut } else { Ending::Cancelled });
             payload.signal(Signal::TERM);
-            due = Instant::now().checked_add(order.kill_grace);
+            deadline = Instant::now().checked_add(request.kill_grace);
         } else if is_due {
             payload.signal(Signal::KILL);
-            due = None;
+            deadline = None;
         }
-        if payload.wait(due.map(|moment| moment.saturating_duration_since(Instant::now()))) {
-            let exited =
+        if payload.wait(deadline.map(|at| at.saturating_duration_since(Instant::now()))) {
+            let ending =
                 payload.finish().map_or_else(|e| Ending::NotRun(format!("it was lost: {e}")), Ending::Exited);
-            return stopped.unwrap_or(exited);
+            return stop_reason.unwrap_or(ending);
         }
     }
 }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use serde_json::json;
 use taskbridge_sdk::suite::{
-    Asking, Claims, Fixture, Leaving, Printing, Refusal, Repeat, Saying, Trouble, fresh_key, job,
+    ArtifactJob, Claims, Fixture, InjectedFault, LogJob, NotesJob, QuestionJob, RefusedJob, RepeatedStart,
+    fresh_key, job,
 };
 use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, Level, async_trait};
 
-use crate::world::{World, appears, script};
+use crate::world::{World, script, wait_for_file};
 
 /// Script that replaces the supervisor; its comments describe it.
 const SUPERVISOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/supervisor.sh");
@@ -33,16 +34,16 @@ impl Machine {
     }
 
     /// Returns a job that counts its own start, then runs this command.
-    fn counted(&self, then: &str) -> JobSpec {
-        let count = self.world.config_dir().display();
-        script(&format!("echo 1 >> '{count}'/count.$TASKBRIDGE_JOB; {then}"))
+    fn counting_job(&self, command: &str) -> JobSpec {
+        let dir = self.world.config_dir().display();
+        script(&format!("echo 1 >> '{dir}'/count.$TASKBRIDGE_JOB; {command}"))
     }
 }
 
 #[async_trait]
 impl Fixture for Machine {
     const CLAIMS: Claims = Claims {
-        repeat: Repeat::SameJob,
+        repeated_start: RepeatedStart::SameJob,
         questions: true,
         notes: true,
         logs: true,
@@ -55,47 +56,47 @@ impl Fixture for Machine {
         counts_starts: true,
         // The job's folder makes up for a lost reply, and a disk fault cannot be injected for one request
         // only. The modules `stop` and `start` test both.
-        troubles: &[Trouble::StartUnavailable],
+        faults: &[InjectedFault::StartUnavailable],
     };
 
     fn backend(&self) -> Arc<dyn Backend> {
         self.backend.clone()
     }
 
-    fn succeeds(&self) -> (JobSpec, String) {
-        (self.counted("echo all is well"), "all is well".to_owned())
+    fn succeeding_job(&self) -> (JobSpec, String) {
+        (self.counting_job("echo all is well"), "all is well".to_owned())
     }
 
-    fn fails(&self) -> JobSpec {
-        self.counted("echo out of paper >&2; exit 1")
+    fn failing_job(&self) -> JobSpec {
+        self.counting_job("echo out of paper >&2; exit 1")
     }
 
-    fn runs_long(&self) -> JobSpec {
-        self.counted("exec sleep 100")
+    fn long_job(&self) -> JobSpec {
+        self.counting_job("exec sleep 100")
     }
 
-    fn unknown(&self) -> JobHandle {
-        JobHandle::new(format!("local:{}:{}", here(), fresh_key()))
+    fn unknown_handle(&self) -> JobHandle {
+        JobHandle::new(format!("local:{}:{}", host_and_boot(), fresh_key()))
     }
 
-    fn asks(&self) -> Option<Asking> {
-        let job = self.counted(
+    fn question_job(&self) -> Option<QuestionJob> {
+        let job = self.counting_job(
             r#"cd "$TASKBRIDGE_QUESTIONS"
                echo '{"message": "Which colour?", "schema": {"type": "object", "properties": {"colour":
                      {"type": "string"}}}}' > new; mv new q.json
                n=0; while [ ! -e q.answer.json ] && [ $n -lt 2000 ]; do sleep 0.05; n=$((n + 1)); done
                if [ -e q.answer.json ]; then grep -q '"action":"' q.answer.json; fi"#,
         );
-        Some(Asking { job, answer: [("colour".to_owned(), json!("red"))].into_iter().collect() })
+        Some(QuestionJob { job, answer: [("colour".to_owned(), json!("red"))].into_iter().collect() })
     }
 
-    fn prints(&self) -> Option<Printing> {
+    fn log_job(&self) -> Option<LogJob> {
         let lines = ["a first line", "and then Another", "the last of them"].map(str::to_owned).to_vec();
-        Some(Printing { job: script(&format!("echo '{}'", lines.join("\n"))), lines })
+        Some(LogJob { job: script(&format!("echo '{}'", lines.join("\n"))), lines })
     }
 
-    fn says(&self) -> Option<Saying> {
-        let job = self.counted(
+    fn notes_job(&self) -> Option<NotesJob> {
+        let job = self.counting_job(
             r#"echo 'log info Looking' >> "$TASKBRIDGE_EVENTS"; sleep 0.2
                echo 'log warning {"left": 3}' >> "$TASKBRIDGE_EVENTS"; echo 'log info Done' >> "$TASKBRIDGE_EVENTS""#,
         );
@@ -104,39 +105,39 @@ impl Fixture for Machine {
             (Level::Warning, json!({"left": 3})),
             (Level::Info, json!("Done")),
         ];
-        Some(Saying { job, notes: notes.to_vec() })
+        Some(NotesJob { job, notes: notes.to_vec() })
     }
 
-    fn leaves(&self) -> Option<Leaving> {
+    fn artifact_job(&self) -> Option<ArtifactJob> {
         let job =
             script(r#"cd "$TASKBRIDGE_ARTIFACTS"; mkdir out; printf 'figures and words' > out/report.txt"#);
-        Some(Leaving { job, name: "out/report.txt".to_owned(), bytes: b"figures and words".to_vec() })
+        Some(ArtifactJob { job, name: "out/report.txt".to_owned(), bytes: b"figures and words".to_vec() })
     }
 
-    fn refused(&self) -> Option<Refusal> {
-        let words = "`command[1]` needs the parameter `word`, which was not given".to_owned();
-        Some(Refusal { job: job(json!({"command": ["echo", "{{ word }}"]}), json!({})), words })
+    fn refused_job(&self) -> Option<RefusedJob> {
+        let message = "`command[1]` needs the parameter `word`, which was not given".to_owned();
+        Some(RefusedJob { job: job(json!({"command": ["echo", "{{ word }}"]}), json!({})), message })
     }
 
-    fn missing(&self) -> Option<serde_json::Value> {
+    fn missing_target(&self) -> Option<serde_json::Value> {
         Some(json!({"command": ["no-program-has-this-name"]}))
     }
 
-    async fn starts(&self, key: &JobKey) -> usize {
+    async fn count_starts(&self, key: &JobKey) -> usize {
         if !self.world.job(key).join("claim.json").exists() {
             return 0;
         }
-        appears(&self.world.config_dir().join(format!("count.{key}"))).await.lines().count()
+        wait_for_file(&self.world.config_dir().join(format!("count.{key}"))).await.lines().count()
     }
 
-    async fn make(&self, trouble: Trouble) {
-        assert_eq!(trouble, Trouble::StartUnavailable);
+    async fn inject(&self, kind: InjectedFault) {
+        assert_eq!(kind, InjectedFault::StartUnavailable);
         fs::write(self.program.with_extension("fails"), "").unwrap();
     }
 }
 
 /// Returns host and boot in the format of handles.
-fn here() -> String {
+fn host_and_boot() -> String {
     let host = rustix::system::uname().nodename().to_str().unwrap().to_owned();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     format!("{host}:{}", boot.trim())

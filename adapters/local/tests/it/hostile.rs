@@ -8,35 +8,36 @@ use serde_json::json;
 use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{ErrorKind, FileContent, InputFile, JobState, LogRequest, SourceFile};
 
-use crate::world::{World, appears, ended, output, script, texts, until};
+use crate::world::{World, output, poll_until, poll_until_ended, script, texts, wait_for_file};
 
 /// Returns the number of questions, and the message, of a job that has written all its questions.
-async fn asked(write: &str) -> (usize, String) {
+async fn observe_questions(commands: &str) -> (usize, String) {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let job = script(&format!(
-        "mkdir new; cd new; {write}\nrmdir \"$TASKBRIDGE_QUESTIONS\"; mv \"$PWD\" \"$TASKBRIDGE_QUESTIONS\"
+        "mkdir new; cd new; {commands}\nrmdir \"$TASKBRIDGE_QUESTIONS\"; mv \"$PWD\" \"$TASKBRIDGE_QUESTIONS\"
          echo message All asked >> \"$TASKBRIDGE_EVENTS\"; exec sleep 600"
     ));
     let handle = backend.start(&job).await.unwrap().handle;
-    until(&*backend, &handle, "the job's word", |seen| seen.message.as_ref().map(drop)).await;
-    let seen = backend.observe(&handle).await.unwrap();
-    (seen.questions.len(), seen.message.unwrap())
+    poll_until(&*backend, &handle, "the job's word", |observation| observation.message.as_ref().map(drop))
+        .await;
+    let observation = backend.observe(&handle).await.unwrap();
+    (observation.questions.len(), observation.message.unwrap())
 }
 
 #[tokio::test]
 async fn many_questions_are_read_in_part() {
-    let write = r#"for n in $(seq 1500); do echo '{"message": "?"}' > $n.json; done"#;
-    let (questions, message) = asked(write).await;
+    let commands = r#"for n in $(seq 1500); do echo '{"message": "?"}' > $n.json; done"#;
+    let (questions, message) = observe_questions(commands).await;
     assert_eq!(questions, 64);
     assert_eq!(message, "the job asks 1500 questions, and at most 64 are open at once");
 }
 
 #[tokio::test]
 async fn questions_share_one_megabyte() {
-    let write = r#"text=$(head -c 600000 /dev/zero | tr '\0' x)
+    let commands = r#"text=$(head -c 600000 /dev/zero | tr '\0' x)
         for n in 1 2 3; do echo "{\"message\": \"$text\"}" > $n.json; touch -d 2020-01-0$n $n.json; done"#;
-    let (questions, message) = asked(write).await;
+    let (questions, message) = observe_questions(commands).await;
     assert_eq!(questions, 1);
     let expected = "the job's question 3.json cannot be asked: 3.json has 600016 bytes, \
                     and all open questions of a job may have 1048576";
@@ -46,7 +47,7 @@ async fn questions_share_one_megabyte() {
 /// The question of 4 GiB is not read, and the message has its size and the limit.
 #[tokio::test]
 async fn sparse_question_is_reported_with_size() {
-    let (questions, message) = asked("truncate -s 4G q.json").await;
+    let (questions, message) = observe_questions("truncate -s 4G q.json").await;
     assert_eq!(questions, 0);
     let expected =
         "the job's question q.json cannot be asked: q.json has 4294967296 bytes, the limit is 1048576";
@@ -60,7 +61,7 @@ async fn sparse_end_fails_its_job_alone() {
     let job =
         script(r#"truncate -s 512M "$TASKBRIDGE_ARTIFACTS/../end.json"; kill -9 $PPID; exec sleep 600"#);
     let handle = backend.start(&job).await.unwrap().handle;
-    let end = ended(&*backend, &handle).await;
+    let end = poll_until_ended(&*backend, &handle).await;
     assert_eq!(end.state, JobState::Gone);
     let message = end.message.unwrap();
     assert!(message.contains("end.json has 536870912 bytes, the limit is "), "{message}");
@@ -78,7 +79,7 @@ async fn end_with_many_values_is_refused() {
            > "$TASKBRIDGE_ARTIFACTS/../end.json"; kill -9 $PPID; exec sleep 600"#,
     );
     let handle = backend.start(&job).await.unwrap().handle;
-    let end = ended(&*backend, &handle).await;
+    let end = poll_until_ended(&*backend, &handle).await;
     assert_eq!(end.state, JobState::Gone);
     assert!(end.message.unwrap().contains("end.json has 600009 JSON values, the limit is 500000"));
 }
@@ -99,13 +100,13 @@ async fn false_end_hides_no_true_end() {
         ));
         let handle = backend.start(&job).await.unwrap().handle;
         let work = world.job(&job.key).join("work");
-        appears(&work.join("ready")).await;
-        let seen = backend.observe(&handle).await.unwrap();
-        assert_eq!(seen.state, JobState::Running, "{end}");
-        assert!(seen.message.unwrap().contains("end.json"), "{end}");
+        wait_for_file(&work.join("ready")).await;
+        let observation = backend.observe(&handle).await.unwrap();
+        assert_eq!(observation.state, JobState::Running, "{end}");
+        assert!(observation.message.unwrap().contains("end.json"), "{end}");
         fs::write(work.join("go"), "").unwrap();
-        let seen = ended(&*backend, &handle).await;
-        assert_eq!(texts(output(&seen)), ["done\n"], "{end}");
+        let observation = poll_until_ended(&*backend, &handle).await;
+        assert_eq!(texts(output(&observation)), ["done\n"], "{end}");
     }
 }
 
@@ -120,10 +121,13 @@ async fn false_answer_hides_no_question() {
            echo message All asked >> "$TASKBRIDGE_EVENTS"; exec sleep 600"#,
     );
     let handle = backend.start(&job).await.unwrap().handle;
-    let work = world.job(&job.key).join("events");
-    appears(&work).await;
-    let seen = backend.observe(&handle).await.unwrap();
-    assert_eq!(seen.questions.iter().map(|question| question.message.as_str()).collect::<Vec<_>>(), ["?"]);
+    let events_path = world.job(&job.key).join("events");
+    wait_for_file(&events_path).await;
+    let observation = backend.observe(&handle).await.unwrap();
+    assert_eq!(
+        observation.questions.iter().map(|question| question.message.as_str()).collect::<Vec<_>>(),
+        ["?"]
+    );
 }
 
 #[tokio::test]
@@ -135,7 +139,7 @@ async fn false_log_is_cut() {
            ln -s /etc/passwd stdout.7; mkfifo stderr.1; touch ../work/ready; exec sleep 600"#,
     );
     let handle = backend.start(&job).await.unwrap().handle;
-    appears(&world.job(&job.key).join("work/ready")).await;
+    wait_for_file(&world.job(&job.key).join("work/ready")).await;
     assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Running);
     let request = LogRequest { max_bytes: 1 << 30, search: None };
     let log = backend.logs().unwrap().tail(&handle, &request).await.unwrap();
@@ -154,16 +158,16 @@ async fn cancel_ignores_links_and_fifos() {
         ));
         fs::write(world.config_dir().join("config"), "kept").unwrap();
         let handle = backend.start(&job).await.unwrap().handle;
-        appears(&world.job(&job.key).join("work/ready")).await;
+        wait_for_file(&world.job(&job.key).join("work/ready")).await;
         backend.cancel(&handle).await.unwrap();
         assert!(!world.config_dir().join("victim").exists(), "{cancel}");
         assert_eq!(fs::read(world.config_dir().join("config")).unwrap(), b"kept", "{cancel}");
         rustix::process::kill_process(
-            rustix::process::Pid::from_raw(world.supervisor(&job.key)).unwrap(),
+            rustix::process::Pid::from_raw(world.supervisor_pid(&job.key)).unwrap(),
             rustix::process::Signal::KILL,
         )
         .unwrap();
-        ended(&*backend, &handle).await;
+        poll_until_ended(&*backend, &handle).await;
     }
 }
 
@@ -171,30 +175,30 @@ async fn cancel_ignores_links_and_fifos() {
 #[tokio::test]
 async fn swapped_input_file_is_not_read() {
     let world = World::new();
-    let (given, secret) = (world.config_dir().join("given.txt"), world.config_dir().join("secret.txt"));
-    fs::write(&given, "given").unwrap();
+    let (input, secret) = (world.config_dir().join("given.txt"), world.config_dir().join("secret.txt"));
+    fs::write(&input, "given").unwrap();
     fs::write(&secret, "secret").unwrap();
     let script = r#"touch ready; while [ ! -e go ]; do sleep 0.02; done; cat "$1""#;
     let mut job = job(json!({"command": ["sh", "-c", script, "sh", "{{ file }}"]}), json!({"file": null}));
-    let content = FileContent::Source(SourceFile::new(given.canonicalize().unwrap(), 5));
+    let content = FileContent::Source(SourceFile::new(input.canonicalize().unwrap(), 5));
     job.files = vec![InputFile { parameter: "file".to_owned(), name: "given.txt".to_owned(), content }];
     let backend = world.connect(json!({})).await;
     let handle = backend.start(&job).await.unwrap().handle;
     let work = world.job(&job.key).join("work");
-    appears(&work.join("ready")).await;
-    fs::remove_file(&given).unwrap();
-    symlink(&secret, &given).unwrap();
+    wait_for_file(&work.join("ready")).await;
+    fs::remove_file(&input).unwrap();
+    symlink(&secret, &input).unwrap();
     fs::write(work.join("go"), "").unwrap();
-    assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["given"]);
+    assert_eq!(texts(output(&poll_until_ended(&*backend, &handle).await)), ["given"]);
 }
 
 #[tokio::test]
 async fn grown_input_file_is_refused() {
     let world = World::new();
-    let given = world.config_dir().canonicalize().unwrap().join("given.txt");
-    fs::write(&given, "x".repeat(5000)).unwrap();
+    let input = world.config_dir().canonicalize().unwrap().join("given.txt");
+    fs::write(&input, "x".repeat(5000)).unwrap();
     let mut job = job(json!({"command": ["cat", "{{ file }}"]}), json!({"file": null}));
-    let content = FileContent::Source(SourceFile::new(given, 1000));
+    let content = FileContent::Source(SourceFile::new(input, 1000));
     job.files = vec![InputFile { parameter: "file".to_owned(), name: "given.txt".to_owned(), content }];
     let error = world.connect(json!({})).await.start(&job).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Rejected);
@@ -210,13 +214,13 @@ async fn supervisor_survives_file_size_limit() {
     symlink(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/limited.sh"), &program).unwrap();
     symlink(env!("CARGO_BIN_EXE_taskbridge-local-supervisor"), program.with_extension("real")).unwrap();
     let backend = world.connect_with(json!({}), program).await;
-    let run = async |what: &str| {
-        let handle = backend.start(&script(what)).await.unwrap().handle;
-        ended(&*backend, &handle).await
+    let run = async |commands: &str| {
+        let handle = backend.start(&script(commands)).await.unwrap().handle;
+        poll_until_ended(&*backend, &handle).await
     };
-    let seen = run("head -c 20000 /dev/zero | tr '\\0' x >&2; echo done").await;
-    assert_eq!(texts(output(&seen)), ["done\n"]);
-    let seen = run("head -c 20000 /dev/zero | tr '\\0' x").await;
-    assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
-    assert!(seen.message.as_ref().unwrap().contains("RLIMIT_FSIZE"), "{:?}", seen.message);
+    let observation = run("head -c 20000 /dev/zero | tr '\\0' x >&2; echo done").await;
+    assert_eq!(texts(output(&observation)), ["done\n"]);
+    let observation = run("head -c 20000 /dev/zero | tr '\\0' x").await;
+    assert!(matches!(observation.state, JobState::Failed(_)), "{observation:?}");
+    assert!(observation.message.as_ref().unwrap().contains("RLIMIT_FSIZE"), "{:?}", observation.message);
 }

@@ -5,10 +5,10 @@
 
 mod behaviour;
 mod hostile;
-mod leave;
+mod interaction;
+mod outputs;
 mod readme;
 mod run;
 mod start;
 mod stop;
-mod tell;
 mod world;

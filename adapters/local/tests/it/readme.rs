@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::suite::job;
-use taskbridge_sdk::{Answer, Backend, Observation, Taken};
+use taskbridge_sdk::{Answer, AnswerOutcome, Backend, Observation};
 
-use crate::world::{World, ended, output, texts, until};
+use crate::world::{World, output, poll_until, poll_until_ended, texts};
 
 /// Returns the example in the code block that starts with this info string.
 fn example(opening: &str) -> &'static str {
@@ -16,10 +16,15 @@ fn example(opening: &str) -> &'static str {
 /// Runs an example and accepts its question.
 async fn run(backend: &dyn Backend, command: Value) -> Observation {
     let handle = backend.start(&job(json!({"command": command}), json!({}))).await.unwrap().handle;
-    let asked = until(backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
-    let yes = Answer::Accept(Map::from_iter([("sure".to_owned(), json!(true))]));
-    assert_eq!(backend.questions().unwrap().answer(&handle, &asked.id, &yes).await.unwrap(), Taken::Accepted);
-    ended(backend, &handle).await
+    let question =
+        poll_until(backend, &handle, "a question", |observation| observation.questions.first().cloned())
+            .await;
+    let acceptance = Answer::Accept(Map::from_iter([("sure".to_owned(), json!(true))]));
+    assert_eq!(
+        backend.questions().unwrap().answer(&handle, &question.id, &acceptance).await.unwrap(),
+        AnswerOutcome::Accepted
+    );
+    poll_until_ended(backend, &handle).await
 }
 
 #[tokio::test]

@@ -7,21 +7,21 @@ use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{ErrorKind, FileContent, InputFile, SourceFile};
 
-use crate::world::{World, appears, ended, failure, output, script, texts};
+use crate::world::{World, failure, output, poll_until_ended, script, texts, wait_for_file};
 
-const SHOW: &str = r#"for a in "$@"; do printf '<%s>' "$a"; done"#;
+const PRINT_ARGUMENTS: &str = r#"for a in "$@"; do printf '<%s>' "$a"; done"#;
 
 async fn stdout(world: &World, config: Value, target: Value, arguments: Value) -> String {
     let backend = world.connect(config).await;
     let handle = backend.start(&job(target, arguments)).await.unwrap().handle;
-    let end = ended(&*backend, &handle).await;
+    let end = poll_until_ended(&*backend, &handle).await;
     texts(output(&end)).concat()
 }
 
 #[tokio::test]
 async fn every_argument_arrives_as_exactly_one() {
     let world = World::new();
-    for odd in [
+    for argument in [
         "a b",
         "it's \"quoted\"",
         "two\nlines\n",
@@ -36,9 +36,9 @@ async fn every_argument_arrives_as_exactly_one() {
         "${TASKBRIDGE_JOB}%s%n\\0\u{1b}[2J",
         &"long ".repeat(20_000),
     ] {
-        let target = json!({"command": ["sh", "-c", SHOW, "sh", "{{ a }}", "x{{ a }}y", ["-o", "{{ b }}"]]});
-        let shown = stdout(&world, json!({}), target, json!({"a": odd})).await;
-        assert_eq!(shown, format!("<{odd}><x{odd}y>"));
+        let target = json!({"command": ["sh", "-c", PRINT_ARGUMENTS, "sh", "{{ a }}", "x{{ a }}y", ["-o", "{{ b }}"]]});
+        let printed = stdout(&world, json!({}), target, json!({"a": argument})).await;
+        assert_eq!(printed, format!("<{argument}><x{argument}y>"));
     }
 }
 
@@ -47,28 +47,28 @@ async fn every_argument_arrives_as_exactly_one() {
 async fn unsafe_argument_starts_nothing() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
-    for (command, value, why) in [
+    for (command, value, expected) in [
         (json!(["touch", "{{ a }}"]), "--reference=/etc/passwd", "`a`, in `command[1]`, begins with a dash"),
         (json!(["touch", "-c", "{{ a }}"]), "-", "`a`, in `command[2]`, begins with a dash"),
         (json!(["touch", "--", "{{ a }}"]), "a\0b", "`a`, in `command[2]`, holds a NUL"),
     ] {
-        let refused =
+        let error =
             backend.start(&job(json!({ "command": command }), json!({"a": value}))).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Rejected);
-        assert!(refused.to_string().contains(why), "{refused}");
+        assert_eq!(error.kind(), ErrorKind::Rejected);
+        assert!(error.to_string().contains(expected), "{error}");
     }
     let env = json!({"command": ["env"], "env": {"A": "{{ a }}"}});
     assert!(backend.start(&job(env.clone(), json!({"a": "x\0LD_PRELOAD=y"}))).await.is_err());
-    let shown = stdout(&world, json!({}), env, json!({"a": "x\nLD_PRELOAD=y"})).await;
+    let printed = stdout(&world, json!({}), env, json!({"a": "x\nLD_PRELOAD=y"})).await;
     let print0 = json!({"command": ["sh", "-c", "printf %s \"$A\""], "env": {"A": "{{ a }}"}});
-    assert!(shown.contains("A=x\nLD_PRELOAD=y\n"), "{shown}");
+    assert!(printed.contains("A=x\nLD_PRELOAD=y\n"), "{printed}");
     assert_eq!(
         stdout(&world, json!({}), print0, json!({"a": "x\nB=y"})).await,
         "x\nB=y",
         "it is one variable"
     );
-    let theirs = json!({"command": ["touch", "--", "{{ a }}"]});
-    assert_eq!(stdout(&world, json!({}), theirs, json!({"a": "-x"})).await, "");
+    let touch = json!({"command": ["touch", "--", "{{ a }}"]});
+    assert_eq!(stdout(&world, json!({}), touch, json!({"a": "-x"})).await, "");
 }
 
 /// The job sees the variables that the config names, and those of this server's interface.
@@ -78,8 +78,8 @@ async fn job_environment_is_from_config_only() {
     let config =
         json!({"pass_env": ["CARGO_PKG_NAME", "NOT_SET"], "env": {"A": "{{ literal }}", "B": "backend"}});
     let target = json!({"command": ["env"], "env": {"B": "{{ b }}"}});
-    let shown = stdout(&world, config, target, json!({"b": "target"})).await;
-    let mut names: Vec<&str> = shown.lines().filter_map(|line| line.split('=').next()).collect();
+    let printed = stdout(&world, config, target, json!({"b": "target"})).await;
+    let mut names: Vec<&str> = printed.lines().filter_map(|line| line.split('=').next()).collect();
     names.sort_unstable();
     assert_eq!(
         names,
@@ -96,7 +96,7 @@ async fn job_environment_is_from_config_only() {
             "TASKBRIDGE_QUESTIONS",
         ]
     );
-    assert!(shown.contains("A={{ literal }}\n") && shown.contains("B=target\n"), "{shown}");
+    assert!(printed.contains("A={{ literal }}\n") && printed.contains("B=target\n"), "{printed}");
 }
 
 /// The supervisor's environment is empty, and the job's input is in no file of its folder.
@@ -110,9 +110,9 @@ async fn job_input_is_hidden_from_others() {
     });
     let job = job(target, json!({"secret": "hunter2-hunter2"}));
     let handle = backend.start(&job).await.unwrap().handle;
-    appears(&world.job(&job.key).join("work/up")).await;
+    wait_for_file(&world.job(&job.key).join("work/up")).await;
 
-    assert_eq!(fs::read(format!("/proc/{}/environ", world.supervisor(&job.key))).unwrap(), b"");
+    assert_eq!(fs::read(format!("/proc/{}/environ", world.supervisor_pid(&job.key))).unwrap(), b"");
     let grep =
         std::process::Command::new("grep").args(["-r", "-D", "skip", "hunter2"]).arg(world.jobs()).output();
     assert_eq!(grep.unwrap().stdout, b"");
@@ -120,7 +120,7 @@ async fn job_input_is_hidden_from_others() {
     assert_eq!(mode & 0o777, 0o700);
 
     fs::write(world.job(&job.key).join("work/go"), "").unwrap();
-    assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["got hunter2-hunter2\n"]);
+    assert_eq!(texts(output(&poll_until_ended(&*backend, &handle).await)), ["got hunter2-hunter2\n"]);
 }
 
 #[tokio::test]
@@ -132,8 +132,8 @@ async fn a_command_without_stdin_reads_nothing() {
 #[tokio::test]
 async fn files_arrive_as_paths() {
     let world = World::new();
-    let elsewhere = world.config_dir().join("elsewhere.txt");
-    fs::write(&elsewhere, "elsewhere").unwrap();
+    let source_path = world.config_dir().join("elsewhere.txt");
+    fs::write(&source_path, "elsewhere").unwrap();
     let mut job = job(
         json!({"command": ["sh", "-c", r#"cat "$1" "$2" "$3"; echo "$1""#, "sh", "{{ a }}", "{{ b }}",
         "{{ c }}"]}),
@@ -144,9 +144,10 @@ async fn files_arrive_as_paths() {
         name: name.to_owned(),
         content: FileContent::Inline(bytes.to_owned()),
     };
-    let source = SourceFile::new(elsewhere.canonicalize().unwrap(), 9);
-    let linked = InputFile { content: FileContent::Source(source), ..inline("c", "elsewhere.txt", b"") };
-    job.files = vec![inline("a", "my report.txt", b"one "), inline("b", "../../../evil", b"two "), linked];
+    let source = SourceFile::new(source_path.canonicalize().unwrap(), 9);
+    let source_file = InputFile { content: FileContent::Source(source), ..inline("c", "elsewhere.txt", b"") };
+    job.files =
+        vec![inline("a", "my report.txt", b"one "), inline("b", "../../../evil", b"two "), source_file];
     let end = world.run_spec(&job).await;
     let path = world.job(&job.key).join("in/0/my report.txt");
     assert_eq!(texts(output(&end)), [format!("one two elsewhere{}\n", path.display())]);
@@ -162,15 +163,16 @@ async fn relative_programs_start_at_config() {
     let target = json!({"command": ["./bin/where"], "working_dir": "{{ dir | default('') }}"});
     let root = fs::canonicalize(world.config_dir()).unwrap();
 
-    let shown = stdout(&world, json!({}), target.clone(), json!({"dir": "bin"})).await;
-    assert_eq!(shown, format!("{}\n", root.join("bin").display()));
-    let shown = stdout(&world, json!({"working_dir": "state"}), target.clone(), json!({})).await;
-    assert_eq!(shown, format!("{}\n", root.join("state").display()));
-    let shown = stdout(&world, json!({}), target, json!({})).await;
-    assert!(shown.ends_with("/work\n"), "{shown}");
-    let found = json!({"command": ["where"], "env": {"PATH": "{{ bin }}"}});
-    let shown = stdout(&world, json!({}), found, json!({"bin": world.config_dir().join("bin")})).await;
-    assert!(shown.ends_with("/work\n"), "the job's own PATH is searched: {shown}");
+    let printed = stdout(&world, json!({}), target.clone(), json!({"dir": "bin"})).await;
+    assert_eq!(printed, format!("{}\n", root.join("bin").display()));
+    let printed = stdout(&world, json!({"working_dir": "state"}), target.clone(), json!({})).await;
+    assert_eq!(printed, format!("{}\n", root.join("state").display()));
+    let printed = stdout(&world, json!({}), target, json!({})).await;
+    assert!(printed.ends_with("/work\n"), "{printed}");
+    let path_target = json!({"command": ["where"], "env": {"PATH": "{{ bin }}"}});
+    let printed =
+        stdout(&world, json!({}), path_target, json!({"bin": world.config_dir().join("bin")})).await;
+    assert!(printed.ends_with("/work\n"), "the job's own PATH is searched: {printed}");
 }
 
 /// The failure names the program or folder and what is wrong with it.
@@ -187,8 +189,8 @@ async fn unrunnable_command_fails_with_reason() {
         (json!({"command": ["./state"]}), "cannot be run: Permission denied"),
     ] {
         let end = world.run_spec(&job(target, json!({}))).await;
-        let (why, _) = failure(&end);
-        assert!(why.contains(part), "{why}");
+        let (message, _) = failure(&end);
+        assert!(message.contains(part), "{message}");
     }
 }
 
@@ -207,7 +209,7 @@ async fn unrenderable_template_starts_nothing() {
         assert!(error.to_string().contains(part), "{error}");
         assert!(!world.job(&job.key).exists());
     }
-    let mut odd = script("true");
-    odd.target = json!({"command": "true"});
-    assert_eq!(backend.start(&odd).await.unwrap_err().kind(), ErrorKind::Config);
+    let mut invalid = script("true");
+    invalid.target = json!({"command": "true"});
+    assert_eq!(backend.start(&invalid).await.unwrap_err().kind(), ErrorKind::Config);
 }

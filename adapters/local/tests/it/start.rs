@@ -8,7 +8,7 @@ use serde_json::json;
 use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{JobState, Started};
 
-use crate::world::{World, appears, ended, output, script, texts, vanishes};
+use crate::world::{World, output, poll_until_ended, script, texts, wait_for_file, wait_until_removed};
 
 /// Starts of one key from two servers all return the same handle.
 #[tokio::test(flavor = "multi_thread")]
@@ -31,7 +31,7 @@ async fn concurrent_starts_run_one_job() {
             handles.push(start.await.unwrap().unwrap().handle);
         }
         assert!(handles.iter().all(|handle| *handle == handles[0]), "{handles:?}");
-        ended(&*servers[0], &handles[0]).await;
+        poll_until_ended(&*servers[0], &handles[0]).await;
         assert_eq!(fs::read_to_string(&count).unwrap(), "ran\n");
         fs::remove_file(&count).unwrap();
     }
@@ -44,10 +44,10 @@ async fn repeated_start_finds_ended_job() {
     let backend = world.connect(json!({})).await;
     let mut job = script("echo once >> ../count; cat ../count");
     let first = backend.start(&job).await.unwrap();
-    let end = ended(&*backend, &first.handle).await;
+    let end = poll_until_ended(&*backend, &first.handle).await;
     job.may_exist = true;
-    let again = backend.start(&job).await.unwrap();
-    assert_eq!(again, Started { handle: first.handle, first: Some(end.clone()) });
+    let repeated = backend.start(&job).await.unwrap();
+    assert_eq!(repeated, Started { handle: first.handle, first: Some(end.clone()) });
     assert_eq!(texts(output(&end)), ["once\n"]);
 }
 
@@ -62,7 +62,7 @@ async fn find_starts_nothing() {
     let found = backend.find(&job).await.unwrap().unwrap();
     assert_eq!((&found.handle, found.first.unwrap().state), (&started.handle, JobState::Running));
     fs::write(world.job(&job.key).join("work/go"), "").unwrap();
-    let end = ended(&*backend, &started.handle).await;
+    let end = poll_until_ended(&*backend, &started.handle).await;
     assert_eq!(backend.find(&job).await.unwrap(), Some(Started { handle: started.handle, first: Some(end) }));
 }
 
@@ -76,7 +76,7 @@ async fn start_completes_after_server_crash() {
     assert_eq!(backend.find(&job).await.unwrap(), None);
     job.may_exist = true;
     let handle = backend.start(&job).await.unwrap().handle;
-    assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["ran\n"]);
+    assert_eq!(texts(output(&poll_until_ended(&*backend, &handle).await)), ["ran\n"]);
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ fn a_restarted_server_finds_its_jobs() {
         let backend = world.connect(json!({})).await;
         assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Running);
         fs::write(world.job(&job.key).join("work/go"), "").unwrap();
-        assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["before\nafter\n"]);
+        assert_eq!(texts(output(&poll_until_ended(&*backend, &handle).await)), ["before\nafter\n"]);
     });
 }
 
@@ -121,20 +121,20 @@ async fn sweep_removes_only_old_jobs() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let (short, long) = (script("echo short"), script("touch up; while [ ! -e go ]; do sleep 0.02; done"));
-    let (ended_handle, running) =
+    let (ended_handle, running_handle) =
         (backend.start(&short).await.unwrap().handle, backend.start(&long).await.unwrap().handle);
-    ended(&*backend, &ended_handle).await;
-    appears(&world.job(&long.key).join("work/up")).await;
+    poll_until_ended(&*backend, &ended_handle).await;
+    wait_for_file(&world.job(&long.key).join("work/up")).await;
 
-    let kept = world.connect(json!({"keep": "1h"})).await;
-    assert!(kept.observe(&ended_handle).await.unwrap().state.has_ended());
+    let keeping_backend = world.connect(json!({"keep": "1h"})).await;
+    assert!(keeping_backend.observe(&ended_handle).await.unwrap().state.has_ended());
     assert!(world.job(&short.key).exists());
     // A supervisor may need a moment to exit after it wrote the final record. Nothing is swept before that.
-    crate::world::gone(&world.supervisor(&short.key).to_string()).await;
-    let swept = world.connect(json!({"keep": "0s"})).await;
+    crate::world::wait_until_exited(&world.supervisor_pid(&short.key).to_string()).await;
+    let sweeping_backend = world.connect(json!({"keep": "0s"})).await;
     assert!(!world.job(&short.key).exists());
-    assert_eq!(swept.observe(&ended_handle).await.unwrap().state, JobState::Gone);
-    assert_eq!(swept.observe(&running).await.unwrap().state, JobState::Running);
+    assert_eq!(sweeping_backend.observe(&ended_handle).await.unwrap().state, JobState::Gone);
+    assert_eq!(sweeping_backend.observe(&running_handle).await.unwrap().state, JobState::Running);
 }
 
 #[tokio::test]
@@ -142,17 +142,17 @@ async fn forgotten_job_loses_its_folder() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let (short, long) = (script("echo short"), script("touch up; while [ ! -e go ]; do sleep 0.02; done"));
-    let (ended_handle, running) =
+    let (ended_handle, running_handle) =
         (backend.start(&short).await.unwrap().handle, backend.start(&long).await.unwrap().handle);
-    ended(&*backend, &ended_handle).await;
-    appears(&world.job(&long.key).join("work/up")).await;
-    crate::world::gone(&world.supervisor(&short.key).to_string()).await;
+    poll_until_ended(&*backend, &ended_handle).await;
+    wait_for_file(&world.job(&long.key).join("work/up")).await;
+    crate::world::wait_until_exited(&world.supervisor_pid(&short.key).to_string()).await;
     for _ in 0..2 {
         backend.forget(&ended_handle).await.unwrap();
     }
     assert!(!world.job(&short.key).exists());
-    backend.forget(&running).await.unwrap();
-    assert_eq!(backend.observe(&running).await.unwrap().state, JobState::Running);
+    backend.forget(&running_handle).await.unwrap();
+    assert_eq!(backend.observe(&running_handle).await.unwrap().state, JobState::Running);
 }
 
 #[tokio::test]
@@ -160,8 +160,8 @@ async fn end_of_job_is_hinted() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let handle = backend.start(&job(json!({"command": ["true"]}), json!({}))).await.unwrap().handle;
-    let hinted = tokio::time::timeout(std::time::Duration::from_secs(60), backend.wakeups().unwrap().next());
-    assert_eq!(hinted.await.unwrap(), handle);
+    let hint = tokio::time::timeout(std::time::Duration::from_secs(60), backend.wakeups().unwrap().next());
+    assert_eq!(hint.await.unwrap(), handle);
     assert!(backend.observe(&handle).await.unwrap().state.has_ended());
 }
 
@@ -172,9 +172,9 @@ async fn ended_supervisor_is_reaped() {
     let backend = world.connect(json!({})).await;
     let job = script("true");
     let handle = backend.start(&job).await.unwrap().handle;
-    ended(&*backend, &handle).await;
-    let process = std::path::PathBuf::from(format!("/proc/{}", world.supervisor(&job.key)));
-    vanishes(&process).await;
+    poll_until_ended(&*backend, &handle).await;
+    let process = std::path::PathBuf::from(format!("/proc/{}", world.supervisor_pid(&job.key)));
+    wait_until_removed(&process).await;
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn identity_is_of_job_folder() {
     let (world, other) = (World::new(), World::new());
     let identity = world.connect(json!({})).await.identity().unwrap();
     assert!(identity.starts_with("local "), "{identity}");
-    let again = world.connect(json!({"env": {"TOKEN": "S3CRET"}})).await;
-    assert_eq!(again.identity().unwrap(), identity);
+    let reconnected = world.connect(json!({"env": {"TOKEN": "S3CRET"}})).await;
+    assert_eq!(reconnected.identity().unwrap(), identity);
     assert_ne!(other.connect(json!({})).await.identity().unwrap(), identity);
 }

@@ -8,22 +8,27 @@ use serde_json::json;
 use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{ErrorKind, JobHandle, JobKey, JobState, Observation};
 
-use crate::world::{World, appears, ended, failure, gone, output, script, texts};
+use crate::world::{
+    World, failure, output, poll_until_ended, script, texts, wait_for_file, wait_until_exited,
+};
 
 /// Prints a line, writes its process id to a file for the test, and continues to run.
 const ENDLESS: &str = "echo working; echo $$ > pid.new; mv pid.new pid; while :; do sleep 0.05; done";
 
 async fn pid_of(world: &World, key: &JobKey) -> String {
-    appears(&world.job(key).join("work/pid")).await
+    wait_for_file(&world.job(key).join("work/pid")).await
 }
 
 fn kill(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
 
-fn cancelled(seen: &Observation) {
-    assert!(matches!(&seen.state, JobState::Cancelled(output) if texts(output) == ["working\n"]), "{seen:?}");
-    assert_eq!(seen.message.as_deref(), Some("stopped on request"));
+fn assert_cancelled(observation: &Observation) {
+    assert!(
+        matches!(&observation.state, JobState::Cancelled(output) if texts(output) == ["working\n"]),
+        "{observation:?}"
+    );
+    assert_eq!(observation.message.as_deref(), Some("stopped on request"));
 }
 
 /// A repeated cancel, and one of an unknown job, have no effect.
@@ -36,8 +41,8 @@ async fn cancelled_job_ends() {
     let pid = pid_of(&world, &job.key).await;
     backend.cancel(&handle).await.unwrap();
     backend.cancel(&handle).await.unwrap();
-    cancelled(&ended(&*backend, &handle).await);
-    gone(&pid).await;
+    assert_cancelled(&poll_until_ended(&*backend, &handle).await);
+    wait_until_exited(&pid).await;
     backend.cancel(&handle).await.unwrap();
     for unknown in ["local:h:b:tb-unknown", "nonsense"] {
         backend.cancel(&JobHandle::new(unknown)).await.unwrap();
@@ -53,8 +58,8 @@ async fn cancel_kills_job_after_grace() {
     let handle = backend.start(&job).await.unwrap().handle;
     let pid = pid_of(&world, &job.key).await;
     backend.cancel(&handle).await.unwrap();
-    cancelled(&ended(&*backend, &handle).await);
-    gone(&pid).await;
+    assert_cancelled(&poll_until_ended(&*backend, &handle).await);
+    wait_until_exited(&pid).await;
     assert_eq!(fs::read_to_string(world.job(&job.key).join("work/told")).unwrap(), "no\n");
 }
 
@@ -65,8 +70,8 @@ async fn job_timeout_fails_with_output() {
     let target =
         json!({"command": ["sh", "-c", "echo some; echo busy >&2; exec sleep 600"], "timeout": "300ms"});
     let end = world.run_spec(&job(target, json!({}))).await;
-    let (why, output) = failure(&end);
-    assert_eq!(why, "stopped after its timeout of 300ms: busy");
+    let (message, output) = failure(&end);
+    assert_eq!(message, "stopped after its timeout of 300ms: busy");
     assert_eq!(texts(output), ["some\n"]);
 }
 
@@ -74,7 +79,7 @@ async fn job_timeout_fails_with_output() {
 async fn background_processes_end_with_job() {
     let world = World::new();
     let end = world.run("sleep 600 & echo $!").await;
-    gone(texts(output(&end))[0]).await;
+    wait_until_exited(texts(output(&end))[0]).await;
 }
 
 /// The job is reported as gone, and a repeated start does not run it again.
@@ -85,24 +90,24 @@ async fn killed_supervisor_ends_its_command() {
     let mut job = script(&format!("echo ran >> ../count; {ENDLESS}"));
     let handle = backend.start(&job).await.unwrap().handle;
     let pid = pid_of(&world, &job.key).await;
-    kill(world.supervisor(&job.key));
-    gone(&world.supervisor(&job.key).to_string()).await;
+    kill(world.supervisor_pid(&job.key));
+    wait_until_exited(&world.supervisor_pid(&job.key).to_string()).await;
     for _ in 0..2 {
-        let seen = backend.observe(&handle).await.unwrap();
-        assert_eq!(seen.state, JobState::Gone);
-        assert!(seen.message.unwrap().contains("supervisor was killed"));
+        let observation = backend.observe(&handle).await.unwrap();
+        assert_eq!(observation.state, JobState::Gone);
+        assert!(observation.message.unwrap().contains("supervisor was killed"));
     }
-    gone(&pid).await;
+    wait_until_exited(&pid).await;
 
     job.may_exist = true;
-    let again = backend.start(&job).await.unwrap();
-    assert_eq!((again.handle, again.first.unwrap().state), (handle.clone(), JobState::Gone));
+    let repeated = backend.start(&job).await.unwrap();
+    assert_eq!((repeated.handle, repeated.first.unwrap().state), (handle.clone(), JobState::Gone));
     assert_eq!(fs::read_to_string(world.job(&job.key).join("count")).unwrap(), "ran\n");
     backend.cancel(&handle).await.unwrap();
 }
 
 /// Creates a folder as a dead supervisor leaves it. Its process id now belongs to another process: this test.
-fn stale(world: &World, key: &JobKey, host: &str, boot: &str) {
+fn create_stale_job(world: &World, key: &JobKey, host: &str, boot: &str) {
     let job = world.job(key);
     fs::create_dir_all(job.join("questions")).unwrap();
     let machine = json!({"host": host, "boot": boot});
@@ -115,37 +120,39 @@ fn stale(world: &World, key: &JobKey, host: &str, boot: &str) {
 async fn reused_pid_is_no_job() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
-    let here = backend.start(&script("true")).await.unwrap().handle;
-    let [_, host, boot, _] = here.as_str().split(':').collect::<Vec<_>>()[..] else { panic!("{here}") };
+    let first_handle = backend.start(&script("true")).await.unwrap().handle;
+    let [_, host, boot, _] = first_handle.as_str().split(':').collect::<Vec<_>>()[..] else {
+        panic!("{first_handle}")
+    };
 
-    let look = |host: &str, boot: &str| {
+    let observe = |host: &str, boot: &str| {
         let job = script("true");
-        stale(&world, &job.key, host, boot);
+        create_stale_job(&world, &job.key, host, boot);
         let (backend, handle) = (backend.clone(), JobHandle::new(format!("local:{host}:{boot}:{}", job.key)));
         async move { backend.observe(&handle).await }
     };
-    let reused = look(host, boot).await.unwrap();
+    let reused = observe(host, boot).await.unwrap();
     assert_eq!(reused.state, JobState::Gone);
     assert!(reused.message.unwrap().contains("supervisor was killed"));
-    let rebooted = look(host, "another-boot").await.unwrap();
+    let rebooted = observe(host, "another-boot").await.unwrap();
     assert_eq!(rebooted.state, JobState::Gone);
     assert!(rebooted.message.unwrap().contains("machine was restarted"));
-    let renamed = look("another-host", boot).await.unwrap();
+    let renamed = observe("another-host", boot).await.unwrap();
     assert_eq!(renamed.state, JobState::Gone);
-    let elsewhere = look("another-host", "another-boot").await.unwrap_err();
-    assert_eq!(elsewhere.kind(), ErrorKind::Config);
-    assert!(elsewhere.to_string().contains("runs on the machine `another-host`"), "{elsewhere}");
+    let error = observe("another-host", "another-boot").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.to_string().contains("runs on the machine `another-host`"), "{error}");
 }
 
 #[tokio::test]
 async fn unknown_local_job_is_gone() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
-    let here = backend.start(&script("true")).await.unwrap().handle;
-    let (machine, _) = here.as_str().rsplit_once(':').unwrap();
+    let handle = backend.start(&script("true")).await.unwrap().handle;
+    let (machine, _) = handle.as_str().rsplit_once(':').unwrap();
     for unknown in [format!("{machine}:tb-unknown"), "nonsense".to_owned()] {
-        let seen = backend.observe(&JobHandle::new(unknown)).await.unwrap();
-        assert_eq!(seen.state, JobState::Gone);
+        let observation = backend.observe(&JobHandle::new(unknown)).await.unwrap();
+        assert_eq!(observation.state, JobState::Gone);
     }
 }
 
@@ -157,7 +164,9 @@ async fn early_cancel_is_not_lost() {
     for _ in 0..20 {
         let handle = backend.start(&script("exec sleep 600")).await.unwrap().handle;
         backend.cancel(&handle).await.unwrap();
-        let end = tokio::time::timeout(Duration::from_secs(60), ended(&*backend, &handle)).await.unwrap();
+        let end = tokio::time::timeout(Duration::from_secs(60), poll_until_ended(&*backend, &handle))
+            .await
+            .unwrap();
         assert!(matches!(end.state, JobState::Cancelled(_)), "{end:?}");
     }
 }
@@ -169,14 +178,14 @@ async fn unreadable_folder_is_unavailable() {
     let backend = world.connect(json!({})).await;
     let job = script("echo fine");
     let handle = backend.start(&job).await.unwrap().handle;
-    let seen = ended(&*backend, &handle).await;
-    let (folder, aside) = (world.job(&job.key), world.config_dir().join("aside"));
-    fs::rename(&folder, &aside).unwrap();
+    let observation = poll_until_ended(&*backend, &handle).await;
+    let (folder, moved_folder) = (world.job(&job.key), world.config_dir().join("aside"));
+    fs::rename(&folder, &moved_folder).unwrap();
     fs::write(&folder, "").unwrap();
     let error = backend.observe(&handle).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("Not a directory"), "{error}");
     fs::remove_file(&folder).unwrap();
-    fs::rename(&aside, &folder).unwrap();
-    assert_eq!(backend.observe(&handle).await.unwrap(), seen);
+    fs::rename(&moved_folder, &folder).unwrap();
+    assert_eq!(backend.observe(&handle).await.unwrap(), observation);
 }

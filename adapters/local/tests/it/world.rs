@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use taskbridge_local::Local;
 use taskbridge_sdk::suite::job;
-use taskbridge_sdk::suite::looks::PATIENCE;
-pub(crate) use taskbridge_sdk::suite::looks::{ended, until};
-use taskbridge_sdk::{Adapter, Backend, Connect, Content, JobKey, JobSpec, JobState, Observation, Output};
+use taskbridge_sdk::suite::polling::POLL_TIMEOUT;
+pub(crate) use taskbridge_sdk::suite::polling::{poll_until, poll_until_ended};
+use taskbridge_sdk::{
+    Adapter, Backend, ConnectContext, Content, JobKey, JobSpec, JobState, Observation, Output,
+};
 
 /// The files of a server on disk, without the server.
 pub(crate) struct World {
@@ -42,12 +44,12 @@ impl World {
     }
 
     pub(crate) async fn connect_with(&self, config: Value, program: PathBuf) -> Arc<dyn Backend> {
-        let context = Connect {
+        let context = ConnectContext {
             name: "here".to_owned(),
             config_dir: self.dir.path().to_owned(),
             state_dir: self.dir.path().join("state"),
             program,
-            call_limit: Duration::from_secs(60),
+            call_timeout: Duration::from_secs(60),
         };
         Local::connect(serde_json::from_value(config).unwrap(), &context).await.unwrap()
     }
@@ -60,10 +62,10 @@ impl World {
     pub(crate) async fn run_spec(&self, job: &JobSpec) -> Observation {
         let backend = self.connect(json!({})).await;
         let handle = backend.start(job).await.unwrap().handle;
-        ended(&*backend, &handle).await
+        poll_until_ended(&*backend, &handle).await
     }
 
-    pub(crate) fn supervisor(&self, key: &JobKey) -> i32 {
+    pub(crate) fn supervisor_pid(&self, key: &JobKey) -> i32 {
         let claim: Value =
             serde_json::from_slice(&fs::read(self.job(key).join("claim.json")).unwrap()).unwrap();
         claim["supervisor"].as_i64().unwrap().try_into().unwrap()
@@ -75,7 +77,7 @@ impl Drop for World {
     fn drop(&mut self) {
         for job in fs::read_dir(self.jobs()).into_iter().flatten().flatten().map(|entry| entry.path()) {
             let start = Instant::now();
-            while supervised(&job) && start.elapsed() < PATIENCE {
+            while is_supervised(&job) && start.elapsed() < POLL_TIMEOUT {
                 fs::write(job.join("cancel"), "").unwrap();
                 let fifo = fs::OpenOptions::new().write(true).custom_flags(0o4000).open(job.join("wake"));
                 // If no process reads the FIFO yet, or any more, the next iteration shows which.
@@ -87,7 +89,7 @@ impl Drop for World {
 }
 
 /// Returns true if a job's supervisor is alive.
-fn supervised(job: &Path) -> bool {
+fn is_supervised(job: &Path) -> bool {
     let Ok(claim) = fs::read_to_string(job.join("claim.json")) else { return false };
     let claim: Value = serde_json::from_str(&claim).unwrap();
     let command = fs::read_to_string(format!("/proc/{}/cmdline", claim["supervisor"])).unwrap_or_default();
@@ -100,44 +102,44 @@ pub(crate) fn script(script: &str) -> JobSpec {
 }
 
 /// Waits until the file exists.
-pub(crate) async fn appears(path: &Path) -> String {
+pub(crate) async fn wait_for_file(path: &Path) -> String {
     let start = Instant::now();
     loop {
         if let Ok(text) = fs::read_to_string(path) {
             return text;
         }
-        assert!(start.elapsed() < PATIENCE, "{} never appeared", path.display());
+        assert!(start.elapsed() < POLL_TIMEOUT, "{} never appeared", path.display());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 /// Waits until the path does not exist.
-pub(crate) async fn vanishes(path: &Path) {
+pub(crate) async fn wait_until_removed(path: &Path) {
     let start = Instant::now();
     while path.exists() {
-        assert!(start.elapsed() < PATIENCE, "{} is still there", path.display());
+        assert!(start.elapsed() < POLL_TIMEOUT, "{} is still there", path.display());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 /// Waits until a process has ended. A zombie counts as ended.
-pub(crate) async fn gone(pid: &str) {
+pub(crate) async fn wait_until_exited(pid: &str) {
     let start = Instant::now();
     loop {
         let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
         if stat.is_empty() || stat.contains(") Z ") {
             return;
         }
-        assert!(start.elapsed() < PATIENCE, "the process {pid} still runs: {stat}");
+        assert!(start.elapsed() < POLL_TIMEOUT, "the process {pid} still runs: {stat}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 /// Returns the output of a job that succeeded.
-pub(crate) fn output(seen: &Observation) -> &Output {
-    match &seen.state {
+pub(crate) fn output(observation: &Observation) -> &Output {
+    match &observation.state {
         JobState::Succeeded(output) => output,
-        other => panic!("{other:?}: {:?}", seen.message),
+        other => panic!("{other:?}: {:?}", observation.message),
     }
 }
 
@@ -153,9 +155,9 @@ pub(crate) fn texts(output: &Output) -> Vec<&str> {
 }
 
 /// Returns the message and the output of a job that failed.
-pub(crate) fn failure(seen: &Observation) -> (&str, &Output) {
-    match &seen.state {
-        JobState::Failed(output) => (seen.message.as_deref().unwrap(), output),
+pub(crate) fn failure(observation: &Observation) -> (&str, &Output) {
+    match &observation.state {
+        JobState::Failed(output) => (observation.message.as_deref().unwrap(), output),
         other => panic!("{other:?}"),
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backend::BackendSettings;
 use super::{FaultRates, SimClient, SimEngine, Target, helper};
-use crate::{Adapter, Backend, Connect, Error, ErrorKind, Helper, Problem, Result, Secret};
+use crate::{Adapter, Backend, ConnectContext, Error, ErrorKind, Helper, Problem, Result, Secret};
 
 /// Adapter of the simulated engine.
 pub struct Sim;
@@ -105,7 +105,7 @@ impl Adapter for Sim {
         target.problems()
     }
 
-    async fn connect(config: Config, _context: &Connect) -> Result<Arc<dyn Backend>> {
+    async fn connect(config: Config, _context: &ConnectContext) -> Result<Arc<dyn Backend>> {
         match config.address {
             None => {
                 let engine = SimEngine::from_config(&config);

@@ -11,21 +11,21 @@ use super::hook::Hook;
 use super::request::{Reply, Request};
 use super::{Config, Discover, Outcome, SimClient, SimEngine, Target};
 use crate::{
-    Answer, ArtifactData, Artifacts, Backend, Checkup, DiscoveredTool, Discovery, Error, Finding, GroupKey,
-    Hooks, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Questions, Result, Started, Subject,
-    Taken, ToolTarget, Wakeups,
+    Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Checkup, DiscoveredTool, Discovery, Error,
+    Finding, GroupKey, Hooks, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Questions, Result,
+    Started, Subject, ToolTarget, Wakeups,
 };
 
 /// Backend for a [`SimEngine`], in this process or behind a [`SimClient`].
 pub struct SimBackend {
-    link: Link,
-    own: BackendSettings,
+    link: EngineLink,
+    settings: BackendSettings,
 }
 
 /// Settings of the backend itself, independent of where its engine runs.
 #[derive(Default)]
 pub(super) struct BackendSettings {
-    wanted: Discover,
+    discover: Discover,
     hook: Option<Hook>,
     identity: Option<String>,
     list_lag: Duration,
@@ -34,11 +34,11 @@ pub(super) struct BackendSettings {
 
 impl BackendSettings {
     pub(super) fn of(config: &Config) -> Self {
-        let wanted = config.discover.clone().unwrap_or_default();
+        let discover = config.discover.clone().unwrap_or_default();
         // Jobs of an engine in this process end with it, so such an engine has no identity.
         let identity = config.identity.clone().or_else(|| config.address.map(|address| address.to_string()));
         Self {
-            wanted,
+            discover,
             hook: config.hook_secret.clone().map(Hook::new),
             identity: identity.map(|identity| format!("sim {identity}")),
             list_lag: config.list_lag,
@@ -47,25 +47,25 @@ impl BackendSettings {
     }
 }
 
-enum Link {
-    Here(Here),
-    There(SimClient),
+enum EngineLink {
+    Local(LocalEngine),
+    Remote(SimClient),
 }
 
 /// An engine in this process, which can send hints.
-struct Here {
+struct LocalEngine {
     engine: SimEngine,
-    hints_seen: AtomicU64,
+    hint_cursor: AtomicU64,
 }
 
 impl SimBackend {
-    pub(super) fn of_engine(engine: SimEngine, own: BackendSettings) -> Self {
-        let hints_seen = AtomicU64::new(engine.hinted());
-        Self { link: Link::Here(Here { engine, hints_seen }), own }
+    pub(super) fn of_engine(engine: SimEngine, settings: BackendSettings) -> Self {
+        let hint_cursor = AtomicU64::new(engine.hint_count());
+        Self { link: EngineLink::Local(LocalEngine { engine, hint_cursor }), settings }
     }
 
-    pub(super) fn of_client(client: SimClient, own: BackendSettings) -> Self {
-        Self { link: Link::There(client), own }
+    pub(super) fn of_client(client: SimClient, settings: BackendSettings) -> Self {
+        Self { link: EngineLink::Remote(client), settings }
     }
 
     /// Sends one request.
@@ -75,8 +75,8 @@ impl SimBackend {
     async fn call(&self, request: Request) -> Result<Reply> {
         let first_start = matches!(request, Request::Start { may_exist: false, .. });
         let reply = match &self.link {
-            Link::Here(here) => here.engine.call(request).await,
-            Link::There(client) => client.call(request).await,
+            EngineLink::Local(local) => local.engine.call(request).await,
+            EngineLink::Remote(client) => client.call(request).await,
         };
         match reply {
             Some(Ok(Reply::Panic)) => panic!("the reply of the simulated engine makes its adapter panic"),
@@ -96,7 +96,7 @@ fn no_reply(first_start: bool) -> Error {
     }
 }
 
-fn unfit() -> Error {
+fn unexpected_reply() -> Error {
     Error::unavailable("the simulated engine gave a reply that does not belong to the request")
 }
 
@@ -107,45 +107,45 @@ impl Backend for SimBackend {
         let request = Request::Start { key: job.key.clone(), target, may_exist: job.may_exist };
         match self.call(request).await? {
             Reply::Started(started) => Ok(started),
-            _ => Err(unfit()),
+            _ => Err(unexpected_reply()),
         }
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
         match self.call(Request::Find { key: job.key.clone() }).await? {
             Reply::Found(found) => Ok(found),
-            _ => Err(unfit()),
+            _ => Err(unexpected_reply()),
         }
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
         match self.call(Request::Observe { handles: vec![handle.clone()] }).await? {
-            Reply::Seen(mut seen) if seen.len() == 1 => Ok(seen.remove(0)),
-            _ => Err(unfit()),
+            Reply::Seen(mut observations) if observations.len() == 1 => Ok(observations.remove(0)),
+            _ => Err(unexpected_reply()),
         }
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
         match self.call(Request::Cancel { handle: handle.clone() }).await? {
             Reply::Done => Ok(()),
-            _ => Err(unfit()),
+            _ => Err(unexpected_reply()),
         }
     }
 
     async fn observe_all(&self, _group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         let handles = jobs.iter().map(|job| job.handle.clone()).collect();
         let error = match self.call(Request::Observe { handles }).await {
-            Ok(Reply::Seen(seen)) if seen.len() == jobs.len() => {
-                return seen.into_iter().map(Ok).collect();
+            Ok(Reply::Seen(observations)) if observations.len() == jobs.len() => {
+                return observations.into_iter().map(Ok).collect();
             }
-            Ok(_) => unfit(),
+            Ok(_) => unexpected_reply(),
             Err(error) => error,
         };
         jobs.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect()
     }
 
     fn start_lag(&self) -> Duration {
-        self.own.start_lag
+        self.settings.start_lag
     }
 
     fn questions(&self) -> Option<&dyn Questions> {
@@ -162,8 +162,8 @@ impl Backend for SimBackend {
 
     fn wakeups(&self) -> Option<&dyn Wakeups> {
         match &self.link {
-            Link::Here(here) => Some(here),
-            Link::There(_) => None,
+            EngineLink::Local(local) => Some(local),
+            EngineLink::Remote(_) => None,
         }
     }
 
@@ -176,27 +176,27 @@ impl Backend for SimBackend {
     }
 
     fn identity(&self) -> Option<String> {
-        self.own.identity.clone()
+        self.settings.identity.clone()
     }
 
     fn hooks(&self) -> Option<&dyn Hooks> {
-        self.own.hook.as_ref().map(|hook| hook as _)
+        self.settings.hook.as_ref().map(|hook| hook as _)
     }
 }
 
 #[async_trait]
 impl Questions for SimBackend {
-    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
         let request =
             Request::Answer { handle: handle.clone(), question: question.to_owned(), answer: answer.clone() };
         match self.call(request).await? {
             Reply::Taken(taken) => Ok(taken),
-            _ => Err(unfit()),
+            _ => Err(unexpected_reply()),
         }
     }
 
     fn list_lag(&self) -> Duration {
-        self.own.list_lag
+        self.settings.list_lag
     }
 }
 
@@ -206,7 +206,7 @@ impl Logs for SimBackend {
         let request = Request::Log { handle: handle.clone(), request: request.clone() };
         match self.call(request).await? {
             Reply::Log(log) => Ok(log),
-            _ => Err(unfit()),
+            _ => Err(unexpected_reply()),
         }
     }
 }
@@ -220,7 +220,7 @@ impl Artifacts for SimBackend {
                 bytes: text.into_bytes(),
                 mime_type: Some("text/plain".to_owned()),
             })),
-            _ => Err(unfit()),
+            _ => Err(unexpected_reply()),
         }
     }
 }
@@ -228,8 +228,10 @@ impl Artifacts for SimBackend {
 #[async_trait]
 impl Discovery for SimBackend {
     async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
-        let Reply::Discovered(mut tools) = self.call(Request::Discover).await? else { return Err(unfit()) };
-        tools.retain(|tool| tool.name.starts_with(&self.own.wanted.starting_with));
+        let Reply::Discovered(mut tools) = self.call(Request::Discover).await? else {
+            return Err(unexpected_reply());
+        };
+        tools.retain(|tool| tool.name.starts_with(&self.settings.discover.starting_with));
         Ok(tools)
     }
 }
@@ -241,12 +243,12 @@ impl Checkup for SimBackend {
             Ok(_) => Finding::ok("engine", "it answers"),
             Err(error) => Finding::fault("engine", error.to_string(), "start it again, where `address` says"),
         };
-        std::iter::once(engine).chain(tools.iter().map(target)).collect()
+        std::iter::once(engine).chain(tools.iter().map(check_target)).collect()
     }
 }
 
 /// Returns the finding for the jobs of a tool.
-fn target(ToolTarget { tool, target }: &ToolTarget) -> Finding {
+fn check_target(ToolTarget { tool, target }: &ToolTarget) -> Finding {
     let what = format!("tool `{tool}`");
     match Target::of_call(target, &Value::Null) {
         Ok(target) if target.outcome == Outcome::Refuse => {
@@ -258,8 +260,8 @@ fn target(ToolTarget { tool, target }: &ToolTarget) -> Finding {
 }
 
 #[async_trait]
-impl Wakeups for Here {
+impl Wakeups for LocalEngine {
     async fn next(&self) -> JobHandle {
-        self.engine.hint(&self.hints_seen).await
+        self.engine.hint(&self.hint_cursor).await
     }
 }

@@ -26,7 +26,7 @@ pub struct SimClient(Arc<Shared>);
 struct Shared {
     address: SocketAddr,
     idle: Mutex<Vec<BufReader<TcpStream>>>,
-    room: Semaphore,
+    permits: Semaphore,
 }
 
 /// Failure of an exchange that got no reply.
@@ -40,8 +40,8 @@ enum ExchangeError {
 impl SimClient {
     /// Creates a client for the engine at this address. It does not connect yet.
     pub fn new(address: SocketAddr) -> Self {
-        let room = Semaphore::new(CONNECTIONS);
-        Self(Arc::new(Shared { address, idle: Mutex::default(), room }))
+        let permits = Semaphore::new(CONNECTIONS);
+        Self(Arc::new(Shared { address, idle: Mutex::default(), permits }))
     }
 
     /// Creates a backend for this engine.
@@ -55,8 +55,8 @@ impl SimClient {
     }
 
     /// Creates a backend for this engine, with these backend settings.
-    pub(super) fn backend_for(&self, own: BackendSettings) -> SimBackend {
-        SimBackend::of_client(self.clone(), own)
+    pub(super) fn backend_for(&self, settings: BackendSettings) -> SimBackend {
+        SimBackend::of_client(self.clone(), settings)
     }
 
     /// Returns the counters of the engine. `starts` counts only this key.
@@ -102,7 +102,7 @@ impl SimClient {
     /// Sends one request. Returns `None` if the reply is lost.
     pub(super) async fn call(&self, request: Request) -> Option<Result<Reply>> {
         match self.exchange(&Message::Request(request)).await {
-            Ok(told) => told.into_reply(),
+            Ok(response) => response.into_reply(),
             Err(ExchangeError::Before(e)) => Some(Err(self.unreachable(e))),
             Err(ExchangeError::After(_)) => None,
         }
@@ -116,13 +116,14 @@ impl SimClient {
     /// Sends one line and reads one. If the caller drops the future during an exchange, the connection
     /// closes.
     async fn exchange(&self, message: &Message) -> Result<EngineMessage, ExchangeError> {
-        let _room = self.0.room.acquire().await.map_err(|e| ExchangeError::Before(io::Error::other(e)))?;
+        let _permit =
+            self.0.permits.acquire().await.map_err(|e| ExchangeError::Before(io::Error::other(e)))?;
         let mut stream = self.connection().await.map_err(ExchangeError::Before)?;
         wire::send(&mut stream, message).await.map_err(ExchangeError::After)?;
-        let told = wire::receive(&mut stream).await.map_err(ExchangeError::After)?;
-        let told = told.ok_or_else(|| ExchangeError::After(io::ErrorKind::UnexpectedEof.into()))?;
+        let response = wire::receive(&mut stream).await.map_err(ExchangeError::After)?;
+        let response = response.ok_or_else(|| ExchangeError::After(io::ErrorKind::UnexpectedEof.into()))?;
         self.0.idle.lock().push(stream);
-        Ok(told)
+        Ok(response)
     }
 
     /// Returns an idle connection that the engine has not closed, or a new one.

@@ -60,8 +60,8 @@ impl SimEngine {
     }
 
     /// Creates a backend for this engine, with these backend settings.
-    pub(super) fn backend_for(&self, own: BackendSettings) -> SimBackend {
-        SimBackend::of_engine(self.clone(), own)
+    pub(super) fn backend_for(&self, settings: BackendSettings) -> SimBackend {
+        SimBackend::of_engine(self.clone(), settings)
     }
 
     /// Appends a line `KEY HANDLE TEXT` to this file for every job accepted from now on, before the caller
@@ -72,69 +72,69 @@ impl SimEngine {
     /// Returns an error if the file cannot be opened for appending.
     pub fn keep_journal(&self, file: &Path) -> io::Result<()> {
         let file = OpenOptions::new().create(true).append(true).open(file)?;
-        self.locked(|inner, _| inner.state.keep_journal(file));
+        self.with_inner(|inner, _| inner.state.keep_journal(file));
         Ok(())
     }
 
     /// Returns how the engine handles a key that it knows.
     pub fn mode(&self) -> Mode {
-        self.locked(|inner, _| inner.state.mode)
+        self.with_inner(|inner, _| inner.state.mode)
     }
 
     /// Returns how many jobs were accepted under this key, as far as the engine still remembers them.
     pub fn starts(&self, key: &JobKey) -> usize {
-        self.locked(|inner, _| inner.state.starts(key))
+        self.with_inner(|inner, _| inner.state.starts(key))
     }
 
     /// Returns how many jobs were accepted in total.
     pub fn total_starts(&self) -> u64 {
-        self.locked(|inner, _| inner.state.total_starts())
+        self.with_inner(|inner, _| inner.state.total_starts())
     }
 
     /// Returns the jobs that were accepted under this key, oldest first. It includes jobs after
     /// [`SimEngine::forget`], but no jobs beyond the config's `remember`.
     pub fn jobs_of(&self, key: &JobKey) -> Vec<JobHandle> {
-        self.locked(|inner, _| inner.state.jobs_of(key))
+        self.with_inner(|inner, _| inner.state.jobs_of(key))
     }
 
     /// Returns the keys of the jobs that have not ended, oldest first.
     pub fn running(&self) -> Vec<JobKey> {
-        self.locked(|inner, _| inner.state.running())
+        self.with_inner(|inner, _| inner.state.running())
     }
 
     /// Returns how many ended jobs the engine remembers.
     pub fn remembered(&self) -> usize {
-        self.locked(|inner, _| inner.state.remembered())
+        self.with_inner(|inner, _| inner.state.remembered())
     }
 
     /// Schedules this fault for the next request of this kind, after earlier injected faults.
     pub fn inject(&self, operation: Operation, fault: Fault) {
-        self.locked(|inner, _| inner.faults.push(operation, fault));
+        self.with_inner(|inner, _| inner.faults.push(operation, fault));
     }
 
     /// Starts or ends an outage. During an outage jobs continue, every request fails with `Unavailable`, and
     /// hints are lost.
     pub fn set_outage(&self, outage: bool) {
-        self.locked(|inner, _| {
+        self.with_inner(|inner, _| {
             inner.faults.set_outage(outage);
-            inner.state.hints.lose(outage);
+            inner.state.hints.set_discarding(outage);
         });
     }
 
     /// Removes all injected faults that have not occurred yet.
     pub fn clear_faults(&self) {
-        self.locked(|inner, _| inner.faults.clear());
+        self.with_inner(|inner, _| inner.faults.clear());
     }
 
     /// Replaces the list of tools that discovery returns.
     pub fn offer(&self, tools: Vec<DiscoveredTool>) {
-        self.locked(|inner, _| inner.state.offer(tools));
+        self.with_inner(|inner, _| inner.state.offer(tools));
     }
 
     /// Makes the engine forget a job: it is `Gone` from now on, and counts as ended. A keyed engine starts no
     /// second job under its key, until the job is removed as one beyond the config's `remember`.
     pub fn forget(&self, handle: &JobHandle) {
-        self.locked(|inner, now| inner.state.forget(handle, now));
+        self.with_inner(|inner, now| inner.state.forget(handle, now));
     }
 
     /// Ends a job in this state now. A job that has ended stays unchanged.
@@ -143,12 +143,12 @@ impl SimEngine {
     /// Panics if the state is not the state of an ended job.
     pub fn finish(&self, handle: &JobHandle, state: JobState) {
         assert!(state.has_ended(), "a job cannot be finished as {state:?}");
-        self.locked(|inner, now| inner.state.finish(handle, state, now));
+        self.with_inner(|inner, now| inner.state.finish(handle, state, now));
     }
 
     /// Runs one request with its faults. Returns `None` if the reply is lost.
     pub(super) async fn call(&self, request: Request) -> Option<Result<Reply>> {
-        let (reply, pause) = self.locked(|inner, now| inner.apply_faults(request, now));
+        let (reply, pause) = self.with_inner(|inner, now| inner.apply_faults(request, now));
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
         }
@@ -156,15 +156,15 @@ impl SimEngine {
     }
 
     /// Waits for the next hint after the first `seen` ones, and updates `seen`.
-    pub(super) async fn hint(&self, seen: &AtomicU64) -> JobHandle {
+    pub(super) async fn hint(&self, cursor: &AtomicU64) -> JobHandle {
         loop {
             let changed = self.0.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let (hint, due) = self.locked(|inner, _| {
+            let (hint, due) = self.with_inner(|inner, _| {
                 // The lock makes this read and write atomic for all tasks that wait on the same counter.
-                let (hint, now_seen) = inner.state.hint_after(seen.load(Ordering::Relaxed));
-                seen.store(now_seen, Ordering::Relaxed);
+                let (hint, next_cursor) = inner.state.hint_after(cursor.load(Ordering::Relaxed));
+                cursor.store(next_cursor, Ordering::Relaxed);
                 (hint, inner.state.next_due())
             });
             if let Some(handle) = hint {
@@ -182,27 +182,27 @@ impl SimEngine {
     }
 
     /// Returns how many hints there have been.
-    pub(super) fn hinted(&self) -> u64 {
-        self.locked(|inner, _| inner.state.hints.count())
+    pub(super) fn hint_count(&self) -> u64 {
+        self.with_inner(|inner, _| inner.state.hints.count())
     }
 
-    fn locked<T>(&self, act: impl FnOnce(&mut Inner, Instant) -> T) -> T {
+    fn with_inner<T>(&self, action: impl FnOnce(&mut Inner, Instant) -> T) -> T {
         let now = Instant::now();
         let mut inner = self.0.inner.lock();
-        let (hinted, due) = (inner.state.hints.count(), inner.state.next_due());
-        inner.state.settle(now);
-        let done = act(&mut inner, now);
-        let sooner = match (inner.state.next_due(), due) {
+        let (hints_before, due_before) = (inner.state.hints.count(), inner.state.next_due());
+        inner.state.apply_due_changes(now);
+        let result = action(&mut inner, now);
+        let is_earlier = match (inner.state.next_due(), due_before) {
             (Some(next), Some(before)) => next < before,
             (next, None) => next.is_some(),
             (None, Some(_)) => false,
         };
-        let wake = sooner || inner.state.hints.count() != hinted;
+        let wake = is_earlier || inner.state.hints.count() != hints_before;
         drop(inner);
         if wake {
             self.0.changed.notify_waiters();
         }
-        done
+        result
     }
 }
 
@@ -212,8 +212,8 @@ impl Inner {
         let RequestEffects { fault, pause } = self.faults.next(request.operation());
         let reply = match fault {
             None => Some(self.state.perform(now, request)),
-            Some(Fault::Slow(more)) => {
-                return (Some(self.state.perform(now, request)), pause + more);
+            Some(Fault::Slow(extra)) => {
+                return (Some(self.state.perform(now, request)), pause + extra);
             }
             Some(Fault::LostReply) => {
                 drop(self.state.perform(now, request));
@@ -225,8 +225,8 @@ impl Inner {
             }
             Some(Fault::LostBefore) => None,
             Some(Fault::Late(delay)) => {
-                if let Some(moment) = now.checked_add(delay) {
-                    self.state.start_later(moment, request);
+                if let Some(arrival) = now.checked_add(delay) {
+                    self.state.start_later(arrival, request);
                 }
                 None
             }

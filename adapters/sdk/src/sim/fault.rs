@@ -150,11 +150,11 @@ impl Faults {
         match self.script[operation as usize].pop_front() {
             Some(fault) => RequestEffects { fault: Some(fault), pause: Duration::ZERO },
             None if self.rates == FaultRates::default() => RequestEffects::default(),
-            None => self.by_chance(),
+            None => self.random_effects(),
         }
     }
 
-    fn by_chance(&mut self) -> RequestEffects {
+    fn random_effects(&mut self) -> RequestEffects {
         let rates = self.rates;
         let kinds = [
             (rates.outage, Fault::Outage),
@@ -218,7 +218,7 @@ mod tests {
         };
         assert_eq!(run(7), run(7));
         assert_ne!(run(7), run(8));
-        let lost = run(7).iter().filter(|t| t.fault == Some(Fault::LostReply)).count();
+        let lost = run(7).iter().filter(|effects| effects.fault == Some(Fault::LostReply)).count();
         assert!((10..=40).contains(&lost), "{lost} of 100");
     }
 

@@ -33,15 +33,15 @@ struct Options {
 /// Runs the helper role: serves an engine until the process is killed. The first line on stdout is
 /// `listening on ADDRESS`.
 pub(super) fn run(arguments: &[OsString]) -> ExitCode {
-    let (code, words) = match parse(arguments) {
+    let (code, message) = match parse(arguments) {
         Err(problem) => (2, format!("{problem}\n{USAGE}")),
         Ok(options) => match listen(&options) {
-            Ok(end) => (1, format!("the listener failed: {end}\n")),
+            Ok(error) => (1, format!("the listener failed: {error}\n")),
             Err(e) => (1, format!("{e}\n")),
         },
     };
     // If stderr is closed, only the exit code reports the failure.
-    drop(io::stderr().write_all(words.as_bytes()));
+    drop(io::stderr().write_all(message.as_bytes()));
     ExitCode::from(code)
 }
 
@@ -52,15 +52,17 @@ fn parse(arguments: &[OsString]) -> Result<Options, String> {
         let option = option.to_string_lossy();
         let value = rest.next().ok_or_else(|| format!("{option} needs a value"))?;
         let text = value.to_string_lossy();
-        let bad = |e: &dyn std::fmt::Display| format!("{option} {text}: {e}");
+        let invalid = |e: &dyn std::fmt::Display| format!("{option} {text}: {e}");
         match option.as_ref() {
-            "--listen" => listen = Some(text.parse::<SocketAddr>().map_err(|e| bad(&e))?),
-            "--mode" => config.mode = serde_json::from_value(text.as_ref().into()).map_err(|e| bad(&e))?,
+            "--listen" => listen = Some(text.parse::<SocketAddr>().map_err(|e| invalid(&e))?),
+            "--mode" => {
+                config.mode = serde_json::from_value(text.as_ref().into()).map_err(|e| invalid(&e))?
+            }
             "--journal" => journal = Some(PathBuf::from(value)),
-            "--remember" => config.remember = text.parse().map_err(|e| bad(&e))?,
-            "--seed" => config.seed = text.parse().map_err(|e| bad(&e))?,
-            "--start-lag" => config.start_lag = parse_duration(&text).map_err(|e| bad(&e))?,
-            "--faults" => config.faults = serde_json::from_str(&text).map_err(|e| bad(&e))?,
+            "--remember" => config.remember = text.parse().map_err(|e| invalid(&e))?,
+            "--seed" => config.seed = text.parse().map_err(|e| invalid(&e))?,
+            "--start-lag" => config.start_lag = parse_duration(&text).map_err(|e| invalid(&e))?,
+            "--faults" => config.faults = serde_json::from_str(&text).map_err(|e| invalid(&e))?,
             _ => return Err(format!("{option} is not an option")),
         }
     }

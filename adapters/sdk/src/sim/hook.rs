@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use crate::{Delivery, Hooks, JobHandle, Secret, Told, same_secret};
+use crate::{Delivery, HookEvent, Hooks, JobHandle, Secret, same_secret};
 
 /// Header that contains the secret.
 const HEADER: &str = "x-sim-secret";
@@ -28,12 +28,12 @@ impl Hook {
 }
 
 impl Hooks for Hook {
-    fn read(&self, delivery: &Delivery<'_>) -> Option<Told> {
+    fn read(&self, delivery: &Delivery<'_>) -> Option<HookEvent> {
         let given = delivery.header(HEADER)?;
         if !same_secret(given.as_bytes(), self.secret.reveal().as_bytes()) {
             return None;
         }
         let body: Option<Body> = serde_json::from_slice(delivery.body).ok();
-        Some(body.map_or_else(Told::default, |Body { id, jobs }| Told { jobs, id }))
+        Some(body.map_or_else(HookEvent::default, |Body { id, jobs }| HookEvent { jobs, id }))
     }
 }

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::{Outcome, Target, log};
 use crate::{
-    Answer, Artifact, JobKey, JobState, Level, LogRequest, LogText, Note, Observation, Output, Question,
-    Taken,
+    Answer, AnswerOutcome, Artifact, JobKey, JobState, Level, LogRequest, LogText, Note, Observation, Output,
+    Question,
 };
 
 /// Id of a job's only question.
@@ -26,15 +26,15 @@ pub(super) struct Job {
 
 enum Phase {
     /// Working since this time, with some work done before.
-    Working { since: Instant, before: Duration, will_ask: bool },
+    Working { since: Instant, prior_work: Duration, will_ask: bool },
     /// Waiting for the answer.
     Asking,
     /// Ended, after this amount of work.
-    Ended { worked: Duration, how: End },
+    Ended { work_done: Duration, end: End },
 }
 
 enum End {
-    AsTold,
+    AsSpecified,
     Declined,
     Cancelled,
     Forced(Box<JobState>),
@@ -46,7 +46,7 @@ impl Job {
     /// [`Job::advance`].
     pub(super) fn new(key: JobKey, target: Target, now: Instant, start_lag: Duration) -> Self {
         let will_ask = target.question.is_some();
-        let phase = Phase::Working { since: now, before: Duration::ZERO, will_ask };
+        let phase = Phase::Working { since: now, prior_work: Duration::ZERO, will_ask };
         Self { key, target, listed_at: now + start_lag, phase, answers: Vec::new() }
     }
 
@@ -80,8 +80,8 @@ impl Job {
     /// clock's range.
     pub(super) fn due(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Working { since, before, will_ask } => {
-                since.checked_add(self.work_until_next(will_ask).saturating_sub(before))
+            Phase::Working { since, prior_work, will_ask } => {
+                since.checked_add(self.work_until_next(will_ask).saturating_sub(prior_work))
             }
             Phase::Asking | Phase::Ended { .. } => None,
         }
@@ -95,9 +95,9 @@ impl Job {
         self.phase = match self.phase {
             Phase::Working { will_ask: true, .. } => Phase::Asking,
             _ if self.target.outcome == Outcome::Gone => {
-                Phase::Ended { worked: self.delay(), how: End::Forgotten }
+                Phase::Ended { work_done: self.delay(), end: End::Forgotten }
             }
-            _ => Phase::Ended { worked: self.delay(), how: End::AsTold },
+            _ => Phase::Ended { work_done: self.delay(), end: End::AsSpecified },
         };
         true
     }
@@ -107,71 +107,72 @@ impl Job {
     }
 
     pub(super) fn is_forgotten(&self) -> bool {
-        matches!(self.phase, Phase::Ended { how: End::Forgotten, .. })
+        matches!(self.phase, Phase::Ended { end: End::Forgotten, .. })
     }
 
-    fn worked(&self, now: Instant) -> Duration {
+    fn work_done(&self, now: Instant) -> Duration {
         match self.phase {
-            Phase::Working { since, before, will_ask } => {
-                (before + now.saturating_duration_since(since)).min(self.work_until_next(will_ask))
+            Phase::Working { since, prior_work, will_ask } => {
+                (prior_work + now.saturating_duration_since(since)).min(self.work_until_next(will_ask))
             }
             Phase::Asking => self.work_before_question(),
-            Phase::Ended { worked, .. } => worked,
+            Phase::Ended { work_done, .. } => work_done,
         }
     }
 
     /// Returns the share of `units` that the work so far has completed.
-    fn share(&self, units: usize, now: Instant) -> usize {
+    fn completed_units(&self, units: usize, now: Instant) -> usize {
         let delay = self.delay().as_nanos();
         if delay == 0 {
             return if self.has_ended() { units } else { 0 };
         }
-        usize::try_from(units as u128 * self.worked(now).as_nanos() / delay).unwrap_or(units)
+        usize::try_from(units as u128 * self.work_done(now).as_nanos() / delay).unwrap_or(units)
     }
 
     pub(super) fn observe(&self, now: Instant) -> Observation {
-        let mut seen = match &self.phase {
+        let mut observation = match &self.phase {
             Phase::Working { .. } => Observation::new(JobState::Running),
             Phase::Asking => {
-                let mut seen = Observation::new(JobState::Running).with_message("waiting for an answer");
-                seen.questions = self
+                let mut observation =
+                    Observation::new(JobState::Running).with_message("waiting for an answer");
+                observation.questions = self
                     .target
                     .question
                     .iter()
                     .map(|ask| Question {
                         id: QUESTION.to_owned(),
                         message: ask.message.clone(),
-                        ask: ask.wanted(),
+                        ask: ask.answer_kind(),
                     })
                     .collect();
-                seen
+                observation
             }
-            Phase::Ended { how, .. } => self.ended(how),
+            Phase::Ended { end, .. } => self.final_observation(end),
         };
         if let Some(steps) = self.target.steps
-            && seen.state != JobState::Gone
+            && observation.state != JobState::Gone
         {
-            let done = self.share(steps as usize, now);
+            let done = self.completed_units(steps as usize, now);
             if matches!(self.phase, Phase::Working { .. }) {
-                seen.message = Some(format!("step {done} of {steps}"));
+                observation.message = Some(format!("step {done} of {steps}"));
             }
-            seen = seen.with_progress(done as f64, Some(f64::from(steps)));
+            observation = observation.with_progress(done as f64, Some(f64::from(steps)));
         }
-        if seen.state != JobState::Gone {
-            let said = &self.target.notes[..self.share(self.target.notes.len(), now)];
-            seen.notes = (1..).zip(said).map(|(n, text)| Note::text(n, Level::Info, text)).collect();
+        if observation.state != JobState::Gone {
+            let notes = &self.target.notes[..self.completed_units(self.target.notes.len(), now)];
+            observation.notes = (1..).zip(notes).map(|(n, text)| Note::text(n, Level::Info, text)).collect();
         }
-        seen
+        observation
     }
 
-    fn ended(&self, how: &End) -> Observation {
+    fn final_observation(&self, end: &End) -> Observation {
         let text = self.target.text.as_deref();
-        match how {
-            End::AsTold if self.target.outcome == Outcome::Fail => {
+        match end {
+            End::AsSpecified if self.target.outcome == Outcome::Fail => {
                 let reason = text.unwrap_or("the job failed");
                 Observation::new(JobState::Failed(self.output(reason))).with_message(reason)
             }
-            End::AsTold => Observation::new(JobState::Succeeded(self.output(text.unwrap_or("done")))),
+            End::AsSpecified => Observation::new(JobState::Succeeded(self.output(text.unwrap_or("done")))),
             End::Declined => {
                 let reason = "the question was not answered";
                 Observation::new(JobState::Failed(Output::text(reason))).with_message(reason)
@@ -205,8 +206,8 @@ impl Job {
         output
     }
 
-    fn end(&mut self, how: End, now: Instant) {
-        self.phase = Phase::Ended { worked: self.worked(now), how };
+    fn end(&mut self, end: End, now: Instant) {
+        self.phase = Phase::Ended { work_done: self.work_done(now), end };
     }
 
     pub(super) fn cancel(&mut self, now: Instant) {
@@ -215,37 +216,37 @@ impl Job {
         }
     }
 
-    pub(super) fn answer(&mut self, question: &str, answer: Answer, now: Instant) -> Taken {
+    pub(super) fn answer(&mut self, question: &str, answer: Answer, now: Instant) -> AnswerOutcome {
         if question != QUESTION || self.is_forgotten() {
-            return Taken::TooLate;
+            return AnswerOutcome::TooLate;
         }
         if self.answers.last() == Some(&answer) {
-            return Taken::Accepted;
+            return AnswerOutcome::Accepted;
         }
         if !matches!(self.phase, Phase::Asking) {
-            return Taken::TooLate;
+            return AnswerOutcome::TooLate;
         }
         let times = self.target.question.as_ref().map_or(0, |ask| ask.times as usize);
         match &answer {
             Answer::Accept(_) => {
-                let before = self.work_before_question();
+                let prior_work = self.work_before_question();
                 let will_ask = self.answers.len() + 1 < times;
-                self.phase = Phase::Working { since: now, before, will_ask };
+                self.phase = Phase::Working { since: now, prior_work, will_ask };
             }
             Answer::Decline | Answer::Cancel => self.end(End::Declined, now),
         }
         self.answers.push(answer);
-        Taken::Accepted
+        AnswerOutcome::Accepted
     }
 
     /// Ends the job in this state, unless it has already ended.
     pub(super) fn finish(&mut self, state: JobState, now: Instant) {
         if !self.has_ended() {
-            let how = match state {
+            let end = match state {
                 JobState::Gone => End::Forgotten,
                 state => End::Forced(Box::new(state)),
             };
-            self.end(how, now);
+            self.end(end, now);
         }
     }
 
@@ -254,16 +255,20 @@ impl Job {
     }
 
     pub(super) fn log(&self, request: &LogRequest, now: Instant) -> LogText {
-        let all = self.target.lines.len();
-        let printed = if self.has_ended() { self.share(all, now) } else { self.share(all, now) + 1 };
-        log::end(&self.target.lines[..printed.min(all)], request)
+        let total = self.target.lines.len();
+        let printed = if self.has_ended() {
+            self.completed_units(total, now)
+        } else {
+            self.completed_units(total, now) + 1
+        };
+        log::end(&self.target.lines[..printed.min(total)], request)
     }
 
     /// Returns a file that the job left. Returns `None` if the job has not ended by itself, or left no file
     /// with that name.
     pub(super) fn file(&self, name: &str) -> Option<&str> {
         match self.phase {
-            Phase::Ended { how: End::AsTold, .. } => self.target.files.get(name).map(String::as_str),
+            Phase::Ended { end: End::AsSpecified, .. } => self.target.files.get(name).map(String::as_str),
             _ => None,
         }
     }

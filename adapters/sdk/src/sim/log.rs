@@ -7,9 +7,9 @@ pub(super) fn end(lines: &[String], request: &LogRequest) -> LogText {
     let lines = lines.iter().map(String::as_str);
     match &request.search {
         None => tail(lines, request.max_bytes),
-        Some(wanted) => {
-            let wanted = wanted.to_lowercase();
-            tail(lines.filter(|line| line.to_lowercase().contains(&wanted)), request.max_bytes)
+        Some(needle) => {
+            let needle = needle.to_lowercase();
+            tail(lines.filter(|line| line.to_lowercase().contains(&needle)), request.max_bytes)
         }
     }
 }
@@ -17,23 +17,23 @@ pub(super) fn end(lines: &[String], request: &LogRequest) -> LogText {
 /// Returns the last whole lines that fit into `max_bytes`. If the last line alone does not fit, returns its
 /// end.
 fn tail<'a>(lines: impl DoubleEndedIterator<Item = &'a str>, max_bytes: usize) -> LogText {
-    let (mut kept, mut bytes, mut cut) = (Vec::new(), 0, false);
+    let (mut selected, mut bytes, mut cut) = (Vec::new(), 0, false);
     for line in lines.rev() {
         if bytes + line.len() + 1 > max_bytes {
             cut = true;
-            if kept.is_empty() && max_bytes > 0 {
+            if selected.is_empty() && max_bytes > 0 {
                 let mut start = line.len() + 1 - max_bytes;
                 while !line.is_char_boundary(start) {
                     start += 1;
                 }
-                kept.push(&line[start..]);
+                selected.push(&line[start..]);
             }
             break;
         }
         bytes += line.len() + 1;
-        kept.push(line);
+        selected.push(line);
     }
-    let text = kept.iter().rev().flat_map(|line| [*line, "\n"]).collect();
+    let text = selected.iter().rev().flat_map(|line| [*line, "\n"]).collect();
     LogText { text, cut }
 }
 

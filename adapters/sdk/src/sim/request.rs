@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Operation, Target};
-use crate::{Answer, DiscoveredTool, JobHandle, JobKey, LogRequest, LogText, Observation, Started, Taken};
+use crate::{
+    Answer, AnswerOutcome, DiscoveredTool, JobHandle, JobKey, LogRequest, LogText, Observation, Started,
+};
 
 /// A request to the engine.
 #[derive(Serialize, Deserialize)]
@@ -54,7 +56,7 @@ pub(super) enum Reply {
     Found(Option<Started>),
     Seen(Vec<Observation>),
     Done,
-    Taken(Taken),
+    Taken(AnswerOutcome),
     Log(LogText),
     File(Option<String>),
     Discovered(Vec<DiscoveredTool>),

@@ -13,7 +13,9 @@ use super::hints::Hints;
 use super::job::Job;
 use super::request::{Reply, Request};
 use super::{Config, Mode, Outcome, Target};
-use crate::{DiscoveredTool, Error, JobHandle, JobKey, JobState, Observation, Result, Started, Taken};
+use crate::{
+    AnswerOutcome, DiscoveredTool, Error, JobHandle, JobKey, JobState, Observation, Result, Started,
+};
 
 pub(super) struct State {
     pub(super) mode: Mode,
@@ -29,8 +31,8 @@ pub(super) struct State {
     due: BTreeMap<(Instant, u64), Due>,
     pub(super) hints: Hints,
     /// Tools for discovery, by name.
-    offers: BTreeMap<String, DiscoveredTool>,
-    numbers: u64,
+    tools: BTreeMap<String, DiscoveredTool>,
+    next_number: u64,
     total_starts: u64,
     journal: Option<File>,
 }
@@ -59,8 +61,8 @@ impl State {
             ended: VecDeque::new(),
             due: BTreeMap::new(),
             hints: Hints::default(),
-            offers: BTreeMap::new(),
-            numbers: 0,
+            tools: BTreeMap::new(),
+            next_number: 0,
             total_starts: 0,
             journal: None,
         }
@@ -71,26 +73,26 @@ impl State {
     }
 
     pub(super) fn offer(&mut self, tools: Vec<DiscoveredTool>) {
-        self.offers = tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect();
+        self.tools = tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect();
     }
 
     /// Applies all changes that are due by now, in the order of their times.
-    pub(super) fn settle(&mut self, now: Instant) {
+    pub(super) fn apply_due_changes(&mut self, now: Instant) {
         while let Some(entry) = self.due.first_entry()
             && entry.key().0 <= now
         {
-            let ((moment, number), due) = entry.remove_entry();
+            let ((at, number), due) = entry.remove_entry();
             match due {
-                Due::Job => self.advance(number, moment),
+                Due::Job => self.advance(number, at),
                 // No caller waits for the reply to a late request.
-                Due::Arrival(late) => drop(self.start(moment, late.key, late.target, late.may_exist)),
+                Due::Arrival(arrival) => drop(self.start(at, arrival.key, arrival.target, arrival.may_exist)),
             }
         }
         self.evict();
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.due.first_key_value().map(|((moment, _), _)| *moment)
+        self.due.first_key_value().map(|((at, _), _)| *at)
     }
 
     /// Executes a request.
@@ -115,8 +117,8 @@ impl State {
                 Reply::Done
             }
             Request::Answer { handle, question, answer } => {
-                let taken = self.change(&handle, now, |job| job.answer(&question, answer, now));
-                Reply::Taken(taken.unwrap_or(Taken::TooLate))
+                let outcome = self.change(&handle, now, |job| job.answer(&question, answer, now));
+                Reply::Taken(outcome.unwrap_or(AnswerOutcome::TooLate))
             }
             Request::Log { handle, request } => {
                 Reply::Log(self.get(&handle).map(|job| job.log(&request, now)).unwrap_or_default())
@@ -133,7 +135,7 @@ impl State {
                 }
                 Reply::File(content.map(str::to_owned))
             }
-            Request::Discover => Reply::Discovered(self.offers.values().cloned().collect()),
+            Request::Discover => Reply::Discovered(self.tools.values().cloned().collect()),
         })
     }
 
@@ -160,7 +162,7 @@ impl State {
     }
 
     fn accept(&mut self, now: Instant, key: JobKey, target: Target) -> Result<Started> {
-        let number = self.numbers;
+        let number = self.next_number;
         if let Some(journal) = &mut self.journal {
             // Written as JSON, so that no text can look like two lines.
             let text = json!(target.text.as_deref().unwrap_or_default());
@@ -169,7 +171,7 @@ impl State {
                 Error::unavailable("the simulated engine cannot write its journal").caused_by(e)
             })?;
         }
-        self.numbers += 1;
+        self.next_number += 1;
         self.total_starts += 1;
         self.by_key.entry(key.clone()).or_default().push(number);
         let mut job = Box::new(Job::new(key, target, now, self.start_lag));
@@ -187,11 +189,11 @@ impl State {
     }
 
     /// Schedules a start request that arrives at a later time.
-    pub(super) fn start_later(&mut self, moment: Instant, request: Request) {
+    pub(super) fn start_later(&mut self, at: Instant, request: Request) {
         if let Request::Start { key, target, may_exist } = request {
             let arrival = Arrival { key, target, may_exist };
-            self.due.insert((moment, self.numbers), Due::Arrival(Box::new(arrival)));
-            self.numbers += 1;
+            self.due.insert((at, self.next_number), Due::Arrival(Box::new(arrival)));
+            self.next_number += 1;
         }
     }
 
@@ -201,9 +203,9 @@ impl State {
         }
     }
 
-    fn advance(&mut self, number: u64, moment: Instant) {
+    fn advance(&mut self, number: u64, at: Instant) {
         let Some(job) = self.jobs.get_mut(&number) else { return };
-        if job.advance(moment) {
+        if job.advance(at) {
             if job.has_ended() {
                 self.ended.push_back(number);
             }
@@ -212,11 +214,16 @@ impl State {
     }
 
     /// Applies an action to a known job, and updates the schedule and the list of ended jobs.
-    fn change<T>(&mut self, handle: &JobHandle, now: Instant, act: impl FnOnce(&mut Job) -> T) -> Option<T> {
+    fn change<T>(
+        &mut self,
+        handle: &JobHandle,
+        now: Instant,
+        action: impl FnOnce(&mut Job) -> T,
+    ) -> Option<T> {
         let number = self.number(handle)?;
         let job = self.jobs.get_mut(&number)?;
         let (before, had_ended) = (job.due(), job.has_ended());
-        let done = act(job);
+        let result = action(job);
         let (after, has_ended) = (job.due(), job.has_ended());
         if before != after {
             if let Some(due) = before {
@@ -231,8 +238,8 @@ impl State {
             self.hints.push(number);
         }
         // After an answer, the job may have no work left.
-        self.settle(now);
-        Some(done)
+        self.apply_due_changes(now);
+        Some(result)
     }
 
     pub(super) fn finish(&mut self, handle: &JobHandle, state: JobState, now: Instant) {
@@ -275,14 +282,14 @@ impl State {
     }
 
     fn observe(&self, handle: &JobHandle, now: Instant) -> Observation {
-        let listed = self.get(handle).filter(|job| job.is_listed(now));
-        listed.map_or_else(|| Observation::new(JobState::Gone), |job| job.observe(now))
+        let listed_job = self.get(handle).filter(|job| job.is_listed(now));
+        listed_job.map_or_else(|| Observation::new(JobState::Gone), |job| job.observe(now))
     }
 
     fn find(&self, key: &JobKey, now: Instant) -> Option<Started> {
-        let is_known = |job: &Job| !job.is_forgotten() && job.is_listed(now);
-        let known = |number: &&u64| self.jobs.get(number).is_some_and(|job| is_known(job));
-        self.by_key.get(key)?.iter().find(known).map(|number| self.started(*number, now))
+        let is_visible = |job: &Job| !job.is_forgotten() && job.is_listed(now);
+        let job_is_visible = |number: &&u64| self.jobs.get(number).is_some_and(|job| is_visible(job));
+        self.by_key.get(key)?.iter().find(job_is_visible).map(|number| self.started(*number, now))
     }
 
     fn started(&self, number: u64, now: Instant) -> Started {
@@ -313,14 +320,14 @@ impl State {
     }
 
     /// Returns the next hint after the first `seen` ones, and the new value of `seen`.
-    pub(super) fn hint_after(&self, mut seen: u64) -> (Option<JobHandle>, u64) {
-        while let Some((number, now_seen)) = self.hints.after(seen) {
-            seen = now_seen;
+    pub(super) fn hint_after(&self, mut cursor: u64) -> (Option<JobHandle>, u64) {
+        while let Some((number, next_cursor)) = self.hints.after(cursor) {
+            cursor = next_cursor;
             if let Some(job) = self.jobs.get(&number) {
-                return (Some(handle(number, &job.key)), seen);
+                return (Some(handle(number, &job.key)), cursor);
             }
         }
-        (None, seen)
+        (None, cursor)
     }
 }
 

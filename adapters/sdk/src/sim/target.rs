@@ -89,7 +89,7 @@ fn once() -> u32 {
 
 impl Ask {
     /// Returns the kind of answer that is requested.
-    pub(super) fn wanted(&self) -> crate::Ask {
+    pub(super) fn answer_kind(&self) -> crate::Ask {
         match self {
             Ask { url: Some(url), .. } => crate::Ask::Url(url.clone()),
             Ask { sampling: Some(request), .. } => crate::Ask::Sampling(request.clone()),
@@ -100,9 +100,9 @@ impl Ask {
     }
 
     fn problem(&self) -> Option<(&'static str, String)> {
-        let named =
+        let set_kinds =
             [self.schema.is_some(), self.url.is_some(), self.sampling.is_some(), self.roots].map(u8::from);
-        if named.iter().sum::<u8>() > 1 {
+        if set_kinds.iter().sum::<u8>() > 1 {
             return Some(("question", "must name one of `schema`, `url`, `sampling` and `roots`".to_owned()));
         }
         let schema = self.schema.as_ref()?;
@@ -153,8 +153,8 @@ impl Target {
             problems.push(Problem { field: field.to_owned(), message });
         }
         for name in self.files.keys() {
-            let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
-            if !name.split('/').all(plain) {
+            let is_valid_part = |part: &str| !part.is_empty() && part != "." && part != "..";
+            if !name.split('/').all(is_valid_part) {
                 problems.push(Problem {
                     field: format!("files[{name:?}]"),
                     message:

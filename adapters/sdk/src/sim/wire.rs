@@ -25,7 +25,7 @@ use super::{Fault, Mode, Operation, SimEngine};
 use crate::{DiscoveredTool, Error, ErrorKind, JobKey};
 
 /// Maximum length of a line, in bytes.
-const LONGEST: u64 = 16 * 1024 * 1024;
+const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Maximum number of open connections. Further clients wait until they are accepted.
 const CONNECTIONS: usize = 512;
@@ -77,7 +77,7 @@ pub async fn serve(listener: TcpListener, engine: SimEngine) -> io::Error {
     loop {
         tokio::select! {
             accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
-                Ok((stream, _)) => connections.push(converse(stream, engine.clone())),
+                Ok((stream, _)) => connections.push(serve_connection(stream, engine.clone())),
                 // The client gave up before it was accepted.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(e) => return e,
@@ -88,7 +88,7 @@ pub async fn serve(listener: TcpListener, engine: SimEngine) -> io::Error {
     }
 }
 
-async fn converse(stream: TcpStream, engine: SimEngine) -> io::Result<()> {
+async fn serve_connection(stream: TcpStream, engine: SimEngine) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
     loop {
@@ -96,14 +96,14 @@ async fn converse(stream: TcpStream, engine: SimEngine) -> io::Result<()> {
             Ok(Some(message)) => message,
             Ok(None) => return Ok(()),
             Err(e) => {
-                let told = EngineMessage::Error {
+                let response = EngineMessage::Error {
                     kind: ErrorKind::Rejected,
                     message: format!("not a request: {e}"),
                 };
-                return send(&mut stream, &told).await;
+                return send(&mut stream, &response).await;
             }
         };
-        let told = match message {
+        let response = match message {
             Message::Control(control) => apply_control(&engine, control),
             Message::Request(request) => match engine.call(request).await {
                 Some(Ok(reply)) => EngineMessage::Reply(reply),
@@ -111,7 +111,7 @@ async fn converse(stream: TcpStream, engine: SimEngine) -> io::Result<()> {
                 None => return Ok(()),
             },
         };
-        send(&mut stream, &told).await?;
+        send(&mut stream, &response).await?;
     }
 }
 
@@ -152,7 +152,7 @@ pub(super) async fn send(stream: &mut BufReader<TcpStream>, message: &impl Seria
 /// Reads one line; `None` if the other side has closed.
 pub(super) async fn receive<T: DeserializeOwned>(stream: &mut BufReader<TcpStream>) -> io::Result<Option<T>> {
     let mut line = Vec::new();
-    (&mut *stream).take(LONGEST).read_until(b'\n', &mut line).await?;
+    (&mut *stream).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await?;
     if line.last() != Some(&b'\n') {
         return match line.len() {
             0 => Ok(None),

@@ -4,45 +4,48 @@ use std::sync::Arc;
 
 use tokio::time::timeout;
 
-use super::{Fixture, Leaving, Printing, ended, made, offered, output, start, until_ended, wait};
+use super::{
+    ArtifactJob, Fixture, LogJob, claimed_ability, claimed_item, output, poll_until_ended, retry_until_some,
+    run_to_end, start,
+};
 use crate::{Backend, ErrorKind, JobHandle, LogRequest, LogText};
 
 /// Checks that the backend offers exactly the abilities that its fixture claims.
 pub async fn abilities_are_as_claimed<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
-    offered(F::CLAIMS.questions, backend.questions(), "questions");
-    offered(F::CLAIMS.logs, backend.logs(), "logs");
-    offered(F::CLAIMS.artifacts, backend.artifacts(), "artifacts");
-    offered(F::CLAIMS.wakeups, backend.wakeups(), "wakeups");
-    offered(F::CLAIMS.discovery, backend.discovery(), "discovery");
-    offered(F::CLAIMS.checkup, backend.checkup(), "a check-up");
-    offered(F::CLAIMS.hooks, backend.hooks(), "hooks");
+    claimed_ability(F::CLAIMS.questions, backend.questions(), "questions");
+    claimed_ability(F::CLAIMS.logs, backend.logs(), "logs");
+    claimed_ability(F::CLAIMS.artifacts, backend.artifacts(), "artifacts");
+    claimed_ability(F::CLAIMS.wakeups, backend.wakeups(), "wakeups");
+    claimed_ability(F::CLAIMS.discovery, backend.discovery(), "discovery");
+    claimed_ability(F::CLAIMS.checkup, backend.checkup(), "a check-up");
+    claimed_ability(F::CLAIMS.hooks, backend.hooks(), "hooks");
 }
 
 /// A job that has printed its lines and ended.
-struct Printed {
+struct FinishedLogJob {
     backend: Arc<dyn Backend>,
     handle: JobHandle,
     lines: Vec<String>,
 }
 
-impl Printed {
+impl FinishedLogJob {
     /// Runs the job of `prints`. Returns `None` if the fixture claims no logs.
-    async fn by<F: Fixture>(fixture: &F) -> Option<Self> {
+    async fn run<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        offered(F::CLAIMS.logs, backend.logs(), "logs");
-        let Printing { job, lines } = made(F::CLAIMS.logs, fixture.prints(), "prints")?;
+        claimed_ability(F::CLAIMS.logs, backend.logs(), "logs");
+        let LogJob { job, lines } = claimed_item(F::CLAIMS.logs, fixture.log_job(), "prints")?;
         assert!(lines.len() >= 3, "the fixture's prints() has to print at least three lines");
-        let (handle, seen) = ended(fixture, &*backend, &job).await;
-        output(&seen.state);
-        let printed = Self { backend, handle, lines };
+        let (handle, observation) = run_to_end(fixture, &*backend, &job).await;
+        output(&observation.state);
+        let finished = Self { backend, handle, lines };
         // Some engines need a while to deliver the last lines.
-        let last = &printed.lines[printed.lines.len() - 1];
-        wait(fixture, "the last line is in the log", async || {
-            printed.tail(64 * 1024, None).await.text.trim_end().ends_with(last).then_some(())
+        let last = &finished.lines[finished.lines.len() - 1];
+        retry_until_some(fixture, "the last line is in the log", async || {
+            finished.tail(64 * 1024, None).await.text.trim_end().ends_with(last).then_some(())
         })
         .await;
-        Some(printed)
+        Some(finished)
     }
 
     async fn tail(&self, max_bytes: usize, search: Option<String>) -> LogText {
@@ -56,62 +59,63 @@ impl Printed {
 
 /// Checks that the end of a log contains what the job printed.
 pub async fn log_holds_what_was_printed<F: Fixture>(fixture: &F) {
-    let Some(printed) = Printed::by(fixture).await else { return };
-    let log = printed.tail(64 * 1024, None).await;
-    let held: Vec<_> = log.text.lines().collect();
-    let last = held.len().saturating_sub(printed.lines.len());
-    assert_eq!(held.len() - last, printed.lines.len(), "{:?} is too short", log.text);
-    for (held, line) in held[last..].iter().zip(&printed.lines) {
-        assert!(held.ends_with(line.as_str()), "{:?} does not end with {:?}", log.text, printed.lines);
+    let Some(finished) = FinishedLogJob::run(fixture).await else { return };
+    let log = finished.tail(64 * 1024, None).await;
+    let log_lines: Vec<_> = log.text.lines().collect();
+    let tail_start = log_lines.len().saturating_sub(finished.lines.len());
+    assert_eq!(log_lines.len() - tail_start, finished.lines.len(), "{:?} is too short", log.text);
+    for (log_line, line) in log_lines[tail_start..].iter().zip(&finished.lines) {
+        assert!(log_line.ends_with(line.as_str()), "{:?} does not end with {:?}", log.text, finished.lines);
     }
 }
 
 /// Checks that a tail has at most the requested bytes, is cut at a line start, and reports that text was left
 /// out.
 pub async fn log_is_bounded_and_says_so<F: Fixture>(fixture: &F) {
-    let Some(printed) = Printed::by(fixture).await else { return };
-    let whole = printed.tail(64 * 1024, None).await.text;
-    let last = whole.lines().next_back().expect("the log is not empty");
-    let log = printed.tail(last.len() + 2, None).await;
+    let Some(finished) = FinishedLogJob::run(fixture).await else { return };
+    let full_log = finished.tail(64 * 1024, None).await.text;
+    let last = full_log.lines().next_back().expect("the log is not empty");
+    let log = finished.tail(last.len() + 2, None).await;
     assert_eq!((log.text.trim_end(), log.cut), (last, true));
     for max_bytes in [0, 1, last.len() / 2] {
-        assert!(printed.tail(max_bytes, None).await.cut, "cut to {max_bytes} bytes");
+        assert!(finished.tail(max_bytes, None).await.cut, "cut to {max_bytes} bytes");
     }
 }
 
 /// Checks that a search keeps only the lines that contain the text, regardless of case.
 pub async fn log_search_keeps_the_lines_that_match<F: Fixture>(fixture: &F) {
-    let Some(printed) = Printed::by(fixture).await else { return };
-    for line in &printed.lines {
-        for words in [line.to_uppercase(), line.to_lowercase()] {
-            let text = printed.tail(64 * 1024, Some(words)).await.text;
+    let Some(finished) = FinishedLogJob::run(fixture).await else { return };
+    for line in &finished.lines {
+        for search in [line.to_uppercase(), line.to_lowercase()] {
+            let text = finished.tail(64 * 1024, Some(search)).await.text;
             assert!(text.lines().any(|found| found.ends_with(line.as_str())), "{line:?} is not in {text:?}");
-            for other in printed.lines.iter().filter(|other| *other != line) {
+            for other in finished.lines.iter().filter(|other| *other != line) {
                 assert!(!text.contains(other.as_str()), "{other:?} does not match and is in {text:?}");
             }
         }
     }
-    assert_eq!(printed.tail(64 * 1024, Some("no line holds these words".to_owned())).await.text, "");
+    assert_eq!(finished.tail(64 * 1024, Some("no line holds these words".to_owned())).await.text, "");
 }
 
 /// A job that has left its file and ended.
-struct Left {
+struct FinishedArtifactJob {
     backend: Arc<dyn Backend>,
     handle: JobHandle,
     name: String,
     bytes: Vec<u8>,
 }
 
-impl Left {
+impl FinishedArtifactJob {
     /// Runs the job of `leaves`. Returns `None` if the fixture claims no artifacts.
-    async fn by<F: Fixture>(fixture: &F) -> Option<Self> {
+    async fn run<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        offered(F::CLAIMS.artifacts, backend.artifacts(), "artifacts");
-        let Leaving { job, name, bytes } = made(F::CLAIMS.artifacts, fixture.leaves(), "leaves")?;
-        let (handle, seen) = ended(fixture, &*backend, &job).await;
-        let artifacts = &output(&seen.state).artifacts;
-        let listed = artifacts.iter().find(|artifact| artifact.name == name);
-        let size = listed.unwrap_or_else(|| panic!("{name:?} is not in {artifacts:?}")).size;
+        claimed_ability(F::CLAIMS.artifacts, backend.artifacts(), "artifacts");
+        let ArtifactJob { job, name, bytes } =
+            claimed_item(F::CLAIMS.artifacts, fixture.artifact_job(), "leaves")?;
+        let (handle, observation) = run_to_end(fixture, &*backend, &job).await;
+        let artifacts = &output(&observation.state).artifacts;
+        let listed_artifact = artifacts.iter().find(|artifact| artifact.name == name);
+        let size = listed_artifact.unwrap_or_else(|| panic!("{name:?} is not in {artifacts:?}")).size;
         assert!(size.is_none_or(|size| size == bytes.len() as u64), "{name:?} has the size {size:?}");
         Some(Self { backend, handle, name, bytes })
     }
@@ -128,29 +132,31 @@ impl Left {
 
 /// Checks that an artifact named in the output is read completely, up to exactly `max_bytes`.
 pub async fn artifact_is_read_whole<F: Fixture>(fixture: &F) {
-    let Some(left) = Left::by(fixture).await else { return };
-    let read = left.read(&left.name, left.size()).await.expect("the artifact can be read");
-    assert_eq!(read.as_ref(), Some(&left.bytes));
+    let Some(finished) = FinishedArtifactJob::run(fixture).await else { return };
+    let content = finished.read(&finished.name, finished.size()).await.expect("the artifact can be read");
+    assert_eq!(content.as_ref(), Some(&finished.bytes));
 }
 
 /// Checks that an artifact that the job did not leave is `None`.
 pub async fn artifact_of_no_such_name_is_none<F: Fixture>(fixture: &F) {
-    let Some(left) = Left::by(fixture).await else { return };
-    let read = left.read("no-such-artifact", 1024).await.expect("a name that is not there is no error");
-    assert_eq!(read, None);
+    let Some(finished) = FinishedArtifactJob::run(fixture).await else { return };
+    let content =
+        finished.read("no-such-artifact", 1024).await.expect("a name that is not there is no error");
+    assert_eq!(content, None);
 }
 
 /// Checks that an artifact larger than the limit is `Rejected`, and that the message contains its size.
 pub async fn artifact_that_is_too_large_is_rejected_with_its_size<F: Fixture>(fixture: &F) {
-    let Some(left) = Left::by(fixture).await else { return };
-    let error = left.read(&left.name, left.size() - 1).await.expect_err("it is larger than allowed");
+    let Some(finished) = FinishedArtifactJob::run(fixture).await else { return };
+    let error =
+        finished.read(&finished.name, finished.size() - 1).await.expect_err("it is larger than allowed");
     assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-    assert!(error.to_string().contains(&left.size().to_string()), "{error} does not name the size");
+    assert!(error.to_string().contains(&finished.size().to_string()), "{error} does not name the size");
 }
 
 /// Checks that a name never leads outside the files that the job left.
 pub async fn artifact_name_leads_nowhere_else<F: Fixture>(fixture: &F) {
-    let Some(left) = Left::by(fixture).await else { return };
+    let Some(finished) = FinishedArtifactJob::run(fixture).await else { return };
     let up = "../".repeat(12);
     let names = [
         String::new(),
@@ -158,15 +164,15 @@ pub async fn artifact_name_leads_nowhere_else<F: Fixture>(fixture: &F) {
         "..".to_owned(),
         "/etc/passwd".to_owned(),
         format!("{up}etc/passwd"),
-        format!("{}/{up}etc/passwd", left.name),
+        format!("{}/{up}etc/passwd", finished.name),
         format!("./{up}etc/passwd"),
         "%2e%2e/%2e%2e/etc/passwd".to_owned(),
         "..\\..\\etc\\passwd".to_owned(),
-        format!("{}\0.txt", left.name),
+        format!("{}\0.txt", finished.name),
     ];
     for name in names {
-        match left.read(&name, 1024 * 1024).await {
-            Ok(read) => assert_eq!(read, None, "{name:?} leads somewhere"),
+        match finished.read(&name, 1024 * 1024).await {
+            Ok(content) => assert_eq!(content, None, "{name:?} leads somewhere"),
             Err(e) => assert_eq!(e.kind(), ErrorKind::Rejected, "{name:?}: {e}"),
         }
     }
@@ -175,10 +181,10 @@ pub async fn artifact_name_leads_nowhere_else<F: Fixture>(fixture: &F) {
 /// Checks that a hint names the job that changed. Any hint may be lost, but not all of them.
 pub async fn wakeup_names_the_job_that_ended<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
-    let Some(wakeups) = offered(F::CLAIMS.wakeups, backend.wakeups(), "wakeups") else { return };
-    let handle = start(fixture, &*backend, &fixture.runs_long()).await.handle;
+    let Some(wakeups) = claimed_ability(F::CLAIMS.wakeups, backend.wakeups(), "wakeups") else { return };
+    let handle = start(fixture, &*backend, &fixture.long_job()).await.handle;
     backend.cancel(&handle).await.expect("the engine takes the request to cancel");
-    let hinted = timeout(fixture.patience(), async { while wakeups.next().await != handle {} }).await;
-    assert!(hinted.is_ok(), "no hint named the job that ended");
-    until_ended(fixture, &*backend, &handle).await;
+    let result = timeout(fixture.timeout(), async { while wakeups.next().await != handle {} }).await;
+    assert!(result.is_ok(), "no hint named the job that ended");
+    poll_until_ended(fixture, &*backend, &handle).await;
 }

@@ -24,78 +24,78 @@ pub trait Fixture: Send + Sync {
     fn backend(&self) -> Arc<dyn Backend>;
 
     /// Returns a job that succeeds soon, and a text that its output contains.
-    fn succeeds(&self) -> (JobSpec, String);
+    fn succeeding_job(&self) -> (JobSpec, String);
 
     /// Returns a job that soon runs and fails.
-    fn fails(&self) -> JobSpec;
+    fn failing_job(&self) -> JobSpec;
 
     /// Returns a job that runs until it is cancelled, and then ends as cancelled. It should end by itself
     /// some time after [`Fixture::patience`], because a failed test leaves it running.
-    fn runs_long(&self) -> JobSpec;
+    fn long_job(&self) -> JobSpec;
 
     /// Returns a well-formed handle that belongs to no job.
-    fn unknown(&self) -> JobHandle;
+    fn unknown_handle(&self) -> JobHandle;
 
     /// Returns a job that asks one question, if `questions` is claimed.
-    fn asks(&self) -> Option<Asking> {
+    fn question_job(&self) -> Option<QuestionJob> {
         None
     }
 
     /// Returns a job that prints lines and succeeds, if `logs` is claimed.
-    fn prints(&self) -> Option<Printing> {
+    fn log_job(&self) -> Option<LogJob> {
         None
     }
 
     /// Returns a job that emits notes while it runs and succeeds, if `notes` is claimed.
-    fn says(&self) -> Option<Saying> {
+    fn notes_job(&self) -> Option<NotesJob> {
         None
     }
 
     /// Returns a job that leaves a file and succeeds, if `artifacts` is claimed.
-    fn leaves(&self) -> Option<Leaving> {
+    fn artifact_job(&self) -> Option<ArtifactJob> {
         None
     }
 
     /// Returns a job that the engine refuses to start, if `refuses` is claimed.
-    fn refused(&self) -> Option<Refusal> {
+    fn refused_job(&self) -> Option<RefusedJob> {
         None
     }
 
     /// Adds something to the engine that can be discovered and run, if `discovery` is claimed. Each call adds
     /// a different one.
-    async fn offers(&self) -> Option<Offering> {
+    async fn add_tool(&self) -> Option<DiscoverableTool> {
         None
     }
 
     /// Removes what `offers` added to the engine for this tool. Called only if `discovery` is claimed.
-    async fn withdraws(&self, _tool: &str) {
+    async fn remove_tool(&self, _tool: &str) {
         panic!("`discovery` is claimed, so the fixture must override `withdraws`");
     }
 
     /// Returns a target that does not exist in the engine, if `checkup` is claimed.
-    fn missing(&self) -> Option<Value> {
+    fn missing_target(&self) -> Option<Value> {
         None
     }
 
     /// Returns the request that the engine would post about a change of this job, if `hooks` is claimed.
-    fn posts(&self, _handle: &JobHandle) -> Option<Posted> {
+    fn hook_request(&self, _handle: &JobHandle) -> Option<HookRequest> {
         None
     }
 
     /// Returns how many jobs the engine has actually started under this key. Called only if `counts_starts`
     /// is claimed.
-    async fn starts(&self, _key: &JobKey) -> usize {
+    async fn count_starts(&self, _key: &JobKey) -> usize {
         panic!("`counts_starts` is claimed, so the fixture must override `starts`");
     }
 
     /// Injects a fault into the next request of its kind. Called only for faults that are listed in
     /// `troubles`.
-    async fn make(&self, trouble: Trouble) {
-        panic!("{trouble:?} is claimed, so the fixture must override `make`");
+    async fn inject(&self, fault: InjectedFault) {
+        panic!("{fault:?} is claimed, so the fixture must override `make`");
     }
 
     /// Returns the timeout for everything that should happen soon.
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         Duration::from_secs(30)
     }
 }
@@ -104,7 +104,7 @@ pub trait Fixture: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct Claims {
     /// Behaviour of a start whose key may already have a job.
-    pub repeat: Repeat,
+    pub repeated_start: RepeatedStart,
     /// The backend offers `Questions`.
     pub questions: bool,
     /// The backend's observations contain the notes of jobs ([`crate::Observation::notes`]).
@@ -126,21 +126,21 @@ pub struct Claims {
     /// The fixture can count the jobs that the engine started.
     pub counts_starts: bool,
     /// Faults that the fixture can inject.
-    pub troubles: &'static [Trouble],
+    pub faults: &'static [InjectedFault],
 }
 
 /// Behaviour of a start whose key may already have a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeat {
+pub enum RepeatedStart {
     /// It returns that job or starts the first one: the engine has a key or a fence.
     SameJob,
     /// It searches for that job, and returns `Uncertain` if it does not find one.
-    OnlyLooks,
+    SearchOnly,
 }
 
 /// A fault between the backend and its engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum InjectedFault {
     /// The engine accepts the next start, and its reply is lost.
     StartReplyLost,
     /// The next start cannot reach the engine, or the engine cannot serve it.
@@ -148,7 +148,7 @@ pub enum Trouble {
     /// The engine rate limits the next start.
     StartLimited,
     /// The next poll cannot reach the engine, or the engine cannot serve it.
-    LookUnavailable,
+    PollUnavailable,
     /// At the next poll the engine does not know the job, because its reads lag behind its starts.
     JobUnlisted,
     /// The next discovery cannot reach the engine, or the engine cannot serve it.
@@ -157,13 +157,13 @@ pub enum Trouble {
     CheckupUnavailable,
 }
 
-impl Trouble {
+impl InjectedFault {
     /// All faults, for a fixture that can inject every one.
     pub const ALL: [Self; 7] = [
         Self::StartReplyLost,
         Self::StartUnavailable,
         Self::StartLimited,
-        Self::LookUnavailable,
+        Self::PollUnavailable,
         Self::JobUnlisted,
         Self::DiscoveryUnavailable,
         Self::CheckupUnavailable,
@@ -171,7 +171,7 @@ impl Trouble {
 }
 
 /// A job that asks a question.
-pub struct Asking {
+pub struct QuestionJob {
     /// It asks one question, waits, and succeeds after the answer.
     pub job: JobSpec,
     /// A valid answer to the question.
@@ -179,7 +179,7 @@ pub struct Asking {
 }
 
 /// A job that prints lines.
-pub struct Printing {
+pub struct LogJob {
     /// It prints the lines and succeeds.
     pub job: JobSpec,
     /// At least three different lines of ASCII letters and spaces. No line contains another. The job's log
@@ -189,7 +189,7 @@ pub struct Printing {
 }
 
 /// A job that emits notes.
-pub struct Saying {
+pub struct NotesJob {
     /// It emits these notes one after the other, and succeeds.
     pub job: JobSpec,
     /// At least two and at most eight notes, all different.
@@ -197,7 +197,7 @@ pub struct Saying {
 }
 
 /// A job that leaves a file.
-pub struct Leaving {
+pub struct ArtifactJob {
     /// It leaves the file and succeeds.
     pub job: JobSpec,
     /// Name of the file within the job.
@@ -207,7 +207,7 @@ pub struct Leaving {
 }
 
 /// Something in the engine that is discovered as a tool.
-pub struct Offering {
+pub struct DiscoverableTool {
     /// Name of the tool.
     pub tool: String,
     /// Valid arguments for the tool. With them, its job succeeds soon.
@@ -217,23 +217,23 @@ pub struct Offering {
 }
 
 /// HTTP request that an engine posts.
-pub struct Posted {
+pub struct HookRequest {
     /// Headers, with names in lower case.
     pub headers: Vec<(String, String)>,
     /// Body.
     pub body: Vec<u8>,
     /// Name of the header that contains the proof.
-    pub proof: String,
+    pub proof_header: String,
     /// True if the proof is a signature of the body. False if it is only a shared secret.
-    pub signs_the_body: bool,
+    pub signs_body: bool,
 }
 
 /// A job that the engine refuses.
-pub struct Refusal {
+pub struct RefusedJob {
     /// A job that never starts.
     pub job: JobSpec,
     /// Text of the engine's refusal.
-    pub words: String,
+    pub message: String,
 }
 
 /// Creates a job with a new key, for its first start.

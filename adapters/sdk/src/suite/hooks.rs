@@ -2,30 +2,30 @@
 
 use std::sync::Arc;
 
-use super::{Fixture, Posted, made, offered, start};
-use crate::{Backend, Delivery, JobHandle, Told};
+use super::{Fixture, HookRequest, claimed_ability, claimed_item, start};
+use crate::{Backend, Delivery, HookEvent, JobHandle};
 
 /// A running job, and the request that its engine posts about it.
-struct Running {
+struct RunningJob {
     backend: Arc<dyn Backend>,
     handle: JobHandle,
-    posted: Posted,
+    request: HookRequest,
 }
 
-impl Running {
+impl RunningJob {
     /// Starts a job. Returns `None` if the fixture claims no hooks.
-    async fn by<F: Fixture>(fixture: &F) -> Option<Self> {
+    async fn run<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        offered(F::CLAIMS.hooks, backend.hooks(), "hooks");
+        claimed_ability(F::CLAIMS.hooks, backend.hooks(), "hooks");
         if !F::CLAIMS.hooks {
             return None;
         }
-        let handle = start(fixture, &*backend, &fixture.runs_long()).await.handle;
-        let posted = made(F::CLAIMS.hooks, fixture.posts(&handle), "posts")?;
-        Some(Self { backend, handle, posted })
+        let handle = start(fixture, &*backend, &fixture.long_job()).await.handle;
+        let request = claimed_item(F::CLAIMS.hooks, fixture.hook_request(&handle), "posts")?;
+        Some(Self { backend, handle, request })
     }
 
-    fn read(&self, headers: &[(String, String)], body: &[u8]) -> Option<Told> {
+    fn read(&self, headers: &[(String, String)], body: &[u8]) -> Option<HookEvent> {
         let headers: Vec<(&str, &str)> =
             headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         self.backend.hooks().expect("it was offered before").read(&Delivery { headers: &headers, body })
@@ -38,43 +38,47 @@ impl Running {
 
 /// Checks that a delivery names its job, and gives the same result when it arrives again.
 pub async fn hook_names_the_job<F: Fixture>(fixture: &F) {
-    let Some(running) = Running::by(fixture).await else { return };
-    let Posted { headers, body, .. } = &running.posted;
-    let told = running.read(headers, body).expect("the delivery is genuine");
-    assert!(told.jobs.contains(&running.handle), "{:?} is not in {told:?}", running.handle);
-    assert_eq!(running.read(headers, body), Some(told), "it says something else the second time");
-    running.stop().await;
+    let Some(job) = RunningJob::run(fixture).await else { return };
+    let HookRequest { headers, body, .. } = &job.request;
+    let event = job.read(headers, body).expect("the delivery is genuine");
+    assert!(event.jobs.contains(&job.handle), "{:?} is not in {event:?}", job.handle);
+    assert_eq!(job.read(headers, body), Some(event), "it says something else the second time");
+    job.stop().await;
 }
 
 /// Checks that a delivery is rejected if its proof is missing or wrong, or if its body differs from the
 /// signed one.
 pub async fn hook_without_proof_is_not_believed<F: Fixture>(fixture: &F) {
-    let Some(running) = Running::by(fixture).await else { return };
-    let Posted { headers, body, proof, signs_the_body } = &running.posted;
-    let without: Vec<_> = headers.iter().filter(|(name, _)| name != proof).cloned().collect();
-    assert!(without.len() < headers.len(), "the fixture's proof {proof:?} is no header of {headers:?}");
-    assert_eq!(running.read(&without, body), None, "nothing proves it");
-    let changed = |change: fn(&str) -> String| -> Vec<_> {
-        let change = |(name, value): &(String, String)| match name == proof {
+    let Some(job) = RunningJob::run(fixture).await else { return };
+    let HookRequest { headers, body, proof_header, signs_body } = &job.request;
+    let headers_without_proof: Vec<_> =
+        headers.iter().filter(|(name, _)| name != proof_header).cloned().collect();
+    assert!(
+        headers_without_proof.len() < headers.len(),
+        "the fixture's proof {proof_header:?} is no header of {headers:?}"
+    );
+    assert_eq!(job.read(&headers_without_proof, body), None, "nothing proves it");
+    let with_proof = |change: fn(&str) -> String| -> Vec<_> {
+        let change_header = |(name, value): &(String, String)| match name == proof_header {
             true => (name.clone(), change(value)),
             false => (name.clone(), value.clone()),
         };
-        headers.iter().map(change).collect()
+        headers.iter().map(change_header).collect()
     };
-    let wrong: [fn(&str) -> String; 4] = [
+    let corruptions: [fn(&str) -> String; 4] = [
         |_| String::new(),
         |value| value[..value.len() - 1].to_owned(),
         |value| format!("{value}0"),
         |value| format!("{}{}", &value[..value.len() - 1], if value.ends_with('0') { '1' } else { '0' }),
     ];
-    for change in wrong {
-        let headers = changed(change);
-        assert_eq!(running.read(&headers, body), None, "a wrong proof is believed: {headers:?}");
+    for change in corruptions {
+        let headers = with_proof(change);
+        assert_eq!(job.read(&headers, body), None, "a wrong proof is believed: {headers:?}");
     }
-    if *signs_the_body {
-        let mut other = body.clone();
-        other.push(b' ');
-        assert_eq!(running.read(headers, &other), None, "another body is believed");
+    if *signs_body {
+        let mut other_body = body.clone();
+        other_body.push(b' ');
+        assert_eq!(job.read(headers, &other_body), None, "another body is believed");
     }
-    running.stop().await;
+    job.stop().await;
 }

@@ -16,8 +16,8 @@ mod checkup;
 mod discovery;
 mod fixture;
 mod hooks;
-pub mod looks;
 mod observe;
+pub mod polling;
 mod questions;
 mod start;
 mod stop;
@@ -33,8 +33,8 @@ pub use abilities::*;
 pub use checkup::*;
 pub use discovery::*;
 pub use fixture::{
-    Asking, Claims, Fixture, Leaving, Offering, Posted, Printing, Refusal, Repeat, Saying, Trouble,
-    fresh_key, job,
+    ArtifactJob, Claims, DiscoverableTool, Fixture, HookRequest, InjectedFault, LogJob, NotesJob,
+    QuestionJob, RefusedJob, RepeatedStart, fresh_key, job,
 };
 pub use hooks::*;
 pub use observe::*;
@@ -128,9 +128,9 @@ pub fn run(test: impl Future<Output = ()>) {
 
 /// Starts a job that must be accepted. Retries a start that had no effect, until the fixture's timeout.
 async fn start<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> Started {
-    wait(fixture, "the start is accepted", async || match backend.start(job).await {
+    retry_until_some(fixture, "the start is accepted", async || match backend.start(job).await {
         Ok(started) => Some(started),
-        Err(e) if may_pass(e.kind()) => None,
+        Err(e) if is_transient(e.kind()) => None,
         Err(e) => panic!("the start failed: {e} ({})", e.kind()),
     })
     .await
@@ -139,85 +139,98 @@ async fn start<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) ->
 /// Starts the same job again, as after a lost reply. A backend that only searches may need a while to find
 /// it.
 async fn start_again<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> Started {
-    let job = again(job);
-    wait(fixture, "the job is found again", async || match backend.start(&job).await {
+    let job = with_may_exist(job);
+    retry_until_some(fixture, "the job is found again", async || match backend.start(&job).await {
         Ok(started) => Some(started),
-        Err(e) if may_pass(e.kind()) => None,
-        Err(e) if e.kind() == ErrorKind::Uncertain && F::CLAIMS.repeat == Repeat::OnlyLooks => None,
+        Err(e) if is_transient(e.kind()) => None,
+        Err(e)
+            if e.kind() == ErrorKind::Uncertain && F::CLAIMS.repeated_start == RepeatedStart::SearchOnly =>
+        {
+            None
+        }
         Err(e) => panic!("the repeated start failed: {e} ({})", e.kind()),
     })
     .await
 }
 
-fn again(job: &JobSpec) -> JobSpec {
+fn with_may_exist(job: &JobSpec) -> JobSpec {
     JobSpec { may_exist: true, ..job.clone() }
 }
 
 /// Polls until the observation matches.
-async fn until<F: Fixture>(
+async fn poll_until<F: Fixture>(
     fixture: &F,
     backend: &dyn Backend,
     handle: &JobHandle,
     what: &str,
-    wanted: impl Fn(&Observation) -> bool,
+    condition: impl Fn(&Observation) -> bool,
 ) -> Observation {
-    wait(fixture, what, async || match backend.observe(handle).await {
-        Ok(seen) if wanted(&seen) => Some(seen),
-        Ok(seen) if seen.state.has_ended() => {
-            panic!("waiting until {what}, the job ended as {:?}", seen.state)
+    retry_until_some(fixture, what, async || match backend.observe(handle).await {
+        Ok(observation) if condition(&observation) => Some(observation),
+        Ok(observation) if observation.state.has_ended() => {
+            panic!("waiting until {what}, the job ended as {:?}", observation.state)
         }
         Ok(_) => None,
-        Err(e) if may_pass(e.kind()) => None,
+        Err(e) if is_transient(e.kind()) => None,
         Err(e) => panic!("the look failed: {e} ({})", e.kind()),
     })
     .await
 }
 
-async fn until_ended<F: Fixture>(fixture: &F, backend: &dyn Backend, handle: &JobHandle) -> Observation {
-    until(fixture, backend, handle, "the job has ended", |seen| seen.state.has_ended()).await
+async fn poll_until_ended<F: Fixture>(fixture: &F, backend: &dyn Backend, handle: &JobHandle) -> Observation {
+    poll_until(fixture, backend, handle, "the job has ended", |observation| observation.state.has_ended())
+        .await
 }
 
 /// Starts a job and polls it until it has ended.
-async fn ended<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> (JobHandle, Observation) {
+async fn run_to_end<F: Fixture>(
+    fixture: &F,
+    backend: &dyn Backend,
+    job: &JobSpec,
+) -> (JobHandle, Observation) {
     let handle = start(fixture, backend, job).await.handle;
-    let seen = until_ended(fixture, backend, &handle).await;
-    (handle, seen)
+    let observation = poll_until_ended(fixture, backend, &handle).await;
+    (handle, observation)
 }
 
 async fn cancel_and_wait<F: Fixture>(fixture: &F, backend: &dyn Backend, handle: &JobHandle) -> Observation {
     backend.cancel(handle).await.expect("the engine takes the request to cancel");
-    until_ended(fixture, backend, handle).await
+    poll_until_ended(fixture, backend, handle).await
 }
 
 /// Retries until there is a value, with the fixture's timeout.
-async fn wait<F: Fixture, T>(fixture: &F, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + fixture.patience();
+async fn retry_until_some<F: Fixture, T>(
+    fixture: &F,
+    what: &str,
+    mut attempt: impl AsyncFnMut() -> Option<T>,
+) -> T {
+    let deadline = Instant::now() + fixture.timeout();
     loop {
-        if let Some(found) = look().await {
+        if let Some(found) = attempt().await {
             return found;
         }
-        assert!(Instant::now() < deadline, "not within {:?}: {what}", fixture.patience());
+        assert!(Instant::now() < deadline, "not within {:?}: {what}", fixture.timeout());
         sleep(Duration::from_millis(10)).await;
     }
 }
 
 /// Returns true if this kind of error had no effect, and the engine may accept the same request a moment
 /// later.
-fn may_pass(kind: ErrorKind) -> bool {
+fn is_transient(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Unavailable | ErrorKind::Limited { .. })
 }
 
 /// Checks how many jobs were actually started under a key, if the fixture can count them. An engine may need
 /// a moment to start a job that it has accepted.
-async fn assert_starts<F: Fixture>(fixture: &F, job: &JobSpec, wanted: std::ops::RangeInclusive<usize>) {
+async fn assert_starts<F: Fixture>(fixture: &F, job: &JobSpec, expected: std::ops::RangeInclusive<usize>) {
     if F::CLAIMS.counts_starts {
-        let deadline = Instant::now() + fixture.patience();
-        let mut starts = fixture.starts(&job.key).await;
-        while starts < *wanted.start() && Instant::now() < deadline {
+        let deadline = Instant::now() + fixture.timeout();
+        let mut starts = fixture.count_starts(&job.key).await;
+        while starts < *expected.start() && Instant::now() < deadline {
             sleep(Duration::from_millis(10)).await;
-            starts = fixture.starts(&job.key).await;
+            starts = fixture.count_starts(&job.key).await;
         }
-        assert!(wanted.contains(&starts), "{starts} jobs were started under one key, not {wanted:?}");
+        assert!(expected.contains(&starts), "{starts} jobs were started under one key, not {expected:?}");
     }
 }
 
@@ -229,15 +242,15 @@ fn output(state: &JobState) -> &Output {
 }
 
 /// Returns an ability, and checks that it is offered exactly if the fixture claims it.
-fn offered<T>(claimed: bool, ability: Option<T>, name: &str) -> Option<T> {
+fn claimed_ability<T>(claimed: bool, ability: Option<T>, name: &str) -> Option<T> {
     assert_eq!(ability.is_some(), claimed, "whether the backend offers {name} must be as its fixture claims");
     ability
 }
 
 /// Returns an item of the fixture, and checks that the fixture provides it exactly if it claims to.
-fn made<T>(claimed: bool, job: Option<T>, name: &str) -> Option<T> {
-    assert_eq!(job.is_some(), claimed, "whether the fixture's {name}() gives a job must be as it claims");
-    job
+fn claimed_item<T>(claimed: bool, item: Option<T>, name: &str) -> Option<T> {
+    assert_eq!(item.is_some(), claimed, "whether the fixture's {name}() gives a job must be as it claims");
+    item
 }
 
 #[cfg(test)]

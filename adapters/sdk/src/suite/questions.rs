@@ -3,33 +3,36 @@
 use std::sync::Arc;
 
 use super::{
-    Asking, Fixture, cancel_and_wait, made, may_pass, offered, output, start, until, until_ended, wait,
+    Fixture, QuestionJob, cancel_and_wait, claimed_ability, claimed_item, is_transient, output, poll_until,
+    poll_until_ended, retry_until_some, start,
 };
-use crate::{Answer, Backend, JobHandle, JobState, Question, Questions, Taken};
+use crate::{Answer, AnswerOutcome, Backend, JobHandle, JobState, Question, Questions};
 
 /// A job that has asked its question.
-struct Asked {
+struct OpenQuestion {
     backend: Arc<dyn Backend>,
     handle: JobHandle,
     question: Question,
     answer: Answer,
 }
 
-impl Asked {
+impl OpenQuestion {
     /// Runs the job of `asks` until it asks. Returns `None` if the fixture claims no questions.
-    async fn by<F: Fixture>(fixture: &F) -> Option<Self> {
+    async fn ask<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        offered(F::CLAIMS.questions, backend.questions(), "questions");
-        let Asking { job, answer } = made(F::CLAIMS.questions, fixture.asks(), "asks")?;
+        claimed_ability(F::CLAIMS.questions, backend.questions(), "questions");
+        let QuestionJob { job, answer } = claimed_item(F::CLAIMS.questions, fixture.question_job(), "asks")?;
         let handle = start(fixture, &*backend, &job).await.handle;
-        let seen =
-            until(fixture, &*backend, &handle, "the job asks", |seen| !seen.questions.is_empty()).await;
+        let observation = poll_until(fixture, &*backend, &handle, "the job asks", |observation| {
+            !observation.questions.is_empty()
+        })
+        .await;
         assert_eq!(
-            (seen.state, seen.questions.len()),
+            (observation.state, observation.questions.len()),
             (JobState::Running, 1),
             "one question of a running job"
         );
-        let question = seen.questions.into_iter().next()?;
+        let question = observation.questions.into_iter().next()?;
         Some(Self { backend, handle, question, answer: Answer::Accept(answer) })
     }
 
@@ -38,11 +41,11 @@ impl Asked {
     }
 
     /// Sends an answer as the server does: it retries while the engine cannot accept it.
-    async fn give(&self, fixture: &impl Fixture, answer: &Answer) -> Taken {
-        wait(fixture, "the answer is taken", async || {
+    async fn send_answer(&self, fixture: &impl Fixture, answer: &Answer) -> AnswerOutcome {
+        retry_until_some(fixture, "the answer is taken", async || {
             match self.questions().answer(&self.handle, &self.question.id, answer).await {
-                Ok(taken) => Some(taken),
-                Err(e) if may_pass(e.kind()) => None,
+                Ok(outcome) => Some(outcome),
+                Err(e) if is_transient(e.kind()) => None,
                 Err(e) => panic!("the engine does not take an answer: {e} ({})", e.kind()),
             }
         })
@@ -53,68 +56,69 @@ impl Asked {
 /// Checks that a question has an id, a text and, where applicable, a form, and is the same in every
 /// observation until it is answered.
 pub async fn question_is_the_same_until_it_is_answered<F: Fixture>(fixture: &F) {
-    let Some(asked) = Asked::by(fixture).await else { return };
-    let question = &asked.question;
+    let Some(pending) = OpenQuestion::ask(fixture).await else { return };
+    let question = &pending.question;
     assert!(!question.id.is_empty() && !question.message.is_empty(), "{question:?}");
     if let Some(schema) = question.ask.form() {
         assert_eq!(schema["type"], "object", "{schema}");
         assert!(schema["properties"].is_object(), "{schema}");
     }
     for _ in 0..3 {
-        let seen = asked.backend.observe(&asked.handle).await.expect("the job can be looked at");
+        let observation = pending.backend.observe(&pending.handle).await.expect("the job can be looked at");
         assert_eq!(
-            (&seen.state, seen.questions.as_slice()),
+            (&observation.state, observation.questions.as_slice()),
             (&JobState::Running, std::slice::from_ref(question))
         );
     }
-    cancel_and_wait(fixture, &*asked.backend, &asked.handle).await;
+    cancel_and_wait(fixture, &*pending.backend, &pending.handle).await;
 }
 
 /// Checks that an accepted answer lets the job continue, and that later observations no longer contain the
 /// question.
 pub async fn answer_lets_the_job_go_on<F: Fixture>(fixture: &F) {
-    let Some(asked) = Asked::by(fixture).await else { return };
-    assert_eq!(asked.give(fixture, &asked.answer).await, Taken::Accepted);
-    let seen = asked.backend.observe(&asked.handle).await.expect("the job can be looked at");
-    assert!(seen.questions.is_empty(), "{:?} was answered and is still asked", seen.questions);
-    output(&until_ended(fixture, &*asked.backend, &asked.handle).await.state);
+    let Some(pending) = OpenQuestion::ask(fixture).await else { return };
+    assert_eq!(pending.send_answer(fixture, &pending.answer).await, AnswerOutcome::Accepted);
+    let observation = pending.backend.observe(&pending.handle).await.expect("the job can be looked at");
+    assert!(observation.questions.is_empty(), "{:?} was answered and is still asked", observation.questions);
+    output(&poll_until_ended(fixture, &*pending.backend, &pending.handle).await.state);
 }
 
 /// Checks that sending the same answer again is harmless and returns the same result, even after the job has
 /// ended.
 pub async fn answer_given_again_says_the_same<F: Fixture>(fixture: &F) {
-    let Some(asked) = Asked::by(fixture).await else { return };
+    let Some(pending) = OpenQuestion::ask(fixture).await else { return };
     for _ in 0..2 {
-        assert_eq!(asked.give(fixture, &asked.answer).await, Taken::Accepted);
+        assert_eq!(pending.send_answer(fixture, &pending.answer).await, AnswerOutcome::Accepted);
     }
-    let seen = until_ended(fixture, &*asked.backend, &asked.handle).await;
-    assert_eq!(asked.give(fixture, &asked.answer).await, Taken::Accepted);
-    assert_eq!(until_ended(fixture, &*asked.backend, &asked.handle).await, seen);
+    let observation = poll_until_ended(fixture, &*pending.backend, &pending.handle).await;
+    assert_eq!(pending.send_answer(fixture, &pending.answer).await, AnswerOutcome::Accepted);
+    assert_eq!(poll_until_ended(fixture, &*pending.backend, &pending.handle).await, observation);
 }
 
 /// Checks that the first answer that the engine accepted is final.
 pub async fn answer_that_came_first_stands<F: Fixture>(fixture: &F) {
-    let Some(asked) = Asked::by(fixture).await else { return };
-    assert_eq!(asked.give(fixture, &asked.answer).await, Taken::Accepted);
-    assert_eq!(asked.give(fixture, &Answer::Decline).await, Taken::TooLate);
-    output(&until_ended(fixture, &*asked.backend, &asked.handle).await.state);
+    let Some(pending) = OpenQuestion::ask(fixture).await else { return };
+    assert_eq!(pending.send_answer(fixture, &pending.answer).await, AnswerOutcome::Accepted);
+    assert_eq!(pending.send_answer(fixture, &Answer::Decline).await, AnswerOutcome::TooLate);
+    output(&poll_until_ended(fixture, &*pending.backend, &pending.handle).await.state);
 }
 
 /// Checks that a declined question is answered too: the job receives the answer and ends in any way.
 pub async fn answer_that_says_no_reaches_the_job<F: Fixture>(fixture: &F) {
-    let Some(asked) = Asked::by(fixture).await else { return };
-    assert_eq!(asked.give(fixture, &Answer::Decline).await, Taken::Accepted);
-    until_ended(fixture, &*asked.backend, &asked.handle).await;
+    let Some(pending) = OpenQuestion::ask(fixture).await else { return };
+    assert_eq!(pending.send_answer(fixture, &Answer::Decline).await, AnswerOutcome::Accepted);
+    poll_until_ended(fixture, &*pending.backend, &pending.handle).await;
 }
 
 /// Checks that an answer is too late if the question was never asked, or if the job has ended or is unknown.
 pub async fn answer_nobody_asked_for_is_too_late<F: Fixture>(fixture: &F) {
-    let Some(asked) = Asked::by(fixture).await else { return };
-    let other = format!("not-{}", asked.question.id);
-    let taken = asked.questions().answer(&asked.handle, &other, &asked.answer).await;
-    assert_eq!(taken.expect("a question that nobody asked is no error"), Taken::TooLate);
-    let taken = asked.questions().answer(&fixture.unknown(), &asked.question.id, &asked.answer).await;
-    assert_eq!(taken.expect("a job that is unknown is no error"), Taken::TooLate);
-    cancel_and_wait(fixture, &*asked.backend, &asked.handle).await;
-    assert_eq!(asked.give(fixture, &asked.answer).await, Taken::TooLate);
+    let Some(pending) = OpenQuestion::ask(fixture).await else { return };
+    let other = format!("not-{}", pending.question.id);
+    let outcome = pending.questions().answer(&pending.handle, &other, &pending.answer).await;
+    assert_eq!(outcome.expect("a question that nobody asked is no error"), AnswerOutcome::TooLate);
+    let outcome =
+        pending.questions().answer(&fixture.unknown_handle(), &pending.question.id, &pending.answer).await;
+    assert_eq!(outcome.expect("a job that is unknown is no error"), AnswerOutcome::TooLate);
+    cancel_and_wait(fixture, &*pending.backend, &pending.handle).await;
+    assert_eq!(pending.send_answer(fixture, &pending.answer).await, AnswerOutcome::TooLate);
 }

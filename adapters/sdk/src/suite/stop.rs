@@ -1,36 +1,36 @@
 //! Tests for [`crate::Backend::cancel`].
 
-use super::{Fixture, cancel_and_wait, ended, start, until_ended};
+use super::{Fixture, cancel_and_wait, poll_until_ended, run_to_end, start};
 use crate::JobState;
 
 /// Checks that an accepted request to cancel ends the job, possibly after a while.
 pub async fn cancel_ends_a_running_job<F: Fixture>(fixture: &F) {
-    let (backend, job) = (fixture.backend(), fixture.runs_long());
+    let (backend, job) = (fixture.backend(), fixture.long_job());
     let handle = start(fixture, &*backend, &job).await.handle;
-    let seen = cancel_and_wait(fixture, &*backend, &handle).await;
-    assert!(matches!(seen.state, JobState::Cancelled(_)), "{:?}", seen.state);
+    let observation = cancel_and_wait(fixture, &*backend, &handle).await;
+    assert!(matches!(observation.state, JobState::Cancelled(_)), "{:?}", observation.state);
 }
 
 /// Checks that repeated requests to cancel are harmless.
 pub async fn cancel_twice_is_harmless<F: Fixture>(fixture: &F) {
-    let (backend, job) = (fixture.backend(), fixture.runs_long());
+    let (backend, job) = (fixture.backend(), fixture.long_job());
     let handle = start(fixture, &*backend, &job).await.handle;
     for _ in 0..2 {
         backend.cancel(&handle).await.expect("the engine takes the request to cancel");
     }
-    let seen = cancel_and_wait(fixture, &*backend, &handle).await;
-    assert!(matches!(seen.state, JobState::Cancelled(_)), "{:?}", seen.state);
+    let observation = cancel_and_wait(fixture, &*backend, &handle).await;
+    assert!(matches!(observation.state, JobState::Cancelled(_)), "{:?}", observation.state);
 }
 
 /// Checks that cancelling a job that has ended succeeds and leaves it unchanged.
 pub async fn cancel_of_an_ended_job_changes_nothing<F: Fixture>(fixture: &F) {
-    let (backend, (job, _)) = (fixture.backend(), fixture.succeeds());
-    let (handle, seen) = ended(fixture, &*backend, &job).await;
+    let (backend, (job, _)) = (fixture.backend(), fixture.succeeding_job());
+    let (handle, observation) = run_to_end(fixture, &*backend, &job).await;
     backend.cancel(&handle).await.expect("to cancel an ended job is success");
-    assert_eq!(until_ended(fixture, &*backend, &handle).await, seen);
+    assert_eq!(poll_until_ended(fixture, &*backend, &handle).await, observation);
 }
 
 /// Checks that cancelling a job that the engine does not know succeeds.
 pub async fn cancel_of_an_unknown_job_is_success<F: Fixture>(fixture: &F) {
-    fixture.backend().cancel(&fixture.unknown()).await.expect("to cancel an unknown job is success");
+    fixture.backend().cancel(&fixture.unknown_handle()).await.expect("to cancel an unknown job is success");
 }

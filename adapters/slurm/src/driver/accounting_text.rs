@@ -1,6 +1,6 @@
 //! Parser for the output of sacct. Pure: it must not run anything.
 
-use super::queue_text::moment;
+use super::queue_text::parse_timestamp;
 use super::{CancelledBy, Exit, JobId, Record, Tasks};
 use crate::state::State;
 use crate::{amount, indices};
@@ -13,17 +13,31 @@ pub(crate) fn records(text: &str) -> Vec<Record> {
     let mut records: Vec<Record> = Vec::new();
     for line in text.lines() {
         let fields: Vec<&str> = line.splitn(14, '|').collect();
-        let [id, state, exit, submitted, start, end, elapsed, limit, memory, cpu, cpus, asked, nodes, name] =
-            fields[..]
+        let [
+            id,
+            state,
+            exit,
+            submitted,
+            start,
+            end,
+            elapsed,
+            time_limit,
+            memory,
+            cpu,
+            cpus,
+            requested_memory,
+            nodes,
+            name,
+        ] = fields[..]
         else {
             continue;
         };
-        let (own, step) = id.split_once('.').map_or((id, None), |(own, step)| (own, Some(step)));
-        let Some((job, tasks)) = number(own) else { continue };
+        let (job_id, step) = id.split_once('.').map_or((id, None), |(job_id, step)| (job_id, Some(step)));
+        let Some((job, tasks)) = parse_job_id(job_id) else { continue };
         if step.is_some() {
             // A step belongs to the record above it.
-            let above = records.last_mut().filter(|record| record.job == job && record.tasks == tasks);
-            if let Some(record) = above {
+            let parent = records.last_mut().filter(|record| record.job == job && record.tasks == tasks);
+            if let Some(record) = parent {
                 record.max_memory =
                     record.max_memory.max(amount::size(memory).filter(|_| !memory.is_empty()));
             }
@@ -36,13 +50,16 @@ pub(crate) fn records(text: &str) -> Vec<Record> {
             state: Some(State::parse(state)),
             cancelled_by: cancelled_by(state),
             exit: exit_code(exit),
-            submitted: moment(submitted),
-            start: moment(start),
-            end: moment(end),
+            submitted: parse_timestamp(submitted),
+            start: parse_timestamp(start),
+            end: parse_timestamp(end),
             elapsed: elapsed.parse().ok().map(std::time::Duration::from_secs),
-            limit: limit.parse::<u64>().ok().map(|minutes| std::time::Duration::from_secs(minutes * 60)),
+            time_limit: time_limit
+                .parse::<u64>()
+                .ok()
+                .map(|minutes| std::time::Duration::from_secs(minutes * 60)),
             max_memory: None,
-            asked_memory: Some(asked).filter(|text| !text.is_empty()).map(str::to_owned),
+            requested_memory: Some(requested_memory).filter(|text| !text.is_empty()).map(str::to_owned),
             cpu_time: amount::used_time(cpu),
             cpus: cpus.parse().ok(),
             nodes: nodes.to_owned(),
@@ -54,15 +71,15 @@ pub(crate) fn records(text: &str) -> Vec<Record> {
 /// Parses `CANCELLED by 1000`, or `CANCELLED` if the controller itself cancelled the job.
 fn cancelled_by(state: &str) -> CancelledBy {
     match state.strip_prefix("CANCELLED by ") {
-        Some(user) => user.trim().parse().map_or(CancelledBy::Unsaid, CancelledBy::User),
-        None if state == "CANCELLED" => CancelledBy::Nobody,
-        None => CancelledBy::Unsaid,
+        Some(user) => user.trim().parse().map_or(CancelledBy::Unknown, CancelledBy::User),
+        None if state == "CANCELLED" => CancelledBy::Controller,
+        None => CancelledBy::Unknown,
     }
 }
 
 /// Parses a job id: `4`, `4_2`, or `4_[5-9%2]` for tasks that never began, which have no records of their
 /// own.
-fn number(id: &str) -> Option<(JobId, Tasks)> {
+fn parse_job_id(id: &str) -> Option<(JobId, Tasks)> {
     match id.split_once('_') {
         Some((job, tasks)) if tasks.starts_with('[') => {
             Some((job.parse().ok()?, Tasks::Many(indices::parse(tasks)?)))
@@ -102,13 +119,13 @@ mod tests {
         assert_eq!((records[0].state, records[0].start), (Some(State::Cancelled), None));
         assert_eq!(
             (records[0].cancelled_by, records[1].cancelled_by),
-            (CancelledBy::User(0), CancelledBy::Unsaid)
+            (CancelledBy::User(0), CancelledBy::Unknown)
         );
         let timed_out = &records[1];
         assert_eq!((timed_out.state, timed_out.name.as_str()), (Some(State::Timeout), "tb-be|gin"));
         assert_eq!(timed_out.max_memory, Some(9304 << 10), "the most of its steps");
         assert_eq!(timed_out.cpu_time, Some(Duration::from_millis(19_003)));
-        assert_eq!(timed_out.limit, Some(Duration::from_secs(600)));
+        assert_eq!(timed_out.time_limit, Some(Duration::from_secs(600)));
         assert_eq!(records[2].tasks, Tasks::Many(vec![7, 8, 9]));
         assert_eq!(
             (records[3].job, &records[3].tasks, records[3].exit),

@@ -22,8 +22,8 @@ pub(crate) struct Commands {
 
 impl Commands {
     /// Creates a driver that runs the commands as our own user, or as another.
-    pub(crate) fn new(config: &Config, limit: Duration, user: Option<&str>) -> Result<Self> {
-        Ok(Self { runner: Runner::new(config, limit, user)?, cluster: config.cluster.clone() })
+    pub(crate) fn new(config: &Config, timeout: Duration, user: Option<&str>) -> Result<Self> {
+        Ok(Self { runner: Runner::new(config, timeout, user)?, cluster: config.cluster.clone() })
     }
 
     async fn run(&self, name: &str, arguments: Vec<String>) -> Result<CommandOutput> {
@@ -31,9 +31,9 @@ impl Commands {
     }
 
     /// Runs a command and returns its output. A non-zero exit code is an error.
-    async fn ask(&self, name: &str, arguments: Vec<String>) -> Result<String> {
-        let printed = self.run(name, arguments).await?;
-        if printed.succeeded { Ok(printed.out) } else { Err(refusal::error(name, &printed.err)) }
+    async fn run_checked(&self, name: &str, arguments: Vec<String>) -> Result<String> {
+        let output = self.run(name, arguments).await?;
+        if output.success { Ok(output.stdout) } else { Err(refusal::error(name, &output.stderr)) }
     }
 
     fn with_cluster(&self, mut arguments: Vec<String>) -> Vec<String> {
@@ -43,35 +43,35 @@ impl Commands {
         arguments
     }
 
-    async fn squeue(&self, more: &[String]) -> Result<Vec<Row>> {
-        let mut arguments = words(&["--noheader", "--states=all"]);
+    async fn squeue(&self, extra: &[String]) -> Result<Vec<Row>> {
+        let mut arguments = to_strings(&["--noheader", "--states=all"]);
         arguments.push(format!("--Format={}", queue_text::row_format()));
-        arguments.extend(more.iter().cloned());
-        let printed = self.run("squeue", arguments).await?;
-        match printed.succeeded {
-            true => Ok(queue_text::rows(&printed.out)),
+        arguments.extend(extra.iter().cloned());
+        let output = self.run("squeue", arguments).await?;
+        match output.success {
+            true => Ok(queue_text::rows(&output.stdout)),
             // squeue reports this only for a query about a single job.
-            false if refusal::is_over(&printed.err) => Ok(Vec::new()),
-            false => Err(refusal::error("squeue", &printed.err)),
+            false if refusal::is_ended_or_unknown(&output.stderr) => Ok(Vec::new()),
+            false => Err(refusal::error("squeue", &output.stderr)),
         }
     }
 
-    async fn sacct(&self, more: &[String]) -> Result<Vec<Record>> {
-        let mut arguments = words(&["--noheader", "--parsable2", "--starttime=1970-01-02"]);
+    async fn sacct(&self, extra: &[String]) -> Result<Vec<Record>> {
+        let mut arguments = to_strings(&["--noheader", "--parsable2", "--starttime=1970-01-02"]);
         arguments.push(format!("--format={}", accounting_text::FIELDS));
-        arguments.extend(more.iter().cloned());
-        Ok(accounting_text::records(&self.ask("sacct", arguments).await?))
+        arguments.extend(extra.iter().cloned());
+        Ok(accounting_text::records(&self.run_checked("sacct", arguments).await?))
     }
 }
 
-fn words(words: &[&str]) -> Vec<String> {
+fn to_strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 #[async_trait]
 impl Driver for Commands {
     async fn cluster(&self) -> Result<Cluster> {
-        let text = self.ask("scontrol", words(&["show", "config"])).await?;
+        let text = self.run_checked("scontrol", to_strings(&["show", "config"])).await?;
         let value = |key: &str| {
             let line =
                 text.lines().find(|line| line.split('=').next().is_some_and(|name| name.trim() == key))?;
@@ -83,7 +83,7 @@ impl Driver for Commands {
             name: self.cluster.clone().unwrap_or(name),
             version: value("SLURM_VERSION").unwrap_or_default(),
             accounting: value("AccountingStorageType").is_some_and(|kind| kind.ends_with("slurmdbd")),
-            booted: value("BOOT_TIME").as_deref().and_then(queue_text::moment),
+            boot_time: value("BOOT_TIME").as_deref().and_then(queue_text::parse_timestamp),
             // `root(0)`
             slurmd_user: value("SlurmdUser")
                 .and_then(|user| user.split_once('(')?.1.strip_suffix(')')?.parse().ok()),
@@ -91,46 +91,48 @@ impl Driver for Commands {
         })
     }
 
-    async fn submit(&self, order: &Submission) -> Result<JobId> {
-        let arguments = self.with_cluster(submission(order));
-        let printed = match self.runner.run("sbatch", &arguments, &order.script).await {
-            Ok(printed) => printed,
-            Err(CommandFailure::NotRun(error)) => return Err(error),
-            Err(CommandFailure::Lost(error)) => return Err(uncertain(error)),
+    async fn submit(&self, submission: &Submission) -> Result<JobId> {
+        let arguments = self.with_cluster(submit_arguments(submission));
+        let output = match self.runner.run("sbatch", &arguments, &submission.script).await {
+            Ok(output) => output,
+            Err(CommandFailure::NotStarted(error)) => return Err(error),
+            Err(CommandFailure::OutcomeUnknown(error)) => return Err(uncertain(error)),
         };
-        if !printed.succeeded {
-            let error = refusal::error("sbatch", &printed.err);
-            return Err(if refusal::may_have_arrived(&printed.err) { uncertain(error) } else { error });
+        if !output.success {
+            let error = refusal::error("sbatch", &output.stderr);
+            return Err(if refusal::may_have_arrived(&output.stderr) { uncertain(error) } else { error });
         }
         // `ID` or `ID;cluster`
-        let id = printed.out.trim().split(';').next().and_then(|id| id.parse().ok());
-        id.ok_or_else(|| Error::uncertain(format!("sbatch printed no job id: {:?}", printed.out.trim())))
+        let id = output.stdout.trim().split(';').next().and_then(|id| id.parse().ok());
+        id.ok_or_else(|| Error::uncertain(format!("sbatch printed no job id: {:?}", output.stdout.trim())))
     }
 
-    async fn never_fits(&self, order: &Submission) -> Result<Option<String>> {
-        let arguments = self.with_cluster(test(order));
-        let printed = self.runner.run("sbatch", &arguments, &order.script).await?;
-        let said = format!("{}\n{}", printed.out, printed.err);
-        let Some(words) = refusal::of_configuration(&said).filter(|_| !printed.succeeded) else {
+    async fn infeasible_reason(&self, submission: &Submission) -> Result<Option<String>> {
+        if self.failed_test(submission).await?.is_none() {
             return Ok(None);
-        };
-        let nodes = nodes::nodes(&self.ask("scontrol", self::words(&["--oneliner", "show", "node"])).await?);
-        Ok(Some(words.to_owned()).filter(|_| !nodes::absence_may_matter(&nodes, &order.options)))
+        }
+        let nodes = self.run_checked("scontrol", self::to_strings(&["--oneliner", "show", "node"])).await?;
+        if nodes::unavailable_nodes_may_matter(&nodes::nodes(&nodes), &submission.options) {
+            return Ok(None);
+        }
+        // Nodes that register after a restart of the controller may have done so between the test and the
+        // list. Only a test after the list counts.
+        self.failed_test(submission).await
     }
 
     async fn release(&self, job: JobId) -> Result<()> {
-        let printed = self.run("scontrol", vec!["release".to_owned(), job.to_string()]).await?;
-        if printed.succeeded || printed.err.contains("Job has already finished") {
+        let output = self.run("scontrol", vec!["release".to_owned(), job.to_string()]).await?;
+        if output.success || output.stderr.contains("Job has already finished") {
             return Ok(());
         }
-        Err(refusal::error("scontrol release", &printed.err))
+        Err(refusal::error("scontrol release", &output.stderr))
     }
 
     async fn queue(&self) -> Result<Vec<Row>> {
-        self.squeue(&words(&["--me"])).await
+        self.squeue(&to_strings(&["--me"])).await
     }
 
-    async fn named(&self, name: &str) -> Result<Vec<Row>> {
+    async fn jobs_by_name(&self, name: &str) -> Result<Vec<Row>> {
         self.squeue(&["--me".to_owned(), format!("--name={name}")]).await
     }
 
@@ -138,10 +140,10 @@ impl Driver for Commands {
         self.squeue(&[format!("--jobs={job}")]).await
     }
 
-    async fn waiting(&self) -> Result<Vec<PendingJob>> {
-        let mut arguments = words(&["--noheader", "--states=PENDING"]);
-        arguments.push(format!("--Format={}", queue_text::waiting_format()));
-        Ok(queue_text::waiting(&self.ask("squeue", arguments).await?))
+    async fn pending_jobs(&self) -> Result<Vec<PendingJob>> {
+        let mut arguments = to_strings(&["--noheader", "--states=PENDING"]);
+        arguments.push(format!("--Format={}", queue_text::pending_format()));
+        Ok(queue_text::pending_jobs(&self.run_checked("squeue", arguments).await?))
     }
 
     async fn accounting_records(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
@@ -153,37 +155,37 @@ impl Driver for Commands {
     }
 
     async fn cancel(&self, job: JobId, name: &str) -> Result<()> {
-        let printed = self.run("scancel", vec![format!("--name={name}"), job.to_string()]).await?;
-        if printed.succeeded || refusal::is_over(&printed.err) {
+        let output = self.run("scancel", vec![format!("--name={name}"), job.to_string()]).await?;
+        if output.success || refusal::is_ended_or_unknown(&output.stderr) {
             return Ok(());
         }
-        Err(refusal::error("scancel", &printed.err))
+        Err(refusal::error("scancel", &output.stderr))
     }
 
     async fn signal(&self, job: JobId, signal: &Signal) -> Result<()> {
         let mut arguments = vec![format!("--signal={}", signal.name)];
         arguments.extend(signal.batch.then(|| "--batch".to_owned()));
         arguments.push(job.to_string());
-        let printed = match self.runner.run("scancel", &self.with_cluster(arguments), "").await {
-            Ok(printed) => printed,
-            Err(CommandFailure::NotRun(error)) => return Err(error),
-            Err(CommandFailure::Lost(error)) => return Err(uncertain(error)),
+        let output = match self.runner.run("scancel", &self.with_cluster(arguments), "").await {
+            Ok(output) => output,
+            Err(CommandFailure::NotStarted(error)) => return Err(error),
+            Err(CommandFailure::OutcomeUnknown(error)) => return Err(uncertain(error)),
         };
-        if printed.succeeded {
+        if output.success {
             return Ok(());
         }
-        let error = refusal::error("scancel", &printed.err);
-        Err(if refusal::signal_may_have_arrived(&printed.err) { uncertain(error) } else { error })
+        let error = refusal::error("scancel", &output.stderr);
+        Err(if refusal::signal_may_have_arrived(&output.stderr) { uncertain(error) } else { error })
     }
 
-    async fn readiness(&self) -> Result<()> {
+    async fn check_ready(&self) -> Result<()> {
         for name in ["sbatch", "squeue", "scontrol", "scancel", "sacct"] {
-            let printed = self.runner.run(name, &words(&["--version"]), "").await?;
-            if !printed.succeeded {
-                return Err(refusal::error(name, &printed.err));
+            let output = self.runner.run(name, &to_strings(&["--version"]), "").await?;
+            if !output.success {
+                return Err(refusal::error(name, &output.stderr));
             }
         }
-        match self.cluster().await?.booted {
+        match self.cluster().await?.boot_time {
             Some(_) => Ok(()),
             None => Err(Error::config(
                 "scontrol does not write moments as `SLURM_TIME_FORMAT=%s` tells it to: sudo does not hand the variable on",
@@ -192,22 +194,22 @@ impl Driver for Commands {
     }
 
     async fn partitions(&self) -> Result<Vec<Partition>> {
-        let text = self.ask("scontrol", words(&["--oneliner", "show", "partition"])).await?;
+        let text = self.run_checked("scontrol", to_strings(&["--oneliner", "show", "partition"])).await?;
         Ok(site::partitions(&text))
     }
 
     async fn rights(&self, user: Option<&str>) -> Result<Rights> {
         // sacctmgr queries the accounting database and no cluster, so it takes no `--clusters`.
-        let ask = async |what: &[&str]| {
-            let arguments = words(&["--noheader", "--parsable2", "--readonly", "show"])
+        let query = async |what: &[&str]| {
+            let arguments = to_strings(&["--noheader", "--parsable2", "--readonly", "show"])
                 .into_iter()
-                .chain(words(what))
+                .chain(to_strings(what))
                 .collect::<Vec<_>>();
-            let printed = self.runner.run("sacctmgr", &arguments, "").await?;
-            if printed.succeeded { Ok(printed.out) } else { Err(refusal::error("sacctmgr", &printed.err)) }
+            let output = self.runner.run("sacctmgr", &arguments, "").await?;
+            if output.success { Ok(output.stdout) } else { Err(refusal::error("sacctmgr", &output.stderr)) }
         };
-        let associations = ask(&["associations", "format=user,account,qos"]).await?;
-        let qos = ask(&["qos", "format=name,maxwall"]).await?;
+        let associations = query(&["associations", "format=user,account,qos"]).await?;
+        let qos = query(&["qos", "format=name,maxwall"]).await?;
         Ok(site::rights(&associations, &qos, user.or(self.runner.user())))
     }
 }
@@ -219,9 +221,9 @@ fn uncertain(error: Error) -> Error {
 
 /// Returns the arguments of sbatch. Each option is one word with its value, so that no value can become an
 /// option. Later options override earlier ones.
-fn submission(order: &Submission) -> Vec<String> {
-    let mut arguments = words(&["--parsable"]);
-    for (name, value) in &order.options {
+fn submit_arguments(submission: &Submission) -> Vec<String> {
+    let mut arguments = to_strings(&["--parsable"]);
+    for (name, value) in &submission.options {
         arguments.push(match value {
             Some(value) => format!("--{name}={value}"),
             None => format!("--{name}"),
@@ -229,12 +231,12 @@ fn submission(order: &Submission) -> Vec<String> {
     }
     arguments.extend([
         "--hold".to_owned(),
-        if order.requeue { "--requeue" } else { "--no-requeue" }.to_owned(),
-        format!("--job-name={}", order.name),
-        format!("--comment={}", order.comment),
-        format!("--output={}", order.output),
-        format!("--error={}", order.error),
-        format!("--chdir={}", order.working_dir),
+        if submission.requeue { "--requeue" } else { "--no-requeue" }.to_owned(),
+        format!("--job-name={}", submission.name),
+        format!("--comment={}", submission.comment),
+        format!("--output={}", submission.output),
+        format!("--error={}", submission.error),
+        format!("--chdir={}", submission.working_dir),
         // Slurm may start a job twice, and the second run must not erase the first run's output.
         "--open-mode=append".to_owned(),
         "--export=ALL".to_owned(),
@@ -242,13 +244,23 @@ fn submission(order: &Submission) -> Vec<String> {
     arguments
 }
 
+impl Commands {
+    /// Tests a submission. Returns Slurm's message if the nodes that are up cannot run the job.
+    async fn failed_test(&self, submission: &Submission) -> Result<Option<String>> {
+        let arguments = self.with_cluster(test_arguments(submission));
+        let output = self.runner.run("sbatch", &arguments, &submission.script).await?;
+        let text = format!("{}\n{}", output.stdout, output.stderr);
+        Ok(refusal::infeasible_message(&text).filter(|_| !output.success).map(str::to_owned))
+    }
+}
+
 /// Returns the arguments of a test, which submits nothing. A dependency does not decide whether the job could
 /// ever run.
-fn test(order: &Submission) -> Vec<String> {
-    let mut arguments = submission(order);
-    let is_of_the_start =
+fn test_arguments(submission: &Submission) -> Vec<String> {
+    let mut arguments = submit_arguments(submission);
+    let is_submit_only =
         |word: &str| matches!(word, "--hold" | "--parsable") || word.starts_with("--dependency=");
-    arguments.retain(|word| !is_of_the_start(word));
+    arguments.retain(|word| !is_submit_only(word));
     arguments.push("--test-only".to_owned());
     arguments
 }
@@ -261,26 +273,52 @@ mod tests {
     #[tokio::test]
     async fn search_finds_only_own_jobs() {
         let dir = tempfile::tempdir().unwrap();
-        let asked = dir.path().join("asked");
-        let config = serde_json::json!({"sudo": ["sh", "-c", format!("echo \"$@\" >{}", asked.display())]});
+        let arguments_file = dir.path().join("asked");
+        let config =
+            serde_json::json!({"sudo": ["sh", "-c", format!("echo \"$@\" >{}", arguments_file.display())]});
         let config = serde_json::from_value(config).unwrap();
         let commands = Commands::new(&config, Duration::from_secs(20), Some("lab")).unwrap();
-        assert_eq!(commands.named("tb-a").await.unwrap(), []);
-        let asked = std::fs::read_to_string(asked).unwrap();
-        assert!(asked.contains(" --me ") && asked.contains(" --name=tb-a"), "{asked}");
+        assert_eq!(commands.jobs_by_name("tb-a").await.unwrap(), []);
+        let arguments = std::fs::read_to_string(arguments_file).unwrap();
+        assert!(arguments.contains(" --me ") && arguments.contains(" --name=tb-a"), "{arguments}");
+    }
+
+    /// After a restart of the controller, a test fails until the nodes have registered. The list of nodes may
+    /// come from just after that.
+    #[tokio::test]
+    async fn unregistered_nodes_refuse_no_job() {
+        let dir = tempfile::tempdir().unwrap();
+        let tests = dir.path().join("tests");
+        let (path, refusal) = (tests.display(), "Requested node configuration is not available");
+        let script = |failures: usize| {
+            format!(
+                "case $* in
+                     *scontrol*) echo 'NodeName=n CPUTot=4 State=IDLE' ;;
+                     *sbatch*) echo >>{path}; [ $(wc -l <{path}) -gt {failures} ] || {{ echo '{refusal}' >&2; exit 1; }} ;;
+                 esac"
+            )
+        };
+        for (failures, expected) in [(1, None), (2, Some(refusal))] {
+            let _ = std::fs::remove_file(&tests);
+            let config = serde_json::json!({"sudo": ["sh", "-c", script(failures)]});
+            let config = serde_json::from_value(config).unwrap();
+            let commands = Commands::new(&config, Duration::from_secs(20), Some("lab")).unwrap();
+            let reason = commands.infeasible_reason(&submission()).await.unwrap();
+            assert_eq!(reason.as_deref().map(|reason| reason.contains(refusal)), expected.map(|_| true));
+        }
     }
 
     /// An error states whether the signal may have been sent.
     #[tokio::test]
     async fn unsent_signal_is_distinguished() {
-        let send = async |sudo: serde_json::Value, limit: Duration| {
+        let send = async |sudo: serde_json::Value, timeout: Duration| {
             let config = serde_json::from_value(serde_json::json!({ "sudo": sudo })).unwrap();
-            let commands = Commands::new(&config, limit, Some("lab")).unwrap();
+            let commands = Commands::new(&config, timeout, Some("lab")).unwrap();
             let signal = Signal { name: "USR1".to_owned(), batch: true };
             commands.signal(7, &signal).await.map_err(|error| error.kind())
         };
-        let long = Duration::from_secs(20);
-        for (words, kind) in [
+        let long_timeout = Duration::from_secs(20);
+        for (message, kind) in [
             ("Unable to contact slurm controller (connect failure)", ErrorKind::Unavailable),
             ("Kill job error on job id 7: Invalid job id specified", ErrorKind::Rejected),
             ("Kill job error on job id 7: Access/permission denied", ErrorKind::Denied),
@@ -289,18 +327,21 @@ mod tests {
             ("Job can not be altered now, try again later", ErrorKind::Uncertain),
             ("", ErrorKind::Uncertain),
         ] {
-            let says = format!("echo '{words}' >&2; exit 1");
-            assert_eq!(send(serde_json::json!(["sh", "-c", says]), long).await, Err(kind), "{words}");
+            let script = format!("echo '{message}' >&2; exit 1");
+            assert_eq!(
+                send(serde_json::json!(["sh", "-c", script]), long_timeout).await,
+                Err(kind),
+                "{message}"
+            );
         }
-        assert_eq!(send(serde_json::json!(["/nowhere/sudo"]), long).await, Err(ErrorKind::Config));
-        let short = Duration::from_millis(50);
-        let hangs = serde_json::json!(["sh", "-c", "exec sleep 20"]);
-        assert_eq!(send(hangs, short).await, Err(ErrorKind::Uncertain));
+        assert_eq!(send(serde_json::json!(["/nowhere/sudo"]), long_timeout).await, Err(ErrorKind::Config));
+        let short_timeout = Duration::from_millis(50);
+        let hanging_sudo = serde_json::json!(["sh", "-c", "exec sleep 20"]);
+        assert_eq!(send(hanging_sudo, short_timeout).await, Err(ErrorKind::Uncertain));
     }
 
-    #[test]
-    fn no_value_becomes_an_option() {
-        let order = Submission {
+    fn submission() -> Submission {
+        Submission {
             name: "tb-a".to_owned(),
             comment: "--uid=0".to_owned(),
             script: String::new(),
@@ -308,16 +349,23 @@ mod tests {
             error: "/j/err".to_owned(),
             working_dir: "/w".to_owned(),
             requeue: false,
-            options: [
-                ("partition".to_owned(), Some("--wrap=x y".to_owned())),
-                ("exclusive".to_owned(), None),
-            ]
-            .into(),
-        };
-        let arguments = submission(&order);
-        for wanted in ["--partition=--wrap=x y", "--exclusive", "--comment=--uid=0", "--hold", "--no-requeue"]
+            options: std::collections::BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn no_value_becomes_an_option() {
+        let options =
+            [("partition".to_owned(), Some("--wrap=x y".to_owned())), ("exclusive".to_owned(), None)].into();
+        let submission = Submission { options, ..submission() };
+        let arguments = submit_arguments(&submission);
+        for expected in
+            ["--partition=--wrap=x y", "--exclusive", "--comment=--uid=0", "--hold", "--no-requeue"]
         {
-            assert!(arguments.iter().any(|argument| argument == wanted), "{wanted} is not in {arguments:?}");
+            assert!(
+                arguments.iter().any(|argument| argument == expected),
+                "{expected} is not in {arguments:?}"
+            );
         }
         assert!(arguments.iter().all(|argument| argument.starts_with("--")));
     }

@@ -16,7 +16,7 @@ pub(crate) struct Node {
 }
 
 /// The fields of `scontrol show node` that a job can request.
-const CONFIGURED: [&str; 12] = [
+const CONFIGURATION_FIELDS: [&str; 12] = [
     "Partitions",
     "CPUTot",
     "CPUEfctv",
@@ -32,11 +32,11 @@ const CONFIGURED: [&str; 12] = [
 ];
 
 /// States and flags in which a node runs jobs now, or will run them after the current ones.
-const AVAILABLE: [&str; 8] =
+const AVAILABLE_STATES: [&str; 8] =
     ["IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED", "RESERVED", "CLOUD", "DYNAMIC_NORM"];
 
 /// Options by which a job may need several nodes, or specific ones.
-const OF_SEVERAL: [&str; 8] =
+const MULTI_NODE_OPTIONS: [&str; 8] =
     ["nodes", "ntasks", "gpus", "nodelist", "nodefile", "exclude", "reservation", "extra-node-info"];
 
 /// Parses the output of `scontrol --oneliner show node`.
@@ -45,56 +45,57 @@ pub(crate) fn nodes(text: &str) -> Vec<Node> {
 }
 
 fn node(line: &str) -> Node {
-    let of = |name: &str| {
+    let field_value = |name: &str| {
         let fields = line.split_whitespace().filter_map(|word| word.split_once('='));
         fields.into_iter().find(|(field, _)| *field == name).map(|(_, value)| value)
     };
-    let configuration = CONFIGURED.iter().map(|name| of(name).unwrap_or_default().to_owned()).collect();
-    let is_available =
-        of("State").is_some_and(|state| state.split('+').all(|part| AVAILABLE.contains(&part)));
+    let configuration =
+        CONFIGURATION_FIELDS.iter().map(|name| field_value(name).unwrap_or_default().to_owned()).collect();
+    let is_available = field_value("State")
+        .is_some_and(|state| state.split('+').all(|part| AVAILABLE_STATES.contains(&part)));
     Node { configuration, is_available }
 }
 
 /// Returns true if Slurm may have rejected the test of a job only because nodes are unavailable: it tests
 /// with the nodes that are up. An unavailable node does not matter if a node with the same configuration is
 /// up and the job needs only one node. Also true if no nodes are known.
-pub(crate) fn absence_may_matter(nodes: &[Node], options: &Options) -> bool {
-    let up: BTreeSet<&[String]> =
+pub(crate) fn unavailable_nodes_may_matter(nodes: &[Node], options: &Options) -> bool {
+    let available: BTreeSet<&[String]> =
         nodes.iter().filter(|node| node.is_available).map(|node| node.configuration.as_slice()).collect();
-    let mut away = nodes.iter().filter(|node| !node.is_available).peekable();
-    if away.peek().is_none() {
+    let mut unavailable = nodes.iter().filter(|node| !node.is_available).peekable();
+    if unavailable.peek().is_none() {
         return nodes.is_empty();
     }
     let needs_several = options
         .iter()
-        .any(|(name, value)| OF_SEVERAL.contains(&name.as_str()) && value.as_deref() != Some("1"));
-    needs_several || away.any(|node| !up.contains(node.configuration.as_slice()))
+        .any(|(name, value)| MULTI_NODE_OPTIONS.contains(&name.as_str()) && value.as_deref() != Some("1"));
+    needs_several || unavailable.any(|node| !available.contains(node.configuration.as_slice()))
 }
 
 /// Returns a message if no node in slurmrestd's list has the requested amount of a generic resource (`gres`
 /// or `gpus-per-node`). If the job requests partitions, only their nodes count.
-pub(crate) fn lacking(body: &Value, options: &Options) -> Option<String> {
+pub(crate) fn missing_resource(body: &Value, options: &Options) -> Option<String> {
     let nodes: Vec<&Value> = body["nodes"].as_array()?.iter().collect();
     let partitions = options.get("partition").cloned().flatten();
     let is_in = |node: &&&Value| {
-        let of = node["partitions"].as_array();
-        partitions.as_ref().is_none_or(|named| {
-            let mut named = named.split(',');
-            named.any(|name| of.into_iter().flatten().any(|partition| partition == name))
+        let node_partitions = node["partitions"].as_array();
+        partitions.as_ref().is_none_or(|names| {
+            let mut names = names.split(',');
+            names.any(|name| node_partitions.into_iter().flatten().any(|partition| partition == name))
         })
     };
     let nodes: Vec<&Value> = nodes.iter().filter(is_in).copied().collect();
     if nodes.is_empty() {
         return None;
     }
-    let asked = options.get("gres").cloned().flatten();
+    let gres = options.get("gres").cloned().flatten();
     let gpus = options.get("gpus-per-node").cloned().flatten().map(|gpus| format!("gpu:{gpus}"));
-    let asked: Vec<String> = asked.into_iter().chain(gpus).collect();
-    asked.iter().flat_map(|list| list.split(',')).find_map(|one| {
-        let (name, count) = resource(one)?;
-        let has = |node: &&Value| held(node["gres"].as_str().unwrap_or_default(), &name);
-        let most = nodes.iter().map(has).max()?;
-        (most < count).then(|| format!("no node has `{one}`, the most is {most}"))
+    let requested: Vec<String> = gres.into_iter().chain(gpus).collect();
+    requested.iter().flat_map(|list| list.split(',')).find_map(|entry| {
+        let (name, count) = resource(entry)?;
+        let amount = |node: &&Value| node_amount(node["gres"].as_str().unwrap_or_default(), &name);
+        let largest = nodes.iter().map(amount).max()?;
+        (largest < count).then(|| format!("no node has `{entry}`, the most is {largest}"))
     })
 }
 
@@ -102,8 +103,8 @@ pub(crate) fn lacking(body: &Value, options: &Options) -> Option<String> {
 fn resource(text: &str) -> Option<(String, u64)> {
     let text = text.trim().trim_start_matches("gres:").split('(').next()?;
     let parts: Vec<&str> = text.split([':', '=']).collect();
-    let counted = parts.last()?.parse::<u64>().ok();
-    match (parts.as_slice(), counted) {
+    let trailing_count = parts.last()?.parse::<u64>().ok();
+    match (parts.as_slice(), trailing_count) {
         ([name, _], Some(count)) => Some(((*name).to_owned(), count)),
         ([name, kind, _], Some(count)) => Some((format!("{name}:{kind}"), count)),
         ([name] | [name, _], None) if !name.is_empty() => Some((text.to_owned(), 1)),
@@ -112,9 +113,9 @@ fn resource(text: &str) -> Option<(String, u64)> {
 }
 
 /// Returns the amount of a resource that a node has: `gpu:a100:4(S:0-1),shard:8`.
-fn held(gres: &str, wanted: &str) -> u64 {
-    let is_wanted = |name: &str| name == wanted || name.split(':').next() == Some(wanted);
-    gres.split(',').filter_map(resource).filter(|(name, _)| is_wanted(name)).map(|(_, count)| count).sum()
+fn node_amount(gres: &str, resource_name: &str) -> u64 {
+    let matches_name = |name: &str| name == resource_name || name.split(':').next() == Some(resource_name);
+    gres.split(',').filter_map(resource).filter(|(name, _)| matches_name(name)).map(|(_, count)| count).sum()
 }
 
 #[cfg(test)]
@@ -123,8 +124,8 @@ mod tests {
 
     use super::*;
 
-    fn options(asked: &[(&str, &str)]) -> Options {
-        asked.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned()))).collect()
+    fn options(requested: &[(&str, &str)]) -> Options {
+        requested.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned()))).collect()
     }
 
     #[test]
@@ -136,7 +137,7 @@ mod tests {
         };
         let all = |lines: &[String]| nodes(&lines.join("\n"));
         let gpu = options(&[("gres", "gpu:8"), ("nodes", "1")]);
-        for (lines, asked, matters) in [
+        for (lines, requested, matters) in [
             (vec![node("IDLE", "gpu:4"), node("MIXED+PLANNED", "gpu:4")], gpu.clone(), false),
             (vec![node("IDLE", "gpu:4"), node("IDLE+DRAIN", "gpu:4")], gpu.clone(), false),
             (vec![node("IDLE", "gpu:4"), node("DOWN*", "gpu:8")], gpu.clone(), true),
@@ -145,7 +146,11 @@ mod tests {
             (vec![node("IDLE", "gpu:4")], options(&[("nodes", "2")]), false),
             (Vec::new(), gpu.clone(), true),
         ] {
-            assert_eq!(absence_may_matter(&all(&lines), &asked), matters, "{lines:?} {asked:?}");
+            assert_eq!(
+                unavailable_nodes_may_matter(&all(&lines), &requested),
+                matters,
+                "{lines:?} {requested:?}"
+            );
         }
     }
 
@@ -156,7 +161,7 @@ mod tests {
             {"partitions": ["short"], "gres": "gpu:16"},
         ]});
         let main = ("partition", "main");
-        for (asked, says) in [
+        for (requested, expected) in [
             (vec![main, ("gres", "gpu:7")], Some("no node has `gpu:7`, the most is 6")),
             (vec![main, ("gres", "gpu:6,shard:8")], None),
             (vec![main, ("gres", "gpu:a100:3")], Some("no node has `gpu:a100:3`, the most is 2")),
@@ -167,7 +172,7 @@ mod tests {
             (vec![("partition", "unknown"), ("gres", "gpu:17")], None),
             (vec![("mem", "1T")], None),
         ] {
-            assert_eq!(lacking(&body, &options(&asked)).as_deref(), says, "{asked:?}");
+            assert_eq!(missing_resource(&body, &options(&requested)).as_deref(), expected, "{requested:?}");
         }
     }
 }

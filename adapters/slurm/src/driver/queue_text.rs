@@ -7,7 +7,7 @@ use crate::state::State;
 use crate::{amount, indices};
 
 /// The field separator: a control character that occurs in no field before the comment.
-const BETWEEN: char = '\u{1f}';
+const SEPARATOR: char = '\u{1f}';
 
 /// The requested fields, in this order. The comment is last, since users can write any text into it.
 const FIELDS: [&str; 15] = [
@@ -29,7 +29,7 @@ const FIELDS: [&str; 15] = [
 ];
 
 /// The requested fields of pending jobs.
-const WAITING: [&str; 3] = ["ArrayJobID", "Partition", "PriorityLong"];
+const PENDING_FIELDS: [&str; 3] = ["ArrayJobID", "Partition", "PriorityLong"];
 
 /// Returns the value of `--Format` for queue rows.
 pub(crate) fn row_format() -> String {
@@ -37,12 +37,12 @@ pub(crate) fn row_format() -> String {
 }
 
 /// Returns the value of `--Format` for pending jobs.
-pub(crate) fn waiting_format() -> String {
-    format(&WAITING)
+pub(crate) fn pending_format() -> String {
+    format(&PENDING_FIELDS)
 }
 
 fn format(fields: &[&str]) -> String {
-    fields.iter().map(|field| format!("{field}:{BETWEEN}")).collect::<Vec<_>>().join(",")
+    fields.iter().map(|field| format!("{field}:{SEPARATOR}")).collect::<Vec<_>>().join(",")
 }
 
 /// Parses the output into queue rows. Skips invalid lines, such as the second line of a comment.
@@ -51,7 +51,7 @@ pub(crate) fn rows(text: &str) -> Vec<Row> {
 }
 
 fn row(line: &str) -> Option<Row> {
-    let fields: Vec<&str> = line.split(BETWEEN).collect();
+    let fields: Vec<&str> = line.split(SEPARATOR).collect();
     let [
         array,
         tasks,
@@ -61,7 +61,7 @@ fn row(line: &str) -> Option<Row> {
         submitted,
         start,
         end,
-        limit,
+        time_limit,
         restarts,
         partition,
         nodes,
@@ -80,15 +80,15 @@ fn row(line: &str) -> Option<Row> {
         // Only the row of an array task names an array. For other jobs Slurm prints 0 or the job's own
         // number.
         job: array.trim().parse().ok().filter(|array| *array != 0).unwrap_or(id),
-        tasks: which(tasks.trim()),
+        tasks: parse_tasks(tasks.trim()),
         name: name.to_owned(),
         state,
         reason: reason.to_owned(),
         exit: exit.filter(|_| state.has_ended()),
-        submitted: moment(submitted),
-        start: moment(start),
-        end: moment(end).filter(|_| state.has_ended()),
-        limit: amount::time(limit.trim()),
+        submitted: parse_timestamp(submitted),
+        start: parse_timestamp(start),
+        end: parse_timestamp(end).filter(|_| state.has_ended()),
+        time_limit: amount::time(time_limit.trim()),
         restarts: restarts.trim().parse().unwrap_or(0),
         partition: partition.to_owned(),
         nodes: nodes.to_owned(),
@@ -96,7 +96,7 @@ fn row(line: &str) -> Option<Row> {
     })
 }
 
-fn which(text: &str) -> Tasks {
+fn parse_tasks(text: &str) -> Tasks {
     match (text.parse(), indices::parse(text)) {
         (Ok(task), _) => Tasks::One(task),
         (Err(_), Some(tasks)) => Tasks::Many(tasks),
@@ -105,9 +105,9 @@ fn which(text: &str) -> Tasks {
 }
 
 /// Parses the output into pending jobs.
-pub(crate) fn waiting(text: &str) -> Vec<PendingJob> {
+pub(crate) fn pending_jobs(text: &str) -> Vec<PendingJob> {
     let job = |line: &str| {
-        let mut fields = line.split(BETWEEN);
+        let mut fields = line.split(SEPARATOR);
         let (job, partition, priority) = (fields.next()?, fields.next()?, fields.next()?);
         Some(PendingJob {
             job: job.trim().parse().ok()?,
@@ -119,7 +119,7 @@ pub(crate) fn waiting(text: &str) -> Vec<PendingJob> {
 }
 
 /// Parses a time in seconds since 1970, the format of `SLURM_TIME_FORMAT=%s`.
-pub(crate) fn moment(text: &str) -> Option<Timestamp> {
+pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let seconds: i64 = text.trim().parse().ok()?;
     (seconds > 0).then(|| Timestamp::from_millis(seconds.saturating_mul(1000)))
 }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn line(fields: &[&str; 15]) -> String {
-        fields.iter().map(|field| format!("{field}{BETWEEN}")).collect()
+        fields.iter().map(|field| format!("{field}{SEPARATOR}")).collect()
     }
 
     /// Rows of jobs and array tasks are read from the output of Slurm 22.05.
@@ -196,10 +196,10 @@ mod tests {
         let rows = rows(&text.join("\n"));
         assert_eq!(rows.len(), 3);
         assert_eq!((rows[0].job, &rows[0].tasks, rows[0].count()), (2, &Tasks::Many(vec![1, 2, 3, 4, 5]), 5));
-        assert_eq!((rows[0].start, rows[0].limit, rows[0].comment.as_deref()), (None, None, None));
+        assert_eq!((rows[0].start, rows[0].time_limit, rows[0].comment.as_deref()), (None, None, None));
         assert_eq!((rows[1].job, &rows[1].tasks), (2, &Tasks::One(3)));
         assert_eq!(rows[1].exit, Some(Exit { code: 1, signal: 0 }));
-        assert_eq!(rows[1].limit, Some(Duration::from_secs(600)));
+        assert_eq!(rows[1].time_limit, Some(Duration::from_secs(600)));
         assert_eq!((rows[2].exit, rows[2].end, rows[2].restarts), (None, None, 2), "it has not ended");
         assert_eq!((&rows[2].tasks, rows[2].comment.as_deref()), (&Tasks::Single, Some("progress=2/3")));
     }
@@ -213,7 +213,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_that_is_read_panics(text in "[\\PC\u{1f}\n]{0,200}") {
-            let _ = (rows(&text), waiting(&text));
+            let _ = (rows(&text), pending_jobs(&text));
         }
     }
 }

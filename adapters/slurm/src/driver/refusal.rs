@@ -4,8 +4,8 @@ use taskbridge_sdk::{Error, ErrorKind};
 
 /// Returns the kind of a failure, by Slurm's message. The texts are the messages of its error codes
 /// (`slurm_strerror`).
-fn kind(words: &str) -> ErrorKind {
-    let has = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
+fn error_kind(message: &str) -> ErrorKind {
+    let has = |parts: &[&str]| parts.iter().any(|part| message.contains(part));
     // Slurm's own messages for rate limits and temporary overload.
     if has(&["temporarily unable to accept job", "Rate limit exceeded", "exceeded: retry"]) {
         return ErrorKind::Limited { after: None };
@@ -43,8 +43,8 @@ fn kind(words: &str) -> ErrorKind {
         return ErrorKind::Unavailable;
     }
     // sudo did not run the command.
-    if words.starts_with("sudo: ")
-        || (words.starts_with("Sorry, user ") && words.contains("is not allowed to execute"))
+    if message.starts_with("sudo: ")
+        || (message.starts_with("Sorry, user ") && message.contains("is not allowed to execute"))
     {
         return ErrorKind::Config;
     }
@@ -76,29 +76,29 @@ fn kind(words: &str) -> ErrorKind {
 }
 
 /// Returns Slurm's message if a test submission requests more than the nodes that are up have.
-pub(crate) fn of_configuration(printed: &str) -> Option<&'static str> {
+pub(crate) fn infeasible_message(output: &str) -> Option<&'static str> {
     let refusals = [
         "Requested node configuration is not available",
         "More processors requested than permitted",
         "Node count specification invalid",
         "Memory specification can not be satisfied",
     ];
-    refusals.into_iter().find(|words| printed.contains(words))
+    refusals.into_iter().find(|message| output.contains(message))
 }
 
 /// Returns the error for a failed command.
-pub(crate) fn error(command: &str, printed: &str) -> Error {
-    let words = words(printed);
-    if words.is_empty() {
+pub(crate) fn error(command: &str, output: &str) -> Error {
+    let summary = summarize(output);
+    if summary.is_empty() {
         return Error::unavailable(format!("{command} failed and said nothing"));
     }
-    Error::new(kind(&words), format!("{command}: {words}"))
+    Error::new(error_kind(&summary), format!("{command}: {summary}"))
 }
 
 /// Returns true if a submission that failed with this message may have arrived: the request was sent, but no
 /// response came.
-pub(crate) fn may_have_arrived(printed: &str) -> bool {
-    let sent = [
+pub(crate) fn may_have_arrived(output: &str) -> bool {
+    let patterns = [
         "Socket timed out",
         "Zero Bytes were transmitted",
         "Connection reset",
@@ -113,30 +113,30 @@ pub(crate) fn may_have_arrived(printed: &str) -> bool {
         "Message receive failure",
         "Message send failure",
     ];
-    sent.iter().any(|words| printed.contains(words))
+    patterns.iter().any(|pattern| output.contains(pattern))
 }
 
 /// Returns true if ssh only reports why there was no session, so that no command started.
-pub(crate) fn is_of_no_session(printed: &str) -> bool {
-    let reached_nobody = |line: &str| {
+pub(crate) fn is_connection_failure(output: &str) -> bool {
+    let is_ssh_failure = |line: &str| {
         line.starts_with("ssh: connect to host ")
             || line.starts_with("ssh: Could not resolve hostname ")
             || line == "Host key verification failed."
             || line.contains(": Permission denied (")
     };
-    let of_a_command = |line: &str| line.contains(": error: ") || line.contains(": fatal: ");
-    let mut lines = printed.lines().map(str::trim).filter(|line| !line.is_empty());
-    !printed.lines().any(of_a_command) && lines.next_back().is_some_and(reached_nobody)
+    let is_command_output = |line: &str| line.contains(": error: ") || line.contains(": fatal: ");
+    let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
+    !output.lines().any(is_command_output) && lines.next_back().is_some_and(is_ssh_failure)
 }
 
 /// Returns true if a signal that failed with this message may have been sent.
-pub(crate) fn signal_may_have_arrived(printed: &str) -> bool {
+pub(crate) fn signal_may_have_arrived(output: &str) -> bool {
     // Slurm prints the last message for an array with pending tasks, after it has signalled the other tasks.
-    printed.trim().is_empty() || may_have_arrived(printed) || printed.contains("Job can not be altered now")
+    output.trim().is_empty() || may_have_arrived(output) || output.contains("Job can not be altered now")
 }
 
 /// Returns true if the message reports an unknown or ended job.
-pub(crate) fn is_over(printed: &str) -> bool {
+pub(crate) fn is_ended_or_unknown(output: &str) -> bool {
     [
         "Invalid job id specified",
         "Job has already finished",
@@ -144,25 +144,25 @@ pub(crate) fn is_over(printed: &str) -> bool {
         "already completing",
     ]
     .iter()
-    .any(|words| printed.contains(words))
+    .any(|pattern| output.contains(pattern))
 }
 
 /// Returns the messages in one line of at most 1000 characters, without the command names and without
 /// duplicates.
-fn words(printed: &str) -> String {
+fn summarize(output: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
-    for line in printed.lines() {
+    for line in output.lines() {
         let line = line.trim();
-        let said = line.split_once(": error: ").map_or(line, |(_, said)| said);
-        if !said.is_empty() && !lines.contains(&said) {
-            lines.push(said);
+        let message = line.split_once(": error: ").map_or(line, |(_, message)| message);
+        if !message.is_empty() && !lines.contains(&message) {
+            lines.push(message);
         }
     }
-    let mut words = lines.join("; ");
-    if let Some((at, _)) = words.char_indices().nth(1000) {
-        words.truncate(at);
+    let mut summary = lines.join("; ");
+    if let Some((at, _)) = summary.char_indices().nth(1000) {
+        summary.truncate(at);
     }
-    words
+    summary
 }
 
 #[cfg(test)]
@@ -172,7 +172,7 @@ mod tests {
     /// Each message of Slurm 22.05 has an error kind, and some may follow a submission that arrived.
     #[test]
     fn slurm_error_text_is_classified() {
-        for (printed, wanted, said) in [
+        for (output, expected_kind, message) in [
             (
                 "sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed: Invalid partition name specified",
                 ErrorKind::Rejected,
@@ -201,17 +201,22 @@ mod tests {
             ),
             ("", ErrorKind::Unavailable, "sbatch failed and said nothing"),
         ] {
-            let error = error("sbatch", printed);
-            assert_eq!((error.kind(), error.to_string().as_str()), (wanted, said));
+            let error = error("sbatch", output);
+            assert_eq!((error.kind(), error.to_string().as_str()), (expected_kind, message));
         }
-        assert!(is_over("scancel: error: Kill job error on job id 3: Invalid job id specified"));
+        assert!(is_ended_or_unknown("scancel: error: Kill job error on job id 3: Invalid job id specified"));
         assert!(may_have_arrived(
             "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
         ));
-        let killed = "sbatch: error: slurm_msg_sendto: address:port=127.0.0.1:27817 msg_type=4003: Unexpected missing socket error";
-        assert!(may_have_arrived(killed) && error("sbatch", killed).kind() == ErrorKind::Unavailable);
-        let gone = "sbatch: error: Batch job submission failed: Transport endpoint is not connected";
-        assert!(may_have_arrived(gone) && error("sbatch", gone).kind() == ErrorKind::Unavailable);
+        let socket_error = "sbatch: error: slurm_msg_sendto: address:port=127.0.0.1:27817 msg_type=4003: Unexpected missing socket error";
+        assert!(
+            may_have_arrived(socket_error) && error("sbatch", socket_error).kind() == ErrorKind::Unavailable
+        );
+        let not_connected = "sbatch: error: Batch job submission failed: Transport endpoint is not connected";
+        assert!(
+            may_have_arrived(not_connected)
+                && error("sbatch", not_connected).kind() == ErrorKind::Unavailable
+        );
         assert!(!may_have_arrived("Unable to contact slurm controller (connect failure)"));
     }
 }

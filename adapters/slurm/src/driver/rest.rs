@@ -17,8 +17,8 @@ use crate::state::State;
 use crate::{config, unix};
 
 mod http;
-mod order;
 pub(crate) mod shape;
+mod submit_body;
 #[cfg(test)]
 mod tests;
 
@@ -30,34 +30,44 @@ pub(crate) struct Rest {
     /// The environment of jobs before Slurm adds its own variables.
     environment: BTreeMap<&'static str, String>,
     /// The last list of all jobs.
-    list: Mutex<Option<List>>,
+    job_list: Mutex<Option<JobList>>,
     /// The API version that is known to accept repeated query parameters. The first releases of 23.11 use
     /// only the last one.
-    hears_all: AtomicU32,
+    multi_query_version: AtomicU32,
 }
 
 /// All jobs of the cluster.
-struct List {
+struct JobList {
     jobs: Arc<Vec<Value>>,
     /// When this list's newest event was first seen.
-    known: Instant,
+    newest_seen_at: Instant,
     /// The time of the newest event in the list, by the controller's clock.
-    newest: i64,
+    newest_event: i64,
     /// Changes from this second on are new.
-    since: i64,
+    update_time: i64,
 }
 
-impl List {
+impl JobList {
     /// Creates the list from a response. From `v0.0.40` on, the response contains the second of the
     /// controller's clock at which it was made. Before, that clock is known only through event times: another
     /// event may happen in the same second as the newest one, until a later request returns no newer event.
-    fn after(jobs: Arc<Vec<Value>>, made: Option<i64>, before: Option<&List>, sent: Instant) -> Self {
-        let newest = jobs.iter().filter_map(shape::newest).max().unwrap_or(0);
-        let known =
-            before.filter(|before| before.newest == newest).map_or_else(Instant::now, |before| before.known);
-        let guessed = if sent.saturating_duration_since(known) > SECONDS { newest + 1 } else { newest };
-        let since = made.filter(|made| *made > 0).unwrap_or(guessed);
-        Self { jobs, known, newest, since }
+    fn from_response(
+        jobs: Arc<Vec<Value>>,
+        response_time: Option<i64>,
+        previous: Option<&JobList>,
+        sent: Instant,
+    ) -> Self {
+        let newest_event = jobs.iter().filter_map(shape::newest_event).max().unwrap_or(0);
+        let newest_seen_at = previous
+            .filter(|previous| previous.newest_event == newest_event)
+            .map_or_else(Instant::now, |previous| previous.newest_seen_at);
+        let estimate = if sent.saturating_duration_since(newest_seen_at) > CLOCK_RESOLUTION {
+            newest_event + 1
+        } else {
+            newest_event
+        };
+        let update_time = response_time.filter(|response_time| *response_time > 0).unwrap_or(estimate);
+        Self { jobs, newest_seen_at, newest_event, update_time }
     }
 }
 
@@ -65,59 +75,65 @@ impl List {
 pub(super) const UMASK: &str = "SLURM_UMASK";
 
 /// From this version on, each job is a separate query parameter. Before, jobs are a comma-separated list.
-const REPEATS: u32 = 40;
+const REPEATED_PARAMETERS_SINCE: u32 = 40;
 
 /// After this time, the controller's clock shows another second.
-const SECONDS: Duration = Duration::from_secs(2);
+const CLOCK_RESOLUTION: Duration = Duration::from_secs(2);
 
 impl Rest {
     /// Creates a driver without sending a request. Jobs start with `umask`, if it is given.
-    pub(crate) fn new(config: &config::Rest, limit: Duration, umask: Option<&str>) -> Result<Self> {
-        let http = Http::new(config, limit)?;
+    pub(crate) fn new(config: &config::Rest, timeout: Duration, umask: Option<&str>) -> Result<Self> {
+        let http = Http::new(config, timeout)?;
         let user = match &config.user {
             Some(name) => shape::User::Name(name.clone()),
             // On a socket, slurmrestd identifies us by our Unix user.
             None => shape::User::Id(rustix::process::geteuid().as_raw()),
         };
         let mut environment = unix::variables(config.user.as_deref());
-        environment.insert("PATH", order::PATH.to_owned());
+        environment.insert("PATH", submit_body::SCRIPT_PATH.to_owned());
         environment.extend(umask.map(|umask| (UMASK, umask.to_owned())));
-        Ok(Self { http, user, environment, list: Mutex::new(None), hears_all: AtomicU32::default() })
+        Ok(Self {
+            http,
+            user,
+            environment,
+            job_list: Mutex::new(None),
+            multi_query_version: AtomicU32::default(),
+        })
     }
 
     /// Returns all jobs that the controller still knows. The request contains the time of the cached list. If
     /// nothing has changed since, which is the usual case, slurmrestd sends no list, and this returns the
     /// cached one. Otherwise slurmrestd sends the whole list again.
     async fn jobs(&self) -> Result<Arc<Vec<Value>>> {
-        let known = self.list.lock().as_ref().map(|list| (list.since, list.jobs.clone()));
-        let path = match &known {
-            Some((since, _)) => format!("jobs?update_time={since}"),
+        let cached = self.job_list.lock().as_ref().map(|list| (list.update_time, list.jobs.clone()));
+        let path = match &cached {
+            Some((update_time, _)) => format!("jobs?update_time={update_time}"),
             None => "jobs".to_owned(),
         };
         let sent = Instant::now();
-        let answer = self.http.get(&path).await?;
-        if let (true, Some((_, jobs))) = (is_unchanged(&answer), known) {
+        let response = self.http.get(&path).await?;
+        if let (true, Some((_, jobs))) = (is_unchanged(&response), cached) {
             return Ok(jobs);
         }
-        let mut body = served(answer, "jobs")?;
-        let made = shape::number(&body["last_update"]);
+        let mut body = successful_body(response, "jobs")?;
+        let response_time = shape::number(&body["last_update"]);
         let jobs = match body["jobs"].take() {
             Value::Array(jobs) => Arc::new(jobs),
             _ => return Err(Error::unavailable("slurmrestd: its list of jobs is none")),
         };
-        let mut list = self.list.lock();
-        *list = Some(List::after(jobs.clone(), made, list.as_ref(), sent));
+        let mut list = self.job_list.lock();
+        *list = Some(JobList::from_response(jobs.clone(), response_time, list.as_ref(), sent));
         Ok(jobs)
     }
 
-    async fn rows(&self, wanted: impl Fn(&Value) -> bool) -> Result<Vec<Row>> {
+    async fn rows(&self, predicate: impl Fn(&Value) -> bool) -> Result<Vec<Row>> {
         let jobs = self.jobs().await?;
-        Ok(jobs.iter().filter(|job| wanted(job)).filter_map(shape::row).collect())
+        Ok(jobs.iter().filter(|job| predicate(job)).filter_map(shape::row).collect())
     }
 
     /// Returns whether this version is known to accept several jobs in one query.
-    fn hears_all(&self, version: u32) -> bool {
-        version < REPEATS || self.hears_all.load(Ordering::Relaxed) == version
+    fn accepts_multiple_jobs(&self, version: u32) -> bool {
+        version < REPEATED_PARAMETERS_SINCE || self.multi_query_version.load(Ordering::Relaxed) == version
     }
 
     /// Returns the cluster's name in the accounting database, or `None` if the response contains no name.
@@ -125,55 +141,56 @@ impl Rest {
     /// # Errors
     /// If there is no response, or one with HTTP 429 or 502 to 504: the name is temporarily unknown. The name
     /// is the backend's identity, so a default would hide the tasks of the cluster.
-    async fn accounted_name(&self) -> Result<Option<String>> {
-        let answer = self.http.accounting("clusters").await?;
-        if matches!(answer.status, 429 | 502..=504) {
-            return Err(failure(&answer, "its accounting"));
+    async fn accounting_cluster_name(&self) -> Result<Option<String>> {
+        let response = self.http.accounting("clusters").await?;
+        if matches!(response.status, 429 | 502..=504) {
+            return Err(response_error(&response, "its accounting"));
         }
-        Ok(answer.body["clusters"].get(0).and_then(|cluster| cluster["name"].as_str()).map(str::to_owned))
+        Ok(response.body["clusters"].get(0).and_then(|cluster| cluster["name"].as_str()).map(str::to_owned))
     }
 
     /// Returns the accounting records at this path.
     async fn records(&self, path: &str) -> Result<Vec<Record>> {
-        let answer = self.http.accounting(path).await?;
-        if refusal_of(&answer).contains("Nothing found") {
+        let response = self.http.accounting(path).await?;
+        if error_text(&response).contains("Nothing found") {
             return Ok(Vec::new());
         }
-        let body = served(answer, "its accounting")?;
+        let body = successful_body(response, "its accounting")?;
         Ok(body["jobs"].as_array().into_iter().flatten().filter_map(shape::record).collect())
     }
 }
 
 /// Returns the errors of a response in one line. Empty if there are none.
-fn refusal_of(answer: &RestResponse) -> String {
-    let errors = answer.body["errors"].as_array().into_iter().flatten();
-    let mut said: Vec<&str> = Vec::new();
-    for words in errors.flat_map(|error| [error["error"].as_str(), error["description"].as_str()]).flatten() {
-        if !words.is_empty() && !said.contains(&words) {
-            said.push(words);
+fn error_text(response: &RestResponse) -> String {
+    let errors = response.body["errors"].as_array().into_iter().flatten();
+    let mut messages: Vec<&str> = Vec::new();
+    for message in errors.flat_map(|error| [error["error"].as_str(), error["description"].as_str()]).flatten()
+    {
+        if !message.is_empty() && !messages.contains(&message) {
+            messages.push(message);
         }
     }
-    said.join("; ")
+    messages.join("; ")
 }
 
 /// Returns the body of a successful response. Errors next to the requested data are warnings.
-fn served(answer: RestResponse, what: &str) -> Result<Value> {
-    match answer.status {
-        200..=299 if refusal_of(&answer).is_empty() || has_jobs(&answer.body) => Ok(answer.body),
-        _ => Err(failure(&answer, what)),
+fn successful_body(response: RestResponse, what: &str) -> Result<Value> {
+    match response.status {
+        200..=299 if error_text(&response).is_empty() || has_jobs(&response.body) => Ok(response.body),
+        _ => Err(response_error(&response, what)),
     }
 }
 
 /// Returns true if the list was omitted because nothing changed. From `v0.0.39` on this response is a success
 /// with no jobs at all.
-fn is_unchanged(answer: &RestResponse) -> bool {
-    let says_so = || warnings(answer).any(|words| words.starts_with("No job changes"));
-    answer.status == 304 || (answer.status == 200 && !has_jobs(&answer.body) && says_so())
+fn is_unchanged(response: &RestResponse) -> bool {
+    let has_notice = || warnings(response).any(|message| message.starts_with("No job changes"));
+    response.status == 304 || (response.status == 200 && !has_jobs(&response.body) && has_notice())
 }
 
 /// Returns the warnings of a response.
-fn warnings(answer: &RestResponse) -> impl Iterator<Item = &str> {
-    let warnings = answer.body["warnings"].as_array().into_iter().flatten();
+fn warnings(response: &RestResponse) -> impl Iterator<Item = &str> {
+    let warnings = response.body["warnings"].as_array().into_iter().flatten();
     warnings.filter_map(|warning| warning["description"].as_str())
 }
 
@@ -183,28 +200,28 @@ fn has_jobs(body: &Value) -> bool {
 }
 
 /// The whole message if the controller rejects a token that slurmrestd passed on.
-const UNSPECIFIED: &str = "Unspecified error";
+const UNSPECIFIED_ERROR: &str = "Unspecified error";
 
-fn failure(answer: &RestResponse, what: &str) -> Error {
-    let words = refusal_of(answer);
-    match (answer.status, words.as_str()) {
+fn response_error(response: &RestResponse, what: &str) -> Error {
+    let message = error_text(response);
+    match (response.status, message.as_str()) {
         (401 | 403, _) => Error::denied(format!(
-            "slurmrestd does not accept our credentials: HTTP {} {words}; a token ends after a while (`scontrol token`)",
-            answer.status
+            "slurmrestd does not accept our credentials: HTTP {} {message}; a token ends after a while (`scontrol token`)",
+            response.status
         )),
         (429, _) => Error::limited(None, "slurmrestd asks for patience: HTTP 429"),
         // slurmrestd itself never returns these (its errors are 500). They come from a proxy in front of it.
-        (status @ 502..=504, words) => {
-            Error::unavailable(format!("slurmrestd cannot be reached for {what}: HTTP {status} {words}"))
+        (status @ 502..=504, message) => {
+            Error::unavailable(format!("slurmrestd cannot be reached for {what}: HTTP {status} {message}"))
         }
         (404, _) => Error::config(format!("slurmrestd has no {what} at this version of its API: HTTP 404")),
         (status, "") => {
             Error::unavailable(format!("slurmrestd answers {what} with HTTP {status} and no words"))
         }
-        (_, words) if words.starts_with(UNSPECIFIED) => Error::unavailable(format!(
-            "slurmrestd: {words}; it says so, too, when a token is wrong or has ended (`scontrol token`)"
+        (_, message) if message.starts_with(UNSPECIFIED_ERROR) => Error::unavailable(format!(
+            "slurmrestd: {message}; it says so, too, when a token is wrong or has ended (`scontrol token`)"
         )),
-        (_, words) => refusal::error("slurmrestd", words),
+        (_, message) => refusal::error("slurmrestd", message),
     }
 }
 
@@ -216,18 +233,22 @@ fn uncertain(error: &Error) -> Error {
 #[async_trait]
 impl Driver for Rest {
     async fn cluster(&self) -> Result<Cluster> {
-        let answer = self.http.get("ping").await?;
+        let response = self.http.get("ping").await?;
         // From `v0.0.40` on, the key is in lower case, and the cluster's name is there.
-        let (large, small) = (&answer.body["meta"]["Slurm"], &answer.body["meta"]["slurm"]);
-        let version = large["release"].as_str().or(small["release"].as_str()).unwrap_or_default().to_owned();
-        let name = small["cluster"].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
-        if self.http.has_token() && answer.status == 500 && refusal_of(&answer).starts_with(UNSPECIFIED) {
-            return Err(Error::denied(failure(&answer, "ping").to_string()));
+        let (old_meta, new_meta) = (&response.body["meta"]["Slurm"], &response.body["meta"]["slurm"]);
+        let version =
+            old_meta["release"].as_str().or(new_meta["release"].as_str()).unwrap_or_default().to_owned();
+        let name = new_meta["cluster"].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
+        if self.http.has_token()
+            && response.status == 500
+            && error_text(&response).starts_with(UNSPECIFIED_ERROR)
+        {
+            return Err(Error::denied(response_error(&response, "ping").to_string()));
         }
-        served(answer, "ping")?;
+        successful_body(response, "ping")?;
         let has_accounting = self.http.api().await?.has_accounting;
         let name = match name {
-            None if has_accounting => self.accounted_name().await?,
+            None if has_accounting => self.accounting_cluster_name().await?,
             name => name,
         };
         Ok(Cluster {
@@ -237,104 +258,110 @@ impl Driver for Rest {
             accounting: has_accounting,
             // slurmrestd does not report when the controller started. A release that was lost in a crash is
             // not detected here.
-            booted: None,
+            boot_time: None,
             slurmd_user: None,
             max_array: None,
         })
     }
 
-    fn reports_start_time(&self) -> bool {
+    fn reports_boot_time(&self) -> bool {
         false
     }
 
-    async fn submit(&self, order: &Submission) -> Result<JobId> {
-        let body = order::submission(order, self.http.api().await?.version, &self.environment)?;
-        let answer = self.http.post("job/submit", &body).await;
-        let answer =
-            answer.map_err(|failed| if failed.sent { uncertain(&failed.error) } else { failed.error })?;
-        if let Some(id) =
-            shape::number(&answer.body["job_id"]).and_then(|id| JobId::try_from(id).ok()).filter(|id| *id > 0)
+    async fn submit(&self, submission: &Submission) -> Result<JobId> {
+        let body = submit_body::build(submission, self.http.api().await?.version, &self.environment)?;
+        let response = self.http.post("job/submit", &body).await;
+        let response = response.map_err(|failure| {
+            if failure.may_have_arrived { uncertain(&failure.error) } else { failure.error }
+        })?;
+        if let Some(id) = shape::number(&response.body["job_id"])
+            .and_then(|id| JobId::try_from(id).ok())
+            .filter(|id| *id > 0)
         {
             // Errors next to a job number are warnings, for example that the job is held.
-            let Some(words) = warnings(&answer).find(|words| words.starts_with("Ignoring un")) else {
+            let Some(warning) = warnings(&response).find(|warning| warning.starts_with("Ignoring un")) else {
                 return Ok(id);
             };
             // If this fails, the job stays held and never runs.
-            drop(self.cancel(id, &order.name).await);
+            drop(self.cancel(id, &submission.name).await);
             return Err(Error::rejected(format!(
-                "slurmrestd of this version leaves out a part of what the job asks for, so that it was taken back: {words}"
+                "slurmrestd of this version leaves out a part of what the job asks for, so that it was taken back: {warning}"
             )));
         }
-        let error = failure(&answer, "a submission");
-        let lost =
-            refusal::may_have_arrived(&refusal_of(&answer)) || matches!(answer.status, 200..=299 | 502..=504);
-        Err(if lost { uncertain(&error) } else { error })
+        let error = response_error(&response, "a submission");
+        let is_uncertain = refusal::may_have_arrived(&error_text(&response))
+            || matches!(response.status, 200..=299 | 502..=504);
+        Err(if is_uncertain { uncertain(&error) } else { error })
     }
 
     /// Compares the request with the nodes, since slurmrestd cannot test a submission: generic resources, by
     /// their count on one node. The controller refuses other impossible requests at the submission, or
     /// reports them while the job is pending.
-    async fn never_fits(&self, order: &Submission) -> Result<Option<String>> {
-        if !["gres", "gpus-per-node"].iter().any(|name| order.options.contains_key(*name)) {
+    async fn infeasible_reason(&self, submission: &Submission) -> Result<Option<String>> {
+        if !["gres", "gpus-per-node"].iter().any(|name| submission.options.contains_key(*name)) {
             return Ok(None);
         }
-        let answer = self.http.get("nodes").await?;
-        if answer.status != 200 {
-            return Err(failure(&answer, "nodes"));
+        let response = self.http.get("nodes").await?;
+        if response.status != 200 {
+            return Err(response_error(&response, "nodes"));
         }
-        let lacking = nodes::lacking(&answer.body, &order.options);
-        Ok(lacking.map(|lacking| format!("Requested node configuration is not available: {lacking}")))
+        let missing = nodes::missing_resource(&response.body, &submission.options);
+        Ok(missing.map(|missing| format!("Requested node configuration is not available: {missing}")))
     }
 
     async fn release(&self, job: JobId) -> Result<()> {
-        let answer = self
+        let response = self
             .http
             .post(&format!("job/{job}"), &json!({"hold": false}))
             .await
-            .map_err(|failed| failed.error)?;
-        let said = refusal_of(&answer);
-        if (answer.status == 200 && said.is_empty()) || said.contains("Job has already finished") {
+            .map_err(|failure| failure.error)?;
+        let message = error_text(&response);
+        if (response.status == 200 && message.is_empty()) || message.contains("Job has already finished") {
             return Ok(());
         }
         // For an array, Slurm 22.05 reports a failure although the release succeeded.
-        let rows = if said.contains("Invalid job id") { Vec::new() } else { self.job(job).await? };
+        let rows = if message.contains("Invalid job id") { Vec::new() } else { self.job(job).await? };
         match rows.is_empty() || rows.iter().any(Row::is_held_by_user) {
-            true => Err(failure(&answer, "a release")),
+            true => Err(response_error(&response, "a release")),
             false => Ok(()),
         }
     }
 
     async fn queue(&self) -> Result<Vec<Row>> {
-        self.rows(|job| self.user.has(job)).await
+        self.rows(|job| self.user.owns(job)).await
     }
 
-    async fn named(&self, name: &str) -> Result<Vec<Row>> {
-        self.rows(|job| self.user.has(job) && job["name"] == name).await
+    async fn jobs_by_name(&self, name: &str) -> Result<Vec<Row>> {
+        self.rows(|job| self.user.owns(job) && job["name"] == name).await
     }
 
     async fn job(&self, job: JobId) -> Result<Vec<Row>> {
-        let answer = self.http.get(&format!("job/{job}")).await?;
+        let response = self.http.get(&format!("job/{job}")).await?;
         // slurmrestd reports this with HTTP 500.
-        if refusal::is_over(&refusal_of(&answer)) {
+        if refusal::is_ended_or_unknown(&error_text(&response)) {
             return Ok(Vec::new());
         }
-        let body = served(answer, "a job")?;
+        let body = successful_body(response, "a job")?;
         Ok(body["jobs"].as_array().into_iter().flatten().filter_map(shape::row).collect())
     }
 
-    async fn waiting(&self) -> Result<Vec<PendingJob>> {
+    async fn pending_jobs(&self) -> Result<Vec<PendingJob>> {
         let jobs = self.jobs().await?;
         Ok(jobs
             .iter()
             .filter(|job| shape::state(&job["job_state"]) == State::Pending)
-            .filter_map(shape::waiting)
+            .filter_map(shape::pending_job)
             .collect())
     }
 
-    fn accounted_at_once(&self) -> usize {
+    fn accounting_batch_size(&self) -> usize {
         // Each job may be a request of its own. After each small batch, the caller checks how much time has
         // passed.
-        if self.http.known_api().is_some_and(|api| self.hears_all(api.version)) { 500 } else { 20 }
+        if self.http.known_api().is_some_and(|api| self.accepts_multiple_jobs(api.version)) {
+            500
+        } else {
+            20
+        }
     }
 
     async fn accounting_records(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
@@ -343,14 +370,14 @@ impl Driver for Rest {
         }
         let ids: Vec<String> = jobs.iter().map(JobId::to_string).collect();
         let version = self.http.api().await?.version;
-        let ids = ids.join(if version >= REPEATS { "&step=" } else { "%2C" });
+        let ids = ids.join(if version >= REPEATED_PARAMETERS_SINCE { "&step=" } else { "%2C" });
         let mut records = self.records(&format!("jobs?step={ids}")).await?;
-        let told: BTreeSet<JobId> = records.iter().map(|record| record.job).collect();
-        if told.len() > 1 {
-            self.hears_all.store(version, Ordering::Relaxed);
+        let reported: BTreeSet<JobId> = records.iter().map(|record| record.job).collect();
+        if reported.len() > 1 {
+            self.multi_query_version.store(version, Ordering::Relaxed);
         }
-        if !self.hears_all(version) && jobs.len() > 1 {
-            for job in jobs.iter().filter(|job| !told.contains(job)) {
+        if !self.accepts_multiple_jobs(version) && jobs.len() > 1 {
+            for job in jobs.iter().filter(|job| !reported.contains(job)) {
                 records.extend(self.records(&format!("job/{job}")).await?);
             }
         }
@@ -362,59 +389,60 @@ impl Driver for Rest {
         if !self.job(job).await?.iter().any(|row| row.name == name && !row.state.has_ended()) {
             return Ok(());
         }
-        let answer = self.http.delete(&format!("job/{job}")).await.map_err(|failed| failed.error)?;
-        let said = refusal_of(&answer);
-        if (answer.status == 200 && said.is_empty()) || refusal::is_over(&said) {
+        let response = self.http.delete(&format!("job/{job}")).await.map_err(|failure| failure.error)?;
+        let message = error_text(&response);
+        if (response.status == 200 && message.is_empty()) || refusal::is_ended_or_unknown(&message) {
             return Ok(());
         }
-        Err(failure(&answer, "a cancellation"))
+        Err(response_error(&response, "a cancellation"))
     }
 
     async fn signal(&self, job: JobId, signal: &Signal) -> Result<()> {
-        let answer = self.http.delete(&format!("job/{job}?signal={}", signal.name)).await;
-        let answer =
-            answer.map_err(|failed| if failed.sent { uncertain(&failed.error) } else { failed.error })?;
-        let said = refusal_of(&answer);
-        if answer.status == 200 && said.is_empty() {
+        let response = self.http.delete(&format!("job/{job}?signal={}", signal.name)).await;
+        let response = response.map_err(|failure| {
+            if failure.may_have_arrived { uncertain(&failure.error) } else { failure.error }
+        })?;
+        let message = error_text(&response);
+        if response.status == 200 && message.is_empty() {
             return Ok(());
         }
-        let error = failure(&answer, "a signal");
+        let error = response_error(&response, "a signal");
         // Without an error message, the signal may have been sent.
-        let is_open =
-            matches!(answer.status, 200..=299 | 502..=504) || refusal::signal_may_have_arrived(&said);
-        Err(if is_open && !matches!(answer.status, 400..=499) { uncertain(&error) } else { error })
+        let is_uncertain =
+            matches!(response.status, 200..=299 | 502..=504) || refusal::signal_may_have_arrived(&message);
+        Err(if is_uncertain && !matches!(response.status, 400..=499) { uncertain(&error) } else { error })
     }
 
-    async fn readiness(&self) -> Result<()> {
+    async fn check_ready(&self) -> Result<()> {
         self.cluster().await.map(drop)
     }
 
     async fn partitions(&self) -> Result<Vec<Partition>> {
-        let answer = self.http.get("partitions").await?;
-        if answer.status != 200 || !answer.body["partitions"].is_array() {
-            return Err(failure(&answer, "partitions"));
+        let response = self.http.get("partitions").await?;
+        if response.status != 200 || !response.body["partitions"].is_array() {
+            return Err(response_error(&response, "partitions"));
         }
-        Ok(site::partitions_of(&answer.body))
+        Ok(site::partitions_from_json(&response.body))
     }
 
     async fn rights(&self, user: Option<&str>) -> Result<Rights> {
         let (associations, qos) =
             (self.http.accounting("associations").await?, self.http.accounting("qos").await?);
-        for answer in [&associations, &qos] {
-            if answer.status != 200 {
-                return Err(failure(answer, "its accounting"));
+        for response in [&associations, &qos] {
+            if response.status != 200 {
+                return Err(response_error(response, "its accounting"));
             }
         }
-        let ours = match &self.user {
+        let own_user = match &self.user {
             shape::User::Name(name) => Some(name.as_str()),
             shape::User::Id(_) => None,
         };
-        Ok(site::rights_of(&associations.body, &qos.body, user.or(ours)))
+        Ok(site::rights_from_json(&associations.body, &qos.body, user.or(own_user)))
     }
 }
 
 /// Parses a time of slurmrestd: seconds since 1970, where zero is none.
-fn moment(value: &Value) -> Option<Timestamp> {
+fn parse_timestamp(value: &Value) -> Option<Timestamp> {
     let seconds = shape::number(value).filter(|seconds| *seconds > 0)?;
     Some(Timestamp::from_millis(seconds.saturating_mul(1000)))
 }

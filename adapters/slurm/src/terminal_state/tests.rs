@@ -13,7 +13,7 @@ fn row(state: State, code: u32) -> Row {
         submitted: None,
         start: None,
         end: None,
-        limit: None,
+        time_limit: None,
         restarts: 0,
         partition: "debug".to_owned(),
         nodes: String::new(),
@@ -21,84 +21,95 @@ fn row(state: State, code: u32) -> Row {
     }
 }
 
-fn told(
+fn evaluate(
     state: Option<(State, u32)>,
-    began: bool,
-    end: Option<(u32, Option<&str>)>,
-    over_for: u64,
+    has_started: bool,
+    end_marker: Option<(u32, Option<&str>)>,
+    ended_for: u64,
 ) -> Result<JobOutcome, String> {
     let run = Run { task: None, restart: 0 };
-    let facts = TerminalEvidence {
+    let evidence = TerminalEvidence {
         rows: state.map(|(state, code)| row(state, code)).into_iter().collect(),
-        ran: began.then_some((run, false)).into_iter().collect(),
-        ends: end
-            .map(|(code, told)| {
-                (run, EndMarker { code, told: told.map(str::to_owned), ..EndMarker::default() })
+        started_runs: has_started.then_some((run, false)).into_iter().collect(),
+        end_markers: end_marker
+            .map(|(code, signal)| {
+                (run, EndMarker { code, forwarded_signal: signal.map(str::to_owned), ..EndMarker::default() })
             })
             .into_iter()
             .collect(),
-        over_for: Duration::from_secs(over_for),
+        ended_for: Duration::from_secs(ended_for),
         ..TerminalEvidence::default()
     };
     let plan = Plan::default();
-    fates(&plan, &facts)[&None].verdict(&plan, &facts).map_err(str::to_owned)
+    collect_terminal_states(&plan, &evidence)[&None].outcome(&plan, &evidence).map_err(str::to_owned)
 }
 
-fn is_bad(verdict: &Result<JobOutcome, String>, part: &str) -> bool {
-    matches!(verdict, Ok(JobOutcome::Bad(why)) if why.contains(part))
+fn is_failed(outcome: &Result<JobOutcome, String>, part: &str) -> bool {
+    matches!(outcome, Ok(JobOutcome::Failed(why)) if why.contains(part))
 }
 
 #[test]
 fn end_marker_overrides_slurm_state() {
     // A duplicate run found the fence, and Slurm reported a failure.
-    assert_eq!(told(Some((State::Failed, NOT_AGAIN)), true, Some((0, None)), 0), Ok(JobOutcome::Good));
+    assert_eq!(
+        evaluate(Some((State::Failed, ALREADY_RUN_EXIT_CODE)), true, Some((0, None)), 0),
+        Ok(JobOutcome::Succeeded)
+    );
     // Slurm reports it as completed.
-    assert!(is_bad(&told(Some((State::Completed, 0)), true, Some((3, None)), 0), "exit code 3"));
-    assert_eq!(told(None, true, Some((0, None)), 0), Ok(JobOutcome::Good), "purged from the controller");
+    assert!(is_failed(&evaluate(Some((State::Completed, 0)), true, Some((3, None)), 0), "exit code 3"));
+    assert_eq!(
+        evaluate(None, true, Some((0, None)), 0),
+        Ok(JobOutcome::Succeeded),
+        "purged from the controller"
+    );
     // It ended by itself before it was cancelled.
-    assert_eq!(told(Some((State::Cancelled, 0)), true, Some((0, None)), 0), Ok(JobOutcome::Good));
+    assert_eq!(evaluate(Some((State::Cancelled, 0)), true, Some((0, None)), 0), Ok(JobOutcome::Succeeded));
 }
 
 /// A cancelled or timed-out job is reported by Slurm's state, except if it ended by itself before.
 #[test]
 fn stopped_job_follows_slurm_state() {
-    for end in [(143, Some("TERM")), (0, Some("TERM")), (137, None)] {
+    for marker in [(143, Some("TERM")), (0, Some("TERM")), (137, None)] {
         assert_eq!(
-            told(Some((State::Cancelled, 0)), true, Some(end), 0),
-            Ok(JobOutcome::Stopped("cancelled".to_owned()))
+            evaluate(Some((State::Cancelled, 0)), true, Some(marker), 0),
+            Ok(JobOutcome::Cancelled("cancelled".to_owned()))
         );
-        assert!(is_bad(&told(Some((State::Timeout, 0)), true, Some(end), 0), "time limit"));
+        assert!(is_failed(&evaluate(Some((State::Timeout, 0)), true, Some(marker), 0), "time limit"));
     }
-    let end = EndMarker { code: 143, told: Some("TERM".to_owned()), ..EndMarker::default() };
-    let asked = |cancelled| by_marker(&end, Some(State::Failed), cancelled);
-    assert_eq!(asked(true), JobOutcome::Stopped("cancelled".to_owned()), "as a killed controller tells it");
-    let why = "its script was told to end (exit code 143: ended by SIGTERM), by somebody's signal, or by Slurm after its controller \
+    let marker = EndMarker { code: 143, forwarded_signal: Some("TERM".to_owned()), ..EndMarker::default() };
+    let outcome = |cancel_requested| outcome_from_marker(&marker, Some(State::Failed), cancel_requested);
+    assert_eq!(
+        outcome(true),
+        JobOutcome::Cancelled("cancelled".to_owned()),
+        "as a killed controller tells it"
+    );
+    let reason = "its script was told to end (exit code 143: ended by SIGTERM), by somebody's signal, or by Slurm after its controller \
                    broke down";
-    assert_eq!(asked(false), JobOutcome::Bad(why.to_owned()));
-    assert!(is_bad(&told(Some((State::OutOfMemory, 0)), true, Some((137, None)), 0), "more memory"));
-    assert!(is_bad(
-        &told(Some((State::OutOfMemory, 0)), true, Some((1, None)), 0),
+    assert_eq!(outcome(false), JobOutcome::Failed(reason.to_owned()));
+    assert!(is_failed(&evaluate(Some((State::OutOfMemory, 0)), true, Some((137, None)), 0), "more memory"));
+    assert!(is_failed(
+        &evaluate(Some((State::OutOfMemory, 0)), true, Some((1, None)), 0),
         "more memory than it had asked for (exit code 1)"
     ));
-    assert!(is_bad(
-        &told(Some((State::OutOfMemory, 0)), true, Some((0, None)), 0),
+    assert!(is_failed(
+        &evaluate(Some((State::OutOfMemory, 0)), true, Some((0, None)), 0),
         "more memory than it had asked for (though the script ended with 0)"
     ));
     // It ended before the time limit.
-    assert_eq!(told(Some((State::Timeout, 0)), true, Some((0, None)), 0), Ok(JobOutcome::Good));
+    assert_eq!(evaluate(Some((State::Timeout, 0)), true, Some((0, None)), 0), Ok(JobOutcome::Succeeded));
 }
 
 /// Slurm's state counts once the end marker had time to appear.
 #[test]
 fn missing_marker_falls_back_to_slurm() {
-    assert!(told(Some((State::Completed, 0)), true, None, 0).is_err(), "it may be on its way");
-    assert_eq!(told(Some((State::Completed, 0)), true, None, 6), Ok(JobOutcome::Good));
-    assert!(is_bad(&told(Some((State::Failed, 1)), false, None, 0), "exit code 1"));
-    assert!(is_bad(&told(Some((State::NodeFail, 0)), true, None, 0), "node"));
-    assert!(is_bad(&told(Some((State::Failed, NO_FOLDER)), false, None, 0), "jobs_dir"));
+    assert!(evaluate(Some((State::Completed, 0)), true, None, 0).is_err(), "it may be on its way");
+    assert_eq!(evaluate(Some((State::Completed, 0)), true, None, 6), Ok(JobOutcome::Succeeded));
+    assert!(is_failed(&evaluate(Some((State::Failed, 1)), false, None, 0), "exit code 1"));
+    assert!(is_failed(&evaluate(Some((State::NodeFail, 0)), true, None, 0), "node"));
+    assert!(is_failed(&evaluate(Some((State::Failed, NO_FOLDER_EXIT_CODE)), false, None, 0), "jobs_dir"));
     assert_eq!(
-        told(Some((State::Cancelled, 0)), false, None, 0),
-        Ok(JobOutcome::Stopped("cancelled before it began".to_owned()))
+        evaluate(Some((State::Cancelled, 0)), false, None, 0),
+        Ok(JobOutcome::Cancelled("cancelled before it began".to_owned()))
     );
 }
 
@@ -109,82 +120,93 @@ fn cancel_by_slurm_is_loss() {
     // number.
     let by_node = "20|CANCELLED by 0|0:0|1795339653|1795339657|1795339657|0|60||00:00:00|1|50M|vm|tb-a";
     let by_user = "20|CANCELLED by 1000|0:0|1795339653|1795339657|1795339657|0|60||00:00:00|1|50M|vm|tb-a";
-    let waited =
+    let without_node =
         "20|CANCELLED by 0|0:0|1795339653|Unknown|1795339657|0|60||00:00:00|1|50M|None assigned|tb-a";
-    let judged = |record: &str, began: bool, cancelled: bool, over_for: u64| {
-        let facts = TerminalEvidence {
+    let outcome_of = |record: &str, has_started: bool, cancel_requested: bool, ended_for: u64| {
+        let evidence = TerminalEvidence {
             records: crate::driver::accounting_text::records(record),
-            ran: began.then_some((Run { task: None, restart: 0 }, false)).into_iter().collect(),
-            cancelled,
-            slurmd_user: Some(0),
-            over_for: Duration::from_secs(over_for),
+            started_runs: has_started
+                .then_some((Run { task: None, restart: 0 }, false))
+                .into_iter()
+                .collect(),
+            cancel_requested,
+            slurmd_uid: Some(0),
+            ended_for: Duration::from_secs(ended_for),
             ..TerminalEvidence::default()
         };
         let plan = Plan::default();
-        fates(&plan, &facts)[&None].verdict(&plan, &facts)
+        collect_terminal_states(&plan, &evidence)[&None].outcome(&plan, &evidence)
     };
-    assert!(judged(by_node, false, false, 0).is_err(), "its fence may not be seen yet");
+    assert!(outcome_of(by_node, false, false, 0).is_err(), "its fence may not be seen yet");
     assert!(
-        matches!(judged(by_node, false, false, 6), Ok(JobOutcome::Lost(why)) if why.contains("called again"))
+        matches!(outcome_of(by_node, false, false, 6), Ok(JobOutcome::Lost(why)) if why.contains("called again"))
     );
     // Without the accounting database, it is unknown whether a user cancelled it. A user may do so while the
     // node is being prepared.
-    let cancelled = Row { nodes: "vm".to_owned(), ..row(State::Cancelled, 0) };
-    let facts = TerminalEvidence {
-        rows: vec![cancelled],
-        over_for: Duration::from_secs(6),
+    let cancelled_row = Row { nodes: "vm".to_owned(), ..row(State::Cancelled, 0) };
+    let evidence = TerminalEvidence {
+        rows: vec![cancelled_row],
+        ended_for: Duration::from_secs(6),
         ..TerminalEvidence::default()
     };
-    let unsaid = fates(&Plan::default(), &facts)[&None].verdict(&Plan::default(), &facts);
+    let unknown_user =
+        collect_terminal_states(&Plan::default(), &evidence)[&None].outcome(&Plan::default(), &evidence);
     assert!(
-        matches!(&unsaid, Ok(JobOutcome::Lost(why)) if why.contains("somebody did, or Slurm itself") && why.contains("called again")),
-        "{unsaid:?}"
+        matches!(&unknown_user, Ok(JobOutcome::Lost(why)) if why.contains("somebody did, or Slurm itself") && why.contains("called again")),
+        "{unknown_user:?}"
     );
-    for (record, began, cancelled) in
-        [(by_user, false, false), (waited, false, false), (by_node, true, false), (by_node, false, true)]
-    {
-        assert!(matches!(judged(record, began, cancelled, 6), Ok(JobOutcome::Stopped(_))), "{record}");
+    for (record, has_started, cancel_requested) in [
+        (by_user, false, false),
+        (without_node, false, false),
+        (by_node, true, false),
+        (by_node, false, true),
+    ] {
+        assert!(
+            matches!(outcome_of(record, has_started, cancel_requested, 6), Ok(JobOutcome::Cancelled(_))),
+            "{record}"
+        );
     }
     // The node of a forgotten job can request this while the new job of the same number is still pending. The
     // new job may be an array.
-    let (waits, by_nobody) = (waited.replace("20|", "20_[0-2]|"), waited.replace(" by 0", ""));
+    let (array_record, by_nobody) =
+        (without_node.replace("20|", "20_[0-2]|"), without_node.replace(" by 0", ""));
     for (record, array, is_lost) in
-        [(waited, None, true), (&*waits, Some("0-2"), true), (&*by_nobody, None, false)]
+        [(without_node, None, true), (&*array_record, Some("0-2"), true), (&*by_nobody, None, false)]
     {
-        let facts = TerminalEvidence {
+        let evidence = TerminalEvidence {
             records: crate::driver::accounting_text::records(record),
-            number_given_again: true,
-            slurmd_user: Some(0),
-            over_for: Duration::from_secs(6),
+            number_reused: true,
+            slurmd_uid: Some(0),
+            ended_for: Duration::from_secs(6),
             ..TerminalEvidence::default()
         };
         let plan = Plan { array: array.map(str::to_owned), ..Plan::default() };
-        for fate in fates(&plan, &facts).values() {
-            let verdict = fate.verdict(&plan, &facts).unwrap();
-            let lost = matches!(&verdict, JobOutcome::Lost(why) if why.contains("number twice") && why.contains("called again"));
-            assert_eq!(lost, is_lost, "{record}: {verdict:?}");
+        for terminal_state in collect_terminal_states(&plan, &evidence).values() {
+            let outcome = terminal_state.outcome(&plan, &evidence).unwrap();
+            let lost = matches!(&outcome, JobOutcome::Lost(why) if why.contains("number twice") && why.contains("called again"));
+            assert_eq!(lost, is_lost, "{record}: {outcome:?}");
         }
     }
     // The node that cancels one job also ends the other job of that number, which the controller has
     // forgotten.
     let end = Some((143, Some("TERM")));
-    assert!(is_bad(&told(None, true, end, 0), "no longer knows the job"));
+    assert!(is_failed(&evaluate(None, true, end, 0), "no longer knows the job"));
     // Or the controller starts the forgotten job again, and its fence shows that it ran.
-    let again = Some((State::Completed, 0));
-    assert!(is_bad(&told(again, true, end, 0), "after its controller broke down"));
+    let second_start = Some((State::Completed, 0));
+    assert!(is_failed(&evaluate(second_start, true, end, 0), "after its controller broke down"));
 }
 
 /// A job that was shown as running until its time limit, and never began, is lost.
 #[test]
 fn timeout_without_start_is_loss() {
     let timed_out = Some((State::Timeout, 0));
-    assert!(told(timed_out, false, None, 0).is_err(), "its fence may not be seen yet");
-    let lost = told(timed_out, false, None, 6);
+    assert!(evaluate(timed_out, false, None, 0).is_err(), "its fence may not be seen yet");
+    let lost = evaluate(timed_out, false, None, 6);
     assert!(
         matches!(&lost, Ok(JobOutcome::Lost(why)) if why.contains("until its time limit") && why.contains("called again")),
         "{lost:?}"
     );
-    assert!(is_bad(&told(timed_out, true, None, 6), "time limit"));
+    assert!(is_failed(&evaluate(timed_out, true, None, 6), "time limit"));
 }
 
 /// The accounting has one record for all tasks that were cancelled before they began.
@@ -196,72 +218,78 @@ fn unstarted_array_elements_are_cancelled() {
 1_0|COMPLETED|0:0|1795339653|1795339654|1795339655|1|UNLIMITED||00:00:00|1|10M|vm|tb-a
 1_1|FAILED|3:0|1795339653|1795339654|1795339655|1|UNLIMITED||00:00:00|1|10M|vm|tb-a
 ";
-    let facts = TerminalEvidence {
+    let evidence = TerminalEvidence {
         records: crate::driver::accounting_text::records(records),
-        over_for: Duration::from_secs(60),
+        ended_for: Duration::from_secs(60),
         ..TerminalEvidence::default()
     };
     let plan = Plan { array: Some("0-9%2".to_owned()), ..Plan::default() };
-    let fates = fates(&plan, &facts);
-    let verdict = |task: u32| fates[&Some(task)].verdict(&plan, &facts).unwrap();
-    assert_eq!(verdict(0), JobOutcome::Good);
-    assert_eq!(verdict(1), JobOutcome::Bad("exit code 3".to_owned()));
+    let terminal_states = collect_terminal_states(&plan, &evidence);
+    let outcome = |task: u32| terminal_states[&Some(task)].outcome(&plan, &evidence).unwrap();
+    assert_eq!(outcome(0), JobOutcome::Succeeded);
+    assert_eq!(outcome(1), JobOutcome::Failed("exit code 3".to_owned()));
     for task in 2..10 {
         let words = "cancelled by user 0 before it began";
-        assert_eq!(verdict(task), JobOutcome::Stopped(words.to_owned()), "{task}");
+        assert_eq!(outcome(task), JobOutcome::Cancelled(words.to_owned()), "{task}");
     }
 }
 
 #[test]
 fn cancellation_names_requesting_user() {
     let record = "7|CANCELLED by 1000|0:15|1|1|2|20|60||00:01|1|4G|vm|tb-a\n";
-    let judged = |names: &[(u32, &str)], cancelled| {
-        let facts = TerminalEvidence {
+    let outcome_of = |names: &[(u32, &str)], cancel_requested| {
+        let evidence = TerminalEvidence {
             records: crate::driver::accounting_text::records(record),
-            ran: [(Run { task: None, restart: 0 }, false)].into(),
-            users: names.iter().map(|(number, name)| (*number, (*name).to_owned())).collect(),
-            cancelled,
+            started_runs: [(Run { task: None, restart: 0 }, false)].into(),
+            user_names: names.iter().map(|(number, name)| (*number, (*name).to_owned())).collect(),
+            cancel_requested,
             ..TerminalEvidence::default()
         };
-        fates(&Plan::default(), &facts)[&None].verdict(&Plan::default(), &facts).unwrap()
+        collect_terminal_states(&Plan::default(), &evidence)[&None]
+            .outcome(&Plan::default(), &evidence)
+            .unwrap()
     };
-    let stopped = |words: &str| JobOutcome::Stopped(words.to_owned());
-    assert_eq!(judged(&[(1000, "asmith")], false), stopped("cancelled by asmith"));
-    assert_eq!(judged(&[], false), stopped("cancelled by user 1000"));
-    assert_eq!(judged(&[(1000, "asmith")], true), stopped("cancelled"), "the task was cancelled");
+    let cancelled_with = |words: &str| JobOutcome::Cancelled(words.to_owned());
+    assert_eq!(outcome_of(&[(1000, "asmith")], false), cancelled_with("cancelled by asmith"));
+    assert_eq!(outcome_of(&[], false), cancelled_with("cancelled by user 1000"));
+    assert_eq!(outcome_of(&[(1000, "asmith")], true), cancelled_with("cancelled"), "the task was cancelled");
 }
 
 /// Recorded from Slurm 22.05 without control groups. slurmstepd killed the job.
 #[test]
 fn oom_kill_is_recognized() {
-    let judged = |asked: &[(&str, &str)], peak: &str, end: Option<u32>| {
+    let failure_reason = |requested: &[(&str, &str)], peak: &str, end: Option<u32>| {
         let run = Run { task: None, restart: 0 };
         let records = format!(
             "7|FAILED|0:9|1|1|2|2|60||00:00.398|2|20M|vm|tb-a\n7.batch|CANCELLED by 0|0:9|1|1|2|2||{peak}|00:00.398|2||vm|batch\n"
         );
-        let facts = TerminalEvidence {
+        let evidence = TerminalEvidence {
             records: crate::driver::accounting_text::records(&records),
-            ran: [(run, false)].into(),
-            ends: end.map(|code| (run, EndMarker { code, ..EndMarker::default() })).into_iter().collect(),
-            over_for: Duration::from_secs(60),
+            started_runs: [(run, false)].into(),
+            end_markers: end
+                .map(|code| (run, EndMarker { code, ..EndMarker::default() }))
+                .into_iter()
+                .collect(),
+            ended_for: Duration::from_secs(60),
             ..TerminalEvidence::default()
         };
-        let asked = asked.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let plan = Plan { asked, ..Plan::default() };
-        match fates(&plan, &facts)[&None].verdict(&plan, &facts) {
-            Ok(JobOutcome::Bad(why)) => why,
+        let requested =
+            requested.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let plan = Plan { asked: requested, ..Plan::default() };
+        match collect_terminal_states(&plan, &evidence)[&None].outcome(&plan, &evidence) {
+            Ok(JobOutcome::Failed(reason)) => reason,
             other => panic!("{other:?}"),
         }
     };
     let memory = "it used more memory than it had asked for";
-    assert_eq!(judged(&[], "137516K", None), format!("{memory} (ended by SIGKILL)"));
-    assert_eq!(judged(&[("mem", "100M")], "137516K", None), format!("{memory} (ended by SIGKILL)"));
-    assert_eq!(judged(&[("mem", "1G")], "137516K", None), "ended by SIGKILL");
-    assert_eq!(judged(&[("mem-per-cpu", "100M")], "137516K", None), "ended by SIGKILL", "it had two");
+    assert_eq!(failure_reason(&[], "137516K", None), format!("{memory} (ended by SIGKILL)"));
+    assert_eq!(failure_reason(&[("mem", "100M")], "137516K", None), format!("{memory} (ended by SIGKILL)"));
+    assert_eq!(failure_reason(&[("mem", "1G")], "137516K", None), "ended by SIGKILL");
+    assert_eq!(failure_reason(&[("mem-per-cpu", "100M")], "137516K", None), "ended by SIGKILL", "it had two");
     let killed = "exit code 137: ended by SIGKILL";
-    assert_eq!(judged(&[], "137516K", Some(137)), format!("{memory} ({killed})"));
-    assert_eq!(judged(&[], "1024K", Some(137)), killed);
-    assert_eq!(judged(&[], "137516K", Some(1)), "exit code 1");
+    assert_eq!(failure_reason(&[], "137516K", Some(137)), format!("{memory} ({killed})"));
+    assert_eq!(failure_reason(&[], "1024K", Some(137)), killed);
+    assert_eq!(failure_reason(&[], "137516K", Some(1)), "exit code 1");
 }
 
 /// Each task that never began keeps a row of its own, without the list of all.
@@ -271,10 +299,15 @@ fn large_array_shares_memory() {
     let tasks: Vec<u32> = (0..5_000).collect();
     let mut all = row(State::Cancelled, 0);
     all.tasks = Tasks::Many(tasks);
-    let facts = TerminalEvidence { rows: vec![all], ..TerminalEvidence::default() };
-    let fates = fates(&Plan { array: Some("0-4999%5".to_owned()), ..Plan::default() }, &facts);
-    let kept = |fate: &TerminalState| fate.row.as_ref().is_some_and(|row| row.count() == 1);
-    assert!(fates.len() == 5_000 && fates.values().all(kept), "none has a list of all");
+    let evidence = TerminalEvidence { rows: vec![all], ..TerminalEvidence::default() };
+    let terminal_states =
+        collect_terminal_states(&Plan { array: Some("0-4999%5".to_owned()), ..Plan::default() }, &evidence);
+    let has_bare_row =
+        |terminal_state: &TerminalState| terminal_state.row.as_ref().is_some_and(|row| row.count() == 1);
+    assert!(
+        terminal_states.len() == 5_000 && terminal_states.values().all(has_bare_row),
+        "none has a list of all"
+    );
 }
 
 /// The accounting alone shows that the job that was to come first failed. A user's cancel stays a cancel.
@@ -286,19 +319,19 @@ fn unmet_dependency_is_failure() {
             "{id}|{state}|0:0|1795339653|Unknown|1795339656|0|UNLIMITED||00:00:00|1|10M|None assigned|tb-a\n"
         )
     };
-    let failed = JobOutcome::Bad("the job that was to come first did not end as required".to_owned());
-    let stopped = JobOutcome::Stopped("cancelled before it began".to_owned());
-    let by_user = JobOutcome::Stopped("cancelled by user 0 before it began".to_owned());
-    for (id, state, depends, wanted) in [
+    let failed = JobOutcome::Failed("the job that was to come first did not end as required".to_owned());
+    let stopped = JobOutcome::Cancelled("cancelled before it began".to_owned());
+    let by_user = JobOutcome::Cancelled("cancelled by user 0 before it began".to_owned());
+    for (id, state, depends, expected) in [
         ("2", "CANCELLED", true, &failed),
         ("2", "CANCELLED by 0", true, &by_user),
         ("2", "CANCELLED", false, &stopped),
         ("2_[0-3]", "CANCELLED", true, &failed),
         ("2_[0-3]", "CANCELLED by 0", true, &by_user),
     ] {
-        let facts = TerminalEvidence {
+        let evidence = TerminalEvidence {
             records: crate::driver::accounting_text::records(&record(id, state)),
-            over_for: Duration::from_secs(60),
+            ended_for: Duration::from_secs(60),
             ..TerminalEvidence::default()
         };
         let dependency = ("dependency".to_owned(), "afterok:1".to_owned());
@@ -307,8 +340,12 @@ fn unmet_dependency_is_failure() {
             asked: depends.then_some(dependency).into_iter().collect(),
             ..Plan::default()
         };
-        for (task, fate) in fates(&plan, &facts) {
-            assert_eq!(fate.verdict(&plan, &facts).as_ref(), Ok(wanted), "{id} {task:?} {state} {depends}");
+        for (task, terminal_state) in collect_terminal_states(&plan, &evidence) {
+            assert_eq!(
+                terminal_state.outcome(&plan, &evidence).as_ref(),
+                Ok(expected),
+                "{id} {task:?} {state} {depends}"
+            );
         }
     }
 }
@@ -316,36 +353,46 @@ fn unmet_dependency_is_failure() {
 /// A job that the accounting may know is not lost while the accounting does not answer.
 #[test]
 fn silent_accounting_delays_loss() {
-    let judged = |rows: Vec<Row>, began: bool, accounting: Accounting| {
-        let facts = TerminalEvidence {
+    let outcome_of = |rows: Vec<Row>, has_started: bool, accounting: Accounting| {
+        let evidence = TerminalEvidence {
             rows,
-            ran: began.then_some((Run { task: None, restart: 0 }, false)).into_iter().collect(),
+            started_runs: has_started
+                .then_some((Run { task: None, restart: 0 }, false))
+                .into_iter()
+                .collect(),
             accounting,
-            over_for: Duration::from_secs(86_400),
+            ended_for: Duration::from_secs(86_400),
             ..TerminalEvidence::default()
         };
         let plan = Plan::default();
-        fates(&plan, &facts)[&None].verdict(&plan, &facts)
+        collect_terminal_states(&plan, &evidence)[&None].outcome(&plan, &evidence)
     };
-    let cancelled = Row { nodes: "vm".to_owned(), ..row(State::Cancelled, 0) };
-    for (rows, began) in [(Vec::new(), false), (Vec::new(), true), (vec![cancelled], false)] {
-        for accounting in [Accounting::Silent, Accounting::NotAsked] {
-            assert!(judged(rows.clone(), began, accounting).is_err(), "{rows:?} {began}");
+    let cancelled_row = Row { nodes: "vm".to_owned(), ..row(State::Cancelled, 0) };
+    for (rows, has_started) in [(Vec::new(), false), (Vec::new(), true), (vec![cancelled_row], false)] {
+        for accounting in [Accounting::Unavailable, Accounting::NotQueried] {
+            assert!(outcome_of(rows.clone(), has_started, accounting).is_err(), "{rows:?} {has_started}");
         }
-        assert!(matches!(judged(rows, began, Accounting::Heard), Ok(JobOutcome::Lost(_))));
+        assert!(matches!(outcome_of(rows, has_started, Accounting::Complete), Ok(JobOutcome::Lost(_))));
     }
     assert_eq!(
-        judged(vec![row(State::Completed, 0)], true, Accounting::Silent),
-        Ok(JobOutcome::Good),
+        outcome_of(vec![row(State::Completed, 0)], true, Accounting::Unavailable),
+        Ok(JobOutcome::Succeeded),
         "the controller knows"
     );
 }
 
 #[test]
 fn job_without_evidence_is_lost() {
-    assert!(told(Some((State::Failed, NOT_AGAIN)), true, None, 10).is_err());
-    assert!(matches!(told(Some((State::Failed, NOT_AGAIN)), true, None, 61), Ok(JobOutcome::Lost(_))));
-    assert!(told(None, true, None, 10).is_err() && told(None, false, None, 10).is_err());
-    assert!(matches!(told(None, true, None, 61), Ok(JobOutcome::Lost(why)) if why.contains("left no end")));
-    assert!(matches!(told(None, false, None, 21), Ok(JobOutcome::Lost(why)) if why.contains("never began")));
+    assert!(evaluate(Some((State::Failed, ALREADY_RUN_EXIT_CODE)), true, None, 10).is_err());
+    assert!(matches!(
+        evaluate(Some((State::Failed, ALREADY_RUN_EXIT_CODE)), true, None, 61),
+        Ok(JobOutcome::Lost(_))
+    ));
+    assert!(evaluate(None, true, None, 10).is_err() && evaluate(None, false, None, 10).is_err());
+    assert!(
+        matches!(evaluate(None, true, None, 61), Ok(JobOutcome::Lost(why)) if why.contains("left no end"))
+    );
+    assert!(
+        matches!(evaluate(None, false, None, 21), Ok(JobOutcome::Lost(why)) if why.contains("never began"))
+    );
 }

@@ -4,7 +4,9 @@ use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState};
 
 use crate::cluster::Fault;
-use crate::world::{Held, World, assert_says, ended, eventually, number, output, until};
+use crate::world::{
+    TestCluster, World, assert_contains, eventually, job_number, output, poll_until, poll_until_ended,
+};
 
 /// The result of an array has a table with the end of each element.
 #[tokio::test(flavor = "multi_thread")]
@@ -15,10 +17,10 @@ async fn array_result_lists_failed_elements() {
     let target = json!({"array": {"parameter": "molecules"}});
     let job = world.job_with("each", lines, arguments, target);
     let handle = world.backend.start(&job).await.unwrap().handle;
-    let seen = ended(&*world.backend, &handle).await;
-    assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
-    assert_says(&seen, &["\n1 | failed | exit code 7 | ", "\n3 | succeeded |  | ", "element bad"]);
-    let tasks = &output(&seen).structured.as_ref().unwrap()["tasks"];
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    assert!(matches!(observation.state, JobState::Failed(_)), "{observation:?}");
+    assert_contains(&observation, &["\n1 | failed | exit code 7 | ", "\n3 | succeeded |  | ", "element bad"]);
+    let tasks = &output(&observation).structured.as_ref().unwrap()["tasks"];
     assert_eq!((&tasks[1]["task"], &tasks[1]["exit_code"]), (&json!(1), &json!(7)), "{tasks}");
     assert_eq!((&tasks[3]["end"], &tasks[3]["exit_code"]), (&json!("succeeded"), &json!(0)), "{tasks}");
     assert_eq!(world.queue(&job).len(), 4);
@@ -32,42 +34,42 @@ async fn finished_array_elements_are_counted() {
     let target = json!({"array": {"parameter": "numbers"}});
     let job = world.job_with("some", lines, json!({"numbers": [1, 2, 3, 4, 5]}), target);
     let handle = world.backend.start(&job).await.unwrap().handle;
-    let seen = until(&*world.backend, &handle, "two that are done", |seen| {
-        seen.progress.is_some_and(|progress| progress.done == 2.0).then(|| seen.clone())
+    let observation = poll_until(&*world.backend, &handle, "two that are done", |observation| {
+        observation.progress.is_some_and(|progress| progress.done == 2.0).then(|| observation.clone())
     })
     .await;
-    assert_eq!(seen.progress.and_then(|progress| progress.total), Some(5.0));
-    assert!(seen.message.is_some_and(|words| words.contains("2 of 5")), "the message counts");
+    assert_eq!(observation.progress.and_then(|progress| progress.total), Some(5.0));
+    assert!(observation.message.is_some_and(|message| message.contains("2 of 5")), "the message counts");
     world.backend.cancel(&handle).await.unwrap();
-    let seen = ended(&*world.backend, &handle).await;
-    assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    assert!(matches!(observation.state, JobState::Cancelled(_)), "{observation:?}");
 }
 
 /// One of them left a marker, and the other only an accounting record.
 #[tokio::test(flavor = "multi_thread")]
 async fn forgotten_failed_elements_are_counted() {
-    let world = World::on(Held::own(&["--accounting", "--min-job-age", "2"]), json!({})).await;
+    let world = World::on(TestCluster::own(&["--accounting", "--min-job-age", "2"]), json!({})).await;
     let lines = "case $TASKBRIDGE_ELEMENT in 1) exit 3 ;; 2) kill -KILL $PPID ;; esac; exec sleep 600";
     let target = json!({"array": {"parameter": "numbers"}});
     let job = world.job_with("some", lines, json!({"numbers": [1, 2, 3]}), target);
     let handle = world.backend.start(&job).await.unwrap().handle;
     eventually("the controller forgets two tasks", || {
-        let left = world.queue(&job);
-        left.len() == 1 && left[0].contains("RUNNING")
+        let rows = world.queue(&job);
+        rows.len() == 1 && rows[0].contains("RUNNING")
     })
     .await;
     // Neither has polled before.
-    let other = world.another(json!({})).await.unwrap();
+    let other = world.connect_another(json!({})).await.unwrap();
     for backend in [&world.backend, &other] {
-        until(&**backend, &handle, "two that failed", |seen| {
-            let words = seen.message.as_deref().unwrap_or_default();
-            words.contains("2 of 3 done, 2 of them failed, 1 running").then_some(())
+        poll_until(&**backend, &handle, "two that failed", |observation| {
+            let message = observation.message.as_deref().unwrap_or_default();
+            message.contains("2 of 3 done, 2 of them failed, 1 running").then_some(())
         })
         .await;
     }
     world.backend.cancel(&handle).await.unwrap();
-    let seen = ended(&*world.backend, &handle).await;
-    assert_says(&seen, &["exit code 3", "2 failed"]);
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    assert_contains(&observation, &["exit code 3", "2 failed"]);
 }
 
 /// An array of 200,000 elements is rejected.
@@ -90,9 +92,9 @@ async fn array_cancelled_early_is_cancelled() {
     let target = json!({"array": {"parameter": "numbers"}, "resources": {"partition": "closed"}});
     let job = world.job_with("waits", "true", json!({"numbers": [1, 2, 3, 4]}), target);
     let handle = world.backend.start(&job).await.unwrap().handle;
-    world.cluster.run("scancel", &[&number(&handle)]);
+    world.cluster.run("scancel", &[&job_number(&handle)]);
     // Simulates a controller that has forgotten it.
     world.commands.always("squeue", Fault::Says(""));
-    let seen = ended(&*world.backend, &handle).await;
-    assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    assert!(matches!(observation.state, JobState::Cancelled(_)), "{observation:?}");
 }

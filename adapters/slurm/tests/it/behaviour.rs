@@ -7,21 +7,24 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::suite::{Asking, Claims, Fixture, Leaving, Offering, Printing, Refusal, Repeat, Trouble};
+use taskbridge_sdk::suite::{
+    ArtifactJob, Claims, DiscoverableTool, Fixture, InjectedFault, LogJob, QuestionJob, RefusedJob,
+    RepeatedStart,
+};
 use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
 use tokio::task::block_in_place;
 
 use crate::cluster::Fault;
 use crate::proxy::{self, Proxy};
-use crate::world::{Held, PATIENCE, World};
+use crate::world::{POLL_TIMEOUT, TestCluster, World};
 
 /// The message of sbatch and other commands while the controller is unreachable.
-const AWAY: &str = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)";
+const UNREACHABLE: &str = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)";
 /// The message of sbatch while the controller is overloaded.
 const BUSY: &str = "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying";
 
 /// The same messages from slurmrestd.
-const AWAY_REST: &str = r#"{"errors": [{"error": "Unable to contact slurm controller (connect failure)", "error_number": 1800}]}"#;
+const UNREACHABLE_REST: &str = r#"{"errors": [{"error": "Unable to contact slurm controller (connect failure)", "error_number": 1800}]}"#;
 const BUSY_REST: &str =
     r#"{"errors": [{"error": "Slurm temporarily unable to accept job, sleeping and retrying"}]}"#;
 
@@ -30,31 +33,31 @@ struct Lab {
     world: World,
     /// The proxy in front of slurmrestd, if slurmrestd is used.
     proxy: Option<Proxy>,
-    offered: AtomicU32,
+    offer_count: AtomicU32,
 }
 
 /// The way to reach the cluster.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+enum Connection {
     Commands,
     Socket,
     Token,
 }
 
 impl Lab {
-    async fn on(cluster: Held, by: By) -> Self {
+    async fn on(cluster: TestCluster, connection: Connection) -> Self {
         let folder = tempfile::tempdir().unwrap().keep();
-        let (proxy, rest) = match by {
-            By::Commands => (None, Value::Null),
-            By::Socket => {
+        let (proxy, rest) = match connection {
+            Connection::Commands => (None, Value::Null),
+            Connection::Socket => {
                 let proxy = Proxy::on_socket(&cluster.rest().socket, &folder).await;
-                let rest = json!({"socket": proxy.place});
+                let rest = json!({"socket": proxy.address});
                 (Some(proxy), rest)
             }
-            By::Token => {
+            Connection::Token => {
                 let rest = cluster.rest();
                 let proxy = Proxy::on_tcp(&rest.address).await;
-                let rest = json!({"url": proxy.place, "user": cluster.user, "token": rest.token});
+                let rest = json!({"url": proxy.address, "user": cluster.user, "token": rest.token});
                 (Some(proxy), rest)
             }
         };
@@ -62,14 +65,14 @@ impl Lab {
         if !rest.is_null() {
             config["rest"] = rest;
         }
-        Self { world: World::on(cluster, config).await, proxy, offered: AtomicU32::new(0) }
+        Self { world: World::on(cluster, config).await, proxy, offer_count: AtomicU32::new(0) }
     }
 }
 
 #[async_trait]
 impl Fixture for Lab {
     const CLAIMS: Claims = Claims {
-        repeat: Repeat::SameJob,
+        repeated_start: RepeatedStart::SameJob,
         questions: true,
         notes: false,
         logs: true,
@@ -81,13 +84,13 @@ impl Fixture for Lab {
         refuses: true,
         counts_starts: true,
         // Slurm lists a job as soon as it is submitted.
-        troubles: &[
-            Trouble::StartReplyLost,
-            Trouble::StartUnavailable,
-            Trouble::StartLimited,
-            Trouble::LookUnavailable,
-            Trouble::DiscoveryUnavailable,
-            Trouble::CheckupUnavailable,
+        faults: &[
+            InjectedFault::StartReplyLost,
+            InjectedFault::StartUnavailable,
+            InjectedFault::StartLimited,
+            InjectedFault::PollUnavailable,
+            InjectedFault::DiscoveryUnavailable,
+            InjectedFault::CheckupUnavailable,
         ],
     };
 
@@ -95,114 +98,122 @@ impl Fixture for Lab {
         self.world.backend.clone()
     }
 
-    fn succeeds(&self) -> (JobSpec, String) {
+    fn succeeding_job(&self) -> (JobSpec, String) {
         (self.world.job("succeeds", "echo all is well"), "all is well".to_owned())
     }
 
-    fn fails(&self) -> JobSpec {
+    fn failing_job(&self) -> JobSpec {
         self.world.job("fails", "echo the tray is empty >&2; exit 3")
     }
 
-    fn runs_long(&self) -> JobSpec {
+    fn long_job(&self) -> JobSpec {
         self.world.job("waits", "exec sleep 600")
     }
 
-    fn unknown(&self) -> JobHandle {
+    fn unknown_handle(&self) -> JobHandle {
         JobHandle::new("lab/999999/tb-aaaaaaaaaaaaaaaaaaaaaaaaaa")
     }
 
-    fn asks(&self) -> Option<Asking> {
+    fn question_job(&self) -> Option<QuestionJob> {
         let target = json!({"approval": "Shall this run?"});
         let job = self.world.job_with("approved", "echo it runs", json!({}), target);
-        Some(Asking { job, answer: Map::from_iter([("approve".to_owned(), json!(true))]) })
+        Some(QuestionJob { job, answer: Map::from_iter([("approve".to_owned(), json!(true))]) })
     }
 
-    fn prints(&self) -> Option<Printing> {
+    fn log_job(&self) -> Option<LogJob> {
         let lines = ["the first line", "a second one", "the third of them"];
         let script = lines.map(|line| format!("echo {line}")).join("\n");
-        Some(Printing { job: self.world.job("prints", &script), lines: lines.map(str::to_owned).to_vec() })
+        Some(LogJob { job: self.world.job("prints", &script), lines: lines.map(str::to_owned).to_vec() })
     }
 
-    fn leaves(&self) -> Option<Leaving> {
+    fn artifact_job(&self) -> Option<ArtifactJob> {
         let target = json!({"artifacts": ["report/*.csv"]});
         let lines = r"mkdir report; printf 'a,b\n1,2\n' >report/table.csv";
         let job = self.world.job_with("leaves", lines, json!({}), target);
-        Some(Leaving { job, name: "report/table.csv".to_owned(), bytes: b"a,b\n1,2\n".to_vec() })
+        Some(ArtifactJob { job, name: "report/table.csv".to_owned(), bytes: b"a,b\n1,2\n".to_vec() })
     }
 
-    async fn offers(&self) -> Option<Offering> {
-        let tool = format!("offer-{}", self.offered.fetch_add(1, Ordering::Relaxed));
+    async fn add_tool(&self) -> Option<DiscoverableTool> {
+        let tool = format!("offer-{}", self.offer_count.fetch_add(1, Ordering::Relaxed));
         self.world.script(&format!("tools/{tool}.sh"), "echo discovered and run");
-        Some(Offering { tool, arguments: json!({}), text: "discovered and run".to_owned() })
+        Some(DiscoverableTool { tool, arguments: json!({}), text: "discovered and run".to_owned() })
     }
 
-    async fn withdraws(&self, tool: &str) {
+    async fn remove_tool(&self, tool: &str) {
         fs::remove_file(self.world.folder().join(format!("tools/{tool}.sh"))).unwrap();
     }
 
-    fn missing(&self) -> Option<Value> {
+    fn missing_target(&self) -> Option<Value> {
         Some(json!({"script": "nowhere.sh"}))
     }
 
-    fn refused(&self) -> Option<Refusal> {
+    fn refused_job(&self) -> Option<RefusedJob> {
         let target = json!({"resources": {"partition": "nowhere"}});
         let job = self.world.job_with("refused", "true", json!({}), target);
-        Some(Refusal { job, words: "nvalid partition".to_owned() })
+        Some(RefusedJob { job, message: "nvalid partition".to_owned() })
     }
 
-    fn patience(&self) -> Duration {
-        PATIENCE
+    fn timeout(&self) -> Duration {
+        POLL_TIMEOUT
     }
 
     /// A held job that was removed has not begun and never will.
-    async fn starts(&self, key: &JobKey) -> usize {
+    async fn count_starts(&self, key: &JobKey) -> usize {
         let columns = ["-h", "-t", "all", "-n", key.as_str(), "-o", "%T %r"];
         let jobs = block_in_place(|| self.world.cluster.run("squeue", &columns));
         jobs.lines().filter(|job| *job != "CANCELLED JobHeldUser").count()
     }
 
-    async fn make(&self, trouble: Trouble) {
+    async fn inject(&self, kind: InjectedFault) {
         if let Some(proxy) = &self.proxy {
-            let (request, fault) = match trouble {
-                Trouble::StartReplyLost => ("/job/submit", proxy::Fault::ReplyLost),
-                Trouble::StartUnavailable => ("/job/submit", proxy::Fault::Answered(500, AWAY_REST)),
-                Trouble::StartLimited => ("/job/submit", proxy::Fault::Answered(500, BUSY_REST)),
-                Trouble::LookUnavailable => ("/job", proxy::Fault::Answered(500, AWAY_REST)),
-                Trouble::DiscoveryUnavailable | Trouble::CheckupUnavailable => {
-                    ("/partitions", proxy::Fault::Answered(500, AWAY_REST))
+            let (request, fault) = match kind {
+                InjectedFault::StartReplyLost => ("/job/submit", proxy::Fault::ReplyLost),
+                InjectedFault::StartUnavailable => {
+                    ("/job/submit", proxy::Fault::Response(500, UNREACHABLE_REST))
                 }
-                Trouble::JobUnlisted => unreachable!("it is not claimed"),
+                InjectedFault::StartLimited => ("/job/submit", proxy::Fault::Response(500, BUSY_REST)),
+                InjectedFault::PollUnavailable => ("/job", proxy::Fault::Response(500, UNREACHABLE_REST)),
+                InjectedFault::DiscoveryUnavailable | InjectedFault::CheckupUnavailable => {
+                    ("/partitions", proxy::Fault::Response(500, UNREACHABLE_REST))
+                }
+                InjectedFault::JobUnlisted => unreachable!("it is not claimed"),
             };
-            return proxy.make(request, fault);
+            return proxy.inject(request, fault);
         }
-        let (command, fault) = match trouble {
-            Trouble::StartReplyLost => ("sbatch", Fault::Lost),
-            Trouble::StartUnavailable => ("sbatch", Fault::Refused(AWAY)),
-            Trouble::StartLimited => ("sbatch", Fault::Refused(BUSY)),
-            Trouble::LookUnavailable => ("squeue", Fault::Refused(AWAY)),
-            Trouble::DiscoveryUnavailable | Trouble::CheckupUnavailable => ("scontrol", Fault::Refused(AWAY)),
-            Trouble::JobUnlisted => unreachable!("it is not claimed"),
+        let (command, fault) = match kind {
+            InjectedFault::StartReplyLost => ("sbatch", Fault::Lost),
+            InjectedFault::StartUnavailable => ("sbatch", Fault::Refused(UNREACHABLE)),
+            InjectedFault::StartLimited => ("sbatch", Fault::Refused(BUSY)),
+            InjectedFault::PollUnavailable => ("squeue", Fault::Refused(UNREACHABLE)),
+            InjectedFault::DiscoveryUnavailable | InjectedFault::CheckupUnavailable => {
+                ("scontrol", Fault::Refused(UNREACHABLE))
+            }
+            InjectedFault::JobUnlisted => unreachable!("it is not claimed"),
         };
         self.world.commands.fault(command, fault);
     }
 }
 
 mod accounting {
-    taskbridge_sdk::behaviour_suite!(super::Lab::on(super::Held::shared(), super::By::Commands).await);
+    taskbridge_sdk::behaviour_suite!(
+        super::Lab::on(super::TestCluster::shared(), super::Connection::Commands).await
+    );
 }
 
 mod no_accounting {
     taskbridge_sdk::behaviour_suite!(
-        super::Lab::on(super::Held::without_accounting(), super::By::Commands).await
+        super::Lab::on(super::TestCluster::without_accounting(), super::Connection::Commands).await
     );
 }
 
 mod rest_by_socket {
-    taskbridge_sdk::behaviour_suite!(super::Lab::on(super::Held::shared(), super::By::Socket).await);
+    taskbridge_sdk::behaviour_suite!(
+        super::Lab::on(super::TestCluster::shared(), super::Connection::Socket).await
+    );
 }
 
 mod rest_by_token_without_accounting {
     taskbridge_sdk::behaviour_suite!(
-        super::Lab::on(super::Held::without_accounting(), super::By::Token).await
+        super::Lab::on(super::TestCluster::without_accounting(), super::Connection::Token).await
     );
 }

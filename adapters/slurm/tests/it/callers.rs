@@ -9,25 +9,27 @@ use std::process::Command;
 use serde_json::{Value, json};
 use taskbridge_sdk::{Error, ErrorKind, Finding, JobHandle, JobSpec, JobState, OnBehalfOf, Verdict};
 
-use crate::world::{Held, World, assert_says, ended, number, runs, tried_otherwise};
+use crate::world::{
+    TestCluster, World, assert_contains, job_number, poll_until_ended, report_untested, wait_until_running,
+};
 
 /// Two users of a Debian system that have groups of their own names, and no jobs except those of these tests.
-const ANNS: &str = "daemon";
-const BOBS: &str = "games";
+const ANNS_USER: &str = "daemon";
+const BOBS_USER: &str = "games";
 
 /// Returns the job with this caller.
-fn of(caller: &str, job: JobSpec) -> JobSpec {
+fn on_behalf_of(caller: &str, job: JobSpec) -> JobSpec {
     JobSpec { on_behalf_of: Some(OnBehalfOf::named(caller)), ..job }
 }
 
-fn said(command: &mut Command) -> (bool, String) {
-    let done = command.output().unwrap();
-    (done.status.success(), String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned())
+fn run_command(command: &mut Command) -> (bool, String) {
+    let output = command.output().unwrap();
+    (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
 /// Returns a fake sudo that records its arguments and runs the command as the current user. It refuses
 /// commands for `games`.
-fn stand_in(world: &World) -> Value {
+fn fake_sudo(world: &World) -> Value {
     let path = world.script("sudo", &format!(
         "printf '%s\\n' \"$*\" >>{0}/sudo.calls\ncase $3 in games) echo 'sudo: a password is required' >&2; exit 1 ;; esac\nshift 4\nexec \"$@\"",
         world.folder().display()
@@ -37,30 +39,30 @@ fn stand_in(world: &World) -> Value {
 
 /// Returns a config in which ann's and bob's jobs run as two users, with a group of the user who runs the
 /// tests.
-fn two_users(sudo: Value) -> Value {
-    let (_, group) = said(Command::new("id").arg("-gn"));
+fn config_with_two_users(sudo: Value) -> Value {
+    let (_, group) = run_command(Command::new("id").arg("-gn"));
     let group = group.trim();
-    json!({"sudo": sudo, "run_as": {"ann": {"user": ANNS, "group": group}, "bob": {"user": BOBS, "group": group}}})
+    json!({"sudo": sudo, "run_as": {"ann": {"user": ANNS_USER, "group": group}, "bob": {"user": BOBS_USER, "group": group}}})
 }
 
 /// A server without the caller in `run_as` reports the job as a config error, and not as gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn job_commands_run_as_caller() {
-    let world = World::on(Held::without_accounting(), json!({})).await;
+    let world = World::on(TestCluster::without_accounting(), json!({})).await;
     fs::set_permissions(world.folder(), fs::Permissions::from_mode(0o755)).unwrap();
-    let backend = world.another(two_users(stand_in(&world))).await.unwrap();
+    let backend = world.connect_another(config_with_two_users(fake_sudo(&world))).await.unwrap();
     world.commands.calls();
-    let told = || fs::read_to_string(world.folder().join("sudo.calls")).unwrap_or_default();
+    let sudo_calls = || fs::read_to_string(world.folder().join("sudo.calls")).unwrap_or_default();
 
-    let waits = of("ann", world.job("waits", "exec sleep 600"));
-    let handle = backend.start(&waits).await.unwrap().handle;
+    let waiting_job = on_behalf_of("ann", world.job("waits", "exec sleep 600"));
+    let handle = backend.start(&waiting_job).await.unwrap().handle;
     assert!(handle.as_str().ends_with("/daemon"), "{handle}");
-    runs(&*backend, &handle).await;
+    wait_until_running(&*backend, &handle).await;
     backend.cancel(&handle).await.unwrap();
-    let seen = ended(&*backend, &handle).await;
-    assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
+    let observation = poll_until_ended(&*backend, &handle).await;
+    assert!(matches!(observation.state, JobState::Cancelled(_)), "{observation:?}");
     let calls = world.commands.calls();
-    let lines = told();
+    let lines = sudo_calls();
     assert!(lines.lines().all(|line| line.starts_with("-n -u daemon -- ")), "{lines}");
     assert_eq!(lines.lines().count(), calls.len(), "nothing was run past it: {calls:?}\n{lines}");
     for name in ["sbatch", "scontrol", "squeue", "scancel"] {
@@ -68,25 +70,25 @@ async fn job_commands_run_as_caller() {
     }
 
     // Unknown callers, and callers that sudo refuses, get no job; in particular none as our own user.
-    for (job, kind, says) in [
+    for (job, kind, expected) in [
         (
-            of("carol", world.job("carol", "echo no")),
+            on_behalf_of("carol", world.job("carol", "echo no")),
             ErrorKind::Denied,
             "no Unix user runs the jobs of `carol`",
         ),
         (world.job("nobody", "echo no"), ErrorKind::Denied, "nobody in particular"),
-        (of("bob", world.job("bob", "echo no")), ErrorKind::Config, "a password is required"),
+        (on_behalf_of("bob", world.job("bob", "echo no")), ErrorKind::Config, "a password is required"),
     ] {
         let error: Error = backend.start(&job).await.unwrap_err();
-        assert_eq!((error.kind(), error.to_string().contains(says)), (kind, true), "{error}");
+        assert_eq!((error.kind(), error.to_string().contains(expected)), (kind, true), "{error}");
         assert_eq!(world.queue(&job), [""; 0]);
     }
-    let ran: Vec<String> = world.commands.calls().into_iter().map(|call| call[0].clone()).collect();
-    assert!(!ran.iter().any(|name| name == "sbatch"), "{ran:?}");
+    let command_names: Vec<String> = world.commands.calls().into_iter().map(|call| call[0].clone()).collect();
+    assert!(!command_names.iter().any(|name| name == "sbatch"), "{command_names:?}");
     // A user that the config no longer names is not replaced by another.
-    let gone = JobHandle::new(handle.as_str().replace("/daemon", "/mail"));
-    assert_eq!(backend.observe(&gone).await.unwrap_err().kind(), ErrorKind::Config);
-    assert_eq!(backend.cancel(&gone).await.unwrap_err().kind(), ErrorKind::Config);
+    let other_handle = JobHandle::new(handle.as_str().replace("/daemon", "/mail"));
+    assert_eq!(backend.observe(&other_handle).await.unwrap_err().kind(), ErrorKind::Config);
+    assert_eq!(backend.cancel(&other_handle).await.unwrap_err().kind(), ErrorKind::Config);
     // A server without `run_as` in its config does not report such a job as lost either.
     assert_eq!(world.backend.observe(&handle).await.unwrap_err().kind(), ErrorKind::Config);
     assert_eq!(world.backend.cancel(&handle).await.unwrap_err().kind(), ErrorKind::Config);
@@ -95,15 +97,16 @@ async fn job_commands_run_as_caller() {
 /// `doctor` reports for each user in `run_as` whether sudo permits it.
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_checks_sudo_rights() {
-    let world = World::on(Held::without_accounting(), json!({})).await;
+    let world = World::on(TestCluster::without_accounting(), json!({})).await;
     fs::set_permissions(world.folder(), fs::Permissions::from_mode(0o755)).unwrap();
-    let backend = world.another(two_users(stand_in(&world))).await.unwrap();
-    let found = backend.checkup().unwrap().check_up(&[]).await;
-    let about = |what: &str| -> &Finding { found.iter().find(|finding| finding.what == what).unwrap() };
-    assert_eq!(about("as the user daemon").verdict, Verdict::Ok, "{found:?}");
-    let refused = about("as the user games");
-    assert_eq!(refused.verdict, Verdict::Fault, "{found:?}");
-    assert!(refused.says.contains("a password is required"), "{refused:?}");
+    let backend = world.connect_another(config_with_two_users(fake_sudo(&world))).await.unwrap();
+    let findings = backend.checkup().unwrap().check_up(&[]).await;
+    let finding_for =
+        |name: &str| -> &Finding { findings.iter().find(|finding| finding.what == name).unwrap() };
+    assert_eq!(finding_for("as the user daemon").verdict, Verdict::Ok, "{findings:?}");
+    let games_finding = finding_for("as the user games");
+    assert_eq!(games_finding.verdict, Verdict::Fault, "{findings:?}");
+    assert!(games_finding.says.contains("a password is required"), "{games_finding:?}");
 }
 
 /// Returns the folder of a job.
@@ -113,7 +116,7 @@ fn folder_of(world: &World, handle: &JobHandle) -> std::path::PathBuf {
 
 /// Returns whether another user can read a file.
 fn can_read(user: &[&str], path: &Path) -> bool {
-    said(Command::new("sudo").arg("-n").args(user).args(["--", "cat"]).arg(path)).0
+    run_command(Command::new("sudo").arg("-n").args(user).args(["--", "cat"]).arg(path)).0
 }
 
 /// Jobs run as the users of their callers, and one user cannot read another's files.
@@ -121,27 +124,27 @@ fn can_read(user: &[&str], path: &Path) -> bool {
 async fn jobs_of_users_are_isolated() {
     if !is_root() {
         // Only root can act as another user without a sudo rule.
-        return tried_otherwise(
+        return report_untested(
             "jobs of two Unix users, which takes root",
             "what is asked of sudo is looked at",
         );
     }
-    let world = World::on(Held::without_accounting(), json!({})).await;
+    let world = World::on(TestCluster::without_accounting(), json!({})).await;
     fs::set_permissions(world.folder(), fs::Permissions::from_mode(0o755)).unwrap();
-    let people = json!({"ann": {"user": ANNS}, "bob": {"user": BOBS}});
+    let people = json!({"ann": {"user": ANNS_USER}, "bob": {"user": BOBS_USER}});
     // Root needs no rule, and has none that passes variables.
     let sudo = ["sudo", "-n", "--preserve-env=SLURM_TIME_FORMAT,SLURM_BITSTR_LEN,SLURM_UMASK"];
-    let backend = world.another(json!({"run_as": people, "sudo": sudo})).await.unwrap();
+    let backend = world.connect_another(json!({"run_as": people, "sudo": sudo})).await.unwrap();
 
     let lines = "id -un; mkdir sub; echo a >sub/a.csv; chmod 700 sub; ln -s /etc/hostname b.csv; ln -s /etc sub/etc; cat $TASKBRIDGE_ARGUMENTS";
-    let job = of(
+    let job = on_behalf_of(
         "ann",
         world.job_with("ann", lines, json!({"secret": "anns"}), json!({"artifacts": ["**/*.csv"]})),
     );
     let handle = backend.start(&job).await.unwrap().handle;
-    let seen = ended(&*backend, &handle).await;
-    assert_says(&seen, &[ANNS, "anns"]);
-    let JobState::Succeeded(output) = &seen.state else { panic!("{seen:?}") };
+    let observation = poll_until_ended(&*backend, &handle).await;
+    assert_contains(&observation, &[ANNS_USER, "anns"]);
+    let JobState::Succeeded(output) = &observation.state else { panic!("{observation:?}") };
     assert_eq!(output.artifacts.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["sub/a.csv"]);
 
     // She can read what her job needs, members of her group can read what her job wrote, and no other user
@@ -152,12 +155,12 @@ async fn jobs_of_users_are_isolated() {
     for name in ["logs/out", "work/sub/a.csv", "ends/job.0"] {
         let metadata = fs::metadata(folder.join(name)).unwrap();
         assert_eq!((metadata.gid(), metadata.mode() & 0o007), (group, 0), "{name}");
-        assert!(can_read(&["-u", ANNS], &folder.join(name)), "{name}");
+        assert!(can_read(&["-u", ANNS_USER], &folder.join(name)), "{name}");
         assert!(
-            can_read(&["-u", "nobody", "-g", ANNS], &folder.join(name)),
+            can_read(&["-u", "nobody", "-g", ANNS_USER], &folder.join(name)),
             "the server shares her group: {name}"
         );
-        assert!(!can_read(&["-u", BOBS], &folder.join(name)), "{name}");
+        assert!(!can_read(&["-u", BOBS_USER], &folder.join(name)), "{name}");
     }
     for (name, is_hers) in [
         ("arguments.json", true),
@@ -166,80 +169,93 @@ async fn jobs_of_users_are_isolated() {
         ("observed.json", false),
         ("id", false),
     ] {
-        assert_eq!(can_read(&["-u", ANNS], &folder.join(name)), is_hers, "{name}");
-        assert!(!can_read(&["-u", BOBS], &folder.join(name)), "{name}");
+        assert_eq!(can_read(&["-u", ANNS_USER], &folder.join(name)), is_hers, "{name}");
+        assert!(!can_read(&["-u", BOBS_USER], &folder.join(name)), "{name}");
     }
-    let writes = |path: &str| {
-        said(Command::new("sudo").args(["-n", "-u", ANNS, "--", "touch"]).arg(folder.join(path))).0
+    let can_write = |path: &str| {
+        run_command(Command::new("sudo").args(["-n", "-u", ANNS_USER, "--", "touch"]).arg(folder.join(path)))
+            .0
     };
-    assert!(writes("work/more") && !writes("id") && !writes("new"), "her job does not write our marks");
+    assert!(
+        can_write("work/more") && !can_write("id") && !can_write("new"),
+        "her job does not write our marks"
+    );
 
     // Bob cannot reach her job, by its number or by its task.
-    let waits = of("ann", world.job("waits", "exec sleep 600"));
-    let hers = backend.start(&waits).await.unwrap().handle;
-    runs(&*backend, &hers).await;
-    for named in [json!(number(&hers)), json!(hers.as_str()), json!(hers.as_str().replace(ANNS, BOBS))] {
+    let waiting_job = on_behalf_of("ann", world.job("waits", "exec sleep 600"));
+    let anns_handle = backend.start(&waiting_job).await.unwrap().handle;
+    wait_until_running(&*backend, &anns_handle).await;
+    for reference in [
+        json!(job_number(&anns_handle)),
+        json!(anns_handle.as_str()),
+        json!(anns_handle.as_str().replace(ANNS_USER, BOBS_USER)),
+    ] {
         for target in [
             json!({"script": null, "signal": {"job": "{{ job }}", "name": "TERM"}}),
             json!({"script": null, "attach": "{{ job }}"}),
             json!({"after": {"job": "{{ job }}", "when": "ended"}}),
         ] {
-            let job = of("bob", world.job_with("bob", "echo no", json!({"job": named}), target.clone()));
+            let job = on_behalf_of(
+                "bob",
+                world.job_with("bob", "echo no", json!({"job": reference}), target.clone()),
+            );
             let error = backend.start(&job).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Rejected, "{target} {named}: {error}");
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{target} {reference}: {error}");
         }
     }
-    let forged = JobHandle::new(hers.as_str().replace(ANNS, BOBS));
+    let forged = JobHandle::new(anns_handle.as_str().replace(ANNS_USER, BOBS_USER));
     backend.cancel(&forged).await.unwrap();
     assert_eq!(backend.observe(&forged).await.unwrap().state, JobState::Gone);
-    assert_eq!(backend.observe(&hers).await.unwrap().state, JobState::Running);
+    assert_eq!(backend.observe(&anns_handle).await.unwrap().state, JobState::Running);
     // In Slurm, each job belongs to its user. It is polled only with other jobs of that user.
-    let users = world.cluster.run("squeue", &["-h", "-t", "all", "-j", &number(&hers), "-o", "%u"]);
-    assert_eq!(users.trim(), ANNS);
-    assert_ne!(backend.group(&hers), backend.group(&forged));
-    backend.cancel(&hers).await.unwrap();
-    assert!(matches!(ended(&*backend, &hers).await.state, JobState::Cancelled(_)));
+    let users =
+        world.cluster.run("squeue", &["-h", "-t", "all", "-j", &job_number(&anns_handle), "-o", "%u"]);
+    assert_eq!(users.trim(), ANNS_USER);
+    assert_ne!(backend.group(&anns_handle), backend.group(&forged));
+    backend.cancel(&anns_handle).await.unwrap();
+    assert!(matches!(poll_until_ended(&*backend, &anns_handle).await.state, JobState::Cancelled(_)));
 }
 
 fn is_root() -> bool {
-    said(Command::new("id").arg("-u")).1.trim() == "0"
+    run_command(Command::new("id").arg("-u")).1.trim() == "0"
 }
 
 /// A user without a token is a config error, and a job uses the token of its caller.
 #[tokio::test(flavor = "multi_thread")]
 async fn slurmrestd_user_needs_own_token() {
-    let world = World::on(Held::without_accounting(), json!({})).await;
+    let world = World::on(TestCluster::without_accounting(), json!({})).await;
     fs::set_permissions(world.folder(), fs::Permissions::from_mode(0o755)).unwrap();
     let rest = world.cluster.rest();
     let own = json!({"url": rest.address, "user": world.cluster.user, "token": rest.token});
     let config =
-        |token: Option<&str>| json!({"rest": own, "run_as": {"ann": {"user": ANNS, "token": token}}});
-    let Err(error) = world.another(config(None)).await else { panic!("it takes our own token") };
+        |token: Option<&str>| json!({"rest": own, "run_as": {"ann": {"user": ANNS_USER, "token": token}}});
+    let Err(error) = world.connect_another(config(None)).await else { panic!("it takes our own token") };
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     if !is_root() {
         // Only root can have the cluster create a token for another user.
-        return tried_otherwise(
+        return report_untested(
             "slurmrestd with tokens of two users, which takes root",
             "that none is used for another is looked at",
         );
     }
-    let token = world.cluster.run("scontrol", &["token", &format!("username={ANNS}"), "lifespan=3600"]);
-    let backend = world.another(config(Some(token.trim().trim_start_matches("SLURM_JWT=")))).await.unwrap();
-    let job = of("ann", world.job("ann", "id -un"));
+    let token = world.cluster.run("scontrol", &["token", &format!("username={ANNS_USER}"), "lifespan=3600"]);
+    let backend =
+        world.connect_another(config(Some(token.trim().trim_start_matches("SLURM_JWT=")))).await.unwrap();
+    let job = on_behalf_of("ann", world.job("ann", "id -un"));
     let handle = backend.start(&job).await.unwrap().handle;
-    assert_says(&ended(&*backend, &handle).await, &[ANNS]);
+    assert_contains(&poll_until_ended(&*backend, &handle).await, &[ANNS_USER]);
     // Her job cannot access its folder through a group that she is not in.
-    let shut_out =
-        json!({"user": ANNS, "group": BOBS, "token": token.trim().trim_start_matches("SLURM_JWT=")});
-    let backend = world.another(json!({"rest": own, "run_as": {"ann": shut_out}})).await.unwrap();
-    let handle = backend.start(&of("ann", world.job("shut-out", "id -un"))).await.unwrap().handle;
-    assert_says(&ended(&*backend, &handle).await, &["could not open its output files"]);
-    let error = backend.start(&of("bob", world.job("bob", "id -un"))).await.unwrap_err();
+    let excluded_user = json!({"user": ANNS_USER, "group": BOBS_USER, "token": token.trim().trim_start_matches("SLURM_JWT=")});
+    let backend =
+        world.connect_another(json!({"rest": own, "run_as": {"ann": excluded_user}})).await.unwrap();
+    let handle = backend.start(&on_behalf_of("ann", world.job("shut-out", "id -un"))).await.unwrap().handle;
+    assert_contains(&poll_until_ended(&*backend, &handle).await, &["could not open its output files"]);
+    let error = backend.start(&on_behalf_of("bob", world.job("bob", "id -un"))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 }
 
 /// Returns the README's sudo rule with these names.
-fn rule(server: &str, callers: &str) -> String {
+fn sudo_rule(server: &str, callers: &str) -> String {
     let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
     let (_, rest) = readme.split_once("```sudoers\n").unwrap();
     let rule = rest.split_once("```").unwrap().0;
@@ -251,33 +267,33 @@ fn rule(server: &str, callers: &str) -> String {
 fn sudo_rule_permits_only_slurm_commands() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("rule");
-    fs::write(&path, rule("www-data", "daemon, games")).unwrap();
+    fs::write(&path, sudo_rule("www-data", "daemon, games")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o440)).unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     // Slurm's commands fail without a config. If they find this one, `SLURM_CONF` was passed on.
     let conf = dir.path().join("slurm.conf");
     fs::write(&conf, "ClusterName=lab\nSlurmctldHost=localhost\n").unwrap();
-    let (right, words) =
-        said(Command::new("visudo").env("PATH", "/usr/sbin:/usr/bin").args(["-c", "-f"]).arg(&path));
-    assert!(right, "{words}");
+    let (is_valid, output) =
+        run_command(Command::new("visudo").env("PATH", "/usr/sbin:/usr/bin").args(["-c", "-f"]).arg(&path));
+    assert!(is_valid, "{output}");
     // If this process may create mounts, sudo itself is tested.
-    if !said(Command::new("unshare").args(["-m", "true"])).0 {
-        return tried_otherwise(
+    if !run_command(Command::new("unshare").args(["-m", "true"])).0 {
+        return report_untested(
             "that sudo holds to the README's rule, which takes a mount",
             "visudo reads the rule",
         );
     }
-    let sudo = |words: &str| {
+    let sudo = |arguments: &str| {
         let line = format!(
-            "mount --bind {} /etc/sudoers && exec setpriv --reuid www-data --regid www-data --clear-groups env SLURM_CONF={} sudo -n {words}",
+            "mount --bind {} /etc/sudoers && exec setpriv --reuid www-data --regid www-data --clear-groups env SLURM_CONF={} sudo -n {arguments}",
             path.display(),
             conf.display()
         );
-        said(Command::new("unshare").args(["-m", "sh", "-c", &line]))
+        run_command(Command::new("unshare").args(["-m", "sh", "-c", &line]))
     };
     for user in ["daemon", "games"] {
-        let (right, words) = sudo(&format!("-u {user} -- sbatch --version"));
-        assert!(right && words.starts_with("slurm"), "{user}: {words}");
+        let (succeeded, output) = sudo(&format!("-u {user} -- sbatch --version"));
+        assert!(succeeded && output.starts_with("slurm"), "{user}: {output}");
     }
     for refused in [
         "-u root -- sbatch --version",
@@ -285,7 +301,7 @@ fn sudo_rule_permits_only_slurm_commands() {
         "-u daemon -- id",
         "-u daemon -- sh -c sbatch",
     ] {
-        let (right, words) = sudo(refused);
-        assert!(!right, "{refused}: {words}");
+        let (succeeded, output) = sudo(refused);
+        assert!(!succeeded, "{refused}: {output}");
     }
 }

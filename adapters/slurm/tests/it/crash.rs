@@ -7,20 +7,20 @@ use std::time::Duration;
 use serde_json::json;
 use taskbridge_sdk::{Backend, JobHandle, JobSpec, JobState};
 
-use crate::world::{Held, PATIENCE, World, number};
+use crate::world::{POLL_TIMEOUT, TestCluster, World, job_number};
 
 /// Kills per test: 24 in both tests.
 const KILLS: usize = 12;
 
 /// Starts a job as the server does: repeats the start with `may_exist` until it is accepted.
-async fn insist(backend: &dyn Backend, job: &JobSpec) -> JobHandle {
-    let began = std::time::Instant::now();
+async fn start_until_accepted(backend: &dyn Backend, job: &JobSpec) -> JobHandle {
+    let started_at = std::time::Instant::now();
     let mut job = job.clone();
     loop {
         match backend.start(&job).await {
             Ok(started) => return started.handle,
             Err(error) => {
-                assert!(began.elapsed() < PATIENCE, "it never started: {error}");
+                assert!(started_at.elapsed() < POLL_TIMEOUT, "it never started: {error}");
                 job.may_exist = true;
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -32,7 +32,7 @@ async fn insist(backend: &dyn Backend, job: &JobSpec) -> JobHandle {
 #[tokio::test(flavor = "multi_thread")]
 async fn script_survives_controller_kill_during_submission() {
     each_script_runs_once(async |world, job, number| {
-        let (handle, ()) = tokio::join!(insist(&*world.backend, job), async {
+        let (handle, ()) = tokio::join!(start_until_accepted(&*world.backend, job), async {
             tokio::time::sleep(Duration::from_millis(u64::try_from(number).unwrap() * 16)).await;
             kill(world);
         });
@@ -45,7 +45,7 @@ async fn script_survives_controller_kill_during_submission() {
 #[tokio::test(flavor = "multi_thread")]
 async fn script_survives_controller_kill_after_submission() {
     each_script_runs_once(async |world, job, _| {
-        let handle = insist(&*world.backend, job).await;
+        let handle = start_until_accepted(&*world.backend, job).await;
         kill(world);
         handle
     })
@@ -56,31 +56,31 @@ async fn script_survives_controller_kill_after_submission() {
 /// something happens to the job, and not with each poll.
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_stay_steady_after_kill() {
-    let often = json!({"command_timeout": "4s", "look_every": "15s", "position_every": "60s"});
-    let world = World::on(Held::own(&["--accounting", "--cpus", "4"]), often).await;
+    let config = json!({"command_timeout": "4s", "look_every": "15s", "position_every": "60s"});
+    let world = World::on(TestCluster::own(&["--accounting", "--cpus", "4"]), config).await;
     let mut handles = Vec::new();
     for number in 0..6 {
         let job = world.job(&format!("job-{number}"), "exec sleep 600");
-        handles.push(insist(&*world.backend, &job).await);
+        handles.push(start_until_accepted(&*world.backend, &job).await);
         if number % 2 == 1 {
             kill(&world);
         }
     }
-    let mut said: Vec<Vec<String>> = handles.iter().map(|_| Vec::new()).collect();
-    let began = std::time::Instant::now();
-    while began.elapsed() < Duration::from_secs(40) {
-        for (handle, said) in handles.iter().zip(&mut said) {
-            let words = match world.backend.observe(handle).await {
-                Ok(seen) => seen.message.unwrap_or_default(),
+    let mut messages: Vec<Vec<String>> = handles.iter().map(|_| Vec::new()).collect();
+    let started_at = std::time::Instant::now();
+    while started_at.elapsed() < Duration::from_secs(40) {
+        for (handle, job_messages) in handles.iter().zip(&mut messages) {
+            let message = match world.backend.observe(handle).await {
+                Ok(observation) => observation.message.unwrap_or_default(),
                 Err(_) => "it could not be looked at".to_owned(),
             };
-            if said.last() != Some(&words) {
-                said.push(words);
+            if job_messages.last() != Some(&message) {
+                job_messages.push(message);
             }
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    assert!(said.iter().all(|said| said.len() <= 8), "{said:#?}");
+    assert!(messages.iter().all(|job_messages| job_messages.len() <= 8), "{messages:#?}");
 }
 
 /// Kills the controller and starts it again.
@@ -92,7 +92,7 @@ fn kill(world: &World) {
 }
 
 async fn each_script_runs_once(start: impl AsyncFn(&World, &JobSpec, usize) -> JobHandle) {
-    let world = World::on(Held::own(&[]), json!({"command_timeout": "4s"})).await;
+    let world = World::on(TestCluster::own(&[]), json!({"command_timeout": "4s"})).await;
     let count = world.folder().join("count");
     fs::create_dir(&count).unwrap();
     let mut handles = Vec::new();
@@ -106,21 +106,24 @@ async fn each_script_runs_once(start: impl AsyncFn(&World, &JobSpec, usize) -> J
     }
     let mut succeeded = 0;
     for (number, handle) in handles.iter().enumerate() {
-        let began = std::time::Instant::now();
+        let started_at = std::time::Instant::now();
         let state = loop {
             match world.backend.observe(handle).await {
-                Ok(seen) if seen.state.has_ended() => break seen.state,
-                other => assert!(began.elapsed() < PATIENCE, "job {number} never ended: {other:?}"),
+                Ok(observation) if observation.state.has_ended() => break observation.state,
+                other => assert!(started_at.elapsed() < POLL_TIMEOUT, "job {number} never ended: {other:?}"),
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         };
-        let ran = fs::read_to_string(count.join(number.to_string())).unwrap_or_default().lines().count();
+        let run_count =
+            fs::read_to_string(count.join(number.to_string())).unwrap_or_default().lines().count();
         match state {
-            JobState::Succeeded(_) => assert_eq!(ran, 1, "job {number} succeeded and ran {ran} times"),
+            JobState::Succeeded(_) => {
+                assert_eq!(run_count, 1, "job {number} succeeded and ran {run_count} times")
+            }
             // A lost job is reported as lost, whether or not it had begun, and never begins twice. None was
             // cancelled.
             JobState::Gone | JobState::Failed(_) => {
-                assert!(ran <= 1, "job {number} ran {ran} times: {state:?}");
+                assert!(run_count <= 1, "job {number} ran {run_count} times: {state:?}");
                 assert_lost(&world, handle, &state);
                 continue;
             }
@@ -141,27 +144,30 @@ fn assert_one_was_released(world: &World, handle: &JobHandle) {
 /// According to the cluster's own records, the controller forgot a job of this number, and does not show this
 /// one as completed.
 fn assert_lost(world: &World, handle: &JobHandle, state: &JobState) {
-    let (number, key) = (number(handle), handle.as_str().rsplit('/').next().unwrap());
+    let (number, key) = (job_number(handle), handle.as_str().rsplit('/').next().unwrap());
     let log = fs::read_to_string(world.cluster.folder.join("log/slurmctld")).unwrap();
-    assert!(forgot(&log, &number), "{handle} is told as lost, and the controller never forgot it: {state:?}");
-    let shown = world.cluster.run("squeue", &["-h", "-t", "all", "-n", key, "-o", "%i %T"]);
+    assert!(
+        was_forgotten(&log, &number),
+        "{handle} is told as lost, and the controller never forgot it: {state:?}"
+    );
+    let rows = world.cluster.run("squeue", &["-h", "-t", "all", "-n", key, "-o", "%i %T"]);
     let completed = format!("{number} COMPLETED");
     assert!(
-        !shown.lines().any(|line| line == completed),
+        !rows.lines().any(|line| line == completed),
         "{handle} is told as lost, and completed: {state:?}"
     );
 }
 
 /// Returns true if slurmctld assigned this number to a job, and did not know the job after a restart.
-fn forgot(log: &str, number: &str) -> bool {
-    let (given, recovered) =
+fn was_forgotten(log: &str, number: &str) -> bool {
+    let (assigned, recovered) =
         (format!("submit_batch_job: JobId={number} "), format!("Recovered JobId={number} "));
-    let mut is_given = false;
-    for life in log.split("slurmctld version ").skip(1) {
-        if is_given && !life.contains(&recovered) {
+    let mut is_assigned = false;
+    for session in log.split("slurmctld version ").skip(1) {
+        if is_assigned && !session.contains(&recovered) {
             return true;
         }
-        is_given |= life.contains(&given);
+        is_assigned |= session.contains(&assigned);
     }
     false
 }
@@ -182,5 +188,5 @@ slurmctld version 22.05.8 started on cluster lab
 Recovered JobId=4 Assoc=0
 Recovered JobId=5 Assoc=0
 ";
-    assert!(forgot(log, "5") && !forgot(log, "4") && !forgot(log, "6"));
+    assert!(was_forgotten(log, "5") && !was_forgotten(log, "4") && !was_forgotten(log, "6"));
 }

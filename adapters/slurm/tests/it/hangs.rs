@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState, LogRequest};
 
-use crate::world::{Held, World, assert_says, ended, eventually, runs, silent_for, tried_otherwise, until};
+use crate::world::{
+    TestCluster, World, assert_contains, eventually, poll_until, poll_until_ended, report_untested,
+    unresponsive_seconds, wait_until_running,
+};
 
 /// A Python program that mounts the file system, reports that, and unmounts it at the end of its input.
 const SERVER: &str = r#"
@@ -33,30 +36,30 @@ libc.umount2(place, 2)
 "#;
 
 /// A guard: while it exists, the folder's file system is unavailable.
-struct Away(Child);
+struct UnavailableMount(Child);
 
-impl Away {
+impl UnavailableMount {
     /// Every access to the folder blocks.
-    fn hangs(folder: &Path) -> Option<Self> {
-        Self::over(folder, "hangs")
+    fn with_hung_server(folder: &Path) -> Option<Self> {
+        Self::mount(folder, "hangs")
     }
 
     /// Every access to the folder fails.
-    fn is_dead(folder: &Path) -> Option<Self> {
-        Self::over(folder, "is dead")
+    fn with_dead_server(folder: &Path) -> Option<Self> {
+        Self::mount(folder, "is dead")
     }
 
     /// Returns `None` if we may not mount anything, or if FUSE is missing.
-    fn over(folder: &Path, how: &str) -> Option<Self> {
+    fn mount(folder: &Path, mode: &str) -> Option<Self> {
         let mut server = Command::new("python3");
-        server.args(["-c", SERVER]).arg(folder).arg(how).stdin(Stdio::piped()).stdout(Stdio::piped());
+        server.args(["-c", SERVER]).arg(folder).arg(mode).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut server = Self(server.spawn().unwrap());
-        let mut said = String::new();
-        BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        if said == "ready\n" {
+        let mut reply = String::new();
+        BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut reply).unwrap();
+        if reply == "ready\n" {
             return Some(server);
         }
-        tried_otherwise(
+        report_untested(
             "a file system whose server is away, which takes root and /dev/fuse",
             "single files that hang or cannot be read are read",
         );
@@ -64,7 +67,7 @@ impl Away {
     }
 }
 
-impl Drop for Away {
+impl Drop for UnavailableMount {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         self.0.wait().unwrap();
@@ -74,18 +77,18 @@ impl Drop for Away {
 /// The poll of the job in the hung folder is unavailable, and it ends normally later.
 #[tokio::test(flavor = "multi_thread")]
 async fn hung_folder_delays_no_other_jobs() {
-    let world = World::on(Held::shared(), json!({"command_timeout": "10s"})).await;
+    let world = World::on(TestCluster::shared(), json!({"command_timeout": "10s"})).await;
     let go = world.folder().join("go");
     let lines = format!("echo begun; while [ ! -e {} ]; do sleep 0.1; done; echo gone", go.display());
     let handle = world.backend.start(&world.job("waits", &lines)).await.unwrap().handle;
-    runs(&*world.backend, &handle).await;
+    wait_until_running(&*world.backend, &handle).await;
     let jobs = world.folder().join("jobs");
-    let Some(hangs) = Away::hangs(&jobs) else {
+    let Some(mount) = UnavailableMount::with_hung_server(&jobs) else {
         world.backend.cancel(&handle).await.unwrap();
-        return drop(ended(&*world.backend, &handle).await);
+        return drop(poll_until_ended(&*world.backend, &handle).await);
     };
 
-    let began = Instant::now();
+    let started_at = Instant::now();
     let other = world.job("other", "echo other");
     let request = LogRequest { max_bytes: 100, search: None };
     let logs = world.backend.logs().unwrap();
@@ -97,28 +100,31 @@ async fn hung_folder_delays_no_other_jobs() {
     );
     for error in <[_; 4]>::from(errors) {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        let says = error.to_string();
-        assert!(says.contains(jobs.to_str().unwrap()) && silent_for(&says) >= 10, "{says}");
+        let message = error.to_string();
+        assert!(
+            message.contains(jobs.to_str().unwrap()) && unresponsive_seconds(&message) >= 10,
+            "{message}"
+        );
     }
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(started_at.elapsed() < Duration::from_secs(60), "{:?}", started_at.elapsed());
     assert!(world.queue(&other).is_empty(), "{:?}", world.queue(&other));
     // The same cluster, with a responsive folder.
-    let beside = World::new().await;
-    let (_, seen) = beside.run(&beside.job("beside", "echo beside")).await;
-    assert_says(&seen, &["beside"]);
+    let other_world = World::new().await;
+    let (_, observation) = other_world.run(&other_world.job("beside", "echo beside")).await;
+    assert_contains(&observation, &["beside"]);
 
-    drop(hangs);
-    runs(&*world.backend, &handle).await;
+    drop(mount);
+    wait_until_running(&*world.backend, &handle).await;
     fs::write(go, "").unwrap();
-    let seen = ended(&*world.backend, &handle).await;
-    assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
-    assert_says(&seen, &["begun", "gone"]);
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    assert!(matches!(observation.state, JobState::Succeeded(_)), "{observation:?}");
+    assert_contains(&observation, &["begun", "gone"]);
 }
 
 /// The folder of the results has I/O errors for a while, and the job's end waits for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn unreadable_results_are_read_later() {
-    let world = World::on(Held::shared(), json!({})).await;
+    let world = World::on(TestCluster::shared(), json!({})).await;
     let (go, scratch) = (world.folder().join("go"), world.folder().join("scratch"));
     fs::create_dir(&scratch).unwrap();
     let lines = format!(
@@ -129,19 +135,19 @@ async fn unreadable_results_are_read_later() {
     let job = world.job_with("leaves", &lines, json!({}), target);
     let handle = world.backend.start(&job).await.unwrap().handle;
     eventually("it has written its files", || scratch.join("a.csv").exists()).await;
-    let away = Away::is_dead(&scratch);
+    let mount = UnavailableMount::with_dead_server(&scratch);
     fs::write(go, "").unwrap();
-    if away.is_some() {
-        let words = until(&*world.backend, &handle, "that it waits for its files", |seen| {
-            seen.message.clone().filter(|words| words.ends_with("It is tried again"))
+    if mount.is_some() {
+        let message = poll_until(&*world.backend, &handle, "that it waits for its files", |observation| {
+            observation.message.clone().filter(|text| text.ends_with("It is tried again"))
         });
-        let words = words.await;
+        let message = message.await;
         let scratch = scratch.display();
-        assert!(words.starts_with(&format!("it has ended; {scratch}")), "{words}");
+        assert!(message.starts_with(&format!("it has ended; {scratch}")), "{message}");
     }
-    drop(away);
-    let seen = ended(&*world.backend, &handle).await;
-    let JobState::Succeeded(output) = &seen.state else { panic!("{seen:?}") };
+    drop(mount);
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    let JobState::Succeeded(output) = &observation.state else { panic!("{observation:?}") };
     assert_eq!(output.structured, Some(json!([1])));
     assert_eq!(output.artifacts.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["a.csv"]);
 }

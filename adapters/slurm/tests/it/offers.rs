@@ -5,13 +5,13 @@ use serde_json::json;
 use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{JobState, ToolTarget, Verdict};
 
-use crate::world::{Held, World, assert_says, ended};
+use crate::world::{TestCluster, World, assert_contains, poll_until_ended};
 
 /// An invalid script beside it is reported by the checkup, and so are wrong targets.
 #[tokio::test(flavor = "multi_thread")]
 async fn offered_script_has_allowed_qos() {
-    let offered = json!({"discover": {"scripts": "tools", "qos": ["fast", "normal", "gold"]}});
-    let world = World::on(Held::shared(), offered).await;
+    let config = json!({"discover": {"scripts": "tools", "qos": ["fast", "normal", "gold"]}});
+    let world = World::on(TestCluster::shared(), config).await;
     world.script("tools/right.sh", "#SBATCH --time=1\necho with $SLURM_JOB_QOS");
     world.script("tools/wrong.sh", "#TASKBRIDGE nonsense\necho");
     let tools = world.backend.discovery().unwrap().discover().await.unwrap();
@@ -25,11 +25,11 @@ async fn offered_script_has_allowed_qos() {
     assert_eq!(qos["enum"], json!(["fast", "normal"]), "{qos}");
     assert!(qos["description"].as_str().unwrap().contains("fast (at most 00:01:00)"), "{qos}");
 
-    let asked = job(tools[0].target.clone(), json!({"qos": "fast"}));
-    let handle = world.backend.start(&asked).await.unwrap().handle;
-    let seen = ended(&*world.backend, &handle).await;
-    assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
-    assert_says(&seen, &["with fast"]);
+    let call = job(tools[0].target.clone(), json!({"qos": "fast"}));
+    let handle = world.backend.start(&call).await.unwrap().handle;
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    assert!(matches!(observation.state, JobState::Succeeded(_)), "{observation:?}");
+    assert_contains(&observation, &["with fast"]);
 
     let tool = |name: &str, resources| {
         let target = json!({"script": "tools/right.sh", "resources": resources});
@@ -41,11 +41,14 @@ async fn offered_script_has_allowed_qos() {
         tool("golden", json!({"qos": "gold"})),
         tool("huge", json!({"gpus": "8"})),
     ];
-    let found = world.backend.checkup().unwrap().check_up(&tools).await;
-    let about = |what: &str| found.iter().find(|finding| finding.what.contains(what)).unwrap();
-    assert!(about("wrong.sh").says.contains("`#TASKBRIDGE nonsense`"), "{found:?}");
-    assert!(about("`slow`").says.contains("`fast`, which allows 00:01:00"), "{found:?}");
-    assert!(about("`golden`").says.contains("no quality of service `gold`"), "{found:?}");
-    assert!(about("`huge`").says.contains("Requested node configuration is not available"), "{found:?}");
-    assert_eq!(about("`quick`").verdict, Verdict::Ok, "{found:?}");
+    let findings = world.backend.checkup().unwrap().check_up(&tools).await;
+    let finding_for = |name: &str| findings.iter().find(|finding| finding.what.contains(name)).unwrap();
+    assert!(finding_for("wrong.sh").says.contains("`#TASKBRIDGE nonsense`"), "{findings:?}");
+    assert!(finding_for("`slow`").says.contains("`fast`, which allows 00:01:00"), "{findings:?}");
+    assert!(finding_for("`golden`").says.contains("no quality of service `gold`"), "{findings:?}");
+    assert!(
+        finding_for("`huge`").says.contains("Requested node configuration is not available"),
+        "{findings:?}"
+    );
+    assert_eq!(finding_for("`quick`").verdict, Verdict::Ok, "{findings:?}");
 }

@@ -16,7 +16,7 @@ pub(crate) enum Fault {
     /// The request is processed, and the response is lost.
     ReplyLost,
     /// The request is not processed, and gets this status and JSON.
-    Answered(u16, &'static str),
+    Response(u16, &'static str),
 }
 
 #[derive(Default)]
@@ -24,13 +24,13 @@ struct Shared {
     /// Faults for requests whose first line contains these words.
     faults: Vec<(String, VecDeque<Fault>)>,
     /// The first lines of requests, and the status codes of the responses.
-    seen: Vec<(String, u16)>,
+    requests: Vec<(String, u16)>,
 }
 
 pub(crate) struct Proxy {
     shared: Arc<Mutex<Shared>>,
     /// The proxy's address, in the format of `rest.socket` or `rest.url`.
-    pub(crate) place: String,
+    pub(crate) address: String,
     _running: JoinSet<()>,
 }
 
@@ -57,13 +57,13 @@ impl Proxy {
                 open.spawn(async move { drop(serve(Box::new(client), connect, &shared).await) });
             }
         });
-        Self { shared, place: path.to_str().unwrap().to_owned(), _running: running }
+        Self { shared, address: path.to_str().unwrap().to_owned(), _running: running }
     }
 
     /// Starts a proxy for the port of a slurmrestd.
     pub(crate) async fn on_tcp(upstream: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let place = format!("http://{}", listener.local_addr().unwrap());
+        let address = format!("http://{}", listener.local_addr().unwrap());
         let upstream = upstream.trim_start_matches("http://").to_owned();
         let connect = move || {
             let upstream = upstream.clone();
@@ -79,21 +79,21 @@ impl Proxy {
                 open.spawn(async move { drop(serve(Box::new(client), connect, &shared).await) });
             }
         });
-        Self { shared, place, _running: running }
+        Self { shared, address, _running: running }
     }
 
     /// Injects a fault into the next request whose first line contains these words.
-    pub(crate) fn make(&self, words: &str, fault: Fault) {
+    pub(crate) fn inject(&self, pattern: &str, fault: Fault) {
         let mut shared = self.shared.lock().unwrap();
-        match shared.faults.iter_mut().find(|(known, _)| known == words) {
+        match shared.faults.iter_mut().find(|(existing, _)| existing == pattern) {
             Some((_, faults)) => faults.push_back(fault),
-            None => shared.faults.push((words.to_owned(), VecDeque::from([fault]))),
+            None => shared.faults.push((pattern.to_owned(), VecDeque::from([fault]))),
         }
     }
 
     /// Returns the requests since the last call, with their status codes; 0 for a lost response.
-    pub(crate) fn seen(&self) -> Vec<(String, u16)> {
-        std::mem::take(&mut self.shared.lock().unwrap().seen)
+    pub(crate) fn take_requests(&self) -> Vec<(String, u16)> {
+        std::mem::take(&mut self.shared.lock().unwrap().requests)
     }
 }
 
@@ -126,11 +126,11 @@ async fn reply<F: Future<Output = io::Result<Box<dyn Stream>>>>(
         shared
             .faults
             .iter_mut()
-            .find(|(words, faults)| line.contains(words.as_str()) && !faults.is_empty())
+            .find(|(pattern, faults)| line.contains(pattern.as_str()) && !faults.is_empty())
             .and_then(|(_, faults)| faults.pop_front())
     };
     let reply = match &fault {
-        Some(Fault::Answered(status, body)) => format!(
+        Some(Fault::Response(status, body)) => format!(
             "HTTP/1.1 {status} told\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
         )
@@ -144,7 +144,7 @@ async fn reply<F: Future<Output = io::Result<Box<dyn Stream>>>>(
     let lost = matches!(fault, Some(Fault::ReplyLost));
     let status =
         String::from_utf8_lossy(&reply).split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    shared.lock().unwrap().seen.push((line, if lost { 0 } else { status }));
+    shared.lock().unwrap().requests.push((line, if lost { 0 } else { status }));
     if !lost {
         client.write_all(&reply).await?;
     }
@@ -154,22 +154,22 @@ async fn reply<F: Future<Output = io::Result<Box<dyn Stream>>>>(
 /// Reads one HTTP message completely, according to its `content-length`.
 async fn message(stream: &mut Box<dyn Stream>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let mut wanted = usize::MAX;
-    while bytes.len() < wanted {
+    let mut total_length = usize::MAX;
+    while bytes.len() < total_length {
         let mut part = [0; 65536];
-        let read = stream.read(&mut part).await?;
-        if read == 0 {
+        let count = stream.read(&mut part).await?;
+        if count == 0 {
             break;
         }
-        bytes.extend_from_slice(&part[..read]);
-        if wanted == usize::MAX {
+        bytes.extend_from_slice(&part[..count]);
+        if total_length == usize::MAX {
             let text = String::from_utf8_lossy(&bytes);
             if let Some((head, _)) = text.split_once("\r\n\r\n") {
                 let length = head.lines().find_map(|line| {
                     let (name, value) = line.split_once(':')?;
                     name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
                 });
-                wanted = head.len() + 4 + length.unwrap_or(0);
+                total_length = head.len() + 4 + length.unwrap_or(0);
             }
         }
     }

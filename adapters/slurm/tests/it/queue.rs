@@ -6,30 +6,33 @@ use std::path::PathBuf;
 use serde_json::json;
 use taskbridge_sdk::{Backend, JobHandle, JobSpec, JobState};
 
-use crate::world::{Held, World, assert_says, ended, eventually, number, runs, until};
+use crate::world::{
+    TestCluster, World, assert_contains, eventually, job_number, poll_until, poll_until_ended,
+    wait_until_running,
+};
 
 /// The message has the position and the expected start, over commands and slurmrestd.
 #[tokio::test(flavor = "multi_thread")]
 async fn pending_job_shows_queue_position() {
-    let often = json!({"position_every": "1s"});
-    let world = World::on(Held::own(&["--rest", "--cpus", "1"]), often.clone()).await;
-    let by_rest = world.by_rest(often).await;
+    let config = json!({"position_every": "1s"});
+    let world = World::on(TestCluster::own(&["--rest", "--cpus", "1"]), config.clone()).await;
+    let by_rest = world.connect_by_rest(config).await;
     let job =
         |name: &str| world.job_with(name, "exec sleep 600", json!({}), json!({"resources": {"time": "20"}}));
     let mut handles = vec![world.backend.start(&job("runs")).await.unwrap().handle];
-    runs(&*world.backend, &handles[0]).await;
+    wait_until_running(&*world.backend, &handles[0]).await;
     for name in ["first", "second"] {
         handles.push(world.backend.start(&job(name)).await.unwrap().handle);
     }
     for backend in [&world.backend, &by_rest] {
         for (position, handle) in handles.iter().enumerate().skip(1) {
-            let wanted = format!(", position {position}, expected start 20");
-            let seen = until(&**backend, handle, &wanted, |seen| {
-                let words = seen.message.as_deref().unwrap_or_default();
-                words.contains(&wanted).then(|| seen.clone())
+            let expected = format!(", position {position}, expected start 20");
+            let observation = poll_until(&**backend, handle, &expected, |observation| {
+                let message = observation.message.as_deref().unwrap_or_default();
+                message.contains(&expected).then(|| observation.clone())
             })
             .await;
-            assert_eq!(seen.state, JobState::Queued, "{seen:?}");
+            assert_eq!(observation.state, JobState::Queued, "{observation:?}");
         }
     }
     for handle in handles.iter().rev() {
@@ -38,30 +41,30 @@ async fn pending_job_shows_queue_position() {
 }
 
 /// Returns the file in which a job counts its runs.
-fn count(world: &World, name: &str) -> PathBuf {
+fn run_log(world: &World, name: &str) -> PathBuf {
     world.folder().join(format!("{name}.runs"))
 }
 
 /// Returns a job that records each run, and ends after a requeue.
-fn again(world: &World, name: &str, requeue: bool) -> JobSpec {
+fn requeued_job(world: &World, name: &str, requeue: bool) -> JobSpec {
     let lines = format!(
         "echo $SLURM_RESTART_COUNT >>'{}'; [ \"${{SLURM_RESTART_COUNT:-0}}\" = 0 ] || exit 0; sleep 600 & wait",
-        count(world, name).display()
+        run_log(world, name).display()
     );
     world.job_with(name, &lines, json!({}), json!({"requeue": requeue}))
 }
 
 /// Returns how often its script ran, and the names of its fences.
-fn ran(world: &World, name: &str, handle: &JobHandle) -> (usize, Vec<String>) {
+fn run_history(world: &World, name: &str, handle: &JobHandle) -> (usize, Vec<String>) {
     let key = handle.as_str().rsplit('/').next().unwrap();
-    let marks = fs::read_dir(world.folder().join("jobs").join(key).join("ran")).unwrap();
-    let mut marks: Vec<_> = marks.map(|mark| mark.unwrap().file_name().into_string().unwrap()).collect();
-    marks.sort();
-    (fs::read_to_string(count(world, name)).unwrap_or_default().lines().count(), marks)
+    let entries = fs::read_dir(world.folder().join("jobs").join(key).join("ran")).unwrap();
+    let mut fences: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    fences.sort();
+    (fs::read_to_string(run_log(world, name)).unwrap_or_default().lines().count(), fences)
 }
 
 /// Returns the file that a second run leaves when it finds the fence.
-fn mark_of_again(world: &World, handle: &JobHandle) -> PathBuf {
+fn rerun_marker(world: &World, handle: &JobHandle) -> PathBuf {
     let key = handle.as_str().rsplit('/').next().unwrap();
     world.folder().join("jobs").join(key).join("ran/job.0/again")
 }
@@ -69,45 +72,47 @@ fn mark_of_again(world: &World, handle: &JobHandle) -> PathBuf {
 /// A requeued job runs again only if its target permits it. Otherwise Slurm refuses, or the wrapper stops it.
 #[tokio::test(flavor = "multi_thread")]
 async fn requeue_runs_only_if_allowed() {
-    let world = World::on(Held::own(&["--rest", "--cred-expire", "10"]), json!({})).await;
-    let by_rest = world.by_rest(json!({})).await;
+    let world = World::on(TestCluster::own(&["--rest", "--cred-expire", "10"]), json!({})).await;
+    let by_rest = world.connect_by_rest(json!({})).await;
     let start = async |backend: &dyn Backend, name: &str, requeue: bool| {
-        let handle = backend.start(&again(&world, name, requeue)).await.unwrap().handle;
-        eventually("it runs", || count(&world, name).exists()).await;
+        let handle = backend.start(&requeued_job(&world, name, requeue)).await.unwrap().handle;
+        eventually("it runs", || run_log(&world, name).exists()).await;
         handle
     };
-    let requeue = |handle: &JobHandle| world.cluster.try_run("scontrol", &["requeue", &number(handle)]);
-    let may = start(&*world.backend, "may", true).await;
-    let may_by_rest = start(&*by_rest, "may-by-rest", true).await;
-    let may_not = start(&*world.backend, "may-not", false).await;
+    let requeue = |handle: &JobHandle| world.cluster.try_run("scontrol", &["requeue", &job_number(handle)]);
+    let requeueable = start(&*world.backend, "may", true).await;
+    let requeueable_by_rest = start(&*by_rest, "may-by-rest", true).await;
+    let not_requeueable = start(&*world.backend, "may-not", false).await;
     // slurmrestd of 22.05 ignores that a requeue is not allowed.
-    let not_heeded = start(&*by_rest, "not-heeded", false).await;
-    for handle in [&may, &may_by_rest, &not_heeded] {
-        let done = requeue(handle);
-        assert!(done.status.success(), "{done:?}");
-        let seen = until(&*world.backend, handle, "that it was put back", |seen| {
-            let words = seen.message.as_deref().unwrap_or_default();
-            words.contains("put back into the queue once").then(|| seen.clone())
+    let requeued_anyway = start(&*by_rest, "not-heeded", false).await;
+    for handle in [&requeueable, &requeueable_by_rest, &requeued_anyway] {
+        let output = requeue(handle);
+        assert!(output.status.success(), "{output:?}");
+        let observation = poll_until(&*world.backend, handle, "that it was put back", |observation| {
+            let message = observation.message.as_deref().unwrap_or_default();
+            message.contains("put back into the queue once").then(|| observation.clone())
         });
-        assert!(!seen.await.state.has_ended());
+        assert!(!observation.await.state.has_ended());
     }
-    let refused = requeue(&may_not);
-    assert!(!refused.status.success(), "{refused:?}");
-    assert_eq!(runs(&*world.backend, &may_not).await.state, JobState::Running);
-    for (backend, name, handle) in [(&world.backend, "may", &may), (&by_rest, "may-by-rest", &may_by_rest)] {
-        let seen = ended(&**backend, handle).await;
-        assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
-        assert_says(&seen, &["this was run 2"]);
-        assert_eq!(ran(&world, name, handle), (2, vec!["job.0".to_owned(), "job.1".to_owned()]));
+    let output = requeue(&not_requeueable);
+    assert!(!output.status.success(), "{output:?}");
+    assert_eq!(wait_until_running(&*world.backend, &not_requeueable).await.state, JobState::Running);
+    for (backend, name, handle) in
+        [(&world.backend, "may", &requeueable), (&by_rest, "may-by-rest", &requeueable_by_rest)]
+    {
+        let observation = poll_until_ended(&**backend, handle).await;
+        assert!(matches!(observation.state, JobState::Succeeded(_)), "{observation:?}");
+        assert_contains(&observation, &["this was run 2"]);
+        assert_eq!(run_history(&world, name, handle), (2, vec!["job.0".to_owned(), "job.1".to_owned()]));
     }
-    eventually("its second run came to the fence", || mark_of_again(&world, &not_heeded).exists()).await;
-    assert_eq!(ran(&world, "not-heeded", &not_heeded), (1, vec!["job.0".to_owned()]));
+    eventually("its second run came to the fence", || rerun_marker(&world, &requeued_anyway).exists()).await;
+    assert_eq!(run_history(&world, "not-heeded", &requeued_anyway), (1, vec!["job.0".to_owned()]));
 
-    assert!(!mark_of_again(&world, &may_not).exists());
-    world.backend.cancel(&may_not).await.unwrap();
-    let seen = ended(&*world.backend, &may_not).await;
-    assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
-    assert_eq!(ran(&world, "may-not", &may_not), (1, vec!["job.0".to_owned()]));
+    assert!(!rerun_marker(&world, &not_requeueable).exists());
+    world.backend.cancel(&not_requeueable).await.unwrap();
+    let observation = poll_until_ended(&*world.backend, &not_requeueable).await;
+    assert!(matches!(observation.state, JobState::Cancelled(_)), "{observation:?}");
+    assert_eq!(run_history(&world, "may-not", &not_requeueable), (1, vec!["job.0".to_owned()]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,23 +129,25 @@ async fn requeue_after_preemption_is_reported() {
         "--set",
         "PartitionName=urgent Nodes=ALL PriorityTier=10 State=UP",
     ];
-    let world = World::on(Held::own(&options), json!({})).await;
-    let handle = world.backend.start(&again(&world, "yields", true)).await.unwrap().handle;
-    eventually("it runs", || count(&world, "yields").exists()).await;
-    let seen_waiting = world.folder().join("seen");
-    let urgent =
-        world.script("urgent", &format!("while [ ! -e '{}' ]; do sleep 0.1; done", seen_waiting.display()));
-    world.cluster.run("sbatch", &["--partition=urgent", "--output=/dev/null", urgent.to_str().unwrap()]);
-    let seen = until(&*world.backend, &handle, "that it was preempted", |seen| {
-        let words = seen.message.as_deref().unwrap_or_default();
-        let says_so =
-            words.contains("put back into the queue once; a job of a higher priority had preempted it");
+    let world = World::on(TestCluster::own(&options), json!({})).await;
+    let handle = world.backend.start(&requeued_job(&world, "yields", true)).await.unwrap().handle;
+    eventually("it runs", || run_log(&world, "yields").exists()).await;
+    let go_file = world.folder().join("seen");
+    let urgent_script =
+        world.script("urgent", &format!("while [ ! -e '{}' ]; do sleep 0.1; done", go_file.display()));
+    world
+        .cluster
+        .run("sbatch", &["--partition=urgent", "--output=/dev/null", urgent_script.to_str().unwrap()]);
+    let observation = poll_until(&*world.backend, &handle, "that it was preempted", |observation| {
+        let message = observation.message.as_deref().unwrap_or_default();
+        let is_reported =
+            message.contains("put back into the queue once; a job of a higher priority had preempted it");
         // Its first run may still be ending.
-        (says_so && seen.state == JobState::Queued).then_some(())
+        (is_reported && observation.state == JobState::Queued).then_some(())
     });
-    seen.await;
-    fs::write(seen_waiting, "").unwrap();
-    let seen = ended(&*world.backend, &handle).await;
-    assert!(matches!(seen.state, JobState::Succeeded(_)), "{seen:?}");
-    assert_says(&seen, &["Slurm preempted it and put it back into the queue; this was run 2."]);
+    observation.await;
+    fs::write(go_file, "").unwrap();
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    assert!(matches!(observation.state, JobState::Succeeded(_)), "{observation:?}");
+    assert_contains(&observation, &["Slurm preempted it and put it back into the queue; this was run 2."]);
 }

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState, OnBehalfOf};
 
-use crate::world::{Held, World, assert_says, ended, eventually};
+use crate::world::{TestCluster, World, assert_contains, eventually, poll_until_ended};
 
 /// An sshd that ends with the test.
 struct Sshd {
@@ -23,17 +23,17 @@ struct Sshd {
 /// reserved against other tests while the listener exists.
 fn free_port() -> (u16, UnixListener) {
     let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let mark = |port: u16| {
+    let reserve = |port: u16| {
         let name = SocketAddr::from_abstract_name(format!("taskbridge-test-port-{port}")).unwrap();
-        UnixListener::bind_addr(&name).ok().map(|mark| (port, mark))
+        UnixListener::bind_addr(&name).ok().map(|listener| (port, listener))
     };
     let first = 20_000 + u16::try_from(std::process::id() % 12_000).unwrap();
-    (first..32_000).chain(20_000..first).filter(free).find_map(mark).unwrap()
+    (first..32_000).chain(20_000..first).filter(free).find_map(reserve).unwrap()
 }
 
 impl Drop for Sshd {
     fn drop(&mut self) {
-        self.end();
+        self.stop();
     }
 }
 
@@ -42,12 +42,12 @@ impl Sshd {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
         for key in ["host", "user"] {
-            let made =
+            let status =
                 Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &path(key)]).status();
-            assert!(made.unwrap().success());
+            assert!(status.unwrap().success());
         }
         fs::copy(path("user.pub"), path("authorized")).unwrap();
-        let (port, mark) = free_port();
+        let (port, listener) = free_port();
         let host = fs::read_to_string(path("host.pub")).unwrap();
         fs::write(path("known"), format!("[127.0.0.1]:{port} {host}")).unwrap();
         // sshd needs this folder when it runs as root.
@@ -71,12 +71,12 @@ impl Sshd {
             .stderr(fs::File::create(path("log")).unwrap())
             .spawn()
             .unwrap();
-        let sshd = Self { process, dir, _port: mark };
+        let sshd = Self { process, dir, _port: listener };
         eventually("sshd answers", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()).await;
         sshd
     }
 
-    fn end(&mut self) {
+    fn stop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -93,21 +93,26 @@ impl Sshd {
 async fn ssh_jobs_are_submitted_and_cancelled() {
     let mut sshd = Sshd::start().await;
     let ssh = json!({"host": "login1", "command": sshd.command()});
-    let world =
-        World::on(Held::without_accounting(), json!({"ssh": ssh, "env": {"WORDS": "it's $HOME \"here\""}}))
-            .await;
+    let world = World::on(
+        TestCluster::without_accounting(),
+        json!({"ssh": ssh, "env": {"WORDS": "it's $HOME \"here\""}}),
+    )
+    .await;
     let lines = r#"echo "$1 and $WORDS"; echo "${SSH_CONNECTION:-no trace of ssh}"; exit 4"#;
     let job =
         world.job_with("fails", lines, json!({"word": "a 'b' $(c)\nd"}), json!({"args": ["{{ word }}"]}));
-    let (_, seen) = world.run(&job).await;
-    assert_says(&seen, &["exit code 4", "a 'b' $(c)\nd and it's $HOME \"here\"", "no trace of ssh"]);
+    let (_, observation) = world.run(&job).await;
+    assert_contains(
+        &observation,
+        &["exit code 4", "a 'b' $(c)\nd and it's $HOME \"here\"", "no trace of ssh"],
+    );
 
     let handle = world.backend.start(&world.job("waits", "exec sleep 600")).await.unwrap().handle;
     world.backend.cancel(&handle).await.unwrap();
-    assert!(matches!(ended(&*world.backend, &handle).await.state, JobState::Cancelled(_)));
+    assert!(matches!(poll_until_ended(&*world.backend, &handle).await.state, JobState::Cancelled(_)));
 
     // Without an sshd, a start does not count as one that may have arrived.
-    sshd.end();
+    sshd.stop();
     let error = world.backend.start(&world.job("late", "true")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
@@ -116,20 +121,22 @@ async fn ssh_jobs_are_submitted_and_cancelled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ssh_jobs_run_as_caller() {
     let sshd = Sshd::start().await;
-    let world = World::on(Held::without_accounting(), json!({})).await;
+    let world = World::on(TestCluster::without_accounting(), json!({})).await;
     fs::set_permissions(world.folder(), fs::Permissions::from_mode(0o755)).unwrap();
     let sudo = world
         .script("sudo", "printf '%s\\n' \"$1 $2 $3 $4 $5\" >>\"${0%/*}/sudo.calls\"; shift 4; exec \"$@\"");
     let group = Command::new("id").arg("-gn").output().unwrap().stdout;
     let person = json!({"user": "daemon", "group": String::from_utf8(group).unwrap().trim()});
     let ssh = json!({"host": "login1", "command": sshd.command()});
-    let backend =
-        world.another(json!({"ssh": ssh, "sudo": [sudo, "-n"], "run_as": {"ann": person}})).await.unwrap();
+    let backend = world
+        .connect_another(json!({"ssh": ssh, "sudo": [sudo, "-n"], "run_as": {"ann": person}}))
+        .await
+        .unwrap();
     let mut job = world.job("ann", "echo hers");
     job.on_behalf_of = Some(OnBehalfOf::named("ann"));
     let handle = backend.start(&job).await.unwrap().handle;
-    assert_says(&ended(&*backend, &handle).await, &["hers"]);
-    let told = fs::read_to_string(world.folder().join("sudo.calls")).unwrap();
-    assert!(told.lines().all(|line| line.starts_with("-n -u daemon -- ")), "{told}");
-    assert!(told.contains("/sbatch\n") && told.contains("/scontrol\n"), "{told}");
+    assert_contains(&poll_until_ended(&*backend, &handle).await, &["hers"]);
+    let sudo_calls = fs::read_to_string(world.folder().join("sudo.calls")).unwrap();
+    assert!(sudo_calls.lines().all(|line| line.starts_with("-n -u daemon -- ")), "{sudo_calls}");
+    assert!(sudo_calls.contains("/sbatch\n") && sudo_calls.contains("/scontrol\n"), "{sudo_calls}");
 }

@@ -5,14 +5,14 @@ use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{ErrorKind, JobSpec, JobState, Subject};
 
 use crate::standin::Kind;
-use crate::world::{World, ended, output};
+use crate::world::{World, output, poll_until_ended};
 
 /// Returns a job that follows an execution.
-fn follow(machine: &str, execution: &str) -> JobSpec {
+fn attach_job(machine: &str, execution: &str) -> JobSpec {
     job(json!({"state_machine": machine, "attach": "{{ execution }}"}), json!({"execution": execution}))
 }
 
-fn waits(seconds: u32) -> Value {
+fn wait_states(seconds: u32) -> Value {
     json!({"First": {"Type": "Wait", "Seconds": seconds, "End": true}})
 }
 
@@ -21,24 +21,24 @@ fn waits(seconds: u32) -> Value {
 async fn attached_execution_is_followed_to_end() {
     for kind in [Kind::LocalStack, Kind::MiniStack] {
         let world = World::new(kind).await;
-        let machine = world.machine(waits(1)).await;
-        let begun =
+        let machine = world.machine(wait_states(1)).await;
+        let request =
             world.aws.start_execution().state_machine_arn(&machine).name("by-hand").input(r#"{"a":1}"#);
-        let arn = begun.send().await.unwrap().execution_arn;
-        world.proxy.counts();
-        let by_arn = world.backend.start(&follow(&machine, &arn)).await.unwrap();
-        let by_name = world.backend.start(&follow(&machine, "by-hand")).await.unwrap();
+        let arn = request.send().await.unwrap().execution_arn;
+        world.proxy.take_counts();
+        let by_arn = world.backend.start(&attach_job(&machine, &arn)).await.unwrap();
+        let by_name = world.backend.start(&attach_job(&machine, "by-hand")).await.unwrap();
         assert_eq!(by_arn.handle, by_name.handle, "{kind:?}");
-        assert_eq!(world.proxy.counts().get("StartExecution"), None, "{kind:?}");
+        assert_eq!(world.proxy.take_counts().get("StartExecution"), None, "{kind:?}");
         let group = world.backend.group(&by_arn.handle);
         assert_eq!(group.as_str(), machine);
-        let end = ended(&*world.backend, &by_arn.handle).await;
+        let end = poll_until_ended(&*world.backend, &by_arn.handle).await;
         assert_eq!(output(&end).structured, Some(json!({"a": 1})), "{kind:?}");
         let both = [by_arn.handle.clone(), by_name.handle];
-        for seen in world.backend.observe_all(&group, &Subject::watched(&both)).await {
-            assert_eq!(seen.unwrap(), end, "{kind:?}");
+        for result in world.backend.observe_all(&group, &Subject::watched(&both)).await {
+            assert_eq!(result.unwrap(), end, "{kind:?}");
         }
-        let found = world.backend.find(&follow(&machine, &arn)).await.unwrap().unwrap();
+        let found = world.backend.find(&attach_job(&machine, &arn)).await.unwrap().unwrap();
         assert_eq!((found.handle, found.first), (by_arn.handle, Some(end)), "{kind:?}");
     }
 }
@@ -47,32 +47,33 @@ async fn attached_execution_is_followed_to_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cancel_of_attached_execution_does_nothing() {
     let world = World::new(Kind::MiniStack).await;
-    let machine = world.machine(waits(600)).await;
-    let begun = world.aws.start_execution().state_machine_arn(&machine).name("by-hand").send().await.unwrap();
-    let handle = world.backend.start(&follow(&machine, &begun.execution_arn)).await.unwrap().handle;
-    world.proxy.counts();
+    let machine = world.machine(wait_states(600)).await;
+    let started =
+        world.aws.start_execution().state_machine_arn(&machine).name("by-hand").send().await.unwrap();
+    let handle = world.backend.start(&attach_job(&machine, &started.execution_arn)).await.unwrap().handle;
+    world.proxy.take_counts();
     world.backend.cancel(&handle).await.unwrap();
-    assert_eq!(world.proxy.counts().len(), 0);
+    assert_eq!(world.proxy.take_counts().len(), 0);
     assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Running);
-    world.aws.stop_execution().execution_arn(begun.execution_arn).send().await.unwrap();
+    world.aws.stop_execution().execution_arn(started.execution_arn).send().await.unwrap();
 }
 
 /// An execution of another state machine, and one that does not exist, cannot be attached.
 #[tokio::test(flavor = "multi_thread")]
 async fn attach_requires_execution_of_target_machine() {
     let world = World::new(Kind::MiniStack).await;
-    let (machine, other) = (world.machine(waits(600)).await, world.machine(waits(600)).await);
-    let begun = world.aws.start_execution().state_machine_arn(&other).name("by-hand").send().await.unwrap();
-    for (execution, words) in [
-        (begun.execution_arn.as_str(), "is no execution of the state machine"),
+    let (machine, other) = (world.machine(wait_states(600)).await, world.machine(wait_states(600)).await);
+    let started = world.aws.start_execution().state_machine_arn(&other).name("by-hand").send().await.unwrap();
+    for (execution, message) in [
+        (started.execution_arn.as_str(), "is no execution of the state machine"),
         ("a:b", "is no execution of the state machine"),
         ("", "is no execution of the state machine"),
         ("by-hand", "there is no execution"),
     ] {
-        let error = world.backend.start(&follow(&machine, execution)).await.unwrap_err();
+        let error = world.backend.start(&attach_job(&machine, execution)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-        assert!(error.to_string().contains(words), "{error}");
-        assert_eq!(world.backend.find(&follow(&machine, execution)).await.unwrap(), None);
+        assert!(error.to_string().contains(message), "{error}");
+        assert_eq!(world.backend.find(&attach_job(&machine, execution)).await.unwrap(), None);
     }
-    world.aws.stop_execution().execution_arn(begun.execution_arn).send().await.unwrap();
+    world.aws.stop_execution().execution_arn(started.execution_arn).send().await.unwrap();
 }

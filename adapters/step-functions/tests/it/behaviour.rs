@@ -7,7 +7,8 @@ use std::time::Duration;
 use aws_sdk_sfn::types::StateMachineType;
 use serde_json::{Value, json};
 use taskbridge_sdk::suite::{
-    Claims, Fixture, Offering, Posted, Printing, Refusal, Repeat, Trouble, fresh_key,
+    Claims, DiscoverableTool, Fixture, HookRequest, InjectedFault, LogJob, RefusedJob, RepeatedStart,
+    fresh_key,
 };
 use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
 
@@ -18,13 +19,13 @@ use crate::world::{World, start};
 /// Account with the machines that the suite needs.
 struct Account {
     world: World,
-    succeeds: String,
-    fails: String,
-    waits: String,
-    steps: String,
+    succeeding_machine: String,
+    failing_machine: String,
+    waiting_machine: String,
+    stepping_machine: String,
     /// Prefix of the names of machines to discover here.
     prefix: String,
-    offered: AtomicU32,
+    offer_count: AtomicU32,
 }
 
 impl Account {
@@ -40,13 +41,13 @@ impl Account {
             "First": {"Type": "Pass", "Next": "Second step"}, "Second step": {"Type": "Pass", "End": true},
         });
         Self {
-            succeeds: world.machine(pass).await,
-            fails: world.machine(fail).await,
-            waits: world.machine(wait).await,
-            steps: world.machine(steps).await,
+            succeeding_machine: world.machine(pass).await,
+            failing_machine: world.machine(fail).await,
+            waiting_machine: world.machine(wait).await,
+            stepping_machine: world.machine(steps).await,
             world,
             prefix,
-            offered: AtomicU32::new(0),
+            offer_count: AtomicU32::new(0),
         }
     }
 }
@@ -54,7 +55,7 @@ impl Account {
 #[async_trait]
 impl Fixture for Account {
     const CLAIMS: Claims = Claims {
-        repeat: Repeat::SameJob,
+        repeated_start: RepeatedStart::SameJob,
         questions: false,
         notes: false,
         logs: true,
@@ -65,65 +66,73 @@ impl Fixture for Account {
         hooks: true,
         refuses: true,
         counts_starts: true,
-        troubles: &Trouble::ALL,
+        faults: &InjectedFault::ALL,
     };
 
     fn backend(&self) -> Arc<dyn Backend> {
         self.world.backend.clone()
     }
 
-    fn succeeds(&self) -> (JobSpec, String) {
-        (start(&self.succeeds, json!({"a": 1})), "all is well".to_owned())
+    fn succeeding_job(&self) -> (JobSpec, String) {
+        (start(&self.succeeding_machine, json!({"a": 1})), "all is well".to_owned())
     }
 
-    fn fails(&self) -> JobSpec {
-        start(&self.fails, json!({}))
+    fn failing_job(&self) -> JobSpec {
+        start(&self.failing_machine, json!({}))
     }
 
-    fn runs_long(&self) -> JobSpec {
-        start(&self.waits, json!({"b": [2, null]}))
+    fn long_job(&self) -> JobSpec {
+        start(&self.waiting_machine, json!({"b": [2, null]}))
     }
 
-    fn unknown(&self) -> JobHandle {
-        let machine = self.waits.replacen(":stateMachine:", ":execution:", 1);
+    fn unknown_handle(&self) -> JobHandle {
+        let machine = self.waiting_machine.replacen(":stateMachine:", ":execution:", 1);
         JobHandle::new(format!("{machine}:{}", fresh_key()))
     }
 
-    fn prints(&self) -> Option<Printing> {
+    fn log_job(&self) -> Option<LogJob> {
         let lines = ["entered Second step", "left Second step", "the execution succeeded"];
-        Some(Printing { job: start(&self.steps, json!({})), lines: lines.map(str::to_owned).to_vec() })
+        Some(LogJob {
+            job: start(&self.stepping_machine, json!({})),
+            lines: lines.map(str::to_owned).to_vec(),
+        })
     }
 
-    fn refused(&self) -> Option<Refusal> {
-        let job = start(&self.succeeds, json!({"much": "x".repeat(262_144)}));
-        Some(Refusal { job, words: "at most 262144".to_owned() })
+    fn refused_job(&self) -> Option<RefusedJob> {
+        let job = start(&self.succeeding_machine, json!({"much": "x".repeat(262_144)}));
+        Some(RefusedJob { job, message: "at most 262144".to_owned() })
     }
 
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         Duration::from_secs(180)
     }
 
-    async fn offers(&self) -> Option<Offering> {
-        let tool = format!("{}-{}", self.prefix, self.offered.fetch_add(1, Ordering::Relaxed));
+    async fn add_tool(&self) -> Option<DiscoverableTool> {
+        let tool = format!("{}-{}", self.prefix, self.offer_count.fetch_add(1, Ordering::Relaxed));
         let schema =
             json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
         let definition = json!({
             "Comment": format!("Says it again. ```{schema}```"), "StartAt": "Say", "States": {"Say": {"Type": "Pass", "End": true}},
         });
-        self.world.named(&tool, definition, StateMachineType::Standard, &[]).await;
-        Some(Offering { tool, arguments: json!({"text": "said twice"}), text: "said twice".to_owned() })
+        self.world.create_named(&tool, definition, StateMachineType::Standard, &[]).await;
+        Some(DiscoverableTool {
+            tool,
+            arguments: json!({"text": "said twice"}),
+            text: "said twice".to_owned(),
+        })
     }
 
-    async fn withdraws(&self, tool: &str) {
-        let arn = self.succeeds.rsplit_once(':').map(|(place, _)| format!("{place}:{tool}")).unwrap();
+    async fn remove_tool(&self, tool: &str) {
+        let arn =
+            self.succeeding_machine.rsplit_once(':').map(|(prefix, _)| format!("{prefix}:{tool}")).unwrap();
         self.world.aws.delete_state_machine().state_machine_arn(arn).send().await.unwrap();
     }
 
-    fn missing(&self) -> Option<Value> {
-        Some(json!({"state_machine": format!("{}-that-is-not-there", self.succeeds)}))
+    fn missing_target(&self) -> Option<Value> {
+        Some(json!({"state_machine": format!("{}-that-is-not-there", self.succeeding_machine)}))
     }
 
-    fn posts(&self, handle: &JobHandle) -> Option<Posted> {
+    fn hook_request(&self, handle: &JobHandle) -> Option<HookRequest> {
         let body = json!({
             "version": "0", "id": "315c1398-40ff-a850-213b-158f73e60175",
             "detail-type": "Step Functions Execution Status Change", "source": "aws.states",
@@ -132,42 +141,54 @@ impl Fixture for Account {
         let (header, secret) = ("x-taskbridge-secret".to_owned(), "s3cret-0".to_owned());
         let headers =
             vec![(header.clone(), secret), ("content-type".to_owned(), "application/json".to_owned())];
-        Some(Posted { headers, body: body.to_string().into_bytes(), proof: header, signs_the_body: false })
+        Some(HookRequest {
+            headers,
+            body: body.to_string().into_bytes(),
+            proof_header: header,
+            signs_body: false,
+        })
     }
 
-    async fn starts(&self, key: &JobKey) -> usize {
+    async fn count_starts(&self, key: &JobKey) -> usize {
         let mut starts = 0;
-        for machine in [&self.succeeds, &self.fails, &self.waits, &self.steps] {
+        for machine in
+            [&self.succeeding_machine, &self.failing_machine, &self.waiting_machine, &self.stepping_machine]
+        {
             let mut pages =
                 self.world.aws.list_executions().state_machine_arn(machine).into_paginator().send();
             while let Some(page) = pages.next().await {
-                starts += page.unwrap().executions.iter().filter(|found| found.name == key.as_str()).count();
+                starts += page
+                    .unwrap()
+                    .executions
+                    .iter()
+                    .filter(|execution| execution.name == key.as_str())
+                    .count();
             }
         }
         starts
     }
 
-    async fn make(&self, trouble: Trouble) {
-        let (operation, fault) = match trouble {
-            Trouble::StartReplyLost => ("StartExecution", Fault::ReplyLost),
-            Trouble::StartUnavailable => {
-                ("StartExecution", Fault::Answered(503, "ServiceUnavailable", "busy"))
+    async fn inject(&self, injected_fault: InjectedFault) {
+        let (operation, fault) = match injected_fault {
+            InjectedFault::StartReplyLost => ("StartExecution", Fault::ReplyLost),
+            InjectedFault::StartUnavailable => {
+                ("StartExecution", Fault::ErrorResponse(503, "ServiceUnavailable", "busy"))
             }
-            Trouble::StartLimited => {
-                ("StartExecution", Fault::Answered(400, "ThrottlingException", "Rate exceeded"))
+            InjectedFault::StartLimited => {
+                ("StartExecution", Fault::ErrorResponse(400, "ThrottlingException", "Rate exceeded"))
             }
-            Trouble::DiscoveryUnavailable | Trouble::CheckupUnavailable => {
-                ("ListStateMachines", Fault::Answered(503, "ServiceUnavailable", "busy"))
+            InjectedFault::DiscoveryUnavailable | InjectedFault::CheckupUnavailable => {
+                ("ListStateMachines", Fault::ErrorResponse(503, "ServiceUnavailable", "busy"))
             }
-            Trouble::JobUnlisted => (
+            InjectedFault::JobUnlisted => (
                 "DescribeExecution",
-                Fault::Answered(400, "ExecutionDoesNotExist", "Execution Does Not Exist"),
+                Fault::ErrorResponse(400, "ExecutionDoesNotExist", "Execution Does Not Exist"),
             ),
-            Trouble::LookUnavailable => {
-                ("DescribeExecution", Fault::Answered(503, "ServiceUnavailable", "busy"))
+            InjectedFault::PollUnavailable => {
+                ("DescribeExecution", Fault::ErrorResponse(503, "ServiceUnavailable", "busy"))
             }
         };
-        self.world.proxy.make(operation, fault);
+        self.world.proxy.inject(operation, fault);
     }
 }
 

@@ -12,23 +12,23 @@ fn tool(name: &str, machine: &str) -> ToolTarget {
     ToolTarget { tool: name.to_owned(), target: json!({"state_machine": machine}) }
 }
 
-async fn found(world: &World, tools: &[ToolTarget]) -> Vec<Finding> {
+async fn run_checkup(world: &World, tools: &[ToolTarget]) -> Vec<Finding> {
     world.backend.checkup().unwrap().check_up(tools).await
 }
 
-fn about<'a>(found: &'a [Finding], what: &str) -> &'a Finding {
-    found
+fn finding_about<'a>(findings: &'a [Finding], subject: &str) -> &'a Finding {
+    findings
         .iter()
-        .find(|finding| finding.what == what)
-        .unwrap_or_else(|| panic!("nothing about {what}: {found:#?}"))
+        .find(|finding| finding.what == subject)
+        .unwrap_or_else(|| panic!("nothing about {subject}: {findings:#?}"))
 }
 
 /// Returns all findings that are not ok.
-fn wrong(found: &[Finding]) -> Vec<&Finding> {
-    found.iter().filter(|finding| finding.verdict != Verdict::Ok).collect()
+fn not_ok(findings: &[Finding]) -> Vec<&Finding> {
+    findings.iter().filter(|finding| finding.verdict != Verdict::Ok).collect()
 }
 
-fn waits() -> Value {
+fn wait_states() -> Value {
     json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})
 }
 
@@ -37,20 +37,24 @@ fn waits() -> Value {
 async fn doctor_passes_valid_setup_without_start() {
     for kind in [Kind::LocalStack, Kind::MiniStack] {
         let world = World::with(kind, json!({"hook_secret": "s3cret-hook"})).await;
-        let machine = world.machine(waits()).await;
-        let found = found(&world, &[tool("deploy", &machine)]).await;
-        let wrong: Vec<_> = wrong(&found).into_iter().filter(|finding| finding.what != "clock").collect();
-        assert_eq!(wrong, Vec::<&Finding>::new(), "{kind:?}");
-        assert_eq!(about(&found, "credentials").says, "from a profile; lasting");
-        assert_eq!(about(&found, "Step Functions").says, format!("it answers in `{REGION}`"));
-        assert_eq!(about(&found, "tool `deploy`").says, format!("it starts `{machine}`, STANDARD"));
+        let machine = world.machine(wait_states()).await;
+        let findings = run_checkup(&world, &[tool("deploy", &machine)]).await;
+        let problems: Vec<_> =
+            not_ok(&findings).into_iter().filter(|finding| finding.what != "clock").collect();
+        assert_eq!(problems, Vec::<&Finding>::new(), "{kind:?}");
+        assert_eq!(finding_about(&findings, "credentials").says, "from a profile; lasting");
+        assert_eq!(finding_about(&findings, "Step Functions").says, format!("it answers in `{REGION}`"));
+        assert_eq!(
+            finding_about(&findings, "tool `deploy`").says,
+            format!("it starts `{machine}`, STANDARD")
+        );
         for action in ["Start", "Stop", "Describe", "List"] {
-            let what =
+            let subject =
                 format!("permission states:{action}Execution{}", if action == "List" { "s" } else { "" });
-            assert_eq!(about(&found, &what).says, "allowed for tool `deploy`", "{kind:?}");
+            assert_eq!(finding_about(&findings, &subject).says, "allowed for tool `deploy`", "{kind:?}");
         }
-        assert!(about(&found, "webhook").says.contains("/hooks/aws"));
-        assert!(!format!("{found:?}").contains("s3cret"), "{found:?}");
+        assert!(finding_about(&findings, "webhook").says.contains("/hooks/aws"));
+        assert!(!format!("{findings:?}").contains("s3cret"), "{findings:?}");
         let executions = world.aws.list_executions().state_machine_arn(&machine).send().await.unwrap();
         assert_eq!(executions.executions.len(), 0, "{kind:?}");
     }
@@ -60,29 +64,31 @@ async fn doctor_passes_valid_setup_without_start() {
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_names_denied_call_and_policy() {
     let world = World::new(Kind::MiniStack).await;
-    let machine = world.machine(waits()).await;
+    let machine = world.machine(wait_states()).await;
     let executions = format!("{}:tb-*", machine.replacen(":stateMachine:", ":execution:", 1));
-    let words = "User: arn:aws:iam::000000000000:user/tests is not authorized to perform it";
-    for (operation, verdict, resource, without) in [
+    let denial = "User: arn:aws:iam::000000000000:user/tests is not authorized to perform it";
+    for (operation, verdict, resource, consequence) in [
         ("StartExecution", Verdict::Fault, &machine, "nothing is started"),
         ("StopExecution", Verdict::Fault, &executions, "tasks cannot be cancelled"),
         ("DescribeExecution", Verdict::Fault, &executions, "nobody sees how executions end"),
         ("ListExecutions", Verdict::Warning, &machine, "executions are looked at one by one"),
         ("GetExecutionHistory", Verdict::Warning, &executions, "there is no progress"),
     ] {
-        world.proxy.make(operation, Fault::Answered(400, "AccessDeniedException", words));
-        let found = found(&world, &[tool("deploy", &machine)]).await;
-        let wrong: Vec<_> = wrong(&found).into_iter().filter(|finding| finding.what != "clock").collect();
-        assert_eq!(wrong.len(), 1, "{wrong:#?}");
-        let finding = about(&found, &format!("permission states:{operation}"));
+        world.proxy.inject(operation, Fault::ErrorResponse(400, "AccessDeniedException", denial));
+        let findings = run_checkup(&world, &[tool("deploy", &machine)]).await;
+        let problems: Vec<_> =
+            not_ok(&findings).into_iter().filter(|finding| finding.what != "clock").collect();
+        assert_eq!(problems.len(), 1, "{problems:#?}");
+        let finding = finding_about(&findings, &format!("permission states:{operation}"));
         assert_eq!(finding.verdict, verdict, "{finding:?}");
-        let says = format!(
-            "denied for tool `deploy`: {operation}: AccessDeniedException: {words}; without it, {without}"
+        let expected = format!(
+            "denied for tool `deploy`: {operation}: AccessDeniedException: {denial}; without it, {consequence}"
         );
-        assert!(finding.says.starts_with(&says), "{finding:?}");
+        assert!(finding.says.starts_with(&expected), "{finding:?}");
         let fix = finding.fix.as_deref().unwrap();
         assert!(fix.starts_with(&format!("allow `states:{operation}` on {resource};")), "{fix}");
-        let policy: Value = serde_json::from_str(about(&found, "policy").fix.as_deref().unwrap()).unwrap();
+        let policy: Value =
+            serde_json::from_str(finding_about(&findings, "policy").fix.as_deref().unwrap()).unwrap();
         assert_eq!(
             policy["Statement"],
             json!([
@@ -93,23 +99,25 @@ async fn doctor_names_denied_call_and_policy() {
             ])
         );
     }
-    world.proxy.make("DescribeStateMachine", Fault::Answered(400, "AccessDeniedException", words));
-    let found = found(&world, &[tool("deploy", &machine)]).await;
-    assert!(about(&found, "tool `deploy`").says.contains("cannot be found out"), "{found:#?}");
-    assert_eq!(about(&found, "permission states:DescribeStateMachine").verdict, Verdict::Fault);
+    world.proxy.inject("DescribeStateMachine", Fault::ErrorResponse(400, "AccessDeniedException", denial));
+    let findings = run_checkup(&world, &[tool("deploy", &machine)]).await;
+    assert!(finding_about(&findings, "tool `deploy`").says.contains("cannot be found out"), "{findings:#?}");
+    assert_eq!(finding_about(&findings, "permission states:DescribeStateMachine").verdict, Verdict::Fault);
 }
 
 /// Invalid credentials, a wrong region and a wrong clock are each reported as such.
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_distinguishes_credentials_region_and_clock() {
     let world = World::new(Kind::MiniStack).await;
-    let machine = world.machine(waits()).await;
+    let machine = world.machine(wait_states()).await;
     let tools = [tool("deploy", &machine)];
     for code in ["ExpiredTokenException", "UnrecognizedClientException", "InvalidSignatureException"] {
-        world.proxy.make("ListStateMachines", Fault::Answered(400, code, "The token T0KEN is no good"));
-        let found = found(&world, &tools).await;
-        let fault = found.last().unwrap();
-        assert_eq!((fault.what.as_str(), fault.verdict), ("credentials", Verdict::Fault), "{found:#?}");
+        world
+            .proxy
+            .inject("ListStateMachines", Fault::ErrorResponse(400, code, "The token T0KEN is no good"));
+        let findings = run_checkup(&world, &tools).await;
+        let fault = findings.last().unwrap();
+        assert_eq!((fault.what.as_str(), fault.verdict), ("credentials", Verdict::Fault), "{findings:#?}");
         assert!(
             fault.says.contains(code) && fault.says.contains("look whether they have expired"),
             "{fault:?}"
@@ -117,24 +125,26 @@ async fn doctor_distinguishes_credentials_region_and_clock() {
         assert!(fault.fix.as_deref().unwrap().contains("aws sso login") && !fault.says.contains("T0KEN"));
     }
 
-    world.proxy.make("ListStateMachines", Fault::Dated("Thu, 01 Jan 2026 00:00:00 GMT"));
-    let clock = about(&found(&world, &tools).await, "clock").clone();
+    world.proxy.inject("ListStateMachines", Fault::DatedResponse("Thu, 01 Jan 2026 00:00:00 GMT"));
+    let clock = finding_about(&run_checkup(&world, &tools).await, "clock").clone();
     assert_eq!(clock.verdict, Verdict::Fault, "{clock:?}");
     assert!(clock.says.contains("ahead of AWS's") && clock.fix.unwrap().contains("NTP"), "{}", clock.says);
 
-    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let away = world.another(json!({"endpoint": format!("http://{free}"), "region": "eu-nowhere-1"})).await;
-    let found = away.checkup().unwrap().check_up(&tools).await;
-    let fault = about(&found, "Step Functions");
-    assert!(fault.says.starts_with(&format!("in `eu-nowhere-1`, at http://{free}: ")), "{fault:?}");
+    let address = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let unreachable = world
+        .connect_another(json!({"endpoint": format!("http://{address}"), "region": "eu-nowhere-1"}))
+        .await;
+    let findings = unreachable.checkup().unwrap().check_up(&tools).await;
+    let fault = finding_about(&findings, "Step Functions");
+    assert!(fault.says.starts_with(&format!("in `eu-nowhere-1`, at http://{address}: ")), "{fault:?}");
     assert!(
         fault.says.contains("cannot be reached") && fault.fix.as_deref().unwrap().contains("`region`"),
         "{fault:?}"
     );
 
     let other = machine.replace(REGION, "eu-west-1");
-    let found = self::found(&world, &[tool("elsewhere", &other)]).await;
-    let fault = about(&found, "tool `elsewhere`");
+    let findings = self::run_checkup(&world, &[tool("elsewhere", &other)]).await;
+    let fault = finding_about(&findings, "tool `elsewhere`");
     assert!(fault.verdict == Verdict::Fault && fault.says.contains("another region"), "{fault:?}");
 }
 
@@ -142,9 +152,9 @@ async fn doctor_distinguishes_credentials_region_and_clock() {
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_names_target_that_cannot_work() {
     let world = World::new(Kind::LocalStack).await;
-    let good = world.machine(waits()).await;
-    let gone = world.machine(waits()).await;
-    world.aws.delete_state_machine().state_machine_arn(&gone).send().await.unwrap();
+    let good = world.machine(wait_states()).await;
+    let deleted = world.machine(wait_states()).await;
+    world.aws.delete_state_machine().state_machine_arn(&deleted).send().await.unwrap();
     let quick = |timeout: Value| json!({"TimeoutSeconds": timeout, "StartAt": "First", "States": {"First": {"Type": "Pass", "End": true}}});
     let bounded = world.define(quick(json!(60)), StateMachineType::Express).await;
     let late = world.define(quick(json!(300)), StateMachineType::Express).await;
@@ -161,7 +171,7 @@ async fn doctor_names_target_that_cannot_work() {
     let tools = [
         tool("good", &good),
         tool("by_name", good.rsplit(':').next().unwrap()),
-        tool("gone", &gone),
+        tool("gone", &deleted),
         tool("nobody", "no-such-machine"),
         tool("bounded", &bounded),
         tool("late", &late),
@@ -170,7 +180,7 @@ async fn doctor_names_target_that_cannot_work() {
         follows,
         ToolTarget { tool: "odd".to_owned(), target: json!({"machine": "x"}) },
     ];
-    let found = found(&world, &tools).await;
+    let findings = run_checkup(&world, &tools).await;
     for (name, part, fix) in [
         ("gone", "StateMachineDoesNotExist", "create the state machine"),
         ("nobody", "there is no state machine `no-such-machine` in the region", "create the state machine"),
@@ -179,16 +189,18 @@ async fn doctor_names_target_that_cannot_work() {
         ("follows", "an execution of an Express state machine cannot be followed", "remove `attach`"),
         ("odd", "unknown field `machine`", "taskbridge check"),
     ] {
-        let fault = about(&found, &format!("tool `{name}`"));
+        let fault = finding_about(&findings, &format!("tool `{name}`"));
         assert_eq!(fault.verdict, Verdict::Fault, "{fault:?}");
         assert!(fault.says.contains(part) && fault.fix.as_deref().unwrap().contains(fix), "{fault:?}");
     }
     for name in ["good", "by_name", "bounded", "accepted"] {
-        assert_eq!(about(&found, &format!("tool `{name}`")).verdict, Verdict::Ok);
+        assert_eq!(finding_about(&findings, &format!("tool `{name}`")).verdict, Verdict::Ok);
     }
-    assert_eq!(about(&found, "permission states:StartSyncExecution").verdict, Verdict::Ok);
+    assert_eq!(finding_about(&findings, "permission states:StartSyncExecution").verdict, Verdict::Ok);
     assert!(
-        about(&found, "permission states:ListStateMachines").says.contains("whose state machine is a name")
+        finding_about(&findings, "permission states:ListStateMachines")
+            .says
+            .contains("whose state machine is a name")
     );
 }
 
@@ -202,21 +214,21 @@ async fn doctor_checks_discovery_and_question_channels() {
     let path = queue.split("/000000000000/").last().unwrap();
     let queue = format!("http://127.0.0.1:{}/000000000000/{path}", world.proxy.port);
     let config = |queue: &str| json!({"discover": {"starting_with": prefix, "tags": {"ours": ""}}, "activities": [activity], "queue": queue});
-    let backend = world.another(config(&queue)).await;
-    let ours = [("ours", "x")];
+    let backend = world.connect_another(config(&queue)).await;
+    let tags = [("ours", "x")];
     let define = |comment: &str| json!({"Comment": comment, "StartAt": "A", "States": {"A": {"Type": "Pass", "End": true}}});
     let name = |rest: &str| format!("{prefix}-{rest}");
-    world.named(&name("good"), define(""), StateMachineType::Standard, &ours).await;
-    world.named(&name("bad"), define("``` [1] ```"), StateMachineType::Standard, &ours).await;
-    world.named(&name("quick"), define(""), StateMachineType::Express, &ours).await;
+    world.create_named(&name("good"), define(""), StateMachineType::Standard, &tags).await;
+    world.create_named(&name("bad"), define("``` [1] ```"), StateMachineType::Standard, &tags).await;
+    world.create_named(&name("quick"), define(""), StateMachineType::Express, &tags).await;
     backend.discovery().unwrap().discover().await.unwrap();
-    let found = backend.checkup().unwrap().check_up(&[]).await;
-    let activity_fault = about(&found, &format!("activity `{activity}`"));
+    let findings = backend.checkup().unwrap().check_up(&[]).await;
+    let activity_fault = finding_about(&findings, &format!("activity `{activity}`"));
     assert!(activity_fault.says.contains("ActivityDoesNotExist"), "{activity_fault:?}");
-    assert_eq!(about(&found, "queue").verdict, Verdict::Ok);
-    let bad = about(&found, &format!("state machine `{}`", name("bad")));
+    assert_eq!(finding_about(&findings, "queue").verdict, Verdict::Ok);
+    let bad = finding_about(&findings, &format!("state machine `{}`", name("bad")));
     assert!(bad.verdict == Verdict::Warning && bad.says.contains("not a JSON object"), "{bad:?}");
-    let quick = about(&found, &format!("state machine `{}`", name("quick")));
+    let quick = finding_about(&findings, &format!("state machine `{}`", name("quick")));
     assert!(
         quick.says.starts_with("it is not offered as a tool: it is an Express state machine"),
         "{quick:?}"
@@ -224,13 +236,17 @@ async fn doctor_checks_discovery_and_question_channels() {
     for action in
         ["sqs:ReceiveMessage", "sqs:DeleteMessage", "states:SendTaskSuccess", "states:ListTagsForResource"]
     {
-        assert_eq!(about(&found, &format!("permission {action}")).verdict, Verdict::Ok, "{found:#?}");
+        assert_eq!(
+            finding_about(&findings, &format!("permission {action}")).verdict,
+            Verdict::Ok,
+            "{findings:#?}"
+        );
     }
     world.aws.create_activity().name(&prefix).send().await.unwrap();
-    let elsewhere = world.another(config(&queue.replace(&prefix, "nowhere"))).await;
-    world.proxy.make("ListTagsForResource", Fault::Answered(400, "AccessDeniedException", "no tags"));
-    let found = elsewhere.checkup().unwrap().check_up(&[]).await;
-    assert_eq!(about(&found, &format!("activity `{activity}`")).verdict, Verdict::Ok);
-    let fault = about(&found, "queue");
+    let other_backend = world.connect_another(config(&queue.replace(&prefix, "nowhere"))).await;
+    world.proxy.inject("ListTagsForResource", Fault::ErrorResponse(400, "AccessDeniedException", "no tags"));
+    let findings = other_backend.checkup().unwrap().check_up(&[]).await;
+    assert_eq!(finding_about(&findings, &format!("activity `{activity}`")).verdict, Verdict::Ok);
+    let fault = finding_about(&findings, "queue");
     assert!(fault.verdict == Verdict::Fault && fault.says.contains("nowhere"), "{fault:?}");
 }

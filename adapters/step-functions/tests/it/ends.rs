@@ -8,7 +8,7 @@ use taskbridge_sdk::{ErrorKind, JobHandle, JobState, Subject};
 
 use crate::proxy::Fault;
 use crate::standin::Kind;
-use crate::world::{World, ended, failure, output, start, text, until};
+use crate::world::{World, failure, output, poll_until, poll_until_ended, start, text};
 
 const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
 
@@ -21,14 +21,14 @@ async fn failure_names_state_and_its_input() {
             "First": {"Type": "Pass", "Result": {"page": 7}, "Next": "Print"},
             "Print": {"Type": "Fail", "Error": "NoPaper", "Cause": "the tray\nis empty"},
         });
-        let seen = world.run(states, json!({})).await;
+        let observation = world.run(states, json!({})).await;
         let message = "the execution failed in state `Print`: NoPaper: the tray is empty";
-        assert_eq!(seen.message.as_deref(), Some(message), "{kind:?}");
+        assert_eq!(observation.message.as_deref(), Some(message), "{kind:?}");
         let data = json!({
             "status": "FAILED", "error": "NoPaper", "cause": "the tray\nis empty", "state": "Print", "input": {"page": 7},
         });
-        assert_eq!(failure(&seen).structured, Some(data), "{kind:?}");
-        assert!(text(failure(&seen)).contains("the tray\nis empty"), "{kind:?}");
+        assert_eq!(failure(&observation).structured, Some(data), "{kind:?}");
+        assert!(text(failure(&observation)).contains("the tray\nis empty"), "{kind:?}");
     }
 }
 
@@ -41,8 +41,11 @@ async fn failure_inside_parallel_branch_is_found() {
         branch("Left", json!({"Type": "Pass", "End": true})),
         branch("Right", json!({"Type": "Fail", "Error": "Broken", "Cause": "of course"})),
     ]}});
-    let seen = world.run(states, json!({})).await;
-    assert_eq!(seen.message.as_deref(), Some("the execution failed in state `Right`: Broken: of course"));
+    let observation = world.run(states, json!({})).await;
+    assert_eq!(
+        observation.message.as_deref(),
+        Some("the execution failed in state `Right`: Broken: of course")
+    );
 }
 
 /// If the history may not be read, the failure is reported without its state.
@@ -51,11 +54,11 @@ async fn failure_without_history_access_omits_state() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Fail", "Error": "E", "Cause": "c"}})).await;
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
-    let whole = ended(&*world.backend, &handle).await;
-    assert_eq!(whole.message.as_deref(), Some("the execution failed in state `First`: E: c"));
-    world.proxy.make("GetExecutionHistory", Fault::Answered(400, "AccessDeniedException", "no"));
-    let less = world.backend.observe(&handle).await.unwrap();
-    assert_eq!(less.message.as_deref(), Some("the execution failed: E: c"));
+    let complete = poll_until_ended(&*world.backend, &handle).await;
+    assert_eq!(complete.message.as_deref(), Some("the execution failed in state `First`: E: c"));
+    world.proxy.inject("GetExecutionHistory", Fault::ErrorResponse(400, "AccessDeniedException", "no"));
+    let partial = world.backend.observe(&handle).await.unwrap();
+    assert_eq!(partial.message.as_deref(), Some("the execution failed: E: c"));
 }
 
 /// The end waits for the history, but not for long: the other facts about the end matter more.
@@ -64,25 +67,30 @@ async fn unreadable_history_delays_no_end() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Fail", "Error": "E", "Cause": "c"}})).await;
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
-    ended(&*world.backend, &handle).await;
-    let began = Instant::now();
-    let seen = loop {
-        world.proxy.make("GetExecutionHistory", Fault::Answered(400, "ThrottlingException", "Rate exceeded"));
+    poll_until_ended(&*world.backend, &handle).await;
+    let started_at = Instant::now();
+    let observation = loop {
+        world
+            .proxy
+            .inject("GetExecutionHistory", Fault::ErrorResponse(400, "ThrottlingException", "Rate exceeded"));
         match world.backend.observe(&handle).await {
-            Ok(seen) => break seen,
+            Ok(observation) => break observation,
             Err(error) => assert!(matches!(error.kind(), ErrorKind::Limited { .. }), "{error}"),
         }
-        assert!(began.elapsed() < Duration::from_secs(60), "the end is not reported");
+        assert!(started_at.elapsed() < Duration::from_secs(60), "the end is not reported");
         tokio::time::sleep(Duration::from_millis(500)).await;
     };
-    assert!(began.elapsed() > Duration::from_secs(10), "what passes in a moment costs no detail");
-    let why = "the state that failed is not known, since the history cannot be read: GetExecutionHistory: ThrottlingException: \
+    assert!(started_at.elapsed() > Duration::from_secs(10), "what passes in a moment costs no detail");
+    let reason = "the state that failed is not known, since the history cannot be read: GetExecutionHistory: ThrottlingException: \
                Rate exceeded";
-    assert_eq!(seen.message.as_deref(), Some(&*format!("the execution failed: E: c ({why})")));
-    assert_eq!(failure(&seen).structured, Some(json!({"status": "FAILED", "error": "E", "cause": "c"})));
+    assert_eq!(observation.message.as_deref(), Some(&*format!("the execution failed: E: c ({reason})")));
+    assert_eq!(
+        failure(&observation).structured,
+        Some(json!({"status": "FAILED", "error": "E", "cause": "c"}))
+    );
     // Later, the history can be read.
-    let whole = world.backend.observe(&handle).await.unwrap();
-    assert_eq!(whole.message.as_deref(), Some("the execution failed in state `First`: E: c"));
+    let complete = world.backend.observe(&handle).await.unwrap();
+    assert_eq!(complete.message.as_deref(), Some("the execution failed in state `First`: E: c"));
 }
 
 /// An execution that times out has failed, with the status `TIMED_OUT`.
@@ -94,10 +102,10 @@ async fn timed_out_execution_is_failed() {
     });
     let machine = world.define(definition, StateMachineType::Standard).await;
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
-    let seen = ended(&*world.backend, &handle).await;
-    let message = seen.message.clone().unwrap();
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    let message = observation.message.clone().unwrap();
     assert!(message.starts_with("the execution timed out"), "{message}");
-    assert_eq!(failure(&seen).structured.as_ref().unwrap()["status"], "TIMED_OUT");
+    assert_eq!(failure(&observation).structured.as_ref().unwrap()["status"], "TIMED_OUT");
 }
 
 /// An execution that is stopped elsewhere is cancelled, with the error and the cause of the stop.
@@ -108,14 +116,17 @@ async fn stopped_execution_is_cancelled_with_reason() {
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
     let stop = world.aws.stop_execution().execution_arn(handle.as_str());
     stop.error("TooDear").cause("we need the money").send().await.unwrap();
-    let seen = ended(&*world.backend, &handle).await;
-    assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
-    assert_eq!(seen.message.as_deref(), Some("the execution was stopped: TooDear: we need the money"));
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    assert!(matches!(observation.state, JobState::Cancelled(_)), "{observation:?}");
+    assert_eq!(observation.message.as_deref(), Some("the execution was stopped: TooDear: we need the money"));
 
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
     world.backend.cancel(&handle).await.unwrap();
-    let seen = ended(&*world.backend, &handle).await;
-    assert_eq!(seen.message.as_deref(), Some("the execution was stopped, because its task was cancelled"));
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    assert_eq!(
+        observation.message.as_deref(),
+        Some("the execution was stopped, because its task was cancelled")
+    );
 }
 
 /// Objects, texts, lists, numbers and booleans are returned as data and as text.
@@ -131,12 +142,12 @@ async fn every_output_is_data_and_text() {
             (json!(false), Some("false")),
         ] {
             let states = json!({"First": {"Type": "Pass", "Result": result, "End": true}});
-            let seen = world.run(states, json!({})).await;
-            assert_eq!(output(&seen).structured, Some(result.clone()), "{kind:?}");
+            let observation = world.run(states, json!({})).await;
+            assert_eq!(output(&observation).structured, Some(result.clone()), "{kind:?}");
             let shown = shown.map_or_else(|| result.clone(), |shown| json!(shown));
-            let text = text(output(&seen));
-            let read: Value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
-            assert!(read == shown || json!(text) == shown, "{kind:?}: {text}");
+            let text = text(output(&observation));
+            let parsed: Value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+            assert!(parsed == shown || json!(text) == shown, "{kind:?}: {text}");
         }
     }
 }
@@ -144,14 +155,14 @@ async fn every_output_is_data_and_text() {
 #[tokio::test(flavor = "multi_thread")]
 async fn input_and_output_reach_256_kib() {
     // The limit of LocalStack is lower, because it counts a space that it inserts between name and value.
-    for (kind, most) in [(Kind::LocalStack, 262_142), (Kind::MiniStack, 262_144)] {
+    for (kind, max_bytes) in [(Kind::LocalStack, 262_142), (Kind::MiniStack, 262_144)] {
         let world = World::new(kind).await;
         let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
-        let arguments = json!({"t": "x".repeat(most - 8)});
-        assert_eq!(arguments.to_string().len(), most);
+        let arguments = json!({"t": "x".repeat(max_bytes - 8)});
+        assert_eq!(arguments.to_string().len(), max_bytes);
         let started = world.backend.start(&start(&machine, arguments.clone())).await.unwrap();
-        let seen = ended(&*world.backend, &started.handle).await;
-        assert!(output(&seen).structured == Some(arguments), "{kind:?}");
+        let observation = poll_until_ended(&*world.backend, &started.handle).await;
+        assert!(output(&observation).structured == Some(arguments), "{kind:?}");
     }
 }
 
@@ -162,26 +173,26 @@ async fn redriven_or_unknown_status_is_active() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Fail", "Error": "E", "Cause": "c"}})).await;
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
-    ended(&*world.backend, &handle).await;
-    let say = |status: &str| {
-        let told = json!({
+    poll_until_ended(&*world.backend, &handle).await;
+    let set_status = |status: &str| {
+        let response = json!({
             "executionArn": handle.as_str(), "stateMachineArn": machine, "name": "n", "status": status,
             "startDate": 1.5e9, "redriveCount": 1, "redriveDate": 1.6e9, "redriveStatus": "NOT_REDRIVABLE",
         });
-        world.proxy.make("DescribeExecution", Fault::Told(told));
+        world.proxy.inject("DescribeExecution", Fault::Response(response));
     };
-    for (status, state, words) in [
+    for (status, state, expected) in [
         ("PENDING_REDRIVE", JobState::Queued, Some("the execution waits to be redriven")),
         ("PAUSED_BY_MOON", JobState::Running, Some("PAUSED_BY_MOON")),
     ] {
-        say(status);
-        let seen = world.backend.observe(&handle).await.unwrap();
-        assert_eq!(seen.state, state);
-        let message = seen.message.unwrap();
-        assert!(words.is_some_and(|words| message.ends_with(words)), "{message}");
-        assert_eq!(seen.since.map(|since| since.as_millis()), Some(1_600_000_000_000));
+        set_status(status);
+        let observation = world.backend.observe(&handle).await.unwrap();
+        assert_eq!(observation.state, state);
+        let message = observation.message.unwrap();
+        assert!(expected.is_some_and(|expected| message.ends_with(expected)), "{message}");
+        assert_eq!(observation.since.map(|since| since.as_millis()), Some(1_600_000_000_000));
     }
-    say("RUNNING");
+    set_status("RUNNING");
     assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Running);
 }
 
@@ -190,22 +201,25 @@ async fn redriven_or_unknown_status_is_active() {
 async fn new_unknown_execution_is_not_gone() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
-    let unknown = || Fault::Answered(400, "ExecutionDoesNotExist", "Execution Does Not Exist");
+    let unknown = || Fault::ErrorResponse(400, "ExecutionDoesNotExist", "Execution Does Not Exist");
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
     // The server reports a job as lost only if it is older than the lag.
-    world.proxy.make("DescribeExecution", unknown());
+    world.proxy.inject("DescribeExecution", unknown());
     let new = Subject { handle: handle.clone(), watched: true, age: Duration::ZERO };
     let error = new.confirm(world.backend.start_lag(), world.backend.observe(&handle).await).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    until(&*world.backend, &handle, "it runs", |seen| (seen.state == JobState::Running).then_some(())).await;
+    poll_until(&*world.backend, &handle, "it runs", |observation| {
+        (observation.state == JobState::Running).then_some(())
+    })
+    .await;
     // It repeats a cancellation during that time.
-    world.proxy.make("StopExecution", unknown());
+    world.proxy.inject("StopExecution", unknown());
     world.backend.cancel(&handle).await.unwrap();
-    world.proxy.make("DescribeExecution", unknown());
+    world.proxy.inject("DescribeExecution", unknown());
     let old = Subject { age: world.backend.start_lag(), ..new };
-    let seen = old.confirm(world.backend.start_lag(), world.backend.observe(&handle).await).unwrap();
-    assert_eq!(seen.state, JobState::Gone);
-    assert!(seen.message.is_some_and(|message| message.contains("90 days")));
+    let observation = old.confirm(world.backend.start_lag(), world.backend.observe(&handle).await).unwrap();
+    assert_eq!(observation.state, JobState::Gone);
+    assert!(observation.message.is_some_and(|message| message.contains("90 days")));
     world.backend.cancel(&handle).await.unwrap();
 }
 
@@ -213,10 +227,10 @@ async fn new_unknown_execution_is_not_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_handle_is_rejected_without_call() {
     let world = World::new(Kind::MiniStack).await;
-    let elsewhere = JobHandle::new("arn:aws:states:eu-west-1:000000000000:execution:m:tb-x");
-    let error = world.backend.observe(&elsewhere).await.unwrap_err();
+    let foreign_handle = JobHandle::new("arn:aws:states:eu-west-1:000000000000:execution:m:tb-x");
+    let error = world.backend.observe(&foreign_handle).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     assert!(error.to_string().contains("`eu-west-1`"), "{error}");
     assert_eq!(world.backend.observe(&JobHandle::new("local:h:b:k")).await.unwrap().state, JobState::Gone);
-    assert_eq!(world.proxy.counts().len(), 0, "nobody had to be asked");
+    assert_eq!(world.proxy.take_counts().len(), 0, "nobody had to be asked");
 }

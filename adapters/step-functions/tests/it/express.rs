@@ -15,17 +15,18 @@ const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
 async fn a_start_waits_for_the_end() {
     for kind in BOTH {
         let world = World::new(kind).await;
-        let passes = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
-        let started = world.backend.start(&start(&passes, json!({"a": 1}))).await.unwrap();
+        let passing_machine = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
+        let started = world.backend.start(&start(&passing_machine, json!({"a": 1}))).await.unwrap();
         assert_eq!(output(&started.first.unwrap()).structured, Some(json!({"a": 1})), "{kind:?}");
-        let counts = world.proxy.counts();
+        let counts = world.proxy.take_counts();
         assert_eq!(counts.get("StartSyncExecution"), Some(&1), "{kind:?}: {counts:?}");
 
-        let fails = world.express(json!({"First": {"Type": "Fail", "Error": "E", "Cause": "c"}})).await;
-        let started = world.backend.start(&start(&fails, json!({}))).await.unwrap();
-        let seen = started.first.unwrap();
-        assert_eq!(seen.message.as_deref(), Some("the execution failed: E: c"), "{kind:?}");
-        assert_eq!(failure(&seen).structured.as_ref().unwrap()["status"], "FAILED");
+        let failing_machine =
+            world.express(json!({"First": {"Type": "Fail", "Error": "E", "Cause": "c"}})).await;
+        let started = world.backend.start(&start(&failing_machine, json!({}))).await.unwrap();
+        let observation = started.first.unwrap();
+        assert_eq!(observation.message.as_deref(), Some("the execution failed: E: c"), "{kind:?}");
+        assert_eq!(failure(&observation).structured.as_ref().unwrap()["status"], "FAILED");
         // It can no longer be described, and there is nothing to stop.
         world.backend.cancel(&started.handle).await.unwrap();
     }
@@ -41,16 +42,19 @@ async fn unbounded_express_machine_is_not_started() {
         definition.as_object_mut().unwrap().retain(|_, value| !value.is_null());
         let machine = world.define(definition.clone(), StateMachineType::Express).await;
         let job = start(&machine, json!({}));
-        world.proxy.counts();
+        world.proxy.take_counts();
         let error = world.backend.start(&job).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
-        let said = error.to_string();
-        assert!(said.contains(part) && said.contains("the server waits 120 s"), "{said}");
-        assert!(said.contains("`\"TimeoutSeconds\": 119`") && said.contains("`unbounded = true`"), "{said}");
-        assert_eq!(world.proxy.counts().get("StartSyncExecution"), None, "nothing was started");
+        let message = error.to_string();
+        assert!(message.contains(part) && message.contains("the server waits 120 s"), "{message}");
+        assert!(
+            message.contains("`\"TimeoutSeconds\": 119`") && message.contains("`unbounded = true`"),
+            "{message}"
+        );
+        assert_eq!(world.proxy.take_counts().get("StartSyncExecution"), None, "nothing was started");
         // An earlier attempt may have started it, so the result is uncertain.
-        let again = JobSpec { may_exist: true, ..job.clone() };
-        assert_eq!(world.backend.start(&again).await.unwrap_err().kind(), ErrorKind::Uncertain);
+        let retry = JobSpec { may_exist: true, ..job.clone() };
+        assert_eq!(world.backend.start(&retry).await.unwrap_err().kind(), ErrorKind::Uncertain);
 
         // The setting accepts the risk.
         let mut accepted = start(&machine, json!({}));
@@ -58,8 +62,8 @@ async fn unbounded_express_machine_is_not_started() {
         assert!(world.backend.start(&accepted).await.unwrap().first.is_some());
         // A fixed definition takes effect immediately.
         definition["TimeoutSeconds"] = json!(60);
-        let mended = world.aws.update_state_machine().state_machine_arn(&machine);
-        mended.definition(definition.to_string()).send().await.unwrap();
+        let update = world.aws.update_state_machine().state_machine_arn(&machine);
+        update.definition(definition.to_string()).send().await.unwrap();
         assert!(world.backend.start(&job).await.unwrap().first.is_some());
     }
 }
@@ -70,7 +74,7 @@ async fn lost_express_reply_is_never_repeated() {
     let world = World::new(Kind::LocalStack).await;
     let machine = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
     let job = start(&machine, json!({}));
-    world.proxy.make("StartSyncExecution", Fault::ReplyLost);
+    world.proxy.inject("StartSyncExecution", Fault::ReplyLost);
     // The error is final, because no search can find the execution. It points the user to the console.
     let page = format!(
         "https://us-east-1.console.aws.amazon.com/states/home?region=us-east-1#/statemachines/view/{machine}"
@@ -78,18 +82,18 @@ async fn lost_express_reply_is_never_repeated() {
     let is_final = |error: &taskbridge_sdk::Error| {
         assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
         assert!(error.is_final(), "{error}");
-        let said = error.to_string();
+        let message = error.to_string();
         assert!(
-            said.contains(&page) && said.contains(job.key.as_str()) && said.contains("Express"),
-            "{said}"
+            message.contains(&page) && message.contains(job.key.as_str()) && message.contains("Express"),
+            "{message}"
         );
     };
     is_final(&world.backend.start(&job).await.unwrap_err());
-    world.proxy.counts();
-    let again = JobSpec { may_exist: true, ..job.clone() };
-    is_final(&world.backend.start(&again).await.unwrap_err());
+    world.proxy.take_counts();
+    let retry = JobSpec { may_exist: true, ..job.clone() };
+    is_final(&world.backend.start(&retry).await.unwrap_err());
     is_final(&world.backend.find(&job).await.unwrap_err());
-    assert_eq!(world.proxy.counts().len(), 0, "nothing was started, and nothing can be looked for");
+    assert_eq!(world.proxy.take_counts().len(), 0, "nothing was started, and nothing can be looked for");
 }
 
 /// A throttled, unavailable or rejected start is not uncertain.
@@ -98,11 +102,14 @@ async fn refused_express_start_starts_nothing() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
     for (fault, kind) in [
-        (Fault::Answered(400, "ThrottlingException", "Rate exceeded"), ErrorKind::Limited { after: None }),
-        (Fault::Answered(503, "ServiceUnavailable", ""), ErrorKind::Unavailable),
-        (Fault::Answered(400, "InvalidExecutionInput", "bad"), ErrorKind::Rejected),
+        (
+            Fault::ErrorResponse(400, "ThrottlingException", "Rate exceeded"),
+            ErrorKind::Limited { after: None },
+        ),
+        (Fault::ErrorResponse(503, "ServiceUnavailable", ""), ErrorKind::Unavailable),
+        (Fault::ErrorResponse(400, "InvalidExecutionInput", "bad"), ErrorKind::Rejected),
     ] {
-        world.proxy.make("StartSyncExecution", fault);
+        world.proxy.inject("StartSyncExecution", fault);
         let error = world.backend.start(&start(&machine, json!({}))).await.unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
     }
@@ -113,7 +120,7 @@ async fn refused_express_start_starts_nothing() {
 async fn express_execution_cannot_be_observed() {
     let world = World::new(Kind::MiniStack).await;
     let handle = taskbridge_sdk::JobHandle::new("arn:aws:states:us-east-1:000000000000:express:m:tb-x:1");
-    let seen = world.backend.observe(&handle).await.unwrap();
-    assert_eq!(seen.state, JobState::Gone);
-    assert!(seen.message.is_some_and(|message| message.contains("Express")));
+    let observation = world.backend.observe(&handle).await.unwrap();
+    assert_eq!(observation.state, JobState::Gone);
+    assert!(observation.message.is_some_and(|message| message.contains("Express")));
 }

@@ -11,12 +11,12 @@ use taskbridge_sdk::{Backend, ErrorKind, JobHandle, LogRequest, LogText, ToolTar
 
 use crate::proxy::Fault;
 use crate::standin::Kind;
-use crate::world::{World, ended, start};
+use crate::world::{World, poll_until_ended, start};
 
 const ALL: LogRequest = LogRequest { max_bytes: 100_000, search: None };
 
 /// Creates a state machine that logs everything, and a log group with the same name.
-async fn logging(world: &World, kind: StateMachineType) -> (String, String) {
+async fn create_logging_machine(world: &World, kind: StateMachineType) -> (String, String) {
     let name = format!("logs-{}", &taskbridge_sdk::suite::fresh_key().as_str()[3..13]);
     world.logs.create_log_group().log_group_name(&name).send().await.unwrap();
     let arn = format!("arn:aws:logs:us-east-1:000000000000:log-group:{name}:*");
@@ -33,27 +33,27 @@ async fn logging(world: &World, kind: StateMachineType) -> (String, String) {
         "Second": {"Type": "Fail", "Error": "NoPaper", "Cause": "empty"},
     });
     let definition = json!({"TimeoutSeconds": 60, "StartAt": "First", "States": states});
-    let made = world.aws.create_state_machine().name(&name).definition(definition.to_string());
-    let made = made.r#type(kind).logging_configuration(logging);
-    let made = made.role_arn("arn:aws:iam::000000000000:role/tests").send().await.unwrap();
-    (made.state_machine_arn, name)
+    let request = world.aws.create_state_machine().name(&name).definition(definition.to_string());
+    let request = request.r#type(kind).logging_configuration(logging);
+    let machine = request.role_arn("arn:aws:iam::000000000000:role/tests").send().await.unwrap();
+    (machine.state_machine_arn, name)
 }
 
 /// Waits until the log contains the end of the execution, and returns it.
-async fn whole(backend: &dyn Backend, handle: &JobHandle) -> LogText {
-    let begun = Instant::now();
+async fn wait_for_full_log(backend: &dyn Backend, handle: &JobHandle) -> LogText {
+    let started_at = Instant::now();
     loop {
         let log = backend.logs().unwrap().tail(handle, &ALL).await.unwrap();
         if log.text.contains("the execution failed") {
             return log;
         }
-        assert!(begun.elapsed() < Duration::from_secs(120), "the end is never logged: {log:?}");
+        assert!(started_at.elapsed() < Duration::from_secs(120), "the end is never logged: {log:?}");
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
 }
 
 /// Returns the lines without their times.
-fn words(log: &LogText) -> Vec<&str> {
+fn log_messages(log: &LogText) -> Vec<&str> {
     log.text.lines().map(|line| line.split_once(' ').unwrap().1).collect()
 }
 
@@ -65,38 +65,41 @@ fn input() -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn express_execution_reads_cloudwatch_log() {
     let world = World::new(Kind::LocalStack).await;
-    let (machine, _) = logging(&world, StateMachineType::Express).await;
+    let (machine, _) = create_logging_machine(&world, StateMachineType::Express).await;
     let mut handles = Vec::new();
     for _ in 0..2 {
         handles.push(world.backend.start(&start(&machine, input())).await.unwrap().handle);
     }
     for handle in &handles {
-        let log = whole(&*world.backend, handle).await;
-        let said = words(&log);
+        let log = wait_for_full_log(&*world.backend, handle).await;
+        let messages = log_messages(&log);
         assert_eq!(
-            said[..3],
+            messages[..3],
             ["the execution started", "entered First", "a map of 2 items began"],
             "{log:?}"
         );
-        assert!(said.contains(&"item 1 of First succeeded") && !log.cut, "{log:?}");
-        assert_eq!(said.iter().filter(|words| **words == "entered Each").count(), 2, "{log:?}");
-        assert_eq!(said.last(), Some(&"the execution failed: NoPaper: empty"));
+        assert!(messages.contains(&"item 1 of First succeeded") && !log.cut, "{log:?}");
+        assert_eq!(messages.iter().filter(|message| **message == "entered Each").count(), 2, "{log:?}");
+        assert_eq!(messages.last(), Some(&"the execution failed: NoPaper: empty"));
         // Handles of older versions contain no start time.
         let arn = handle.as_str().splitn(3, ':').last().unwrap();
         assert!(arn.starts_with("arn:aws:states:"), "{handle:?}");
-        let before = world.backend.logs().unwrap().tail(&JobHandle::new(arn), &ALL).await.unwrap();
-        assert_eq!(before, log);
+        let legacy_log = world.backend.logs().unwrap().tail(&JobHandle::new(arn), &ALL).await.unwrap();
+        assert_eq!(legacy_log, log);
     }
     let request = LogRequest { max_bytes: 100_000, search: Some("NOPAPER".to_owned()) };
-    let found = world.backend.logs().unwrap().tail(&handles[0], &request).await.unwrap();
-    assert!(words(&found).iter().all(|words| words.contains("NoPaper")) && !found.text.is_empty());
-    let asked = world.proxy.asked();
-    let asked = asked.iter().rfind(|asked| asked.operation == "FilterLogEvents").unwrap();
-    let body: Value = serde_json::from_slice(&asked.body).unwrap();
+    let matching = world.backend.logs().unwrap().tail(&handles[0], &request).await.unwrap();
+    assert!(
+        log_messages(&matching).iter().all(|message| message.contains("NoPaper"))
+            && !matching.text.is_empty()
+    );
+    let requests = world.proxy.take_requests();
+    let request = requests.iter().rfind(|request| request.operation == "FilterLogEvents").unwrap();
+    let body: Value = serde_json::from_slice(&request.body).unwrap();
     assert!(body["startTime"].as_i64() > Some(1_704_067_200_000) && body["startFromHead"] == false, "{body}");
 
-    let silent = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
-    let handle = world.backend.start(&start(&silent, json!({}))).await.unwrap().handle;
+    let unlogged_machine = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
+    let handle = world.backend.start(&start(&unlogged_machine, json!({}))).await.unwrap().handle;
     assert_eq!(world.backend.logs().unwrap().tail(&handle, &ALL).await.unwrap(), LogText::default());
 }
 
@@ -104,25 +107,25 @@ async fn express_execution_reads_cloudwatch_log() {
 #[tokio::test(flavor = "multi_thread")]
 async fn denied_history_falls_back_to_cloudwatch() {
     let world = World::new(Kind::LocalStack).await;
-    let (machine, _) = logging(&world, StateMachineType::Standard).await;
+    let (machine, _) = create_logging_machine(&world, StateMachineType::Standard).await;
     let handle = world.backend.start(&start(&machine, input())).await.unwrap().handle;
-    ended(&*world.backend, &handle).await;
-    let history = whole(&*world.backend, &handle).await;
-    assert_eq!(world.proxy.counts().get("FilterLogEvents"), None, "the history has all of it");
-    let denied = Fault::Answered(400, "AccessDeniedException", "not authorized");
+    poll_until_ended(&*world.backend, &handle).await;
+    let history = wait_for_full_log(&*world.backend, &handle).await;
+    assert_eq!(world.proxy.take_counts().get("FilterLogEvents"), None, "the history has all of it");
+    let denied = Fault::ErrorResponse(400, "AccessDeniedException", "not authorized");
     let logs = world.backend.logs().unwrap();
-    world.proxy.make("GetExecutionHistory", denied.clone());
-    let logged = logs.tail(&handle, &ALL).await.unwrap();
-    assert_eq!(logged, history);
+    world.proxy.inject("GetExecutionHistory", denied.clone());
+    let log = logs.tail(&handle, &ALL).await.unwrap();
+    assert_eq!(log, history);
 
-    world.proxy.make("GetExecutionHistory", denied.clone());
-    world.proxy.make("FilterLogEvents", Fault::Answered(400, "ThrottlingException", "Rate exceeded"));
+    world.proxy.inject("GetExecutionHistory", denied.clone());
+    world.proxy.inject("FilterLogEvents", Fault::ErrorResponse(400, "ThrottlingException", "Rate exceeded"));
     let limited = logs.tail(&handle, &ALL).await.unwrap_err();
     assert!(matches!(limited.kind(), ErrorKind::Limited { .. }), "{limited}");
 
-    let silent = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
-    let handle = world.backend.start(&start(&silent, json!({}))).await.unwrap().handle;
-    world.proxy.make("GetExecutionHistory", denied);
+    let unlogged_machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
+    let handle = world.backend.start(&start(&unlogged_machine, json!({}))).await.unwrap().handle;
+    world.proxy.inject("GetExecutionHistory", denied);
     let error = logs.tail(&handle, &ALL).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 }
@@ -131,24 +134,24 @@ async fn denied_history_falls_back_to_cloudwatch() {
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_checks_log_group_access() {
     let world = World::new(Kind::LocalStack).await;
-    let (express, group) = logging(&world, StateMachineType::Express).await;
-    let (standard, _) = logging(&world, StateMachineType::Standard).await;
+    let (express, group) = create_logging_machine(&world, StateMachineType::Express).await;
+    let (standard, _) = create_logging_machine(&world, StateMachineType::Standard).await;
     let tool =
         |name: &str, arn: &str| ToolTarget { tool: name.to_owned(), target: json!({"state_machine": arn}) };
     let tools = [tool("quick", &express), tool("slow", &standard)];
-    let what = "permission logs:FilterLogEvents";
+    let subject = "permission logs:FilterLogEvents";
     let checkup = world.backend.checkup().unwrap();
-    let found = checkup.check_up(&tools).await;
-    let finding = found.iter().find(|finding| finding.what == what).unwrap();
+    let findings = checkup.check_up(&tools).await;
+    let finding = findings.iter().find(|finding| finding.what == subject).unwrap();
     assert_eq!((finding.verdict, finding.says.as_str()), (Verdict::Ok, "allowed for tool `quick`"));
-    let quick = found.iter().find(|finding| finding.what == "tool `quick`").unwrap();
+    let quick = findings.iter().find(|finding| finding.what == "tool `quick`").unwrap();
     assert!(quick.says.ends_with(&format!("EXPRESS; it logs to `{group}`")), "{quick:?}");
 
-    world.proxy.make("FilterLogEvents", Fault::Answered(400, "AccessDeniedException", "no"));
-    let found = checkup.check_up(&tools).await;
-    let finding = found.iter().find(|finding| finding.what == what).unwrap();
+    world.proxy.inject("FilterLogEvents", Fault::ErrorResponse(400, "AccessDeniedException", "no"));
+    let findings = checkup.check_up(&tools).await;
+    let finding = findings.iter().find(|finding| finding.what == subject).unwrap();
     assert_eq!(finding.verdict, Verdict::Warning, "{finding:?}");
     assert!(finding.says.ends_with("without it, tasks have no log"), "{finding:?}");
-    let policy = found.iter().find(|finding| finding.what == "policy").unwrap().fix.as_deref().unwrap();
+    let policy = findings.iter().find(|finding| finding.what == "policy").unwrap().fix.as_deref().unwrap();
     assert!(policy.contains(&format!("arn:aws:logs:us-east-1:000000000000:log-group:{group}:*")), "{policy}");
 }

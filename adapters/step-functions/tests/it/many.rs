@@ -5,16 +5,16 @@ use taskbridge_sdk::{Delivery, ErrorKind, JobHandle, JobState, Subject};
 
 use crate::proxy::Fault;
 use crate::standin::Kind;
-use crate::world::{World, ended, start};
+use crate::world::{World, poll_until_ended, start};
 
 /// Starts executions of one machine that keep running.
-async fn running(world: &World, count: usize) -> Vec<JobHandle> {
+async fn start_running(world: &World, count: usize) -> Vec<JobHandle> {
     let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
     let mut handles = Vec::new();
     for _ in 0..count {
         handles.push(world.backend.start(&start(&machine, json!({}))).await.unwrap().handle);
     }
-    world.proxy.counts();
+    world.proxy.take_counts();
     handles
 }
 
@@ -29,24 +29,24 @@ async fn stop(world: &World, handles: &[JobHandle]) {
 async fn running_executions_share_one_list_call() {
     for kind in [Kind::LocalStack, Kind::MiniStack] {
         let world = World::with(kind, json!({"progress_calls_per_minute": 0})).await;
-        let handles = running(&world, 20).await;
+        let handles = start_running(&world, 20).await;
         let group = world.backend.group(&handles[0]);
-        let seen = world.backend.observe_all(&group, &Subject::watched(&handles)).await;
-        assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running), "{kind:?}");
-        let counts = world.proxy.counts();
+        let results = world.backend.observe_all(&group, &Subject::watched(&handles)).await;
+        assert!(results.iter().all(|result| result.as_ref().unwrap().state == JobState::Running), "{kind:?}");
+        let counts = world.proxy.take_counts();
         assert_eq!((counts.len(), counts.get("ListExecutions")), (1, Some(&1)), "{kind:?}: {counts:?}");
 
         stop(&world, &handles[3..5]).await;
         for handle in &handles[3..5] {
-            ended(&*world.backend, handle).await;
+            poll_until_ended(&*world.backend, handle).await;
         }
-        world.proxy.counts();
-        let seen = world.backend.observe_all(&group, &Subject::watched(&handles)).await;
-        let counts = world.proxy.counts();
+        world.proxy.take_counts();
+        let results = world.backend.observe_all(&group, &Subject::watched(&handles)).await;
+        let counts = world.proxy.take_counts();
         assert_eq!(counts.get("ListExecutions"), Some(&1), "{kind:?}: {counts:?}");
         assert_eq!(counts.get("DescribeExecution"), Some(&2), "{kind:?}: {counts:?}");
-        for (handle, seen) in handles.iter().zip(seen) {
-            assert_eq!(seen.unwrap(), world.backend.observe(handle).await.unwrap(), "{kind:?}");
+        for (handle, result) in handles.iter().zip(results) {
+            assert_eq!(result.unwrap(), world.backend.observe(handle).await.unwrap(), "{kind:?}");
         }
         stop(&world, &handles).await;
     }
@@ -56,12 +56,12 @@ async fn running_executions_share_one_list_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn denied_list_falls_back_to_describe() {
     let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0})).await;
-    let handles = running(&world, 3).await;
-    world.proxy.make("ListExecutions", Fault::Answered(400, "AccessDeniedException", "no"));
-    let seen =
+    let handles = start_running(&world, 3).await;
+    world.proxy.inject("ListExecutions", Fault::ErrorResponse(400, "AccessDeniedException", "no"));
+    let results =
         world.backend.observe_all(&world.backend.group(&handles[0]), &Subject::watched(&handles)).await;
-    assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
-    assert_eq!(world.proxy.counts().get("DescribeExecution"), Some(&3));
+    assert!(results.iter().all(|result| result.as_ref().unwrap().state == JobState::Running));
+    assert_eq!(world.proxy.take_counts().get("DescribeExecution"), Some(&3));
     stop(&world, &handles).await;
 }
 
@@ -69,16 +69,16 @@ async fn denied_list_falls_back_to_describe() {
 #[tokio::test(flavor = "multi_thread")]
 async fn throttled_list_stops_further_calls() {
     let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0})).await;
-    let handles = running(&world, 5).await;
-    world.proxy.make("ListExecutions", Fault::Answered(400, "ThrottlingException", "Rate exceeded"));
-    let seen =
+    let handles = start_running(&world, 5).await;
+    world.proxy.inject("ListExecutions", Fault::ErrorResponse(400, "ThrottlingException", "Rate exceeded"));
+    let results =
         world.backend.observe_all(&world.backend.group(&handles[0]), &Subject::watched(&handles)).await;
-    assert_eq!(seen.len(), 5);
-    for seen in seen {
-        let error = seen.unwrap_err();
+    assert_eq!(results.len(), 5);
+    for result in results {
+        let error = result.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Limited { .. }), "{error}");
     }
-    let counts = world.proxy.counts();
+    let counts = world.proxy.take_counts();
     assert_eq!((counts.len(), counts.get("ListExecutions")), (1, Some(&1)), "{counts:?}");
     stop(&world, &handles).await;
 }
@@ -88,17 +88,18 @@ async fn throttled_list_stops_further_calls() {
 async fn calls_beyond_configured_quota_are_skipped() {
     let quotas = json!({"DescribeExecution": {"burst": 2, "per_second": 0.001}});
     let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0, "quotas": quotas})).await;
-    let handles = running(&world, 1).await;
+    let handles = start_running(&world, 1).await;
     for allowed in [true, true, false, false] {
-        let seen = world.backend.observe(&handles[0]).await;
-        assert_eq!(seen.is_ok(), allowed);
-        if let Err(error) = seen {
+        let result = world.backend.observe(&handles[0]).await;
+        assert_eq!(result.is_ok(), allowed);
+        if let Err(error) = result {
             assert!(matches!(error.kind(), ErrorKind::Limited { after: Some(_) }), "{error}");
         }
     }
-    assert_eq!(world.proxy.counts().get("DescribeExecution"), Some(&2));
+    assert_eq!(world.proxy.take_counts().get("DescribeExecution"), Some(&2));
     stop(&world, &handles).await;
-    let error = world.try_another(json!({"quotas": {"Describe": {"burst": 1, "per_second": 1}}})).await;
+    let error =
+        world.try_connect_another(json!({"quotas": {"Describe": {"burst": 1, "per_second": 1}}})).await;
     assert!(error.is_err_and(|error| error.to_string().starts_with("quotas.Describe: no such operation")));
 }
 
@@ -106,7 +107,7 @@ async fn calls_beyond_configured_quota_are_skipped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn long_list_is_read_completely() {
     let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0})).await;
-    let handles = running(&world, 6).await;
+    let handles = start_running(&world, 6).await;
     let page = |handles: &[JobHandle], next: Option<&str>| {
         let executions: Vec<_> = handles
             .iter()
@@ -117,28 +118,28 @@ async fn long_list_is_read_completely() {
                 })
             })
             .collect();
-        Fault::Told(json!({"executions": executions, "nextToken": next}))
+        Fault::Response(json!({"executions": executions, "nextToken": next}))
     };
-    world.proxy.make("ListExecutions", page(&handles[..2], Some("more")));
-    world.proxy.make("ListExecutions", page(&handles[2..4], None));
-    let seen =
+    world.proxy.inject("ListExecutions", page(&handles[..2], Some("more")));
+    world.proxy.inject("ListExecutions", page(&handles[2..4], None));
+    let results =
         world.backend.observe_all(&world.backend.group(&handles[0]), &Subject::watched(&handles)).await;
-    assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
-    let asked = world.proxy.asked();
-    let lists: Vec<_> = asked.iter().filter(|asked| asked.operation == "ListExecutions").collect();
-    assert_eq!((lists.len(), asked.len()), (2, 4), "those in no page are looked at");
+    assert!(results.iter().all(|result| result.as_ref().unwrap().state == JobState::Running));
+    let requests = world.proxy.take_requests();
+    let lists: Vec<_> = requests.iter().filter(|request| request.operation == "ListExecutions").collect();
+    assert_eq!((lists.len(), requests.len()), (2, 4), "those in no page are looked at");
     assert!(String::from_utf8_lossy(&lists[1].body).contains(r#""nextToken":"more""#));
     stop(&world, &handles).await;
 }
 
 /// Returns AWS's list of executions that have run for years.
-fn old(arns: &[JobHandle]) -> Fault {
-    let of = |arn: &JobHandle| {
+fn old_list(arns: &[JobHandle]) -> Fault {
+    let item = |arn: &JobHandle| {
         json!({
             "executionArn": arn.as_str(), "stateMachineArn": "m", "name": "n", "status": "RUNNING", "startDate": 1.5e9,
         })
     };
-    Fault::Told(json!({"executions": arns.iter().map(of).collect::<Vec<_>>()}))
+    Fault::Response(json!({"executions": arns.iter().map(item).collect::<Vec<_>>()}))
 }
 
 /// Polls of 2000 executions of 20 state machines need at most 40 calls a minute.
@@ -155,34 +156,36 @@ async fn two_thousand_executions_need_forty_calls() {
         "stateMachineArn": "m", "name": "m", "type": "STANDARD", "definition": "{}", "roleArn": "r", "creationDate": 1.5e9,
     });
     for group in &groups {
-        world.proxy.make("ListExecutions", old(group));
-        world.proxy.make("DescribeStateMachine", Fault::Told(definition.clone()));
+        world.proxy.inject("ListExecutions", old_list(group));
+        world.proxy.inject("DescribeStateMachine", Fault::Response(definition.clone()));
     }
     for _ in 0..20 {
-        world.proxy.make("GetExecutionHistory", Fault::Told(json!({"events": []})));
+        world.proxy.inject("GetExecutionHistory", Fault::Response(json!({"events": []})));
     }
     // Each execution is polled twice, as a server does: first together with others, then alone.
-    let begun = std::time::Instant::now();
+    let started_at = std::time::Instant::now();
     for size in [25, 1] {
         for group in &groups {
-            for some in group.chunks(size) {
-                let seen =
-                    world.backend.observe_all(&world.backend.group(&some[0]), &Subject::watched(some)).await;
-                assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
+            for chunk in group.chunks(size) {
+                let results = world
+                    .backend
+                    .observe_all(&world.backend.group(&chunk[0]), &Subject::watched(chunk))
+                    .await;
+                assert!(results.iter().all(|result| result.as_ref().unwrap().state == JobState::Running));
             }
         }
     }
-    let counts = world.proxy.counts();
+    let counts = world.proxy.take_counts();
     // Calls that the bucket regained in the meantime, on a slow machine.
-    let flowed = usize::try_from(begun.elapsed().as_secs() / 6).unwrap() + 1;
+    let refilled = usize::try_from(started_at.elapsed().as_secs() / 6).unwrap() + 1;
     assert_eq!(counts["ListExecutions"], 20, "one for each state machine in a minute");
-    assert!((1..=10 + flowed).contains(&counts["GetExecutionHistory"]), "{counts:?}");
+    assert!((1..=10 + refilled).contains(&counts["GetExecutionHistory"]), "{counts:?}");
     // A definition is read again after a quarter of an hour.
     assert!(counts["DescribeStateMachine"] <= 20 && counts.len() == 3, "{counts:?}");
-    let a_minute = counts["ListExecutions"]
+    let calls_per_minute = counts["ListExecutions"]
         + counts["GetExecutionHistory"].min(10)
         + counts["DescribeStateMachine"].div_ceil(15);
-    assert!(a_minute <= 40, "{counts:?}");
+    assert!(calls_per_minute <= 40, "{counts:?}");
 }
 
 /// A cached list does not hide an execution that was cancelled here or reported by an event.
@@ -190,17 +193,17 @@ async fn two_thousand_executions_need_forty_calls() {
 async fn cached_list_does_not_hide_changes() {
     let config = json!({"progress_calls_per_minute": 0, "hook_secret": "s3cret"});
     let world = World::with(Kind::MiniStack, config).await;
-    let handles = running(&world, 3).await;
+    let handles = start_running(&world, 3).await;
     let group = world.backend.group(&handles[0]);
-    let observe = async |some: &[JobHandle]| -> Vec<bool> {
-        let seen = world.backend.observe_all(&group, &Subject::watched(some)).await;
-        seen.into_iter().map(|seen| seen.unwrap().state.has_ended()).collect()
+    let observe = async |subset: &[JobHandle]| -> Vec<bool> {
+        let results = world.backend.observe_all(&group, &Subject::watched(subset)).await;
+        results.into_iter().map(|result| result.unwrap().state.has_ended()).collect()
     };
-    world.proxy.make("ListExecutions", old(&handles));
+    world.proxy.inject("ListExecutions", old_list(&handles));
     assert_eq!(observe(&handles).await, [false; 3]);
-    world.proxy.counts();
+    world.proxy.take_counts();
     assert_eq!(observe(&handles).await, [false; 3]);
-    assert_eq!(world.proxy.counts().len(), 0, "the list is believed");
+    assert_eq!(world.proxy.take_counts().len(), 0, "the list is believed");
     // One execution is stopped from here. The other is stopped elsewhere, and an event reports it.
     world.backend.cancel(&handles[0]).await.unwrap();
     world.aws.stop_execution().execution_arn(handles[1].as_str()).send().await.unwrap();
@@ -210,18 +213,19 @@ async fn cached_list_does_not_hide_changes() {
     let delivery = Delivery { headers: &headers, body: event.as_bytes() };
     world.backend.hooks().unwrap().read(&delivery).unwrap();
     for handle in &handles[..2] {
-        ended(&*world.backend, handle).await;
+        poll_until_ended(&*world.backend, handle).await;
     }
     assert_eq!(observe(&handles).await, [true, true, false]);
     assert_eq!(observe(&handles[2..]).await, [false]);
     // With `0s`, no list is reused.
-    let doubtful = world.another(json!({"progress_calls_per_minute": 0, "list_every": "0s"})).await;
-    world.proxy.counts();
+    let uncached_backend =
+        world.connect_another(json!({"progress_calls_per_minute": 0, "list_every": "0s"})).await;
+    world.proxy.take_counts();
     for _ in 0..2 {
-        world.proxy.make("ListExecutions", old(&handles[1..]));
-        let seen = doubtful.observe_all(&group, &Subject::watched(&handles[1..])).await;
-        assert!(seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running));
+        world.proxy.inject("ListExecutions", old_list(&handles[1..]));
+        let results = uncached_backend.observe_all(&group, &Subject::watched(&handles[1..])).await;
+        assert!(results.iter().all(|result| result.as_ref().unwrap().state == JobState::Running));
     }
-    assert_eq!(world.proxy.counts().get("ListExecutions"), Some(&2));
+    assert_eq!(world.proxy.take_counts().get("ListExecutions"), Some(&2));
     stop(&world, &handles[2..]).await;
 }

@@ -16,18 +16,18 @@ pub(crate) enum Fault {
     /// The request is served, and its response is lost.
     ReplyLost,
     /// The request is refused with a status, a code and a message.
-    Answered(u16, &'static str, &'static str),
+    ErrorResponse(u16, &'static str, &'static str),
     /// The request is answered with this body.
-    Told(serde_json::Value),
+    Response(serde_json::Value),
     /// The request is answered with an empty list and this HTTP date.
-    Dated(&'static str),
+    DatedResponse(&'static str),
     /// The request is not answered.
-    Silent,
+    NoResponse,
 }
 
 /// Recorded request.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     /// Such as `StartExecution`.
     pub(crate) operation: String,
     /// In lower case.
@@ -36,59 +36,59 @@ pub(crate) struct Asked {
 }
 
 #[derive(Default)]
-struct Seen {
+struct ProxyState {
     faults: HashMap<&'static str, Vec<Fault>>,
-    asked: Vec<Asked>,
+    requests: Vec<RecordedRequest>,
 }
 
 /// Proxy. It stops when it is dropped.
 pub(crate) struct Proxy {
     pub(crate) port: u16,
-    seen: Arc<Mutex<Seen>>,
-    _serving: JoinSet<()>,
+    state: Arc<Mutex<ProxyState>>,
+    _server: JoinSet<()>,
 }
 
 impl Proxy {
-    pub(crate) async fn before(upstream: u16) -> Self {
+    pub(crate) async fn start(upstream: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let seen: Arc<Mutex<Seen>> = Arc::default();
-        let mut serving = JoinSet::new();
-        let shared = seen.clone();
-        serving.spawn(async move {
+        let state: Arc<Mutex<ProxyState>> = Arc::default();
+        let mut server = JoinSet::new();
+        let shared = state.clone();
+        server.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (client, _) = listener.accept().await.unwrap();
-                let seen = shared.clone();
+                let state = shared.clone();
                 // A client that disconnects early is not an error.
-                connections.spawn(async move { drop(serve(client, upstream, &seen).await) });
+                connections.spawn(async move { drop(serve(client, upstream, &state).await) });
             }
         });
-        Self { port, seen, _serving: serving }
+        Self { port, state, _server: server }
     }
 
     /// Makes the next request of this operation fail.
-    pub(crate) fn make(&self, operation: &'static str, fault: Fault) {
-        self.seen.lock().faults.entry(operation).or_default().push(fault);
+    pub(crate) fn inject(&self, operation: &'static str, fault: Fault) {
+        self.state.lock().faults.entry(operation).or_default().push(fault);
     }
 
     /// Returns the requests since the last call of this function.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        std::mem::take(&mut self.seen.lock().asked)
+    pub(crate) fn take_requests(&self) -> Vec<RecordedRequest> {
+        std::mem::take(&mut self.state.lock().requests)
     }
 
     /// Returns the number of requests per operation since the last call of this function.
-    pub(crate) fn counts(&self) -> HashMap<String, usize> {
+    pub(crate) fn take_counts(&self) -> HashMap<String, usize> {
         let mut counts = HashMap::new();
-        for asked in self.asked() {
-            *counts.entry(asked.operation).or_default() += 1;
+        for request in self.take_requests() {
+            *counts.entry(request.operation).or_default() += 1;
         }
         counts
     }
 }
 
 /// Serves one request. The connection is then closed, so that each request has its own.
-async fn serve(mut client: TcpStream, upstream: u16, seen: &Mutex<Seen>) -> io::Result<()> {
+async fn serve(mut client: TcpStream, upstream: u16, state: &Mutex<ProxyState>) -> io::Result<()> {
     let Some((head, body)) = read(&mut client).await? else { return Ok(()) };
     let headers: HashMap<String, String> = head
         .lines()
@@ -99,23 +99,23 @@ async fn serve(mut client: TcpStream, upstream: u16, seen: &Mutex<Seen>) -> io::
     let operation =
         headers.get("x-amz-target").and_then(|target| target.rsplit('.').next()).unwrap_or_default();
     let fault = {
-        let mut seen = seen.lock();
-        seen.asked.push(Asked {
+        let mut state = state.lock();
+        state.requests.push(RecordedRequest {
             operation: operation.to_owned(),
             headers: headers.clone(),
             body: body.clone(),
         });
-        seen.faults.get_mut(operation).filter(|faults| !faults.is_empty()).map(|faults| faults.remove(0))
+        state.faults.get_mut(operation).filter(|faults| !faults.is_empty()).map(|faults| faults.remove(0))
     };
-    let told = match &fault {
-        Some(Fault::Answered(status, code, message)) => {
+    let injected_response = match &fault {
+        Some(Fault::ErrorResponse(status, code, message)) => {
             Some((*status, serde_json::json!({"__type": code, "message": message})))
         }
-        Some(Fault::Told(body)) => Some((200, body.clone())),
-        Some(Fault::Dated(_)) => Some((200, serde_json::json!({"stateMachines": []}))),
+        Some(Fault::Response(body)) => Some((200, body.clone())),
+        Some(Fault::DatedResponse(_)) => Some((200, serde_json::json!({"stateMachines": []}))),
         _ => None,
     };
-    if let Some((status, body)) = told {
+    if let Some((status, body)) = injected_response {
         // A request without a target goes to the Security Token Service, which uses XML.
         let body = match operation {
             "" => format!(
@@ -126,31 +126,31 @@ async fn serve(mut client: TcpStream, upstream: u16, seen: &Mutex<Seen>) -> io::
             _ => body.to_string(),
         };
         let date = match fault {
-            Some(Fault::Dated(date)) => format!("date: {date}\r\n"),
+            Some(Fault::DatedResponse(date)) => format!("date: {date}\r\n"),
             _ => String::new(),
         };
-        let answer = format!(
+        let response = format!(
             "HTTP/1.1 {status} told\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {}\r\n{date}connection: \
              close\r\n\r\n{body}",
             body.len()
         );
-        return client.write_all(answer.as_bytes()).await;
+        return client.write_all(response.as_bytes()).await;
     }
-    if let Some(Fault::Silent) = fault {
+    if let Some(Fault::NoResponse) = fault {
         // Waits until the client disconnects.
         return client.read(&mut [0]).await.map(drop);
     }
     let mut server = TcpStream::connect(("127.0.0.1", upstream)).await?;
-    let kept = head.lines().filter(|line| !line.to_ascii_lowercase().starts_with("connection:"));
-    let mut request: String = kept.flat_map(|line| [line, "\r\n"]).collect();
+    let forwarded = head.lines().filter(|line| !line.to_ascii_lowercase().starts_with("connection:"));
+    let mut request: String = forwarded.flat_map(|line| [line, "\r\n"]).collect();
     request.push_str("connection: close\r\n\r\n");
     server.write_all(request.as_bytes()).await?;
     server.write_all(&body).await?;
-    let mut answer = Vec::new();
-    server.read_to_end(&mut answer).await?;
+    let mut response = Vec::new();
+    server.read_to_end(&mut response).await?;
     match fault {
         Some(Fault::ReplyLost) => Ok(()),
-        _ => client.write_all(&answer).await,
+        _ => client.write_all(&response).await,
     }
 }
 

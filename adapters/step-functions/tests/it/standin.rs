@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 pub(crate) struct Standin {
     pub(crate) kind: Kind,
     pub(crate) port: u16,
-    _keeper: Child,
+    _supervisor: Child,
 }
 
 impl Standin {
@@ -37,18 +37,18 @@ impl Standin {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let python = target.join("standins").join(name).join("bin/python");
         assert!(python.exists(), "{name} is not installed: run tests/run --only standins");
-        let serve = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standins/serve.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standins/serve.py");
         let folder = tempfile::Builder::new().prefix("taskbridge-standin-").tempdir().unwrap().keep();
         let mut command = Command::new(python);
-        command.arg("-B").arg(serve).arg(name).arg(&folder);
+        command.arg("-B").arg(script).arg(name).arg(&folder);
         // A signal for the tests must not reach it.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let mut supervisor = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut ready_line = String::new();
+        BufReader::new(supervisor.stdout.take().unwrap()).read_line(&mut ready_line).unwrap();
         let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
         let port =
-            said.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("{name} did not start: {log}"));
-        Self { kind, port: port.parse().unwrap(), _keeper: keeper }
+            ready_line.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("{name} did not start: {log}"));
+        Self { kind, port: port.parse().unwrap(), _supervisor: supervisor }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use taskbridge_sdk::{LogRequest, Progress, Subject};
 
 use crate::standin::Kind;
-use crate::world::{World, start, until};
+use crate::world::{World, poll_until, start};
 
 const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
 
@@ -22,24 +22,24 @@ async fn progress_names_current_step() {
         });
         let machine = world.machine(states).await;
         let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
-        let told = until(&*world.backend, &handle, "the nap", |seen| {
-            let message = seen.message.clone()?;
-            message.starts_with("step 2 of 3: Nap, since 20").then_some(seen.progress)
+        let progress = poll_until(&*world.backend, &handle, "the nap", |observation| {
+            let message = observation.message.clone()?;
+            message.starts_with("step 2 of 3: Nap, since 20").then_some(observation.progress)
         })
         .await;
-        assert_eq!(told, Some(Progress { done: 1.0, total: Some(3.0) }), "{kind:?}");
+        assert_eq!(progress, Some(Progress { done: 1.0, total: Some(3.0) }), "{kind:?}");
         // A client that follows the log sees its length.
         let request = LogRequest { max_bytes: 10_000, search: None };
         let log = world.backend.logs().unwrap().tail(&handle, &request).await.unwrap().text;
-        let seen = world.backend.observe(&handle).await.unwrap();
-        assert_eq!(seen.log_bytes, u64::try_from(log.len()).ok(), "{kind:?}: {log}");
+        let observation = world.backend.observe(&handle).await.unwrap();
+        assert_eq!(observation.log_bytes, u64::try_from(log.len()).ok(), "{kind:?}: {log}");
         // A poll of many executions reports the same.
         let single = world.backend.observe(&handle).await.unwrap();
-        let many = world
+        let results = world
             .backend
             .observe_all(&world.backend.group(&handle), &Subject::watched(&[handle.clone(), handle.clone()]))
             .await;
-        assert!(many.into_iter().all(|seen| seen.unwrap().progress == single.progress), "{kind:?}");
+        assert!(results.into_iter().all(|result| result.unwrap().progress == single.progress), "{kind:?}");
         world.backend.cancel(&handle).await.unwrap();
     }
 }
@@ -53,7 +53,7 @@ async fn progress_counts_branches_and_items() {
     let items = json!({"First": {"Type": "Map", "End": true, "MaxConcurrency": 1, "ItemProcessor": {
         "StartAt": "Each", "States": {"Each": {"Type": "Wait", "SecondsPath": "$", "End": true}},
     }}});
-    for (states, input, words) in [
+    for (states, input, expected) in [
         (parallel, json!({}), "First, 1 of 2 branches done"),
         (json!({"First": items["First"]}), json!({"list": [0, 600]}), "First, 1 of 2 items done"),
     ] {
@@ -63,8 +63,10 @@ async fn progress_counts_branches_and_items() {
         }
         let machine = world.machine(states).await;
         let handle = world.backend.start(&start(&machine, input)).await.unwrap().handle;
-        until(&*world.backend, &handle, words, |seen| seen.message.as_ref()?.contains(words).then_some(()))
-            .await;
+        poll_until(&*world.backend, &handle, expected, |observation| {
+            observation.message.as_ref()?.contains(expected).then_some(())
+        })
+        .await;
         world.backend.cancel(&handle).await.unwrap();
     }
 }
@@ -73,7 +75,7 @@ async fn progress_counts_branches_and_items() {
 #[tokio::test(flavor = "multi_thread")]
 async fn history_reads_respect_configured_rate() {
     for allowed in [0, 2] {
-        let began = Instant::now();
+        let started_at = Instant::now();
         let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": allowed})).await;
         let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
         let mut handles = Vec::new();
@@ -83,11 +85,11 @@ async fn history_reads_respect_configured_rate() {
         for handle in &handles {
             assert!(!world.backend.observe(handle).await.unwrap().state.has_ended());
         }
-        let counts = world.proxy.counts();
-        let read = counts.get("GetExecutionHistory").copied().unwrap_or(0);
+        let counts = world.proxy.take_counts();
+        let reads = counts.get("GetExecutionHistory").copied().unwrap_or(0);
         // Calls that the bucket regains in the meantime on a busy machine are allowed too.
-        let most = allowed + usize::try_from(began.elapsed().as_secs()).unwrap() * allowed / 60;
-        assert!((allowed..=most).contains(&read), "{counts:?}");
+        let max_reads = allowed + usize::try_from(started_at.elapsed().as_secs()).unwrap() * allowed / 60;
+        assert!((allowed..=max_reads).contains(&reads), "{counts:?}");
         for handle in &handles {
             world.backend.cancel(handle).await.unwrap();
         }
@@ -104,20 +106,21 @@ async fn history_is_read_for_watched_only() {
         handles.push(world.backend.start(&start(&machine, json!({}))).await.unwrap().handle);
     }
     let group = world.backend.group(&handles[0]);
-    world.proxy.counts();
+    world.proxy.take_counts();
     let mut jobs = Subject::watched(&handles);
     jobs.iter_mut().for_each(|job| job.watched = false);
     for _ in 0..3 {
-        let seen = world.backend.observe_all(&group, &jobs).await;
-        assert!(seen.iter().all(|seen| seen.as_ref().unwrap().log_bytes.is_none()));
+        let results = world.backend.observe_all(&group, &jobs).await;
+        assert!(results.iter().all(|result| result.as_ref().unwrap().log_bytes.is_none()));
     }
-    assert_eq!(world.proxy.counts().get("GetExecutionHistory"), None);
+    assert_eq!(world.proxy.take_counts().get("GetExecutionHistory"), None);
     // The only available call goes to the watched execution, at any position.
     jobs[2].watched = true;
-    let seen = world.backend.observe_all(&group, &jobs).await;
-    let told: Vec<bool> = seen.iter().map(|seen| seen.as_ref().unwrap().log_bytes.is_some()).collect();
-    assert_eq!(told, [false, false, true, false], "{seen:?}");
-    assert_eq!(world.proxy.counts().get("GetExecutionHistory"), Some(&1));
+    let results = world.backend.observe_all(&group, &jobs).await;
+    let was_read: Vec<bool> =
+        results.iter().map(|result| result.as_ref().unwrap().log_bytes.is_some()).collect();
+    assert_eq!(was_read, [false, false, true, false], "{results:?}");
+    assert_eq!(world.proxy.take_counts().get("GetExecutionHistory"), Some(&1));
     for handle in &handles {
         world.backend.cancel(handle).await.unwrap();
     }
@@ -136,16 +139,19 @@ async fn log_grows_and_ends_with_failure() {
         let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
         let logs = world.backend.logs().unwrap();
         let request = LogRequest { max_bytes: 10_000, search: None };
-        until(&*world.backend, &handle, "the first state", |seen| seen.message.as_ref().map(drop)).await;
+        poll_until(&*world.backend, &handle, "the first state", |observation| {
+            observation.message.as_ref().map(drop)
+        })
+        .await;
         let early = logs.tail(&handle, &request).await.unwrap().text;
         assert!(
             early.contains(" the execution started\n") && early.contains(" entered First\n"),
             "{kind:?}: {early}"
         );
-        crate::world::ended(&*world.backend, &handle).await;
-        let whole = logs.tail(&handle, &request).await.unwrap();
-        assert!(whole.text.starts_with(&early) && !whole.cut, "{kind:?}: {}", whole.text);
-        let last = whole.text.lines().next_back().unwrap();
+        crate::world::poll_until_ended(&*world.backend, &handle).await;
+        let log = logs.tail(&handle, &request).await.unwrap();
+        assert!(log.text.starts_with(&early) && !log.cut, "{kind:?}: {}", log.text);
+        let last = log.text.lines().next_back().unwrap();
         assert!(last.ends_with(" the execution failed: NoPaper: empty"), "{kind:?}: {last}");
     }
 }

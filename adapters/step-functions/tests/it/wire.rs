@@ -13,9 +13,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::proxy::{Asked, Fault};
+use crate::proxy::{Fault, RecordedRequest};
 use crate::standin::Kind;
-use crate::world::{KEY, REGION, SECRET, World, connect, ended, output, start};
+use crate::world::{KEY, REGION, SECRET, World, connect, output, poll_until_ended, start};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -33,11 +33,13 @@ fn hmac(key: &[u8], message: &str) -> Vec<u8> {
 }
 
 /// Returns the required signature of a request, according to AWS's description of Signature Version 4.
-fn signature(asked: &Asked, signed: &str, secret: &str) -> String {
-    let date = &asked.headers["x-amz-date"];
+fn signature(request: &RecordedRequest, signed_headers: &str, secret: &str) -> String {
+    let date = &request.headers["x-amz-date"];
     let day = &date[..8];
-    let headers: String = signed.split(';').map(|name| format!("{name}:{}\n", asked.headers[name])).collect();
-    let canonical = format!("POST\n/\n\n{headers}\n{signed}\n{}", hex(&Sha256::digest(&asked.body)));
+    let headers: String =
+        signed_headers.split(';').map(|name| format!("{name}:{}\n", request.headers[name])).collect();
+    let canonical =
+        format!("POST\n/\n\n{headers}\n{signed_headers}\n{}", hex(&Sha256::digest(&request.body)));
     let scope = format!("{day}/{REGION}/states/aws4_request");
     let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex(&Sha256::digest(canonical)));
     let mut key = hmac(format!("AWS4{secret}").as_bytes(), day);
@@ -48,9 +50,9 @@ fn signature(asked: &Asked, signed: &str, secret: &str) -> String {
 }
 
 /// Returns an address without a listener.
-async fn closed() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    format!("http://{free}")
+async fn unused_address() -> String {
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    format!("http://{address}")
 }
 
 /// Every request has a valid signature of the credentials of the configured profile.
@@ -59,10 +61,10 @@ async fn requests_are_signed_with_configured_profile() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
     world.backend.start(&start(&machine, json!({"ä": "ö"}))).await.unwrap();
-    let asked = world.proxy.asked();
-    assert!(asked.len() >= 2);
-    for asked in asked {
-        let authorization = &asked.headers["authorization"];
+    let requests = world.proxy.take_requests();
+    assert!(requests.len() >= 2);
+    for request in requests {
+        let authorization = &request.headers["authorization"];
         let rest = authorization.strip_prefix("AWS4-HMAC-SHA256 ").unwrap();
         let parts: HashMap<&str, &str> = rest.split(", ").map(|part| part.split_once('=').unwrap()).collect();
         assert!(parts["Credential"].starts_with(&format!("{KEY}/")), "{authorization}");
@@ -71,9 +73,9 @@ async fn requests_are_signed_with_configured_profile() {
         }
         assert_eq!(
             parts["Signature"],
-            signature(&asked, parts["SignedHeaders"], SECRET),
+            signature(&request, parts["SignedHeaders"], SECRET),
             "{}",
-            asked.operation
+            request.operation
         );
     }
 }
@@ -96,22 +98,23 @@ async fn assumed_role_credentials_sign_calls() {
     });
     let backend = connect(&dir, config.clone()).await.unwrap();
     backend.start(&start(&machine, json!({}))).await.unwrap();
-    let asked = world.proxy.asked();
+    let requests = world.proxy.take_requests();
     // While the role cannot be requested, nothing can be started. The backend still connects.
-    let away = fs::read_to_string(dir.path().join("role")).unwrap().replace(&endpoint, &closed().await);
-    fs::write(dir.path().join("away"), away).unwrap();
+    let unreachable_config =
+        fs::read_to_string(dir.path().join("role")).unwrap().replace(&endpoint, &unused_address().await);
+    fs::write(dir.path().join("away"), unreachable_config).unwrap();
     config["config_file"] = json!("away");
     let backend = connect(&dir, config).await.unwrap();
     let error = backend.start(&start(&machine, json!({}))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 
-    let assumed = String::from_utf8_lossy(&asked[0].body).into_owned();
+    let body = String::from_utf8_lossy(&requests[0].body).into_owned();
     for part in ["Action=AssumeRole", "role%2Fbridge", "RoleSessionName=taskbridge", "ExternalId=x-7"] {
-        assert!(assumed.contains(part), "{assumed}");
+        assert!(body.contains(part), "{body}");
     }
-    let begun = asked.iter().find(|asked| asked.operation == "StartExecution").unwrap();
-    assert!(begun.headers.contains_key("x-amz-security-token"), "{:?}", begun.headers);
-    assert!(!begun.headers["authorization"].contains(KEY), "signed as the role");
+    let start_request = requests.iter().find(|request| request.operation == "StartExecution").unwrap();
+    assert!(start_request.headers.contains_key("x-amz-security-token"), "{:?}", start_request.headers);
+    assert!(!start_request.headers["authorization"].contains(KEY), "signed as the role");
 }
 
 /// A backend whose profile is unknown or has no credentials cannot connect.
@@ -133,43 +136,43 @@ async fn missing_credentials_refuse_backend_at_startup() {
 async fn metadata_service(gives_tokens: bool) -> (String, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let serving = tokio::spawn(async move {
+    let server = tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
-            let mut asked = vec![0; 4096];
-            let read = client.read(&mut asked).await.unwrap_or(0);
-            let is_token = gives_tokens && asked[..read].starts_with(b"PUT ");
+            let mut buffer = vec![0; 4096];
+            let read = client.read(&mut buffer).await.unwrap_or(0);
+            let is_token = gives_tokens && buffer[..read].starts_with(b"PUT ");
             let head = if is_token {
                 "200 OK\r\nx-aws-ec2-metadata-token-ttl-seconds: 600"
             } else {
                 "403 Forbidden"
             };
             let body = if is_token { "t".to_owned() } else { "<p>Forbidden</p>".repeat(40) };
-            let answer = format!(
+            let response = format!(
                 "HTTP/1.1 {head}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
                 body.len()
             );
-            let _ = client.write_all(answer.as_bytes()).await;
+            let _ = client.write_all(response.as_bytes()).await;
         }
     });
-    (address, serving)
+    (address, server)
 }
 
 /// The error contains all that an operator sees: the message, and its cause in the log.
 #[tokio::test(flavor = "multi_thread")]
 async fn refusing_metadata_service_is_named() {
-    for (gives_tokens, words) in [(true, "answered HTTP 403"), (false, "gives no session token")] {
-        let (address, serving) = metadata_service(gives_tokens).await;
+    for (gives_tokens, expected) in [(true, "answered HTTP 403"), (false, "gives no session token")] {
+        let (address, server) = metadata_service(gives_tokens).await;
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("imds"), format!("[default]\nec2_metadata_service_endpoint = {address}\n"))
             .unwrap();
         let config = json!({"region": REGION, "config_file": "imds"});
         let Err(error) = connect(&dir, config).await else { panic!("there are no credentials") };
         assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
-        let (said, below) = (error.to_string(), error.source().map(ToString::to_string));
-        assert!(said.contains(words) && said.contains("attach a role to this machine"), "{said}");
-        let all = format!("{said}{}", below.unwrap_or_default());
+        let (message, source) = (error.to_string(), error.source().map(ToString::to_string));
+        assert!(message.contains(expected) && message.contains("attach a role to this machine"), "{message}");
+        let all = format!("{message}{}", source.unwrap_or_default());
         assert!(all.len() < 400 && !all.contains("Forbidden") && !all.contains("server's log"), "{all}");
-        serving.abort();
+        server.abort();
     }
 }
 
@@ -180,26 +183,32 @@ async fn failed_start_is_not_retried() {
     let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
     let job = start(&machine, json!({}));
     for (fault, kind) in [
-        (Fault::Answered(503, "ServiceUnavailable", ""), ErrorKind::Unavailable),
-        (Fault::Answered(400, "ThrottlingException", "Rate exceeded"), ErrorKind::Limited { after: None }),
-        (Fault::Answered(500, "InternalFailure", ""), ErrorKind::Uncertain),
-        (Fault::Answered(403, "ExpiredTokenException", "The token S3CRET is expired"), ErrorKind::Denied),
-        (Fault::Answered(400, "AccessDeniedException", "not authorized to perform"), ErrorKind::Denied),
-        (Fault::Answered(400, "ExecutionLimitExceeded", "too many"), ErrorKind::Limited { after: None }),
-        (Fault::Answered(400, "InvalidExecutionInput", "bad input"), ErrorKind::Rejected),
+        (Fault::ErrorResponse(503, "ServiceUnavailable", ""), ErrorKind::Unavailable),
+        (
+            Fault::ErrorResponse(400, "ThrottlingException", "Rate exceeded"),
+            ErrorKind::Limited { after: None },
+        ),
+        (Fault::ErrorResponse(500, "InternalFailure", ""), ErrorKind::Uncertain),
+        (
+            Fault::ErrorResponse(403, "ExpiredTokenException", "The token S3CRET is expired"),
+            ErrorKind::Denied,
+        ),
+        (Fault::ErrorResponse(400, "AccessDeniedException", "not authorized to perform"), ErrorKind::Denied),
+        (Fault::ErrorResponse(400, "ExecutionLimitExceeded", "too many"), ErrorKind::Limited { after: None }),
+        (Fault::ErrorResponse(400, "InvalidExecutionInput", "bad input"), ErrorKind::Rejected),
         (Fault::ReplyLost, ErrorKind::Uncertain),
     ] {
-        world.proxy.make("StartExecution", fault);
+        world.proxy.inject("StartExecution", fault);
         let error = world.backend.start(&start(&machine, json!({}))).await.unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert!(!error.to_string().contains("S3CRET"), "{error}");
-        assert_eq!(world.proxy.counts().get("StartExecution"), Some(&1), "{error}");
+        assert_eq!(world.proxy.take_counts().get("StartExecution"), Some(&1), "{error}");
     }
     // If the first start is uncertain, an unanswered second start does not change that.
-    world.proxy.make("StartExecution", Fault::ReplyLost);
-    let again = JobSpec { may_exist: true, ..job };
-    assert_eq!(world.backend.start(&again).await.unwrap_err().kind(), ErrorKind::Unavailable);
-    let handle = world.backend.start(&again).await.unwrap().handle;
+    world.proxy.inject("StartExecution", Fault::ReplyLost);
+    let retry = JobSpec { may_exist: true, ..job };
+    assert_eq!(world.backend.start(&retry).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    let handle = world.backend.start(&retry).await.unwrap().handle;
     world.backend.cancel(&handle).await.unwrap();
 }
 
@@ -209,19 +218,22 @@ async fn unanswered_call_times_out() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
-    let hasty = world.another(json!({"call_timeout": "2s"})).await;
-    let known = json!({
+    let short_timeout_backend = world.connect_another(json!({"call_timeout": "2s"})).await;
+    let description = json!({
         "stateMachineArn": machine, "name": "m", "type": "STANDARD", "definition": "{}", "roleArn": "r", "creationDate": 1.5e9,
     });
-    world.proxy.make("DescribeStateMachine", Fault::Told(known));
+    world.proxy.inject("DescribeStateMachine", Fault::Response(description));
     for operation in ["StartExecution", "DescribeExecution", "StopExecution"] {
-        world.proxy.make(operation, Fault::Silent);
+        world.proxy.inject(operation, Fault::NoResponse);
     }
     let job = start(&machine, json!({}));
-    let (begun, seen, stopped) =
-        tokio::join!(hasty.start(&job), hasty.observe(&handle), hasty.cancel(&handle));
-    assert_eq!(begun.unwrap_err().kind(), ErrorKind::Uncertain);
-    assert_eq!(seen.unwrap_err().kind(), ErrorKind::Unavailable);
+    let (started, observed, stopped) = tokio::join!(
+        short_timeout_backend.start(&job),
+        short_timeout_backend.observe(&handle),
+        short_timeout_backend.cancel(&handle)
+    );
+    assert_eq!(started.unwrap_err().kind(), ErrorKind::Uncertain);
+    assert_eq!(observed.unwrap_err().kind(), ErrorKind::Unavailable);
     assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Unavailable);
     world.backend.cancel(&handle).await.unwrap();
 }
@@ -230,7 +242,7 @@ async fn unanswered_call_times_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_connection_starts_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let endpoint = closed().await;
+    let endpoint = unused_address().await;
     let config = json!({"region": REGION, "profile": "tester", "config_file": "aws", "endpoint": endpoint});
     let backend = connect(&dir, config).await.unwrap();
     let error =
@@ -256,9 +268,12 @@ async fn taken_name_must_have_equal_input() {
         let job = start(&machine, json!({"a": 1, "b": 2}));
         let same = world.aws.start_execution().state_machine_arn(&machine).name(job.key.as_str());
         same.input(r#"{ "b": 2, "a": 1 }"#).send().await.unwrap();
-        let again = JobSpec { may_exist: true, ..job };
-        let handle = world.backend.start(&again).await.unwrap().handle;
-        assert_eq!(output(&ended(&*world.backend, &handle).await).structured, Some(json!({"a": 1, "b": 2})));
+        let retry = JobSpec { may_exist: true, ..job };
+        let handle = world.backend.start(&retry).await.unwrap().handle;
+        assert_eq!(
+            output(&poll_until_ended(&*world.backend, &handle).await).structured,
+            Some(json!({"a": 1, "b": 2}))
+        );
     }
 }
 
@@ -266,16 +281,17 @@ async fn taken_name_must_have_equal_input() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stop_of_ended_execution_succeeds() {
     let world = World::new(Kind::MiniStack).await;
-    let refused = || Fault::Answered(400, "ValidationException", "The execution has ended");
-    let passes = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
-    let handle = world.backend.start(&start(&passes, json!({}))).await.unwrap().handle;
-    ended(&*world.backend, &handle).await;
-    world.proxy.make("StopExecution", refused());
+    let refused = || Fault::ErrorResponse(400, "ValidationException", "The execution has ended");
+    let passing_machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
+    let handle = world.backend.start(&start(&passing_machine, json!({}))).await.unwrap().handle;
+    poll_until_ended(&*world.backend, &handle).await;
+    world.proxy.inject("StopExecution", refused());
     world.backend.cancel(&handle).await.unwrap();
 
-    let waits = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
-    let handle = world.backend.start(&start(&waits, json!({}))).await.unwrap().handle;
-    world.proxy.make("StopExecution", refused());
+    let waiting_machine =
+        world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
+    let handle = world.backend.start(&start(&waiting_machine, json!({}))).await.unwrap().handle;
+    world.proxy.inject("StopExecution", refused());
     let error = world.backend.cancel(&handle).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Rejected, "it still runs: {error}");
     world.backend.cancel(&handle).await.unwrap();
@@ -289,9 +305,9 @@ async fn machine_is_found_by_name() {
         let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
         let name = machine.rsplit(':').next().unwrap();
         let handle = world.backend.start(&start(name, json!({}))).await.unwrap().handle;
-        ended(&*world.backend, &handle).await;
+        poll_until_ended(&*world.backend, &handle).await;
 
-        let missing = |place: &str| machine.replace(name, "no-such-machine").replace(REGION, place);
+        let missing = |region: &str| machine.replace(name, "no-such-machine").replace(REGION, region);
         for (machine, part) in [
             ("no-such-machine".to_owned(), "no state machine `no-such-machine`"),
             (missing(REGION), "DescribeStateMachine"),
@@ -310,13 +326,13 @@ async fn replaced_machine_is_described_again() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
     world.backend.start(&start(&machine, json!({}))).await.unwrap();
-    let fault = Fault::Answered(400, "StateMachineDoesNotExist", "State Machine Does Not Exist");
-    world.proxy.make("StartExecution", fault);
+    let fault = Fault::ErrorResponse(400, "StateMachineDoesNotExist", "State Machine Does Not Exist");
+    world.proxy.inject("StartExecution", fault);
     let error = world.backend.start(&start(&machine, json!({}))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
-    world.proxy.counts();
+    world.proxy.take_counts();
     world.backend.start(&start(&machine, json!({}))).await.unwrap();
-    assert_eq!(world.proxy.counts().get("DescribeStateMachine"), Some(&1));
+    assert_eq!(world.proxy.take_counts().get("DescribeStateMachine"), Some(&1));
 }
 
 /// A start whose reply was lost is found again after its state machine was deleted.
@@ -325,18 +341,18 @@ async fn lost_start_survives_machine_deletion() {
     let world = World::new(Kind::LocalStack).await;
     let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
     let job = start(&machine, json!({"a": 1}));
-    world.proxy.make("StartExecution", Fault::ReplyLost);
+    world.proxy.inject("StartExecution", Fault::ReplyLost);
     assert_eq!(world.backend.start(&job).await.unwrap_err().kind(), ErrorKind::Uncertain);
     world.aws.delete_state_machine().state_machine_arn(&machine).send().await.unwrap();
-    let again = JobSpec { may_exist: true, ..job.clone() };
+    let retry = JobSpec { may_exist: true, ..job.clone() };
     // One server knew the state machine, the other never did.
-    for backend in [world.backend.clone(), world.another(json!({})).await] {
-        let handle = backend.start(&again).await.unwrap().handle;
+    for backend in [world.backend.clone(), world.connect_another(json!({})).await] {
+        let handle = backend.start(&retry).await.unwrap().handle;
         assert_eq!(backend.find(&job).await.unwrap().unwrap().handle, handle);
-        assert_eq!(output(&ended(&*backend, &handle).await).structured, Some(json!({"a": 1})));
+        assert_eq!(output(&poll_until_ended(&*backend, &handle).await).structured, Some(json!({"a": 1})));
     }
-    let never = JobSpec { may_exist: true, ..start(&machine, json!({})) };
-    let error = world.another(json!({})).await.start(&never).await.unwrap_err();
+    let never_started = JobSpec { may_exist: true, ..start(&machine, json!({})) };
+    let error = world.connect_another(json!({})).await.start(&never_started).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     assert!(error.to_string().contains("StateMachineDoesNotExist"), "{error}");
 }
@@ -350,11 +366,11 @@ async fn execution_gets_mapped_input_and_trace() {
     job.target["input"] = json!({"count": "{{ rows }}", "who": "{{ taskbridge.job }}", "left": "{{ out }}"});
     job.trace = Trace::new("00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", None);
     let handle = world.backend.start(&job).await.unwrap().handle;
-    let seen = ended(&*world.backend, &handle).await;
-    assert_eq!(output(&seen).structured, Some(json!({"count": 3, "who": job.key.as_str()})));
-    let asked = world.proxy.asked();
-    let begun = asked.iter().find(|asked| asked.operation == "StartExecution").unwrap();
-    let body: Value = serde_json::from_slice(&begun.body).unwrap();
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    assert_eq!(output(&observation).structured, Some(json!({"count": 3, "who": job.key.as_str()})));
+    let requests = world.proxy.take_requests();
+    let start_request = requests.iter().find(|request| request.operation == "StartExecution").unwrap();
+    let body: Value = serde_json::from_slice(&start_request.body).unwrap();
     assert_eq!(
         body["traceHeader"],
         "Root=1-0af76519-16cd43dd8448eb211c80319c;Parent=00f067aa0ba902b7;Sampled=1"

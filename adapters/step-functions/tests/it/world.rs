@@ -12,9 +12,9 @@ use aws_sdk_sfn::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sfn::types::{StateMachineType, Tag};
 use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
-pub(crate) use taskbridge_sdk::suite::looks::{ended, until};
+pub(crate) use taskbridge_sdk::suite::polling::{poll_until, poll_until_ended};
 use taskbridge_sdk::{
-    Adapter as _, Backend, Connect, Content, JobSpec, JobState, Observation, Output, Result,
+    Adapter as _, Backend, ConnectContext, Content, JobSpec, JobState, Observation, Output, Result,
 };
 use taskbridge_step_functions::StepFunctions;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -29,11 +29,11 @@ pub(crate) const KEY: &str = "AKIATESTTESTTESTTEST";
 pub(crate) const SECRET: &str = "s3cr3t/of+the/tests";
 
 /// How long the server would wait for a call.
-pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(120);
 
 /// The emulators serve one request at a time, and queued requests have timeouts: so few tests run
 /// concurrently.
-static TURNS: Semaphore = Semaphore::const_new(2);
+static CONCURRENCY: Semaphore = Semaphore::const_new(2);
 
 pub(crate) struct World {
     pub(crate) proxy: Proxy,
@@ -47,8 +47,8 @@ pub(crate) struct World {
     /// Folder of the config file.
     dir: tempfile::TempDir,
     /// Waits for hints of the backend, as a server does.
-    listening: JoinSet<()>,
-    _turn: SemaphorePermit<'static>,
+    listeners: JoinSet<()>,
+    _permit: SemaphorePermit<'static>,
 }
 
 impl World {
@@ -57,13 +57,13 @@ impl World {
     }
 
     /// Creates a world with these members in its config.
-    pub(crate) async fn with(kind: Kind, more: Value) -> Self {
-        let turn = TURNS.acquire().await.unwrap();
+    pub(crate) async fn with(kind: Kind, extra_config: Value) -> Self {
+        let permit = CONCURRENCY.acquire().await.unwrap();
         let standin = tokio::task::block_in_place(|| Standin::shared(kind));
         assert_eq!(standin.kind, kind);
-        let proxy = Proxy::before(standin.port).await;
+        let proxy = Proxy::start(standin.port).await;
         let dir = tempfile::tempdir().unwrap();
-        let backend = connect(&dir, config(proxy.port, more)).await.unwrap();
+        let backend = connect(&dir, config(proxy.port, extra_config)).await.unwrap();
         let credentials = Credentials::new(KEY, SECRET, None, None, "tests");
         let sqs = aws_sdk_sqs::Config::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -81,29 +81,29 @@ impl World {
             .credentials_provider(credentials)
             .endpoint_url(format!("http://127.0.0.1:{}", standin.port))
             .build();
-        let mut listening = JoinSet::new();
-        listen(&mut listening, backend.clone());
+        let mut listeners = JoinSet::new();
+        listen(&mut listeners, backend.clone());
         let sqs = aws_sdk_sqs::Client::from_conf(sqs.build());
         let logs = aws_sdk_cloudwatchlogs::Client::from_conf(logs.build());
-        Self { proxy, backend, aws: Client::from_conf(aws), sqs, logs, dir, listening, _turn: turn }
+        Self { proxy, backend, aws: Client::from_conf(aws), sqs, logs, dir, listeners, _permit: permit }
     }
 
     /// Replaces this server, which stops immediately and loses its memory.
-    pub(crate) async fn killed(&mut self, more: Value) {
-        self.listening.shutdown().await;
-        self.backend = self.another(more).await;
-        listen(&mut self.listening, self.backend.clone());
+    pub(crate) async fn kill_and_restart(&mut self, extra_config: Value) {
+        self.listeners.shutdown().await;
+        self.backend = self.connect_another(extra_config).await;
+        listen(&mut self.listeners, self.backend.clone());
     }
 
     /// Connects another backend for the same account, such as that of another process, with these members in
     /// its config.
-    pub(crate) async fn another(&self, more: Value) -> Arc<dyn Backend> {
-        connect(&self.dir, config(self.proxy.port, more)).await.unwrap()
+    pub(crate) async fn connect_another(&self, extra_config: Value) -> Arc<dyn Backend> {
+        connect(&self.dir, config(self.proxy.port, extra_config)).await.unwrap()
     }
 
     /// Connects another backend, whose config may be invalid.
-    pub(crate) async fn try_another(&self, more: Value) -> Result<Arc<dyn Backend>> {
-        connect(&self.dir, config(self.proxy.port, more)).await
+    pub(crate) async fn try_connect_another(&self, extra_config: Value) -> Result<Arc<dyn Backend>> {
+        connect(&self.dir, config(self.proxy.port, extra_config)).await
     }
 
     /// Creates a state machine of these states, starting with `First`, and returns its ARN.
@@ -119,39 +119,39 @@ impl World {
 
     /// Creates a state machine with this definition, and returns its ARN.
     pub(crate) async fn define(&self, definition: Value, kind: StateMachineType) -> String {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let name = format!("machine-{}", MADE.fetch_add(1, Ordering::Relaxed));
-        self.named(&name, definition, kind, &[]).await
+        static MACHINE_COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("machine-{}", MACHINE_COUNT.fetch_add(1, Ordering::Relaxed));
+        self.create_named(&name, definition, kind, &[]).await
     }
 
     /// Creates a state machine with a name and tags, and returns its ARN.
-    pub(crate) async fn named(
+    pub(crate) async fn create_named(
         &self,
         name: &str,
         definition: Value,
         kind: StateMachineType,
         tags: &[(&str, &str)],
     ) -> String {
-        let mut made =
+        let mut request =
             self.aws.create_state_machine().name(name).definition(definition.to_string()).r#type(kind);
         for (key, value) in tags {
-            made = made.tags(Tag::builder().key(*key).value(*value).build());
+            request = request.tags(Tag::builder().key(*key).value(*value).build());
         }
-        let made = made.role_arn("arn:aws:iam::000000000000:role/tests").send().await.unwrap();
-        made.state_machine_arn
+        let machine = request.role_arn("arn:aws:iam::000000000000:role/tests").send().await.unwrap();
+        machine.state_machine_arn
     }
 
     /// Starts an execution of a new machine and waits for its end.
     pub(crate) async fn run(&self, states: Value, arguments: Value) -> Observation {
         let machine = self.machine(states).await;
         let started = self.backend.start(&start(&machine, arguments)).await.unwrap();
-        ended(&*self.backend, &started.handle).await
+        poll_until_ended(&*self.backend, &started.handle).await
     }
 }
 
 /// Waits for hints forever.
-fn listen(within: &mut JoinSet<()>, backend: Arc<dyn Backend>) {
-    within.spawn(async move {
+fn listen(tasks: &mut JoinSet<()>, backend: Arc<dyn Backend>) {
+    tasks.spawn(async move {
         while let Some(wakeups) = backend.wakeups() {
             wakeups.next().await;
         }
@@ -160,12 +160,12 @@ fn listen(within: &mut JoinSet<()>, backend: Arc<dyn Backend>) {
 
 /// Returns the config of a backend behind a proxy. Its timeouts are long, because a machine that runs tests
 /// can be busy.
-fn config(proxy: u16, more: Value) -> Value {
+fn config(proxy: u16, extra_config: Value) -> Value {
     let mut config = json!({
         "region": REGION, "profile": "tester", "config_file": "aws", "endpoint": format!("http://127.0.0.1:{proxy}"),
         "logs_endpoint": format!("http://127.0.0.1:{proxy}"), "call_timeout": "60s",
     });
-    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    config.as_object_mut().unwrap().extend(extra_config.as_object().unwrap().clone());
     config
 }
 
@@ -174,12 +174,12 @@ pub(crate) async fn connect(dir: &tempfile::TempDir, config: Value) -> Result<Ar
     let credentials =
         format!("[profile tester]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n");
     fs::write(dir.path().join("aws"), credentials).unwrap();
-    let context = Connect {
+    let context = ConnectContext {
         name: "aws".to_owned(),
         config_dir: dir.path().to_owned(),
         state_dir: dir.path().join("state"),
         program: PathBuf::from("/nowhere"),
-        call_limit: LIMIT,
+        call_timeout: CALL_LIMIT,
     };
     StepFunctions::connect(serde_json::from_value(config).unwrap(), &context).await
 }
@@ -190,18 +190,18 @@ pub(crate) fn start(machine: &str, arguments: Value) -> JobSpec {
 }
 
 /// Returns the output of a job that succeeded.
-pub(crate) fn output(seen: &Observation) -> &Output {
-    match &seen.state {
+pub(crate) fn output(observation: &Observation) -> &Output {
+    match &observation.state {
         JobState::Succeeded(output) => output,
-        other => panic!("{other:?}: {:?}", seen.message),
+        other => panic!("{other:?}: {:?}", observation.message),
     }
 }
 
 /// Returns the output of a job that failed.
-pub(crate) fn failure(seen: &Observation) -> &Output {
-    match &seen.state {
+pub(crate) fn failure(observation: &Observation) -> &Output {
+    match &observation.state {
         JobState::Failed(output) => output,
-        other => panic!("{other:?}: {:?}", seen.message),
+        other => panic!("{other:?}: {:?}", observation.message),
     }
 }
 

@@ -18,14 +18,14 @@ use crate::tasks::task::TaskId;
 pub(super) fn request(
     seal: &Seal,
     revision: Revision,
-    carried: &QuestionClaim,
+    claim: &QuestionClaim,
     as_task: Option<Duration>,
     id: &str,
 ) -> Value {
     let task = as_task.map(|ttl| wire::TaskMetadata { ttl: to_wire::millis(ttl) });
-    let question = &carried.asked.question;
-    let meta = to_wire::related_meta(&carried.task);
-    let message = words(carried);
+    let question = &claim.question.question;
+    let meta = to_wire::related_meta(&claim.task);
+    let message = question_text(claim);
     match &question.ask {
         Ask::Form(schema) => {
             let mode = revision.has_tasks().then_some("form");
@@ -33,7 +33,7 @@ pub(super) fn request(
             to_wire::request(id, "elicitation/create", params)
         }
         Ask::Url(url) => {
-            let elicitation_id = elicitation_id(seal, &carried.task, &carried.key);
+            let elicitation_id = elicitation_id(seal, &claim.task, &claim.key);
             let params = wire::ElicitUrl { mode: "url", message: &message, elicitation_id, url, task, meta };
             to_wire::request(id, "elicitation/create", params)
         }
@@ -46,9 +46,9 @@ pub(super) fn request(
 
 /// Returns the text of the question, and what was wrong with the last answer: without that, nothing could be
 /// corrected.
-fn words(carried: &QuestionClaim) -> Cow<'_, str> {
-    let message = &carried.asked.question.message;
-    match carried.asked.delivery.as_ref().and_then(|last| last.problem.as_ref()) {
+fn question_text(claim: &QuestionClaim) -> Cow<'_, str> {
+    let message = &claim.question.question.message;
+    match claim.question.delivery.as_ref().and_then(|last| last.problem.as_ref()) {
         None => message.into(),
         Some(problem) => format!("{message}\n\nThe last answer was not taken: {problem}.").into(),
     }

@@ -7,7 +7,7 @@ mod client_tasks;
 mod message;
 mod responses;
 
-pub(super) use responses::{handle_task_status, replied};
+pub(super) use responses::{handle_response, handle_task_status};
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use taskbridge_sdk::{Answer, Ask, Timestamp};
 
-use self::client_tasks::{ClientTasks, note};
+use self::client_tasks::{ClientTasks, store_change};
 use super::SessionCall;
 use crate::mcp::Bridge;
 use crate::mcp::authorization::CallerContext;
@@ -24,38 +24,38 @@ use crate::mcp::message_sink::MessageSink;
 use crate::mcp::session::Session;
 use crate::seal::Purpose;
 use crate::tasks::service::{DeliveryGuard, QuestionClaim};
-use crate::tasks::store::{MOST_HELD, QuestionMessage, SessionChange, StoreError};
+use crate::tasks::store::{MAX_CLIENT_TASKS, QuestionMessage, SessionChange, StoreError};
 use crate::tasks::task::{QuestionStatus, Task, TaskId, TaskQuestion};
 
 /// How long a stream counts as carrying a question without renewal.
 const LEASE: Duration = Duration::from_secs(30);
 /// How often one stream asks the same question if the answers do not fit. Some clients answer automatically,
 /// and would repeat the same answer forever.
-const MOST_TIMES: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 /// How often a stream checks whether its client is ready, where no hint comes.
-const LOOK_IF_READY: Duration = Duration::from_secs(1);
+const READY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum TTL that a client's task is requested with. Some libraries have timers that count milliseconds in
 /// 31 bits, and would drop a task with a longer TTL at once.
-const LONGEST_TTL: Duration = Duration::from_millis(i32::MAX as u64);
+const MAX_TTL: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// The part of one stream in asking questions.
 pub(super) struct QuestionSender<'a> {
     bridge: &'a Bridge,
     /// The caller who is asked.
     actor: CallerContext<'a>,
-    outlet: &'a dyn MessageSink,
+    sink: &'a dyn MessageSink,
     session: &'a Session,
     /// How long a new question is reserved for streams that wait for its task.
     grace: Duration,
-    opened: Timestamp,
-    out: Vec<InFlightQuestion>,
+    opened_at: Timestamp,
+    in_flight: Vec<InFlightQuestion>,
     /// Pages that were asked about here and are being visited, by task and question.
     visits: Vec<(TaskId, String)>,
-    asked: HashMap<(TaskId, String), u32>,
+    ask_counts: HashMap<(TaskId, String), u32>,
     /// The tasks of the session's client; `None` if it creates none.
-    holdings: Option<ClientTasks>,
+    client_tasks: Option<ClientTasks>,
     /// When the task that was attended last must be checked again, with or without a hint.
-    look_at: Option<Timestamp>,
+    recheck_at: Option<Timestamp>,
     closed: bool,
 }
 
@@ -99,9 +99,9 @@ struct InFlightQuestion {
 #[derive(PartialEq)]
 enum QuestionState {
     /// The question is still open.
-    Stays,
+    StillOpen,
     /// The client has dealt with this message, or another message carries the question now.
-    Over,
+    Done,
     /// The task no longer needs an answer.
     Withdrawn,
 }
@@ -111,14 +111,16 @@ enum QuestionState {
 ///
 /// # Errors
 /// If the store fails. The next poll registers it again.
-pub(super) async fn polled(call: &SessionCall<'_>, task: &Task) -> Result<(), StoreError> {
+pub(super) async fn register_poll(call: &SessionCall<'_>, task: &Task) -> Result<(), StoreError> {
     let (session, client) = (call.session, call.client_for(task));
     let is_own = task.origin.session.as_ref() == Some(&session.nonce);
-    if is_own || !task.open_questions().any(|asked| client.can_ask(&asked.question.ask)) {
+    if is_own || !task.open_questions().any(|task_question| client.can_ask(&task_question.question.ask)) {
         return Ok(());
     }
-    let known = call.bridge.store.settings(&session.nonce).await?.unwrap_or_default().polls;
-    if !known.contains(&task.id) && !note(call.bridge, session, SessionChange::Poll(task.id.clone())).await? {
+    let polled_tasks = call.bridge.store.settings(&session.nonce).await?.unwrap_or_default().polls;
+    if !polled_tasks.contains(&task.id)
+        && !store_change(call.bridge, session, SessionChange::Poll(task.id.clone())).await?
+    {
         tracing::debug!(task = ?task.id, "the session has ended, or polls too many tasks to be asked for this one");
     }
     Ok(())
@@ -129,23 +131,23 @@ impl<'a> QuestionSender<'a> {
     /// older than `grace`. It manages the client's tasks for `only` this task, or all of them.
     pub(super) fn new(
         call: &SessionCall<'a>,
-        outlet: &'a dyn MessageSink,
+        sink: &'a dyn MessageSink,
         grace: Duration,
         only: Option<&TaskId>,
     ) -> Self {
-        let makes_tasks = call.client().makes_tasks();
+        let can_run_tasks = call.client().can_run_tasks();
         Self {
             bridge: call.bridge,
             actor: CallerContext::new(call.bridge, &call.caller.principal),
-            outlet,
+            sink,
             session: call.session,
             grace,
-            opened: call.bridge.clock.now(),
-            out: Vec::new(),
+            opened_at: call.bridge.clock.now(),
+            in_flight: Vec::new(),
             visits: Vec::new(),
-            asked: HashMap::new(),
-            holdings: makes_tasks.then(|| ClientTasks::new(call.bridge, only)),
-            look_at: None,
+            ask_counts: HashMap::new(),
+            client_tasks: can_run_tasks.then(|| ClientTasks::new(call.bridge, only)),
+            recheck_at: None,
             closed: false,
         }
     }
@@ -153,21 +155,22 @@ impl<'a> QuestionSender<'a> {
     /// Returns true if this stream has work for the task, or will have it sooner than it knew. A question
     /// that another process wrote may become due a moment later by this process's clock, and no hint
     /// announces that.
-    pub(super) fn is_behind(&self, task: &Task) -> bool {
+    pub(super) fn has_work(&self, task: &Task) -> bool {
         let now = self.bridge.clock.now();
-        self.out
-            .iter()
-            .any(|out| out.guard.carried().task == task.id && out.fate(task) != QuestionState::Stays)
-            || self.visits.iter().any(|(id, key)| *id == task.id && is_visited(task, key))
-            || task.open_questions().any(|asked| self.wants(task, asked, now))
-            || self.holds_in_vain(task)
-            || self.next_look(task).is_some_and(|next| self.look_at.is_none_or(|known| next < known))
+        self.in_flight.iter().any(|question| {
+            question.guard.claim().task == task.id && question.state(task) != QuestionState::StillOpen
+        }) || self.visits.iter().any(|(id, key)| *id == task.id && is_visited(task, key))
+            || task.open_questions().any(|task_question| self.may_ask(task, task_question, now))
+            || self.has_unneeded_client_task(task)
+            || self
+                .next_check(task)
+                .is_some_and(|next_check| self.recheck_at.is_none_or(|scheduled| next_check < scheduled))
     }
 
     /// Returns the tasks for which this stream has something in flight.
     pub(super) fn tasks(&self) -> impl Iterator<Item = &TaskId> {
-        let out = self.out.iter().map(|out| &out.guard.carried().task);
-        out.chain(self.visits.iter().map(|(id, _)| id))
+        let in_flight = self.in_flight.iter().map(|question| &question.guard.claim().task);
+        in_flight.chain(self.visits.iter().map(|(id, _)| id))
     }
 
     /// Brings the stream up to date with the task: withdraws questions that no longer need an answer, and
@@ -175,22 +178,22 @@ impl<'a> QuestionSender<'a> {
     ///
     /// # Errors
     /// If the store fails.
-    pub(super) async fn attend(&mut self, task: &Task) -> Result<Option<Timestamp>, StoreError> {
+    pub(super) async fn sync(&mut self, task: &Task) -> Result<Option<Timestamp>, StoreError> {
         self.refresh().await?;
-        self.look_after(task).await?;
-        self.look_if_ready(task).await?;
+        self.sync_in_flight(task).await?;
+        self.refresh_readiness(task).await?;
         while !self.closed {
             let now = self.bridge.clock.now();
-            let wanted = |asked: &TaskQuestion| self.wants(task, asked, now);
-            if !task.open_questions().any(wanted) {
+            let is_wanted = |task_question: &TaskQuestion| self.may_ask(task, task_question, now);
+            if !task.open_questions().any(is_wanted) {
                 break;
             }
-            let carried = self.bridge.service.carry(task, LEASE, wanted).await?;
-            let Some(carried) = carried else { break };
-            self.send(carried, task).await;
+            let claim = self.bridge.service.claim_question(task, LEASE, is_wanted).await?;
+            let Some(claim) = claim else { break };
+            self.send(claim, task).await;
         }
-        self.look_at = self.next_look(task);
-        Ok(self.look_at)
+        self.recheck_at = self.next_check(task);
+        Ok(self.recheck_at)
     }
 
     /// Ends the question sender because the request of its stream is answered: the client has seen the
@@ -198,45 +201,45 @@ impl<'a> QuestionSender<'a> {
     ///
     /// # Errors
     /// If the store fails.
-    pub(super) async fn leave(self) -> Result<(), StoreError> {
-        for out in self.out {
-            out.guard.over(None).await?;
+    pub(super) async fn finish(self) -> Result<(), StoreError> {
+        for question in self.in_flight {
+            question.guard.finish(None).await?;
         }
         Ok(())
     }
 
-    async fn look_after(&mut self, task: &Task) -> Result<(), StoreError> {
+    async fn sync_in_flight(&mut self, task: &Task) -> Result<(), StoreError> {
         let now = self.bridge.clock.now();
-        for mut out in std::mem::take(&mut self.out) {
-            if out.guard.carried().task == task.id {
-                match out.fate(task) {
-                    QuestionState::Stays if now >= out.renew_at => {
-                        out.guard.still_open(LEASE).await?;
-                        out.renew_at = now + LEASE / 2;
+        for mut question in std::mem::take(&mut self.in_flight) {
+            if question.guard.claim().task == task.id {
+                match question.state(task) {
+                    QuestionState::StillOpen if now >= question.renew_at => {
+                        question.guard.renew(LEASE).await?;
+                        question.renew_at = now + LEASE / 2;
                     }
-                    QuestionState::Stays => {}
-                    QuestionState::Over => {
-                        self.visits.extend(visit(task, &out.guard.carried().key));
+                    QuestionState::StillOpen => {}
+                    QuestionState::Done => {
+                        self.visits.extend(visit(task, &question.guard.claim().key));
                         continue;
                     }
                     QuestionState::Withdrawn => {
-                        if let Some((id, key)) = visit(task, &out.guard.carried().key) {
-                            self.say(message::complete(&self.bridge.seal, &id, &key)).await;
+                        if let Some((id, key)) = visit(task, &question.guard.claim().key) {
+                            self.send_message(message::complete(&self.bridge.seal, &id, &key)).await;
                         }
                         // A client's task is cancelled instead, once the client has reported that it created
                         // one.
-                        if !out.as_task {
-                            self.say(message::withdraw(&out.id, &task.id)).await;
+                        if !question.as_task {
+                            self.send_message(message::withdraw(&question.id, &task.id)).await;
                         }
                         continue;
                     }
                 }
             }
-            self.out.push(out);
+            self.in_flight.push(question);
         }
         for (id, key) in std::mem::take(&mut self.visits) {
             if id == task.id && is_visited(task, &key) {
-                self.say(message::complete(&self.bridge.seal, &id, &key)).await;
+                self.send_message(message::complete(&self.bridge.seal, &id, &key)).await;
             } else {
                 self.visits.push((id, key));
             }
@@ -246,42 +249,49 @@ impl<'a> QuestionSender<'a> {
 
     /// Updates whether the client is ready, which it may have reported to another process. It is asked
     /// nothing before.
-    async fn look_if_ready(&self, task: &Task) -> Result<(), StoreError> {
+    async fn refresh_readiness(&self, task: &Task) -> Result<(), StoreError> {
         let Self { bridge, session, .. } = *self;
-        let may_be_early = bridge.initializing.may_have(session, bridge.clock.now());
-        if bridge.store.is_shared() && may_be_early && task.open_questions().next().is_some() {
+        let may_be_unready = bridge.uninitialized_sessions.may_have(session, bridge.clock.now());
+        if bridge.store.is_shared() && may_be_unready && task.open_questions().next().is_some() {
             match bridge.store.settings(&session.nonce).await?.is_some_and(|settings| settings.ready) {
-                true => bridge.initializing.end(session),
-                false => bridge.initializing.begin(session),
+                true => bridge.uninitialized_sessions.set_ready(session),
+                false => bridge.uninitialized_sessions.insert(session),
             }
         }
         Ok(())
     }
 
-    fn is_early(&self) -> bool {
-        self.bridge.initializing.has(self.session, self.bridge.clock.now())
+    fn is_client_unready(&self) -> bool {
+        self.bridge.uninitialized_sessions.has(self.session, self.bridge.clock.now())
     }
 
-    async fn say(&mut self, message: Value) {
-        self.closed |= !self.outlet.send(message).await;
+    async fn send_message(&mut self, message: Value) {
+        self.closed |= !self.sink.send(message).await;
     }
 
-    async fn send(&mut self, carried: QuestionClaim, task: &Task) {
-        let QuestionClaim { key, n, .. } = &carried;
-        let of = QuestionMessage { task: task.id.clone(), key: key.clone(), n: *n };
-        *self.asked.entry((of.task.clone(), of.key.clone())).or_default() += 1;
-        let id =
-            self.bridge.seal.seal(Purpose::Question, &MessageSubject { of, what: MessageKind::Question });
-        let can = self.session.client.makes_task_of(&carried.asked.question.ask);
-        let as_task = can && self.holdings.as_ref().is_some_and(|holdings| holdings.held.len() < MOST_HELD);
+    async fn send(&mut self, claim: QuestionClaim, task: &Task) {
+        let QuestionClaim { key, n, .. } = &claim;
+        let question_message = QuestionMessage { task: task.id.clone(), key: key.clone(), n: *n };
+        *self.ask_counts.entry((question_message.task.clone(), question_message.key.clone())).or_default() +=
+            1;
+        let id = self
+            .bridge
+            .seal
+            .seal(Purpose::Question, &MessageSubject { of: question_message, what: MessageKind::Question });
+        let can_run_as_task = self.session.client.can_run_as_task(&claim.question.question.ask);
+        let as_task = can_run_as_task
+            && self
+                .client_tasks
+                .as_ref()
+                .is_some_and(|client_tasks| client_tasks.records.len() < MAX_CLIENT_TASKS);
         // The question is open until then at most.
         let until = task.run_until();
-        let ttl = as_task.then(|| until.since(self.bridge.clock.now()).min(LONGEST_TTL));
-        let message = message::request(&self.bridge.seal, self.session.revision, &carried, ttl, &id);
-        let guard = self.bridge.service.carrying(carried);
-        if self.outlet.send(message).await {
+        let ttl = as_task.then(|| until.since(self.bridge.clock.now()).min(MAX_TTL));
+        let message = message::request(&self.bridge.seal, self.session.revision, &claim, ttl, &id);
+        let guard = self.bridge.service.guard_delivery(claim);
+        if self.sink.send(message).await {
             let renew_at = self.bridge.clock.now() + LEASE / 2;
-            self.out.push(InFlightQuestion { guard, id, as_task, renew_at });
+            self.in_flight.push(InFlightQuestion { guard, id, as_task, renew_at });
         } else {
             self.closed = true;
         }
@@ -290,76 +300,87 @@ impl<'a> QuestionSender<'a> {
     /// Returns true if this stream may ask the question. No open stream may carry it. A question that the
     /// client has dealt with, but that is still open, is asked again only by a stream that asked it before,
     /// up to `MOST_TIMES` times, or that was opened later.
-    fn wants(&self, task: &Task, asked: &TaskQuestion, now: Timestamp) -> bool {
+    fn may_ask(&self, task: &Task, task_question: &TaskQuestion, now: Timestamp) -> bool {
         let id = &task.id;
-        let times = self.asked.get(&(id.clone(), asked.key.clone())).copied().unwrap_or(0);
-        let free = match &asked.delivery {
+        let attempts = self.ask_counts.get(&(id.clone(), task_question.key.clone())).copied().unwrap_or(0);
+        let is_free = match &task_question.delivery {
             None => true,
-            Some(delivery) if delivery.over => times > 0 || delivery.until <= self.opened,
-            Some(_) => !asked.is_out(now),
+            Some(delivery) if delivery.over => attempts > 0 || delivery.until <= self.opened_at,
+            Some(_) => !task_question.has_open_delivery(now),
         };
-        self.actor.answers(task, self.session.client).can_ask(&asked.question.ask)
+        self.actor.answers(task, self.session.client).can_ask(&task_question.question.ask)
             && !self.closed
-            && !self.is_held(id, &asked.key)
-            && free
-            && times < MOST_TIMES
-            && asked.at + self.grace <= now
-            && !self.has_out(id, asked)
-            && !self.is_early()
+            && !self.has_client_task(id, &task_question.key)
+            && is_free
+            && attempts < MAX_ATTEMPTS
+            && task_question.at + self.grace <= now
+            && !self.has_in_flight(id, task_question)
+            && !self.is_client_unready()
     }
 
-    fn has_out(&self, id: &TaskId, asked: &TaskQuestion) -> bool {
-        let newest = asked.delivery.as_ref().map_or(0, |delivery| delivery.n);
-        self.out
+    fn has_in_flight(&self, id: &TaskId, task_question: &TaskQuestion) -> bool {
+        let newest = task_question.delivery.as_ref().map_or(0, |delivery| delivery.n);
+        self.in_flight
             .iter()
-            .map(|out| out.guard.carried())
-            .any(|carried| carried.task == *id && carried.key == asked.key && carried.n > newest)
+            .map(|question| question.guard.claim())
+            .any(|claim| claim.task == *id && claim.key == task_question.key && claim.n > newest)
     }
 
-    fn next_look(&self, task: &Task) -> Option<Timestamp> {
+    fn next_check(&self, task: &Task) -> Option<Timestamp> {
         let now = self.bridge.clock.now();
-        let renewals =
-            self.out.iter().filter(|out| out.guard.carried().task == task.id).map(|out| out.renew_at);
-        let others = task.open_questions().filter_map(|asked| {
-            let ripe = Some(asked.at + self.grace).filter(|ripe| *ripe > now);
-            let lapse = asked.delivery.as_ref().filter(|_| asked.is_out(now)).map(|d| d.until);
-            ripe.into_iter().chain(lapse).max()
+        let renewals = self
+            .in_flight
+            .iter()
+            .filter(|question| question.guard.claim().task == task.id)
+            .map(|question| question.renew_at);
+        let others = task.open_questions().filter_map(|task_question| {
+            let due_at = Some(task_question.at + self.grace).filter(|due_at| *due_at > now);
+            let lease_end = task_question
+                .delivery
+                .as_ref()
+                .filter(|_| task_question.has_open_delivery(now))
+                .map(|d| d.until);
+            due_at.into_iter().chain(lease_end).max()
         });
-        let early =
-            (self.is_early() && task.open_questions().next().is_some()).then_some(now + LOOK_IF_READY);
-        renewals.chain(others).chain(early).min()
+        let ready_check = (self.is_client_unready() && task.open_questions().next().is_some())
+            .then_some(now + READY_CHECK_INTERVAL);
+        renewals.chain(others).chain(ready_check).min()
     }
 }
 
 /// Returns true once the visit of a page is complete, as far as the task is concerned.
 fn is_visited(task: &Task, key: &str) -> bool {
-    let asked = task.questions.iter().find(|asked| asked.key == *key);
-    task.has_ended() || asked.is_none_or(|asked| asked.status == QuestionStatus::Closed)
+    let task_question = task.questions.iter().find(|task_question| task_question.key == *key);
+    task.has_ended()
+        || task_question.is_none_or(|task_question| task_question.status == QuestionStatus::Closed)
 }
 
 /// Returns the visit of a page for a question, if the question asks for one and it may have begun.
 fn visit(task: &Task, key: &str) -> Option<(TaskId, String)> {
-    let asked = task.questions.iter().find(|asked| asked.key == *key)?;
-    let may_have = match &asked.status {
+    let task_question = task.questions.iter().find(|task_question| task_question.key == *key)?;
+    let may_have_begun = match &task_question.status {
         QuestionStatus::Answered { answer, .. } => matches!(answer, Answer::Accept(_)),
         QuestionStatus::Visiting => true,
         // The job observed the visit itself, unless the answer is no longer needed.
         QuestionStatus::Closed => !task.has_ended(),
         QuestionStatus::Open => false,
     };
-    let page = matches!(asked.question.ask, Ask::Url(_));
-    (page && may_have).then(|| (task.id.clone(), key.to_owned()))
+    let is_page = matches!(task_question.question.ask, Ask::Url(_));
+    (is_page && may_have_begun).then(|| (task.id.clone(), key.to_owned()))
 }
 
 impl InFlightQuestion {
-    fn fate(&self, task: &Task) -> QuestionState {
-        let QuestionClaim { key, n, .. } = self.guard.carried();
-        let asked = task.questions.iter().find(|asked| asked.key == *key);
-        match asked.and_then(|asked| Some((asked, asked.delivery.as_ref()?))) {
+    fn state(&self, task: &Task) -> QuestionState {
+        let QuestionClaim { key, n, .. } = self.guard.claim();
+        let task_question = task.questions.iter().find(|task_question| task_question.key == *key);
+        match task_question.and_then(|task_question| Some((task_question, task_question.delivery.as_ref()?)))
+        {
             // The row was read before this message was claimed.
-            Some((_, delivery)) if delivery.n < *n => QuestionState::Stays,
-            Some((_, delivery)) if delivery.over || delivery.n > *n => QuestionState::Over,
-            Some((asked, _)) if asked.status == QuestionStatus::Open => QuestionState::Stays,
+            Some((_, delivery)) if delivery.n < *n => QuestionState::StillOpen,
+            Some((_, delivery)) if delivery.over || delivery.n > *n => QuestionState::Done,
+            Some((task_question, _)) if task_question.status == QuestionStatus::Open => {
+                QuestionState::StillOpen
+            }
             _ => QuestionState::Withdrawn,
         }
     }

@@ -36,10 +36,10 @@ impl Setup {
         let new = NewTask {
             task: task.clone(),
             identity: None,
-            most_kept: None,
+            quota: None,
             limits: Vec::new(),
-            behind: Vec::new(),
-            once: None,
+            queue_behind: Vec::new(),
+            idempotency_key: None,
             attach: None,
             lease: None,
             transition: None,
@@ -49,7 +49,7 @@ impl Setup {
     }
 
     /// Submits everything while the writer is busy, so that it is written in one batch.
-    async fn together(
+    async fn write_in_one_batch(
         &self,
         tasks: &[Task],
         other: impl FnMut(&Db<'_>) -> Result<(), SqliteError> + Send + 'static,
@@ -84,7 +84,7 @@ async fn writes_that_wait_share_one_commit() {
     let setup = setup();
     let before = setup.store.commits();
     let tasks = setup.tasks(100);
-    let (inserted, _) = setup.together(&tasks, |_| Ok(())).await;
+    let (inserted, _) = setup.write_in_one_batch(&tasks, |_| Ok(())).await;
     assert!(inserted.iter().all(|inserted| matches!(inserted, Ok(InsertResult::Created(_)))));
     assert_eq!(setup.store.commits() - before, 1);
 }
@@ -93,14 +93,14 @@ async fn writes_that_wait_share_one_commit() {
 #[tokio::test]
 async fn deferred_write_joins_next_commit() {
     let setup = setup();
-    let patient = setup.bench.add(setup.bench.task()).await;
+    let task = setup.bench.add(setup.bench.task()).await;
     let before = setup.store.commits();
     // Submitted first; without the other write it would wait for an hour.
-    let patient = Task { message: Some("put off".to_owned()), ..patient };
-    let patience = Duration::from_secs(3_600);
-    let change = Change { patience, ..Change::new(&patient, setup.bench.clock.now()) };
-    let (put_off, _) = join(setup.store.update(change), setup.bench.add(setup.bench.task())).await;
-    assert!(matches!(put_off, Ok(UpdateResult::Written(2))), "{put_off:?}");
+    let task = Task { message: Some("put off".to_owned()), ..task };
+    let batch_delay = Duration::from_secs(3_600);
+    let change = Change { batch_delay, ..Change::new(&task, setup.bench.clock.now()) };
+    let (deferred, _) = join(setup.store.update(change), setup.bench.add(setup.bench.task())).await;
+    assert!(matches!(deferred, Ok(UpdateResult::Written(2))), "{deferred:?}");
     assert_eq!(setup.store.commits() - before, 1);
 }
 
@@ -109,8 +109,8 @@ async fn deferred_write_joins_next_commit() {
 async fn deferred_write_commits_after_timeout() {
     let setup = setup();
     let task = setup.bench.add(setup.bench.task()).await;
-    let patience = Duration::from_millis(5);
-    let change = Change { patience, ..Change::new(&task, setup.bench.clock.now()) };
+    let batch_delay = Duration::from_millis(5);
+    let change = Change { batch_delay, ..Change::new(&task, setup.bench.clock.now()) };
     assert!(matches!(setup.store.update(change).await, Ok(UpdateResult::Written(2))));
 }
 
@@ -120,8 +120,8 @@ async fn deferred_write_commits_at_close() {
     let Setup { store, bench, directory } = setup();
     let task = bench.add(bench.task()).await;
     let task = Task { message: Some("put off".to_owned()), ..task };
-    let patience = Duration::from_secs(3_600);
-    let change = Change { patience, ..Change::new(&task, bench.clock.now()) };
+    let batch_delay = Duration::from_secs(3_600);
+    let change = Change { batch_delay, ..Change::new(&task, bench.clock.now()) };
     assert!(store.update(change).now_or_never().is_none());
     drop((store, bench));
     let (_store, bench) = opened(&directory.path().join("tasks.db"));
@@ -169,9 +169,9 @@ async fn corrupt_row_hides_no_others() {
     let broken = setup.bench.add(setup.bench.task()).await;
     let sound = setup.bench.add(setup.bench.task()).await;
     let id = broken.id.as_str().to_owned();
-    let spoil =
+    let corrupt =
         move |db: &Db<'_>| Ok(db.conn.execute("UPDATE tasks SET body = '{}' WHERE id = ?1", [&id])?);
-    setup.store.write(spoil).await.unwrap();
+    setup.store.write(corrupt).await.unwrap();
     let error = setup.store.get(&broken.id, None).await.unwrap_err();
     assert!(error.to_string().contains("the task in row 1 cannot be understood"), "{error}");
     let listed = setup.store.list(&sound.owner, None, 10).await.unwrap();
@@ -187,9 +187,9 @@ async fn failed_write_is_rolled_back_alone() {
     let tasks = setup.tasks(10);
     let lost = "INSERT INTO keys (name, value) VALUES ('half', x'00')";
     let (inserted, failed) = setup
-        .together(&tasks, move |db| {
+        .write_in_one_batch(&tasks, move |db| {
             db.conn.execute(lost, [])?;
-            Err(SqliteError::Row("on purpose".to_owned()))
+            Err(SqliteError::Broken("on purpose".to_owned()))
         })
         .await;
     assert!(matches!(failed, Err(StoreError::Broken(why)) if why.contains("on purpose")));
@@ -211,7 +211,7 @@ async fn failed_commit_reaches_every_caller() {
     let setup = setup();
     let tasks = setup.tasks(3);
     let (inserted, failed) = setup
-        .together(&tasks, |db| {
+        .write_in_one_batch(&tasks, |db| {
             // A foreign key violation that is detected only at the commit.
             db.conn.pragma_update(None, "defer_foreign_keys", true)?;
             db.conn.execute("INSERT INTO slots (slot, task) VALUES ('s', 'nobody')", [])?;
@@ -251,19 +251,19 @@ async fn full_disk_rolls_back_write() {
         },
         ..setup.bench.task()
     };
-    let wish = || NewTask {
+    let new_task = || NewTask {
         task: big.clone(),
         identity: None,
-        most_kept: None,
+        quota: None,
         limits: vec![SlotLimit { slot: "s".to_owned(), limit: 1 }],
-        behind: Vec::new(),
-        once: None,
+        queue_behind: Vec::new(),
+        idempotency_key: None,
         attach: None,
         lease: None,
         transition: None,
         notices: Vec::new(),
     };
-    let full = setup.store.insert(wish()).await;
+    let full = setup.store.insert(new_task()).await;
     assert!(
         matches!(&full, Err(StoreError::Unavailable(why)) if why.contains("full") && why.contains("tasks.db")),
         "{full:?}"
@@ -274,7 +274,7 @@ async fn full_disk_rolls_back_write() {
     setup.store.others_wrote().await.unwrap();
     assert_eq!(setup.store.write_failure(), Some("the disk is full"), "that wrote nothing");
     limit(None).await.unwrap();
-    let inserted = setup.store.insert(wish()).await;
+    let inserted = setup.store.insert(new_task()).await;
     assert!(
         matches!(inserted, Ok(InsertResult::Created(_))),
         "it works again, and the slot was not lost: {inserted:?}"
@@ -287,7 +287,7 @@ async fn full_disk_rolls_back_write() {
 async fn panic_fails_only_its_write() {
     let setup = setup();
     let tasks = setup.tasks(3);
-    let (inserted, panicked) = setup.together(&tasks, |_| panic!("a bug")).await;
+    let (inserted, panicked) = setup.write_in_one_batch(&tasks, |_| panic!("a bug")).await;
     assert!(inserted.iter().all(|inserted| matches!(inserted, Ok(InsertResult::Created(_)))), "{inserted:?}");
     assert!(
         matches!(&panicked, Err(StoreError::Broken(why)) if why.contains("panicked") && why.contains("tasks.db")),
@@ -333,7 +333,7 @@ async fn uncommitted_write_is_lost_after_crash() {
         for file in ["tasks.db", "tasks.db-wal"] {
             std::fs::copy(from.join(file), copy.with_file_name(file)).unwrap();
         }
-        Err::<(), _>(SqliteError::Row("killed".to_owned()))
+        Err::<(), _>(SqliteError::Broken("killed".to_owned()))
     });
     failed.await.unwrap_err();
     let wal = |path: &std::path::Path| std::fs::read(path.with_file_name("tasks.db-wal")).unwrap();

@@ -14,9 +14,9 @@ use crate::clock::Clock as _;
 use crate::tasks::audit::AuditLineStore as _;
 use crate::tasks::store::{Keys, SessionChange, Sessions, StoreError, TaskStore};
 
-struct Place(tempfile::TempDir);
+struct TestDirectory(tempfile::TempDir);
 
-impl Place {
+impl TestDirectory {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -27,7 +27,7 @@ impl Place {
 }
 
 /// Returns the error of opening this file.
-fn refusal(path: &Path) -> StoreError {
+fn open_error(path: &Path) -> StoreError {
     match open(path) {
         Ok(_) => panic!("{} was opened", path.display()),
         Err(error) => error,
@@ -35,7 +35,7 @@ fn refusal(path: &Path) -> StoreError {
 }
 
 #[track_caller]
-fn says(error: &StoreError, words: &[&str]) {
+fn assert_mentions(error: &StoreError, words: &[&str]) {
     let text = error.to_string();
     for word in words {
         assert!(text.contains(word), "{word:?} is not in {text:?}");
@@ -44,10 +44,10 @@ fn says(error: &StoreError, words: &[&str]) {
 
 #[tokio::test]
 async fn database_file_is_private() {
-    let place = Place::new();
-    let (_, bench) = opened(&place.file());
+    let directory = TestDirectory::new();
+    let (_, bench) = opened(&directory.file());
     bench.add(bench.task()).await;
-    let files: Vec<_> = fs::read_dir(place.0.path()).unwrap().map(|entry| entry.unwrap()).collect();
+    let files: Vec<_> = fs::read_dir(directory.0.path()).unwrap().map(|entry| entry.unwrap()).collect();
     assert_eq!(files.len(), 3, "the database, its log and the index of that: {files:?}");
     for file in files {
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{file:?}");
@@ -57,8 +57,8 @@ async fn database_file_is_private() {
 /// A line that was written while the clock was ahead ends the deletion: the remaining chain has no gap.
 #[tokio::test]
 async fn audit_lines_are_deleted_without_gap() {
-    let place = Place::new();
-    let (store, bench) = opened(&place.file());
+    let directory = TestDirectory::new();
+    let (store, bench) = opened(&directory.file());
     let line = async |n: u64| assert!(store.add_lines(n, vec![format!("line {n}")]).await.unwrap());
     let day = Duration::from_hours(24);
     line(1).await;
@@ -69,30 +69,30 @@ async fn audit_lines_are_deleted_without_gap() {
         line(n).await;
     }
     bench.clock.advance(day);
-    assert_eq!(store.forget_lines(bench.clock.now(), 100).await.unwrap(), 1);
+    assert_eq!(store.delete_lines(bench.clock.now(), 100).await.unwrap(), 1);
     let left = store.lines_after(0, 100).await.unwrap();
     assert_eq!(left.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [2, 3, 4, 5]);
     bench.clock.advance(3 * day);
-    assert_eq!(store.forget_lines(bench.clock.now(), 2).await.unwrap(), 2);
-    assert_eq!(store.forget_lines(bench.clock.now(), 100).await.unwrap(), 1, "never the last");
+    assert_eq!(store.delete_lines(bench.clock.now(), 2).await.unwrap(), 2);
+    assert_eq!(store.delete_lines(bench.clock.now(), 100).await.unwrap(), 1, "never the last");
 }
 
 #[tokio::test]
 async fn rows_outlive_the_store() {
-    let place = Place::new();
-    let (store, bench) = opened(&place.file());
+    let directory = TestDirectory::new();
+    let (store, bench) = opened(&directory.file());
     let task = bench.add(bench.task()).await;
     drop((store, bench));
-    assert!(!place.file().with_file_name("tasks.db-wal").exists(), "the log was put into the database");
-    let (_, bench) = opened(&place.file());
+    assert!(!directory.file().with_file_name("tasks.db-wal").exists(), "the log was put into the database");
+    let (_, bench) = opened(&directory.file());
     assert_eq!(bench.read(&task.id).await, Some(task));
 }
 
 /// Eight processes that create the file at once share one seal key.
 #[tokio::test]
 async fn concurrent_creation_makes_one_database() {
-    let place = Place::new();
-    let path = &place.file();
+    let directory = TestDirectory::new();
+    let path = &directory.file();
     let start = &Barrier::new(8);
     let stores: Vec<_> = std::thread::scope(|scope| {
         let open = |_| {
@@ -115,14 +115,14 @@ async fn concurrent_creation_makes_one_database() {
 /// A database of the first schema version keeps its rows.
 #[tokio::test]
 async fn older_schema_is_migrated() {
-    let place = Place::new();
-    let db = Connection::open(place.file()).unwrap();
+    let directory = TestDirectory::new();
+    let db = Connection::open(directory.file()).unwrap();
     db.execute_batch(include_str!("../../migrations/sqlite/0001_tasks.sql")).unwrap();
     db.pragma_update(None, "application_id", 0x7461_736b).unwrap();
     db.pragma_update(None, "user_version", 1).unwrap();
     db.execute("INSERT INTO sessions (nonce, forget_after) VALUES ('gone', 9000000000000000)", []).unwrap();
     drop(db);
-    let (store, _bench) = opened(&place.file());
+    let (store, _bench) = opened(&directory.file());
     assert!(store.has_ended("gone").await.unwrap());
     assert!(
         store
@@ -136,18 +136,18 @@ async fn older_schema_is_migrated() {
 
 #[test]
 fn newer_schema_is_left_alone() {
-    let place = Place::new();
-    drop(open(&place.file()).unwrap());
-    let db = Connection::open(place.file()).unwrap();
+    let directory = TestDirectory::new();
+    drop(open(&directory.file()).unwrap());
+    let db = Connection::open(directory.file()).unwrap();
     db.pragma_update(None, "user_version", 99).unwrap();
     // The newer schema only added something, and declares that this program can use it.
-    drop(open(&place.file()).unwrap());
+    drop(open(&directory.file()).unwrap());
     assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get(0)), Ok(99));
     db.execute("UPDATE taskbridge_schema SET oldest = 98", []).unwrap();
     drop(db);
-    let error = refusal(&place.file());
+    let error = open_error(&directory.file());
     assert!(matches!(error, StoreError::Broken(_)));
-    says(
+    assert_mentions(
         &error,
         &["tasks.db", "version 99", "version 98", "up to 8", "newer taskbridge", "name another file"],
     );
@@ -156,10 +156,10 @@ fn newer_schema_is_left_alone() {
 /// A SQLite database of another program is refused and not changed.
 #[test]
 fn foreign_database_is_left_alone() {
-    let place = Place::new();
-    let db = Connection::open(place.file()).unwrap();
+    let directory = TestDirectory::new();
+    let db = Connection::open(directory.file()).unwrap();
     db.execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
-    says(&refusal(&place.file()), &["tasks.db", "another program", "name another file"]);
+    assert_mentions(&open_error(&directory.file()), &["tasks.db", "another program", "name another file"]);
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
     let mode: String = db.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
     assert_eq!((tables, mode.as_str()), (1, "delete"));
@@ -168,48 +168,48 @@ fn foreign_database_is_left_alone() {
 /// A file that is no database is refused and not changed.
 #[test]
 fn foreign_file_is_left_alone() {
-    let place = Place::new();
+    let directory = TestDirectory::new();
     let text = "to do: buy milk\n".repeat(500);
-    fs::write(place.file(), &text).unwrap();
-    let error = refusal(&place.file());
+    fs::write(directory.file(), &text).unwrap();
+    let error = open_error(&directory.file());
     assert!(matches!(error, StoreError::Broken(_)));
-    says(&error, &["tasks.db", "damaged or no SQLite database", "backup"]);
-    assert_eq!(fs::read_to_string(place.file()).unwrap(), text);
+    assert_mentions(&error, &["tasks.db", "damaged or no SQLite database", "backup"]);
+    assert_eq!(fs::read_to_string(directory.file()).unwrap(), text);
 }
 
 /// The error names the file and mentions a backup.
 #[tokio::test]
 async fn corrupt_database_is_reported() {
-    let place = Place::new();
-    let (store, bench) = opened(&place.file());
+    let directory = TestDirectory::new();
+    let (store, bench) = opened(&directory.file());
     let task = bench.add(bench.task()).await;
     drop((store, bench));
-    let mut bytes = fs::read(place.file()).unwrap();
+    let mut bytes = fs::read(directory.file()).unwrap();
     let id = task.id.as_str().as_bytes();
     for page in bytes.chunks_mut(4096).filter(|page| page.windows(id.len()).any(|bytes| bytes == id)) {
         page.fill(0xff);
     }
-    fs::write(place.file(), bytes).unwrap();
-    let error = open(&place.file()).unwrap().get(&task.id, None).await.unwrap_err();
+    fs::write(directory.file(), bytes).unwrap();
+    let error = open(&directory.file()).unwrap().get(&task.id, None).await.unwrap_err();
     assert!(matches!(error, StoreError::Broken(_)), "{error:?}");
-    says(&error, &["tasks.db", "damaged", "backup"]);
+    assert_mentions(&error, &["tasks.db", "damaged", "backup"]);
 }
 
 #[test]
 fn a_missing_directory_is_named() {
-    let place = Place::new();
-    let error = refusal(&place.0.path().join("none/tasks.db"));
+    let directory = TestDirectory::new();
+    let error = open_error(&directory.0.path().join("none/tasks.db"));
     assert!(matches!(error, StoreError::Unavailable(_)));
-    says(&error, &["none/tasks.db", "the directory", "does not exist", "create it"]);
+    assert_mentions(&error, &["none/tasks.db", "the directory", "does not exist", "create it"]);
 }
 
 /// The error names the path and the permission that is missing.
 #[test]
 fn unwritable_path_is_named() {
     // No user can create files here.
-    let error = refusal(Path::new("/sys/tasks.db"));
+    let error = open_error(Path::new("/sys/tasks.db"));
     assert!(matches!(error, StoreError::Unavailable(_)));
-    says(&error, &["/sys/tasks.db", "cannot be opened for writing", "this user needs to write"]);
-    let place = Place::new();
-    says(&refusal(place.0.path()), &["cannot be opened for writing"]);
+    assert_mentions(&error, &["/sys/tasks.db", "cannot be opened for writing", "this user needs to write"]);
+    let directory = TestDirectory::new();
+    assert_mentions(&open_error(directory.0.path()), &["cannot be opened for writing"]);
 }

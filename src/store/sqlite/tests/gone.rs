@@ -8,16 +8,16 @@ use crate::tasks::store::{Facts as _, StoreError};
 
 const REASON: Option<&str> = Some("a database file was deleted, moved or replaced");
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut beside = path.to_owned().into_os_string();
-    beside.push(suffix);
-    beside.into()
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.to_owned().into_os_string();
+    name.push(suffix);
+    name.into()
 }
 
 /// Asserts that writes are refused, and that the error names the file and the fix.
-async fn refused(store: &super::SqliteStore, words: &[&str]) {
-    let refused = store.set_fact("a", "b").await;
-    let Err(StoreError::Unavailable(why)) = refused else { panic!("it was written: {refused:?}") };
+async fn assert_refused(store: &super::SqliteStore, words: &[&str]) {
+    let result = store.set_fact("a", "b").await;
+    let Err(StoreError::Unavailable(why)) = result else { panic!("it was written: {result:?}") };
     for word in words.iter().chain(&["put it back", "restart"]) {
         assert!(why.contains(word), "{word:?} is not in {why:?}");
     }
@@ -32,9 +32,9 @@ async fn moved_file_refuses_writes_until_back() {
         let path = directory.path().join("tasks.db");
         let (store, bench) = opened(&path);
         bench.add(bench.task()).await;
-        let (file, away) = (beside(&path, suffix), directory.path().join("away"));
+        let (file, away) = (with_suffix(&path, suffix), directory.path().join("away"));
         fs::rename(&file, &away).unwrap();
-        refused(&store, &[file.to_str().unwrap(), "deleted or moved"]).await;
+        assert_refused(&store, &[file.to_str().unwrap(), "deleted or moved"]).await;
         fs::rename(&away, &file).unwrap();
         store.set_fact("a", "b").await.unwrap();
         assert_eq!(store.write_failure(), None);
@@ -51,7 +51,7 @@ async fn replaced_file_refuses_writes() {
     let copy = directory.path().join("copy");
     fs::copy(&path, &copy).unwrap();
     fs::rename(&copy, &path).unwrap();
-    refused(&store, &["tasks.db", "replaced"]).await;
+    assert_refused(&store, &["tasks.db", "replaced"]).await;
 }
 
 /// Its folder can be moved as well.
@@ -62,5 +62,5 @@ async fn moved_folder_refuses_writes() {
     fs::create_dir(&folder).unwrap();
     let (store, _bench) = opened(&folder.join("tasks.db"));
     fs::rename(&folder, directory.path().join("elsewhere")).unwrap();
-    refused(&store, &["state/tasks.db", "deleted or moved"]).await;
+    assert_refused(&store, &["state/tasks.db", "deleted or moved"]).await;
 }

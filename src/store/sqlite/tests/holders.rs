@@ -23,7 +23,7 @@ async fn process(path: &Path, name: &str) -> (Arc<SqliteStore>, Bench) {
 }
 
 /// Returns the number of groups that this holder gets.
-async fn hold(store: &SqliteStore, name: &str) -> usize {
+async fn acquire_groups(store: &SqliteStore, name: &str) -> usize {
     store
         .acquire_groups(&holder(name), Duration::from_secs(60), &[ServedBackend::named("forge")])
         .await
@@ -31,7 +31,7 @@ async fn hold(store: &SqliteStore, name: &str) -> usize {
         .len()
 }
 
-fn locks(path: &Path) -> Vec<PathBuf> {
+fn lock_files(path: &Path) -> Vec<PathBuf> {
     let mut folder = path.to_owned().into_os_string();
     folder.push("-holders");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -48,12 +48,12 @@ async fn dead_holder_frees_leases_at_open() {
     let task = bench.add(bench.task()).await;
     bench.add(bench.open_task("runs")).await;
     assert_eq!(bench.claim("node-1.a").await, std::slice::from_ref(&task.id));
-    assert_eq!(hold(&store, "node-1.a").await, 1);
+    assert_eq!(acquire_groups(&store, "node-1.a").await, 1);
     drop((store, bench));
     let (store, bench) = process(&path, "node-1.b").await;
     assert_eq!(bench.claim("node-1.b").await, [task.id]);
-    assert_eq!(hold(&store, "node-1.b").await, 1);
-    let names: Vec<_> = locks(&path).iter().map(|file| file.file_name().unwrap().to_owned()).collect();
+    assert_eq!(acquire_groups(&store, "node-1.b").await, 1);
+    let names: Vec<_> = lock_files(&path).iter().map(|file| file.file_name().unwrap().to_owned()).collect();
     assert_eq!(names, ["node-1.b.lock"], "the lock file of the dead one is deleted");
 }
 
@@ -66,11 +66,11 @@ async fn dead_holder_frees_leases_while_running() {
     let (lives, other) = process(&path, "b").await;
     let task = bench.add(bench.task()).await;
     assert_eq!(bench.claim("a").await, std::slice::from_ref(&task.id));
-    assert!(!lives.free_dead().await.unwrap(), "both live");
+    assert!(!lives.release_dead_holders().await.unwrap(), "both live");
     assert_eq!(other.claim("b").await, [] as [TaskId; 0]);
     drop((dies, bench));
-    assert!(lives.free_dead().await.unwrap());
-    assert!(!lives.free_dead().await.unwrap(), "once is enough");
+    assert!(lives.release_dead_holders().await.unwrap());
+    assert!(!lives.release_dead_holders().await.unwrap(), "once is enough");
     assert_eq!(other.claim("b").await, [task.id]);
 }
 
@@ -84,7 +84,7 @@ async fn missing_lock_file_proves_nothing() {
     assert_eq!(bench.claim("old").await.len(), 1);
     drop((store, bench));
     let (store, bench) = process(&path, "new").await;
-    assert!(!store.free_dead().await.unwrap());
+    assert!(!store.release_dead_holders().await.unwrap());
     assert_eq!(bench.claim("new").await, [] as [TaskId; 0]);
 }
 
@@ -94,14 +94,14 @@ async fn foreign_files_are_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("tasks.db");
     let (store, _bench) = process(&path, "a").await;
-    let folder = locks(&path)[0].parent().unwrap().to_owned();
+    let folder = lock_files(&path)[0].parent().unwrap().to_owned();
     for name in ["notes.txt", ".hidden.lock", "a b.lock", ".lock"] {
         fs::write(folder.join(name), "").unwrap();
     }
     std::os::unix::fs::symlink("/etc/passwd", folder.join("link.lock")).unwrap();
     fs::create_dir(folder.join("folder.lock")).unwrap();
-    assert!(!store.free_dead().await.unwrap());
-    assert_eq!(locks(&path).len(), 7);
+    assert!(!store.release_dead_holders().await.unwrap());
+    assert_eq!(lock_files(&path).len(), 7);
 }
 
 /// A process that finds the file before its owner has locked it deletes it. The owner creates another one.
@@ -110,7 +110,7 @@ async fn deleted_file_is_locked_anew() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("tasks.db");
     let (_first, _bench) = process(&path, "a").await;
-    let file = locks(&path)[0].with_file_name("b.lock");
+    let file = lock_files(&path)[0].with_file_name("b.lock");
     let taken = fs::File::create(&file).unwrap();
     rustix::fs::flock(&taken, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let finder = std::thread::scope(|scope| {
@@ -126,8 +126,8 @@ async fn deleted_file_is_locked_anew() {
         })
     });
     assert!(finder.is_some());
-    assert_eq!(locks(&path).len(), 2);
-    assert!(!_first.free_dead().await.unwrap(), "the new file is locked");
+    assert_eq!(lock_files(&path).len(), 2);
+    assert!(!_first.release_dead_holders().await.unwrap(), "the new file is locked");
 }
 
 /// Notices that a dead process had leased are due again.

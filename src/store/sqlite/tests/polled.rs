@@ -11,9 +11,9 @@ async fn poll_cache_follows_other_writers() {
     let poll = async |task: &Task| {
         here.store.get(&task.id, Some((&task.owner).into())).await.expect("it can be polled")
     };
-    for said in [None, Some("begun"), Some("begun"), None] {
+    for message in [None, Some("begun"), Some("begun"), None] {
         // The third update changes only the row's version; the last one restores the first content.
-        there.update(&Task { message: said.map(str::to_owned), ..task.clone() }).await;
+        there.update(&Task { message: message.map(str::to_owned), ..task.clone() }).await;
         task = there.read(&task.id).await.expect("it is there");
         for _ in 0..2 {
             assert_eq!(poll(&task).await, Some(task.clone()));

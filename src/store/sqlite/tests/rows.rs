@@ -23,7 +23,7 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z]{0,8}", "\\PC{0,12}", Just("'; DROP TABLE tasks; --\0\r\n\"".to_owned())]
 }
 
-fn moment() -> impl Strategy<Value = Timestamp> {
+fn timestamp() -> impl Strategy<Value = Timestamp> {
     (0..Timestamp::MAX.as_millis()).prop_map(Timestamp::from_millis)
 }
 
@@ -62,15 +62,18 @@ fn job() -> impl Strategy<Value = Job> {
                 Spec { target, arguments, sealed, unresolved }
             })
         };
-    let sought = (moment(), any::<u32>()).prop_map(|(since, times)| RecoverySearch { since, times });
+    let recovery_search =
+        (timestamp(), any::<u32>()).prop_map(|(since, times)| RecoverySearch { since, times });
     prop_oneof![
-        (spec(), any::<bool>(), any::<u32>(), moment()).prop_map(|(spec, queued, attempts, not_before)| {
-            Job::Pending { spec, queued, attempts, not_before }
-        }),
-        (spec(), any::<u32>(), of(sought), moment()).prop_map(|(spec, attempts, sought, not_before)| {
-            Job::Starting { spec, attempts, sought, not_before }
-        }),
-        (text(), text(), moment()).prop_map(|(handle, group, started_at)| Job::Open {
+        (spec(), any::<bool>(), any::<u32>(), timestamp()).prop_map(
+            |(spec, queued, attempts, not_before)| { Job::Pending { spec, queued, attempts, not_before } }
+        ),
+        (spec(), any::<u32>(), of(recovery_search), timestamp()).prop_map(
+            |(spec, attempts, recovery_search, not_before)| {
+                Job::Starting { spec, attempts, sought: recovery_search, not_before }
+            }
+        ),
+        (text(), text(), timestamp()).prop_map(|(handle, group, started_at)| Job::Open {
             handle: JobHandle::new(handle),
             group: GroupKey::new(group),
             started_at
@@ -88,19 +91,19 @@ fn ask() -> impl Strategy<Value = Ask> {
     ]
 }
 
-fn asked() -> impl Strategy<Value = TaskQuestion> {
+fn task_question() -> impl Strategy<Value = TaskQuestion> {
     let status = prop_oneof![
         Just(QuestionStatus::Open),
         Just(QuestionStatus::Visiting),
         Just(QuestionStatus::Closed),
-        (value(), any::<u32>(), moment()).prop_map(|(said, attempts, not_before)| {
-            let answer = Answer::Accept(Map::from_iter([("said".to_owned(), said)]));
+        (value(), any::<u32>(), timestamp()).prop_map(|(answer_value, attempts, not_before)| {
+            let answer = Answer::Accept(Map::from_iter([("said".to_owned(), answer_value)]));
             QuestionStatus::Answered { answer, attempts, not_before }
         }),
     ];
-    let delivery = of((any::<u32>(), moment(), any::<bool>(), of(text()))
+    let delivery = of((any::<u32>(), timestamp(), any::<bool>(), of(text()))
         .prop_map(|(n, until, over, problem)| Delivery { n, until, over, problem }));
-    (text(), ask(), moment(), status, delivery).prop_map(|(message, ask, at, status, delivery)| {
+    (text(), ask(), timestamp(), status, delivery).prop_map(|(message, ask, at, status, delivery)| {
         TaskQuestion {
             answered_by: None,
             answered_as: None,
@@ -131,8 +134,13 @@ fn output() -> impl Strategy<Value = Output> {
 /// Tasks with arbitrary values in every part that can vary.
 fn tasks(plain: Task) -> impl Strategy<Value = Task> {
     let words = (text(), text(), text(), of(text()), of(some_value()));
-    let facts = (of(moment()), of(moment()), of((number(), of(number()))), of(number()), any::<bool>());
-    let parts = (job(), prop::collection::vec(asked(), 0..3), of((moment(), text())), of((moment(), text())));
+    let facts = (of(timestamp()), of(timestamp()), of((number(), of(number()))), of(number()), any::<bool>());
+    let parts = (
+        job(),
+        prop::collection::vec(task_question(), 0..3),
+        of((timestamp(), text())),
+        of((timestamp(), text())),
+    );
     let slots = prop::collection::vec(text(), 0..3);
     (words, facts, parts, slots).prop_map(move |(words, facts, parts, slots)| {
         let (owner, tool, backend, session, progress_token) = words;
@@ -174,19 +182,19 @@ fn tasks(plain: Task) -> impl Strategy<Value = Task> {
 }
 
 /// Returns the result immediately: inline mode never waits.
-fn now<T>(done: impl Future<Output = T>) -> T {
-    done.now_or_never().expect("an inline store does its work at once")
+fn run_inline<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("an inline store does its work at once")
 }
 
 fn check(bench: &Bench, before: Task, after: &Task, output: &Output) -> Result<(), TestCaseError> {
-    let added = now(bench.add(before.clone()));
-    let read = now(bench.read(&added.id));
+    let added = run_inline(bench.add(before.clone()));
+    let read = run_inline(bench.read(&added.id));
     prop_assert_eq!(read, Some(Task { version: 1, ..before }));
     let after = Task { id: added.id.clone(), owner: added.owner, version: 1, ..after.clone() };
-    now(bench.end_with(&after, output));
-    let read = now(bench.read(&added.id));
+    run_inline(bench.end_with(&after, output));
+    let read = run_inline(bench.read(&added.id));
     prop_assert_eq!(read, Some(Task { version: 2, ..after }));
-    let kept = now(bench.store.output(&added.id)).expect("the output can be read");
+    let kept = run_inline(bench.store.output(&added.id)).expect("the output can be read");
     prop_assert_eq!(kept.as_ref(), Some(output));
     Ok(())
 }
@@ -214,6 +222,6 @@ fn extreme_values_round_trip_through_store() {
     task.terms.ttl = Duration::from_nanos(1_000_000_001);
     task.terms.keep_result = Duration::MAX;
     task.origin.progress_token = Some(json!(7));
-    let added = now(bench.add(task.clone()));
-    assert_eq!(now(bench.read(&added.id)), Some(Task { version: 1, ..task }));
+    let added = run_inline(bench.add(task.clone()));
+    assert_eq!(run_inline(bench.read(&added.id)), Some(Task { version: 1, ..task }));
 }

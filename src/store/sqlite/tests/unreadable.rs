@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::opened;
 use crate::clock::Clock as _;
-use crate::store::UNREADABLE_AGAIN;
+use crate::store::UNREADABLE_RETRY_MS;
 use crate::tasks::store::{AccessScope, StoreError};
 use crate::tasks::task::Owner;
 
@@ -22,9 +22,9 @@ async fn unreadable_row_costs_only_itself() {
         db.execute("UPDATE tasks SET body = '{}' WHERE id = ?1", [id.as_str()]).unwrap();
     }
     let owner = Owner::new("alice");
-    let reach = Some(AccessScope::from(&owner));
-    for within in [None, reach] {
-        let error = bench.store.get(&bad.id, within).await.unwrap_err();
+    let scope = Some(AccessScope::from(&owner));
+    for access_scope in [None, scope] {
+        let error = bench.store.get(&bad.id, access_scope).await.unwrap_err();
         assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
     }
     let listed = bench.store.list(&owner, None, 10).await.unwrap();
@@ -33,7 +33,7 @@ async fn unreadable_row_costs_only_itself() {
     // It is claimed once in ten minutes, regardless of its lease.
     assert_eq!(bench.claim("a").await, std::slice::from_ref(&good.id));
     let claims = store.commits();
-    bench.clock.advance(Duration::from_millis(UNREADABLE_AGAIN.unsigned_abs()) - Duration::from_secs(1));
+    bench.clock.advance(Duration::from_millis(UNREADABLE_RETRY_MS.unsigned_abs()) - Duration::from_secs(1));
     assert_eq!(bench.claim("b").await, [good.id]);
     assert_eq!(bench.claim("b").await, []);
     assert_eq!(store.commits(), claims + 1, "the unreadable row is not claimed again");

@@ -8,7 +8,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn open_at(accepted: Timestamp, on_expiry: OnExpiry) -> Task {
     let mut task = row(false, on_expiry);
     task.terms.max_runtime = 10 * MINUTE;
-    let task = next(&task, Event::Intended, accepted).task;
+    let task = next(&task, Event::StartCommitted, accepted).task;
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
     next(&task, started, accepted).task
 }
@@ -22,7 +22,7 @@ fn failure(kind: ErrorKind) -> Failure {
 fn late_poll_delivers_result() {
     let task = open_at(START, OnExpiry::Cancel);
     let back = START + 30 * MINUTE;
-    assert_eq!(todo(&task, back), Action::Look, "a deadline is decided by a poll");
+    assert_eq!(todo(&task, back), Action::Poll, "a deadline is decided by a poll");
     let ended = Observation::new(JobState::Succeeded(Output::text("done")));
     let step = next(&task, poll_at(ended, back), back);
     assert_eq!(step.task.outcome(), Some(Outcome::Succeeded));
@@ -39,12 +39,12 @@ fn overdue_job_follows_on_expiry() {
     let message = "ran longer than max_runtime (10m), so the job is stopped; ask for less work in one call, or raise \
                    max_runtime";
     assert_eq!(stopped.message.as_deref(), Some(message));
-    let let_go = next(&open_at(START, OnExpiry::Abandon), runs(), back).task;
-    assert_eq!((let_go.outcome(), let_go.due_at), (Some(Outcome::Broken), None));
+    let abandoned = next(&open_at(START, OnExpiry::Abandon), runs(), back).task;
+    assert_eq!((abandoned.outcome(), abandoned.due_at), (Some(Outcome::Broken), None));
     // A poll that began before the deadline decides nothing, however late it is written.
     let early = poll_at(Observation::new(JobState::Running), back - Duration::from_millis(1));
     let task = next(&open_at(START, OnExpiry::Cancel), early, back).task;
-    assert_eq!((task.outcome(), todo(&task, back)), (None, Action::Look));
+    assert_eq!((task.outcome(), todo(&task, back)), (None, Action::Poll));
 }
 
 /// Without a successful poll after the deadline, the task ends as unknown after `outcome_grace`,
@@ -55,8 +55,8 @@ fn unreachable_engine_ends_as_unknown() {
     let mut now = START + 3 * 24 * 60 * MINUTE;
     let back = now;
     while !task.has_ended() {
-        assert_eq!(todo(&task, now), Action::Look);
-        task = next(&task, Event::LookFailed(failure(ErrorKind::Unavailable)), now).task;
+        assert_eq!(todo(&task, now), Action::Poll);
+        task = next(&task, Event::PollFailed(failure(ErrorKind::Unavailable)), now).task;
         now = now.max(task.due_at.expect("the job may still run"));
         assert!(now.since(back) < 17 * MINUTE, "it goes on for ever");
     }
@@ -74,7 +74,7 @@ fn overdue_poll_respects_retry_after() {
     let after = Some(5 * MINUTE);
     let task = open_at(START, OnExpiry::Cancel);
     let now = START + 60 * MINUTE;
-    let task = next(&task, Event::LookFailed(failure(ErrorKind::Limited { after })), now).task;
+    let task = next(&task, Event::PollFailed(failure(ErrorKind::Limited { after })), now).task;
     assert_eq!(task.due_at, Some(now + 5 * MINUTE), "{task:?}");
 }
 
@@ -83,9 +83,9 @@ fn overdue_poll_respects_retry_after() {
 fn failed_poll_alone_ends_nothing() {
     let task = open_at(START, OnExpiry::Abandon);
     let mut now = START + 60 * MINUTE;
-    let task = next(&task, Event::LookFailed(failure(ErrorKind::Unavailable)), now).task;
+    let task = next(&task, Event::PollFailed(failure(ErrorKind::Unavailable)), now).task;
     now = now + 24 * 60 * MINUTE;
-    let task = next(&task, Event::LookFailed(failure(ErrorKind::Unavailable)), now).task;
+    let task = next(&task, Event::PollFailed(failure(ErrorKind::Unavailable)), now).task;
     assert_eq!(task.outcome(), None, "two polls in a day are no search");
     let ended = Observation::new(JobState::Failed(Output::text("boom")));
     let step = next(&task, poll_at(ended, now), now);
@@ -98,7 +98,7 @@ fn runtime_counts_from_acceptance() {
     let accepted = START + 9 * MINUTE;
     let task = open_at(accepted, OnExpiry::Cancel);
     assert_eq!(task.due_at, Some(accepted + 10 * MINUTE));
-    assert_eq!(todo(&task, START + 18 * MINUTE), Action::Rest);
+    assert_eq!(todo(&task, START + 18 * MINUTE), Action::Wait);
 }
 
 /// The wait has a limit of its own: `max_wait`, or `max_runtime` if that is not set.
@@ -110,7 +110,7 @@ fn max_wait_bounds_waiting() {
         let task = next(&task, Event::Nothing, START).task;
         assert_eq!(task.due_at, Some(START + limit));
         let over = next(&task, Event::DeadlinePassed, START + limit).task;
-        let message = format!("not started: nobody confirmed it within {}", in_words(limit));
+        let message = format!("not started: nobody confirmed it within {}", format_duration(limit));
         assert_eq!(over.message.as_deref(), Some(message.as_str()));
     }
 }
@@ -119,12 +119,12 @@ fn max_wait_bounds_waiting() {
 /// receives no call in the meantime.
 #[test]
 fn retry_after_respects_start_within() {
-    let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
+    let task = next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task;
     let limited = failure(ErrorKind::Limited { after: Some(120 * MINUTE) });
     let event = Event::StartFailed { attempt: 1, may_exist: false, failure: limited };
     let task = next(&task, event, START).task;
     assert_eq!(task.due_at, Some(START + task.terms.start_within));
-    assert_eq!(todo(&task, START + 4 * MINUTE), Action::Rest);
+    assert_eq!(todo(&task, START + 4 * MINUTE), Action::Wait);
     let due = START + 5 * MINUTE;
     assert_eq!(todo(&task, due), Action::Expire);
     let over = next(&task, Event::DeadlinePassed, due).task;
@@ -140,7 +140,7 @@ fn unresolved_start_respects_max_wait() {
         let day = 24 * 60 * MINUTE;
         (task.terms.start_within, task.terms.settle_window) = (day, day);
         (task.terms.max_runtime, task.terms.max_wait) = (day, Some(10 * MINUTE));
-        task = next(&task, Event::Intended, START).task;
+        task = next(&task, Event::StartCommitted, START).task;
         let mut now = START;
         while let Some(due) = task.due_at {
             now = now.max(due);
@@ -160,8 +160,8 @@ fn unresolved_start_respects_max_wait() {
 fn unfinished_task_never_expires() {
     let task = open_at(START, OnExpiry::Cancel);
     assert_eq!(task.kept_until(), crate::tasks::task::NEVER);
-    let gone = next(&task, poll(Observation::new(JobState::Gone)), START).task;
-    assert_eq!(gone.kept_until(), gone.expires_at(START));
+    let ended = next(&task, poll(Observation::new(JobState::Gone)), START).task;
+    assert_eq!(ended.kept_until(), ended.expires_at(START));
 }
 
 /// Returns a job that asks a question at [`START`], with ten minutes to answer.
@@ -181,11 +181,11 @@ fn asks(ids: &[&str]) -> Observation {
 fn unanswered_question_fails_task() {
     let task = asking_for_ten_minutes();
     let due = START + 10 * MINUTE;
-    assert_eq!((task.due_at, todo(&task, START + 9 * MINUTE)), (Some(due), Action::Rest));
-    assert_eq!(todo(&task, due), Action::Look, "a deadline is decided by a poll");
+    assert_eq!((task.due_at, todo(&task, START + 9 * MINUTE)), (Some(due), Action::Wait));
+    assert_eq!(todo(&task, due), Action::Poll, "a deadline is decided by a poll");
     // A poll that began earlier decides nothing, and a newer question has its own deadline.
     let task = next(&task, poll_at(asks(&["who", "why"]), START + 9 * MINUTE), due).task;
-    assert_eq!((task.outcome(), todo(&task, due)), (None, Action::Look));
+    assert_eq!((task.outcome(), todo(&task, due)), (None, Action::Poll));
     let over = next(&task, poll_at(asks(&["who", "why"]), due), due).task;
     assert_eq!((over.outcome(), todo(&over, due)), (Some(Outcome::Failed), Action::Cancel));
     let expected = "the question \"who?\" was not answered within 10m (answer_within), so the job is stopped";
@@ -200,12 +200,12 @@ fn unanswered_question_fails_task() {
 fn answered_question_has_no_deadline() {
     let (task, due) = (asking_for_ten_minutes(), START + 10 * MINUTE);
     let back = START + 30 * MINUTE;
-    let elsewhere = next(&task, poll_at(asks(&[]), back), back).task;
-    assert_eq!((elsewhere.outcome(), elsewhere.due_at), (None, Some(START + 60 * MINUTE)));
-    let answer = Event::Answered { key: "q1".to_owned(), answer: Answer::Decline, by: somebody().into() };
-    let here = next(&task, answer, due).task;
-    let here = next(&here, poll_at(asks(&["who"]), back), back).task;
-    assert_eq!(here.outcome(), None, "the engine has yet to take the answer");
+    let answered_in_engine = next(&task, poll_at(asks(&[]), back), back).task;
+    assert_eq!((answered_in_engine.outcome(), answered_in_engine.due_at), (None, Some(START + 60 * MINUTE)));
+    let answer = Event::Answered { key: "q1".to_owned(), answer: Answer::Decline, by: any_owner().into() };
+    let answered = next(&task, answer, due).task;
+    let answered = next(&answered, poll_at(asks(&["who"]), back), back).task;
+    assert_eq!(answered.outcome(), None, "the engine has yet to take the answer");
     let younger = next(&task, poll_at(asks(&["why"]), due), due).task;
     assert_eq!((younger.outcome(), younger.due_at), (None, Some(due + 10 * MINUTE)));
 }
@@ -218,13 +218,13 @@ fn unreachable_engine_extends_answer_deadline() {
     let mut now = START + 10 * MINUTE;
     let mut polls = 0;
     while now < START + 60 * MINUTE {
-        assert_eq!(todo(&task, now), Action::Look);
-        task = next(&task, Event::LookFailed(failure(ErrorKind::Unavailable)), now).task;
+        assert_eq!(todo(&task, now), Action::Poll);
+        task = next(&task, Event::PollFailed(failure(ErrorKind::Unavailable)), now).task;
         (now, polls) = (task.due_at.expect("the job may still run"), polls + 1);
     }
     assert!(polls < 90, "{polls} polls in 50 minutes");
     while !task.has_ended() {
-        task = next(&task, Event::LookFailed(failure(ErrorKind::Unavailable)), now).task;
+        task = next(&task, Event::PollFailed(failure(ErrorKind::Unavailable)), now).task;
         now = now.max(task.due_at.unwrap_or(now));
     }
     assert!(now >= START + 75 * MINUTE && now < START + 78 * MINUTE, "after {:?}", now.since(START));
@@ -240,15 +240,15 @@ fn answer_within_bounds_consent() {
     let over = next(&task, Event::DeadlinePassed, START + 3 * MINUTE).task;
     assert_eq!(over.message.as_deref(), Some("not started: nobody confirmed it within 3m"));
     let answer = Answer::Accept(serde_json::Map::new());
-    let consent = Event::Answered { key: "q1".to_owned(), answer, by: somebody().into() };
+    let consent = Event::Answered { key: "q1".to_owned(), answer, by: any_owner().into() };
     let agreed = next(&task, consent, START).task;
     assert_eq!(todo(&agreed, START + 5 * MINUTE), Action::Start { may_exist: false });
 }
 
 /// Returns a task that was cancelled while its start was unresolved. Its job is searched for.
 fn cancelled_during_start() -> Task {
-    let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
-    next(&task, Event::CancelRequested { mode: Cancel::Request, on_behalf_of: None }, START).task
+    let task = next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task;
+    next(&task, Event::CancelRequested { mode: CancelMode::Request, on_behalf_of: None }, START).task
 }
 
 /// Answers every search that is due before `until` with `answer`.
@@ -310,7 +310,7 @@ fn unreachable_search_ends_as_uncertain() {
 #[test]
 fn downtime_keeps_outcome_grace() {
     let over = START + 10 * MINUTE;
-    let failed = || Event::LookFailed(failure(ErrorKind::Unavailable));
+    let failed = || Event::PollFailed(failure(ErrorKind::Unavailable));
     let task = next(&open_at(START, OnExpiry::Cancel), failed(), over).task;
     let mut now = START + 60 * MINUTE;
     let mut task = next(&task, failed(), now).task;
@@ -326,7 +326,7 @@ fn downtime_keeps_outcome_grace() {
 #[test]
 fn downtime_keeps_start_within() {
     let fails = |task: &Task, now: Timestamp| {
-        let task = next(task, Event::Intended, now).task;
+        let task = next(task, Event::StartCommitted, now).task;
         let Job::Starting { attempts, .. } = task.job else { panic!("{task:?}") };
         let failure = failure(ErrorKind::Unavailable);
         next(&task, Event::StartFailed { attempt: attempts, may_exist: false, failure }, now).task

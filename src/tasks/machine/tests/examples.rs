@@ -13,7 +13,7 @@ fn abandoned_task_always_ends() {
             let Some(due) = task.due_at else { break };
             now = now.max(due);
             let event = match todo(&task, now) {
-                Action::Start { may_exist: false } => Event::Intended,
+                Action::Start { may_exist: false } => Event::StartCommitted,
                 Action::Start { may_exist: true } => {
                     let Job::Starting { attempts, .. } = task.job else { unreachable!() };
                     let failure =
@@ -33,15 +33,16 @@ fn abandoned_task_always_ends() {
 /// A start that is found after its task was cancelled is cancelled in the engine.
 #[test]
 fn late_cancelled_start_is_cancelled() {
-    let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
-    let task = next(&task, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task;
+    let task = next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task;
+    let task =
+        next(&task, Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None }, START).task;
     assert_eq!(task.outcome(), Some(Outcome::Cancelled));
     assert_eq!(todo(&task, START), Action::Find);
     let event = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
     let task = next(&task, event, START).task;
     assert_eq!(todo(&task, START), Action::Cancel);
     let task = next(&task, Event::CancelTaken { start_lag: Duration::ZERO }, START).task;
-    assert_eq!(todo(&task, START), Action::Rest);
+    assert_eq!(todo(&task, START), Action::Wait);
     assert!(task.due_at.is_some(), "it stays due until the job is known to have ended");
     let ended = Observation::new(JobState::Succeeded(Output::text("too late")));
     let step = next(&task, poll(ended), START);
@@ -52,7 +53,7 @@ fn late_cancelled_start_is_cancelled() {
 /// Uncertainty that no later search can settle is reported at once.
 #[test]
 fn final_uncertainty_ends_task() {
-    let started = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
+    let started = next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task;
     for (may_exist, is_final) in [(false, true), (true, true), (false, false)] {
         let message = "see https://github.com/o/r/actions".to_owned();
         let failure = Failure { kind: ErrorKind::Uncertain, message, is_final };
@@ -65,8 +66,9 @@ fn final_uncertainty_ends_task() {
 /// The task does not end as cancelled, because its job may run.
 #[test]
 fn final_uncertainty_ends_search() {
-    let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
-    let task = next(&task, Event::CancelRequested { mode: Cancel::Request, on_behalf_of: None }, START).task;
+    let task = next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task;
+    let task =
+        next(&task, Event::CancelRequested { mode: CancelMode::Request, on_behalf_of: None }, START).task;
     let message = "see https://github.com/o/r/actions".to_owned();
     let failure = Failure { kind: ErrorKind::Uncertain, message, is_final: true };
     let task = next(&task, Event::FindFailed(failure), START).task;
@@ -78,17 +80,18 @@ fn final_uncertainty_ends_search() {
 /// An engine that does not list a job yet treats its cancellation like that of a job that has ended.
 #[test]
 fn cancel_of_new_job_is_repeated() {
-    let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
+    let task = next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task;
     let event = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
     let task = next(&task, event, START).task;
-    let task = next(&task, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task;
+    let task =
+        next(&task, Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None }, START).task;
     let taken_after = |age: Duration| {
         let taken = Event::CancelTaken { start_lag: Duration::from_secs(60) };
         let task = next(&task, taken, START + age).task;
         task.due_at.expect("it stays due").since(START + age)
     };
     assert_eq!(taken_after(Duration::from_secs(59)), Duration::from_secs(10));
-    assert_eq!(taken_after(Duration::from_secs(60)), ASK_AGAIN);
+    assert_eq!(taken_after(Duration::from_secs(60)), CANCEL_RETRY_DELAY);
 }
 
 /// The task fails after `start_within`, and its message has the cause of the outage.
@@ -105,7 +108,7 @@ fn outage_before_start_respects_start_within() {
             continue;
         }
         assert_eq!(todo(&task, now), Action::Start { may_exist: false });
-        task = next(&task, Event::Intended, now).task;
+        task = next(&task, Event::StartCommitted, now).task;
         let Job::Starting { attempts, .. } = task.job else { unreachable!() };
         task = next(
             &task,
@@ -126,36 +129,36 @@ fn outage_before_start_respects_start_within() {
 #[test]
 fn expired_delivery_is_not_extended() {
     let until = START + Duration::from_secs(30);
-    let out = Event::Delivering { key: "q1".to_owned(), n: 1, until };
-    let asked = next(&row(true, OnExpiry::Cancel), out.clone(), START).task;
-    assert!(asked.questions[0].is_out(START));
+    let delivering = Event::Delivering { key: "q1".to_owned(), n: 1, until };
+    let sent = next(&row(true, OnExpiry::Cancel), delivering.clone(), START).task;
+    assert!(sent.questions[0].has_open_delivery(START));
 
-    let ended = Event::DeliveryEnded { key: "q1".to_owned(), n: 1, over: false, problem: None };
-    let ended = next(&asked, ended, START).task;
-    assert!(!next(&ended, out, START).task.questions[0].is_out(START));
+    let ended = Event::DeliveryEnded { key: "q1".to_owned(), n: 1, handled: false, problem: None };
+    let ended = next(&sent, ended, START).task;
+    assert!(!next(&ended, delivering, START).task.questions[0].has_open_delivery(START));
     let again = Event::Delivering { key: "q1".to_owned(), n: 2, until };
-    assert!(next(&ended, again, START).task.questions[0].is_out(START));
+    assert!(next(&ended, again, START).task.questions[0].has_open_delivery(START));
 
-    let answer = Event::Answered { key: "q1".to_owned(), answer: Answer::Decline, by: somebody().into() };
-    let answered = next(&asked, answer, START).task;
+    let answer = Event::Answered { key: "q1".to_owned(), answer: Answer::Decline, by: any_owner().into() };
+    let answered = next(&sent, answer, START).task;
     assert!(answered.questions[0].delivery.as_ref().unwrap().over);
     // A question that is closed without an answer is still visible to a person.
     let cancelled =
-        next(&asked, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task;
+        next(&sent, Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None }, START).task;
     assert_eq!(cancelled.questions[0].status, QuestionStatus::Closed);
-    assert!(cancelled.questions[0].is_out(START));
+    assert!(cancelled.questions[0].has_open_delivery(START));
 }
 
 /// Reported progress may decrease; the furthest value does not.
 #[test]
 fn furthest_progress_never_decreases() {
     let mut task = row(false, OnExpiry::Cancel);
-    task = next(&task, Event::Intended, START).task;
+    task = next(&task, Event::StartCommitted, START).task;
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
     task = next(&task, started, START).task;
     for done in [3.0, 7.0, 1.0] {
-        let seen = Observation::new(JobState::Running).with_progress(done, None);
-        task = next(&task, poll(seen), START).task;
+        let observation = Observation::new(JobState::Running).with_progress(done, None);
+        task = next(&task, poll(observation), START).task;
     }
     assert_eq!(task.progress.map(|progress| progress.done), Some(1.0));
     assert_eq!(task.furthest, Some(7.0));
@@ -165,11 +168,11 @@ fn furthest_progress_never_decreases() {
 #[test]
 fn late_start_reply_only_ends_task() {
     let mut task = row(false, OnExpiry::Cancel);
-    task = next(&task, Event::Intended, START).task;
+    task = next(&task, Event::StartCommitted, START).task;
     let started = |first| Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first };
     task = next(&task, started(None), START).task;
-    let asks = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
-    task = next(&task, poll(asks), START).task;
+    let observation = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
+    task = next(&task, poll(observation), START).task;
     let late = started(Some(Observation::new(JobState::Running).with_progress(1.0, None)));
     assert_eq!(next(&task, late, START).task, task, "the question was asked since");
     let over = started(Some(Observation::new(JobState::Succeeded(Output::text("done")))));
@@ -179,7 +182,7 @@ fn late_start_reply_only_ends_task() {
 /// A declined question fails or cancels the task, or goes to the job, as the tool configures.
 #[test]
 fn refused_answer_follows_tool_rule() {
-    let seen = Observation {
+    let observation = Observation {
         questions: vec![question("go"), question("on")],
         ..Observation::new(JobState::Running)
     };
@@ -199,12 +202,12 @@ fn refused_answer_follows_tool_rule() {
             let started = Event::Started {
                 handle: JobHandle::new("h"),
                 group: GroupKey::new(""),
-                first: Some(seen.clone()),
+                first: Some(observation.clone()),
             };
-            let task = next(&next(&task, Event::Intended, START).task, started, START).task;
-            let said =
-                Event::Answered { key: "q1".to_owned(), answer: answer.clone(), by: somebody().into() };
-            let task = next(&task, said, START).task;
+            let task = next(&next(&task, Event::StartCommitted, START).task, started, START).task;
+            let answered =
+                Event::Answered { key: "q1".to_owned(), answer: answer.clone(), by: any_owner().into() };
+            let task = next(&task, answered, START).task;
             assert_eq!(task.outcome(), outcome, "{rule:?}");
             if outcome.is_none() {
                 assert_eq!(todo(&task, START), Action::Answer { key: "q1".to_owned() });
@@ -215,7 +218,7 @@ fn refused_answer_follows_tool_rule() {
                 Some(format!("the question \"go?\" {what}, so the job is stopped").as_str())
             );
             assert_eq!(todo(&task, START), Action::Cancel, "the job is stopped, and not told");
-            assert!(task.questions.iter().all(|asked| asked.status == QuestionStatus::Closed));
+            assert!(task.questions.iter().all(|question| question.status == QuestionStatus::Closed));
         }
     }
 }
@@ -224,11 +227,12 @@ fn refused_answer_follows_tool_rule() {
 #[test]
 fn unanswerable_question_fails_task() {
     let secret = json!({"type": "object", "properties": {"password": {"type": "string"}}});
-    let mut seen = Observation::new(JobState::Running);
-    seen.questions = vec![question("go"), Question::form("login", "Log in", secret)];
+    let mut observation = Observation::new(JobState::Running);
+    observation.questions = vec![question("go"), Question::form("login", "Log in", secret)];
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
-    let task = next(&next(&row(false, OnExpiry::Abandon), Event::Intended, START).task, started, START).task;
-    let task = next(&task, poll(seen), START).task;
+    let task =
+        next(&next(&row(false, OnExpiry::Abandon), Event::StartCommitted, START).task, started, START).task;
+    let task = next(&task, poll(observation), START).task;
     assert_eq!(task.outcome(), Some(Outcome::Failed));
     let message = task.message.as_deref().unwrap();
     assert!(
@@ -238,27 +242,29 @@ fn unanswerable_question_fails_task() {
     );
     assert_eq!(todo(&task, START), Action::Cancel, "the job is stopped");
     assert!(
-        task.questions.iter().all(|asked| asked.question.id != "login"),
+        task.questions.iter().all(|task_question| task_question.question.id != "login"),
         "and the question never goes out"
     );
-    sound(&task);
+    assert_invariants(&task);
 }
 
 /// The retry interval of an answer stays short, however often the engine fails to take it.
 #[test]
 fn failed_answer_is_retried_soon() {
-    let asks = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
-    let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: Some(asks) };
-    let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
+    let observation = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
+    let started =
+        Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: Some(observation) };
+    let task =
+        next(&next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task, started, START).task;
     let key = || "q1".to_owned();
     let mut task =
-        next(&task, Event::Answered { key: key(), answer: Answer::Decline, by: somebody().into() }, START)
+        next(&task, Event::Answered { key: key(), answer: Answer::Decline, by: any_owner().into() }, START)
             .task;
     let (mut now, failure) =
         (START, Failure { kind: ErrorKind::Unavailable, message: "no token".to_owned(), is_final: false });
     for _ in 0..20 {
         task = next(&task, Event::AnswerFailed { key: key(), failure: failure.clone() }, now).task;
-        assert_eq!(todo(&task, now), Action::Rest);
+        assert_eq!(todo(&task, now), Action::Wait);
         now = now + Duration::from_secs(10);
         assert_eq!(todo(&task, now), Action::Answer { key: key() });
     }
@@ -267,18 +273,22 @@ fn failed_answer_is_retried_soon() {
 /// If the engine refuses an answer of one caller, others may still answer, a bounded number of times.
 #[test]
 fn refused_answerer_leaves_question_open() {
-    let asks = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
-    let started =
-        Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: Some(asks.clone()) };
+    let observation = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
+    let started = Event::Started {
+        handle: JobHandle::new("h"),
+        group: GroupKey::new(""),
+        first: Some(observation.clone()),
+    };
     let mut task =
-        next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
+        next(&next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task, started, START).task;
     let answered = |key: &str| Event::Answered {
         key: key.to_owned(),
         answer: Answer::Accept(serde_json::Map::new()),
-        by: somebody().into(),
+        by: any_owner().into(),
     };
-    let open =
-        |task: &Task| task.open_questions().map(|asked| asked.key.clone()).collect::<Vec<_>>().join(" ");
+    let open = |task: &Task| {
+        task.open_questions().map(|question| question.key.clone()).collect::<Vec<_>>().join(" ")
+    };
     for n in 1..10 {
         let key = format!("q{n}");
         assert_eq!(open(&task), key);
@@ -286,41 +296,43 @@ fn refused_answerer_leaves_question_open() {
         task = next(&task, Event::AnswerNotAllowed { key: key.clone() }, START).task;
         assert!(task.message.as_deref().unwrap().ends_with("asked again"));
         assert_eq!(next(&task, Event::AnswerNotAllowed { key }, START).task, task, "it was heard already");
-        task = next(&task, poll(asks.clone()), START).task;
-        sound(&task);
+        task = next(&task, poll(observation.clone()), START).task;
+        assert_invariants(&task);
     }
     task = next(&task, answered("q10"), START).task;
     task = next(&task, Event::AnswerNotAllowed { key: "q10".to_owned() }, START).task;
-    task = next(&task, poll(asks), START).task;
+    task = next(&task, poll(observation), START).task;
     assert_eq!(open(&task), "", "there is an end to it");
-    sound(&task);
+    assert_invariants(&task);
 }
 
 /// Log bytes are stored only while a client follows the log.
 #[test]
 fn log_growth_matters_only_when_followed() {
-    let printed = |bytes| Observation { log_bytes: Some(bytes), ..Observation::new(JobState::Running) };
+    let observation = |bytes| Observation { log_bytes: Some(bytes), ..Observation::new(JobState::Running) };
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
-    let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
-    assert_eq!(next(&task, poll(printed(7)), START).task, task);
+    let task =
+        next(&next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task, started, START).task;
+    assert_eq!(next(&task, poll(observation(7)), START).task, task);
     let until = START + Duration::from_secs(60);
     let task = next(&task, Event::LogFollowed { until }, START).task;
     let task = next(&task, Event::LogFollowed { until: START }, START).task;
-    let task = next(&task, poll(printed(7)), START).task;
+    let task = next(&task, poll(observation(7)), START).task;
     assert_eq!(task.printed, Some(LogSize { bytes: 7, wanted_until: until }));
     let ended =
         Observation { log_bytes: Some(9), ..Observation::new(JobState::Succeeded(Output::default())) };
     let over = next(&task, poll(ended), START).task;
-    assert_eq!(over.printed.map(|printed| printed.bytes), Some(9));
+    assert_eq!(over.printed.map(|observation| observation.bytes), Some(9));
     assert_eq!(next(&over, Event::LogFollowed { until: until + Duration::from_secs(9) }, START).task, over);
-    assert_eq!(next(&task, poll(printed(8)), until).task.printed, None, "nobody asked again");
+    assert_eq!(next(&task, poll(observation(8)), until).task.printed, None, "nobody asked again");
 }
 
 /// A watched row changes in nothing else, and an ended one not at all.
 #[test]
 fn watch_deadline_only_extends() {
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
-    let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
+    let task =
+        next(&next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task, started, START).task;
     let (soon, late) = (START + Duration::from_secs(60), START + Duration::from_secs(90));
     let watched = next(&task, Event::Watched { until: late }, soon).task;
     let watched = next(&watched, Event::Watched { until: soon }, soon).task;
@@ -334,25 +346,26 @@ fn watch_deadline_only_extends() {
 fn retry_now_keeps_attempt_count() {
     let now = START + Duration::from_secs(1);
     let failure = || Failure { kind: ErrorKind::Unavailable, message: "away".to_owned(), is_final: false };
-    let task = next(&row(false, OnExpiry::Cancel), Event::Intended, now).task;
+    let task = next(&row(false, OnExpiry::Cancel), Event::StartCommitted, now).task;
     let task = next(&task, Event::StartFailed { attempt: 1, may_exist: false, failure: failure() }, now).task;
-    assert_eq!(todo(&task, now), Action::Rest);
+    assert_eq!(todo(&task, now), Action::Wait);
     let task = next(&task, Event::RetryNow, now).task;
     assert_eq!((todo(&task, now), task.due_at), (Action::Start { may_exist: false }, Some(now)));
-    let task = next(&task, Event::Intended, now).task;
+    let task = next(&task, Event::StartCommitted, now).task;
     assert!(matches!(task.job, Job::Starting { attempts: 2, .. }), "{task:?}");
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
     let task = next(&task, started, now).task;
-    assert_eq!(todo(&task, now), Action::Rest);
-    for seen in [poll(Observation::new(JobState::Running)), Event::LookFailed(failure())] {
-        let wished = next(&task, Event::RetryNow, now).task;
-        assert_eq!((todo(&wished, now), wished.due_at), (Action::Look, Some(now)));
-        let seen = next(&wished, seen, now).task;
-        assert_eq!((todo(&seen, now), seen.look_at), (Action::Rest, None));
+    assert_eq!(todo(&task, now), Action::Wait);
+    for event in [poll(Observation::new(JobState::Running)), Event::PollFailed(failure())] {
+        let retried = next(&task, Event::RetryNow, now).task;
+        assert_eq!((todo(&retried, now), retried.due_at), (Action::Poll, Some(now)));
+        let after = next(&retried, event, now).task;
+        assert_eq!((todo(&after, now), after.look_at), (Action::Wait, None));
     }
-    let task = next(&task, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, now).task;
+    let task =
+        next(&task, Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None }, now).task;
     let task = next(&task, Event::CancelFailed(failure()), now).task;
-    assert_eq!(todo(&task, now), Action::Rest);
+    assert_eq!(todo(&task, now), Action::Wait);
     let task = next(&task, Event::RetryNow, now).task;
     assert_eq!(todo(&task, now), Action::Cancel);
 }
@@ -360,71 +373,71 @@ fn retry_now_keeps_attempt_count() {
 /// An answer or a cancel goes to the engine on behalf of the caller who sent it.
 #[test]
 fn engine_command_carries_requesting_caller() {
-    let whom = |name: &str| Some(OnBehalfOf::named(name));
-    let asked = || {
-        let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
+    let on_behalf_of = |name: &str| Some(OnBehalfOf::named(name));
+    let asking_task = || {
+        let task = next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task;
         let mut first = Observation::new(JobState::Running);
         first.questions.push(question("x"));
         let (handle, group) = (JobHandle::new("h"), GroupKey::new(""));
         next(&task, Event::Started { handle, group, first: Some(first) }, START).task
     };
     let answered = |task: &Task, by: &str, answer| {
-        let by = Answerer { owner: Owner::new(by), person: whom(by) };
+        let by = Answerer { owner: Owner::new(by), person: on_behalf_of(by) };
         next(task, Event::Answered { key: "q1".to_owned(), answer, by }, START).task
     };
-    let task = answered(&asked(), "ann", Answer::Accept(serde_json::Map::new()));
+    let task = answered(&asking_task(), "ann", Answer::Accept(serde_json::Map::new()));
     // The first answer counts, and so does the person who gave it.
     let task = answered(&task, "bob", Answer::Accept(serde_json::Map::new()));
-    assert_eq!(task.questions[0].answered_as, whom("ann"));
+    assert_eq!(task.questions[0].answered_as, on_behalf_of("ann"));
 
-    let mut strict = asked();
+    let mut strict = asking_task();
     strict.terms.on_decline = OnRefusal::Fail;
     let stopped = answered(&strict, "ann", Answer::Decline).cancel.expect("it is stopped");
-    assert_eq!(stopped.on_behalf_of, whom("ann"), "by whoever said no");
+    assert_eq!(stopped.on_behalf_of, on_behalf_of("ann"), "by whoever said no");
 
     let cancelled = |task: &Task, by: Option<OnBehalfOf>| {
-        let event = Event::CancelRequested { mode: Cancel::Request, on_behalf_of: by };
+        let event = Event::CancelRequested { mode: CancelMode::Request, on_behalf_of: by };
         next(task, event, START).task
     };
     let by = |task: &Task| task.cancel.clone().expect("it is to be stopped").on_behalf_of;
-    let task = cancelled(&asked(), whom("ann"));
+    let task = cancelled(&asking_task(), on_behalf_of("ann"));
     let failure = Failure { kind: ErrorKind::Denied, message: "no token".to_owned(), is_final: false };
     let task = next(&task, Event::CancelFailed(failure), START).task;
-    assert_eq!(by(&task), whom("ann"));
+    assert_eq!(by(&task), on_behalf_of("ann"));
     let task = cancelled(&task, None);
     assert_eq!(by(&task), None, "whoever asked for it can, where she could not");
     let task = next(&task, Event::CancelTaken { start_lag: Duration::ZERO }, START).task;
-    assert_eq!(by(&cancelled(&task, whom("bob"))), None);
+    assert_eq!(by(&cancelled(&task, on_behalf_of("bob"))), None);
 }
 
 /// The message names the slots of tools, and not whose limit is reached.
 #[test]
 fn full_slot_message_hides_owner() {
     let owner = r#"["https://login.example","7f3"]"#;
-    let told = |slots: &[String]| {
+    let message = |slots: &[String]| {
         let task = Task { slots: slots.to_vec(), refused_when_full: true, ..row(false, OnExpiry::Cancel) };
         next(&task, Event::NoSlot, START).task.message.unwrap()
     };
     let (shared, own) = ("tool:deploy".to_owned(), format!("owner:{owner}"));
     assert_eq!(
-        told(std::slice::from_ref(&shared)),
+        message(std::slice::from_ref(&shared)),
         "not started: `tool:deploy` is taken up; try again later"
     );
     assert_eq!(
-        told(&[own, format!("tool:deploy/owner:{owner}"), shared]),
+        message(&[own, format!("tool:deploy/owner:{owner}"), shared]),
         "not started: `tool:deploy` or what one owner may run at once is taken up; try again later"
     );
 }
 
 #[test]
 fn reference_without_job_delays_the_start() {
-    let task = born(referring(row(false, OnExpiry::Cancel)));
+    let task = with_due_time(referring(row(false, OnExpiry::Cancel)));
     assert_eq!(todo(&task, START), Action::Resolve);
     assert_eq!(task.status_message().unwrap(), "waiting for task another to start");
-    assert_eq!(next(&task, Event::Intended, START).task, task, "it is not started");
+    assert_eq!(next(&task, Event::StartCommitted, START).task, task, "it is not started");
 
     let still = next(&task, Event::Resolved { handles: Vec::new() }, START).task;
-    assert_eq!(todo(&still, START), Action::Rest);
+    assert_eq!(todo(&still, START), Action::Wait);
     assert_eq!(todo(&still, still.due_at.unwrap()), Action::Resolve);
     let resolved = next(&still, resolved(), START).task;
     let Job::Pending { spec, .. } = &resolved.job else { panic!("{resolved:?}") };

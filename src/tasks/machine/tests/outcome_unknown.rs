@@ -7,7 +7,7 @@ fn pending() -> Task {
 }
 
 fn starting() -> Task {
-    next(&pending(), Event::Intended, START).task
+    next(&pending(), Event::StartCommitted, START).task
 }
 
 fn started() -> Event {
@@ -20,16 +20,16 @@ fn open() -> Task {
 
 /// Returns an open job with an open question and an answer that the engine has not accepted.
 fn asking() -> Task {
-    let mut seen = Observation::new(JobState::Running);
-    seen.questions = vec![question("x"), question("y")];
-    let task = next(&open(), poll(seen), START).task;
+    let mut observation = Observation::new(JobState::Running);
+    observation.questions = vec![question("x"), question("y")];
+    let task = next(&open(), poll(observation), START).task;
     let answer = Answer::Accept(serde_json::Map::new());
-    next(&task, Event::Answered { key: "q1".to_owned(), answer, by: somebody().into() }, START).task
+    next(&task, Event::Answered { key: "q1".to_owned(), answer, by: any_owner().into() }, START).task
 }
 
 /// Returns a task that was cancelled and whose job has not stopped.
 fn stopping() -> Task {
-    next(&open(), Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task
+    next(&open(), Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None }, START).task
 }
 
 fn abandon(task: &Task) -> Task {
@@ -46,7 +46,7 @@ fn abandon_ends_every_unfinished_task() {
         (asking(), "may still run"),
     ] {
         let after = abandon(&task);
-        sound(&after);
+        assert_invariants(&after);
         assert_eq!((after.outcome(), after.due_at), (Some(Outcome::Broken), None), "{task:?}");
         let message = after.status_message().unwrap();
         assert!(message.contains("an operator abandoned") && message.contains(says), "{message}");
@@ -57,10 +57,13 @@ fn abandon_ends_every_unfinished_task() {
 /// A job whose polls crash the adapter is closed only after the engine has accepted a pending cancellation.
 #[test]
 fn crashed_poll_keeps_pending_cancel() {
-    let crashed = |task: &Task| next(task, Event::LookCrashed { times: 5 }, START).task;
-    let owing = crashed(&stopping());
-    assert_eq!((owing.outcome(), todo(&owing, START)), (Some(Outcome::Cancelled), Action::Cancel));
-    let taken = next(&owing, Event::CancelTaken { start_lag: Duration::ZERO }, START).task;
+    let crashed = |task: &Task| next(task, Event::PollCrashed { times: 5 }, START).task;
+    let crashed_task = crashed(&stopping());
+    assert_eq!(
+        (crashed_task.outcome(), todo(&crashed_task, START)),
+        (Some(Outcome::Cancelled), Action::Cancel)
+    );
+    let taken = next(&crashed_task, Event::CancelTaken { start_lag: Duration::ZERO }, START).task;
     assert!(matches!(crashed(&taken).job, Job::Closed { .. }), "{taken:?}");
 }
 
@@ -71,8 +74,8 @@ fn unsent_attempt_keeps_its_number() {
         Job::Pending { attempts, .. } | Job::Starting { attempts, .. } => attempts,
         _ => panic!("{task:?}"),
     };
-    let back = next(&starting(), Event::Unsent, START).task;
-    let again = next(&back, Event::Intended, START).task;
+    let back = next(&starting(), Event::StartNotSent, START).task;
+    let again = next(&back, Event::StartCommitted, START).task;
     assert_eq!((number(&starting()), number(&back), number(&again)), (1, 1, 2));
 }
 

@@ -17,13 +17,13 @@ pub(in crate::tasks::reconciler) enum SweepFault {
 }
 
 /// Jobs that are due for a poll.
-pub(in crate::tasks::reconciler) struct Due {
+pub(in crate::tasks::reconciler) struct DueBatch {
     /// The jobs, as passed to the backend.
     pub(in crate::tasks::reconciler) subjects: Vec<Subject>,
     /// The same jobs, in the same order.
     pub(in crate::tasks::reconciler) jobs: Vec<DueJob>,
     /// How long the first of them has been due.
-    pub(in crate::tasks::reconciler) late: Duration,
+    pub(in crate::tasks::reconciler) delay: Duration,
 }
 
 /// A job that is due for a poll.
@@ -34,9 +34,9 @@ pub(in crate::tasks::reconciler) struct DueJob {
     /// The row version that was known before the poll.
     pub(in crate::tasks::reconciler) version: u64,
     /// True if the last poll failed, and the row shows it.
-    pub(in crate::tasks::reconciler) troubled: bool,
+    pub(in crate::tasks::reconciler) last_failed: bool,
     /// True if the row must be read, to find out whether the log is followed.
-    pub(in crate::tasks::reconciler) ask_of_log: bool,
+    pub(in crate::tasks::reconciler) needs_row_read: bool,
     /// True if it is polled alone, by [`taskbridge_sdk::Backend::observe`].
     pub(in crate::tasks::reconciler) alone: bool,
     /// Set if the job is given up when this poll crashes, too: the number of crashes in a row, this one
@@ -59,7 +59,7 @@ pub(in crate::tasks::reconciler) enum PollResult {
     /// during the call. The job is polled again soon.
     Unwritten,
     /// Another writer changed the row after the poll began, so nothing was written.
-    Overtaken { version: u64 },
+    Superseded { version: u64 },
     /// The row is gone, or cannot be parsed.
     RowGone,
 }
@@ -79,7 +79,7 @@ impl PollResult {
 
     /// Returns the same result for the row as written: with its version, or [`PollResult::Ended`] if its
     /// job is not open any more.
-    pub(in crate::tasks::reconciler) fn of(self, row: &Task) -> Self {
+    pub(in crate::tasks::reconciler) fn for_row(self, row: &Task) -> Self {
         match self {
             _ if !matches!(row.job, Job::Open { .. }) => PollResult::Ended,
             PollResult::Observed { digest, log_followed, .. } => {
@@ -88,7 +88,7 @@ impl PollResult {
             PollResult::Failed { kind, fault, .. } => {
                 PollResult::Failed { kind, version: row.version, fault }
             }
-            seen => seen,
+            result => result,
         }
     }
 }

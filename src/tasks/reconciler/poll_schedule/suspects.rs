@@ -32,33 +32,33 @@ pub(super) struct Suspect {
 impl PollSchedule {
     /// Adapts the maximum size of sweeps to the sweep that has just ended. After a faulty sweep it is half of
     /// that sweep. After one without a fault it doubles, if that cleared an undecided job or there is none.
-    pub(super) fn judge_sweep(&mut self, looks: &[(TaskId, PollResult)]) {
-        let faulty = looks.iter().any(|(_, seen)| seen.may_be_of_another());
+    pub(super) fn adapt_sweep_size(&mut self, results: &[(TaskId, PollResult)]) {
+        let faulty = results.iter().any(|(_, result)| result.may_be_of_another());
         let mut cleared = self.undecided.is_empty();
-        for (id, _) in looks {
-            if faulty && looks.len() > 1 {
+        for (id, _) in results {
+            if faulty && results.len() > 1 {
                 *self.undecided.entry(id.clone()).or_default() += 1;
             } else {
                 cleared |= self.undecided.remove(id).is_some();
             }
         }
-        self.most = match (faulty, cleared) {
-            (true, _) => (looks.len() / 2).max(1),
-            (false, true) => self.most.saturating_mul(2),
+        self.max_sweep = match (faulty, cleared) {
+            (true, _) => (results.len() / 2).max(1),
+            (false, true) => self.max_sweep.saturating_mul(2),
             // A job that answers often must not let sweeps grow again before the faulty one is found.
-            (false, false) => self.most,
+            (false, false) => self.max_sweep,
         };
     }
 
     /// See [`DueJob::last_crash`](super::DueJob::last_crash).
     pub(super) fn last_crash(&self, Suspect { since, crashes }: Suspect, now: Instant) -> Option<u32> {
-        let answers_for_others = self.answered.is_some_and(|at| at >= since);
+        let answers_for_others = self.last_answer.is_some_and(|at| at >= since);
         let enough = answers_for_others || now.duration_since(since) >= CRASHES_ALONE;
         (enough && crashes + 1 >= MAX_CRASHES).then_some(crashes + 1)
     }
 
     /// Records that the adapter crashed or hung while it polled this job alone.
-    pub(super) fn faulted(&mut self, id: TaskId, version: u64, fault: SweepFault, now: Instant) {
+    pub(super) fn record_fault(&mut self, id: TaskId, version: u64, fault: SweepFault, now: Instant) {
         let Some(entry) = self.jobs.get_mut(&id) else { return };
         if entry.suspect.is_none() {
             tracing::warn!(task = ?id, ?fault, "the adapter cannot look at this job; it is tried again, apart from others");
@@ -68,12 +68,12 @@ impl PollSchedule {
             SweepFault::Crashed => suspect.crashes += 1,
             SweepFault::Hung => *suspect = Suspect { since: now, crashes: 0 },
         }
-        self.failed(id, version, now);
+        self.schedule_retry(id, version, now);
     }
 
     /// Has a job polled alone after [`MAX_UNDECIDED`] faulty sweeps in a row. Halving does not isolate it if
     /// it is swept again and again with others that are due as often.
-    pub(super) fn part(&mut self, id: &TaskId, now: Instant) {
+    pub(super) fn isolate(&mut self, id: &TaskId, now: Instant) {
         if self.undecided.get(id).is_some_and(|sweeps| *sweeps >= MAX_UNDECIDED)
             && let Some(entry) = self.jobs.get_mut(id)
         {

@@ -5,11 +5,11 @@ use taskbridge_sdk::{ErrorKind, JobHandle};
 use super::suspects::CRASHES_ALONE;
 use super::*;
 
-const PACE: PollIntervals =
-    PollIntervals { quickest: Duration::from_millis(100), slowest: Duration::from_secs(30) };
+const INTERVALS: PollIntervals =
+    PollIntervals { shortest: Duration::from_millis(100), longest: Duration::from_secs(30) };
 
-fn agenda(jobs: usize, now: Instant) -> PollSchedule {
-    let mut agenda = PollSchedule::new(None, PACE, false, now);
+fn schedule_of(jobs: usize, now: Instant) -> PollSchedule {
+    let mut schedule = PollSchedule::new(None, INTERVALS, false, now);
     for n in 0..jobs {
         let name = format!("job {n:03}");
         let job = OpenJob {
@@ -19,9 +19,9 @@ fn agenda(jobs: usize, now: Instant) -> PollSchedule {
             started_at: Timestamp::from_millis(0),
             version: 1,
         };
-        agenda.add(job, false, now, Duration::from_secs(60));
+        schedule.add(job, false, now, Duration::from_secs(60));
     }
-    agenda
+    schedule
 }
 
 fn failed(fault: SweepFault) -> PollResult {
@@ -30,14 +30,19 @@ fn failed(fault: SweepFault) -> PollResult {
 
 /// Makes all polls that are due now, with an adapter that fails for the jobs `over`. Returns the number of
 /// calls, and the jobs for which it answered.
-fn look(agenda: &mut PollSchedule, now: Instant, fault: SweepFault, over: &[&str]) -> (usize, Vec<TaskId>) {
+fn poll_all(
+    schedule: &mut PollSchedule,
+    now: Instant,
+    fault: SweepFault,
+    faulty_jobs: &[&str],
+) -> (usize, Vec<TaskId>) {
     let (mut calls, mut answered) = (0, Vec::new());
-    while let Some(due) = agenda.begin_sweep(now, 500) {
+    while let Some(due) = schedule.begin_sweep(now, 500) {
         calls += 1;
-        let fails = due.jobs.iter().any(|job| over.contains(&job.id.as_str()));
+        let fails = due.jobs.iter().any(|job| faulty_jobs.contains(&job.id.as_str()));
         let is_one = due.jobs.len() == 1;
-        let seen = due.jobs.into_iter().map(|job| {
-            let seen = match fails {
+        let results = due.jobs.into_iter().map(|job| {
+            let result = match fails {
                 true if fault == SweepFault::Crashed && !is_one => PollResult::Undecided,
                 true => failed(fault),
                 false => {
@@ -45,9 +50,9 @@ fn look(agenda: &mut PollSchedule, now: Instant, fault: SweepFault, over: &[&str
                     PollResult::Observed { digest: Some(1), log_followed: false, version: 1 }
                 }
             };
-            (job.id, seen)
+            (job.id, result)
         });
-        agenda.end_sweep(seen.collect(), None, now);
+        schedule.end_sweep(results.collect(), None, now);
     }
     (calls, answered)
 }
@@ -56,75 +61,75 @@ fn look(agenda: &mut PollSchedule, now: Instant, fault: SweepFault, over: &[&str
 #[tokio::test]
 async fn crashing_job_is_found_by_halving() {
     let now = Instant::now();
-    let mut agenda = agenda(500, now);
-    let (calls, answered) = look(&mut agenda, now, SweepFault::Crashed, &["job 321"]);
+    let mut schedule = schedule_of(500, now);
+    let (calls, answered) = poll_all(&mut schedule, now, SweepFault::Crashed, &["job 321"]);
     assert_eq!(answered.len(), 499, "each other job is looked at once");
     assert!(calls <= 32, "{calls} calls");
     let later = now + Duration::from_secs(300);
-    let due = agenda.begin_sweep(later, 500).expect("it is due");
+    let due = schedule.begin_sweep(later, 500).expect("it is due");
     assert_eq!(due.jobs.len(), 1, "it is looked at alone");
     assert!(due.jobs[0].alone && due.jobs[0].id.as_str() == "job 321");
-    let beside = agenda.begin_sweep(later, 500).expect("the others are looked at meanwhile");
-    assert!(beside.jobs.len() > 200, "{}", beside.jobs.len());
+    let others = schedule.begin_sweep(later, 500).expect("the others are looked at meanwhile");
+    assert!(others.jobs.len() > 200, "{}", others.jobs.len());
 }
 
 /// A job that makes the adapter hang is found in the same way, and each other job is polled in between.
 #[tokio::test]
 async fn hanging_job_is_found_by_halving() {
     let now = Instant::now();
-    let mut agenda = agenda(500, now);
-    let (calls, answered) = look(&mut agenda, now, SweepFault::Hung, &["job 007"]);
+    let mut schedule = schedule_of(500, now);
+    let (calls, answered) = poll_all(&mut schedule, now, SweepFault::Hung, &["job 007"]);
     assert_eq!(answered.len(), 499);
     assert!(calls <= 32, "{calls} calls");
-    let due = agenda.begin_sweep(now + Duration::from_secs(300), 500).expect("it is due");
+    let due = schedule.begin_sweep(now + Duration::from_secs(300), 500).expect("it is due");
     assert!(due.jobs.len() == 1 && due.jobs[0].alone && due.jobs[0].last_crash.is_none());
 }
 
 /// Returns when a job crashes the adapter, and the number of crashes that ends it.
-fn crashes(agenda: &mut PollSchedule, began: Instant, answers_for_others: bool) -> (Vec<Duration>, u32) {
-    let mut moments = Vec::new();
+fn crashes(schedule: &mut PollSchedule, started: Instant, answers_for_others: bool) -> (Vec<Duration>, u32) {
+    let mut crashed_at = Vec::new();
     loop {
-        let now = agenda.next_poll().expect("it is looked at again");
-        let due = agenda.begin_sweep(now, 500).expect("it is due");
-        agenda.poll_now(&due.jobs[0].id, now);
-        moments.push(now - began);
+        let now = schedule.next_poll().expect("it is looked at again");
+        let due = schedule.begin_sweep(now, 500).expect("it is due");
+        schedule.poll_now(&due.jobs[0].id, now);
+        crashed_at.push(now - started);
         if answers_for_others {
-            agenda.answered = Some(now);
+            schedule.last_answer = Some(now);
         }
         if let Some(times) = due.jobs[0].last_crash {
-            return (moments, times);
+            return (crashed_at, times);
         }
-        agenda.end_sweep(vec![(due.jobs[0].id.clone(), failed(SweepFault::Crashed))], None, now);
+        schedule.end_sweep(vec![(due.jobs[0].id.clone(), failed(SweepFault::Crashed))], None, now);
     }
 }
 
 /// Neither hints nor requests for a poll speed up the sequence of crashes.
 #[tokio::test]
 async fn fifth_crash_ends_the_job() {
-    let began = Instant::now();
-    let (moments, times) = crashes(&mut agenda(1, began), began, true);
-    assert_eq!((moments.len(), times), (5, 5));
+    let started = Instant::now();
+    let (crashed_at, times) = crashes(&mut schedule_of(1, started), started, true);
+    assert_eq!((crashed_at.len(), times), (5, 5));
     // The hint came before the job was known to crash the adapter.
-    assert!(moments[4] - moments[1] >= 3 * PACE.slowest, "{moments:?}");
+    assert!(crashed_at[4] - crashed_at[1] >= 3 * INTERVALS.longest, "{crashed_at:?}");
 }
 
 /// Crashes for every job may be caused by a bug that an outage of the engine triggers.
 #[tokio::test]
 async fn adapter_that_always_crashes_gets_time() {
-    let began = Instant::now();
-    let (moments, times) = crashes(&mut agenda(1, began), began, false);
-    assert!(moments[moments.len() - 1] >= CRASHES_ALONE, "{moments:?}");
-    assert_eq!(times as usize, moments.len());
+    let started = Instant::now();
+    let (crashed_at, times) = crashes(&mut schedule_of(1, started), started, false);
+    assert!(crashed_at[crashed_at.len() - 1] >= CRASHES_ALONE, "{crashed_at:?}");
+    assert_eq!(times as usize, crashed_at.len());
 }
 
 #[tokio::test]
 async fn answer_clears_the_crashes() {
-    let began = Instant::now();
-    let mut agenda = agenda(2, began);
-    look(&mut agenda, began, SweepFault::Crashed, &["job 001"]);
-    let later = began + Duration::from_secs(600);
-    look(&mut agenda, later, SweepFault::Crashed, &[]);
-    let due = agenda.begin_sweep(later + Duration::from_secs(600), 500).unwrap();
+    let started = Instant::now();
+    let mut schedule = schedule_of(2, started);
+    poll_all(&mut schedule, started, SweepFault::Crashed, &["job 001"]);
+    let later = started + Duration::from_secs(600);
+    poll_all(&mut schedule, later, SweepFault::Crashed, &[]);
+    let due = schedule.begin_sweep(later + Duration::from_secs(600), 500).unwrap();
     assert_eq!(due.jobs.len(), 2, "it is looked at with the other one");
     assert!(due.jobs.iter().all(|job| !job.alone && job.last_crash.is_none()));
 }
@@ -133,21 +138,21 @@ async fn answer_clears_the_crashes() {
 #[tokio::test]
 async fn frequent_poll_delays_no_isolation() {
     let mut now = Instant::now();
-    let mut agenda = agenda(3, now);
+    let mut schedule = schedule_of(3, now);
     let [often, hangs, waits] = ["job 000", "job 001", "job 002"].map(TaskId::from_wire);
     for _ in 0..20 {
-        let Some(due) = agenda.begin_sweep(now, 500) else { break };
-        agenda.poll_now(&often, now);
+        let Some(due) = schedule.begin_sweep(now, 500) else { break };
+        schedule.poll_now(&often, now);
         now += Duration::from_secs(3);
         let fails = due.jobs.iter().any(|job| job.id == hangs);
         if !fails && due.jobs.iter().any(|job| job.id == waits) {
             return;
         }
-        let seen = |id| match fails {
+        let result = |id| match fails {
             true => (id, failed(SweepFault::Hung)),
             false => (id, PollResult::Observed { digest: Some(1), log_followed: false, version: 1 }),
         };
-        agenda.end_sweep(due.jobs.into_iter().map(|job| seen(job.id)).collect(), None, now);
+        schedule.end_sweep(due.jobs.into_iter().map(|job| result(job.id)).collect(), None, now);
     }
     panic!("the job that waits is never polled without the one that hangs");
 }

@@ -101,9 +101,9 @@ pub async fn serve<D: Driven>(library: &str, mut client: D) -> Result<()> {
 }
 
 async fn handle<D: Driven>(client: &mut D, user: &User, line: &Value) -> Result<Value> {
-    let word = |name: &'static str| line[name].as_str().context(name);
-    let task = || word("task");
-    let tool = || word("tool").map(str::to_owned);
+    let string_field = |name: &'static str| line[name].as_str().context(name);
+    let task = || string_field("task");
+    let tool = || string_field("tool").map(str::to_owned);
     let arguments = || line["arguments"].as_object().cloned().context("arguments");
     Ok(match line["op"].as_str().context("op")? {
         "open" => json!(client.open(user.clone()).await?),
@@ -120,17 +120,17 @@ async fn handle<D: Driven>(client: &mut D, user: &User, line: &Value) -> Result<
         "result" => outcome(&client.result(task()?).await?),
         "cancel" => json!(client.cancel(task()?).await?),
         "progress" => {
-            let mut got = outcome(&client.call(tool()?, arguments()?).await?);
-            got["steps"] = json!(mem::take(&mut *hold(&user.steps)));
-            got
+            let mut result = outcome(&client.call(tool()?, arguments()?).await?);
+            result["steps"] = json!(mem::take(&mut *hold(&user.steps)));
+            result
         }
         "resources" => json!(client.resources().await?),
-        "read" => client.read(word("uri")?).await?["contents"][0]["text"].take(),
+        "read" => client.read(string_field("uri")?).await?["contents"][0]["text"].take(),
         "prompt" => {
-            client.prompt(word("name")?, arguments()?).await?["messages"][0]["content"]["text"].take()
+            client.prompt(string_field("name")?, arguments()?).await?["messages"][0]["content"]["text"].take()
         }
         "complete" => {
-            let (prompt, argument, value) = (word("prompt")?, word("argument")?, word("value")?);
+            let (prompt, argument, value) = (string_field("prompt")?, string_field("argument")?, string_field("value")?);
             client.complete(prompt, argument, value).await?["completion"]["values"].take()
         }
         other => bail!("there is no {other}"),

@@ -96,8 +96,8 @@ impl Driven for Rmcp2 {
     async fn start(&self, tool: String, arguments: Arguments) -> Result<Value> {
         let params =
             CallToolRequestParams::new(tool).with_arguments(arguments).with_task(TaskMetadata::new());
-        let created = self.send(ClientRequest::CallToolRequest(CallToolRequest::new(params))).await?;
-        created.get("task").cloned().with_context(|| format!("in place of a task came {created}"))
+        let response = self.send(ClientRequest::CallToolRequest(CallToolRequest::new(params))).await?;
+        response.get("task").cloned().with_context(|| format!("in place of a task came {response}"))
     }
 
     async fn look(&self, task: &str) -> Result<Value> {
@@ -106,11 +106,11 @@ impl Driven for Rmcp2 {
 
     async fn poll(&self, task: &str) -> Result<Value> {
         loop {
-            let seen = self.look(task).await?;
-            if has_ended(&seen) {
-                return Ok(seen);
+            let task_state = self.look(task).await?;
+            if has_ended(&task_state) {
+                return Ok(task_state);
             }
-            let pause = seen["pollInterval"].as_u64().unwrap_or(1000);
+            let pause = task_state["pollInterval"].as_u64().unwrap_or(1000);
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
     }
@@ -122,9 +122,9 @@ impl Driven for Rmcp2 {
 
     async fn cancel(&self, task: &str) -> Result<()> {
         let params = CancelTaskParams::new(task);
-        let cancelled = self.send(ClientRequest::CancelTaskRequest(CancelTaskRequest::new(params))).await?;
-        if cancelled["status"] != "cancelled" {
-            bail!("the task is {cancelled}");
+        let response = self.send(ClientRequest::CancelTaskRequest(CancelTaskRequest::new(params))).await?;
+        if response["status"] != "cancelled" {
+            bail!("the task is {response}");
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ impl Handler {
     }
 
     /// Answers the questions of a call or a task.
-    fn answers(&self, asked: &InputRequests) -> Result<InputResponses> {
+    fn answers(&self, requests: &InputRequests) -> Result<InputResponses> {
         let answer = |request: &InputRequest| match request {
             InputRequest::Elicitation(request) => match &request.params {
                 ElicitRequestParams::FormElicitationParams { message, .. } => {
@@ -76,7 +76,7 @@ impl Handler {
             },
             other => bail!("not an elicitation: {other:?}"),
         };
-        asked.iter().map(|(key, request)| Ok((key.clone(), answer(request)?))).collect()
+        requests.iter().map(|(key, request)| Ok((key.clone(), answer(request)?))).collect()
     }
 }
 
@@ -101,12 +101,12 @@ impl Rmcp3 {
         let session = self.session()?;
         loop {
             match session.call_tool_once(params.clone()).await? {
-                CallToolResponse::InputRequired(asked) => {
-                    let answers = session.service().answers(&asked.input_requests.unwrap_or_default())?;
+                CallToolResponse::InputRequired(input_request) => {
+                    let answers = session.service().answers(&input_request.input_requests.unwrap_or_default())?;
                     params.input_responses = Some(answers);
-                    params.request_state = asked.request_state;
+                    params.request_state = input_request.request_state;
                 }
-                ended => return Ok(ended),
+                response => return Ok(response),
             }
         }
     }
@@ -169,24 +169,24 @@ impl Driven for Rmcp3 {
     async fn poll(&self, task: &str) -> Result<Value> {
         let session = self.session()?;
         loop {
-            let seen = session.get_task(GetTaskParams::new(task)).await?.task;
-            if let TaskPayload::InputRequired { input_requests } = &seen.payload {
+            let task_state = session.get_task(GetTaskParams::new(task)).await?.task;
+            if let TaskPayload::InputRequired { input_requests } = &task_state.payload {
                 let answers = session.service().answers(input_requests)?;
                 session.update_task(UpdateTaskParams::new(task, answers)).await?;
                 continue;
             }
-            let pause = Duration::from_millis(seen.task.poll_interval_ms.unwrap_or(1000));
-            let seen = serde_json::to_value(seen)?;
-            if has_ended(&seen) {
-                return Ok(seen);
+            let pause = Duration::from_millis(task_state.task.poll_interval_ms.unwrap_or(1000));
+            let task_state = serde_json::to_value(task_state)?;
+            if has_ended(&task_state) {
+                return Ok(task_state);
             }
             tokio::time::sleep(pause).await;
         }
     }
 
     async fn result(&self, task: &str) -> Result<Value> {
-        let ended = self.poll(task).await?;
-        ended.get("result").cloned().with_context(|| format!("there is no result in {ended}"))
+        let task_state = self.poll(task).await?;
+        task_state.get("result").cloned().with_context(|| format!("there is no result in {task_state}"))
     }
 
     async fn cancel(&self, task: &str) -> Result<()> {

@@ -12,7 +12,7 @@ use crate::v2025::bench::{Client, Server, Stream};
 pub(super) const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 /// Returns the capabilities of a client that can create tasks for all requests.
-pub(super) fn able() -> Value {
+pub(super) fn all_capabilities() -> Value {
     json!({
         "elicitation": {"form": {}, "url": {}},
         "sampling": {},
@@ -42,33 +42,33 @@ pub(super) fn sampling() -> Ask {
 }
 
 /// Poll intervals of client tasks in milliseconds: for a task that expects polls, and for one that does not.
-pub(super) const OFTEN: u64 = 500;
-pub(super) const SELDOM: u64 = 3_600_000;
+pub(super) const SHORT_INTERVAL_MS: u64 = 500;
+pub(super) const LONG_INTERVAL_MS: u64 = 3_600_000;
 
 /// Returns a client task.
 pub(super) fn task(id: &str, status: &str) -> Value {
     let unfinished = ["working", "input_required"].contains(&status);
-    polled(id, status, if unfinished { OFTEN } else { SELDOM })
+    task_with_interval(id, status, if unfinished { SHORT_INTERVAL_MS } else { LONG_INTERVAL_MS })
 }
 
-pub(super) fn polled(id: &str, status: &str, interval: u64) -> Value {
+pub(super) fn task_with_interval(id: &str, status: &str, interval: u64) -> Value {
     let at = "2026-01-01T00:00:00Z";
     let task = json!({
         "taskId": id, "status": status, "createdAt": at, "lastUpdatedAt": at, "ttl": 60_000, "pollInterval": interval
     });
-    schema::check_said("GetTaskResult", &task);
+    schema::check_client_message("GetTaskResult", &task);
     task
 }
 
-pub(super) fn made(task: Value) -> Value {
-    let made = json!({ "task": task });
-    schema::check_said("CreateTaskResult", &made);
-    made
+pub(super) fn task_created(task: Value) -> Value {
+    let result = json!({ "task": task });
+    schema::check_client_message("CreateTaskResult", &result);
+    result
 }
 
 /// Panics unless the request is this method with only the id of that client task.
 #[track_caller]
-pub(super) fn is_about(request: &Value, method: &str, id: &str) {
+pub(super) fn assert_about(request: &Value, method: &str, id: &str) {
     assert_eq!(
         (&request["method"], &request["params"]),
         (&json!(method), &json!({ "taskId": id })),
@@ -81,22 +81,22 @@ pub(super) struct Receiver {
     pub(super) client: Client,
     pub(super) stream: Stream,
     /// The status of its tasks, as last returned to the server.
-    told: HashMap<String, Value>,
+    task_statuses: HashMap<String, Value>,
 }
 
 impl Receiver {
     pub(super) async fn of(server: &Server) -> Self {
-        Self::with(server, able()).await
+        Self::with(server, all_capabilities()).await
     }
 
-    pub(super) async fn with(server: &Server, able: Value) -> Self {
-        let client = server.client_with("2025-11-25", able, None).await;
+    pub(super) async fn with(server: &Server, capabilities: Value) -> Self {
+        let client = server.client_with("2025-11-25", capabilities, None).await;
         Self::listening(client).await
     }
 
     pub(super) async fn listening(client: Client) -> Self {
         let stream = client.listen().await;
-        Self { client, stream, told: HashMap::new() }
+        Self { client, stream, task_statuses: HashMap::new() }
     }
 
     /// Returns the next request of the server, and skips notifications.
@@ -111,20 +111,20 @@ impl Receiver {
 
     /// Waits for the next request, a question, and answers it with a task of this id that expects to be
     /// polled soon.
-    pub(super) async fn hold(&mut self, id: &str) -> Value {
-        self.hold_as(task(id, "working")).await
+    pub(super) async fn accept_as_task(&mut self, id: &str) -> Value {
+        self.accept_with_task(task(id, "working")).await
     }
 
     /// Waits for the next question and answers it with this task.
-    pub(super) async fn hold_as(&mut self, task: Value) -> Value {
+    pub(super) async fn accept_with_task(&mut self, task: Value) -> Value {
         let question = loop {
             let request = self.request().await;
-            if !self.told_before(&request).await {
+            if !self.repeat_status(&request).await {
                 break request;
             }
         };
         assert!(question["params"]["task"]["ttl"].as_u64().unwrap() > 0, "{question}");
-        self.reply(&question, made(task)).await;
+        self.reply(&question, task_created(task)).await;
         question
     }
 
@@ -133,20 +133,20 @@ impl Receiver {
     }
 
     /// Waits for the next request, which must be this method for that task, and answers it.
-    pub(super) async fn say(&mut self, method: &str, id: &str, result: Value) {
-        let request = self.asked(method, id).await;
+    pub(super) async fn answer_next(&mut self, method: &str, id: &str, result: Value) {
+        let request = self.expect_request(method, id).await;
         if method == "tasks/get" {
-            self.told.insert(id.to_owned(), result.clone());
+            self.task_statuses.insert(id.to_owned(), result.clone());
         }
         self.reply(&request, result).await;
     }
 
     /// Returns the next request, which must be this method for that task.
-    pub(super) async fn asked(&mut self, method: &str, id: &str) -> Value {
+    pub(super) async fn expect_request(&mut self, method: &str, id: &str) -> Value {
         loop {
             let request = self.request().await;
-            if method == "tasks/get" || !self.told_before(&request).await {
-                is_about(&request, method, id);
+            if method == "tasks/get" || !self.repeat_status(&request).await {
+                assert_about(&request, method, id);
                 return request;
             }
         }
@@ -154,9 +154,9 @@ impl Receiver {
 
     /// Answers a repeated `tasks/get` with the previous status; returns false for any other request. On a
     /// slow machine the server polls again before an answer has arrived.
-    pub(super) async fn told_before(&self, request: &Value) -> bool {
+    pub(super) async fn repeat_status(&self, request: &Value) -> bool {
         let id = request["params"]["taskId"].as_str().unwrap_or_default();
-        match self.told.get(id).filter(|_| request["method"] == "tasks/get") {
+        match self.task_statuses.get(id).filter(|_| request["method"] == "tasks/get") {
             Some(task) => self.reply(request, task.clone()).await,
             None => return false,
         }
@@ -164,10 +164,10 @@ impl Receiver {
     }
 
     /// Panics if the server asks anything new before this task of the server has ended.
-    pub(super) async fn asks_nothing_before_the_end_of(&mut self, id: &str) {
+    pub(super) async fn assert_no_request_before_end(&mut self, id: &str) {
         loop {
             let message = self.stream.message().await;
-            if self.told_before(&message).await {
+            if self.repeat_status(&message).await {
                 continue;
             }
             assert_eq!(message["method"], "notifications/tasks/status", "{message}");

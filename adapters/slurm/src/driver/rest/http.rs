@@ -10,11 +10,11 @@ use taskbridge_sdk::{Error, Result};
 use crate::config;
 
 /// Maximum size of a response: 100,000 jobs take 300 MB.
-const MOST_BYTES: usize = 512 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 512 * 1024 * 1024;
 /// Size from which a response is parsed on a blocking thread. Parsing it takes some milliseconds.
-const LARGE: usize = 1024 * 1024;
+const BLOCKING_PARSE_SIZE: usize = 1024 * 1024;
 /// The prefix of API versions before their number.
-const VERSIONS: &str = "v0.0.";
+const VERSION_PREFIX: &str = "v0.0.";
 
 /// A client of slurmrestd.
 pub(super) struct Http {
@@ -22,7 +22,7 @@ pub(super) struct Http {
     /// The base URL, without a slash at its end.
     base: String,
     /// The socket or URL, for messages.
-    place: String,
+    address: String,
     user: Option<String>,
     token: Option<taskbridge_sdk::Secret>,
     /// The discovered API.
@@ -48,12 +48,12 @@ pub(super) struct RestResponse {
 pub(super) struct RestFailure {
     pub(super) error: Error,
     /// Whether the request may have arrived.
-    pub(super) sent: bool,
+    pub(super) may_have_arrived: bool,
 }
 
 impl Http {
-    pub(super) fn new(config: &config::Rest, limit: Duration) -> Result<Self> {
-        let mut client = Client::builder().timeout(limit).redirect(redirect::Policy::none()).no_proxy();
+    pub(super) fn new(config: &config::Rest, timeout: Duration) -> Result<Self> {
+        let mut client = Client::builder().timeout(timeout).redirect(redirect::Policy::none()).no_proxy();
         let base = match (&config.socket, &config.url) {
             (Some(socket), None) => {
                 client = client.unix_socket(socket.as_path());
@@ -64,12 +64,12 @@ impl Http {
         };
         let client = client.build().map_err(|e| Error::config("no HTTP client can be made").caused_by(e))?;
         let (user, token) = (config.user.clone(), config.token.clone());
-        Ok(Self { client, base, place: config.place(), user, token, api: Mutex::default() })
+        Ok(Self { client, base, address: config.display_address(), user, token, api: Mutex::default() })
     }
 
     /// Returns the API. It is discovered once, and again after a 404, for example after an upgrade.
     pub(super) async fn api(&self) -> Result<Api> {
-        self.asked().await.map_err(|failed| failed.error)
+        self.discover_api().await.map_err(|failure| failure.error)
     }
 
     /// Returns the API, if it was discovered already.
@@ -77,21 +77,21 @@ impl Http {
         *self.api.lock()
     }
 
-    async fn asked(&self) -> Result<Api, RestFailure> {
+    async fn discover_api(&self) -> Result<Api, RestFailure> {
         if let Some(api) = self.known_api() {
             return Ok(api);
         }
         // The actual request was not sent, whatever the outcome of this one.
-        let unsent = |error| RestFailure { error, sent: false };
+        let unsent = |error| RestFailure { error, may_have_arrived: false };
         let description = self.request(Method::GET, "/openapi");
-        let answer = self.send(description).await.map_err(|failed| unsent(failed.error))?;
-        if answer.status != 200 {
-            return Err(unsent(super::failure(&answer, "its own description")));
+        let response = self.send(description).await.map_err(|failure| unsent(failure.error))?;
+        if response.status != 200 {
+            return Err(unsent(super::response_error(&response, "its own description")));
         }
-        let version = newest(&answer.body).ok_or_else(|| {
-            unsent(Error::config(format!("{} describes no API of Slurm: is it slurmrestd?", self.place)))
+        let version = newest_version(&response.body).ok_or_else(|| {
+            unsent(Error::config(format!("{} describes no API of Slurm: is it slurmrestd?", self.address)))
         })?;
-        let api = Api { version, has_accounting: describes_accounting(&answer.body, version) };
+        let api = Api { version, has_accounting: describes_accounting(&response.body, version) };
         *self.api.lock() = Some(api);
         Ok(api)
     }
@@ -101,39 +101,39 @@ impl Http {
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<RestResponse> {
-        self.ask(Method::GET, "slurm", path, None).await.map_err(|failed| failed.error)
+        self.call(Method::GET, "slurm", path, None).await.map_err(|failure| failure.error)
     }
 
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<RestResponse, RestFailure> {
-        self.ask(Method::POST, "slurm", path, Some(body)).await
+        self.call(Method::POST, "slurm", path, Some(body)).await
     }
 
     pub(super) async fn delete(&self, path: &str) -> Result<RestResponse, RestFailure> {
-        self.ask(Method::DELETE, "slurm", path, None).await
+        self.call(Method::DELETE, "slurm", path, None).await
     }
 
     /// Queries the accounting database, which has its own paths.
     pub(super) async fn accounting(&self, path: &str) -> Result<RestResponse> {
-        self.ask(Method::GET, "slurmdb", path, None).await.map_err(|failed| failed.error)
+        self.call(Method::GET, "slurmdb", path, None).await.map_err(|failure| failure.error)
     }
 
-    async fn ask(
+    async fn call(
         &self,
         method: Method,
-        whose: &str,
+        namespace: &str,
         path: &str,
         body: Option<&Value>,
     ) -> Result<RestResponse, RestFailure> {
-        let version = self.asked().await?.version;
-        let mut request = self.request(method, &format!("/{whose}/{VERSIONS}{version}/{path}"));
+        let version = self.discover_api().await?.version;
+        let mut request = self.request(method, &format!("/{namespace}/{VERSION_PREFIX}{version}/{path}"));
         if let Some(body) = body {
             request = request.json(body);
         }
-        let answer = self.send(request).await?;
-        if answer.status == 404 {
+        let response = self.send(request).await?;
+        if response.status == 404 {
             *self.api.lock() = None;
         }
-        Ok(answer)
+        Ok(response)
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -148,45 +148,48 @@ impl Http {
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<RestResponse, RestFailure> {
-        let mut response = request.send().await.map_err(|error| self.failed(error))?;
+        let mut response = request.send().await.map_err(|error| self.request_failure(error))?;
         let status = response.status().as_u16();
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(error))? {
-            if bytes.len() + chunk.len() > MOST_BYTES {
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.request_failure(error))? {
+            if bytes.len() + chunk.len() > MAX_RESPONSE_BYTES {
                 let error = Error::unavailable("slurmrestd answers with more than can be read");
-                return Err(RestFailure { error, sent: true });
+                return Err(RestFailure { error, may_have_arrived: true });
             }
             bytes.extend_from_slice(&chunk);
         }
         let size = bytes.len();
-        let read = move || serde_json::from_slice(&bytes).unwrap_or_default();
-        Ok(RestResponse { status, body: beside(size, read).await.unwrap_or_default() })
+        let parse = move || serde_json::from_slice(&bytes).unwrap_or_default();
+        Ok(RestResponse { status, body: run_maybe_blocking(size, parse).await.unwrap_or_default() })
     }
 
-    fn failed(&self, error: reqwest::Error) -> RestFailure {
+    fn request_failure(&self, error: reqwest::Error) -> RestFailure {
         // The config contains the URL, so the cause does not repeat it.
         let error = error.without_url();
-        let sent = !error.is_connect() && !error.is_builder();
-        let what = match (error.is_timeout(), sent) {
+        let may_have_arrived = !error.is_connect() && !error.is_builder();
+        let message = match (error.is_timeout(), may_have_arrived) {
             (true, _) => "slurmrestd did not answer in time",
             (false, true) => "the connection to slurmrestd broke",
             (false, false) => "slurmrestd cannot be reached",
         };
-        RestFailure { error: Error::unavailable(what).caused_by(error), sent }
+        RestFailure { error: Error::unavailable(message).caused_by(error), may_have_arrived }
     }
 }
 
 /// Runs work on a response. A large response uses a blocking thread, so that it does not block other tasks on
 /// this one. Returns `None` if the work was aborted.
-async fn beside<T: Send + 'static>(size: usize, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    if size < LARGE { Some(work()) } else { tokio::task::spawn_blocking(work).await.ok() }
+async fn run_maybe_blocking<T: Send + 'static>(
+    size: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    if size < BLOCKING_PARSE_SIZE { Some(work()) } else { tokio::task::spawn_blocking(work).await.ok() }
 }
 
 /// Returns the newest API version of an OpenAPI description that can submit jobs.
-fn newest(description: &Value) -> Option<u32> {
+fn newest_version(description: &Value) -> Option<u32> {
     let paths = description["paths"].as_object()?;
     let version = |path: &String| {
-        let rest = path.strip_prefix("/slurm/")?.strip_prefix(VERSIONS)?;
+        let rest = path.strip_prefix("/slurm/")?.strip_prefix(VERSION_PREFIX)?;
         let (version, rest) = rest.split_once('/')?;
         (rest.trim_end_matches('/') == "job/submit").then(|| version.parse().ok())?
     };
@@ -196,7 +199,7 @@ fn newest(description: &Value) -> Option<u32> {
 /// Returns whether the description has paths for the accounting database. They are missing if Slurm has none.
 fn describes_accounting(description: &Value, version: u32) -> bool {
     let paths = description["paths"].as_object();
-    let start = format!("/slurmdb/{VERSIONS}{version}/");
+    let start = format!("/slurmdb/{VERSION_PREFIX}{version}/");
     paths.is_some_and(|paths| paths.keys().any(|path| path.starts_with(&start)))
 }
 
@@ -209,22 +212,22 @@ mod tests {
     /// A small response is parsed on the thread of the caller.
     #[tokio::test]
     async fn large_response_is_parsed_off_thread() {
-        let here = std::thread::current().id();
-        let at = async |size| beside(size, || std::thread::current().id()).await.unwrap();
-        assert_eq!(at(LARGE - 1).await, here, "a small one is not worth it");
-        assert_ne!(at(LARGE).await, here);
+        let test_thread = std::thread::current().id();
+        let thread_for = async |size| run_maybe_blocking(size, || std::thread::current().id()).await.unwrap();
+        assert_eq!(thread_for(BLOCKING_PARSE_SIZE - 1).await, test_thread, "a small one is not worth it");
+        assert_ne!(thread_for(BLOCKING_PARSE_SIZE).await, test_thread);
     }
 
     /// Of the API versions that slurmrestd describes, the newest with job submission is used.
     #[test]
     fn newest_submitting_api_is_used() {
-        let described = json!({"paths": {
+        let description = json!({"paths": {
             "/slurm/v0.0.36/job/submit": {}, "/slurm/v0.0.38/job/submit": {}, "/slurm/v0.0.40/jobs/": {}, "/openapi": {},
             "/slurmdb/v0.0.41/jobs": {}, "/slurm/v0.1/job/submit": {},
         }});
-        assert_eq!(newest(&described), Some(38));
-        assert!(describes_accounting(&described, 41) && !describes_accounting(&described, 38));
-        assert_eq!(newest(&json!({"paths": {"/pets": {}}})), None);
-        assert_eq!(newest(&Value::Null), None);
+        assert_eq!(newest_version(&description), Some(38));
+        assert!(describes_accounting(&description, 41) && !describes_accounting(&description, 38));
+        assert_eq!(newest_version(&json!({"paths": {"/pets": {}}})), None);
+        assert_eq!(newest_version(&Value::Null), None);
     }
 }

@@ -14,63 +14,65 @@ use crate::backend::Slurm;
 use crate::driver::{Options, Submission};
 
 /// How long a start waits for the test, at most.
-pub(crate) const WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a positive result, or the lack of a result, is cached.
-const SERVED_FOR: Duration = Duration::from_mins(10);
+const POSITIVE_TTL: Duration = Duration::from_mins(10);
 
 /// How long a refusal is cached: nodes may be added.
-const REFUSED_FOR: Duration = Duration::from_secs(30);
+const NEGATIVE_TTL: Duration = Duration::from_secs(30);
 
 /// Maximum number of cached results.
-const MOST: usize = 1000;
+const MAX_RESULTS: usize = 1000;
 
 /// Options that do not decide whether a node could ever run a job, and may differ from call to call.
-const OF_ONE_CALL: [&str; 4] = ["array", "begin", "dependency", "kill-on-invalid-dep"];
+const PER_CALL_OPTIONS: [&str; 4] = ["array", "begin", "dependency", "kill-on-invalid-dep"];
 
 /// Cached results of tests, with their times.
 #[derive(Default)]
-pub(crate) struct Tests(Mutex<HashMap<Options, (Option<String>, Instant)>>);
+pub(crate) struct FeasibilityCache(Mutex<HashMap<Options, (Option<String>, Instant)>>);
 
-impl Tests {
+impl FeasibilityCache {
     /// Returns the cached result for a request, unless it has expired.
-    fn known(&self, request: &Options) -> Option<Option<String>> {
-        let known = self.0.lock();
-        let (answer, at) = known.get(request)?;
-        let keep = if answer.is_some() { REFUSED_FOR } else { SERVED_FOR };
-        (at.elapsed() < keep).then(|| answer.clone())
+    fn get(&self, request: &Options) -> Option<Option<String>> {
+        let cache = self.0.lock();
+        let (result, at) = cache.get(request)?;
+        let ttl = if result.is_some() { NEGATIVE_TTL } else { POSITIVE_TTL };
+        (at.elapsed() < ttl).then(|| result.clone())
     }
 
-    fn keep(&self, request: Options, answer: Option<String>) {
-        let mut known = self.0.lock();
-        if known.len() >= MOST {
-            known.clear();
+    fn insert(&self, request: Options, result: Option<String>) {
+        let mut cache = self.0.lock();
+        if cache.len() >= MAX_RESULTS {
+            cache.clear();
         }
-        known.insert(request, (answer, Instant::now()));
+        cache.insert(request, (result, Instant::now()));
     }
 }
 
 impl Slurm {
     /// Fails with Slurm's message if no node could ever run this job.
-    pub(crate) async fn refuse_infeasible(&self, order: &Submission) -> Result<()> {
-        let mut request = order.options.clone();
-        request.retain(|name, _| !OF_ONE_CALL.contains(&name.as_str()));
-        let answer = match self.tests.known(&request) {
-            Some(answer) => answer,
+    pub(crate) async fn reject_infeasible(&self, submission: &Submission) -> Result<()> {
+        let mut request = submission.options.clone();
+        request.retain(|name, _| !PER_CALL_OPTIONS.contains(&name.as_str()));
+        let result = match self.feasibility_cache.get(&request) {
+            Some(result) => result,
             None => {
-                let asked = tokio::time::timeout(self.test_within, self.driver.never_fits(order)).await;
-                let answer = asked.ok().and_then(Result::ok).flatten();
-                self.tests.keep(request, answer.clone());
-                answer
+                let test =
+                    tokio::time::timeout(self.feasibility_timeout, self.driver.infeasible_reason(submission))
+                        .await;
+                let result = test.ok().and_then(Result::ok).flatten();
+                self.feasibility_cache.insert(request, result.clone());
+                result
             }
         };
-        answer.map_or(Ok(()), |words| Err(Error::rejected(in_words(&words))))
+        result.map_or(Ok(()), |message| Err(Error::rejected(in_words(&message))))
     }
 }
 
 /// Formats the refusal: Slurm's message, and what to do.
-pub(crate) fn in_words(words: &str) -> String {
-    format!("{words} (Slurm): no node could ever run this job; ask for less, or for another partition")
+pub(crate) fn in_words(message: &str) -> String {
+    format!("{message} (Slurm): no node could ever run this job; ask for less, or for another partition")
 }
 
 #[cfg(test)]
@@ -83,8 +85,8 @@ mod tests {
 
     /// Returns the numbers of tests and submissions.
     fn counts(fake: &Fake) -> (usize, usize) {
-        let known = fake.knows();
-        (known.tests, known.submitted)
+        let state = fake.state();
+        (state.tests, state.submitted)
     }
 
     #[tokio::test(start_paused = true)]
@@ -92,7 +94,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("job.sh"), "#!/bin/sh\n#SBATCH --gres=gpu:8\ntrue\n").unwrap();
         let fake = Fake::default();
-        let slurm = Slurm::with(Box::new(fake.clone()), dir.path());
+        let slurm = Slurm::for_test(Box::new(fake.clone()), dir.path());
         let start = async |memory: &str| {
             let target = json!({"script": "job.sh", "resources": {"memory": memory}});
             slurm.begin(&suite::job(target, json!({}))).await
@@ -101,8 +103,8 @@ mod tests {
             start(memory).await.unwrap();
         }
         assert_eq!(counts(&fake), (2, 4));
-        tokio::time::advance(SERVED_FOR).await;
-        fake.knows().never_fits = Some("Requested node configuration is not available".to_owned());
+        tokio::time::advance(POSITIVE_TTL).await;
+        fake.state().never_fits = Some("Requested node configuration is not available".to_owned());
         for _ in 0..2 {
             let error = start("1G").await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Rejected);
@@ -113,8 +115,8 @@ mod tests {
         }
         assert_eq!(counts(&fake), (3, 4), "nothing is submitted");
         // An administrator has added a node.
-        fake.knows().never_fits = None;
-        tokio::time::advance(REFUSED_FOR).await;
+        fake.state().never_fits = None;
+        tokio::time::advance(NEGATIVE_TTL).await;
         start("1G").await.unwrap();
     }
 
@@ -124,8 +126,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("job.sh"), "#!/bin/sh\n#SBATCH --gres=gpu:8\ntrue\n").unwrap();
         let fake = Fake::default();
-        fake.knows().test_takes = Duration::from_hours(1);
-        let slurm = Slurm::with(Box::new(fake.clone()), dir.path());
+        fake.state().test_delay = Duration::from_hours(1);
+        let slurm = Slurm::for_test(Box::new(fake.clone()), dir.path());
         for _ in 0..3 {
             slurm.begin(&suite::job(json!({"script": "job.sh"}), json!({}))).await.unwrap();
         }
@@ -138,11 +140,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("job.sh"), "#!/bin/sh\ntrue\n").unwrap();
         let fake = Fake::default();
-        fake.knows().never_fits = Some("Requested node configuration is not available".to_owned());
-        let slurm = Slurm::with(Box::new(fake.clone()), dir.path());
+        fake.state().never_fits = Some("Requested node configuration is not available".to_owned());
+        let slurm = Slurm::for_test(Box::new(fake.clone()), dir.path());
         let mut job = suite::job(json!({"script": "job.sh"}), json!({}));
         job.may_exist = true;
         slurm.begin(&job).await.unwrap();
-        assert_eq!(fake.knows().tests, 0);
+        assert_eq!(fake.state().tests, 0);
     }
 }

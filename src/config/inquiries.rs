@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::problem::unknown;
+use super::problem::unknown_name;
 use super::reader::Reader;
 use super::source::join;
 use super::tool_shape::{Asking, Parameter};
-use crate::catalog::{HEADER_KEYWORD, Inquiry, Wants};
+use crate::catalog::{HEADER_KEYWORD, Inquiry, InquiryInput};
 
 /// The parameters of a tool, of which a question can request those that are not hidden.
 pub(super) struct AskableParameters<'a> {
@@ -23,33 +23,40 @@ pub(super) struct AskableParameters<'a> {
 pub(super) fn read(
     reader: &mut Reader<'_>,
     field: &str,
-    asked: &BTreeMap<String, Asking>,
+    questions: &BTreeMap<String, Asking>,
     parameters: &BTreeMap<String, Parameter>,
-    known: &AskableParameters<'_>,
+    askable: &AskableParameters<'_>,
 ) -> Vec<Inquiry> {
     let mut inquiries = Vec::new();
-    for (key, asking) in asked {
+    for (key, question) in questions {
         let field = join(&join(field, "ask"), key);
-        if let Some(inquiry) = one(reader, &field, key, asking, known) {
+        if let Some(inquiry) = read_question(reader, &field, key, question, askable) {
             inquiries.push(inquiry);
         }
     }
     for (name, parameter) in parameters {
         let Some(message) = &parameter.ask else { continue };
         let field = join(&join(&join(field, "parameters"), name), "ask");
-        if asked.contains_key(name) {
+        if questions.contains_key(name) {
             reader
                 .problem(&field, format!("`ask.{name}` asks under this name already: remove one of the two"));
             continue;
         }
-        if let Some(wants) = form(reader, &field, std::slice::from_ref(name), known) {
+        if let Some(wants) = form(reader, &field, std::slice::from_ref(name), askable) {
             let optional = parameter.required == Some(false);
-            inquiries.push(Inquiry { key: name.clone(), step: 1, optional, message: message.clone(), wants });
+            inquiries.push(Inquiry {
+                key: name.clone(),
+                step: 1,
+                optional,
+                message: message.clone(),
+                input: wants,
+            });
         }
     }
     for (index, inquiry) in inquiries.iter().enumerate() {
-        let taken = |name: &&str| inquiries[..index].iter().any(|other| other.parameters().contains(name));
-        if let Some(name) = inquiry.parameters().into_iter().find(taken) {
+        let is_asked_before =
+            |name: &&str| inquiries[..index].iter().any(|other| other.parameters().contains(name));
+        if let Some(name) = inquiry.parameters().into_iter().find(is_asked_before) {
             let field = join(&join(field, "ask"), &inquiry.key);
             reader.problem(
                 field,
@@ -61,49 +68,53 @@ pub(super) fn read(
     inquiries
 }
 
-fn one(
+fn read_question(
     reader: &mut Reader<'_>,
     field: &str,
     key: &str,
-    asking: &Asking,
-    known: &AskableParameters<'_>,
+    question: &Asking,
+    askable: &AskableParameters<'_>,
 ) -> Option<Inquiry> {
-    let kinds =
-        [!asking.parameters.is_empty(), asking.url.is_some(), asking.sampling.is_some(), asking.roots];
+    let kinds = [
+        !question.parameters.is_empty(),
+        question.url.is_some(),
+        question.sampling.is_some(),
+        question.roots,
+    ];
     if kinds.iter().filter(|given| **given).count() != 1 {
         let message =
             "say what is wanted: one of `parameters` (a form), `url`, `sampling` and `roots = true`";
         reader.problem(field, message);
         return None;
     }
-    let takes_one = asking.sampling.is_some() || asking.roots;
-    if takes_one != asking.parameter.is_some() {
-        let message = match takes_one {
+    let needs_parameter = question.sampling.is_some() || question.roots;
+    if needs_parameter != question.parameter.is_some() {
+        let message = match needs_parameter {
             true => "missing: name the parameter that takes the answer",
             false => "it goes with `sampling` or `roots`; a form has `parameters`",
         };
         reader.problem(join(field, "parameter"), message);
         return None;
     }
-    let wants = match (&asking.url, &asking.sampling, &asking.parameter) {
+    let wants = match (&question.url, &question.sampling, &question.parameter) {
         (Some(url), ..) => page(reader, field, url)?,
         (None, Some(request), Some(name)) => {
             check_sampling(reader, field, request);
-            parameter(reader, &join(field, "parameter"), name, &["string"], known)?;
-            Wants::Sampling { request: request.clone(), parameter: name.clone() }
+            parameter(reader, &join(field, "parameter"), name, &["string"], askable)?;
+            InquiryInput::Sampling { request: request.clone(), parameter: name.clone() }
         }
         (None, None, Some(name)) => {
-            parameter(reader, &join(field, "parameter"), name, &["array"], known)?;
-            Wants::Roots { parameter: name.clone() }
+            parameter(reader, &join(field, "parameter"), name, &["array"], askable)?;
+            InquiryInput::Roots { parameter: name.clone() }
         }
-        _ => form(reader, &join(field, "parameters"), &asking.parameters, known)?,
+        _ => form(reader, &join(field, "parameters"), &question.parameters, askable)?,
     };
     Some(Inquiry {
         key: key.to_owned(),
-        step: asking.step.get(),
-        optional: asking.optional,
-        message: asking.message.clone(),
-        wants,
+        step: question.step.get(),
+        optional: question.optional,
+        message: question.message.clone(),
+        input: wants,
     })
 }
 
@@ -111,18 +122,18 @@ fn form(
     reader: &mut Reader<'_>,
     field: &str,
     names: &[String],
-    known: &AskableParameters<'_>,
-) -> Option<Wants> {
+    askable: &AskableParameters<'_>,
+) -> Option<InquiryInput> {
     let mut schemas = Map::new();
     for name in names {
         let mut schema =
-            parameter(reader, field, name, &["string", "integer", "number", "boolean"], known)?.clone();
+            parameter(reader, field, name, &["string", "integer", "number", "boolean"], askable)?.clone();
         if let Some(schema) = schema.as_object_mut() {
             schema.remove(HEADER_KEYWORD);
         }
         schemas.insert(name.clone(), schema);
     }
-    Some(Wants::Parameters(schemas))
+    Some(InquiryInput::Parameters(schemas))
 }
 
 /// Returns the schema of a parameter that must have one of these types.
@@ -131,14 +142,14 @@ fn parameter<'a>(
     field: &str,
     name: &str,
     types: &[&str],
-    known: &AskableParameters<'a>,
+    askable: &AskableParameters<'a>,
 ) -> Option<&'a Value> {
-    let Some(schema) = known.schemas.get(name) else {
-        let names: Vec<&str> = known.schemas.keys().map(String::as_str).collect();
-        reader.problem(field, unknown("parameter", name, &names));
+    let Some(schema) = askable.schemas.get(name) else {
+        let names: Vec<&str> = askable.schemas.keys().map(String::as_str).collect();
+        reader.problem(field, unknown_name("parameter", name, &names));
         return None;
     };
-    if known.hidden.contains(name) {
+    if askable.hidden.contains(name) {
         let message =
             format!("`{name}` is a secret or a file, and a form must not ask for either: ask by `url`");
         reader.problem(field, message);
@@ -157,7 +168,7 @@ fn parameter<'a>(
 }
 
 /// The page must be secure, because its URL is sent to a person (MCP, elicitation, "Safe URL Handling").
-fn page(reader: &mut Reader<'_>, field: &str, url: &str) -> Option<Wants> {
+fn page(reader: &mut Reader<'_>, field: &str, url: &str) -> Option<InquiryInput> {
     let local = ["http://localhost", "http://127.0.0.1", "http://[::1]"];
     let is_local = local.iter().any(|host| {
         url.strip_prefix(host).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':', '?']))
@@ -168,7 +179,7 @@ fn page(reader: &mut Reader<'_>, field: &str, url: &str) -> Option<Wants> {
         reader.problem(join(field, "url"), message);
         return None;
     }
-    Some(Wants::Page { url: url.to_owned() })
+    Some(InquiryInput::Page { url: url.to_owned() })
 }
 
 /// MCP's `CreateMessageRequestParams` needs these two.

@@ -3,9 +3,9 @@
 use std::fs;
 
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::{Answer, Ask, JobSpec, JobState, Progress, Question, Taken};
+use taskbridge_sdk::{Answer, AnswerOutcome, Ask, JobSpec, JobState, Progress, Question};
 
-use crate::world::{World, ended, output, script, texts, until};
+use crate::world::{World, output, poll_until, poll_until_ended, script, texts};
 
 /// Script that asks whether to continue, and prints the answer.
 const ASK: &str = r#"
@@ -31,15 +31,21 @@ async fn progress_is_seen_during_and_after() {
            echo "progress 9/9" >> "$TASKBRIDGE_EVENTS"; echo "message All done" >> "$TASKBRIDGE_EVENTS""#,
     );
     let handle = backend.start(&job).await.unwrap().handle;
-    let seen = until(&*backend, &handle, "progress", |seen| seen.progress.map(|_| seen.clone())).await;
-    assert_eq!(seen.progress, Some(Progress { done: 3.0, total: Some(9.0) }));
-    assert_eq!((seen.message.as_deref(), &seen.state), (Some("Hashing src"), &JobState::Running));
+    let observation = poll_until(&*backend, &handle, "progress", |observation| {
+        observation.progress.map(|_| observation.clone())
+    })
+    .await;
+    assert_eq!(observation.progress, Some(Progress { done: 3.0, total: Some(9.0) }));
+    assert_eq!(
+        (observation.message.as_deref(), &observation.state),
+        (Some("Hashing src"), &JobState::Running)
+    );
 
     fs::write(world.job(&job.key).join("work/go"), "").unwrap();
-    let end = ended(&*backend, &handle).await;
+    let end = poll_until_ended(&*backend, &handle).await;
     assert_eq!(end.progress, Some(Progress { done: 9.0, total: Some(9.0) }));
     assert_eq!(end.message.as_deref(), Some("All done"));
-    assert!(end.since.unwrap() >= seen.since.unwrap());
+    assert!(end.since.unwrap() >= observation.since.unwrap());
     assert_eq!(backend.observe(&handle).await.unwrap(), end, "an end is seen the same every time");
 }
 
@@ -50,33 +56,42 @@ async fn local_question_is_answered_once() {
     let backend = world.connect(json!({})).await;
     let questions = backend.questions().unwrap();
     let handle = backend.start(&script(ASK)).await.unwrap().handle;
-    let asked = until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
+    let question =
+        poll_until(&*backend, &handle, "a question", |observation| observation.questions.first().cloned())
+            .await;
     let schema = json!({"type": "object", "properties": {"sure": {"type": "boolean"}}});
-    assert_eq!(asked, Question::form(&*asked.id, "Go on?", schema));
-    assert!(asked.id.starts_with("go."), "{asked:?}");
+    assert_eq!(question, Question::form(&*question.id, "Go on?", schema));
+    assert!(question.id.starts_with("go."), "{question:?}");
 
-    for never in ["stop", "../go", "go.json", "go.1", ""] {
-        assert_eq!(questions.answer(&handle, never, &accept(true)).await.unwrap(), Taken::TooLate, "{never}");
+    for unknown_id in ["stop", "../go", "go.json", "go.1", ""] {
+        assert_eq!(
+            questions.answer(&handle, unknown_id, &accept(true)).await.unwrap(),
+            AnswerOutcome::TooLate,
+            "{unknown_id}"
+        );
     }
-    assert_eq!(questions.answer(&handle, &asked.id, &accept(true)).await.unwrap(), Taken::Accepted);
+    assert_eq!(
+        questions.answer(&handle, &question.id, &accept(true)).await.unwrap(),
+        AnswerOutcome::Accepted
+    );
     assert!(backend.observe(&handle).await.unwrap().questions.is_empty());
-    let end = ended(&*backend, &handle).await;
+    let end = poll_until_ended(&*backend, &handle).await;
     assert_eq!(texts(output(&end)), ["{\"action\":\"accept\",\"content\":{\"sure\":true}}\n"]);
 
     assert_eq!(
-        questions.answer(&handle, &asked.id, &accept(true)).await.unwrap(),
-        Taken::Accepted,
+        questions.answer(&handle, &question.id, &accept(true)).await.unwrap(),
+        AnswerOutcome::Accepted,
         "the same again"
     );
     assert_eq!(
-        questions.answer(&handle, &asked.id, &accept(false)).await.unwrap(),
-        Taken::TooLate,
+        questions.answer(&handle, &question.id, &accept(false)).await.unwrap(),
+        AnswerOutcome::TooLate,
         "another one"
     );
 }
 
 /// Returns a job that asks this question and prints the answer, then waits until it may end.
-fn asks_for(question: &str) -> JobSpec {
+fn job_asking(question: &str) -> JobSpec {
     script(&format!(
         r#"cd "$TASKBRIDGE_QUESTIONS"; cat > new <<'END'
 {question}
@@ -98,7 +113,7 @@ async fn every_question_kind_is_answered() {
     });
     let form = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     let object = |value: &Value| value.as_object().unwrap().clone();
-    for (wanted, ask, answer) in [
+    for (fields, ask, answer) in [
         (json!({"schema": form}), Ask::Form(form.clone()), json!({"n": 1})),
         (
             json!({"sampling": request}),
@@ -107,24 +122,27 @@ async fn every_question_kind_is_answered() {
         ),
         (json!({"roots": {}}), Ask::Roots, json!({"roots": []})),
     ] {
-        let mut question = wanted;
+        let mut question = fields;
         question["message"] = "Well?".into();
-        let job = asks_for(&question.to_string());
+        let job = job_asking(&question.to_string());
         let handle = backend.start(&job).await.unwrap().handle;
-        let asked = until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
-        assert_eq!((asked.message.as_str(), &asked.ask), ("Well?", &ask));
-        let given = Answer::Accept(object(&answer));
+        let received = poll_until(&*backend, &handle, "a question", |observation| {
+            observation.questions.first().cloned()
+        })
+        .await;
+        assert_eq!((received.message.as_str(), &received.ask), ("Well?", &ask));
+        let acceptance = Answer::Accept(object(&answer));
         assert_eq!(
-            backend.questions().unwrap().answer(&handle, &asked.id, &given).await.unwrap(),
-            Taken::Accepted
+            backend.questions().unwrap().answer(&handle, &received.id, &acceptance).await.unwrap(),
+            AnswerOutcome::Accepted
         );
         assert!(backend.observe(&handle).await.unwrap().questions.is_empty());
         let questions = world.job(&job.key).join("questions");
         fs::write(questions.join("over"), "").unwrap();
         fs::write(questions.join("end"), "").unwrap();
-        let end = ended(&*backend, &handle).await;
-        let told: Value = serde_json::from_str(texts(output(&end))[0]).unwrap();
-        assert_eq!(told, json!({"action": "accept", "content": answer}));
+        let end = poll_until_ended(&*backend, &handle).await;
+        let printed: Value = serde_json::from_str(texts(output(&end))[0]).unwrap();
+        assert_eq!(printed, json!({"action": "accept", "content": answer}));
     }
 }
 
@@ -133,24 +151,35 @@ async fn every_question_kind_is_answered() {
 async fn page_question_stays_until_done() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
-    let job = asks_for(r#"{"message": "Pay", "url": "https://bank.example/pay"}"#);
+    let job = job_asking(r#"{"message": "Pay", "url": "https://bank.example/pay"}"#);
     let handle = backend.start(&job).await.unwrap().handle;
-    let asked = until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
-    assert_eq!(asked.ask, Ask::Url("https://bank.example/pay".into()));
-    let yes = Answer::Accept(Map::new());
-    assert_eq!(backend.questions().unwrap().answer(&handle, &asked.id, &yes).await.unwrap(), Taken::Accepted);
-    assert_eq!(backend.observe(&handle).await.unwrap().questions, [asked], "somebody is at the page");
+    let question =
+        poll_until(&*backend, &handle, "a question", |observation| observation.questions.first().cloned())
+            .await;
+    assert_eq!(question.ask, Ask::Url("https://bank.example/pay".into()));
+    let acceptance = Answer::Accept(Map::new());
+    assert_eq!(
+        backend.questions().unwrap().answer(&handle, &question.id, &acceptance).await.unwrap(),
+        AnswerOutcome::Accepted
+    );
+    assert_eq!(backend.observe(&handle).await.unwrap().questions, [question], "somebody is at the page");
     let questions = world.job(&job.key).join("questions");
     fs::write(questions.join("over"), "").unwrap();
-    until(&*backend, &handle, "the end of the visit", |seen| seen.questions.is_empty().then_some(())).await;
+    poll_until(&*backend, &handle, "the end of the visit", |observation| {
+        observation.questions.is_empty().then_some(())
+    })
+    .await;
     fs::write(questions.join("end"), "").unwrap();
-    assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["{\"action\":\"accept\",\"content\":{}}\n"]);
+    assert_eq!(
+        texts(output(&poll_until_ended(&*backend, &handle).await)),
+        ["{\"action\":\"accept\",\"content\":{}}\n"]
+    );
 
-    let job = asks_for(r#"{"message": "Pay", "url": "https://bank.example/pay"}"#);
+    let job = job_asking(r#"{"message": "Pay", "url": "https://bank.example/pay"}"#);
     let handle = backend.start(&job).await.unwrap().handle;
-    until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
+    poll_until(&*backend, &handle, "a question", |observation| observation.questions.first().cloned()).await;
     let questions = backend.questions().unwrap();
-    assert_eq!(questions.answer(&handle, "q", &Answer::Decline).await.unwrap(), Taken::Accepted);
+    assert_eq!(questions.answer(&handle, "q", &Answer::Decline).await.unwrap(), AnswerOutcome::Accepted);
     assert!(backend.observe(&handle).await.unwrap().questions.is_empty(), "nobody goes there");
 }
 
@@ -160,12 +189,12 @@ async fn job_decides_after_declined_question() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let handle = backend.start(&script(ASK)).await.unwrap().handle;
-    until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
+    poll_until(&*backend, &handle, "a question", |observation| observation.questions.first().cloned()).await;
     assert_eq!(
         backend.questions().unwrap().answer(&handle, "go", &Answer::Decline).await.unwrap(),
-        Taken::Accepted
+        AnswerOutcome::Accepted
     );
-    assert_eq!(texts(output(&ended(&*backend, &handle).await)), ["{\"action\":\"decline\"}\n"]);
+    assert_eq!(texts(output(&poll_until_ended(&*backend, &handle).await)), ["{\"action\":\"decline\"}\n"]);
 }
 
 #[tokio::test]
@@ -174,11 +203,11 @@ async fn answer_after_end_is_too_late() {
     let backend = world.connect(json!({})).await;
     let job = script(r#"echo '{"message": "?"}' > "$TASKBRIDGE_QUESTIONS/q.json""#);
     let handle = backend.start(&job).await.unwrap().handle;
-    let end = ended(&*backend, &handle).await;
+    let end = poll_until_ended(&*backend, &handle).await;
     assert!(end.questions.is_empty());
     assert_eq!(
         backend.questions().unwrap().answer(&handle, "q", &Answer::Decline).await.unwrap(),
-        Taken::TooLate
+        AnswerOutcome::TooLate
     );
 }
 
@@ -192,24 +221,27 @@ async fn questions_are_listed_oldest_first() {
            echo '{"message": "second"}' > a.json; echo '{"mesage": "third"}' > wrong.json; exec sleep 600"#,
     );
     let handle = backend.start(&job).await.unwrap().handle;
-    let seen = until(&*backend, &handle, "a complaint", |seen| {
-        let complains = seen.message.as_deref().is_some_and(|message| message.contains("unknown field"));
-        complains.then(|| seen.clone())
+    let observation = poll_until(&*backend, &handle, "a complaint", |observation| {
+        let has_problem =
+            observation.message.as_deref().is_some_and(|message| message.contains("unknown field"));
+        has_problem.then(|| observation.clone())
     });
-    let seen = seen.await;
-    let messages: Vec<&str> = seen.questions.iter().map(|question| question.message.as_str()).collect();
+    let observation = observation.await;
+    let messages: Vec<&str> =
+        observation.questions.iter().map(|question| question.message.as_str()).collect();
     assert_eq!(messages, ["first", "second"]);
-    assert_eq!(seen.questions[0].ask, Ask::Form(json!({"type": "object", "properties": {}})));
-    assert!(seen.message.unwrap().contains("wrong.json cannot be asked: unknown field `mesage`"));
+    assert_eq!(observation.questions[0].ask, Ask::Form(json!({"type": "object", "properties": {}})));
+    assert!(observation.message.unwrap().contains("wrong.json cannot be asked: unknown field `mesage`"));
 }
 
 #[tokio::test]
 async fn a_question_asks_for_one_thing() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
-    let job = asks_for(r#"{"message": "Pay", "url": "https://bank.example", "roots": {}}"#);
+    let job = job_asking(r#"{"message": "Pay", "url": "https://bank.example", "roots": {}}"#);
     let handle = backend.start(&job).await.unwrap().handle;
-    let message = until(&*backend, &handle, "a complaint", |seen| seen.message.clone()).await;
+    let message =
+        poll_until(&*backend, &handle, "a complaint", |observation| observation.message.clone()).await;
     assert!(message.contains("q.json cannot be asked: it must have one of `schema`, `url`"), "{message}");
 }
 
@@ -229,26 +261,28 @@ async fn reused_name_is_new_question() {
     let questions = backend.questions().unwrap();
     let job = script(TWICE);
     let handle = backend.start(&job).await.unwrap().handle;
-    let first = until(&*backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;
+    let first =
+        poll_until(&*backend, &handle, "a question", |observation| observation.questions.first().cloned())
+            .await;
     assert_eq!(
         backend.observe(&handle).await.unwrap().questions,
         std::slice::from_ref(&first),
         "the id is stable"
     );
-    let (yes, no) = (Answer::Accept(Map::new()), Answer::Decline);
-    assert_eq!(questions.answer(&handle, &first.id, &yes).await.unwrap(), Taken::Accepted);
+    let (acceptance, refusal) = (Answer::Accept(Map::new()), Answer::Decline);
+    assert_eq!(questions.answer(&handle, &first.id, &acceptance).await.unwrap(), AnswerOutcome::Accepted);
     fs::write(world.job(&job.key).join("questions/First"), "").unwrap();
     let is_second = |question: &&Question| question.message == "Second?";
-    let second = until(&*backend, &handle, "the second question", |seen| {
-        seen.questions.iter().find(is_second).cloned()
+    let second = poll_until(&*backend, &handle, "the second question", |observation| {
+        observation.questions.iter().find(is_second).cloned()
     })
     .await;
     assert_ne!(first.id, second.id);
     // The first answer, sent once more, does not answer the second question.
-    assert_eq!(questions.answer(&handle, &first.id, &yes).await.unwrap(), Taken::TooLate);
+    assert_eq!(questions.answer(&handle, &first.id, &acceptance).await.unwrap(), AnswerOutcome::TooLate);
     assert_eq!(backend.observe(&handle).await.unwrap().questions, std::slice::from_ref(&second));
-    assert_eq!(questions.answer(&handle, &second.id, &no).await.unwrap(), Taken::Accepted);
+    assert_eq!(questions.answer(&handle, &second.id, &refusal).await.unwrap(), AnswerOutcome::Accepted);
     fs::write(world.job(&job.key).join("questions/Second"), "").unwrap();
-    let end = ended(&*backend, &handle).await;
+    let end = poll_until_ended(&*backend, &handle).await;
     assert_eq!(texts(output(&end)), ["{\"action\":\"accept\",\"content\":{}}\n{\"action\":\"decline\"}\n"]);
 }

@@ -3,17 +3,17 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::support::{Client, Fault, Modern, text};
+use crate::support::{Client, Fault, ModernClient, text};
 
 /// A way to call a tool.
-pub(super) struct Way {
+pub(super) struct CallPath {
     name: &'static str,
-    client: Both,
+    client: ProtocolClient,
 }
 
-enum Both {
-    Sessions(Client),
-    Stateless(Modern),
+enum ProtocolClient {
+    Stateful(Client),
+    Stateless(ModernClient),
 }
 
 /// A call of a tool.
@@ -53,26 +53,26 @@ impl Call {
 
 /// The progress of a call.
 #[derive(Debug)]
-pub(super) enum Begun {
+pub(super) enum CallState {
     /// The call has its result.
-    Ended(Value),
+    Finished(Value),
     /// The call is this task. `task_wait` waits for its result, or the method of the generation.
     Task { id: String, with_tool: bool },
     /// The client is asked, and sends the request with these parameters again.
-    Asks { params: Value, asked: Value },
+    InputRequired { params: Value, response: Value },
 }
 
-impl Begun {
+impl CallState {
     /// Returns the task id.
     pub(super) fn task(&self) -> &str {
         match self {
-            Begun::Task { id, .. } => id,
+            CallState::Task { id, .. } => id,
             other => panic!("no task: {other:?}"),
         }
     }
 }
 
-impl Way {
+impl CallPath {
     pub(super) const TASKS: &str = "tasks of 2025-11-25";
     pub(super) const EXTENSION: &str = "the extension of 2026-07-28";
     /// All ways. The others are compared with the first.
@@ -82,22 +82,24 @@ impl Way {
     /// Opens a client that uses this way.
     pub(super) async fn open(name: &'static str, url: &str) -> Self {
         let client = match name {
-            Self::TASKS => Both::Sessions(Client::open(url).await.unwrap()),
-            Self::EXTENSION => Both::Stateless(Modern::with_tasks(url)),
-            "plain calls of 2025-06-18" => Both::Sessions(Client::open_of(url, "2025-06-18").await.unwrap()),
-            _ => Both::Stateless(Modern::without_tasks(url)),
+            Self::TASKS => ProtocolClient::Stateful(Client::open(url).await.unwrap()),
+            Self::EXTENSION => ProtocolClient::Stateless(ModernClient::with_tasks(url)),
+            "plain calls of 2025-06-18" => {
+                ProtocolClient::Stateful(Client::open_revision(url, "2025-06-18").await.unwrap())
+            }
+            _ => ProtocolClient::Stateless(ModernClient::without_tasks(url)),
         };
         Self { name, client }
     }
 
     /// Calls a tool that asks nothing, and returns its result.
     pub(super) async fn run(&self, call: Call) -> Value {
-        let begun = self.begin(call).await;
-        self.end(begun, &Value::Null).await
+        let state = self.begin(call).await;
+        self.end(state, &Value::Null).await
     }
 
     /// Calls a tool, and answers no question.
-    pub(super) async fn begin(&self, call: Call) -> Begun {
+    pub(super) async fn begin(&self, call: Call) -> CallState {
         let as_task = self.name == Self::TASKS && !call.plain;
         let mut params = call.params();
         if as_task {
@@ -108,22 +110,22 @@ impl Way {
     }
 
     /// Completes a call and returns its result. Every question gets `answer`.
-    pub(super) async fn end(&self, mut begun: Begun, answer: &Value) -> Value {
+    pub(super) async fn end(&self, mut state: CallState, answer: &Value) -> Value {
         loop {
-            begun = match begun {
-                Begun::Ended(told) => return told,
-                Begun::Asks { mut params, asked } => {
-                    let keys = asked["inputRequests"].as_object().unwrap().keys();
+            state = match state {
+                CallState::Finished(result) => return result,
+                CallState::InputRequired { mut params, response: response } => {
+                    let keys = response["inputRequests"].as_object().unwrap().keys();
                     let responses: Map<_, _> = keys.map(|key| (key.clone(), answer.clone())).collect();
                     params["inputResponses"] = responses.into();
-                    params["requestState"] = asked["requestState"].clone();
+                    params["requestState"] = response["requestState"].clone();
                     self.request(params, true, answer).await
                 }
-                Begun::Task { id, with_tool: true } => {
+                CallState::Task { id, with_tool: true } => {
                     let params = json!({"name": "task_wait", "arguments": {"task_id": id}});
                     self.request(params, true, answer).await
                 }
-                Begun::Task { id, with_tool: false } => self.look(id, answer).await,
+                CallState::Task { id, with_tool: false } => self.await_task(id, answer).await,
             }
         }
     }
@@ -133,48 +135,56 @@ impl Way {
         let by_tool = json!({"name": "task_cancel", "arguments": {"task_id": task}});
         let by_method = json!({"taskId": task});
         let cancelled = match (&self.client, self.name) {
-            (Both::Sessions(client), Self::TASKS) => client.request("tasks/cancel", by_method).await,
-            (Both::Stateless(client), Self::EXTENSION) => client.request("tasks/cancel", by_method).await,
-            (Both::Sessions(client), _) => client.request("tools/call", by_tool).await,
-            (Both::Stateless(client), _) => client.request("tools/call", by_tool).await,
+            (ProtocolClient::Stateful(client), Self::TASKS) => {
+                client.request("tasks/cancel", by_method).await
+            }
+            (ProtocolClient::Stateless(client), Self::EXTENSION) => {
+                client.request("tasks/cancel", by_method).await
+            }
+            (ProtocolClient::Stateful(client), _) => client.request("tools/call", by_tool).await,
+            (ProtocolClient::Stateless(client), _) => client.request("tools/call", by_tool).await,
         };
         assert_ne!(cancelled.unwrap()["isError"], true);
     }
 
     /// Sends `tools/call`.
-    async fn request(&self, params: Value, with_tool: bool, answer: &Value) -> Begun {
-        let answered = match &self.client {
-            Both::Sessions(client) => client.converse("tools/call", params.clone(), answer).await,
-            Both::Stateless(client) => client.request("tools/call", params.clone()).await,
+    async fn request(&self, params: Value, with_tool: bool, answer: &Value) -> CallState {
+        let outcome = match &self.client {
+            ProtocolClient::Stateful(client) => {
+                client.request_with_reply("tools/call", params.clone(), answer).await
+            }
+            ProtocolClient::Stateless(client) => client.request("tools/call", params.clone()).await,
         };
-        let result = match answered {
+        let result = match outcome {
             Ok(result) => result,
-            Err(fault) => return Begun::Ended(refused(&fault)),
+            Err(fault) => return CallState::Finished(comparable_error(&fault)),
         };
         let handle = &result["structuredContent"];
         let created =
             if self.name == Self::EXTENSION { &result["taskId"] } else { &result["task"]["taskId"] };
         if result["resultType"] == "input_required" {
-            Begun::Asks { params, asked: result }
+            CallState::InputRequired { params, response: result }
         } else if let Some(id) = created.as_str() {
-            Begun::Task { id: id.to_owned(), with_tool }
+            CallState::Task { id: id.to_owned(), with_tool }
         } else if let (Some(id), Some("working" | "input_required")) =
             (handle["task_id"].as_str(), handle["status"].as_str())
         {
-            Begun::Task { id: id.to_owned(), with_tool: true }
+            CallState::Task { id: id.to_owned(), with_tool: true }
         } else {
-            Begun::Ended(told(&result))
+            CallState::Finished(comparable_result(&result))
         }
     }
 
     /// Waits for a task with the method of the generation.
-    async fn look(&self, id: String, answer: &Value) -> Begun {
+    async fn await_task(&self, id: String, answer: &Value) -> CallState {
         match &self.client {
-            Both::Sessions(client) => {
-                let result = client.converse("tasks/result", json!({"taskId": id}), answer).await;
-                Begun::Ended(result.map_or_else(|fault| refused(&fault), |result| told(&result)))
+            ProtocolClient::Stateful(client) => {
+                let result = client.request_with_reply("tasks/result", json!({"taskId": id}), answer).await;
+                CallState::Finished(
+                    result.map_or_else(|fault| comparable_error(&fault), |result| comparable_result(&result)),
+                )
             }
-            Both::Stateless(client) => loop {
+            ProtocolClient::Stateless(client) => loop {
                 let task = client.request("tasks/get", json!({"taskId": id})).await.unwrap();
                 match task["status"].as_str().unwrap() {
                     "working" => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
@@ -184,9 +194,9 @@ impl Way {
                         let params = json!({"taskId": id, "inputResponses": responses});
                         client.request("tasks/update", params).await.unwrap();
                     }
-                    "completed" => return Begun::Ended(told(&task["result"])),
-                    "failed" => return Begun::Ended(json!({"refused": task["error"]["message"]})),
-                    _ => return Begun::Ended(json!("cancelled")),
+                    "completed" => return CallState::Finished(comparable_result(&task["result"])),
+                    "failed" => return CallState::Finished(json!({"refused": task["error"]["message"]})),
+                    _ => return CallState::Finished(json!("cancelled")),
                 }
             },
         }
@@ -194,7 +204,7 @@ impl Way {
 }
 
 /// Returns a tool result in the form that is compared.
-fn told(result: &Value) -> Value {
+fn comparable_result(result: &Value) -> Value {
     let text = text(result);
     let is_error = result["isError"] == true;
     if is_error && text.starts_with("Cancelled") {
@@ -207,7 +217,7 @@ fn told(result: &Value) -> Value {
 }
 
 /// Returns an error in the form that is compared.
-fn refused(fault: &Fault) -> Value {
+fn comparable_error(fault: &Fault) -> Value {
     match fault {
         Fault::Refused { message, .. } => json!({ "refused": message }),
         other => panic!("{other:?}"),

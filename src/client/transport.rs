@@ -7,25 +7,25 @@ use futures_util::{Stream, StreamExt as _};
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, redirect};
 use sse_stream::SseByteStream;
-use taskbridge_sdk::innermost;
+use taskbridge_sdk::root_cause;
 
-use super::fault::ServerCallError;
+use super::error::ServerCallError;
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::{self, Bounds, Message};
 
 /// Timeout to establish a connection.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of an idle stream, counting comments as activity. It is four of a server's usual keep-alive
 /// intervals.
-const SILENCE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of bytes to read of an error response.
-const MOST_READ: usize = 64 * 1024;
+const MAX_ERROR_BYTES: usize = 64 * 1024;
 
 /// The error text for a connection that closes early.
-pub(super) const CLOSED: &str = "the server closed the connection";
+pub(super) const CONNECTION_CLOSED: &str = "the server closed the connection";
 
-const JSON: &str = "application/json";
-const EVENTS: &str = "text/event-stream";
+const JSON_TYPE: &str = "application/json";
+const EVENT_STREAM_TYPE: &str = "text/event-stream";
 
 /// A connection to one server.
 pub(super) struct HttpTransport {
@@ -66,8 +66,8 @@ impl HttpTransport {
         let mut http = reqwest::Client::builder()
             .user_agent(name)
             .default_headers(headers)
-            .connect_timeout(CONNECT)
-            .read_timeout(SILENCE)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(IDLE_TIMEOUT)
             // A redirect of a POST loses its body or its key; the user must give the final address.
             .redirect(redirect::Policy::none());
         if is_loopback(&url) {
@@ -77,47 +77,49 @@ impl HttpTransport {
             // The certificates of this machine are not needed, and there may be none.
             http = http.tls_certs_only([]);
         }
-        let http = http.build().map_err(|error| innermost(&error))?;
+        let http = http.build().map_err(|error| root_cause(&error))?;
         Ok(Self { http, url })
     }
 
     /// Sends one message.
     pub(super) async fn post(
         &self,
-        place: &SessionHeaders,
+        headers: &SessionHeaders,
         body: Vec<u8>,
     ) -> Result<Response, ServerCallError> {
-        let accept = format!("{JSON}, {EVENTS}");
-        let request =
-            self.prepared(Method::POST, place).header("accept", accept).header("content-type", JSON);
-        accepted(place, request.body(body).send().await?).await
+        let accept = format!("{JSON_TYPE}, {EVENT_STREAM_TYPE}");
+        let request = self
+            .build_request(Method::POST, headers)
+            .header("accept", accept)
+            .header("content-type", JSON_TYPE);
+        check_status(headers, request.body(body).send().await?).await
     }
 
     /// Opens the stream for server-initiated messages, after the event with this id.
     pub(super) async fn listen(
         &self,
-        place: &SessionHeaders,
+        headers: &SessionHeaders,
         after: Option<&str>,
     ) -> Result<Response, ServerCallError> {
-        let mut request = self.prepared(Method::GET, place).header("accept", EVENTS);
+        let mut request = self.build_request(Method::GET, headers).header("accept", EVENT_STREAM_TYPE);
         if let Some(after) = after {
             request = request.header("last-event-id", after);
         }
-        accepted(place, request.send().await?).await
+        check_status(headers, request.send().await?).await
     }
 
     /// Ends the session.
-    pub(super) async fn end(&self, place: &SessionHeaders) -> Result<(), ServerCallError> {
-        self.prepared(Method::DELETE, place).send().await?;
+    pub(super) async fn end(&self, headers: &SessionHeaders) -> Result<(), ServerCallError> {
+        self.build_request(Method::DELETE, headers).send().await?;
         Ok(())
     }
 
-    fn prepared(&self, method: Method, place: &SessionHeaders) -> RequestBuilder {
+    fn build_request(&self, method: Method, headers: &SessionHeaders) -> RequestBuilder {
         let mut request = self.http.request(method, self.url.clone());
-        if let Some(session) = &place.session {
+        if let Some(session) = &headers.session {
             request = request.header("mcp-session-id", session);
         }
-        if let Some(revision) = place.revision {
+        if let Some(revision) = headers.revision {
             request = request.header("mcp-protocol-version", revision.as_str());
         }
         request
@@ -137,30 +139,39 @@ pub(super) fn is_loopback(url: &Url) -> bool {
 }
 
 /// Returns the response, or an error by its status.
-async fn accepted(place: &SessionHeaders, response: Response) -> Result<Response, ServerCallError> {
+async fn check_status(headers: &SessionHeaders, response: Response) -> Result<Response, ServerCallError> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
     if status.is_redirection() {
-        let to = response.headers().get("location").and_then(|to| to.to_str().ok()).unwrap_or("elsewhere");
-        return Err(ServerCallError::NotMcp(format!("the server redirects to {to}: give that address")));
+        let location = response
+            .headers()
+            .get("location")
+            .and_then(|location| location.to_str().ok())
+            .unwrap_or("elsewhere");
+        return Err(ServerCallError::InvalidResponse(format!(
+            "the server redirects to {location}: give that address"
+        )));
     }
-    let body = start_of(response).await;
-    let told = serde_json::from_slice::<serde_json::Value>(&body).ok();
-    let message = told.as_ref().and_then(|told| told.pointer("/error/message")?.as_str()).unwrap_or_default();
+    let body = read_prefix(response).await;
+    let error_json = serde_json::from_slice::<serde_json::Value>(&body).ok();
+    let message = error_json
+        .as_ref()
+        .and_then(|error_json| error_json.pointer("/error/message")?.as_str())
+        .unwrap_or_default();
     let message = message.to_owned();
     Err(match status {
-        StatusCode::NOT_FOUND if place.session.is_some() => ServerCallError::NoSession(message),
+        StatusCode::NOT_FOUND if headers.session.is_some() => ServerCallError::SessionExpired(message),
         _ => ServerCallError::Status { status, message },
     })
 }
 
-async fn start_of(mut response: Response) -> Vec<u8> {
+async fn read_prefix(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(bytes)) = response.chunk().await {
         body.extend_from_slice(&bytes);
-        if body.len() >= MOST_READ {
+        if body.len() >= MAX_ERROR_BYTES {
             break;
         }
     }
@@ -169,40 +180,46 @@ async fn start_of(mut response: Response) -> Vec<u8> {
 
 /// Returns true if the response is an event stream.
 pub(super) fn is_stream(response: &Response) -> bool {
-    let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with(EVENTS))
+    let content_type =
+        response.headers().get("content-type").and_then(|content_type| content_type.to_str().ok());
+    content_type.is_some_and(|content_type| {
+        content_type.trim_start().to_ascii_lowercase().starts_with(EVENT_STREAM_TYPE)
+    })
 }
 
 /// Parses the only message of a response.
 pub(super) async fn message(response: Response) -> Result<Message, ServerCallError> {
     let body = response.bytes().await?;
-    read(&body)
+    parse_message(&body)
 }
 
 /// Returns the events of a stream until it ends.
 pub(super) fn events(response: Response) -> impl Stream<Item = Result<Event, ServerCallError>> + Unpin {
     SseByteStream::new(Box::pin(response.bytes_stream())).map(|event| {
-        let event = event.map_err(|error| broken(&error))?;
+        let event = event.map_err(|error| stream_error(&error))?;
         let data = event.data.filter(|data| !data.is_empty());
-        let message = data.map(|data| read(data.as_bytes())).transpose()?;
+        let message = data.map(|data| parse_message(data.as_bytes())).transpose()?;
         Ok(Event { id: event.id, message })
     })
 }
 
 /// Converts the error of a stream that ended early.
-fn broken(error: &sse_stream::Error) -> ServerCallError {
+fn stream_error(error: &sse_stream::Error) -> ServerCallError {
     let why = match error {
         sse_stream::Error::Body(cause) => match cause.downcast_ref::<reqwest::Error>() {
             Some(cause) if cause.is_timeout() => "no sign of life from the server".to_owned(),
-            _ => CLOSED.to_owned(),
+            _ => CONNECTION_CLOSED.to_owned(),
         },
-        other => innermost(other),
+        other => root_cause(other),
     };
     ServerCallError::Network { why, unsent: false }
 }
 
-fn read(text: &[u8]) -> Result<Message, ServerCallError> {
-    jsonrpc::parse(text, Bounds::default()).map_err(|bad| {
-        ServerCallError::NotMcp(format!("what the server sent is no MCP message: {}", bad.error.message))
+fn parse_message(text: &[u8]) -> Result<Message, ServerCallError> {
+    jsonrpc::parse(text, Bounds::default()).map_err(|parse_error| {
+        ServerCallError::InvalidResponse(format!(
+            "what the server sent is no MCP message: {}",
+            parse_error.error.message
+        ))
     })
 }

@@ -17,7 +17,7 @@ use super::clocks::{SettableClock, WorldClock};
 use super::engines::SIM;
 use super::hints::HintBus;
 use super::leases::Leases;
-use super::node::{Node, Parts, Way};
+use super::node::{EngineLink, Node, Parts};
 use super::plan::terms;
 use super::planted::PlantedBug;
 use super::points::Points;
@@ -26,20 +26,20 @@ use super::store::{CONNECTIONS, PointedStore};
 use super::store_faults::StoreFaults;
 
 /// Machines over one file, and an engine.
-pub(super) struct Place {
+pub(super) struct Fixture {
     dir: tempfile::TempDir,
-    world: Arc<dyn Clock>,
+    world_clock: Arc<dyn Clock>,
     /// The store's clock.
     pub(super) clock: Arc<SettableClock>,
     pub(super) engine: SimEngine,
 }
 
-impl Place {
+impl Fixture {
     pub(super) fn new() -> Self {
-        let world: Arc<dyn Clock> = Arc::new(WorldClock::new());
-        let clock = SettableClock::right(Arc::clone(&world));
+        let world_clock: Arc<dyn Clock> = Arc::new(WorldClock::new());
+        let clock = SettableClock::new(Arc::clone(&world_clock));
         let dir = tempfile::tempdir().expect("there is a temporary folder");
-        Self { dir, world, clock, engine: SimEngine::new(Mode::Keyed) }
+        Self { dir, world_clock: world_clock, clock, engine: SimEngine::new(Mode::Keyed) }
     }
 
     pub(super) fn store(&self) -> SqliteStore {
@@ -49,48 +49,48 @@ impl Place {
 
     /// Starts a process without faults.
     pub(super) async fn start(&self, name: &str) -> Node {
-        self.start_in(name, &Arc::default()).await
+        self.start_with_faults(name, &Arc::default()).await
     }
 
     /// Starts a process with these faults of its connection to the store.
-    pub(super) async fn start_in(&self, name: &str, store_faults: &Arc<StoreFaults>) -> Node {
-        self.start_over(name, store_faults, self.engine.backend()).await
+    pub(super) async fn start_with_faults(&self, name: &str, store_faults: &Arc<StoreFaults>) -> Node {
+        self.start_with_backend(name, store_faults, self.engine.backend()).await
     }
 
     /// Starts a process that reaches the engine through this backend.
-    pub(super) async fn start_over(
+    pub(super) async fn start_with_backend(
         &self,
         name: &str,
         store_faults: &Arc<StoreFaults>,
         backend: Arc<dyn Backend>,
     ) -> Node {
-        self.start_reaching(name, store_faults, vec![Way::to(SIM, backend)]).await
+        self.start_with_links(name, store_faults, vec![EngineLink::to(SIM, backend)]).await
     }
 
     /// Starts a process that reaches these engines.
-    pub(super) async fn start_reaching(
+    pub(super) async fn start_with_links(
         &self,
         name: &str,
         store_faults: &Arc<StoreFaults>,
-        reach: Vec<Way>,
+        engine_links: Vec<EngineLink>,
     ) -> Node {
         let points = Points::new(Arc::new(Rng::new(1)));
         let leases: Arc<Leases> = Arc::default();
         let store = PointedStore {
             inner: Arc::new(self.store()),
             points: Arc::clone(&points),
-            clock: Arc::clone(&self.world),
+            clock: Arc::clone(&self.world_clock),
             leases: Arc::clone(&leases),
             store_faults: Arc::clone(store_faults),
-            planted: PlantedBug::new(None, name.to_owned(), Arc::default(), self.dir.path()),
+            planted_bug: PlantedBug::new(None, name.to_owned(), Arc::default(), self.dir.path()),
             connections: Semaphore::new(CONNECTIONS),
             hints: Arc::<HintBus>::default().open(false),
         };
         let parts = Parts {
             name: name.to_owned(),
             store: Arc::new(store),
-            reach,
-            world: Arc::clone(&self.world),
+            engine_links: engine_links,
+            world_clock: Arc::clone(&self.world_clock),
             leases,
             entropy: Arc::new(Rng::new(2)),
             points,
@@ -122,9 +122,9 @@ pub(super) fn call_with(arguments: Value) -> Call {
         terms: terms(),
         slots: Vec::new(),
         when_full: WhenFull::Queue,
-        most_kept: None,
+        quota: None,
         confirm: None,
-        once: None,
-        plain: None,
+        idempotency_key: None,
+        blocking: None,
     }
 }

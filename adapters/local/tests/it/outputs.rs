@@ -5,7 +5,7 @@ use serde_json::json;
 use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{Artifact, Content, ErrorKind, LogRequest};
 
-use crate::world::{World, ended, failure, output, script, texts};
+use crate::world::{World, failure, output, poll_until_ended, script, texts};
 
 /// Without declared results, the standard output is the result.
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn declared_results_and_artifacts_are_returned() {
            ln -s /etc/passwd "$TASKBRIDGE_ARTIFACTS/passwd"; echo printed"#,
     );
     let handle = backend.start(&job).await.unwrap().handle;
-    let end = ended(&*backend, &handle).await;
+    let end = poll_until_ended(&*backend, &handle).await;
     let output = output(&end);
     assert_eq!(output.structured, Some(json!({"sum": 42})));
     assert_eq!(output.content, [Content::Image { data: "iVBORw==".into(), mime_type: "image/png".into() }]);
@@ -41,9 +41,9 @@ async fn declared_results_and_artifacts_are_returned() {
     for outside in ["passwd", "../claim.json", "/etc/passwd", "none"] {
         assert_eq!(artifacts.read(&handle, outside, 9999).await.unwrap(), None, "{outside}");
     }
-    let large = artifacts.read(&handle, "deep/report.txt", 2).await.unwrap_err();
-    assert_eq!(large.kind(), ErrorKind::Rejected);
-    assert!(large.to_string().contains("3 bytes"), "{large}");
+    let error = artifacts.read(&handle, "deep/report.txt", 2).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Rejected);
+    assert!(error.to_string().contains("3 bytes"), "{error}");
 }
 
 /// The failure names the file that the job declared, and keeps the output.
@@ -63,8 +63,8 @@ async fn unreadable_result_fails_job() {
         (r#"truncate -s 17M "$TASKBRIDGE_OUTPUT""#, "output.json has 17825792 bytes, the limit is 16777216"),
     ] {
         let end = world.run(&format!("{script}; echo printed")).await;
-        let (why, output) = failure(&end);
-        assert!(why.contains(part), "{why}");
+        let (message, output) = failure(&end);
+        assert!(message.contains(part), "{message}");
         assert_eq!(texts(output), ["printed\n"]);
     }
 }
@@ -102,9 +102,9 @@ async fn long_output_keeps_start_and_end() {
     let world = World::new();
     let backend = world.connect(json!({"max_output_bytes": 3000})).await;
     let handle = backend.start(&script("seq 1 20000; seq 1 20000 >&2; exit 1")).await.unwrap().handle;
-    let end = ended(&*backend, &handle).await;
-    let (why, output) = failure(&end);
-    assert_eq!(why, "exit code 1: 20000");
+    let end = poll_until_ended(&*backend, &handle).await;
+    let (message, output) = failure(&end);
+    assert_eq!(message, "exit code 1: 20000");
     let [out, err] = texts(output)[..] else { panic!("{output:?}") };
     assert!(out.starts_with("1\n2\n") && out.ends_with("19999\n20000\n") && out.len() < 3100, "{out}");
     let marker = out.lines().find(|line| line.starts_with("[... ")).unwrap();
@@ -124,7 +124,7 @@ async fn logs_are_tailed_and_searched() {
     };
     let handle =
         backend.start(&script("echo one; echo Two; echo three; echo four >&2")).await.unwrap().handle;
-    ended(&*backend, &handle).await;
+    poll_until_ended(&*backend, &handle).await;
     let all = "==> stdout <==\none\nTwo\nthree\n==> stderr <==\nfour\n";
     assert_eq!(tail(&handle, 999, None).await, (all.to_owned(), false));
     assert_eq!(tail(&handle, 7, None).await, ("four\n".to_owned(), true));
@@ -133,7 +133,7 @@ async fn logs_are_tailed_and_searched() {
     assert_eq!(tail(&handle, 999, Some("none")).await, (String::new(), false));
 
     let long = backend.start(&script("seq 1 9999")).await.unwrap().handle;
-    ended(&*backend, &long).await;
+    poll_until_ended(&*backend, &long).await;
     let (text, cut) = tail(&long, 99_999, None).await;
     assert!(cut && text.ends_with("9999\n"));
 }

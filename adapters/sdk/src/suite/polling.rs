@@ -8,18 +8,18 @@ use tokio::time::{Instant, sleep};
 use crate::{Backend, ErrorKind, JobHandle, Observation};
 
 /// Timeout that is long enough for a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(180);
+pub const POLL_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Polls a job until `seen` returns a value, and returns it. Polls again after a rate limit.
 ///
 /// # Panics
 /// Panics if a poll fails for a reason other than a rate limit, if the job ends before `seen` returns a
 /// value, or after [`PATIENCE`].
-pub async fn until<T>(
+pub async fn poll_until<T>(
     backend: &dyn Backend,
     handle: &JobHandle,
     what: &str,
-    mut seen: impl FnMut(&Observation) -> Option<T>,
+    mut check: impl FnMut(&Observation) -> Option<T>,
 ) -> T {
     let start = Instant::now();
     loop {
@@ -27,16 +27,16 @@ pub async fn until<T>(
             Ok(observation) => observation,
             // The engine asked for a later retry.
             Err(error) if matches!(error.kind(), ErrorKind::Limited { .. }) => {
-                assert!(start.elapsed() < PATIENCE, "never saw {what}; last: {error}");
+                assert!(start.elapsed() < POLL_TIMEOUT, "never saw {what}; last: {error}");
                 sleep(Duration::from_millis(100)).await;
                 continue;
             }
             Err(error) => panic!("the job cannot be looked at: {error} ({})", error.kind()),
         };
-        if let Some(found) = seen(&observation) {
+        if let Some(found) = check(&observation) {
             return found;
         }
-        assert!(start.elapsed() < PATIENCE, "never saw {what}; last: {observation:?}");
+        assert!(start.elapsed() < POLL_TIMEOUT, "never saw {what}; last: {observation:?}");
         assert!(!observation.state.has_ended(), "ended without {what}: {observation:?}");
         sleep(Duration::from_millis(20)).await;
     }
@@ -46,6 +46,9 @@ pub async fn until<T>(
 ///
 /// # Panics
 /// Panics if a poll fails for a reason other than a rate limit, or after [`PATIENCE`].
-pub async fn ended(backend: &dyn Backend, handle: &JobHandle) -> Observation {
-    until(backend, handle, "an end", |seen| seen.state.has_ended().then(|| seen.clone())).await
+pub async fn poll_until_ended(backend: &dyn Backend, handle: &JobHandle) -> Observation {
+    poll_until(backend, handle, "an end", |observation| {
+        observation.state.has_ended().then(|| observation.clone())
+    })
+    .await
 }

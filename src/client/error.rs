@@ -1,7 +1,7 @@
 //! [`ServerCallError`]: the reason why a request has no result, classified by the client's reaction.
 
 use reqwest::StatusCode;
-use taskbridge_sdk::innermost;
+use taskbridge_sdk::root_cause;
 
 use crate::mcp::jsonrpc;
 
@@ -26,25 +26,25 @@ pub(super) enum ServerCallError {
     },
     /// The session has ended: a new one is needed.
     #[error("the server has ended the session: {0}")]
-    NoSession(String),
+    SessionExpired(String),
     /// A JSON-RPC error.
     #[error("{}", .0.message)]
-    Refused(jsonrpc::Error),
+    JsonRpc(jsonrpc::Error),
     /// A response that is not MCP.
     #[error("{0}")]
-    NotMcp(String),
+    InvalidResponse(String),
 }
 
 impl ServerCallError {
     /// Returns true if a retry of the same request may succeed.
-    pub(super) fn passes(&self) -> bool {
+    pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Network { .. } => true,
             Self::Status { status, .. } => {
                 status.is_server_error()
                     || [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(status)
             }
-            Self::NoSession(_) | Self::Refused(_) | Self::NotMcp(_) => false,
+            Self::SessionExpired(_) | Self::JsonRpc(_) | Self::InvalidResponse(_) => false,
         }
     }
 
@@ -53,7 +53,7 @@ impl ServerCallError {
         match self {
             Self::Network { unsent, .. } => !unsent,
             Self::Status { status, .. } => status.is_server_error(),
-            Self::NoSession(_) | Self::Refused(_) | Self::NotMcp(_) => false,
+            Self::SessionExpired(_) | Self::JsonRpc(_) | Self::InvalidResponse(_) => false,
         }
     }
 }
@@ -62,18 +62,18 @@ impl From<reqwest::Error> for ServerCallError {
     fn from(error: reqwest::Error) -> Self {
         let unsent = error.is_connect() || error.is_builder();
         let why =
-            if error.is_timeout() { "the server does not answer".to_owned() } else { innermost(&error) };
+            if error.is_timeout() { "the server does not answer".to_owned() } else { root_cause(&error) };
         Self::Network { why, unsent }
     }
 }
 
 fn in_words(status: StatusCode, message: &str) -> String {
-    let said = if message.is_empty() { String::new() } else { format!(": {message}") };
+    let details = if message.is_empty() { String::new() } else { format!(": {message}") };
     match status {
-        StatusCode::UNAUTHORIZED => format!("the server does not let you in{said}"),
+        StatusCode::UNAUTHORIZED => format!("the server does not let you in{details}"),
         StatusCode::NOT_FOUND => {
-            format!("there is no MCP endpoint at this address{said}; taskbridge's ends in /mcp")
+            format!("there is no MCP endpoint at this address{details}; taskbridge's ends in /mcp")
         }
-        _ => format!("the server answered with HTTP status {}{said}", status.as_u16()),
+        _ => format!("the server answered with HTTP status {}{details}", status.as_u16()),
     }
 }

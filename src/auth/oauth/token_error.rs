@@ -3,13 +3,13 @@
 
 /// Why a token is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
+pub enum TokenError {
     /// The token is too large.
     #[error("the token is larger than this server takes")]
-    Size,
+    TooLarge,
     /// The token cannot be parsed.
     #[error("the token is not well formed")]
-    Form,
+    Malformed,
     /// The token is opaque, and no issuer is configured for introspection.
     #[error("the token is of a kind that this server cannot read: it takes signed ones (JWT)")]
     Opaque,
@@ -41,13 +41,13 @@ pub enum Flaw {
     Expired,
     /// `nbf` or `iat` is in the future.
     #[error("the token is not valid yet")]
-    Early,
+    NotYetValid,
     /// A required claim is missing or malformed: `exp`, `sub`, or that of the tenant.
     #[error("the token lacks a claim that this server needs: {0}")]
-    Lacks(&'static str),
+    MissingClaim(&'static str),
     /// `cnf`: the token is bound to a key that the client must prove to have.
     #[error("the token is bound to a key that the request does not show")]
-    Bound,
+    KeyBound,
     /// The issuer does not know the token, or it is no longer active.
     #[error("the token is not active")]
     Inactive,

@@ -10,26 +10,26 @@ use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::short_line;
 
-use super::complexity::Places;
+use super::complexity::ReferenceTargets;
 
 /// Maximum number of faults in one description.
 const MAX_FAULTS: usize = 5;
 /// Maximum length of a value that is shown, in bytes.
-const MAX_SHOWN: usize = 60;
+const MAX_VALUE_BYTES: usize = 60;
 /// Maximum length of a fault's text, in characters.
 const MAX_TEXT: usize = 400;
 /// Maximum number of `anyOf` and `oneOf` alternatives that are named.
-const MAX_FORMS: usize = 10;
+const MAX_ALTERNATIVES: usize = 10;
 /// Maximum work for one description, in steps: a schema check is one, and compiling costs more (see below).
 const MAX_STEPS: usize = 20_000;
 /// Cost in steps to compile the rules of one schema (`COMPILE`), and each pattern among them, which may
 /// become large (`PATTERN`).
-const COMPILE: usize = 200;
-const PATTERN: usize = 2_000;
+const COMPILE_COST: usize = 200;
+const PATTERN_COST: usize = 2_000;
 
 /// Keywords that are not passed to the validator: those with schemas of their own, and those that are not
 /// rules.
-const NOT_RULES: [&str; 34] = [
+const NON_RULE_KEYWORDS: [&str; 34] = [
     "$anchor",
     "$comment",
     "$defs",
@@ -66,33 +66,34 @@ const NOT_RULES: [&str; 34] = [
     "then",
 ];
 /// Keywords whose result depends on all others. They are left to the validator.
-const LEFT_OUT: [&str; 2] = ["unevaluatedItems", "unevaluatedProperties"];
+const SKIPPED_KEYWORDS: [&str; 2] = ["unevaluatedItems", "unevaluatedProperties"];
 
 /// The name of the value and its secret properties.
-pub(super) struct Naming<'a> {
+pub(super) struct MessageContext<'a> {
     /// The name of the value as a whole.
-    pub(super) whole: &'a str,
+    pub(super) value_name: &'a str,
     /// Returns true for the top-level properties that must not be shown.
-    pub(super) hidden: &'a dyn Fn(&str) -> bool,
+    pub(super) is_hidden: &'a dyn Fn(&str) -> bool,
 }
 
 /// Describes why a value does not match the schema: path, value and rule of each fault, up to five.
-pub(super) fn describe(schema: &Value, draft: Draft, value: &Value, naming: &Naming<'_>) -> String {
+pub(super) fn describe(schema: &Value, draft: Draft, value: &Value, context: &MessageContext<'_>) -> String {
     let mut walk = Walk {
-        places: Places::of(schema),
+        targets: ReferenceTargets::collect(schema),
         draft,
-        naming,
+        context: context,
         steps: MAX_STEPS,
-        known: HashMap::new(),
+        cache: HashMap::new(),
         rules: HashMap::new(),
         patterns: HashMap::new(),
     };
-    let faults = walk.faults(schema, value, Path::WHOLE);
-    if faults.is_empty() {
-        return format!("`{}` does not fit the schema", naming.whole);
+    let violations = walk.violations(schema, value, Path::ROOT);
+    if violations.is_empty() {
+        return format!("`{}` does not fit the schema", context.value_name);
     }
-    let mut texts: Vec<&str> = faults.iter().take(MAX_FAULTS).map(|fault| fault.text.as_str()).collect();
-    if faults.len() > MAX_FAULTS {
+    let mut texts: Vec<&str> =
+        violations.iter().take(MAX_FAULTS).map(|violation| violation.text.as_str()).collect();
+    if violations.len() > MAX_FAULTS {
         texts.push("and more");
     }
     texts.join("; ")
@@ -103,19 +104,19 @@ pub(super) fn describe(schema: &Value, draft: Draft, value: &Value, naming: &Nam
 struct SchemaViolation {
     /// The depth of the part within the whole value.
     depth: usize,
-    rule: Rule,
+    kind: RuleKind,
     text: String,
 }
 
 /// The kind of rule that failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Rule {
+enum RuleKind {
     /// The type of the value.
     Type,
     /// The allowed values. Such a member often names the kind of the whole value.
-    Values,
+    AllowedValues,
     /// Several alternatives.
-    Forms,
+    Alternatives,
     Other,
 }
 
@@ -133,37 +134,37 @@ enum Segment<'p> {
 }
 
 impl<'p> Path<'p> {
-    const WHOLE: &'static Path<'static> = &Path { last: None, depth: 0 };
+    const ROOT: &'static Path<'static> = &Path { last: None, depth: 0 };
 
-    fn to(&'p self, segment: Segment<'p>) -> Self {
+    fn child(&'p self, segment: Segment<'p>) -> Self {
         Self { last: Some((self, segment)), depth: self.depth + 1 }
     }
 
     /// Returns the path as text, such as `filters[2].name`, and the top-level property that contains it.
-    fn words(&self, whole: &str) -> (String, Option<&'p str>) {
-        let Some((before, last)) = self.last else { return (whole.to_owned(), None) };
-        let (words, first) = match before.last {
-            Some(_) => before.words(whole),
+    fn describe(&self, value_name: &str) -> (String, Option<&'p str>) {
+        let Some((before, last)) = self.last else { return (value_name.to_owned(), None) };
+        let (text, first) = match before.last {
+            Some(_) => before.describe(value_name),
             None => (String::new(), None),
         };
         match last {
-            Segment::Index(index) => (format!("{words}[{index}]"), first),
-            Segment::Property(name) if words.is_empty() => (name.to_owned(), Some(name)),
-            Segment::Property(name) => (format!("{words}.{name}"), first),
+            Segment::Index(index) => (format!("{text}[{index}]"), first),
+            Segment::Property(name) if text.is_empty() => (name.to_owned(), Some(name)),
+            Segment::Property(name) => (format!("{text}.{name}"), first),
         }
     }
 }
 
-type Faults = Rc<[SchemaViolation]>;
+type Violations = Rc<[SchemaViolation]>;
 
 struct Walk<'a> {
-    places: Places<'a>,
+    targets: ReferenceTargets<'a>,
     draft: Draft,
-    naming: &'a Naming<'a>,
+    context: &'a MessageContext<'a>,
     /// Remaining steps.
     steps: usize,
     /// Known faults by the memory addresses of schema and value; empty while they are being found.
-    known: HashMap<(*const Value, *const Value), Faults>,
+    cache: HashMap<(*const Value, *const Value), Violations>,
     rules: HashMap<*const Map<String, Value>, Option<Rc<Validator>>>,
     patterns: HashMap<&'a str, Option<Rc<Validator>>>,
 }
@@ -171,33 +172,33 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// Returns the faults of this value: at most one more than are named. Empty if it matches, or if the
     /// steps are used up.
-    fn faults(&mut self, schema: &'a Value, value: &'a Value, path: &Path<'_>) -> Faults {
+    fn violations(&mut self, schema: &'a Value, value: &'a Value, path: &Path<'_>) -> Violations {
         let schema_members = match schema {
             Value::Bool(false) => {
-                return [self.fault(path, "false", "nothing is allowed here", Rule::Other)].into();
+                return [self.violation(path, "false", "nothing is allowed here", RuleKind::Other)].into();
             }
             Value::Object(members) => members,
             _ => return [].into(),
         };
         let key = (std::ptr::from_ref(schema), std::ptr::from_ref(value));
-        if let Some(known) = self.known.get(&key) {
-            return known.clone();
+        if let Some(cached) = self.cache.get(&key) {
+            return cached.clone();
         }
         if !self.spend(1) {
             return [].into();
         }
         // A schema that recurses into itself adds no faults.
-        self.known.insert(key, [].into());
-        let mut faults = self.of_rules(schema_members, value, path);
-        self.of_same_value(schema_members, value, path, &mut faults);
+        self.cache.insert(key, [].into());
+        let mut faults = self.rule_violations(schema_members, value, path);
+        self.check_same_value(schema_members, value, path, &mut faults);
         match value {
-            Value::Object(members) => self.of_members(schema_members, members, path, &mut faults),
-            Value::Array(items) => self.of_items(schema_members, items, path, &mut faults),
+            Value::Object(members) => self.check_members(schema_members, members, path, &mut faults),
+            Value::Array(items) => self.check_items(schema_members, items, path, &mut faults),
             _ => {}
         }
         faults.truncate(MAX_FAULTS + 1);
-        let faults: Faults = faults.into();
-        self.known.insert(key, faults.clone());
+        let faults: Violations = faults.into();
+        self.cache.insert(key, faults.clone());
         faults
     }
 
@@ -209,27 +210,27 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns true if no fault is found here.
-    fn fits(&mut self, schema: &'a Value, value: &'a Value, path: &Path<'_>) -> bool {
-        self.faults(schema, value, path).is_empty()
+    fn is_valid(&mut self, schema: &'a Value, value: &'a Value, path: &Path<'_>) -> bool {
+        self.violations(schema, value, path).is_empty()
     }
 
     /// Returns the faults by the rules without nested schemas.
-    fn of_rules(
+    fn rule_violations(
         &mut self,
         schema: &'a Map<String, Value>,
         value: &Value,
         path: &Path<'_>,
     ) -> Vec<SchemaViolation> {
-        let Some(validator) = self.rules_of(schema) else { return Vec::new() };
+        let Some(validator) = self.compile_rules(schema) else { return Vec::new() };
         let errors = validator.iter_errors(value).take(MAX_FAULTS + 1);
-        errors.map(|error| self.of_error(&error, path)).collect()
+        errors.map(|error| self.violation_from_error(&error, path)).collect()
     }
 
-    fn rules_of(&mut self, schema: &'a Map<String, Value>) -> Option<Rc<Validator>> {
-        if let Some(known) = self.rules.get(&std::ptr::from_ref(schema)) {
-            return known.clone();
+    fn compile_rules(&mut self, schema: &'a Map<String, Value>) -> Option<Rc<Validator>> {
+        if let Some(cached) = self.rules.get(&std::ptr::from_ref(schema)) {
+            return cached.clone();
         }
-        let is_rule = |name: &str| !NOT_RULES.contains(&name) && !LEFT_OUT.contains(&name);
+        let is_rule = |name: &str| !NON_RULE_KEYWORDS.contains(&name) && !SKIPPED_KEYWORDS.contains(&name);
         let mut rules: Map<String, Value> = schema
             .iter()
             .filter(|(name, _)| is_rule(name))
@@ -246,12 +247,12 @@ impl<'a> Walk<'a> {
         }
         let patterns = rules.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len)
             + usize::from(rules.contains_key("pattern"));
-        let compiled = match rules.is_empty() || !self.spend(COMPILE + PATTERN * patterns) {
+        let validator = match rules.is_empty() || !self.spend(COMPILE_COST + PATTERN_COST * patterns) {
             true => None,
             false => self.compile(&Value::Object(rules)),
         };
-        self.rules.insert(schema, compiled.clone());
-        compiled
+        self.rules.insert(schema, validator.clone());
+        validator
     }
 
     fn compile(&self, rules: &Value) -> Option<Rc<Validator>> {
@@ -259,217 +260,234 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds the faults by the schemas that apply to the same value.
-    fn of_same_value(
+    fn check_same_value(
         &mut self,
         schema: &'a Map<String, Value>,
         value: &'a Value,
         path: &Path<'_>,
-        faults: &mut Vec<SchemaViolation>,
+        violations: &mut Vec<SchemaViolation>,
     ) {
-        for referred in self.places.referred(schema) {
-            faults.extend_from_slice(&self.faults(referred, value, path));
+        for target in self.targets.resolve(schema) {
+            violations.extend_from_slice(&self.violations(target, value, path));
         }
-        for all in list(schema, "allOf") {
-            faults.extend_from_slice(&self.faults(all, value, path));
+        for branch in list(schema, "allOf") {
+            violations.extend_from_slice(&self.violations(branch, value, path));
         }
         for keyword in ["anyOf", "oneOf"] {
-            faults.extend(self.of_forms(keyword, list(schema, keyword), value, path));
+            violations.extend(self.alternative_violations(keyword, list(schema, keyword), value, path));
         }
         if let Some(not) = schema.get("not")
-            && self.fits(not, value, path)
+            && self.is_valid(not, value, path)
             && self.steps > 0
         {
-            faults.push(self.fault(path, "not", "it is what is not allowed", Rule::Other));
+            violations.push(self.violation(path, "not", "it is what is not allowed", RuleKind::Other));
         }
         if let Some(condition) = schema.get("if") {
-            let then = if self.fits(condition, value, path) { "then" } else { "else" };
+            let then = if self.is_valid(condition, value, path) { "then" } else { "else" };
             if let Some(then) = schema.get(then) {
-                faults.extend_from_slice(&self.faults(then, value, path));
+                violations.extend_from_slice(&self.violations(then, value, path));
             }
         }
         let Value::Object(members) = value else { return };
         for keyword in ["dependentSchemas", "dependencies"] {
             for (name, dependent) in object(schema, keyword) {
                 if members.contains_key(name) {
-                    faults.extend_from_slice(&self.faults(dependent, value, path));
+                    violations.extend_from_slice(&self.violations(dependent, value, path));
                 }
             }
         }
     }
 
     /// Checks the alternatives of `anyOf` or `oneOf`. Returns the faults of the alternative that fits best.
-    fn of_forms(
+    fn alternative_violations(
         &mut self,
         keyword: &str,
-        forms: &'a [Value],
+        alternatives: &'a [Value],
         value: &'a Value,
         path: &Path<'_>,
     ) -> Vec<SchemaViolation> {
-        let mut best: Option<Faults> = None;
-        let mut fitting = 0;
-        for form in forms {
-            let faults = self.faults(form, value, path);
+        let mut best: Option<Violations> = None;
+        let mut matching = 0;
+        for alternative in alternatives {
+            let violations = self.violations(alternative, value, path);
             if self.steps == 0 {
                 // An unchecked alternative may match.
                 return Vec::new();
             }
-            fitting += usize::from(faults.is_empty());
-            if best.as_ref().is_none_or(|best| distance(&faults, path) < distance(best, path)) {
-                best = Some(faults);
+            matching += usize::from(violations.is_empty());
+            if best.as_ref().is_none_or(|best| distance(&violations, path) < distance(best, path)) {
+                best = Some(violations);
             }
         }
-        match (fitting, best) {
+        match (matching, best) {
             (0, Some(best))
-                if best.iter().all(|fault| fault.depth > path.depth || fault.rule == Rule::Other) =>
+                if best
+                    .iter()
+                    .all(|violation| violation.depth > path.depth || violation.kind == RuleKind::Other) =>
             {
                 best.to_vec()
             }
-            (0, Some(_)) => vec![self.fault(path, keyword, &none_of(forms), Rule::Forms)],
+            (0, Some(_)) => {
+                vec![self.violation(path, keyword, &no_match_message(alternatives), RuleKind::Alternatives)]
+            }
             (2.., _) if keyword == "oneOf" => {
-                let words = format!("it fits {fitting} of the {} forms, and must fit one alone", forms.len());
-                vec![self.fault(path, keyword, &words, Rule::Other)]
+                let message =
+                    format!("it fits {matching} of the {} forms, and must fit one alone", alternatives.len());
+                vec![self.violation(path, keyword, &message, RuleKind::Other)]
             }
             _ => Vec::new(),
         }
     }
 
-    fn of_members(
+    fn check_members(
         &mut self,
         schema: &'a Map<String, Value>,
         members: &'a Map<String, Value>,
         path: &Path<'_>,
-        faults: &mut Vec<SchemaViolation>,
+        violations: &mut Vec<SchemaViolation>,
     ) {
         let properties = schema.get("properties").and_then(Value::as_object);
-        let others = schema.get("additionalProperties").filter(|others| others.is_object());
+        let additional = schema.get("additionalProperties").filter(|additional| additional.is_object());
         for (name, value) in members {
-            if faults.len() > MAX_FAULTS {
+            if violations.len() > MAX_FAULTS {
                 return;
             }
-            let path = path.to(Segment::Property(name));
+            let path = path.child(Segment::Property(name));
             let mut is_named = false;
             if let Some(property) = properties.and_then(|properties| properties.get(name)) {
                 is_named = true;
-                faults.extend_from_slice(&self.faults(property, value, &path));
+                violations.extend_from_slice(&self.violations(property, value, &path));
             }
             for (pattern, property) in object(schema, "patternProperties") {
-                if self.matches(pattern, name) {
+                if self.matches_pattern(pattern, name) {
                     is_named = true;
-                    faults.extend_from_slice(&self.faults(property, value, &path));
+                    violations.extend_from_slice(&self.violations(property, value, &path));
                 }
             }
-            if let Some(others) = others.filter(|_| !is_named) {
-                faults.extend_from_slice(&self.faults(others, value, &path));
+            if let Some(additional) = additional.filter(|_| !is_named) {
+                violations.extend_from_slice(&self.violations(additional, value, &path));
             }
             if let Some(Value::Object(rules)) = schema.get("propertyNames") {
-                let of_name = self.of_rules(rules, &Value::from(name.as_str()), &path);
-                faults.extend(of_name);
+                let name_violations = self.rule_violations(rules, &Value::from(name.as_str()), &path);
+                violations.extend(name_violations);
             }
         }
     }
 
-    fn matches(&mut self, pattern: &'a str, name: &str) -> bool {
+    fn matches_pattern(&mut self, pattern: &'a str, name: &str) -> bool {
         if !self.patterns.contains_key(pattern) {
-            let compiled = match self.spend(PATTERN) {
+            let validator = match self.spend(PATTERN_COST) {
                 true => self.compile(&json!({"pattern": pattern})),
                 false => None,
             };
-            self.patterns.insert(pattern, compiled);
+            self.patterns.insert(pattern, validator);
         }
         self.spend(1) && self.patterns[pattern].as_ref().is_some_and(|rule| rule.is_valid(&Value::from(name)))
     }
 
-    fn of_items(
+    fn check_items(
         &mut self,
         schema: &'a Map<String, Value>,
         items: &'a [Value],
         path: &Path<'_>,
-        faults: &mut Vec<SchemaViolation>,
+        violations: &mut Vec<SchemaViolation>,
     ) {
         // Drafts before 2020-12 use `items` and `additionalItems` for `prefixItems` and `items`.
-        let (first, others) = match schema.get("items") {
-            Some(Value::Array(first)) => (first.as_slice(), schema.get("additionalItems")),
-            others => (list(schema, "prefixItems"), others),
+        let (prefix_items, other_items) = match schema.get("items") {
+            Some(Value::Array(prefix_items)) => (prefix_items.as_slice(), schema.get("additionalItems")),
+            other_items => (list(schema, "prefixItems"), other_items),
         };
         for (n, item) in items.iter().enumerate() {
-            if faults.len() > MAX_FAULTS || self.steps == 0 {
+            if violations.len() > MAX_FAULTS || self.steps == 0 {
                 return;
             }
-            if let Some(of_item) = first.get(n).or(others) {
-                faults.extend_from_slice(&self.faults(of_item, item, &path.to(Segment::Index(n))));
+            if let Some(item_schema) = prefix_items.get(n).or(other_items) {
+                violations.extend_from_slice(&self.violations(
+                    item_schema,
+                    item,
+                    &path.child(Segment::Index(n)),
+                ));
             }
         }
-        let Some(wanted) = schema.get("contains") else { return };
-        let least = schema.get("minContains").and_then(Value::as_u64).unwrap_or(1);
-        let most = schema.get("maxContains").and_then(Value::as_u64).unwrap_or(u64::MAX);
-        let mut found = 0;
+        let Some(contains_schema) = schema.get("contains") else { return };
+        let min = schema.get("minContains").and_then(Value::as_u64).unwrap_or(1);
+        let max = schema.get("maxContains").and_then(Value::as_u64).unwrap_or(u64::MAX);
+        let mut count = 0;
         for (n, item) in items.iter().enumerate() {
-            found += u64::from(self.fits(wanted, item, &path.to(Segment::Index(n))));
+            count += u64::from(self.is_valid(contains_schema, item, &path.child(Segment::Index(n))));
         }
-        if self.steps > 0 && !(least..=most).contains(&found) {
-            faults.push(self.fault(path, "contains", &format!("{found} of its items fit"), Rule::Other));
+        if self.steps > 0 && !(min..=max).contains(&count) {
+            violations.push(self.violation(
+                path,
+                "contains",
+                &format!("{count} of its items fit"),
+                RuleKind::Other,
+            ));
         }
     }
 
-    fn of_error(&self, error: &ValidationError<'_>, path: &Path<'_>) -> SchemaViolation {
+    fn violation_from_error(&self, error: &ValidationError<'_>, path: &Path<'_>) -> SchemaViolation {
         let keyword = error.kind().keyword();
         // A value that is not a scalar may contain a hidden part, and is too long anyway.
         let value = match error.instance().as_ref() {
             value @ (Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null) => {
-                Some(value.to_string()).filter(|text| text.len() <= MAX_SHOWN)
+                Some(value.to_string()).filter(|text| text.len() <= MAX_VALUE_BYTES)
             }
             _ => None,
         };
-        let words = error.masked_with(value.unwrap_or_else(|| "the value".to_owned())).to_string();
-        let rule = match error.kind() {
-            ValidationErrorKind::Type { .. } => Rule::Type,
-            ValidationErrorKind::Constant { .. } | ValidationErrorKind::Enum { .. } => Rule::Values,
-            _ => Rule::Other,
+        let message = error.masked_with(value.unwrap_or_else(|| "the value".to_owned())).to_string();
+        let kind = match error.kind() {
+            ValidationErrorKind::Type { .. } => RuleKind::Type,
+            ValidationErrorKind::Constant { .. } | ValidationErrorKind::Enum { .. } => {
+                RuleKind::AllowedValues
+            }
+            _ => RuleKind::Other,
         };
-        self.fault(path, keyword, &words, rule)
+        self.violation(path, keyword, &message, kind)
     }
 
-    fn fault(&self, path: &Path<'_>, keyword: &str, words: &str, rule: Rule) -> SchemaViolation {
-        let (place, property) = path.words(self.naming.whole);
+    fn violation(&self, path: &Path<'_>, keyword: &str, message: &str, kind: RuleKind) -> SchemaViolation {
+        let (location, property) = path.describe(self.context.value_name);
         // Even a text without the value can repeat part of it, such as the names of unexpected properties.
-        let text = match property.is_some_and(|name| (self.naming.hidden)(name)) {
-            true => format!("`{place}`: the value (hidden) does not fit the rule `{keyword}`"),
-            false => format!("`{place}`: {} (rule `{keyword}`)", short_line(words, MAX_TEXT)),
+        let text = match property.is_some_and(|name| (self.context.is_hidden)(name)) {
+            true => format!("`{location}`: the value (hidden) does not fit the rule `{keyword}`"),
+            false => format!("`{location}`: {} (rule `{keyword}`)", short_line(message, MAX_TEXT)),
         };
-        SchemaViolation { depth: path.depth, rule, text }
+        SchemaViolation { depth: path.depth, kind: kind, text }
     }
 }
 
 /// Returns the distance between a value and an alternative. Faults about the kind of the value count first:
 /// its own, or a member's, which often names the kind. Then follow the depth of the faults and their
 /// number.
-fn distance(faults: &[SchemaViolation], path: &Path<'_>) -> (usize, std::cmp::Reverse<usize>, usize) {
-    let of_kind = |fault: &&SchemaViolation| match fault.rule {
-        Rule::Values => fault.depth <= path.depth + 1,
-        Rule::Type | Rule::Forms => fault.depth == path.depth,
-        Rule::Other => false,
+fn distance(violations: &[SchemaViolation], path: &Path<'_>) -> (usize, std::cmp::Reverse<usize>, usize) {
+    let is_about_kind = |violation: &&SchemaViolation| match violation.kind {
+        RuleKind::AllowedValues => violation.depth <= path.depth + 1,
+        RuleKind::Type | RuleKind::Alternatives => violation.depth == path.depth,
+        RuleKind::Other => false,
     };
-    let nearest = faults.iter().map(|fault| fault.depth).min().unwrap_or(usize::MAX);
-    (faults.iter().filter(of_kind).count(), std::cmp::Reverse(nearest), faults.len())
+    let nearest = violations.iter().map(|violation| violation.depth).min().unwrap_or(usize::MAX);
+    (violations.iter().filter(is_about_kind).count(), std::cmp::Reverse(nearest), violations.len())
 }
 
 /// Describes that a value matches none of these alternatives, and names the simple ones among them.
-fn none_of(forms: &[Value]) -> String {
-    let short = |value: &Value| Some(value.to_string()).filter(|text| text.len() <= MAX_SHOWN);
-    let names =
-        forms.iter().filter_map(|form| match (form.get("const"), form.get("enum"), form.get("type")) {
+fn no_match_message(alternatives: &[Value]) -> String {
+    let short = |value: &Value| Some(value.to_string()).filter(|text| text.len() <= MAX_VALUE_BYTES);
+    let names = alternatives.iter().filter_map(|alternative| {
+        match (alternative.get("const"), alternative.get("enum"), alternative.get("type")) {
             (Some(value), ..) | (_, Some(value), _) => short(value),
             (.., Some(kind)) => short(kind).map(|kind| format!("type {kind}")),
             _ => None,
-        });
-    let names: Vec<String> = names.take(MAX_FORMS).collect();
-    let count = match forms.len() {
+        }
+    });
+    let names: Vec<String> = names.take(MAX_ALTERNATIVES).collect();
+    let count = match alternatives.len() {
         1 => "the form that is allowed".to_owned(),
         n => format!("any of the {n} forms that are allowed"),
     };
     match names.is_empty() {
         true => format!("it does not fit {count}"),
-        false if names.len() < forms.len() => {
+        false if names.len() < alternatives.len() => {
             format!("it does not fit {count}, among them {}", names.join(", "))
         }
         false => format!("it does not fit {count}: {}", names.join(", ")),
