@@ -24,7 +24,7 @@ use crate::app::{self, App, Origin, pluralize};
 use crate::clock::{Clock as _, System};
 use crate::config::locate::Environment;
 use crate::config::{self, AuthMode, Config, Sources};
-use crate::mcp::generation::Revision;
+use crate::mcp::wire::revision::Revision;
 use crate::shutdown::{self, Hangups, Shutdown};
 use crate::telemetry;
 

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Peer;
-use crate::mcp::origin::is_ours;
+use crate::mcp::transport::http::validation::origin::is_ours;
 use crate::tasks::reconciler::{Condition, Engines};
 use crate::tasks::store::Store;
 use crate::tasks::task::{Owner, TaskId};

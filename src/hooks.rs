@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::auth::Peer;
 use crate::mcp::Bridge;
-use crate::mcp::http::UnauthenticatedBudget;
+use crate::mcp::transport::http::UnauthenticatedBudget;
 use crate::tasks::task_writer::{PollRequest, ReconcilerSignals};
 
 /// Maximum size of a body, in bytes.

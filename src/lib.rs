@@ -32,6 +32,7 @@ pub mod current;
 pub mod health;
 pub mod hooks;
 pub mod isolation;
+pub mod limits;
 pub mod mcp;
 pub mod metrics;
 pub mod notify;

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::config::MetricsPage;
-use crate::mcp::origin::OriginPolicy;
+use crate::mcp::transport::http::validation::origin::OriginPolicy;
 use crate::metrics::{CONTENT_TYPE, Scraper};
 
 /// The state of the metrics endpoint.

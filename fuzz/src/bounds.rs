@@ -2,7 +2,8 @@
 //! and commas. An accepted message must be within the limits.
 
 use serde_json::Value;
-use taskbridge::mcp::jsonrpc::{self, Bounds, Message};
+use taskbridge::mcp::wire::jsonrpc;
+use taskbridge::mcp::wire::jsonrpc::{Bounds, Message};
 
 use super::endpoint::Endpoint;
 

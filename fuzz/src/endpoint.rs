@@ -21,11 +21,12 @@ use taskbridge::auth::{ApiKeys, Authenticator, Identity, Key};
 use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, Entropy};
 use taskbridge::current::Current;
-use taskbridge::mcp::http::{self, AccessControl, AccessRules, ConnectionLimits, Proxies};
-use taskbridge::mcp::offers::Offers;
-use taskbridge::mcp::origin::OriginPolicy;
-use taskbridge::mcp::stream_election::StreamElection;
-use taskbridge::mcp::uninitialized_sessions::UninitializedSessions;
+use taskbridge::mcp::features::offers::Offers;
+use taskbridge::mcp::session::stream_election::StreamElection;
+use taskbridge::mcp::session::uninitialized::UninitializedSessions;
+use taskbridge::mcp::transport::http;
+use taskbridge::mcp::transport::http::validation::origin::OriginPolicy;
+use taskbridge::mcp::transport::http::{AccessControl, AccessRules, ConnectionLimits, Proxies};
 use taskbridge::mcp::{Bridge, CompanionTools, Settings};
 use taskbridge::seal::Seal;
 use taskbridge::store::sqlite::{Mode, SqliteStore};
@@ -429,7 +430,7 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         max_artifact_bytes: 1024,
         max_body_bytes: MAX_BODY,
         max_polls_per_second: u32::MAX,
-        limits: taskbridge::mcp::limits::Limits::default(),
+        limits: taskbridge::mcp::wire::limits::Limits::default(),
         max_calls_per_minute: u32::MAX,
     };
     let service =

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderValue};
-use taskbridge::mcp::http::Proxies;
+use taskbridge::mcp::transport::http::Proxies;
 
 use super::draw::Draw;
 use super::endpoint::Endpoint;

@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 use crate::audit::Writer;
 use crate::config::{MetricsPage, Problems};
 use crate::mcp::Bridge;
-use crate::mcp::http::AccessControl;
+use crate::mcp::transport::http::AccessControl;
 use crate::metrics::Scraper;
 use crate::notify::{Http, Notifier, Receivers};
 use crate::tasks::reconciler::Reconciler;

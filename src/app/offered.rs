@@ -10,8 +10,8 @@ use crate::catalog::Catalog;
 use crate::clock::System;
 use crate::config::{AuthMode, Authentication, Config, OauthSettings, ToolRules};
 use crate::mcp;
-use crate::mcp::http::{AccessRules, Proxies};
-use crate::mcp::origin::OriginPolicy;
+use crate::mcp::transport::http::validation::origin::OriginPolicy;
+use crate::mcp::transport::http::{AccessRules, Proxies};
 use crate::seal::Seal;
 
 /// The client-facing part of a config.

@@ -27,7 +27,7 @@ use crate::audit::record::Kind;
 use crate::clock::{Clock as _, System};
 use crate::config::{self, Config, ConfigLoad, Differences, Parts, Sources, StoreSettings};
 use crate::mcp::Bridge;
-use crate::mcp::http::AccessControl;
+use crate::mcp::transport::http::AccessControl;
 use crate::metrics::Metrics;
 use crate::notify::Receivers;
 use crate::shutdown::Hangups;

@@ -19,7 +19,7 @@ use super::terminal::{Terminal, columns, sanitize_for_terminal};
 use super::wait::retry_until_reached;
 use super::{Call, ClientCommand, FAILURE, Failure, Invocation, SUCCESS, print, print_error, save};
 use crate::clock::{Clock as _, System, random};
-use crate::mcp::jsonrpc::Outcome;
+use crate::mcp::wire::jsonrpc::Outcome;
 
 /// The `_meta` key for a call's idempotency key on a taskbridge server.
 const IDEMPOTENCY_KEY: &str = "io.taskbridge/idempotency-key";

@@ -3,7 +3,7 @@
 use reqwest::StatusCode;
 use taskbridge_sdk::root_cause;
 
-use crate::mcp::jsonrpc;
+use crate::mcp::wire::jsonrpc;
 
 /// The reason why a request has no result.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::task::{Status, Task};
-use crate::mcp::jsonrpc::Outcome;
+use crate::mcp::wire::jsonrpc::Outcome;
 
 /// The result of a call.
 pub(super) struct FinishedCall {

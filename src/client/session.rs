@@ -11,8 +11,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::error::ServerCallError;
 use super::listing::Tool;
 use super::transport::{self, HttpTransport, SessionHeaders};
-use crate::mcp::generation::Revision;
-use crate::mcp::jsonrpc::{self, Error, Id, METHOD_NOT_FOUND, Message, Request};
+use crate::mcp::wire::jsonrpc;
+use crate::mcp::wire::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Message, Request};
+use crate::mcp::wire::revision::Revision;
 
 /// Timeout of a request that is answered immediately.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -10,8 +10,9 @@ use sse_stream::SseByteStream;
 use taskbridge_sdk::root_cause;
 
 use super::error::ServerCallError;
-use crate::mcp::generation::Revision;
-use crate::mcp::jsonrpc::{self, Bounds, Message};
+use crate::mcp::wire::jsonrpc;
+use crate::mcp::wire::jsonrpc::{Bounds, Message};
+use crate::mcp::wire::revision::Revision;
 
 /// Timeout to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::error::ServerCallError;
 use super::session::{ServerMessageSender, Session};
 use super::task::{Status, Task, get_task};
-use crate::mcp::jsonrpc::Outcome;
+use crate::mcp::wire::jsonrpc::Outcome;
 
 /// The first and the longest delay between attempts to reach an unavailable server.
 const MIN_BACKOFF: Duration = Duration::from_millis(250);

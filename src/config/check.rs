@@ -8,7 +8,7 @@ use taskbridge_sdk::Timestamp;
 use super::auth::{AuthMode, Authentication};
 use super::reader::Reader;
 use super::shape::{Lifetime, Reconciler, Server};
-use crate::mcp::http::Tls;
+use crate::mcp::transport::http::Tls;
 use crate::tasks::machine::format_duration;
 
 /// Maximum number of concurrent calls to a backend. Its thread limit is 256, which hints, logs and artifacts

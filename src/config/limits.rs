@@ -10,9 +10,9 @@ use taskbridge_sdk::MAX_VALUE_DEPTH;
 use super::duration;
 use super::owner_limits::OwnerLimits;
 use super::reader::Reader;
-use crate::mcp::http::{ConnectionLimits, PerAddress};
-use crate::mcp::jsonrpc::{Bounds, MAX_DEPTH};
-use crate::mcp::limits::Limits as MessageLimits;
+use crate::mcp::transport::http::{ConnectionLimits, PerAddress};
+use crate::mcp::wire::jsonrpc::{Bounds, MAX_DEPTH};
+use crate::mcp::wire::limits::Limits as MessageLimits;
 
 /// Minimum of `max_head_bytes` with which clients can still work.
 const MIN_HEAD_BYTES: usize = 1024;

@@ -67,7 +67,7 @@ use taskbridge_sdk::{Registry, Timestamp};
 
 use crate::access::Rules;
 use crate::catalog::{Definition, Prompts, Resources};
-use crate::mcp::http::Tls;
+use crate::mcp::transport::http::Tls;
 use crate::notify::Receiver;
 use crate::seal::Key;
 use reader::Reader;

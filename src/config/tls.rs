@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::reader::Reader;
 use super::secret::Secret;
-use crate::mcp::http::{ClientCertificates, Tls, TlsError};
+use crate::mcp::transport::http::{ClientCertificates, Tls, TlsError};
 
 const FIELD: &str = "server.tls";
 

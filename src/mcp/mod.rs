@@ -1,48 +1,13 @@
 //! The protocol: transports and envelopes, with one submodule per generation. A request arrives through
-//! [`http`] or [`stdio`], and [`generation`] decides once which generation handles it. The handlers of that
+//! [`transport::http`] or [`transport::stdio`], and [`wire::revision`] decides once which generation handles it. The handlers of that
 //! generation translate between the wire format and [`crate::tasks::service`]. It must not access an engine,
 //! except to read logs and artifacts.
 
-mod artifact_read_limit;
-mod audit_context;
-pub mod authorization;
-mod caller_key;
-pub mod companions;
-pub mod completion;
-pub mod cursor;
-mod delaying_rate_limit;
-pub mod fallback;
-pub mod generation;
-pub mod http;
-mod in_flight;
-pub mod instructions;
-pub mod jsonrpc;
-pub mod limits;
-mod list_cache;
-pub mod log_cursor;
-mod memory_budget;
-pub mod message_sink;
-pub mod offers;
-pub mod origin;
-mod outbound_queue;
-pub mod params;
-pub mod progress;
-pub mod prompts;
-pub mod resource_list;
-mod resource_subscriptions;
-pub mod resources;
-pub mod results;
+pub mod dialect;
+pub mod features;
 pub mod session;
-mod spans;
-mod sse;
-pub mod stdio;
-pub mod stream_election;
-pub mod tool_list;
-pub mod tool_result;
-pub mod uninitialized_sessions;
-pub mod v2025_11_25;
-pub mod v2026_07_28;
-mod window_rate_limit;
+pub mod transport;
+pub mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +15,7 @@ use std::time::Duration;
 
 use taskbridge_sdk::Backend;
 
-pub use self::artifact_read_limit::ArtifactReadLimit;
+pub use self::features::resources::read_limit::ArtifactReadLimit;
 use crate::audit::{Auditor, RequestContext};
 use crate::catalog::Catalog;
 use crate::clock::{Clock, Entropy};
@@ -67,7 +32,7 @@ pub struct Bridge {
     /// The operations on tasks.
     pub service: Service,
     /// The tools, prompts and resources offered to clients, and the protocol settings of the config.
-    pub offers: offers::Offers,
+    pub offers: features::offers::Offers,
     /// The backends by name, to read logs and artifacts from.
     pub backends: Current<BTreeMap<String, Arc<dyn Backend>>>,
     /// Seals state that clients keep for the server.
@@ -79,9 +44,9 @@ pub struct Bridge {
     /// The source of randomness.
     pub entropy: Arc<dyn Entropy>,
     /// Which sessions' clients are ready to be asked.
-    pub uninitialized_sessions: uninitialized_sessions::UninitializedSessions,
+    pub uninitialized_sessions: session::uninitialized::UninitializedSessions,
     /// The listening streams of sessions.
-    pub stream_election: stream_election::StreamElection,
+    pub stream_election: session::stream_election::StreamElection,
     /// Limits concurrent reads of artifacts.
     pub artifact_reads: ArtifactReadLimit,
     /// The metrics.
@@ -108,7 +73,7 @@ impl Bridge {
 
     /// Runs before a request is answered. With `on_failure = "refuse"`, waits until the audit log contains
     /// the events of the request, and fails if it cannot.
-    async fn wait_for_audit(&self, request_context: &RequestContext) -> Result<(), jsonrpc::Error> {
+    async fn wait_for_audit(&self, request_context: &RequestContext) -> Result<(), wire::jsonrpc::Error> {
         self.audit.flush_request(request_context).await.map_err(|error| self.fault(&error))
     }
 
@@ -119,7 +84,7 @@ impl Bridge {
 
     /// Logs an internal error under a random name. Returns an error that gives the client only this name. For
     /// an unreadable row, the error also states that other tasks are not affected.
-    pub fn fault(&self, error: &(dyn std::error::Error + 'static)) -> jsonrpc::Error {
+    pub fn fault(&self, error: &(dyn std::error::Error + 'static)) -> wire::jsonrpc::Error {
         let name: [u8; 5] = crate::clock::random(&*self.entropy);
         let name = data_encoding::BASE32_NOPAD.encode(&name).to_ascii_lowercase();
         tracing::error!(fault = name, error = %error, "a request failed by a fault of ours");
@@ -131,7 +96,7 @@ impl Bridge {
             _ => "",
         };
         let message = format!("internal error: {detail}the server's log says more under fault={name}");
-        jsonrpc::Error::new(jsonrpc::INTERNAL_ERROR, message)
+        wire::jsonrpc::Error::new(wire::jsonrpc::INTERNAL_ERROR, message)
     }
 }
 
@@ -162,7 +127,7 @@ pub struct Settings {
     /// without a response. Only HTTP applies them.
     pub max_polls_per_second: u32,
     /// Limits of messages, sessions and owners.
-    pub limits: limits::Limits,
+    pub limits: wire::limits::Limits,
     /// Maximum number of tool calls per minute, for each owner who is identified by credentials. Only HTTP
     /// applies it.
     pub max_calls_per_minute: u32,

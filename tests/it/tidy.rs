@@ -98,7 +98,7 @@ const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 15] = [
         ],
     ),
     // Like any other client, it shares only the envelopes and the names of revisions.
-    ("src/client", &["clock", "mcp::jsonrpc", "mcp::generation"]),
+    ("src/client", &["clock", "mcp::wire::jsonrpc", "mcp::wire::revision"]),
 ];
 
 /// A module uses only the modules that the map in ARCHITECTURE.md allows.
@@ -163,7 +163,7 @@ fn adapters_depend_only_on_sdk() {
 #[test]
 fn protocol_versions_stay_in_their_modules() {
     let patterns = ["\"2024-", "\"2025-", "\"2026-"];
-    let allowed = ["src/mcp/generation.rs", "src/mcp/v20"];
+    let allowed = ["src/mcp/wire/revision.rs", "src/mcp/dialect/v20"];
     assert_none("protocol version literals outside their rooms", &violations("src", &patterns, &allowed));
 }
 
@@ -185,7 +185,7 @@ fn only_the_app_spawns() {
     // issuer's keys outlive their callers. Heavy work has threads of a lower priority.
     let allowed = [
         "src/app/",
-        "src/mcp/http/serve.rs",
+        "src/mcp/transport/http/connections/listener.rs",
         "src/store/sqlite/writer.rs",
         "src/store/postgres/mod.rs",
         "src/auth/oauth/keyring.rs",

@@ -17,7 +17,7 @@ use super::screen::Screen;
 use super::session::{ServerMessage, ServerMessageSender, Session};
 use super::terminal::Terminal;
 use super::wait::{self, WaitEvent};
-use crate::mcp::jsonrpc::Outcome;
+use crate::mcp::wire::jsonrpc::Outcome;
 
 /// The interval of animation frames.
 const FRAME_INTERVAL: Duration = Duration::from_millis(120);

@@ -17,7 +17,7 @@ use super::super::task::{self, Status, Task};
 use super::super::terminal::Terminal;
 use super::super::wait::{self, WaitEvent};
 use super::{FollowedCall, INTERRUPTED, PROGRESS_TOKEN};
-use crate::mcp::jsonrpc::Id;
+use crate::mcp::wire::jsonrpc::Id;
 
 /// A pending question.
 #[derive(Clone, Debug)]

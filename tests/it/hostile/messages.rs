@@ -160,7 +160,7 @@ async fn recursive_schema_error_is_bounded() {
 async fn list_is_written_once_for_all() {
     let dir = TestDir::new(&format!("{BASICS}{CONFIG}"));
     let mut serve = dir.command("serve");
-    serve.env("TASKBRIDGE_LOG", "warn,taskbridge::mcp::tool_list=debug");
+    serve.env("TASKBRIDGE_LOG", "warn,taskbridge::mcp::features::tools::list=debug");
     let mut server = Server::spawn(serve, &dir.path("server.log"));
     server.wait_until_it_listens();
     let mut lists = Vec::new();

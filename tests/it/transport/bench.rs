@@ -16,10 +16,11 @@ use taskbridge::auth::Authenticator;
 use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, System};
 use taskbridge::current::Current;
-use taskbridge::mcp::http::{self, AccessControl, AccessRules, ConnectionLimits, Proxies};
-use taskbridge::mcp::offers::Offers;
-use taskbridge::mcp::origin::OriginPolicy;
-use taskbridge::mcp::stream_election::StreamElection;
+use taskbridge::mcp::features::offers::Offers;
+use taskbridge::mcp::session::stream_election::StreamElection;
+use taskbridge::mcp::transport::http;
+use taskbridge::mcp::transport::http::validation::origin::OriginPolicy;
+use taskbridge::mcp::transport::http::{AccessControl, AccessRules, ConnectionLimits, Proxies};
 use taskbridge::mcp::{Bridge, CompanionTools, Settings};
 use taskbridge::seal::Seal;
 use taskbridge::store::sqlite::{Mode, SqliteStore};
@@ -129,7 +130,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         max_artifact_bytes: 1024,
         max_body_bytes: MAX_BODY,
         max_polls_per_second: MAX_POLLS,
-        limits: taskbridge::mcp::limits::Limits::default(),
+        limits: taskbridge::mcp::wire::limits::Limits::default(),
         max_calls_per_minute: u32::MAX,
     };
     let replica = "test".to_owned();
@@ -155,7 +156,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         store,
         clock,
         entropy: System::entropy(),
-        uninitialized_sessions: taskbridge::mcp::uninitialized_sessions::UninitializedSessions::default(),
+        uninitialized_sessions: taskbridge::mcp::session::uninitialized::UninitializedSessions::default(),
         stream_election: StreamElection::default(),
         artifact_reads: taskbridge::mcp::ArtifactReadLimit::default(),
         metrics: Arc::default(),

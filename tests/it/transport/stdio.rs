@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use taskbridge::clock::System;
-use taskbridge::mcp::{Bridge, stdio};
+use taskbridge::mcp::Bridge;
+use taskbridge::mcp::transport::stdio;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, duplex};
 use tokio::task::JoinHandle;

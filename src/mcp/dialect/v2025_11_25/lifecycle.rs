@@ -1,0 +1,87 @@
+//! `initialize` and `notifications/initialized`: negotiates the revision and exchanges capabilities.
+
+use serde_json::Value;
+
+use super::{from_wire, to_wire, wire};
+use crate::auth::Principal;
+use crate::mcp::Bridge;
+use crate::mcp::features::instructions;
+use crate::mcp::session::token::{ClientCapabilities, Session};
+use crate::mcp::wire::jsonrpc::Error;
+use crate::mcp::wire::revision::Revision;
+use crate::tasks::store::{SessionChange, StoreError};
+
+/// Creates a session and its `InitializeResult`.
+pub(super) fn initialize(
+    bridge: &Bridge,
+    principal: &Principal,
+    params: &Value,
+) -> Result<(Session, Value), Error> {
+    let requested = from_wire::text(params, "protocolVersion", "the revision that the client speaks")?;
+    let revision = Revision::negotiate(requested);
+    let session = Session::begin(bridge, principal, revision, client_capabilities(params, revision)?);
+    let tasks = revision.has_tasks().then(|| wire::TasksCapability {
+        list: principal.identified.then_some(wire::Empty {}),
+        cancel: wire::Empty {},
+        requests: wire::TaskRequests::default(),
+    });
+    let result = wire::InitializeResult {
+        protocol_version: revision.as_str(),
+        capabilities: wire::ServerCapabilities {
+            logging: wire::Empty {},
+            tools: wire::ListCapability { list_changed: true },
+            resources: wire::ResourcesCapability { list_changed: true, subscribe: true },
+            prompts: wire::ListCapability { list_changed: true },
+            completions: wire::Empty {},
+            tasks,
+        },
+        server_info: wire::Implementation {
+            name: env!("CARGO_PKG_NAME"),
+            title: "taskbridge",
+            version: env!("CARGO_PKG_VERSION"),
+        },
+        instructions: instructions::for_caller(bridge, principal, super::OFFERS_COMPANIONS),
+    };
+    Ok((session, to_wire::value(&result)))
+}
+
+/// Records that the client is ready: from now on it can be asked questions. Other processes may wait for
+/// this.
+///
+/// # Errors
+/// If the store fails.
+pub(super) async fn initialized(bridge: &Bridge, session: &Session) -> Result<(), StoreError> {
+    if bridge.store.is_shared() && bridge.uninitialized_sessions.may_have(session, bridge.clock.now()) {
+        bridge.store.set(&session.nonce, SessionChange::Ready, session.expires).await?;
+    }
+    bridge.uninitialized_sessions.set_ready(session);
+    bridge.service.session_changed(&session.nonce);
+    Ok(())
+}
+
+/// Returns the capabilities that the client declares, as far as this server uses them.
+fn client_capabilities(params: &Value, revision: Revision) -> Result<ClientCapabilities, Error> {
+    let declared = match params.get("capabilities") {
+        None | Some(Value::Null | Value::Object(_)) => &params["capabilities"],
+        Some(_) => return Err(from_wire::invalid("`capabilities` must be an object")),
+    };
+    let newest = ClientCapabilities::parse(declared);
+    Ok(match revision {
+        Revision::V2025_11_25 => newest,
+        // 2025-06-18 knows one elicitation mode, the form, whatever modes a client declares. 2025-03-26 has
+        // no elicitation. Both allow one content block in a sampling message.
+        Revision::V2025_06_18 => ClientCapabilities {
+            elicitation_form: newest.elicitation_form || newest.elicitation_url,
+            elicitation_url: false,
+            ..before_tasks(newest)
+        },
+        Revision::V2025_03_26 => {
+            ClientCapabilities { elicitation_form: false, elicitation_url: false, ..before_tasks(newest) }
+        }
+    })
+}
+
+/// Removes what 2025-11-25 added: tasks, and tools and lists of content blocks in sampling.
+fn before_tasks(client: ClientCapabilities) -> ClientCapabilities {
+    ClientCapabilities { sampling_tools: false, sampling_lists: false, ..client.without_tasks() }
+}

@@ -1,0 +1,139 @@
+//! Converts what the core returns to wire types. It must not access the store or decide anything.
+
+use serde::Serialize;
+use serde_json::Value;
+use taskbridge_sdk::{Content, Output};
+
+use super::wire;
+use crate::mcp::Bridge;
+use crate::mcp::features::tools::handle;
+use crate::mcp::features::tools::handle::VisibleStatus;
+use crate::mcp::features::tools::result::{ToolResult, wrap_in_object};
+use crate::mcp::session::token::ClientCapabilities;
+use crate::mcp::wire::jsonrpc::Outcome;
+use crate::mcp::wire::revision::Revision;
+use crate::tasks::service::View;
+use crate::tasks::task::{self, TaskId, TaskState};
+
+/// Returns the JSON of a wire type.
+pub(super) fn value(message: &impl Serialize) -> Value {
+    serde_json::to_value(message).expect("wire types have string keys and no failing serializers")
+}
+
+/// Returns a task as a client with these capabilities sees it.
+pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabilities) -> wire::Task<'a> {
+    let VisibleStatus { state, message } = handle::visible_status(bridge, view, client);
+    let task = &view.task;
+    wire::Task {
+        task_id: task.id.as_str(),
+        status: status(state),
+        status_message: message,
+        created_at: task.created_at.to_string(),
+        last_updated_at: task.changed_at.to_string(),
+        ttl: millis(task.expires_at(bridge.clock.now()).since(task.created_at)),
+        poll_interval: millis(view.poll_interval),
+    }
+}
+
+/// Returns the answer to an accepted task-augmented call. A task that was just created is `working`, whatever
+/// its state is by now.
+pub(super) fn created_task(bridge: &Bridge, view: &View, is_new: bool, client: ClientCapabilities) -> Value {
+    let mut task = task(bridge, view, client);
+    if is_new {
+        task.status = wire::TaskStatus::Working;
+    }
+    let tool = &view.task.tool;
+    let id = task.task_id;
+    let mut model_immediate_response = format!(
+        "{tool} was started as task {id} and goes on in the background; its result follows when it is done."
+    );
+    model_immediate_response
+        .extend(handle::describe_references(&view.task).map(|sentence| format!(" {sentence}")));
+    let meta = wire::CreateTaskMeta {
+        related_task: wire::RelatedTask { task_id: id },
+        early_task: wire::EarlyTask { task_id: id, status: task.status },
+        refers_to: &view.task.refers_to,
+        model_immediate_response,
+    };
+    value(&wire::CreateTaskResult { task, content: [], meta })
+}
+
+/// How to write a result.
+#[derive(Clone, Copy)]
+pub(super) struct Style<'a> {
+    /// Revision of the session.
+    pub(super) revision: Revision,
+    /// Whether to add the related-task metadata.
+    pub(super) related: bool,
+    /// First line of the result, before everything else.
+    pub(super) preface: Option<&'a str>,
+}
+
+/// Returns the answer of a call whose task has ended: its tool result, or the JSON-RPC error for a job that
+/// could not be run or tracked.
+pub(super) fn ended_task(bridge: &Bridge, view: &View, output: Option<Output>, style: Style<'_>) -> Outcome {
+    let result = ToolResult::for_ended_task(bridge, view, output, style.preface)?;
+    Ok(tool_result(style.revision, result, style.related.then_some(&view.task.id)))
+}
+
+/// Returns a tool result for a session of this revision.
+pub(super) fn tool_result(revision: Revision, result: ToolResult, related: Option<&TaskId>) -> Value {
+    let mut untrusted = result.untrusted();
+    let ToolResult { mut content, structured, is_error, refers_to, job_blocks: _ } = result;
+    let mut structured_content = structured.map(wrap_in_object);
+    if revision < Revision::V2025_06_18 {
+        // Earlier revisions know neither links nor structured content, and an unknown block makes a client
+        // fail.
+        structured_content = None;
+        untrusted.retain(|part| part.starts_with("/content/"));
+        content.iter_mut().for_each(link_to_text);
+    }
+    let related_task = related.map(|id| wire::RelatedTask { task_id: id.as_str() });
+    let meta = (related.is_some() || !refers_to.is_empty() || !untrusted.is_empty())
+        .then_some(wire::ToolResultMeta { related_task, refers_to: &refers_to, untrusted });
+    value(&wire::CallToolResult { content, structured_content, is_error, meta })
+}
+
+/// Returns the metadata of a message that belongs to a task.
+pub(super) fn related_meta(id: &TaskId) -> wire::RelatedMeta<'_> {
+    wire::RelatedMeta { related_task: wire::RelatedTask { task_id: id.as_str() } }
+}
+
+/// Returns a complete request of this server.
+pub(super) fn request(id: &str, method: &'static str, params: impl Serialize) -> Value {
+    value(&wire::Message { jsonrpc: "2.0", id: Some(id), method, params })
+}
+
+/// Returns a complete notification.
+pub(super) fn notification(method: &'static str, params: impl Serialize) -> Value {
+    value(&wire::Message { jsonrpc: "2.0", id: None, method, params })
+}
+
+fn status(state: TaskState) -> wire::TaskStatus {
+    match state {
+        TaskState::Working => wire::TaskStatus::Working,
+        TaskState::InputRequired => wire::TaskStatus::InputRequired,
+        TaskState::Ended(task::Outcome::Succeeded) => wire::TaskStatus::Completed,
+        TaskState::Ended(task::Outcome::Failed | task::Outcome::Broken) => wire::TaskStatus::Failed,
+        TaskState::Ended(task::Outcome::Cancelled) => wire::TaskStatus::Cancelled,
+    }
+}
+
+/// Converts a content block for a session of this revision.
+pub(super) fn block(revision: Revision, mut block: Content) -> Content {
+    if revision < Revision::V2025_06_18 {
+        link_to_text(&mut block);
+    }
+    block
+}
+
+fn link_to_text(block: &mut Content) {
+    if let Content::ResourceLink { uri, name, .. } = block {
+        *block = Content::text(format!("{name}: {uri}"));
+    }
+}
+
+/// Returns a duration in milliseconds, the unit of the wire.
+pub(super) fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

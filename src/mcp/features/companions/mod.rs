@@ -1,0 +1,97 @@
+//! The companion tools, which a model uses after its call was answered with a handle. They work on the same
+//! rows as the protocol's own tasks, for every generation. [`CompanionCall::read`] parses a call. A wait
+//! needs the caller's stream, so a generation does that itself; [`run`] does everything else. This module
+//! must not know how a generation writes a tool result.
+
+mod arguments;
+mod commands;
+mod definitions;
+
+use serde_json::{Value, json};
+
+use super::tools::handle::Handle;
+use crate::auth::Principal;
+use crate::mcp::{Bridge, CompanionTools};
+use crate::tasks::task::{Owner, TaskId};
+
+pub use self::arguments::{CompanionCall, CompanionCommand, WaitCall};
+pub use self::commands::run;
+pub use self::definitions::Definition;
+
+/// One of the companion tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Companion {
+    /// Waits for a task, and returns its result.
+    Wait,
+    /// Cancels a task.
+    Cancel,
+    /// Answers a task's question.
+    Answer,
+    /// Lists the caller's tasks.
+    List,
+    /// Shows what a task's job printed.
+    Logs,
+}
+
+/// Answer of a companion tool.
+#[derive(Debug)]
+pub struct CompanionResult {
+    /// Text for the model.
+    pub text: String,
+    /// The same as structured data.
+    pub structured: Option<Value>,
+    /// True if the request was refused.
+    pub is_error: bool,
+    /// True if the text is output of a job.
+    pub is_job_output: bool,
+}
+
+impl Companion {
+    /// All of them, in the order of the tool list.
+    pub const ALL: [Companion; 5] = [Self::Wait, Self::Cancel, Self::Answer, Self::List, Self::Logs];
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wait => "task_wait",
+            Self::Cancel => "task_cancel",
+            Self::Answer => "task_answer",
+            Self::List => "task_list",
+            Self::Logs => "task_logs",
+        }
+    }
+
+    /// Returns the companion of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|companion| companion.name() == name)
+    }
+
+    /// Returns true if this caller is offered the tool. `automatic` is whether the caller's generation offers
+    /// `task_wait`, `task_cancel` and `task_answer` under `companion_tools = "auto"`.
+    pub fn is_offered(self, bridge: &Bridge, caller: &Principal, automatic: bool) -> bool {
+        match (bridge.settings().companion_tools, self) {
+            (CompanionTools::Never, _) => false,
+            (_, Self::List) => caller.identified,
+            (_, Self::Logs) | (CompanionTools::Always, _) => true,
+            (CompanionTools::Auto, Self::Wait | Self::Cancel | Self::Answer) => automatic,
+        }
+    }
+}
+
+/// Returns the refusal for a task that the caller does not have.
+pub fn no_task(bridge: &Bridge, caller: &Owner, id: &TaskId) -> CompanionResult {
+    bridge.not_found(caller, id);
+    CompanionResult::refusal(format!("There is no task {id}. It may have expired."))
+}
+
+impl CompanionResult {
+    /// Returns a refusal with one line of text.
+    pub fn refusal(text: impl Into<String>) -> Self {
+        Self { text: text.into(), structured: None, is_error: true, is_job_output: false }
+    }
+
+    /// Returns a line about a task, with its handle.
+    pub fn about(text: String, handle: &Handle<'_>) -> Self {
+        Self { text, structured: Some(json!(handle)), is_error: false, is_job_output: false }
+    }
+}

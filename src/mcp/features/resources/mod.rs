@@ -1,0 +1,7 @@
+//! Resources: the config's own, and logs and artifacts of tasks. [`read`] reads one, [`list`] lists them.
+
+pub mod list;
+pub mod read;
+pub mod read_limit;
+
+pub use self::read::*;

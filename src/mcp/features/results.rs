@@ -1,0 +1,65 @@
+//! Reads results for answers. A large result is read only once memory for sending it is reserved, so that
+//! many requests for large results do not exhaust memory. That happens before the call is recorded as
+//! answered. It must not know how a generation writes a result.
+
+use taskbridge_sdk::Output;
+
+use crate::limits::memory_budget;
+use crate::mcp::Bridge;
+use crate::mcp::session::message_sink::MessageSink;
+use crate::mcp::wire::jsonrpc::Error;
+use crate::tasks::store::{BoundedOutput, StoreError};
+use crate::tasks::task::{Task, TaskId};
+
+/// Maximum size of a stored result that needs no reservation. It is a quarter of the usual limit, because an
+/// answer contains a result more than once, and escaped.
+const SMALL_RESULT: usize = memory_budget::SMALL / 4;
+
+/// Error code for an exhausted memory budget. It is that of HTTP, since JSON-RPC has none.
+const MEMORY_EXHAUSTED: i32 = 503;
+
+/// Why a result was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultReadError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The memory budget is exhausted.
+    #[error("there is no room for the result of task {0}")]
+    MemoryExhausted(TaskId),
+}
+
+impl ResultReadError {
+    /// Returns the error for a client.
+    pub fn to_jsonrpc_error(&self, bridge: &Bridge) -> Error {
+        match self {
+            Self::Store(error) => bridge.fault(error),
+            Self::MemoryExhausted(id) => Error::new(
+                MEMORY_EXHAUSTED,
+                format!(
+                    "task {id} has ended, and its result is larger than there is room for now: too much is on its way between \
+                     you and this server, or between others and it. Read what was answered, and then ask again: nothing is \
+                     started a second time"
+                ),
+            ),
+        }
+    }
+}
+
+/// Reads the result that a task ended with; `None` if it ended without one. `outlet` reserves memory for a
+/// large result.
+///
+/// # Errors
+/// See [`ResultReadError`].
+pub async fn read(
+    bridge: &Bridge,
+    task: &Task,
+    sink: &dyn MessageSink,
+) -> Result<Option<Output>, ResultReadError> {
+    match bridge.service.output_within(task, SMALL_RESULT).await? {
+        BoundedOutput::Missing => Ok(None),
+        BoundedOutput::Complete(output) => Ok(Some(output)),
+        BoundedOutput::TooLarge(bytes) if sink.reserve(bytes) => Ok(bridge.service.output(task).await?),
+        BoundedOutput::TooLarge(_) => Err(ResultReadError::MemoryExhausted(task.id.clone())),
+    }
+}

@@ -1,0 +1,103 @@
+//! List of tools, page by page, for every generation: the companion tools that the caller is offered, then
+//! the tools of the catalog that they may call, by name. Companions come first because many clients only read
+//! the first page, and a handle refers them to `task_wait`. A page is written once for all callers with the
+//! same view. It must not know how a generation writes a tool.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::list_cache::{CachedPage, PageKey};
+use crate::auth::Principal;
+use crate::catalog::{Catalog, Tool};
+use crate::mcp::Bridge;
+use crate::mcp::features::authorization::Permit;
+use crate::mcp::features::companions::Companion;
+use crate::mcp::wire::cursor;
+use crate::mcp::wire::jsonrpc::SharedText;
+
+/// Name of this list in its cursors.
+const LIST: &str = "tools/list";
+
+/// Entry of a page.
+pub enum ToolEntry {
+    /// A tool of the catalog.
+    Tool(Arc<Tool>),
+    /// A companion tool.
+    Companion(Companion),
+}
+
+/// Position in the list: after some of the companions, or after a tool of the catalog.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(in crate::mcp) enum ToolPosition {
+    Tool(String),
+    Companions(usize),
+}
+
+/// Returns the page at a cursor, or the first: a JSON object that `write` returns for this revision, with the
+/// next cursor added. `automatic` is as in [`Companion::is_offered`]. Returns `None` if the cursor does not
+/// belong to this list and this caller.
+pub fn page(
+    bridge: &Bridge,
+    caller: &Principal,
+    (revision, automatic): (&'static str, bool),
+    cursor: Option<&str>,
+    write: impl FnOnce(&[ToolEntry]) -> Value,
+) -> Option<SharedText> {
+    let start = match cursor {
+        None => None,
+        Some(text) => Some(cursor::open(&bridge.seal, LIST, &caller.owner, text)?),
+    };
+    let mut pages = bridge.offers.tool_pages.lock();
+    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+    let companions: Vec<Companion> = Companion::ALL
+        .into_iter()
+        .filter(|companion| companion.is_offered(bridge, caller, automatic))
+        .collect();
+    let callable = (!catalog.is_open()).then(|| catalog.tools().map(|tool| permit.may_call(tool)).collect());
+    let size = bridge.settings().page_size;
+    let key = PageKey { revision, companions: companions.clone(), callable, start: start.clone() };
+    let CachedPage { text, next } = pages.get_or_write(key, || {
+        let (entries, next) = entries(&catalog, companions, start, size, |tool| permit.may_call(tool));
+        let text = write(&entries).to_string();
+        tracing::debug!(revision, entries = entries.len(), bytes = text.len(), "wrote a page of tools/list");
+        CachedPage { text: text.into(), next }
+    });
+    drop(pages);
+    let text = SharedText::new(text);
+    Some(match next {
+        None => text,
+        Some(position) => {
+            text.with("nextCursor", &cursor::seal(&bridge.seal, LIST, &caller.owner, position).into())
+        }
+    })
+}
+
+/// Returns up to `size` entries, and the start of the next page, if there is one.
+fn entries(
+    catalog: &Catalog,
+    companions: Vec<Companion>,
+    start: Option<ToolPosition>,
+    size: usize,
+    is_listed: impl Fn(&Tool) -> bool,
+) -> (Vec<ToolEntry>, Option<ToolPosition>) {
+    // A cursor from another version can count more companions than there are.
+    let (skipped, after) = match &start {
+        None => (0, None),
+        Some(ToolPosition::Companions(count)) => ((*count).min(companions.len()), None),
+        Some(ToolPosition::Tool(after)) => (companions.len(), Some(after.as_str())),
+    };
+    let end = companions.len().min(skipped + size);
+    let remaining = size - (end - skipped);
+    let mut tools = catalog.page(after, remaining + 1, is_listed);
+    let has_more = end < companions.len() || tools.len() > remaining;
+    tools.truncate(remaining);
+    let next = has_more.then(|| match tools.last() {
+        Some(tool) => ToolPosition::Tool(tool.name.clone()),
+        None => ToolPosition::Companions(end),
+    });
+    let companions = companions.into_iter().take(end).skip(skipped).map(ToolEntry::Companion);
+    let tools = tools.into_iter().map(|tool| ToolEntry::Tool(Arc::clone(tool)));
+    (companions.chain(tools).collect(), next)
+}
