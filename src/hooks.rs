@@ -67,7 +67,7 @@ pub fn routes(hooks: Hooks) -> Router {
 }
 
 async fn receive(State(hooks): State<Hooks>, Path(name): Path<String>, request: Request) -> Response {
-    let backend = hooks.bridge.backend(&name).filter(|backend| backend.hooks().is_some());
+    let backend = hooks.bridge.reads.backend(&name).filter(|backend| backend.hooks().is_some());
     // Checked first, so that no body is read for a backend without a hook.
     let Some(backend) = backend else { return StatusCode::NOT_FOUND.into_response() };
     let (head, body) = request.into_parts();
@@ -85,7 +85,7 @@ fn accept(
     body: &[u8],
 ) -> StatusCode {
     let Some(hint) = read(backend, headers, body) else {
-        tracing::debug!(backend = name, "a delivery that nothing proves was turned away");
+        tracing::debug!(backend = name, "delivery without a valid proof rejected");
         return StatusCode::UNAUTHORIZED;
     };
     if !hooks
@@ -132,7 +132,7 @@ impl RecentDeliveries {
         is_allowed
     }
 
-    /// Records the id. Returns false if it is among the last `REMEMBERED` ids.
+    /// Records the id. Returns false if it is among the last `MAX_IDS` ids.
     fn is_new(&mut self, id: String) -> bool {
         if self.ids.contains(&id) {
             return false;
@@ -149,7 +149,7 @@ impl RecentDeliveries {
 mod tests {
     use super::*;
 
-    /// A burst of requests is accepted, and after it one per `ROOM_EVERY`.
+    /// A burst of requests is accepted, and after it one per `REFILL_INTERVAL`.
     #[tokio::test(start_paused = true)]
     async fn hook_rate_allows_burst_then_drip() {
         let mut deliveries = RecentDeliveries::new();
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(count_accepted(&mut deliveries), BURST as usize);
     }
 
-    /// A repeated id is a duplicate until `REMEMBERED` newer ids push it out.
+    /// A repeated id is a duplicate until `MAX_IDS` newer ids push it out.
     #[tokio::test]
     async fn hook_id_is_remembered_for_duplicates() {
         let mut deliveries = RecentDeliveries::new();

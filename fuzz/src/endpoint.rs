@@ -21,7 +21,10 @@ use taskbridge::auth::{ApiKeys, Authenticator, Identity, Key};
 use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, Entropy};
 use taskbridge::current::Current;
+use taskbridge::mcp::features::context::FeatureContext;
 use taskbridge::mcp::features::offers::Offers;
+use taskbridge::mcp::features::resources::EngineReads;
+use taskbridge::mcp::session::SessionState;
 use taskbridge::mcp::session::stream_election::StreamElection;
 use taskbridge::mcp::session::uninitialized::UninitializedSessions;
 use taskbridge::mcp::transport::http;
@@ -444,17 +447,20 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
     };
     let audit = Arc::new(Auditor::off(dependencies));
     Bridge {
-        service,
-        offers: Offers::new(catalog, settings),
-        backends: Current::new(BTreeMap::new()),
-        seal: seal.clone(),
-        store,
-        clock,
-        entropy: Arc::clone(entropy),
-        uninitialized_sessions: UninitializedSessions::default(),
-        stream_election: StreamElection::default(),
-        artifact_reads: taskbridge::mcp::ArtifactReadLimit::default(),
+        context: FeatureContext {
+            service,
+            offers: Offers::new(catalog, settings),
+            seal: seal.clone(),
+            clock,
+            entropy: Arc::clone(entropy),
+            audit,
+        },
+        reads: EngineReads::new(BTreeMap::new()),
+        sessions: SessionState {
+            store,
+            uninitialized: UninitializedSessions::default(),
+            stream_election: StreamElection::default(),
+        },
         metrics: Arc::default(),
-        audit,
     }
 }

@@ -18,11 +18,14 @@ use crate::audit::{AuditDependencies, Auditor};
 use crate::clock::{self, Clock, Entropy, MachineClock, System};
 use crate::config::{Config, Database};
 use crate::current::Current;
+use crate::mcp::Bridge;
+use crate::mcp::features::context::FeatureContext;
 use crate::mcp::features::offers::Offers;
+use crate::mcp::features::resources::EngineReads;
+use crate::mcp::session::SessionState;
 use crate::mcp::session::stream_election::StreamElection;
 use crate::mcp::session::uninitialized::UninitializedSessions;
 use crate::mcp::transport::http::AccessControl;
-use crate::mcp::{ArtifactReadLimit, Bridge};
 use crate::metrics::{AuditCounters, Metrics, Scraper};
 use crate::notify::{Http, Notifier, Receivers};
 use crate::seal::Seal;
@@ -96,10 +99,7 @@ impl App {
         let ClientFacingConfig { configured_catalog, settings, rules } =
             ClientFacingConfig::of(config, seal.clone())?;
         let catalog = Arc::new(Current::new(discoveries.build_catalog(&configured_catalog, registry)));
-        tracing::info!(
-            replica = holder.0,
-            "this process names itself so in leases and in the history of tasks"
-        );
+        tracing::info!(replica = holder.0, "replica name of this process in leases and task histories");
         let dependencies = AuditDependencies {
             seal: seal.clone(),
             clock: Arc::new(MachineClock(Arc::clone(&clock))),
@@ -150,18 +150,21 @@ impl App {
             reconciler.outbox(),
         );
         let bridge = Bridge {
-            service,
-            offers: Offers::new(catalog, settings),
-            backends: Current::new(handles(&current_config.backends)),
-            seal,
-            store,
-            clock,
-            entropy,
-            uninitialized_sessions: UninitializedSessions::default(),
-            stream_election: StreamElection::default(),
-            artifact_reads: ArtifactReadLimit::default(),
+            context: FeatureContext {
+                service,
+                offers: Offers::new(catalog, settings),
+                seal,
+                clock,
+                entropy,
+                audit,
+            },
+            reads: EngineReads::new(handles(&current_config.backends)),
+            sessions: SessionState {
+                store,
+                uninitialized: UninitializedSessions::default(),
+                stream_election: StreamElection::default(),
+            },
             metrics,
-            audit,
         };
         let reload_loop = Box::pin(std::future::pending());
         let (bridge, access_control) = (Arc::new(bridge), Arc::new(AccessControl::new(rules)));

@@ -13,6 +13,8 @@ mod discovery;
 mod offered;
 mod reload;
 mod serve;
+#[cfg(test)]
+mod toy_dialect;
 
 use std::convert::Infallible;
 use std::io;
@@ -85,7 +87,7 @@ pub enum AppError {
         source: io::Error,
     },
     /// A folder for state cannot be created.
-    #[error("{}: the folder for state cannot be made: {source}; choose another with `path` or `backends_dir` in [store]", .folder.display())]
+    #[error("{}: the folder for state cannot be created: {source}; choose another with `path` or `backends_dir` in [store]", .folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,
@@ -118,7 +120,7 @@ pub enum AppError {
     #[error("standard input or output cannot be used: {0}")]
     Stdio(io::Error),
     /// The loops that act on tasks ended without a shutdown. The rows keep the remaining work.
-    #[error("the loops that act on tasks broke: start the server again")]
+    #[error("the background loops for tasks failed: restart the server")]
     Loops,
 }
 
@@ -131,17 +133,17 @@ fn unconnected(failed: &[connect::FailedConnection], strict: bool) -> AppError {
         })
         .collect();
     lines.push(match strict {
-        true => "the server does not go on, because --strict wants every backend connected".to_owned(),
-        false => "the server does not go on, because it could not connect any backend".to_owned(),
+        true => "refused: --strict requires every backend to connect".to_owned(),
+        false => "refused: no backend could be connected".to_owned(),
     });
     AppError::Unconnected(lines.join("\n"))
 }
 
 fn cannot_listen(address: &SocketAddr, source: &io::Error) -> String {
     let why = match source.kind() {
-        io::ErrorKind::AddrInUse => "something else listens there, perhaps another taskbridge".to_owned(),
+        io::ErrorKind::AddrInUse => "the address is in use, perhaps by another taskbridge".to_owned(),
         io::ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
-        io::ErrorKind::PermissionDenied => "this user may not use that port".to_owned(),
+        io::ErrorKind::PermissionDenied => "this user has no permission for that port".to_owned(),
         _ => source.to_string(),
     };
     format!(

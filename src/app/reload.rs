@@ -145,7 +145,7 @@ impl Reloader {
         loop {
             tokio::select! {
                 () = hangups.next() => {
-                    tracing::info!("SIGHUP: the config is read again");
+                    tracing::info!("SIGHUP: config is read again");
                     settling = None;
                     self.reload().await;
                     self.connection_retries.retry_now();
@@ -168,8 +168,8 @@ impl Reloader {
     /// Applies the tools that backends offer now, and stores them for the next start.
     async fn apply_catalog(&mut self) {
         let catalog = self.discoveries.build_catalog(&self.configured_catalog, &self.origin.registry);
-        self.bridge.offers.replace_catalog(catalog);
-        self.discoveries.save(&*self.bridge.store, &self.configured_catalog.tool_rules).await;
+        self.bridge.context.offers.replace_catalog(catalog);
+        self.discoveries.save(&*self.bridge.sessions.store, &self.configured_catalog.tool_rules).await;
     }
 
     /// Applies the result of a connection attempt after an earlier failure.
@@ -184,7 +184,7 @@ impl Reloader {
             self.current_config.engines.set_unconnected(self.connection_retries.unconnected());
             return;
         }
-        tracing::info!("backend `{}` is connected now", retried.name);
+        tracing::info!("backend `{}` connected", retried.name);
         self.use_backends(backends);
         self.discoveries
             .set_backends(discovery_backends(
@@ -199,7 +199,7 @@ impl Reloader {
     fn use_backends(&mut self, backends: Backends) {
         self.current_config.engines.replace(handles(&backends), self.current_config.max_calls);
         self.current_config.engines.set_unconnected(self.connection_retries.unconnected());
-        self.bridge.backends.replace(handles(&backends));
+        self.bridge.reads.replace(handles(&backends));
         self.current_config.backends = backends;
     }
 
@@ -221,11 +221,11 @@ impl Reloader {
                     "changed": effect.immediate.to_string(),
                     "at_start": effect.at_start.to_string(),
                 });
-                self.bridge.audit.server_event(Kind::ConfigReloaded, "ok", detail);
+                self.bridge.context.audit.server_event(Kind::ConfigReloaded, "ok", detail);
             }
             Err(error) => {
-                self.bridge.audit.server_event(Kind::ConfigReloaded, "refused", Value::Null);
-                tracing::error!("config refused, the one before stays in force:");
+                self.bridge.context.audit.server_event(Kind::ConfigReloaded, "refused", Value::Null);
+                tracing::error!("config refused, the previous one stays in force:");
                 error.to_string().lines().for_each(|line| tracing::error!("{line}"));
             }
         }
@@ -245,15 +245,15 @@ impl Reloader {
         // An empty config could start a server, but it would also admit everyone who can reach the server.
         if config.parts.is_empty() {
             let file = config.file.display();
-            let message = "it says nothing, as a file does that is still being written; start the server again to serve \
-                           such a config";
+            let message = "the file has no tables, perhaps because a write is in progress; to apply an empty config, \
+                           restart the server";
             return Err(AppError::Config(format!("{file}: {message}")));
         }
         // The listen address stays. A rule for another address must not admit callers who can reach this one.
         config.listen_on(*listen).map_err(|error| {
             let file = config.file.display();
             AppError::Config(format!(
-                "{file}: server.listen: it takes effect when the server is started again, and until then {error}"
+                "{file}: server.listen: takes effect after a restart, and until then {error}"
             ))
         })?;
         config.store = store.clone();
@@ -273,9 +273,9 @@ impl Reloader {
         let (parts, keys, notify) = (config.parts.clone(), config.seal.clone(), config.notify.clone());
         let to_discover = discovery_backends(&config.tool_rules, &backends);
         let ClientFacingConfig { configured_catalog, settings, rules } =
-            ClientFacingConfig::of(config, self.bridge.seal.clone())?;
+            ClientFacingConfig::of(config, self.bridge.context.seal.clone())?;
 
-        self.discoveries.load(&*self.bridge.store, &configured_catalog.tool_rules).await;
+        self.discoveries.load(&*self.bridge.sessions.store, &configured_catalog.tool_rules).await;
 
         // Nothing below can fail. Callers that lose access are shut out first. A tool is offered only after
         // its backend is in use.
@@ -283,13 +283,13 @@ impl Reloader {
         self.connection_retries.replace(failed, &connector);
         self.discoveries.set_backends(to_discover).await;
         let catalog = self.discoveries.build_catalog(&configured_catalog, &self.origin.registry);
-        self.bridge.seal.replace(&keys);
+        self.bridge.context.seal.replace(&keys);
         self.use_backends(backends);
-        self.bridge.offers.replace(catalog, settings);
+        self.bridge.context.offers.replace(catalog, settings);
         self.receivers.replace(notify);
         self.configured_catalog = configured_catalog;
         self.current_config.parts = parts;
-        self.discoveries.save(&*self.bridge.store, &self.configured_catalog.tool_rules).await;
+        self.discoveries.save(&*self.bridge.sessions.store, &self.configured_catalog.tool_rules).await;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         Ok(ReloadEffect { removed, ..effect })
     }
@@ -298,17 +298,16 @@ impl Reloader {
 impl ReloadEffect {
     fn log(&self) {
         match self.immediate.is_empty() {
-            true => tracing::info!("config read again: nothing to apply"),
+            true => tracing::info!("config read again: no changes"),
             false => tracing::info!("config applied: {}", self.immediate),
         }
         for name in &self.removed {
             tracing::info!(
-                "backend `{name}` is not in the config any more: it stays connected for the tasks that it has, until the \
-                 server ends"
+                "backend `{name}` is no longer in the config: it stays connected for its tasks until the server stops"
             );
         }
         if !self.at_start.is_empty() {
-            tracing::warn!("takes effect when the server is started again: {}", self.at_start);
+            tracing::warn!("takes effect after a restart: {}", self.at_start);
         }
     }
 }
@@ -361,6 +360,6 @@ mod tests {
         let effect = reloader.apply(with_keys).await.ok().unwrap();
         assert_eq!(effect.at_start.to_string(), "[server] listen");
         assert_eq!(effect.immediate.to_string(), "[server] page_size");
-        assert_eq!(app.bridge.settings().page_size, 7);
+        assert_eq!(app.bridge.context.settings().page_size, 7);
     }
 }

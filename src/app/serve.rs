@@ -58,7 +58,7 @@ pub async fn listen(config: &Config) -> Result<TcpListener, AppError> {
 /// Listens on the address of the metrics page, if the config has one.
 ///
 /// # Errors
-/// See [`AppError::Numbers`].
+/// See [`AppError::MetricsListen`].
 pub async fn listen_for_metrics(config: &Config) -> Result<Option<TcpListener>, AppError> {
     let Some(address) = config.metrics.as_ref().map(|page| page.listen) else { return Ok(None) };
     TcpListener::bind(address).await.map(Some).map_err(|source| AppError::MetricsListen { address, source })
@@ -95,9 +95,9 @@ impl App {
             audit_writer,
             ..
         } = self;
-        let audit = Arc::clone(&bridge.audit);
+        let audit = Arc::clone(&bridge.context.audit);
         let (store, engines, closing) =
-            (bridge.store.clone(), current_config.engines, CancellationToken::new());
+            (bridge.sessions.store.clone(), current_config.engines, CancellationToken::new());
         let health = Health::new(store, engines, stop.clone());
         let hooks = hooks::routes(Hooks::new(Arc::clone(&bridge), nudge));
         let (router, router_loop) = http::router(bridge, Arc::clone(&access_control), closing.clone());
@@ -144,7 +144,7 @@ impl App {
             }
         });
         let work = run_with_loops((reconciler, notifier), background, serving, &stop, stop_within);
-        let result = with_audit(&bridge.audit, audit_writer, "stdio", work).await?;
+        let result = with_audit(&bridge.context.audit, audit_writer, "stdio", work).await?;
         result.unwrap_or(Ok(())).map_err(AppError::Stdio)
     }
 }
@@ -166,7 +166,7 @@ async fn close_after(drain_for: Duration, stop: CancellationToken, closing: Canc
     std::future::pending().await
 }
 
-/// Runs the audit writer while `served` runs, and records the start and the end in the log. Events recorded
+/// Runs the audit writer while `work` runs, and records the start and the end in the log. Events recorded
 /// until then are written before it returns, within a time limit.
 async fn with_audit<T, E>(
     audit: &Auditor,
@@ -188,15 +188,15 @@ async fn with_audit<T, E>(
     if let Some(writing) = writing
         && tokio::time::timeout(RELEASE_TIMEOUT, writing).await.is_err()
     {
-        tracing::error!("the audit log could not be written to its end in time");
+        tracing::error!("last lines of the audit log could not be written in time");
     }
     result
 }
 
-/// Serves with the loops and `meanwhile` in the background. Once serving ends or `stop` is cancelled, work in
-/// progress has `stop_within` to finish; returns `None` if it was aborted then. In both cases leases are
+/// Serves while the loops and `background` run. Once serving ends or `stop` is cancelled, work in progress
+/// has `stop_within` to finish; returns `None` if it was aborted then. In both cases leases are
 /// released, so that another process can continue immediately. After an abort, the release may take up to
-/// `LET_GO_WITHIN`. It is an error if a loop ends by itself.
+/// `RELEASE_TIMEOUT`. It is an error if a loop ends by itself.
 async fn run_with_loops<T>(
     (reconciler, notifier): (Reconciler, Notifier<Http>),
     background: BoxFuture<'static, Infallible>,
@@ -232,7 +232,7 @@ async fn run_with_loops<T>(
     match tokio::time::timeout(stop_within, end).await {
         Ok(result) => result.map(Some),
         Err(_) => {
-            tracing::warn!("not everything ended in time: what is left is cut off, and let go of");
+            tracing::warn!("shutdown timed out: aborting what is left and releasing its leases");
             // In this order, so that nothing can acquire a lease after the release.
             drop(serving);
             for task in [reconciler_task, notifier_task] {
@@ -243,7 +243,7 @@ async fn run_with_loops<T>(
                 }
             }
             if tokio::time::timeout(RELEASE_TIMEOUT, leases.release_all()).await.is_err() {
-                tracing::warn!("leases could not be let go in time; they run out by themselves");
+                tracing::warn!("leases could not be released in time; they expire by themselves");
             }
             Ok(None)
         }

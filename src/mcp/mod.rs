@@ -9,95 +9,24 @@ pub mod session;
 pub mod transport;
 pub mod wire;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskbridge_sdk::Backend;
-
-pub use self::features::resources::read_limit::ArtifactReadLimit;
-use crate::audit::{Auditor, RequestContext};
-use crate::catalog::Catalog;
-use crate::clock::{Clock, Entropy};
-use crate::current::Current;
+use self::features::context::FeatureContext;
+use self::features::resources::EngineReads;
+use self::session::SessionState;
 use crate::metrics::Metrics;
-use crate::seal::Seal;
-use crate::tasks::audit::{Audit as _, AuditEvent};
-use crate::tasks::service::Service;
-use crate::tasks::store::{Store, StoreError};
-use crate::tasks::task::{Owner, TaskId};
 
 /// The dependencies of the handlers of all generations. All connections share one.
 pub struct Bridge {
-    /// The operations on tasks.
-    pub service: Service,
-    /// The tools, prompts and resources offered to clients, and the protocol settings of the config.
-    pub offers: features::offers::Offers,
-    /// The backends by name, to read logs and artifacts from.
-    pub backends: Current<BTreeMap<String, Arc<dyn Backend>>>,
-    /// Seals state that clients keep for the server.
-    pub seal: Seal,
-    /// The store, for the state of sessions.
-    pub store: Arc<dyn Store>,
-    /// The clock.
-    pub clock: Arc<dyn Clock>,
-    /// The source of randomness.
-    pub entropy: Arc<dyn Entropy>,
-    /// Which sessions' clients are ready to be asked.
-    pub uninitialized_sessions: session::uninitialized::UninitializedSessions,
-    /// The listening streams of sessions.
-    pub stream_election: session::stream_election::StreamElection,
-    /// Limits concurrent reads of artifacts.
-    pub artifact_reads: ArtifactReadLimit,
+    /// What the features share.
+    pub context: FeatureContext,
+    /// Reads logs and artifacts from engines.
+    pub reads: EngineReads,
+    /// The state of sessions.
+    pub sessions: SessionState,
     /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// The audit log.
-    pub audit: Arc<Auditor>,
-}
-
-impl Bridge {
-    /// Returns the tools that are currently offered.
-    pub fn catalog(&self) -> Arc<Catalog> {
-        self.offers.catalog()
-    }
-
-    /// Returns the current protocol settings.
-    pub fn settings(&self) -> Arc<Settings> {
-        self.offers.settings()
-    }
-
-    /// Returns the backend with this name, to read logs and artifacts from.
-    pub fn backend(&self, name: &str) -> Option<Arc<dyn Backend>> {
-        self.backends.get().get(name).cloned()
-    }
-
-    /// Runs before a request is answered. With `on_failure = "refuse"`, waits until the audit log contains
-    /// the events of the request, and fails if it cannot.
-    async fn wait_for_audit(&self, request_context: &RequestContext) -> Result<(), wire::jsonrpc::Error> {
-        self.audit.flush_request(request_context).await.map_err(|error| self.fault(&error))
-    }
-
-    /// Records in the audit log that an owner asked for a task that does not exist or is not theirs.
-    fn not_found(&self, owner: &Owner, id: &TaskId) {
-        self.audit.record(AuditEvent::NotFound { owner, id });
-    }
-
-    /// Logs an internal error under a random name. Returns an error that gives the client only this name. For
-    /// an unreadable row, the error also states that other tasks are not affected.
-    pub fn fault(&self, error: &(dyn std::error::Error + 'static)) -> wire::jsonrpc::Error {
-        let name: [u8; 5] = crate::clock::random(&*self.entropy);
-        let name = data_encoding::BASE32_NOPAD.encode(&name).to_ascii_lowercase();
-        tracing::error!(fault = name, error = %error, "a request failed by a fault of ours");
-        let detail = match error.downcast_ref() {
-            Some(StoreError::Unreadable(_)) => {
-                "the server's record of this cannot be read. Other tasks are not affected, and asking again will not \
-                 help: the operator has to mend it, and "
-            }
-            _ => "",
-        };
-        let message = format!("internal error: {detail}the server's log says more under fault={name}");
-        wire::jsonrpc::Error::new(wire::jsonrpc::INTERNAL_ERROR, message)
-    }
 }
 
 /// The protocol settings of the config.

@@ -10,7 +10,7 @@ use taskbridge_sdk::OnBehalfOf;
 use crate::access::{Rules, Verb, Verdict, evaluate};
 use crate::auth::Principal;
 use crate::catalog::{Argument, Catalog, Prompt, ReadableResource, Tool, on_behalf_of};
-use crate::mcp::Bridge;
+use crate::mcp::features::context::FeatureContext;
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::jsonrpc::{Error, Request};
 use crate::mcp::wire::params;
@@ -29,14 +29,14 @@ pub struct Permit<'a> {
 /// A caller of task operations, under the rules in force.
 #[derive(Clone, Copy)]
 pub struct CallerContext<'a> {
-    bridge: &'a Bridge,
+    context: &'a FeatureContext,
     caller: &'a Principal,
 }
 
 impl<'a> CallerContext<'a> {
     /// Creates the actor for this caller.
-    pub fn new(bridge: &'a Bridge, caller: &'a Principal) -> Self {
-        Self { bridge, caller }
+    pub fn new(context: &'a FeatureContext, caller: &'a Principal) -> Self {
+        Self { context, caller }
     }
 
     /// Returns the client's capabilities for this task. They are barred if the caller may not answer its
@@ -55,7 +55,7 @@ impl Actor for CallerContext<'_> {
     }
 
     fn tools(&self) -> Vec<String> {
-        let catalog = self.bridge.catalog();
+        let catalog = self.context.catalog();
         // Checked for a task of another owner: callers see their own tasks without this.
         let other_owner = Owner::new("");
         let may_see = |(_, rules): &&(String, Rules)| {
@@ -74,7 +74,7 @@ impl Actor for CallerContext<'_> {
             TaskOperation::Answer => (Verb::Answer, "answer what this task asks"),
         };
         let verdict =
-            evaluate(self.bridge.catalog().rules_of(&task.tool), verb, self.caller, Some(&task.owner));
+            evaluate(self.context.catalog().rules_of(&task.tool), verb, self.caller, Some(&task.owner));
         match verdict {
             // `four_eyes` is in the row, so it applies even if the tool and its rules no longer exist.
             Verdict::Allowed
@@ -174,14 +174,18 @@ impl<'a> Permit<'a> {
 
 /// Returns the scopes that a tool call requires, if missing scopes are the only obstacle. They include those
 /// that the caller already has: a new token must not lose any.
-pub fn missing_scopes(bridge: &Bridge, caller: &Principal, request: &Request) -> Option<Vec<String>> {
+pub fn missing_scopes(
+    context: &FeatureContext,
+    caller: &Principal,
+    request: &Request,
+) -> Option<Vec<String>> {
     if request.method != "tools/call" {
         return None;
     }
     let name = request.params["name"].as_str()?;
-    match Permit::of(caller).authorize_call(&bridge.catalog(), name) {
+    match Permit::of(caller).authorize_call(&context.catalog(), name) {
         CallAuthorization::MissingScopes(missing) => {
-            let catalog = bridge.catalog();
+            let catalog = context.catalog();
             let required = catalog.get(name).and_then(|tool| tool.access.call.conditions.as_ref());
             Some(required.map_or(missing, |required| required.scopes.clone()).into_iter().collect())
         }
@@ -194,7 +198,7 @@ pub fn missing_scopes(bridge: &Bridge, caller: &Principal, request: &Request) ->
 /// # Errors
 /// The error to answer with, if the tool does not exist for this caller or needs more scopes.
 pub fn authorized_tool<'c>(
-    bridge: &Bridge,
+    context: &FeatureContext,
     caller: &Principal,
     catalog: &'c Catalog,
     name: &str,
@@ -202,7 +206,7 @@ pub fn authorized_tool<'c>(
     let authorization = Permit::of(caller).authorize_call(catalog, name);
     // A call of a tool that does not exist is only a mistake, and is not recorded.
     if !matches!(authorization, CallAuthorization::Allowed(_)) && catalog.get(name).is_some() {
-        bridge.audit.call_denied(Some(name), "no rule lets them call it");
+        context.audit.call_denied(Some(name), "no rule lets them call it");
     }
     match authorization {
         CallAuthorization::Allowed(tool) => Ok(tool),

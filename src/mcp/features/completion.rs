@@ -4,29 +4,27 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::authorization::{CallerContext, Permit};
+use super::dialect::Dialect;
+use super::request::Request as _;
 use super::resources::{ARTIFACT_TEMPLATE, LOG_TEMPLATE};
 use crate::auth::Principal;
 use crate::catalog::{Argument, Catalog, Completion, ReadableResource};
-use crate::mcp::Bridge;
+use crate::mcp::features::context::FeatureContext;
+use crate::mcp::wire::jsonrpc::Outcome;
+use crate::mcp::wire::params::{self, Reference};
+use crate::mcp::wire::types;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::TaskId;
 
 /// How many of the caller's newest tasks are searched.
 const MAX_TASKS: usize = 500;
 
-/// The object whose argument is completed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reference<'a> {
-    /// The prompt of this name.
-    Prompt(&'a str),
-    /// The resource template with this URI template.
-    Resource(&'a str),
-}
-
 /// Why nothing can be suggested.
 #[derive(Debug, thiserror::Error)]
-pub enum CompletionError {
+enum CompletionError {
     /// The object or the argument does not exist; the text names it.
     #[error("{0}")]
     Unknown(String),
@@ -35,29 +33,47 @@ pub enum CompletionError {
     Store(#[from] StoreError),
 }
 
+/// `completion/complete`.
+///
+/// # Errors
+/// If the object or the argument does not exist, or the store fails.
+pub async fn serve(request: &dyn Dialect, params: &Value) -> Outcome {
+    let params::CompleteParams { reference, argument, prefix, context_arguments } =
+        params::complete_params(params)?;
+    let (context, caller) = (request.context(), request.principal());
+    let completion = complete(context, caller, reference, argument, prefix, &context_arguments).await;
+    let completion = completion.map_err(|error| match error {
+        CompletionError::Unknown(message) => params::invalid(message),
+        CompletionError::Store(error) => request.fault(&error),
+    })?;
+    let (total, has_more) = (completion.total, completion.has_more());
+    let completion = types::Completion { values: completion.values, total, has_more };
+    Ok(request.result(types::value(&types::CompleteResult { completion }), None))
+}
+
 /// Suggests values. `others` are the arguments that already have a value.
 ///
 /// # Errors
 /// See [`CompletionError`].
-pub async fn complete(
-    bridge: &Bridge,
+async fn complete(
+    context: &FeatureContext,
     caller: &Principal,
     reference: Reference<'_>,
     argument: &str,
     prefix: &str,
     context_arguments: &BTreeMap<String, String>,
 ) -> Result<Completion, CompletionError> {
-    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+    let (catalog, permit) = (context.catalog(), Permit::of(caller));
     match reference {
         Reference::Prompt(name) => match permit.prompt(&catalog, name) {
             Some(prompt) => complete_argument(&prompt.arguments, argument, prefix),
             None => Err(unknown(format!("Unknown prompt: {name:?}"))),
         },
         Reference::Resource(LOG_TEMPLATE | ARTIFACT_TEMPLATE) if argument == "task_id" => {
-            tasks(bridge, caller, prefix).await
+            tasks(context, caller, prefix).await
         }
         Reference::Resource(ARTIFACT_TEMPLATE) if argument == "name" => {
-            artifacts(bridge, caller, prefix, context_arguments).await
+            artifacts(context, caller, prefix, context_arguments).await
         }
         Reference::Resource(LOG_TEMPLATE | ARTIFACT_TEMPLATE) => {
             Err(unknown(format!("the address has no place {argument:?}")))
@@ -98,27 +114,31 @@ fn complete_argument(
 
 /// Suggests the caller's own tasks, newest first. Suggests none where callers are not identified: a task id
 /// then acts as a password.
-async fn tasks(bridge: &Bridge, caller: &Principal, prefix: &str) -> Result<Completion, CompletionError> {
+async fn tasks(
+    context: &FeatureContext,
+    caller: &Principal,
+    prefix: &str,
+) -> Result<Completion, CompletionError> {
     if !caller.identified {
         return Ok(Completion::default());
     }
-    let views = bridge.service.list(&caller.owner, None, MAX_TASKS).await?;
+    let views = context.service.list(&caller.owner, None, MAX_TASKS).await?;
     Ok(Completion::find(views.iter().map(|view| view.task.id.as_str()), prefix))
 }
 
 /// Suggests the artifacts of the task whose id is already filled in, or none if no id is.
 async fn artifacts(
-    bridge: &Bridge,
+    context: &FeatureContext,
     caller: &Principal,
     prefix: &str,
     context_arguments: &BTreeMap<String, String>,
 ) -> Result<Completion, CompletionError> {
     let Some(id) = context_arguments.get("task_id") else { return Ok(Completion::default()) };
     let id = TaskId::from_wire(id);
-    let Some(view) = bridge.service.get(&CallerContext::new(bridge, caller), &id).await? else {
-        bridge.not_found(&caller.owner, &id);
+    let Some(view) = context.service.get(&CallerContext::new(context, caller), &id).await? else {
+        context.not_found(&caller.owner, &id);
         return Ok(Completion::default());
     };
-    let output = bridge.service.output(&view.task).await?.unwrap_or_default();
+    let output = context.service.output(&view.task).await?.unwrap_or_default();
     Ok(Completion::find(output.artifacts.iter().map(|artifact| artifact.name.as_str()), prefix))
 }

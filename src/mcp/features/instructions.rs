@@ -3,15 +3,15 @@
 
 use super::companions::Companion;
 use crate::auth::Principal;
-use crate::mcp::Bridge;
+use crate::mcp::features::context::FeatureContext;
 
 /// Returns the instructions for this caller. `automatic` is as in [`Companion::is_offered`].
-pub fn for_caller(bridge: &Bridge, principal: &Principal, automatic: bool) -> String {
+pub fn for_caller(context: &FeatureContext, principal: &Principal, automatic: bool) -> String {
     let mut text =
         "Each tool starts a job in a workflow engine. A job that takes longer than a call may wait goes on \
                     as a task: the call then answers with a task_id instead of a result."
             .to_owned();
-    let is_offered = |companion: Companion| companion.is_offered(bridge, principal, automatic);
+    let is_offered = |companion: Companion| companion.is_offered(context, principal, automatic);
     if is_offered(Companion::Wait) {
         text.push_str(&format!(
             " Do not call the tool again then; call {} with that task_id until it gives the result. {} stops a task.",

@@ -6,32 +6,37 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
 use taskbridge_sdk::{Content, Embedded};
 
 use super::authorization::Permit;
+use super::dialect::{Cache, Dialect, PromptInput};
+use super::request::Request as _;
 use super::resources;
 use super::resources::list::Page;
-use super::resources::{Body, ReadError};
+use super::resources::{Body, EngineReads, ReadError};
+use super::tools::list::LIST_CACHE_TTL;
 use crate::auth::Principal;
-use crate::catalog::{Catalog, MessageContent, Prompt, ReadableResource, Resource, Role};
-use crate::mcp::Bridge;
-use crate::mcp::wire::cursor;
+use crate::catalog::{Argument, Catalog, MessageContent, Prompt, ReadableResource, Resource, Role};
+use crate::mcp::features::context::FeatureContext;
+use crate::mcp::wire::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
+use crate::mcp::wire::{cursor, params, types};
 
 /// Name of this list in the cursors of `prompts/list`.
 const LIST: &str = "prompts/list";
 
 /// A prompt, filled in.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RenderedPrompt {
+struct RenderedPrompt {
     /// Description of the prompt.
-    pub description: Option<String>,
+    description: Option<String>,
     /// Its messages, with their roles.
-    pub messages: Vec<(Role, Content)>,
+    messages: Vec<(Role, Content)>,
 }
 
 /// Why a prompt cannot be filled in.
 #[derive(Debug, thiserror::Error)]
-pub enum PromptError {
+enum PromptError {
     /// There is no prompt of this name, or the caller may not see it.
     #[error("Unknown prompt: {0:?}. prompts/list has the prompts there are.")]
     Unknown(String),
@@ -48,21 +53,85 @@ pub enum PromptError {
     },
 }
 
+/// `prompts/list`: the prompts that the caller may see.
+///
+/// # Errors
+/// If the cursor is invalid.
+pub fn list(request: &dyn Dialect, params: &Value) -> Outcome {
+    let cursor = params::cursor(params)?;
+    let page = page(request.context(), request.principal(), cursor);
+    let page = page.ok_or_else(params::invalid_cursor)?;
+    let titles = request.has_titles();
+    let prompts = page.entries.iter().map(|prompt| write_prompt(titles, prompt)).collect();
+    let body = types::value(&types::ListPromptsResult { prompts, next_cursor: page.next_cursor });
+    let is_public = request.context().catalog().is_open();
+    Ok(request.result(body, Some(Cache { ttl: LIST_CACHE_TTL, is_public })))
+}
+
+fn write_prompt<'a>(titles: bool, prompt: &'a Prompt) -> types::Prompt<'a> {
+    let argument = |argument: &'a Argument| types::PromptArgument {
+        name: &argument.name,
+        title: argument.title.as_deref().filter(|_| titles),
+        description: argument.description.as_deref(),
+        required: argument.required,
+    };
+    types::Prompt {
+        name: &prompt.name,
+        title: prompt.title.as_deref().filter(|_| titles),
+        description: prompt.description.as_deref(),
+        arguments: prompt.arguments.iter().map(argument).collect(),
+    }
+}
+
+/// `prompts/get`. The client may first be asked for missing arguments ([`Dialect::prompt_input`]).
+///
+/// # Errors
+/// If the prompt cannot be rendered.
+pub async fn get(request: &dyn Dialect, params: &Value) -> Outcome {
+    let (name, arguments) = params::prompt(params)?;
+    let arguments = match request.prompt_input(name, arguments, params).await? {
+        PromptInput::Complete(arguments) => arguments,
+        PromptInput::InputRequired(result) => return Ok(result),
+    };
+    let rendered = render(request.context(), request.reads(), request.principal(), name, arguments).await;
+    let RenderedPrompt { description, messages } =
+        rendered.map_err(|problem| prompt_error(request, &problem))?;
+    let messages = messages
+        .into_iter()
+        .map(|(role, content)| types::PromptMessage { role, content: request.content(content) });
+    let body = types::value(&types::GetPromptResult { description, messages: messages.collect() });
+    Ok(request.result(body, None))
+}
+
+fn prompt_error(request: &dyn Dialect, problem: &PromptError) -> Error {
+    let (code, data) = match problem {
+        PromptError::Unknown(_) | PromptError::Arguments(_) => (INVALID_PARAMS, None),
+        PromptError::Resource { uri, source } => match source {
+            ReadError::NotFound | ReadError::Refused(_) => (INVALID_PARAMS, Some(json!({ "uri": uri }))),
+            ReadError::Unavailable(_) => (INTERNAL_ERROR, Some(json!({ "uri": uri }))),
+            ReadError::Denied(cause) => return request.fault(cause),
+            ReadError::Template(cause) => return request.fault(cause),
+            ReadError::Store(cause) => return request.fault(cause),
+        },
+    };
+    Error { code, message: problem.to_string(), data }
+}
+
 /// Returns the page at a cursor, or the first, of the prompts that this caller may see. Returns `None` if the
 /// cursor does not belong to this list.
-pub fn page(bridge: &Bridge, caller: &Principal, cursor: Option<&str>) -> Option<Page<Arc<Prompt>>> {
+fn page(context: &FeatureContext, caller: &Principal, cursor: Option<&str>) -> Option<Page<Arc<Prompt>>> {
     let after: Option<String> = match cursor {
         None => None,
-        Some(text) => Some(cursor::open_for_all(&bridge.seal, LIST, text)?),
+        Some(text) => Some(cursor::open_for_all(&context.seal, LIST, text)?),
     };
-    let size = bridge.settings().page_size;
-    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+    let size = context.settings().page_size;
+    let (catalog, permit) = (context.catalog(), Permit::of(caller));
     let is_visible = |prompt: &Prompt| permit.may_prompt(&catalog, prompt);
     let mut prompts = catalog.prompts().page(after.as_deref(), size + 1, is_visible);
     let has_more = prompts.len() > size;
     prompts.truncate(size);
     let last = prompts.last().filter(|_| has_more).map(|prompt| &prompt.name);
-    let next_cursor = last.map(|name| cursor::seal_for_all(&bridge.seal, LIST, name));
+    let next_cursor = last.map(|name| cursor::seal_for_all(&context.seal, LIST, name));
     Some(Page { entries: prompts.into_iter().map(Arc::clone).collect(), next_cursor })
 }
 
@@ -70,13 +139,14 @@ pub fn page(bridge: &Bridge, caller: &Principal, cursor: Option<&str>) -> Option
 ///
 /// # Errors
 /// See [`PromptError`].
-pub async fn fill(
-    bridge: &Bridge,
+async fn render(
+    context: &FeatureContext,
+    reads: &EngineReads,
     caller: &Principal,
     name: &str,
     arguments: BTreeMap<String, String>,
 ) -> Result<RenderedPrompt, PromptError> {
-    let catalog = bridge.catalog();
+    let catalog = context.catalog();
     let unknown = || PromptError::Unknown(name.to_owned());
     let prompt = Permit::of(caller).prompt(&catalog, name).ok_or_else(unknown)?;
     let mut messages = Vec::new();
@@ -84,7 +154,7 @@ pub async fn fill(
         let block = match message.content {
             MessageContent::Block(block) => block,
             MessageContent::Link(uri) => link(&catalog, caller, uri),
-            MessageContent::Embed(uri) => match read_embedded(bridge, caller, &uri).await {
+            MessageContent::Embed(uri) => match read_embedded(context, reads, caller, &uri).await {
                 Ok(resource) => Content::Resource { resource },
                 Err(source) => return Err(PromptError::Resource { uri, source }),
             },
@@ -94,8 +164,13 @@ pub async fn fill(
     Ok(RenderedPrompt { description: prompt.description.clone(), messages })
 }
 
-async fn read_embedded(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Embedded, ReadError> {
-    let contents = resources::read(bridge, caller, uri).await?;
+async fn read_embedded(
+    context: &FeatureContext,
+    reads: &EngineReads,
+    caller: &Principal,
+    uri: &str,
+) -> Result<Embedded, ReadError> {
+    let contents = resources::read(context, reads, caller, uri).await?;
     let (text, blob) = match contents.body {
         Body::Text(text) => (Some(text), None),
         Body::Bytes(bytes) => (None, Some(STANDARD.encode(bytes))),

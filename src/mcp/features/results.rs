@@ -5,7 +5,7 @@
 use taskbridge_sdk::Output;
 
 use crate::limits::memory_budget;
-use crate::mcp::Bridge;
+use crate::mcp::features::context::FeatureContext;
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::wire::jsonrpc::Error;
 use crate::tasks::store::{BoundedOutput, StoreError};
@@ -31,9 +31,9 @@ pub enum ResultReadError {
 
 impl ResultReadError {
     /// Returns the error for a client.
-    pub fn to_jsonrpc_error(&self, bridge: &Bridge) -> Error {
+    pub fn to_jsonrpc_error(&self, context: &FeatureContext) -> Error {
         match self {
-            Self::Store(error) => bridge.fault(error),
+            Self::Store(error) => context.fault(error),
             Self::MemoryExhausted(id) => Error::new(
                 MEMORY_EXHAUSTED,
                 format!(
@@ -52,14 +52,14 @@ impl ResultReadError {
 /// # Errors
 /// See [`ResultReadError`].
 pub async fn read(
-    bridge: &Bridge,
+    context: &FeatureContext,
     task: &Task,
     sink: &dyn MessageSink,
 ) -> Result<Option<Output>, ResultReadError> {
-    match bridge.service.output_within(task, SMALL_RESULT).await? {
+    match context.service.output_within(task, SMALL_RESULT).await? {
         BoundedOutput::Missing => Ok(None),
         BoundedOutput::Complete(output) => Ok(Some(output)),
-        BoundedOutput::TooLarge(bytes) if sink.reserve(bytes) => Ok(bridge.service.output(task).await?),
+        BoundedOutput::TooLarge(bytes) if sink.reserve(bytes) => Ok(context.service.output(task).await?),
         BoundedOutput::TooLarge(_) => Err(ResultReadError::MemoryExhausted(task.id.clone())),
     }
 }

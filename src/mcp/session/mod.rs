@@ -8,3 +8,19 @@ pub mod resource_subscriptions;
 pub mod stream_election;
 pub mod token;
 pub mod uninitialized;
+
+use std::sync::Arc;
+
+use self::stream_election::StreamElection;
+use self::uninitialized::UninitializedSessions;
+use crate::tasks::store::Store;
+
+/// The state of sessions.
+pub struct SessionState {
+    /// The store, which keeps the settings of sessions.
+    pub store: Arc<dyn Store>,
+    /// Which sessions' clients are ready to be asked.
+    pub uninitialized: UninitializedSessions,
+    /// The listening streams of sessions.
+    pub stream_election: StreamElection,
+}

@@ -71,8 +71,8 @@ impl<'a> ResourceSubscriptions<'a> {
             bridge,
             caller,
             subscriptions: BTreeMap::new(),
-            changes: bridge.service.follow([]),
-            editions: bridge.offers.editions(),
+            changes: bridge.context.service.follow([]),
+            editions: bridge.context.offers.editions(),
             stale_logs: HashSet::new(),
             offers_changed: false,
         }
@@ -176,7 +176,8 @@ impl<'a> ResourceSubscriptions<'a> {
                 subscription.changed |= std::mem::replace(&mut subscription.last_reported, digest) != digest;
             }
         }
-        let (now, by) = (self.bridge.clock.now(), CallerContext::new(self.bridge, self.caller));
+        let (now, by) =
+            (self.bridge.context.clock.now(), CallerContext::new(&self.bridge.context, self.caller));
         let logs = self.subscriptions.values_mut().filter_map(|subscription| match &subscription.subject {
             Subject::Log(task) => Some((task.clone(), subscription)),
             Subject::Artifact | Subject::Configured => None,
@@ -188,9 +189,9 @@ impl<'a> ResourceSubscriptions<'a> {
             }
             let row = if must_renew {
                 subscription.renew_at = now + LEASE / 2;
-                self.bridge.service.follow_log(&by, &task, LEASE).await?
+                self.bridge.context.service.follow_log(&by, &task, LEASE).await?
             } else {
-                self.bridge.service.get(&by, &task).await?.map(|view| view.task)
+                self.bridge.context.service.get(&by, &task).await?.map(|view| view.task)
             };
             self.stale_logs.remove(&task);
             let log_bytes = row.as_ref().and_then(|row| row.printed).map_or(0, |log_bytes| log_bytes.bytes);
@@ -212,7 +213,7 @@ impl<'a> ResourceSubscriptions<'a> {
 
     /// Returns when to check again, with or without a hint.
     fn next_check(&self) -> Option<Instant> {
-        let now = (Instant::now(), self.bridge.clock.now());
+        let now = (Instant::now(), self.bridge.context.clock.now());
         let due = self.subscriptions.values().filter_map(|subscription| match &subscription.subject {
             _ if subscription.changed => Some(subscription.not_before),
             Subject::Log(_) => Some(now.0 + subscription.renew_at.since(now.1)),
@@ -224,7 +225,7 @@ impl<'a> ResourceSubscriptions<'a> {
     /// Returns a digest of the contents of a resource of the config.
     fn digest(&self, uri: &str) -> u64 {
         let mut hasher = DefaultHasher::new();
-        let (catalog, permit) = (self.bridge.catalog(), Permit::of(self.caller));
+        let (catalog, permit) = (self.bridge.context.catalog(), Permit::of(self.caller));
         let may_read = |readable: ReadableResource<'_>| permit.may_read(&catalog, readable);
         catalog.resources().read(uri, may_read).ok().flatten().hash(&mut hasher);
         hasher.finish()

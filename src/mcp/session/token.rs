@@ -191,8 +191,8 @@ impl Session {
         revision: Revision,
         client: ClientCapabilities,
     ) -> Self {
-        let nonce: [u8; 16] = clock::random(&*bridge.entropy);
-        let issued = bridge.clock.now();
+        let nonce: [u8; 16] = clock::random(&*bridge.context.entropy);
+        let issued = bridge.context.clock.now();
         Self {
             form: FORMAT_VERSION,
             revision,
@@ -200,7 +200,7 @@ impl Session {
             owner: principal.owner.clone(),
             nonce: data_encoding::BASE32_NOPAD.encode(&nonce).to_ascii_lowercase(),
             issued,
-            expires: issued + bridge.settings().session_lifetime,
+            expires: issued + bridge.context.settings().session_lifetime,
         }
     }
 

@@ -60,7 +60,7 @@ pub async fn serve(
     let (lines, queued_lines) = mpsc::channel(OUTPUT_CAPACITY);
     // The end of the input stops the server too.
     let stop = shutdown.child_token();
-    bridge.service.set_stop_token(stop.clone());
+    bridge.context.service.set_stop_token(stop.clone());
     let server = StdioServer {
         bridge,
         in_flight: InFlight::default(),
@@ -106,7 +106,7 @@ impl<'a> StdioServer<'a> {
                     None => std::future::pending().await,
                 }
             };
-            let max_bytes = self.bridge.settings().max_body_bytes;
+            let max_bytes = self.bridge.context.settings().max_body_bytes;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -127,7 +127,7 @@ impl<'a> StdioServer<'a> {
     }
 
     fn handle_line(&mut self, line: Result<Vec<u8>, TooLong>) {
-        let limits = &self.bridge.settings().limits;
+        let limits = &self.bridge.context.settings().limits;
         let parsed = match line {
             Ok(line) if jsonrpc::batch::is_batch(&line) && self.accepts_batches() => {
                 match limits.read_batch(&line) {
@@ -280,7 +280,7 @@ impl<'a> StdioServer<'a> {
         // The listening stream starts only when the client reports that it is ready.
         if method == "notifications/initialized" && self.listening.is_none() {
             let (caller, sink) = (Arc::clone(&caller), Stdout(self.lines.clone()));
-            let since = bridge.clock.now();
+            let since = bridge.context.clock.now();
             self.listening = Some(Box::pin(async move {
                 v2025_11_25::listen(bridge, &caller, (0, since), (None, false), &sink).await
             }));
@@ -320,7 +320,7 @@ fn invalid(id: Id, message: &str) -> Malformed {
 }
 
 fn open_params<'a>(bridge: &Bridge, session: &'a str, id: &'a Id) -> OpenParams<'a> {
-    OpenParams { session, request_id: Some(id), stream: None, now: bridge.clock.now() }
+    OpenParams { session, request_id: Some(id), stream: None, now: bridge.context.clock.now() }
 }
 
 fn nonce(caller: &Caller) -> &str {

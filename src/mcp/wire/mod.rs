@@ -7,3 +7,4 @@ pub mod limits;
 pub mod params;
 pub mod revision;
 pub mod sse;
+pub mod types;

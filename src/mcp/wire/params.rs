@@ -2,13 +2,13 @@
 //! kind of its content and the expected value. It must not do a lookup.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Answer, Ask, Level, Trace};
 
 use super::jsonrpc::{Error, INVALID_PARAMS};
 use crate::catalog::MAX_KEY_BYTES;
-use crate::mcp::features::completion::Reference;
 use crate::tasks::task::TaskId;
 
 /// Key of the caller's idempotency key in `_meta`.
@@ -67,12 +67,63 @@ pub fn level(field: &str, value: Option<&Value>) -> Result<Level, Error> {
 }
 
 /// Parses the arguments of a call. Absent arguments are an empty object.
-pub fn arguments(value: Option<Value>) -> Result<Value, Error> {
+fn arguments(value: Option<Value>) -> Result<Map<String, Value>, Error> {
     match value {
-        None | Some(Value::Null) => Ok(Value::Object(Map::new())),
-        Some(arguments @ Value::Object(_)) => Ok(arguments),
+        None | Some(Value::Null) => Ok(Map::new()),
+        Some(Value::Object(arguments)) => Ok(arguments),
         other => Err(invalid_field("arguments", other.as_ref(), "an object")),
     }
+}
+
+/// `CallToolRequestParams`, with what a generation adds.
+#[derive(Debug, Default, PartialEq)]
+pub struct CallParams {
+    /// Name of the tool.
+    pub name: String,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+    /// Set for a task-augmented call (2025-11-25).
+    pub task: Option<TaskAugmentation>,
+    /// Progress token, if progress is requested.
+    pub progress_token: Option<Value>,
+    /// The caller's idempotency key.
+    pub idempotency_key: Option<String>,
+    /// The trace that the request belongs to.
+    pub trace: Option<Trace>,
+    /// What a repeated request contains (2026-07-28).
+    pub retry: Retry,
+}
+
+/// `TaskMetadata`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct TaskAugmentation {
+    /// The requested time to live.
+    pub ttl: Option<Duration>,
+}
+
+/// What a repeated request contains (multi round-trip requests).
+#[derive(Debug, Default, PartialEq)]
+pub struct Retry {
+    /// `inputResponses`, if any.
+    pub responses: Option<Map<String, Value>>,
+    /// `requestState` of the previous answer.
+    pub state: Option<String>,
+}
+
+/// Parses the parameters of `tools/call` that every generation has.
+pub fn call(params: Value) -> Result<CallParams, Error> {
+    let progress_token = progress_token(&params)?;
+    let idempotency_key = idempotency_key(&params)?;
+    let trace = trace(&params)?;
+    let Value::Object(mut params) = params else {
+        return Err(invalid("`params` is missing: tools/call needs `name`"));
+    };
+    let name = match params.remove("name") {
+        Some(Value::String(name)) => name,
+        other => return Err(invalid_field("name", other.as_ref(), "the name of a tool")),
+    };
+    let arguments = arguments(params.remove("arguments"))?;
+    Ok(CallParams { name, arguments, progress_token, idempotency_key, trace, ..CallParams::default() })
 }
 
 /// Parses the caller's idempotency key, if there is one: 1 to 255 bytes.
@@ -127,6 +178,15 @@ pub fn trace(params: &Value) -> Result<Option<Trace>, Error> {
 pub fn prompt(params: &Value) -> Result<(&str, BTreeMap<String, String>), Error> {
     let name = text(params, "name", "the name of a prompt")?;
     Ok((name, texts("arguments", params.get("arguments"))?))
+}
+
+/// The object whose argument is completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference<'a> {
+    /// The prompt of this name.
+    Prompt(&'a str),
+    /// The resource template with this URI template.
+    Resource(&'a str),
 }
 
 /// `CompleteRequestParams`.

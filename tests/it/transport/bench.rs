@@ -16,8 +16,12 @@ use taskbridge::auth::Authenticator;
 use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, System};
 use taskbridge::current::Current;
+use taskbridge::mcp::features::context::FeatureContext;
 use taskbridge::mcp::features::offers::Offers;
+use taskbridge::mcp::features::resources::EngineReads;
+use taskbridge::mcp::session::SessionState;
 use taskbridge::mcp::session::stream_election::StreamElection;
+use taskbridge::mcp::session::uninitialized::UninitializedSessions;
 use taskbridge::mcp::transport::http;
 use taskbridge::mcp::transport::http::validation::origin::OriginPolicy;
 use taskbridge::mcp::transport::http::{AccessControl, AccessRules, ConnectionLimits, Proxies};
@@ -142,25 +146,28 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
     };
     let audit = Arc::new(Auditor::off(dependencies));
     Bridge {
-        service: Service::new(
-            writer,
-            System::entropy(),
-            holder,
-            Duration::from_secs(30),
-            poll_intervals,
-            outbox,
-        ),
-        offers: Offers::new(catalog, settings),
-        backends: Current::new(BTreeMap::new()),
-        seal,
-        store,
-        clock,
-        entropy: System::entropy(),
-        uninitialized_sessions: taskbridge::mcp::session::uninitialized::UninitializedSessions::default(),
-        stream_election: StreamElection::default(),
-        artifact_reads: taskbridge::mcp::ArtifactReadLimit::default(),
+        context: FeatureContext {
+            service: Service::new(
+                writer,
+                System::entropy(),
+                holder,
+                Duration::from_secs(30),
+                poll_intervals,
+                outbox,
+            ),
+            offers: Offers::new(catalog, settings),
+            seal,
+            clock,
+            entropy: System::entropy(),
+            audit,
+        },
+        reads: EngineReads::new(BTreeMap::new()),
+        sessions: SessionState {
+            store,
+            uninitialized: UninitializedSessions::default(),
+            stream_election: StreamElection::default(),
+        },
         metrics: Arc::default(),
-        audit,
     }
 }
 

@@ -4,49 +4,17 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use taskbridge_sdk::Trace;
 
 use crate::mcp::wire::jsonrpc::Error;
-pub(super) use crate::mcp::wire::params::{
-    CompleteParams, complete_params, cursor, invalid, invalid_cursor, progress_token, prompt, task_id, text,
-};
-use crate::mcp::wire::params::{arguments, idempotency_key, invalid_field, trace};
+use crate::mcp::wire::params::{self, CallParams, TaskAugmentation, invalid_field};
+pub(super) use crate::mcp::wire::params::{cursor, invalid, progress_token, task_id, text};
 use crate::tasks::store::ClientTaskStatus;
 use crate::tasks::task::TaskId;
-
-/// `CallToolRequestParams`.
-#[derive(Debug, PartialEq)]
-pub(super) struct CallParams {
-    pub(super) name: String,
-    pub(super) arguments: Value,
-    /// Set for a task-augmented call.
-    pub(super) task: Option<TaskAugmentation>,
-    pub(super) progress_token: Option<Value>,
-    pub(super) idempotency_key: Option<String>,
-    pub(super) trace: Option<Trace>,
-}
-
-/// `TaskMetadata`.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct TaskAugmentation {
-    pub(super) ttl: Option<Duration>,
-}
 
 /// Parses the parameters of `tools/call`. Ignores `task` where the session has no tasks.
 pub(super) fn call(params: Value, has_tasks: bool) -> Result<CallParams, Error> {
     let task = if has_tasks { task_augmentation(&params)? } else { None };
-    let progress_token = progress_token(&params)?;
-    let idempotency_key = idempotency_key(&params)?;
-    let trace = trace(&params)?;
-    let Value::Object(mut params) = params else {
-        return Err(invalid("`params` is missing: tools/call needs `name`"));
-    };
-    let name = match params.remove("name") {
-        Some(Value::String(name)) => name,
-        other => return Err(invalid_field("name", other.as_ref(), "the name of a tool")),
-    };
-    let arguments = arguments(params.remove("arguments"))?;
-    Ok(CallParams { name, arguments, task, progress_token, idempotency_key, trace })
+    Ok(CallParams { task, ..params::call(params)? })
 }
 
 fn task_augmentation(params: &Value) -> Result<Option<TaskAugmentation>, Error> {
@@ -130,15 +98,15 @@ mod tests {
         );
         let expected = CallParams {
             name: "deploy".to_owned(),
-            arguments: json!({"to": "production"}),
+            arguments: json!({"to": "production"}).as_object().unwrap().clone(),
             task: Some(TaskAugmentation { ttl: Some(Duration::from_secs(60)) }),
             progress_token: Some(json!(7)),
             idempotency_key: Some("k".to_owned()),
-            trace: None,
+            ..CallParams::default()
         };
         assert_eq!(parsed, Ok(expected));
         let plain = call(json!({"name": "deploy"}), true).unwrap();
-        assert_eq!((plain.task, plain.arguments), (None, json!({})));
+        assert_eq!((plain.task, plain.arguments), (None, serde_json::Map::new()));
         assert_eq!(
             call(json!({"name": "a", "task": {}}), true).unwrap().task,
             Some(TaskAugmentation::default())

@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
-use super::{from_wire, to_wire, wire};
+use super::{from_wire, wire};
 use crate::auth::Principal;
 use crate::mcp::Bridge;
 use crate::mcp::features::instructions;
 use crate::mcp::session::token::{ClientCapabilities, Session};
 use crate::mcp::wire::jsonrpc::Error;
 use crate::mcp::wire::revision::Revision;
+use crate::mcp::wire::types;
 use crate::tasks::store::{SessionChange, StoreError};
 
 /// Creates a session and its `InitializeResult`.
@@ -21,28 +22,24 @@ pub(super) fn initialize(
     let revision = Revision::negotiate(requested);
     let session = Session::begin(bridge, principal, revision, client_capabilities(params, revision)?);
     let tasks = revision.has_tasks().then(|| wire::TasksCapability {
-        list: principal.identified.then_some(wire::Empty {}),
-        cancel: wire::Empty {},
+        list: principal.identified.then_some(types::Empty {}),
+        cancel: types::Empty {},
         requests: wire::TaskRequests::default(),
     });
     let result = wire::InitializeResult {
         protocol_version: revision.as_str(),
         capabilities: wire::ServerCapabilities {
-            logging: wire::Empty {},
-            tools: wire::ListCapability { list_changed: true },
-            resources: wire::ResourcesCapability { list_changed: true, subscribe: true },
-            prompts: wire::ListCapability { list_changed: true },
-            completions: wire::Empty {},
+            logging: types::Empty {},
+            tools: types::ListCapability { list_changed: true },
+            resources: types::ResourcesCapability { list_changed: true, subscribe: true },
+            prompts: types::ListCapability { list_changed: true },
+            completions: types::Empty {},
             tasks,
         },
-        server_info: wire::Implementation {
-            name: env!("CARGO_PKG_NAME"),
-            title: "taskbridge",
-            version: env!("CARGO_PKG_VERSION"),
-        },
-        instructions: instructions::for_caller(bridge, principal, super::OFFERS_COMPANIONS),
+        server_info: types::SERVER_INFO,
+        instructions: instructions::for_caller(&bridge.context, principal, super::OFFERS_COMPANIONS),
     };
-    Ok((session, to_wire::value(&result)))
+    Ok((session, types::value(&result)))
 }
 
 /// Records that the client is ready: from now on it can be asked questions. Other processes may wait for
@@ -51,11 +48,13 @@ pub(super) fn initialize(
 /// # Errors
 /// If the store fails.
 pub(super) async fn initialized(bridge: &Bridge, session: &Session) -> Result<(), StoreError> {
-    if bridge.store.is_shared() && bridge.uninitialized_sessions.may_have(session, bridge.clock.now()) {
-        bridge.store.set(&session.nonce, SessionChange::Ready, session.expires).await?;
+    if bridge.sessions.store.is_shared()
+        && bridge.sessions.uninitialized.may_have(session, bridge.context.clock.now())
+    {
+        bridge.sessions.store.set(&session.nonce, SessionChange::Ready, session.expires).await?;
     }
-    bridge.uninitialized_sessions.set_ready(session);
-    bridge.service.session_changed(&session.nonce);
+    bridge.sessions.uninitialized.set_ready(session);
+    bridge.context.service.session_changed(&session.nonce);
     Ok(())
 }
 

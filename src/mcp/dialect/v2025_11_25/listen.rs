@@ -13,12 +13,14 @@ use tokio::time::Instant;
 use super::questions::QuestionSender;
 use super::{SessionCall, logging, to_wire, wire};
 use crate::mcp::features::offers::{Edition, List};
+use crate::mcp::features::request::Request as _;
 use crate::mcp::features::tools::handle;
 use crate::mcp::features::tools::handle::VisibleStatus;
 use crate::mcp::session::message_sink::{MessageSink, Resume};
 use crate::mcp::session::resource_subscriptions::{ResourceChanges, ResourceSubscriptions};
 use crate::mcp::session::stream_election::{SentStatus, StreamCandidate};
 use crate::mcp::session::token::Session;
+use crate::mcp::wire::types;
 use crate::tasks::service::{ListenerGuard, RENEW_WATCH, View};
 use crate::tasks::store::{SessionChange, StoreError};
 use crate::tasks::streams::{self, StreamEvent};
@@ -43,9 +45,9 @@ pub(super) async fn listen(
 ) {
     let SessionCall { bridge, session, .. } = *call;
     // Once the stream is open, the client may have read the lists before this point is reached.
-    let edition = lists.unwrap_or_else(|| bridge.offers.edition_for(&call.caller.principal));
-    let candidate = bridge.stream_election.enter(&session.nonce, n, since, edition);
-    let listener = (n > 0).then(|| bridge.service.guard_listener(&session.nonce, n, session.expires));
+    let edition = lists.unwrap_or_else(|| bridge.context.offers.edition_for(&call.caller.principal));
+    let candidate = bridge.sessions.stream_election.enter(&session.nonce, n, since, edition);
+    let listener = (n > 0).then(|| bridge.context.service.guard_listener(&session.nonce, n, session.expires));
     let _handover = listener.map(|listener| ListenerHandover { call, candidate: &candidate, listener });
     // Messages on the broken stream may have been lost, so only the lists that its event id names count as
     // known.
@@ -56,7 +58,7 @@ pub(super) async fn listen(
         // questions again.
         let question_sender = QuestionSender::new(call, sink, GRACE, None);
         let subscriptions = ResourceSubscriptions::new(call.bridge, &call.caller.principal);
-        let (polled_changes, recheck_at) = (bridge.service.follow([]), HashMap::new());
+        let (polled_changes, recheck_at) = (bridge.context.service.follow([]), HashMap::new());
         let mut active_stream = ActiveStream {
             call,
             candidate: &candidate,
@@ -93,19 +95,19 @@ struct ListenerHandover<'a> {
 impl Drop for ListenerHandover<'_> {
     fn drop(&mut self) {
         if self.candidate.is_active() {
-            self.listener.set_reports(self.candidate.hand_over(self.call.bridge.clock.now()));
+            self.listener.set_reports(self.candidate.hand_over(self.call.bridge.context.clock.now()));
         }
     }
 }
 
 /// Stores what was sent, for the stream in another process that continues.
 async fn hand_over(call: &SessionCall<'_>, candidate: &StreamCandidate) {
-    let reports = candidate.hand_over(call.bridge.clock.now());
+    let reports = candidate.hand_over(call.bridge.context.clock.now());
     if reports.is_empty() {
         return;
     }
     let (Session { nonce, expires, .. }, note) = (call.session, StreamEvent::Reported(reports));
-    if let Err(error) = call.bridge.store.set(nonce, SessionChange::Streams(note), *expires).await {
+    if let Err(error) = call.bridge.sessions.store.set(nonce, SessionChange::Streams(note), *expires).await {
         tracing::warn!(%error, "what was told on a stream is told again on the next");
     }
 }
@@ -129,13 +131,13 @@ impl ActiveStream<'_> {
     /// Sends messages until the store fails.
     async fn run(&mut self, session: &str) -> Result<std::convert::Infallible, StoreError> {
         let bridge = self.call.bridge;
-        let mut editions = bridge.offers.editions();
+        let mut editions = bridge.context.offers.editions();
         editions.mark_unchanged();
         let caller = &self.call.caller.principal;
-        self.notify_lists(bridge.offers.edition_for(caller)).await?;
-        let mut changes = bridge.service.changes(session);
+        self.notify_lists(bridge.context.offers.edition_for(caller)).await?;
+        let mut changes = bridge.context.service.changes(session);
         let mut pending = {
-            let tasks = bridge.service.of_session(session).await?;
+            let tasks = bridge.context.service.of_session(session).await?;
             self.init_sent_statuses(&tasks);
             let mut pending = self.load_settings(session).await?;
             pending.extend(self.pending_tasks(&tasks));
@@ -148,7 +150,7 @@ impl ActiveStream<'_> {
             }
             let next_collection = Box::pin(self.question_sender.collect()).await?;
             tokio::time::sleep(SPACING).await;
-            let now = bridge.clock.now();
+            let now = bridge.context.clock.now();
             let next = self.recheck_at.values().copied().chain(next_collection).min();
             tokio::select! {
                 biased;
@@ -156,12 +158,12 @@ impl ActiveStream<'_> {
                 resource_changes = self.subscriptions.next() => self.notify_resources(resource_changes?).await?,
                 Ok(()) = editions.changed() => {
                     editions.mark_unchanged();
-                    self.notify_lists(bridge.offers.edition_for(caller)).await?;
+                    self.notify_lists(bridge.context.offers.edition_for(caller)).await?;
                 }
                 changed = changes.next() => {
                     pending.extend(changed.tasks);
                     if changed.others {
-                        let tasks = bridge.service.of_session(session).await?;
+                        let tasks = bridge.context.service.of_session(session).await?;
                         pending.extend(self.load_settings(session).await?);
                         pending.extend(self.pending_tasks(&tasks));
                         if changed.missed {
@@ -174,13 +176,13 @@ impl ActiveStream<'_> {
                 () = self.question_sender.wait_for_hint() => {}
                 () = sleep_until(next, now) => {}
                 () = tokio::time::sleep_until(renew_watch), if self.candidate.with_sent_statuses(|statuses| !statuses.is_empty()) => {
-                    for task in bridge.service.of_session(session).await? {
-                        bridge.service.mark_watched(task).await;
+                    for task in bridge.context.service.of_session(session).await? {
+                        bridge.context.service.mark_watched(task).await;
                     }
                     renew_watch = Instant::now() + RENEW_WATCH;
                 }
             }
-            let now = bridge.clock.now();
+            let now = bridge.context.clock.now();
             pending.extend(self.recheck_at.iter().filter(|(_, at)| **at <= now).map(|(id, _)| id.clone()));
         }
     }
@@ -224,7 +226,7 @@ impl ActiveStream<'_> {
     /// Loads the session's resource subscriptions, and what other processes recorded for it. Returns the
     /// tasks of other sessions that it polls.
     async fn load_settings(&mut self, session: &str) -> Result<HashSet<TaskId>, StoreError> {
-        let settings = self.call.bridge.store.settings(session).await?.unwrap_or_default();
+        let settings = self.call.bridge.sessions.store.settings(session).await?.unwrap_or_default();
         self.subscriptions.set(&settings.follows);
         settings.polls.iter().for_each(|task| self.polled_changes.add_task(task));
         if self.is_known {
@@ -236,9 +238,9 @@ impl ActiveStream<'_> {
     /// Returns the tasks that began and ended since the last check, for when hints were missed. Only the
     /// owner's newest `MOST_MISSED` tasks are searched.
     async fn find_missed(&self, session: &str) -> Result<Vec<TaskId>, StoreError> {
-        let now = self.call.bridge.clock.now();
+        let now = self.call.bridge.context.clock.now();
         let since = self.candidate.begin_scan(now);
-        let newest = self.call.bridge.service.newest(self.call.owner(), MAX_SEARCHED).await?;
+        let newest = self.call.bridge.context.service.newest(self.call.owner(), MAX_SEARCHED).await?;
         let missed = newest.into_iter().filter(|task| {
             let of_session = task.origin.session.as_deref() == Some(session);
             of_session
@@ -259,8 +261,11 @@ impl ActiveStream<'_> {
             return Ok((true, None));
         }
         let SessionCall { bridge, session, .. } = self.call;
-        let streams = bridge.store.settings(&session.nonce).await?.unwrap_or_default().streams;
-        bridge.stream_election.set_newest_stream(&session.nonce, streams.active_listener(bridge.clock.now()));
+        let streams = bridge.sessions.store.settings(&session.nonce).await?.unwrap_or_default().streams;
+        bridge
+            .sessions
+            .stream_election
+            .set_newest_stream(&session.nonce, streams.active_listener(bridge.context.clock.now()));
         let by_request =
             |report: &&streams::TaskReport| report.handed.is_none() && Some(&report.task) == task;
         Ok((self.candidate.is_active(), streams.reports().find(by_request).cloned()))
@@ -278,7 +283,7 @@ impl ActiveStream<'_> {
                 List::Prompts => "notifications/prompts/list_changed",
                 List::Resources => "notifications/resources/list_changed",
             };
-            self.sink.send(to_wire::notification(method, wire::Empty {})).await;
+            self.sink.send(to_wire::notification(method, types::Empty {})).await;
         }
         // Only after sending: a stream that breaks earlier is resumed with the edition from before.
         self.candidate.set_known_lists(edition);
@@ -292,19 +297,19 @@ impl ActiveStream<'_> {
             return Ok(());
         }
         for uri in &changes.changed {
-            let params = wire::ResourceUpdated { uri };
+            let params = types::ResourceUpdated { uri };
             self.sink.send(to_wire::notification("notifications/resources/updated", params)).await;
         }
         let Session { nonce, expires, .. } = self.call.session;
         for uri in changes.ended {
-            self.call.bridge.store.set(nonce, SessionChange::Unsubscribe(uri), *expires).await?;
+            self.call.bridge.sessions.store.set(nonce, SessionChange::Unsubscribe(uri), *expires).await?;
         }
         Ok(())
     }
 
     /// Sends news about a task.
     async fn catch_up(&mut self, id: &TaskId) -> Result<(), StoreError> {
-        let Some(view) = self.call.bridge.service.get(&self.call.actor(), id).await? else {
+        let Some(view) = self.call.bridge.context.service.get(&self.call.actor(), id).await? else {
             self.candidate.with_sent_statuses(|statuses| statuses.remove(id));
             self.recheck_at.remove(id);
             return self.end_poll(id).await;
@@ -320,7 +325,8 @@ impl ActiveStream<'_> {
             && !self.candidate.is_end_sent(id)
         {
             let mut cursor = self.candidate.log_cursor(&view.task);
-            let status = handle::visible_status(self.call.bridge, &view, self.call.client_for(&view.task));
+            let status =
+                handle::visible_status(&self.call.bridge.context, &view, self.call.client_for(&view.task));
             // Read after the row: another process may have sent something about the task that is not known
             // here.
             let (is_allowed, report) = match cursor.is_behind(&view.task) || self.is_news(&view.task, &status)
@@ -347,7 +353,12 @@ impl ActiveStream<'_> {
     async fn end_poll(&mut self, task: &TaskId) -> Result<(), StoreError> {
         if self.polled_changes.remove_task(task) {
             let Session { nonce, expires, .. } = self.call.session;
-            self.call.bridge.store.set(nonce, SessionChange::EndPoll(task.clone()), *expires).await?;
+            self.call
+                .bridge
+                .sessions
+                .store
+                .set(nonce, SessionChange::EndPoll(task.clone()), *expires)
+                .await?;
         }
         Ok(())
     }
@@ -392,7 +403,7 @@ impl ActiveStream<'_> {
         }
         self.store_sent_status(task, current);
         if current.status_hash != last_sent.status_hash {
-            let params = to_wire::task(self.call.bridge, view, self.call.client_for(&view.task));
+            let params = to_wire::task(&self.call.bridge.context, view, self.call.client_for(&view.task));
             self.sink.send(to_wire::notification("notifications/tasks/status", params)).await;
         }
     }

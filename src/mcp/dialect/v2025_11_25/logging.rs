@@ -32,7 +32,7 @@ pub(super) async fn send_log_messages(
     if messages.is_empty() {
         return Ok(());
     }
-    let settings = call.bridge.store.settings(&call.session.nonce).await?;
+    let settings = call.bridge.sessions.store.settings(&call.session.nonce).await?;
     let min_level = settings.and_then(|settings| settings.level).unwrap_or(DEFAULT_LEVEL);
     for LogMessage { level, logger, data } in
         messages.into_iter().filter(|message| message.level >= min_level)

@@ -2,43 +2,36 @@
 //! 2025-06-18 and 2025-03-26. The predecessors have the same wire shape, without tasks. This module must not
 //! depend on a transport or on another generation.
 
-mod completion;
 mod from_wire;
 mod lifecycle;
 mod listen;
 mod logging;
-mod prompts;
 mod questions;
-mod resources;
+mod session_call;
+mod subscriptions;
 mod tasks;
 mod to_wire;
-mod tools;
-mod wait;
 mod wire;
 
 use serde_json::Value;
 use taskbridge_sdk::Timestamp;
-use tracing::Instrument as _;
 
-use self::tools::PlainWait;
 use crate::auth::Principal;
 use crate::mcp::Bridge;
+use crate::mcp::features;
 use crate::mcp::features::audit_context;
-use crate::mcp::features::authorization::CallerContext;
-use crate::mcp::features::companions::Companion;
 use crate::mcp::features::offers::Edition;
-use crate::mcp::features::spans;
+use crate::mcp::features::request::Request as _;
+use crate::mcp::features::tools::plain_wait::PlainWait;
 use crate::mcp::session::message_sink::{MessageSink, Resume};
-use crate::mcp::session::token::{Caller, ClientCapabilities, Session};
+use crate::mcp::session::token::{Caller, Session};
 use crate::mcp::wire::jsonrpc;
 use crate::mcp::wire::jsonrpc::{INVALID_REQUEST, Id, METHOD_NOT_FOUND, Outcome, Payload, Request};
-use crate::mcp::wire::revision::{ResponseOutcome, Revision};
-use crate::tasks::service::CallGuard;
+use crate::mcp::wire::revision::ResponseOutcome;
 use crate::tasks::store::{SessionChange, StoreError};
-use crate::tasks::task::{Owner, Task};
 
-/// Whether `companion_tools = "auto"` offers `task_wait`, `task_cancel` and `task_answer` to sessions of this
-/// generation. It does, because a client with task support need not use a task for every call.
+/// `companion_tools = "auto"` offers `task_wait`, `task_cancel` and `task_answer` to every session, because a
+/// client with task support need not use a task for every call.
 const OFFERS_COMPANIONS: bool = true;
 
 /// Handles `initialize`. Returns the new session and the `InitializeResult`.
@@ -53,7 +46,7 @@ pub fn initialize(
     let metric = bridge.metrics.request("initialize");
     let result = lifecycle::initialize(bridge, principal, params);
     if let Ok((session, _)) = &result {
-        bridge.uninitialized_sessions.insert(session);
+        bridge.sessions.uninitialized.insert(session);
         bridge.metrics.record_session();
     }
     metric.finish(result.is_ok());
@@ -68,15 +61,8 @@ pub async fn handle(
     request: Request,
     sink: &dyn MessageSink,
 ) -> Outcome<Payload> {
-    let (span, request_context) = (
-        spans::request_span(&request.method, &request.params),
-        audit_context::for_session_request(caller, &request),
-    );
-    let metric = bridge.metrics.request(&request.method);
-    let outcome = request_context.scope(answer(bridge, caller, request, sink).instrument(span)).await;
-    let outcome = bridge.wait_for_audit(&request_context).await.and(outcome);
-    metric.finish(outcome.is_ok());
-    outcome
+    let context = audit_context::for_session_request(caller, &request);
+    features::observe(bridge, context, request, |request| answer(bridge, caller, request, sink)).await
 }
 
 async fn answer(
@@ -96,26 +82,22 @@ async fn answer(
     };
     let outcome = match method.as_str() {
         "ping" => Ok(Value::Object(serde_json::Map::new())),
-        "tools/list" => return tools::list(&call, &params).map(Payload::Shared),
-        "tools/call" => tools::call(&call, id, params, sink).await,
         "tasks/get" if call.has_tasks() => tasks::get(&call, &params).await,
         "tasks/result" if call.has_tasks() => tasks::result(&call, id, &params, sink).await,
         "tasks/list" if call.has_tasks() => tasks::list(&call, &params).await,
         "tasks/cancel" if call.has_tasks() => tasks::cancel(&call, &params).await,
         "logging/setLevel" => logging::set_level(&call, &params).await,
-        "resources/list" => resources::list(&call, &params).await,
-        "resources/templates/list" => resources::templates(&call, &params),
-        "prompts/list" => prompts::list(&call, &params),
-        "prompts/get" => prompts::get(&call, &params).await,
-        "completion/complete" => completion::complete(&call, &params).await,
-        "resources/subscribe" => resources::subscribe(&call, &params).await,
-        "resources/unsubscribe" => resources::unsubscribe(&call, &params).await,
-        "resources/read" => resources::read(&call, &params).await,
+        "resources/subscribe" => subscriptions::subscribe(&call, &params).await,
+        "resources/unsubscribe" => subscriptions::unsubscribe(&call, &params).await,
         "initialize" => Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has begun already")),
-        _ => Err(jsonrpc::Error::new(
-            METHOD_NOT_FOUND,
-            format!("there is no method {method:?} in a session of {}", call.revision().as_str()),
-        )),
+        _ => {
+            let outcome = features::serve(&call, (&id, &method), params, sink).await;
+            return outcome.unwrap_or_else(|| {
+                let revision = call.session.revision.as_str();
+                let message = format!("there is no method {method:?} in a session of {revision}");
+                Err(jsonrpc::Error::new(METHOD_NOT_FOUND, message))
+            });
+        }
     };
     outcome.map(Payload::Value)
 }
@@ -181,31 +163,32 @@ pub async fn resume(
     let call = SessionCall { bridge, caller, session };
     match resume {
         Resume::Listen { lists } => {
-            listen::listen(&call, (0, bridge.clock.now()), (lists, true), sink).await;
+            listen::listen(&call, (0, bridge.context.clock.now()), (lists, true), sink).await;
             None
         }
         Resume::Wait { id, task, until: None, .. } => {
             let request_context = audit_context::for_method(caller, "tasks/result");
             let outcome = request_context.scope(tasks::wait_for_result(&call, &task, sink)).await;
-            Some((id, bridge.wait_for_audit(&request_context).await.and(outcome)))
+            Some((id, bridge.context.wait_for_audit(&request_context).await.and(outcome)))
         }
         Resume::Wait { id, task, began: started_at, until: Some(deadline), progress_token } => {
-            let started_at = started_at.map_or_else(|| bridge.clock.now(), Timestamp::from_millis);
+            let started_at = started_at.map_or_else(|| bridge.context.clock.now(), Timestamp::from_millis);
             let deadline = Timestamp::from_millis(deadline);
             // Log messages sent before the stream broke are not known here, and are not repeated.
-            let logs_since = bridge.clock.now();
+            let logs_since = bridge.context.clock.now();
             let wait = PlainWait {
-                id: task,
+                task,
                 started_at,
                 deadline,
-                resumed: true,
+                is_resumed: true,
                 progress_token,
                 preface: None,
                 logs_since,
+                fingerprint: String::new(),
             };
             let request_context = audit_context::for_method(caller, "tools/call");
             let outcome = request_context.scope(wait.run(&call, None, sink)).await;
-            Some((id, bridge.wait_for_audit(&request_context).await.and(outcome)))
+            Some((id, bridge.context.wait_for_audit(&request_context).await.and(outcome)))
         }
     }
 }
@@ -218,83 +201,25 @@ struct SessionCall<'a> {
 }
 
 impl SessionCall<'_> {
-    fn owner(&self) -> &Owner {
-        &self.caller.principal.owner
-    }
-
-    fn revision(&self) -> Revision {
-        self.session.revision
-    }
-
     fn has_tasks(&self) -> bool {
-        self.revision().has_tasks()
-    }
-
-    fn has_structured_content(&self) -> bool {
-        self.revision() >= Revision::V2025_06_18
-    }
-
-    /// Returns the capabilities of the client.
-    fn client(&self) -> ClientCapabilities {
-        self.session.client
-    }
-
-    /// Returns the caller as the actor of task operations.
-    fn actor(&self) -> CallerContext<'_> {
-        CallerContext::new(self.bridge, &self.caller.principal)
-    }
-
-    /// Returns the client's capabilities for this task: barred if the caller may not answer its questions.
-    fn client_for(&self, task: &Task) -> ClientCapabilities {
-        self.actor().answers(task, self.client())
-    }
-
-    fn is_offered(&self, companion: Companion) -> bool {
-        companion.is_offered(self.bridge, &self.caller.principal, OFFERS_COMPANIONS)
+        self.session.revision.has_tasks()
     }
 
     /// Stores a setting of this session. Returns false if the session may store no more of them. It is an
     /// error if the session has ended.
     async fn set(&self, setting: SessionChange) -> Result<bool, jsonrpc::Error> {
         let Session { nonce, expires, .. } = self.session;
-        let result = self.bridge.store.set(nonce, setting, *expires).await;
+        let result = self.bridge.sessions.store.set(nonce, setting, *expires).await;
         let is_stored = result.map_err(|error| self.fault(&error))?.is_some();
         // A session that ended while its request was in flight can no longer store settings.
-        if !is_stored && self.bridge.store.has_ended(nonce).await.map_err(|error| self.fault(&error))? {
+        if !is_stored
+            && self.bridge.sessions.store.has_ended(nonce).await.map_err(|error| self.fault(&error))?
+        {
             return Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has ended"));
         }
         if is_stored {
-            self.bridge.service.session_changed(nonce);
+            self.bridge.context.service.session_changed(nonce);
         }
         Ok(is_stored)
-    }
-
-    /// Logs an internal error. The error for the client only contains a reference to the log entry.
-    fn fault(&self, error: &(dyn std::error::Error + 'static)) -> jsonrpc::Error {
-        self.bridge.fault(error)
-    }
-
-    /// Records that a plain call got its answer. If that fails, an equal call may get the answer too.
-    async fn note_answered(&self, guard: CallGuard) {
-        if let Err(error) = guard.mark_delivered().await {
-            tracing::warn!(%error, "it could not be noted that a call was answered");
-        }
-    }
-
-    /// Records that the client of a plain call was asked to retry. If that fails now, the reconciler repeats
-    /// it.
-    async fn note_retry(&self, guard: CallGuard) {
-        if let Err(error) = guard.release().await {
-            tracing::warn!(%error, "it could not be noted that a call is to be made again");
-        }
-    }
-
-    /// Records that the owner has the result of an earlier call of theirs that ended unanswered, if there was
-    /// one. Another caller who may see the task does not count: the owner repeats the call, and gets the
-    /// result.
-    async fn note_delivered(&self, task: &Task) {
-        if task.undelivered.is_some() && task.owner == *self.owner() {
-            self.note_answered(self.bridge.service.guard_call(task, false)).await;
-        }
     }
 }

@@ -1,29 +1,27 @@
-//! `tasks/get`, `tasks/result`, `tasks/list` and `tasks/cancel`. A task that the caller may not see gets the
-//! same "not found" error as a task that never existed.
+//! `tasks/get`, `tasks/result`, `tasks/list` and `tasks/cancel`.
 
 use serde_json::Value;
 
-use super::wait::{WaitOptions, wait};
 use super::{SessionCall, from_wire, questions, to_wire, wire};
-use crate::mcp::features::results;
+use crate::mcp::features::dialect::Dialect as _;
+use crate::mcp::features::request::Request as _;
+use crate::mcp::features::tasks;
+use crate::mcp::features::tools::handle;
+use crate::mcp::features::tools::result::ToolResult;
+use crate::mcp::features::tools::wait::{WaitOptions, wait};
 use crate::mcp::session::message_sink::{MessageSink, Resume};
-use crate::mcp::wire::cursor;
-use crate::mcp::wire::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
-use crate::tasks::audit::{Audit as _, AuditEvent, Part};
+use crate::mcp::wire::jsonrpc::{Id, Outcome};
+use crate::mcp::wire::types;
 use crate::tasks::machine::CancelMode;
-use crate::tasks::service::{CancelResult, View};
+use crate::tasks::service::View;
 use crate::tasks::task::TaskId;
-
-/// Name of this list in its cursors.
-const LIST: &str = "tasks/list";
 
 /// `tasks/get`: answers from the row, and never waits.
 pub(super) async fn get(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
-    let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
-    let view = view.ok_or_else(|| not_found(call, &id))?;
+    let view = call.find_task(&id).await?;
     questions::register_poll(call, &view.task).await.map_err(|error| call.fault(&error))?;
-    Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.client_for(&view.task))))
+    Ok(write_task(call, &view))
 }
 
 /// `tasks/result`: waits until the task has ended, without a time limit.
@@ -35,8 +33,7 @@ pub(super) async fn result(
 ) -> Outcome {
     let id = from_wire::task_id(params)?;
     from_wire::progress_token(params)?;
-    let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
-    let view = view.ok_or_else(|| not_found(call, &id))?;
+    let view = call.find_task(&id).await?;
     if view.task.has_ended() {
         return read_result(call, &view, sink).await;
     }
@@ -47,70 +44,42 @@ pub(super) async fn result(
 
 /// The part of `tasks/result` that a new connection can resume.
 pub(super) async fn wait_for_result(call: &SessionCall<'_>, id: &TaskId, sink: &dyn MessageSink) -> Outcome {
-    let options = WaitOptions { deadline: None, progress: None, log_cursor: None };
-    let view = wait(call, id, options, sink).await.map_err(|error| call.fault(&error))?;
-    let view = view.ok_or_else(|| not_found(call, id))?;
+    let view = wait(call, id, WaitOptions::default(), sink).await.map_err(|error| call.fault(&error))?;
+    let view = view.ok_or_else(|| call.task_not_found(id))?;
     read_result(call, &view, sink).await
 }
 
 /// Returns the result of a task that has ended.
 async fn read_result(call: &SessionCall<'_>, view: &View, sink: &dyn MessageSink) -> Outcome {
-    let output = results::read(call.bridge, &view.task, sink).await;
-    let output = output.map_err(|error| error.to_jsonrpc_error(call.bridge))?;
-    call.note_delivered(&view.task).await;
-    call.bridge.audit.record(AuditEvent::Read { task: &view.task, part: Part::Result });
-    let style = to_wire::Style { revision: call.revision(), related: true, preface: None };
-    to_wire::ended_task(call.bridge, view, output, style)
+    let output = tasks::read_result(call, view, sink).await;
+    let output = output.map_err(|error| error.to_jsonrpc_error(call.context()))?;
+    let result = ToolResult::for_ended_task(call.context(), call.reads(), view, output, None)?;
+    Ok(call.tool_result(result, Some(&view.task.id)))
 }
 
 /// `tasks/list`: the caller's own tasks, newest first.
 pub(super) async fn list(call: &SessionCall<'_>, params: &Value) -> Outcome {
-    if !call.caller.principal.identified {
-        return Err(Error::new(
-            METHOD_NOT_FOUND,
-            "tasks/list is not offered: callers cannot be told apart here, and a list would tell strangers of tasks",
-        ));
-    }
-    let bridge = call.bridge;
-    let after = match from_wire::cursor(params)? {
-        None => None,
-        Some(cursor) => Some(
-            cursor::position(&bridge.seal, LIST, call.owner(), cursor)
-                .ok_or_else(from_wire::invalid_cursor)?,
-        ),
-    };
-    let size = bridge.settings().page_size;
-    let page = bridge.service.list(call.owner(), after.as_ref(), size + 1).await;
-    let mut views = page.map_err(|error| call.fault(&error))?;
-    let has_more = views.len() > size;
-    views.truncate(size);
-    let next_cursor =
-        views.last().filter(|_| has_more).map(|view| cursor::after(&bridge.seal, LIST, &view.task));
-    let tasks = views.iter().map(|view| to_wire::task(bridge, view, call.client_for(&view.task))).collect();
-    Ok(to_wire::value(&wire::ListTasksResult { tasks, next_cursor }))
+    let page = tasks::list(call, from_wire::cursor(params)?).await?;
+    let task = |view| to_wire::task(call.context(), view, call.client_for(&view.task));
+    let tasks = page.views.iter().map(task).collect();
+    Ok(types::value(&wire::ListTasksResult { tasks, next_cursor: page.next_cursor }))
 }
 
 /// `tasks/cancel`: the task is in its terminal state when this answers.
 pub(super) async fn cancel(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
-    let service = &call.bridge.service;
-    let cancellation = service.cancel(&call.actor(), &id, CancelMode::Immediate).await;
-    match cancellation.map_err(|error| call.fault(&error))? {
-        CancelResult::Done(task) => {
-            let view = service.view(task).await.map_err(|error| call.fault(&error))?;
-            Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.client_for(&view.task))))
+    match tasks::cancel(call, &id, CancelMode::Immediate).await? {
+        (false, task) => {
+            let view = call.bridge.context.service.view(task).await.map_err(|error| call.fault(&error))?;
+            Ok(write_task(call, &view))
         }
-        CancelResult::AlreadyEnded(task) => Err(from_wire::invalid(format!(
+        (true, task) => Err(from_wire::invalid(format!(
             "Cannot cancel task: already in terminal status '{}'",
-            crate::mcp::features::tools::handle::status_word(task.state)
+            handle::status_word(task.state)
         ))),
-        CancelResult::Refused(reason) => Err(from_wire::invalid(reason)),
-        CancelResult::NotFound => Err(not_found(call, &id)),
     }
 }
 
-/// Returns the error for a task that is unknown, has expired or is not visible to the caller.
-pub(super) fn not_found(call: &SessionCall<'_>, id: &TaskId) -> Error {
-    call.bridge.not_found(call.owner(), id);
-    from_wire::invalid("Failed to retrieve task: Task not found")
+fn write_task(call: &SessionCall<'_>, view: &View) -> Value {
+    types::value(&to_wire::task(call.context(), view, call.client_for(&view.task)))
 }

@@ -2,27 +2,26 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use taskbridge_sdk::{Content, Output};
+use taskbridge_sdk::Content;
 
 use super::wire;
-use crate::mcp::Bridge;
+use crate::mcp::features::context::FeatureContext;
 use crate::mcp::features::tools::handle;
 use crate::mcp::features::tools::handle::VisibleStatus;
 use crate::mcp::features::tools::result::{ToolResult, wrap_in_object};
 use crate::mcp::session::token::ClientCapabilities;
-use crate::mcp::wire::jsonrpc::Outcome;
 use crate::mcp::wire::revision::Revision;
+use crate::mcp::wire::types::{TaskStatus, value};
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
 
-/// Returns the JSON of a wire type.
-pub(super) fn value(message: &impl Serialize) -> Value {
-    serde_json::to_value(message).expect("wire types have string keys and no failing serializers")
-}
-
 /// Returns a task as a client with these capabilities sees it.
-pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabilities) -> wire::Task<'a> {
-    let VisibleStatus { state, message } = handle::visible_status(bridge, view, client);
+pub(super) fn task<'a>(
+    context: &FeatureContext,
+    view: &'a View,
+    client: ClientCapabilities,
+) -> wire::Task<'a> {
+    let VisibleStatus { state, message } = handle::visible_status(context, view, client);
     let task = &view.task;
     wire::Task {
         task_id: task.id.as_str(),
@@ -30,17 +29,22 @@ pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabiliti
         status_message: message,
         created_at: task.created_at.to_string(),
         last_updated_at: task.changed_at.to_string(),
-        ttl: millis(task.expires_at(bridge.clock.now()).since(task.created_at)),
+        ttl: millis(task.expires_at(context.clock.now()).since(task.created_at)),
         poll_interval: millis(view.poll_interval),
     }
 }
 
 /// Returns the answer to an accepted task-augmented call. A task that was just created is `working`, whatever
 /// its state is by now.
-pub(super) fn created_task(bridge: &Bridge, view: &View, is_new: bool, client: ClientCapabilities) -> Value {
-    let mut task = task(bridge, view, client);
+pub(super) fn created_task(
+    context: &FeatureContext,
+    view: &View,
+    is_new: bool,
+    client: ClientCapabilities,
+) -> Value {
+    let mut task = task(context, view, client);
     if is_new {
-        task.status = wire::TaskStatus::Working;
+        task.status = TaskStatus::Working;
     }
     let tool = &view.task.tool;
     let id = task.task_id;
@@ -56,24 +60,6 @@ pub(super) fn created_task(bridge: &Bridge, view: &View, is_new: bool, client: C
         model_immediate_response,
     };
     value(&wire::CreateTaskResult { task, content: [], meta })
-}
-
-/// How to write a result.
-#[derive(Clone, Copy)]
-pub(super) struct Style<'a> {
-    /// Revision of the session.
-    pub(super) revision: Revision,
-    /// Whether to add the related-task metadata.
-    pub(super) related: bool,
-    /// First line of the result, before everything else.
-    pub(super) preface: Option<&'a str>,
-}
-
-/// Returns the answer of a call whose task has ended: its tool result, or the JSON-RPC error for a job that
-/// could not be run or tracked.
-pub(super) fn ended_task(bridge: &Bridge, view: &View, output: Option<Output>, style: Style<'_>) -> Outcome {
-    let result = ToolResult::for_ended_task(bridge, view, output, style.preface)?;
-    Ok(tool_result(style.revision, result, style.related.then_some(&view.task.id)))
 }
 
 /// Returns a tool result for a session of this revision.
@@ -109,13 +95,13 @@ pub(super) fn notification(method: &'static str, params: impl Serialize) -> Valu
     value(&wire::Message { jsonrpc: "2.0", id: None, method, params })
 }
 
-fn status(state: TaskState) -> wire::TaskStatus {
+fn status(state: TaskState) -> TaskStatus {
     match state {
-        TaskState::Working => wire::TaskStatus::Working,
-        TaskState::InputRequired => wire::TaskStatus::InputRequired,
-        TaskState::Ended(task::Outcome::Succeeded) => wire::TaskStatus::Completed,
-        TaskState::Ended(task::Outcome::Failed | task::Outcome::Broken) => wire::TaskStatus::Failed,
-        TaskState::Ended(task::Outcome::Cancelled) => wire::TaskStatus::Cancelled,
+        TaskState::Working => TaskStatus::Working,
+        TaskState::InputRequired => TaskStatus::InputRequired,
+        TaskState::Ended(task::Outcome::Succeeded) => TaskStatus::Completed,
+        TaskState::Ended(task::Outcome::Failed | task::Outcome::Broken) => TaskStatus::Failed,
+        TaskState::Ended(task::Outcome::Cancelled) => TaskStatus::Cancelled,
     }
 }
 

@@ -5,19 +5,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Content, Level};
 
-use crate::catalog::Role;
+use crate::mcp::wire::types::{Empty, Implementation, ListCapability, ResourcesCapability, TaskStatus};
 use crate::tasks::task::TaskId;
-
-/// `TaskStatus`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum TaskStatus {
-    Working,
-    InputRequired,
-    Completed,
-    Failed,
-    Cancelled,
-}
 
 /// `Task`, and with it `GetTaskResult`, `CancelTaskResult` and `TaskStatusNotificationParams`.
 #[derive(Debug, Serialize)]
@@ -113,38 +102,6 @@ pub(super) struct CallToolResult<'a> {
     pub(super) meta: Option<ToolResultMeta<'a>>,
 }
 
-/// `Tool`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Tool<'a> {
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<&'a str>,
-    pub(super) input_schema: &'a Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) output_schema: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) annotations: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) execution: Option<ToolExecution>,
-}
-
-/// `ToolExecution`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ToolExecution {
-    pub(super) task_support: &'static str,
-}
-
-/// `ListToolsResult`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ListToolsResult {
-    pub(super) tools: Vec<Value>,
-}
-
 /// `InitializeResult`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -167,21 +124,6 @@ pub(super) struct ServerCapabilities {
     pub(super) tasks: Option<TasksCapability>,
 }
 
-/// A list with change notifications.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ListCapability {
-    pub(super) list_changed: bool,
-}
-
-/// `ServerCapabilities.resources`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ResourcesCapability {
-    pub(super) list_changed: bool,
-    pub(super) subscribe: bool,
-}
-
 /// `ServerCapabilities.tasks`.
 #[derive(Debug, Serialize)]
 pub(super) struct TasksCapability {
@@ -201,18 +143,6 @@ pub(super) struct TaskRequests {
 #[derive(Debug, Default, Serialize)]
 pub(super) struct TaskToolRequests {
     pub(super) call: Empty,
-}
-
-/// `{}`.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Empty {}
-
-/// `Implementation`.
-#[derive(Debug, Serialize)]
-pub(super) struct Implementation {
-    pub(super) name: &'static str,
-    pub(super) title: &'static str,
-    pub(super) version: &'static str,
 }
 
 /// `ProgressNotificationParams`.
@@ -309,12 +239,6 @@ pub(super) struct LoggingMessage<'a> {
     pub(super) meta: Option<RelatedMeta<'a>>,
 }
 
-/// `ResourceUpdatedNotificationParams`.
-#[derive(Debug, Serialize)]
-pub(super) struct ResourceUpdated<'a> {
-    pub(super) uri: &'a str,
-}
-
 /// `CancelledNotificationParams`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -333,149 +257,4 @@ pub(super) struct Message<'a, P> {
     pub(super) id: Option<&'a str>,
     pub(super) method: &'static str,
     pub(super) params: P,
-}
-
-/// `Resource`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Resource<'a> {
-    pub(super) uri: &'a str,
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) mime_type: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) annotations: Option<Annotations<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) size: Option<u64>,
-}
-
-/// `Annotations`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Annotations<'a> {
-    #[serde(skip_serializing_if = "<[Role]>::is_empty")]
-    pub(super) audience: &'a [Role],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) priority: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) last_modified: Option<String>,
-}
-
-/// `ListResourcesResult`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ListResourcesResult<'a> {
-    pub(super) resources: Vec<Resource<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next_cursor: Option<String>,
-}
-
-/// `ResourceTemplate`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ResourceTemplate<'a> {
-    pub(super) uri_template: &'a str,
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) mime_type: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) annotations: Option<Annotations<'a>>,
-}
-
-/// `ListResourceTemplatesResult`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ListResourceTemplatesResult<'a> {
-    pub(super) resource_templates: Vec<ResourceTemplate<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next_cursor: Option<String>,
-}
-
-/// `Prompt`.
-#[derive(Debug, Serialize)]
-pub(super) struct Prompt<'a> {
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) arguments: Vec<PromptArgument<'a>>,
-}
-
-/// `PromptArgument`.
-#[derive(Debug, Serialize)]
-pub(super) struct PromptArgument<'a> {
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<&'a str>,
-    pub(super) required: bool,
-}
-
-/// `ListPromptsResult`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ListPromptsResult<'a> {
-    pub(super) prompts: Vec<Prompt<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next_cursor: Option<String>,
-}
-
-/// `PromptMessage`.
-#[derive(Debug, Serialize)]
-pub(super) struct PromptMessage {
-    pub(super) role: Role,
-    pub(super) content: Content,
-}
-
-/// `GetPromptResult`.
-#[derive(Debug, Serialize)]
-pub(super) struct GetPromptResult {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<String>,
-    pub(super) messages: Vec<PromptMessage>,
-}
-
-/// `CompleteResult`.
-#[derive(Debug, Serialize)]
-pub(super) struct CompleteResult {
-    pub(super) completion: Completion,
-}
-
-/// `CompleteResult.completion`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Completion {
-    pub(super) values: Vec<String>,
-    pub(super) total: usize,
-    pub(super) has_more: bool,
-}
-
-/// `TextResourceContents` or `BlobResourceContents`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ResourceContents<'a> {
-    pub(super) uri: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) mime_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) text: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) blob: Option<String>,
-}
-
-/// `ReadResourceResult`.
-#[derive(Debug, Serialize)]
-pub(super) struct ReadResourceResult<'a> {
-    pub(super) contents: [ResourceContents<'a>; 1],
 }

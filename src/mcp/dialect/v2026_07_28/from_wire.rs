@@ -2,15 +2,13 @@
 //! expected value. It must not do a lookup.
 
 use serde_json::{Map, Value};
-use taskbridge_sdk::{Level, Trace};
+use taskbridge_sdk::Level;
 
 use super::wire::{Filter, TASKS_EXTENSION};
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::jsonrpc::Error;
-pub(super) use crate::mcp::wire::params::{
-    CompleteParams, complete_params, cursor, invalid, invalid_cursor, progress_token, prompt, task_id, text,
-};
-use crate::mcp::wire::params::{arguments, idempotency_key, invalid_field, level, trace};
+use crate::mcp::wire::params::{self, CallParams, Retry, invalid_field, level};
+pub(super) use crate::mcp::wire::params::{invalid, task_id};
 
 /// Key of the revision in `_meta`.
 pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -70,43 +68,10 @@ fn in_meta(name: &str) -> String {
     format!("_meta[\"{name}\"]")
 }
 
-/// `CallToolRequestParams`.
-#[derive(Debug)]
-pub(super) struct CallParams {
-    pub(super) name: String,
-    pub(super) arguments: Map<String, Value>,
-    pub(super) progress_token: Option<Value>,
-    pub(super) idempotency_key: Option<String>,
-    pub(super) trace: Option<Trace>,
-    pub(super) retry: Retry,
-}
-
-/// What a repeated request contains (multi round-trip requests).
-#[derive(Debug, Default)]
-pub(super) struct Retry {
-    /// `inputResponses`, if any.
-    pub(super) responses: Option<Map<String, Value>>,
-    /// `requestState` of the previous answer.
-    pub(super) state: Option<String>,
-}
-
 /// Parses the parameters of `tools/call`.
 pub(super) fn call(params: Value) -> Result<CallParams, Error> {
-    let progress_token = progress_token(&params)?;
-    let idempotency_key = idempotency_key(&params)?;
-    let trace = trace(&params)?;
     let retry = retry(&params)?;
-    let Value::Object(mut params) = params else {
-        return Err(invalid("`params` is missing: tools/call needs `name`"));
-    };
-    let name = match params.remove("name") {
-        Some(Value::String(name)) => name,
-        other => return Err(invalid_field("name", other.as_ref(), "the name of a tool")),
-    };
-    let Value::Object(arguments) = arguments(params.remove("arguments"))? else {
-        return Err(invalid("`arguments` must be an object"));
-    };
-    Ok(CallParams { name, arguments, progress_token, idempotency_key, trace, retry })
+    Ok(CallParams { retry, ..params::call(params)? })
 }
 
 /// Parses what a repeated request contains.

@@ -14,11 +14,13 @@ use super::tasks::{detailed_task, require_tasks};
 use super::wire::{Acknowledged, Filter};
 use super::{StatelessCall, from_wire, to_wire, wire};
 use crate::mcp::features::offers::{Edition, List};
+use crate::mcp::features::request::Request as _;
 use crate::mcp::features::resources;
 use crate::mcp::features::results::ResultReadError;
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::session::resource_subscriptions::{ResourceChanges, ResourceSubscriptions};
 use crate::mcp::wire::jsonrpc::{Id, Outcome};
+use crate::mcp::wire::types;
 use crate::tasks::service::RENEW_WATCH;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::TaskId;
@@ -55,7 +57,7 @@ pub(super) async fn listen(
     .await;
     tokio::select! {
         biased;
-        () = call.bridge.service.stopping() => {}
+        () = call.bridge.context.service.stopping() => {}
         () = stream.run() => {}
     }
     if sink.is_shared() {
@@ -69,9 +71,9 @@ pub(super) async fn listen(
 /// caller, of the first `max_followed_resources`.
 async fn grant(call: &StatelessCall<'_>, requested: Filter) -> Result<Filter, StoreError> {
     let mut granted = Filter { task_ids: None, resource_subscriptions: Vec::new(), ..requested };
-    let limit = call.bridge.settings().limits.max_followed_resources;
+    let limit = call.bridge.context.settings().limits.max_followed_resources;
     for uri in requested.resource_subscriptions.into_iter().take(limit) {
-        if resources::exists(call.bridge, &call.caller.principal, &uri).await? {
+        if resources::exists(&call.bridge.context, &call.bridge.reads, &call.caller.principal, &uri).await? {
             granted.resource_subscriptions.push(uri);
         }
     }
@@ -79,9 +81,9 @@ async fn grant(call: &StatelessCall<'_>, requested: Filter) -> Result<Filter, St
         let mut visible = Vec::new();
         for id in ids {
             let task = TaskId::from_wire(&*id);
-            match call.bridge.service.get(&call.actor(), &task).await? {
+            match call.bridge.context.service.get(&call.actor(), &task).await? {
                 Some(_) => visible.push(id),
-                None => call.bridge.not_found(call.owner(), &task),
+                None => call.bridge.context.not_found(call.owner(), &task),
             }
         }
         granted.task_ids = Some(visible);
@@ -105,7 +107,7 @@ impl<'a> SubscriptionStream<'a> {
     fn new(call: &'a StatelessCall<'a>, id: &'a Id, sink: &'a dyn MessageSink, filter: Filter) -> Self {
         let task_ids = filter.task_ids.iter().flatten();
         let sent_digests = task_ids.map(|id| (TaskId::from_wire(&**id), None)).collect();
-        let offers = &call.bridge.offers;
+        let offers = &call.bridge.context.offers;
         let editions = offers.editions();
         let lists = (offers.edition_for(&call.caller.principal), editions);
         Self { call, id, sink, filter, sent_digests, lists }
@@ -114,7 +116,7 @@ impl<'a> SubscriptionStream<'a> {
     /// Sends messages until it is dropped.
     async fn run(mut self) {
         let bridge = self.call.bridge;
-        let mut changes = bridge.service.follow(self.sent_digests.keys().cloned());
+        let mut changes = bridge.context.service.follow(self.sent_digests.keys().cloned());
         let caller = &self.call.caller.principal;
         let mut subscriptions = ResourceSubscriptions::new(bridge, &self.call.caller.principal);
         subscriptions.set(&self.filter.resource_subscriptions.iter().cloned().collect());
@@ -158,7 +160,7 @@ impl<'a> SubscriptionStream<'a> {
                     }
                 }
                 Ok(()) = self.lists.1.changed() => {
-                    let current = bridge.offers.edition_for(caller);
+                    let current = bridge.context.offers.edition_for(caller);
                     let previous = std::mem::replace(&mut self.lists.0, current);
                     self.notify_lists(previous, current).await;
                 }
@@ -173,15 +175,15 @@ impl<'a> SubscriptionStream<'a> {
 
     /// Sends the state of a task, if it is new. Returns false once nothing more can follow.
     async fn notify_task(&mut self, id: &TaskId) -> Result<bool, ResultReadError> {
-        let Some(view) = self.call.bridge.service.get(&self.call.actor(), id).await? else {
+        let Some(view) = self.call.bridge.context.service.get(&self.call.actor(), id).await? else {
             return Ok(false);
         };
-        let task = to_wire::value(&detailed_task(self.call, &view, self.sink).await?);
+        let task = types::value(&detailed_task(self.call, &view, self.sink).await?);
         let digest = digest(&task);
         if self.sent_digests.get(id) != Some(&Some(digest)) {
             // It can contain a result. With `on_failure = "refuse"`, the audit log must be written before it
             // is sent.
-            self.call.bridge.audit.flush_current_request().await?;
+            self.call.bridge.context.audit.flush_current_request().await?;
             self.sent_digests.insert(id.clone(), Some(digest));
             self.sink.send(to_wire::subscription_notification("notifications/tasks", self.id, task)).await;
         }
@@ -190,7 +192,7 @@ impl<'a> SubscriptionStream<'a> {
 
     async fn notify_resources(&self, changes: ResourceChanges) {
         for uri in &changes.changed {
-            let params = wire::ResourceUpdated { uri };
+            let params = types::ResourceUpdated { uri };
             let method = "notifications/resources/updated";
             self.sink.send(to_wire::subscription_notification(method, self.id, params)).await;
         }
@@ -206,7 +208,7 @@ impl<'a> SubscriptionStream<'a> {
                 }
             };
             if is_subscribed {
-                self.sink.send(to_wire::subscription_notification(method, self.id, wire::Empty {})).await;
+                self.sink.send(to_wire::subscription_notification(method, self.id, types::Empty {})).await;
             }
         }
     }

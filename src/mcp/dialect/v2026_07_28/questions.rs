@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{StatelessCall, to_wire};
+use crate::mcp::features::request::Request as _;
 use crate::mcp::wire::params;
 use crate::tasks::service::AnswerError;
 use crate::tasks::task::{Task, TaskQuestion};
@@ -39,5 +40,5 @@ pub(super) async fn answer(
     let task_question =
         task.questions.iter().find(|task_question| task_question.key == key).ok_or(AnswerError::NotFound)?;
     let answer = params::answer(&task_question.question.ask, response).map_err(AnswerError::Invalid)?;
-    call.bridge.service.answer(&call.actor(), &task.id, key, answer).await.map(|_| ())
+    call.bridge.context.service.answer(&call.actor(), &task.id, key, answer).await.map(|_| ())
 }

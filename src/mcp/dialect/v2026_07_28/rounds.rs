@@ -11,13 +11,15 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Answer, Question, Timestamp};
 
-use super::from_wire::{Retry, invalid};
+use super::from_wire::invalid;
 use super::{StatelessCall, errors, to_wire, wire};
 use crate::catalog::{ConfirmDefault, Inquiry, Tool};
 use crate::mcp::features::authorization;
+use crate::mcp::features::dialect::{CallInput, Dialect as _};
+use crate::mcp::features::request::Request as _;
 use crate::mcp::session::log_cursor;
 use crate::mcp::wire::jsonrpc::Error;
-use crate::mcp::wire::params;
+use crate::mcp::wire::params::{self, Retry};
 use crate::seal::Purpose;
 use crate::tasks::asking;
 use crate::tasks::task::{Owner, Task, TaskId};
@@ -46,17 +48,6 @@ pub(super) enum NextStep {
     Refused(String),
     /// All input is complete.
     Proceed(CallInput),
-}
-
-/// Input of a request.
-#[derive(Debug)]
-pub(super) struct CallInput {
-    /// The arguments, including those that were missing.
-    pub(super) arguments: Map<String, Value>,
-    /// True if the consent that a tool requires was given.
-    pub(super) consented: bool,
-    /// Nonce of the call, if it took more than one round.
-    pub(super) nonce: Option<String>,
 }
 
 /// The state that travels to the client and back.
@@ -117,12 +108,12 @@ pub(super) fn resumed_task(
 /// Returns the answer to a call whose job asks this client something.
 pub(super) fn ask_for_task(
     call: &StatelessCall<'_>,
-    target: &CallTarget<'_>,
+    fingerprint: &str,
     task: &Task,
     input_requests: Map<String, Value>,
 ) -> Value {
     let asking_task = AskingTask { task: task.id.clone(), heard: log_cursor::newest_entry_time(task) };
-    let request_state = seal_state(call, target, RequestStage::During(asking_task));
+    let request_state = seal_state(call, fingerprint, RequestStage::During(asking_task));
     let result = wire::InputRequiredResult { input_requests, request_state };
     to_wire::result(wire::ResultType::InputRequired, result)
 }
@@ -221,6 +212,7 @@ impl<'a> Round<'a> {
             arguments: self.arguments(),
             consented: self.partial_input.consented,
             nonce,
+            fingerprint: self.target.fingerprint.clone(),
         }))
     }
 
@@ -297,35 +289,32 @@ impl<'a> Round<'a> {
             }
         }
         if self.partial_input.nonce.is_empty() {
-            self.partial_input.nonce = self.call.bridge.seal.nonce();
+            self.partial_input.nonce = self.call.bridge.context.seal.nonce();
         }
         let input_requests =
             to_wire::input_requests(questions.iter().map(|question| (question.id.as_str(), question)));
         let request_state =
-            seal_state(self.call, self.target, RequestStage::Before(self.partial_input.clone()));
+            seal_state(self.call, &self.target.fingerprint, RequestStage::Before(self.partial_input.clone()));
         let result = wire::InputRequiredResult { input_requests, request_state };
         NextStep::Ask(to_wire::result(wire::ResultType::InputRequired, result))
     }
 }
 
-fn seal_state(call: &StatelessCall<'_>, target: &CallTarget<'_>, stage: RequestStage) -> String {
-    let expires = call.bridge.clock.now() + STATE_TTL;
-    let state = RequestState {
-        owner: call.owner().clone(),
-        fingerprint: target.fingerprint.clone(),
-        expires,
-        at: stage,
-    };
-    call.bridge.seal.seal(Purpose::State, &state)
+fn seal_state(call: &StatelessCall<'_>, fingerprint: &str, stage: RequestStage) -> String {
+    let expires = call.bridge.context.clock.now() + STATE_TTL;
+    let state =
+        RequestState { owner: call.owner().clone(), fingerprint: fingerprint.to_owned(), expires, at: stage };
+    call.bridge.context.seal.seal(Purpose::State, &state)
 }
 
 fn open_state(call: &StatelessCall<'_>, target: &CallTarget<'_>, text: &str) -> Result<RequestStage, Error> {
-    let state: RequestState = call.bridge.seal.open(Purpose::State, text).ok_or_else(invalid_state)?;
+    let state: RequestState =
+        call.bridge.context.seal.open(Purpose::State, text).ok_or_else(invalid_state)?;
     let is_own = state.owner == *call.owner() && state.fingerprint == target.fingerprint;
     if !is_own {
         return Err(invalid_state());
     }
-    if call.bridge.clock.now() >= state.expires {
+    if call.bridge.context.clock.now() >= state.expires {
         return Err(invalid("`requestState` has expired: send the request again without it"));
     }
     Ok(state.at)

@@ -4,23 +4,25 @@
 use serde_json::{Map, Value};
 
 use super::{StatelessCall, errors, from_wire, questions, to_wire, wire};
-use crate::mcp::features::results;
+use crate::mcp::features::dialect::Dialect as _;
+use crate::mcp::features::request::Request as _;
 use crate::mcp::features::results::ResultReadError;
+use crate::mcp::features::tasks;
 use crate::mcp::features::tools::result::ToolResult;
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::wire::jsonrpc::{Error, INTERNAL_ERROR, Outcome};
-use crate::tasks::audit::{Audit as _, AuditEvent, Part};
+use crate::mcp::wire::types::{Empty, TaskStatus};
 use crate::tasks::machine::CancelMode;
-use crate::tasks::service::{AnswerError, CancelResult, View};
-use crate::tasks::task::{Task, TaskId};
+use crate::tasks::service::{AnswerError, View};
+use crate::tasks::task::Task;
 
 /// `tasks/get`: answers from the row, and never waits.
 pub(super) async fn get(call: &StatelessCall<'_>, params: &Value, sink: &dyn MessageSink) -> Outcome {
     require_tasks(call, "tasks/get")?;
     let id = from_wire::task_id(params)?;
-    let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
-    let view = view.ok_or_else(|| not_found(call, &id))?;
-    let task = detailed_task(call, &view, sink).await.map_err(|error| error.to_jsonrpc_error(call.bridge))?;
+    let view = call.find_task(&id).await?;
+    let task =
+        detailed_task(call, &view, sink).await.map_err(|error| error.to_jsonrpc_error(call.context()))?;
     Ok(to_wire::complete(task))
 }
 
@@ -30,10 +32,9 @@ pub(super) async fn update(call: &StatelessCall<'_>, params: &Value) -> Outcome 
     require_tasks(call, "tasks/update")?;
     let id = from_wire::task_id(params)?;
     let responses = from_wire::input_responses(params)?;
-    let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
-    let view = view.ok_or_else(|| not_found(call, &id))?;
+    let view = call.find_task(&id).await?;
     store_answers(call, &view.task, &responses).await?;
-    Ok(to_wire::complete(wire::Empty {}))
+    Ok(to_wire::complete(Empty {}))
 }
 
 /// Stores the answers for a task. Ignores answers to unknown questions and to those that are already
@@ -65,20 +66,16 @@ pub(super) async fn store_answers(
 pub(super) async fn cancel(call: &StatelessCall<'_>, params: &Value) -> Outcome {
     require_tasks(call, "tasks/cancel")?;
     let id = from_wire::task_id(params)?;
-    let cancellation = call.bridge.service.cancel(&call.actor(), &id, CancelMode::Request).await;
-    match cancellation.map_err(|error| call.fault(&error))? {
-        CancelResult::Done(_) | CancelResult::AlreadyEnded(_) => Ok(to_wire::complete(wire::Empty {})),
-        CancelResult::Refused(reason) => Err(from_wire::invalid(reason)),
-        CancelResult::NotFound => Err(not_found(call, &id)),
-    }
+    tasks::cancel(call, &id, CancelMode::Request).await?;
+    Ok(to_wire::complete(Empty {}))
 }
 
 /// Checks that the request declared the tasks extension.
 pub(super) fn require_tasks(call: &StatelessCall<'_>, feature: &str) -> Result<(), Error> {
-    if call.has_tasks() { Ok(()) } else { Err(errors::needs_tasks(feature)) }
+    if call.caller.tasks { Ok(()) } else { Err(errors::needs_tasks(feature)) }
 }
 
-/// Returns a task with what its status requires: questions, a result or an error. `outlet` reserves memory
+/// Returns a task with what its status requires: questions, a result or an error. `sink` reserves memory
 /// for a large result.
 ///
 /// # Errors
@@ -88,32 +85,24 @@ pub(super) async fn detailed_task<'a>(
     view: &'a View,
     sink: &dyn MessageSink,
 ) -> Result<wire::DetailedTask<'a>, ResultReadError> {
-    let task = to_wire::task(call.bridge, view, call.client_for(&view.task));
+    let task = to_wire::task(call.context(), view, call.client_for(&view.task));
     let mut detailed = wire::DetailedTask { task, input_requests: None, result: None, error: None };
     match detailed.task.status {
-        wire::TaskStatus::Working | wire::TaskStatus::Cancelled => {}
-        wire::TaskStatus::InputRequired => {
+        TaskStatus::Working | TaskStatus::Cancelled => {}
+        TaskStatus::InputRequired => {
             detailed.input_requests = Some(questions::input_requests(call, &view.task));
         }
-        wire::TaskStatus::Completed | wire::TaskStatus::Failed => {
-            let output = results::read(call.bridge, &view.task, sink).await?;
-            call.note_delivered(&view.task).await;
-            call.bridge.audit.record(AuditEvent::Read { task: &view.task, part: Part::Result });
-            match ToolResult::for_ended_task(call.bridge, view, output, None) {
+        TaskStatus::Completed | TaskStatus::Failed => {
+            let output = tasks::read_result(call, view, sink).await?;
+            match ToolResult::for_ended_task(call.context(), call.reads(), view, output, None) {
                 Ok(result) => detailed.result = Some(to_wire::tool_result(result)),
                 Err(error) => detailed.error = Some(error),
             }
         }
     }
     // The schema requires an error for this status, whatever the row is by now.
-    if detailed.task.status == wire::TaskStatus::Failed && detailed.error.is_none() {
+    if detailed.task.status == TaskStatus::Failed && detailed.error.is_none() {
         detailed.error = Some(Error::new(INTERNAL_ERROR, "the job could not be run or tracked"));
     }
     Ok(detailed)
-}
-
-/// Returns the error for a task that is unknown, has expired or is not visible to the caller.
-pub(super) fn not_found(call: &StatelessCall<'_>, id: &TaskId) -> Error {
-    call.bridge.not_found(call.owner(), id);
-    from_wire::invalid("Failed to retrieve task: Task not found")
 }

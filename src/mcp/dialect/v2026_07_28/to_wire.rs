@@ -7,19 +7,15 @@ use serde_json::{Map, Value};
 use taskbridge_sdk::{Ask, Question};
 
 use super::wire;
-use crate::mcp::Bridge;
+use crate::mcp::features::context::FeatureContext;
 use crate::mcp::features::tools::handle;
 use crate::mcp::features::tools::handle::VisibleStatus;
 use crate::mcp::features::tools::result::ToolResult;
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::jsonrpc::Id;
+use crate::mcp::wire::types::{Empty, SERVER_INFO, TaskStatus, value};
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
-
-/// Returns the JSON of a wire type.
-pub(super) fn value(message: &impl Serialize) -> Value {
-    serde_json::to_value(message).expect("wire types have string keys and no failing serializers")
-}
 
 /// Returns a result of this type.
 pub(super) fn result(result_type: wire::ResultType, body: impl Serialize) -> Value {
@@ -39,16 +35,16 @@ pub(super) fn cacheable(body: impl Serialize, ttl: Duration, cache_scope: wire::
 /// Returns the result that ends a subscription regularly.
 pub(super) fn subscription_ended(id: &Id) -> Value {
     let meta = wire::ResultMeta { subscription: Some(id.clone()), ..meta() };
-    value(&wire::Complete { result_type: wire::ResultType::Complete, body: wire::Empty {}, meta })
+    value(&wire::Complete { result_type: wire::ResultType::Complete, body: Empty {}, meta })
 }
 
 fn meta() -> wire::ResultMeta {
-    let server_info = wire::Implementation {
-        name: env!("CARGO_PKG_NAME"),
-        title: "taskbridge",
-        version: env!("CARGO_PKG_VERSION"),
-    };
-    wire::ResultMeta { server_info, subscription: None, refers_to: Vec::new(), untrusted: Vec::new() }
+    wire::ResultMeta {
+        server_info: SERVER_INFO,
+        subscription: None,
+        refers_to: Vec::new(),
+        untrusted: Vec::new(),
+    }
 }
 
 /// Returns a tool result.
@@ -67,8 +63,12 @@ pub(super) fn created_task(task: wire::Task<'_>, refers_to: &[TaskId]) -> Value 
 }
 
 /// Returns a task as a client with these capabilities sees it.
-pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabilities) -> wire::Task<'a> {
-    let VisibleStatus { state, message } = handle::visible_status(bridge, view, client);
+pub(super) fn task<'a>(
+    context: &FeatureContext,
+    view: &'a View,
+    client: ClientCapabilities,
+) -> wire::Task<'a> {
+    let VisibleStatus { state, message } = handle::visible_status(context, view, client);
     let task = &view.task;
     wire::Task {
         task_id: task.id.as_str(),
@@ -76,7 +76,7 @@ pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabiliti
         status_message: message,
         created_at: task.created_at.to_string(),
         last_updated_at: task.changed_at.to_string(),
-        ttl_ms: millis(task.expires_at(bridge.clock.now()).since(task.created_at)),
+        ttl_ms: millis(task.expires_at(context.clock.now()).since(task.created_at)),
         poll_interval_ms: millis(view.poll_interval),
     }
 }
@@ -93,7 +93,7 @@ pub(super) fn input_requests<'a>(
             }
             Ask::Url(url) => wire::InputRequest::Elicit(wire::Elicit::Url { message, url }),
             Ask::Sampling(request) => wire::InputRequest::CreateMessage(request),
-            Ask::Roots => wire::InputRequest::ListRoots(wire::Empty {}),
+            Ask::Roots => wire::InputRequest::ListRoots(Empty {}),
         })
     };
     questions.into_iter().map(|(key, question)| (key.to_owned(), request(question))).collect()
@@ -111,13 +111,13 @@ pub(super) fn subscription_notification(method: &'static str, id: &Id, body: imp
 }
 
 /// Returns the wire status. A job that ran and failed is `completed` here; its result reports the failure.
-fn status(state: TaskState) -> wire::TaskStatus {
+fn status(state: TaskState) -> TaskStatus {
     match state {
-        TaskState::Working => wire::TaskStatus::Working,
-        TaskState::InputRequired => wire::TaskStatus::InputRequired,
-        TaskState::Ended(task::Outcome::Succeeded | task::Outcome::Failed) => wire::TaskStatus::Completed,
-        TaskState::Ended(task::Outcome::Broken) => wire::TaskStatus::Failed,
-        TaskState::Ended(task::Outcome::Cancelled) => wire::TaskStatus::Cancelled,
+        TaskState::Working => TaskStatus::Working,
+        TaskState::InputRequired => TaskStatus::InputRequired,
+        TaskState::Ended(task::Outcome::Succeeded | task::Outcome::Failed) => TaskStatus::Completed,
+        TaskState::Ended(task::Outcome::Broken) => TaskStatus::Failed,
+        TaskState::Ended(task::Outcome::Cancelled) => TaskStatus::Cancelled,
     }
 }
 

@@ -5,8 +5,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Content, Level};
 
-use crate::catalog::Role;
 use crate::mcp::wire::jsonrpc::Id;
+use crate::mcp::wire::types::{Empty, Implementation, ListCapability, ResourcesCapability, TaskStatus};
 use crate::tasks::task::TaskId;
 
 /// Name of the tasks extension.
@@ -45,14 +45,6 @@ pub(super) struct ResultMeta {
     pub(super) untrusted: Vec<String>,
 }
 
-/// `Implementation`.
-#[derive(Debug, Serialize)]
-pub(super) struct Implementation {
-    pub(super) name: &'static str,
-    pub(super) title: &'static str,
-    pub(super) version: &'static str,
-}
-
 /// `CacheableResult`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -70,10 +62,6 @@ pub(super) enum CacheScope {
     Public,
     Private,
 }
-
-/// `EmptyResult`, without further fields.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Empty {}
 
 /// `DiscoverResult`.
 #[derive(Debug, Serialize)]
@@ -95,27 +83,6 @@ pub(super) struct ServerCapabilities {
     pub(super) extensions: Extensions,
 }
 
-/// A list with change notifications.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ListCapability {
-    pub(super) list_changed: bool,
-}
-
-/// `ServerCapabilities.resources`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ResourcesCapability {
-    pub(super) list_changed: bool,
-    pub(super) subscribe: bool,
-}
-
-/// `ResourceUpdatedNotificationParams`.
-#[derive(Debug, Serialize)]
-pub(super) struct ResourceUpdated<'a> {
-    pub(super) uri: &'a str,
-}
-
 /// `LoggingMessageNotificationParams`.
 #[derive(Debug, Serialize)]
 pub(super) struct LoggingMessage {
@@ -129,29 +96,6 @@ pub(super) struct LoggingMessage {
 pub(super) struct Extensions {
     #[serde(rename = "io.modelcontextprotocol/tasks")]
     pub(super) tasks: Empty,
-}
-
-/// `Tool`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Tool<'a> {
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<&'a str>,
-    pub(super) input_schema: &'a Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) output_schema: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) annotations: Option<&'a Value>,
-}
-
-/// `ListToolsResult`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ListToolsResult {
-    pub(super) tools: Vec<Value>,
 }
 
 /// `CallToolResult`.
@@ -190,17 +134,6 @@ pub(super) enum InputRequest<'a> {
 pub(super) enum Elicit<'a> {
     Form { message: &'a str, requested_schema: &'a Value },
     Url { message: &'a str, url: &'a str },
-}
-
-/// `TaskStatus`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum TaskStatus {
-    Working,
-    InputRequired,
-    Completed,
-    Failed,
-    Cancelled,
 }
 
 /// `Task`.
@@ -294,149 +227,4 @@ pub(super) struct Progress<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) total: Option<f64>,
     pub(super) message: String,
-}
-
-/// `Resource`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Resource<'a> {
-    pub(super) uri: &'a str,
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) mime_type: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) annotations: Option<Annotations<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) size: Option<u64>,
-}
-
-/// `Annotations`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Annotations<'a> {
-    #[serde(skip_serializing_if = "<[Role]>::is_empty")]
-    pub(super) audience: &'a [Role],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) priority: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) last_modified: Option<String>,
-}
-
-/// `ListResourcesResult`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ListResourcesResult<'a> {
-    pub(super) resources: Vec<Resource<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next_cursor: Option<String>,
-}
-
-/// `ResourceTemplate`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ResourceTemplate<'a> {
-    pub(super) uri_template: &'a str,
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) mime_type: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) annotations: Option<Annotations<'a>>,
-}
-
-/// `ListResourceTemplatesResult`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ListResourceTemplatesResult<'a> {
-    pub(super) resource_templates: Vec<ResourceTemplate<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next_cursor: Option<String>,
-}
-
-/// `Prompt`.
-#[derive(Debug, Serialize)]
-pub(super) struct Prompt<'a> {
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) arguments: Vec<PromptArgument<'a>>,
-}
-
-/// `PromptArgument`.
-#[derive(Debug, Serialize)]
-pub(super) struct PromptArgument<'a> {
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<&'a str>,
-    pub(super) required: bool,
-}
-
-/// `ListPromptsResult`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ListPromptsResult<'a> {
-    pub(super) prompts: Vec<Prompt<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next_cursor: Option<String>,
-}
-
-/// `PromptMessage`.
-#[derive(Debug, Serialize)]
-pub(super) struct PromptMessage {
-    pub(super) role: Role,
-    pub(super) content: Content,
-}
-
-/// `GetPromptResult`.
-#[derive(Debug, Serialize)]
-pub(super) struct GetPromptResult {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<String>,
-    pub(super) messages: Vec<PromptMessage>,
-}
-
-/// `CompleteResult`.
-#[derive(Debug, Serialize)]
-pub(super) struct CompleteResult {
-    pub(super) completion: Completion,
-}
-
-/// `CompleteResult.completion`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Completion {
-    pub(super) values: Vec<String>,
-    pub(super) total: usize,
-    pub(super) has_more: bool,
-}
-
-/// `TextResourceContents` or `BlobResourceContents`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ResourceContents<'a> {
-    pub(super) uri: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) mime_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) text: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) blob: Option<String>,
-}
-
-/// `ReadResourceResult`.
-#[derive(Debug, Serialize)]
-pub(super) struct ReadResourceResult<'a> {
-    pub(super) contents: [ResourceContents<'a>; 1],
 }

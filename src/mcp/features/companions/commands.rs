@@ -7,10 +7,10 @@ use taskbridge_sdk::Answer;
 use super::arguments::CompanionCommand;
 use super::{Companion, CompanionResult};
 use crate::auth::Principal;
-use crate::mcp::Bridge;
 use crate::mcp::features::authorization::CallerContext;
-use crate::mcp::features::resources;
+use crate::mcp::features::context::FeatureContext;
 use crate::mcp::features::resources::read::ReadError;
+use crate::mcp::features::resources::{self, EngineReads};
 use crate::mcp::features::tools::handle;
 use crate::mcp::features::tools::handle::Handle;
 use crate::mcp::session::token::ClientCapabilities;
@@ -41,33 +41,34 @@ struct TaskListEntry<'a> {
 /// # Errors
 /// If the store fails.
 pub async fn run(
-    bridge: &Bridge,
+    context: &FeatureContext,
+    reads: &EngineReads,
     caller: &Principal,
     client: ClientCapabilities,
     command: CompanionCommand,
 ) -> Result<CompanionResult, StoreError> {
     match command {
-        CompanionCommand::Cancel(id) => cancel(bridge, caller, client, &id).await,
+        CompanionCommand::Cancel(id) => cancel(context, caller, client, &id).await,
         CompanionCommand::Answer { id, question, answer } => {
-            answer_question(bridge, caller, client, &id, question, answer).await
+            answer_question(context, caller, client, &id, question, answer).await
         }
-        CompanionCommand::List { cursor } => list(bridge, caller, client, cursor).await,
+        CompanionCommand::List { cursor } => list(context, caller, client, cursor).await,
         CompanionCommand::Logs { id, search, max_bytes } => {
-            logs(bridge, caller, &id, search, max_bytes).await
+            logs(context, reads, caller, &id, search, max_bytes).await
         }
     }
 }
 
 async fn cancel(
-    bridge: &Bridge,
+    context: &FeatureContext,
     caller: &Principal,
     client: ClientCapabilities,
     id: &TaskId,
 ) -> Result<CompanionResult, StoreError> {
-    match bridge.service.cancel(&CallerContext::new(bridge, caller), id, CancelMode::Immediate).await? {
+    match context.service.cancel(&CallerContext::new(context, caller), id, CancelMode::Immediate).await? {
         CancelResult::Done(task) => {
             let text = format!("Task {id} is cancelled. {}", handle::job_of_cancelled(&task));
-            answer_about_task(bridge, caller, client, task, text).await
+            answer_about_task(context, caller, client, task, text).await
         }
         CancelResult::Refused(reason) => Ok(CompanionResult::refusal(format!("{reason}."))),
         CancelResult::AlreadyEnded(task) => Ok(CompanionResult::refusal(format!(
@@ -75,34 +76,34 @@ async fn cancel(
             handle::status_word(task.state),
             Companion::Wait.name()
         ))),
-        CancelResult::NotFound => Ok(super::no_task(bridge, &caller.owner, id)),
+        CancelResult::NotFound => Ok(super::no_task(context, &caller.owner, id)),
     }
 }
 
 async fn answer_question(
-    bridge: &Bridge,
+    context: &FeatureContext,
     caller: &Principal,
     client: ClientCapabilities,
     id: &TaskId,
     question: Option<String>,
     answer: Answer,
 ) -> Result<CompanionResult, StoreError> {
-    let by = CallerContext::new(bridge, caller);
-    let Some(view) = bridge.service.get(&by, id).await? else {
-        return Ok(super::no_task(bridge, &caller.owner, id));
+    let by = CallerContext::new(context, caller);
+    let Some(view) = context.service.get(&by, id).await? else {
+        return Ok(super::no_task(context, &caller.owner, id));
     };
-    if let Err(reason) = bridge.service.permits(&by, TaskOperation::Answer, &view.task) {
+    if let Err(reason) = context.service.permits(&by, TaskOperation::Answer, &view.task) {
         return Ok(CompanionResult::refusal(format!("{reason}.")));
     }
-    let key = match find_question(bridge, &view, question.as_deref()) {
+    let key = match find_question(context, &view, question.as_deref()) {
         Ok(task_question) => task_question.key.clone(),
         Err(problem) => return Ok(CompanionResult::refusal(problem)),
     };
-    match bridge.service.answer(&by, id, &key, answer).await {
+    match context.service.answer(&by, id, &key, answer).await {
         Ok(task) => {
             let next = Companion::Wait.name();
             let text = format!("The answer to {key:?} is on its way to the job. Call {next} for the result.");
-            answer_about_task(bridge, caller, client, task, text).await
+            answer_about_task(context, caller, client, task, text).await
         }
         Err(AnswerError::Store(error)) => Err(error),
         Err(problem) => Ok(CompanionResult::refusal(format!("{problem}."))),
@@ -110,12 +111,16 @@ async fn answer_question(
 }
 
 /// Returns the open question of this key, or the only open one, if a model may answer it.
-fn find_question<'a>(bridge: &Bridge, view: &'a View, key: Option<&str>) -> Result<&'a TaskQuestion, String> {
+fn find_question<'a>(
+    context: &FeatureContext,
+    view: &'a View,
+    key: Option<&str>,
+) -> Result<&'a TaskQuestion, String> {
     let id = &view.task.id;
     let mut questions =
         view.task.open_questions().filter(|task_question| key.is_none_or(|key| task_question.key == key));
     match (questions.next(), questions.next()) {
-        (Some(task_question), None) if handle::is_answerable_by_model(bridge, &view.task, task_question) => {
+        (Some(task_question), None) if handle::is_answerable_by_model(context, &view.task, task_question) => {
             Ok(task_question)
         }
         (Some(_), None) => Err(format!(
@@ -131,14 +136,14 @@ fn find_question<'a>(bridge: &Bridge, view: &'a View, key: Option<&str>) -> Resu
 }
 
 async fn list(
-    bridge: &Bridge,
+    context: &FeatureContext,
     caller: &Principal,
     client: ClientCapabilities,
     cursor: Option<String>,
 ) -> Result<CompanionResult, StoreError> {
     let after = match cursor {
         None => None,
-        Some(cursor) => match cursor::position(&bridge.seal, LIST, &caller.owner, &cursor) {
+        Some(cursor) => match cursor::position(&context.seal, LIST, &caller.owner, &cursor) {
             Some(after) => Some(after),
             None => {
                 return Ok(CompanionResult::refusal(
@@ -147,17 +152,17 @@ async fn list(
             }
         },
     };
-    let by = CallerContext::new(bridge, caller);
-    let size = bridge.settings().page_size.min(MAX_LISTED);
-    let mut views = bridge.service.list(&caller.owner, after.as_ref(), size + 1).await?;
+    let by = CallerContext::new(context, caller);
+    let size = context.settings().page_size.min(MAX_LISTED);
+    let mut views = context.service.list(&caller.owner, after.as_ref(), size + 1).await?;
     let has_more = views.len() > size;
     views.truncate(size);
     let last = views.last().filter(|_| has_more);
-    let next_cursor = last.map(|view| cursor::after(&bridge.seal, LIST, &view.task));
+    let next_cursor = last.map(|view| cursor::after(&context.seal, LIST, &view.task));
     let tasks: Vec<TaskListEntry<'_>> = views
         .iter()
         .map(|view| TaskListEntry {
-            handle: handle::handle(bridge, view, by.answers(&view.task, client)),
+            handle: handle::handle(context, view, by.answers(&view.task, client)),
             tool: &view.task.tool,
             created_at: view.task.created_at.to_string(),
         })
@@ -187,20 +192,21 @@ fn line(task: &TaskListEntry<'_>) -> String {
 }
 
 async fn logs(
-    bridge: &Bridge,
+    context: &FeatureContext,
+    reads: &EngineReads,
     caller: &Principal,
     id: &TaskId,
     search: Option<String>,
     max_bytes: Option<usize>,
 ) -> Result<CompanionResult, StoreError> {
-    let Some(view) = bridge.service.get(&CallerContext::new(bridge, caller), id).await? else {
-        return Ok(super::no_task(bridge, &caller.owner, id));
+    let Some(view) = context.service.get(&CallerContext::new(context, caller), id).await? else {
+        return Ok(super::no_task(context, &caller.owner, id));
     };
     let search_term = search.clone();
-    let max_bytes = max_bytes.unwrap_or(bridge.settings().max_log_bytes);
-    match resources::log(bridge, &view.task, max_bytes, search).await {
+    let max_bytes = max_bytes.unwrap_or(context.settings().max_log_bytes);
+    match resources::log(context, reads, &view.task, max_bytes, search).await {
         Ok(log) => {
-            bridge.audit.record(AuditEvent::Read { task: &view.task, part: Part::Log });
+            context.audit.record(AuditEvent::Read { task: &view.task, part: Part::Log });
             let mut text = match (&search_term, log.cut) {
                 (Some(search_term), true) => {
                     format!("[the last lines with {search_term:?}; there are more]\n")
@@ -231,13 +237,13 @@ async fn logs(
 }
 
 async fn answer_about_task(
-    bridge: &Bridge,
+    context: &FeatureContext,
     caller: &Principal,
     client: ClientCapabilities,
     task: Task,
     text: String,
 ) -> Result<CompanionResult, StoreError> {
-    let view = bridge.service.view(task).await?;
-    let client = CallerContext::new(bridge, caller).answers(&view.task, client);
-    Ok(CompanionResult::about(text, &handle::handle(bridge, &view, client)))
+    let view = context.service.view(task).await?;
+    let client = CallerContext::new(context, caller).answers(&view.task, client);
+    Ok(CompanionResult::about(text, &handle::handle(context, &view, client)))
 }

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::tools::handle::Handle;
 use crate::auth::Principal;
-use crate::mcp::{Bridge, CompanionTools};
+use crate::mcp::CompanionTools;
+use crate::mcp::features::context::FeatureContext;
 use crate::tasks::task::{Owner, TaskId};
 
 pub use self::arguments::{CompanionCall, CompanionCommand, WaitCall};
@@ -68,8 +69,8 @@ impl Companion {
 
     /// Returns true if this caller is offered the tool. `automatic` is whether the caller's generation offers
     /// `task_wait`, `task_cancel` and `task_answer` under `companion_tools = "auto"`.
-    pub fn is_offered(self, bridge: &Bridge, caller: &Principal, automatic: bool) -> bool {
-        match (bridge.settings().companion_tools, self) {
+    pub fn is_offered(self, context: &FeatureContext, caller: &Principal, automatic: bool) -> bool {
+        match (context.settings().companion_tools, self) {
             (CompanionTools::Never, _) => false,
             (_, Self::List) => caller.identified,
             (_, Self::Logs) | (CompanionTools::Always, _) => true,
@@ -79,8 +80,8 @@ impl Companion {
 }
 
 /// Returns the refusal for a task that the caller does not have.
-pub fn no_task(bridge: &Bridge, caller: &Owner, id: &TaskId) -> CompanionResult {
-    bridge.not_found(caller, id);
+pub fn no_task(context: &FeatureContext, caller: &Owner, id: &TaskId) -> CompanionResult {
+    context.not_found(caller, id);
     CompanionResult::refusal(format!("There is no task {id}. It may have expired."))
 }
 

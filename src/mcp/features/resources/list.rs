@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use taskbridge_sdk::{Output, Timestamp};
 
 use super::read;
-use super::read::Link;
+use super::read::{EngineReads, Link};
 use crate::auth::Principal;
 use crate::catalog::{ReadableResource, Resource, ResourceTemplate};
-use crate::mcp::Bridge;
 use crate::mcp::features::authorization::Permit;
+use crate::mcp::features::context::FeatureContext;
 use crate::mcp::wire::cursor;
 use crate::tasks::store::{Position, StoreError};
 use crate::tasks::task::{Task, TaskId};
@@ -106,16 +106,17 @@ enum TemplatePosition {
 /// # Errors
 /// See [`ListError`].
 pub async fn page(
-    bridge: &Bridge,
+    context: &FeatureContext,
+    reads: &EngineReads,
     caller: &Principal,
     cursor: Option<&str>,
 ) -> Result<Page<ResourceEntry>, ListError> {
     let position = match cursor {
         None => None,
-        Some(text) => Some(cursor::open(&bridge.seal, LIST, &caller.owner, text).ok_or(ListError::Cursor)?),
+        Some(text) => Some(cursor::open(&context.seal, LIST, &caller.owner, text).ok_or(ListError::Cursor)?),
     };
-    let size = bridge.settings().page_size;
-    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+    let size = context.settings().page_size;
+    let (catalog, permit) = (context.catalog(), Permit::of(caller));
     let is_visible = |resource: &Resource| permit.may_read(&catalog, ReadableResource::Fixed(resource));
     let (mut fixed, after) = match &position {
         None => (catalog.resources().page(None, size + 1, is_visible), None),
@@ -140,27 +141,28 @@ pub async fn page(
     } else if entries.len() == size {
         Some(ResourcePosition::Tasks)
     } else {
-        add_task_entries(bridge, caller, after, size - entries.len(), &mut entries).await?
+        add_task_entries(context, reads, caller, after, size - entries.len(), &mut entries).await?
     };
-    let next_cursor = next.map(|position| cursor::seal(&bridge.seal, LIST, &caller.owner, position));
+    let next_cursor = next.map(|position| cursor::seal(&context.seal, LIST, &caller.owner, position));
     Ok(Page { entries, next_cursor })
 }
 
 /// Adds the entries of the next tasks. Returns where the list continues after them.
 async fn add_task_entries(
-    bridge: &Bridge,
+    context: &FeatureContext,
+    reads: &EngineReads,
     caller: &Principal,
     after: Option<Position>,
     limit: usize,
     entries: &mut Vec<ResourceEntry>,
 ) -> Result<Option<ResourcePosition>, StoreError> {
-    let mut views = bridge.service.list(&caller.owner, after.as_ref(), limit + 1).await?;
+    let mut views = context.service.list(&caller.owner, after.as_ref(), limit + 1).await?;
     let has_more = views.len() > limit;
     views.truncate(limit);
     for view in &views {
         let task = &view.task;
-        let output = output(bridge, task).await?;
-        let links = read::links(bridge, task, output.as_ref()).into_iter().map(|link| {
+        let output = output(context, reads, task).await?;
+        let links = read::links(reads, task, output.as_ref()).into_iter().map(|link| {
             let description = format!("{}, task of {}", link.description, task.created_at);
             ResourceEntry::OfTask(Link { description, ..link })
         });
@@ -171,10 +173,14 @@ async fn add_task_entries(
 }
 
 /// Reads the output that names a task's artifacts, unless there can be none.
-async fn output(bridge: &Bridge, task: &Task) -> Result<Option<Output>, StoreError> {
-    let backend = bridge.backend(&task.backend);
+async fn output(
+    context: &FeatureContext,
+    reads: &EngineReads,
+    task: &Task,
+) -> Result<Option<Output>, StoreError> {
+    let backend = reads.backend(&task.backend);
     if task.has_ended() && backend.is_some_and(|backend| backend.artifacts().is_some()) {
-        bridge.service.output(task).await
+        context.service.output(task).await
     } else {
         Ok(None)
     }
@@ -182,13 +188,17 @@ async fn output(bridge: &Bridge, task: &Task) -> Result<Option<Output>, StoreErr
 
 /// Returns the page of templates at a cursor, or the first, of those that this caller may see. Returns `None`
 /// if the cursor does not belong to this list.
-pub fn templates(bridge: &Bridge, caller: &Principal, cursor: Option<&str>) -> Option<Page<TemplateEntry>> {
+pub fn templates(
+    context: &FeatureContext,
+    caller: &Principal,
+    cursor: Option<&str>,
+) -> Option<Page<TemplateEntry>> {
     let position = match cursor {
         None => None,
-        Some(text) => Some(cursor::open_for_all(&bridge.seal, TEMPLATES, text)?),
+        Some(text) => Some(cursor::open_for_all(&context.seal, TEMPLATES, text)?),
     };
-    let size = bridge.settings().page_size;
-    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+    let size = context.settings().page_size;
+    let (catalog, permit) = (context.catalog(), Permit::of(caller));
     let is_visible =
         |template: &ResourceTemplate| permit.may_read(&catalog, ReadableResource::Template(template));
     let (mut configured, skipped) = match &position {
@@ -210,6 +220,6 @@ pub fn templates(bridge: &Bridge, caller: &Principal, cursor: Option<&str>) -> O
     let mut entries: Vec<TemplateEntry> =
         configured.into_iter().map(|each| TemplateEntry::Configured(Arc::clone(each))).collect();
     entries.extend(BUILTIN_TEMPLATES.iter().skip(skipped).take(builtin_count).map(TemplateEntry::Builtin));
-    let next_cursor = next.map(|position| cursor::seal_for_all(&bridge.seal, TEMPLATES, position));
+    let next_cursor = next.map(|position| cursor::seal_for_all(&context.seal, TEMPLATES, position));
     Some(Page { entries, next_cursor })
 }

@@ -3,5 +3,6 @@
 pub mod list;
 pub mod read;
 pub mod read_limit;
+pub mod serve;
 
 pub use self::read::*;

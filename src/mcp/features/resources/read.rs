@@ -5,6 +5,7 @@
 //! resource.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +14,13 @@ use taskbridge_sdk::{
     ArtifactData, Backend, Content, ErrorKind, LogRequest, LogText, Output, is_text, sanitize,
 };
 
+use super::read_limit::ArtifactReadLimit;
 use crate::auth::Principal;
 pub use crate::catalog::Body;
 use crate::catalog::{ReadableResource, Resource};
-use crate::mcp::Bridge;
+use crate::current::Current;
 use crate::mcp::features::authorization::{CallerContext, Permit};
+use crate::mcp::features::context::FeatureContext;
 use crate::tasks::audit::{self, Audit as _, AuditEvent};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
@@ -104,6 +107,30 @@ enum Part {
     Artifact(String),
 }
 
+/// Reads logs and artifacts from engines.
+pub struct EngineReads {
+    /// The backends by name.
+    backends: Current<BTreeMap<String, Arc<dyn Backend>>>,
+    limit: ArtifactReadLimit,
+}
+
+impl EngineReads {
+    /// Creates the reads from these backends.
+    pub fn new(backends: BTreeMap<String, Arc<dyn Backend>>) -> Self {
+        Self { backends: Current::new(backends), limit: ArtifactReadLimit::default() }
+    }
+
+    /// Replaces the backends.
+    pub fn replace(&self, backends: BTreeMap<String, Arc<dyn Backend>>) {
+        self.backends.replace(backends);
+    }
+
+    /// Returns the backend with this name.
+    pub fn backend(&self, name: &str) -> Option<Arc<dyn Backend>> {
+        self.backends.get().get(name).cloned()
+    }
+}
+
 /// Returns the address of a task's log.
 pub fn log_uri(id: &TaskId) -> String {
     format!("taskbridge://tasks/{id}/log")
@@ -128,22 +155,27 @@ pub fn subject(uri: &str) -> Subject {
 ///
 /// # Errors
 /// If the store fails.
-pub async fn exists(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<bool, StoreError> {
-    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+pub async fn exists(
+    context: &FeatureContext,
+    reads: &EngineReads,
+    caller: &Principal,
+    uri: &str,
+) -> Result<bool, StoreError> {
+    let (catalog, permit) = (context.catalog(), Permit::of(caller));
     let may_read = |readable: ReadableResource<'_>| permit.may_read(&catalog, readable);
     if !matches!(catalog.resources().read(uri, may_read), Ok(None)) {
         return Ok(true);
     }
     let Some((id, part)) = parse(uri) else { return Ok(false) };
-    let Some(view) = bridge.service.get(&CallerContext::new(bridge, caller), &id).await? else {
-        bridge.not_found(&caller.owner, &id);
+    let Some(view) = context.service.get(&CallerContext::new(context, caller), &id).await? else {
+        context.not_found(&caller.owner, &id);
         return Ok(false);
     };
-    let Some(backend) = bridge.backend(&view.task.backend) else { return Ok(false) };
+    let Some(backend) = reads.backend(&view.task.backend) else { return Ok(false) };
     match part {
         Part::Log => Ok(backend.logs().is_some()),
         Part::Artifact(name) => {
-            let output = bridge.service.output(&view.task).await?;
+            let output = context.service.output(&view.task).await?;
             let mut artifacts = output.iter().flat_map(|output| &output.artifacts);
             Ok(backend.artifacts().is_some() && artifacts.any(|artifact| artifact.name == name))
         }
@@ -151,8 +183,8 @@ pub async fn exists(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<bo
 }
 
 /// Returns links to what can be read of a task: the artifacts that `output` names, then its log.
-pub fn links(bridge: &Bridge, task: &Task, output: Option<&Output>) -> Vec<Link> {
-    let backend = bridge.backend(&task.backend);
+pub fn links(reads: &EngineReads, task: &Task, output: Option<&Output>) -> Vec<Link> {
+    let backend = reads.backend(&task.backend);
     let artifacts = output.into_iter().flat_map(|output| &output.artifacts).map(|artifact| Link {
         uri: artifact_uri(&task.id, &artifact.name),
         name: artifact.name.clone(),
@@ -186,33 +218,38 @@ pub fn link_to(resource: &Resource) -> Content {
 
 /// Returns links to the resources of the config that belong to a tool. They are added to the result of a
 /// failed job.
-pub fn tool_resource_links(bridge: &Bridge, tool: &str) -> Vec<Content> {
-    bridge.catalog().resources().for_tool(tool).map(|resource| link_to(resource)).collect()
+pub fn tool_resource_links(context: &FeatureContext, tool: &str) -> Vec<Content> {
+    context.catalog().resources().for_tool(tool).map(|resource| link_to(resource)).collect()
 }
 
 /// Reads the resource at an address.
 ///
 /// # Errors
 /// See [`ReadError`].
-pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Contents, ReadError> {
-    if let Some(contents) = read_configured(bridge, caller, uri)? {
+pub async fn read(
+    context: &FeatureContext,
+    reads: &EngineReads,
+    caller: &Principal,
+    uri: &str,
+) -> Result<Contents, ReadError> {
+    if let Some(contents) = read_configured(context, caller, uri)? {
         return Ok(contents);
     }
     let (id, part) = parse(uri).ok_or(ReadError::NotFound)?;
-    let Some(view) = bridge.service.get(&CallerContext::new(bridge, caller), &id).await? else {
-        bridge.not_found(&caller.owner, &id);
+    let Some(view) = context.service.get(&CallerContext::new(context, caller), &id).await? else {
+        context.not_found(&caller.owner, &id);
         return Err(ReadError::NotFound);
     };
-    let audit_read = |part| bridge.audit.record(AuditEvent::Read { task: &view.task, part });
+    let audit_read = |part| context.audit.record(AuditEvent::Read { task: &view.task, part });
     match part {
         Part::Log => {
-            let log = log(bridge, &view.task, bridge.settings().max_log_bytes, None).await?;
+            let log = log(context, reads, &view.task, context.settings().max_log_bytes, None).await?;
             audit_read(audit::Part::Log);
             let text = if log.cut { format!("[earlier output is left out]\n{}", log.text) } else { log.text };
             Ok(Contents { mime_type: Some("text/plain".to_owned()), body: Body::Text(text), shared: false })
         }
         Part::Artifact(name) => {
-            let contents = artifact(bridge, caller, &view.task, &name).await?;
+            let contents = artifact(context, reads, caller, &view.task, &name).await?;
             audit_read(audit::Part::Artifact(&name));
             Ok(contents)
         }
@@ -220,8 +257,12 @@ pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Cont
 }
 
 /// Reads a resource of the config.
-fn read_configured(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Option<Contents>, ReadError> {
-    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+fn read_configured(
+    context: &FeatureContext,
+    caller: &Principal,
+    uri: &str,
+) -> Result<Option<Contents>, ReadError> {
+    let (catalog, permit) = (context.catalog(), Permit::of(caller));
     // Not every caller may read what belongs to a tool, so no shared cache may store it.
     let shared = Cell::new(true);
     let may_read = |readable: ReadableResource<'_>| {
@@ -242,40 +283,42 @@ fn read_configured(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Opt
 /// # Errors
 /// See [`ReadError`].
 pub async fn log(
-    bridge: &Bridge,
+    context: &FeatureContext,
+    reads: &EngineReads,
     task: &Task,
     max_bytes: usize,
     search: Option<String>,
 ) -> Result<LogText, ReadError> {
-    let backend = backend(bridge, task)?;
+    let backend = backend(reads, task)?;
     let logs = backend.logs().ok_or(ReadError::NotFound)?;
     let Some(handle) = task.handle() else { return Ok(LogText::default()) };
-    let request = LogRequest { max_bytes: max_bytes.min(bridge.settings().max_log_bytes), search };
+    let request = LogRequest { max_bytes: max_bytes.min(context.settings().max_log_bytes), search };
     let LogText { text, cut } = with_timeout(logs.tail(handle, &request)).await?;
     Ok(LogText { text: sanitize(&text).into_owned(), cut })
 }
 
 /// Returns the backend of the task's job.
-fn backend(bridge: &Bridge, task: &Task) -> Result<Arc<dyn Backend>, ReadError> {
-    bridge.backend(&task.backend).ok_or_else(|| {
+fn backend(reads: &EngineReads, task: &Task) -> Result<Arc<dyn Backend>, ReadError> {
+    reads.backend(&task.backend).ok_or_else(|| {
         let message = "it can be read only through a server that is connected to the backend of its job";
         ReadError::Refused(message.to_owned())
     })
 }
 
 async fn artifact(
-    bridge: &Bridge,
+    context: &FeatureContext,
+    reads: &EngineReads,
     caller: &Principal,
     task: &Task,
     name: &str,
 ) -> Result<Contents, ReadError> {
-    let backend = backend(bridge, task)?;
+    let backend = backend(reads, task)?;
     let (Some(artifacts), Some(handle)) = (backend.artifacts(), task.handle()) else {
         return Err(ReadError::NotFound);
     };
     let read = async {
-        let _permit = bridge.artifact_reads.acquire(caller).await;
-        artifacts.read(handle, name, bridge.settings().max_artifact_bytes).await
+        let _permit = reads.limit.acquire(caller).await;
+        artifacts.read(handle, name, context.settings().max_artifact_bytes).await
     };
     let ArtifactData { bytes, mime_type } = with_timeout(read).await?.ok_or(ReadError::NotFound)?;
     let may_be_text = mime_type.as_deref().is_none_or(is_text);

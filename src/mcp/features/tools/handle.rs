@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Ask, Progress};
 
 use crate::catalog::TaskSupport;
-use crate::mcp::Bridge;
 use crate::mcp::features::companions::Companion;
+use crate::mcp::features::context::FeatureContext;
 use crate::mcp::session::token::ClientCapabilities;
 use crate::tasks::service::View;
 use crate::tasks::task::{Job, Outcome, QuestionSource, Task, TaskId, TaskQuestion, TaskState};
@@ -58,7 +58,7 @@ pub struct VisibleStatus {
 
 /// Returns the status of a task for a client with these capabilities. If the client can answer none of the
 /// open questions, the state is `Working`, and the message contains the first question and who can answer it.
-pub fn visible_status(bridge: &Bridge, view: &View, client: ClientCapabilities) -> VisibleStatus {
+pub fn visible_status(context: &FeatureContext, view: &View, client: ClientCapabilities) -> VisibleStatus {
     let task = &view.task;
     let can_answer = task.open_questions().any(|task_question| client.can_ask(&task_question.question.ask));
     match task.open_questions().next() {
@@ -66,7 +66,7 @@ pub fn visible_status(bridge: &Bridge, view: &View, client: ClientCapabilities) 
             let explanation = match client.missing(&task_question.question.ask) {
                 Some(missing) if !client.barred => {
                     let options =
-                        answer_options(task_question, is_answerable_by_model(bridge, task, task_question));
+                        answer_options(task_question, is_answerable_by_model(context, task, task_question));
                     format!("this client cannot answer it (it has not declared {missing}). {options}")
                 }
                 _ => "it is not yours to answer, but somebody else's".to_owned(),
@@ -95,12 +95,12 @@ fn answer_options(task_question: &TaskQuestion, by_model: bool) -> String {
 
 /// Returns the handle of a task, for a client with these capabilities. Its status is `input_required` also if
 /// a model may answer a question.
-pub fn handle<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabilities) -> Handle<'a> {
+pub fn handle<'a>(context: &FeatureContext, view: &'a View, client: ClientCapabilities) -> Handle<'a> {
     let task = &view.task;
-    let status = visible_status(bridge, view, client);
+    let status = visible_status(context, view, client);
     let questions: Vec<_> = task
         .open_questions()
-        .filter(|task_question| is_answerable_by_model(bridge, task, task_question) && !client.barred)
+        .filter(|task_question| is_answerable_by_model(context, task, task_question) && !client.barred)
         .filter_map(|task_question| {
             let schema = task_question.question.ask.form()?;
             Some(OpenQuestion {
@@ -294,10 +294,10 @@ fn rewrite_refs(schema: &mut Map<String, Value>, pointer: &str) {
 
 /// Returns true if a model may answer this question: the tool allows it, the job asks it, and it asks for a
 /// form. Only a person may give consent before a start.
-pub fn is_answerable_by_model(bridge: &Bridge, task: &Task, task_question: &TaskQuestion) -> bool {
+pub fn is_answerable_by_model(context: &FeatureContext, task: &Task, task_question: &TaskQuestion) -> bool {
     task_question.asker == QuestionSource::Job
         && task_question.question.ask.form().is_some()
-        && bridge.catalog().get(&task.tool).is_some_and(|tool| tool.answer_by_model)
+        && context.catalog().get(&task.tool).is_some_and(|tool| tool.answer_by_model)
 }
 
 fn ceil_seconds(duration: std::time::Duration) -> u64 {

@@ -1,27 +1,34 @@
 //! List of tools, page by page, for every generation: the companion tools that the caller is offered, then
 //! the tools of the catalog that they may call, by name. Companions come first because many clients only read
 //! the first page, and a handle refers them to `task_wait`. A page is written once for all callers with the
-//! same view. It must not know how a generation writes a tool.
+//! same view.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::list_cache::{CachedPage, PageKey};
 use crate::auth::Principal;
-use crate::catalog::{Catalog, Tool};
-use crate::mcp::Bridge;
+use crate::catalog::{Catalog, TaskSupport, Tool};
 use crate::mcp::features::authorization::Permit;
 use crate::mcp::features::companions::Companion;
+use crate::mcp::features::context::FeatureContext;
+use crate::mcp::features::dialect::{Cache, Dialect};
+use crate::mcp::features::tools::handle;
 use crate::mcp::wire::cursor;
-use crate::mcp::wire::jsonrpc::SharedText;
+use crate::mcp::wire::jsonrpc::{Outcome, SharedText};
+use crate::mcp::wire::{params, types};
 
 /// Name of this list in its cursors.
 const LIST: &str = "tools/list";
 
+/// How long a list may be cached. A client that needs changes earlier subscribes.
+pub const LIST_CACHE_TTL: Duration = Duration::from_secs(300);
+
 /// Entry of a page.
-pub enum ToolEntry {
+enum ToolEntry {
     /// A tool of the catalog.
     Tool(Arc<Tool>),
     /// A companion tool.
@@ -35,11 +42,57 @@ pub(in crate::mcp) enum ToolPosition {
     Companions(usize),
 }
 
+/// `tools/list`: the companion tools, then the catalog by name.
+///
+/// # Errors
+/// If the cursor is invalid.
+pub fn serve(request: &dyn Dialect, params: &Value) -> Outcome<SharedText> {
+    let (cursor, view) = (params::cursor(params)?, (request.revision(), request.offers_companions()));
+    let page = page(request.context(), request.principal(), view, cursor, |entries| {
+        let tools = entries.iter().map(|entry| match entry {
+            ToolEntry::Tool(tool) => write_tool(request, tool),
+            ToolEntry::Companion(companion) => write_companion(request, *companion),
+        });
+        let body = types::value(&types::ListToolsResult { tools: tools.collect() });
+        // Which companion tools are listed depends on the caller and its client.
+        request.result(body, Some(Cache { ttl: LIST_CACHE_TTL, is_public: false }))
+    });
+    page.ok_or_else(params::invalid_cursor)
+}
+
+fn write_tool(request: &dyn Dialect, tool: &Tool) -> Value {
+    let output_schema = tool.output_schema.as_ref();
+    let entry = types::Tool {
+        name: &tool.name,
+        title: tool.title.as_deref(),
+        description: tool.description.as_deref(),
+        input_schema: &tool.input_schema,
+        output_schema: output_schema.map(|declared| handle::output_schema(declared, tool.task_support)),
+        annotations: Some(&tool.annotations).filter(|annotations| annotations.is_object()),
+        execution: None,
+    };
+    request.tool(entry, tool.task_support)
+}
+
+fn write_companion(request: &dyn Dialect, companion: Companion) -> Value {
+    let definition = companion.definition(&request.context().settings());
+    let entry = types::Tool {
+        name: definition.name,
+        title: Some(definition.title),
+        description: Some(&definition.description),
+        input_schema: &definition.input_schema,
+        output_schema: definition.output_schema,
+        annotations: Some(&definition.annotations),
+        execution: None,
+    };
+    request.tool(entry, TaskSupport::Forbidden)
+}
+
 /// Returns the page at a cursor, or the first: a JSON object that `write` returns for this revision, with the
 /// next cursor added. `automatic` is as in [`Companion::is_offered`]. Returns `None` if the cursor does not
 /// belong to this list and this caller.
-pub fn page(
-    bridge: &Bridge,
+fn page(
+    context: &FeatureContext,
     caller: &Principal,
     (revision, automatic): (&'static str, bool),
     cursor: Option<&str>,
@@ -47,16 +100,16 @@ pub fn page(
 ) -> Option<SharedText> {
     let start = match cursor {
         None => None,
-        Some(text) => Some(cursor::open(&bridge.seal, LIST, &caller.owner, text)?),
+        Some(text) => Some(cursor::open(&context.seal, LIST, &caller.owner, text)?),
     };
-    let mut pages = bridge.offers.tool_pages.lock();
-    let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
+    let mut pages = context.offers.tool_pages.lock();
+    let (catalog, permit) = (context.catalog(), Permit::of(caller));
     let companions: Vec<Companion> = Companion::ALL
         .into_iter()
-        .filter(|companion| companion.is_offered(bridge, caller, automatic))
+        .filter(|companion| companion.is_offered(context, caller, automatic))
         .collect();
     let callable = (!catalog.is_open()).then(|| catalog.tools().map(|tool| permit.may_call(tool)).collect());
-    let size = bridge.settings().page_size;
+    let size = context.settings().page_size;
     let key = PageKey { revision, companions: companions.clone(), callable, start: start.clone() };
     let CachedPage { text, next } = pages.get_or_write(key, || {
         let (entries, next) = entries(&catalog, companions, start, size, |tool| permit.may_call(tool));
@@ -69,7 +122,7 @@ pub fn page(
     Some(match next {
         None => text,
         Some(position) => {
-            text.with("nextCursor", &cursor::seal(&bridge.seal, LIST, &caller.owner, position).into())
+            text.with("nextCursor", &cursor::seal(&context.seal, LIST, &caller.owner, position).into())
         }
     })
 }

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use taskbridge_sdk::{Content, Output};
 
 use super::handle;
-use crate::mcp::Bridge;
 use crate::mcp::features::companions::CompanionResult;
-use crate::mcp::features::resources::{Link, links, log_uri, tool_resource_links};
+use crate::mcp::features::context::FeatureContext;
+use crate::mcp::features::resources::{EngineReads, Link, links, log_uri, tool_resource_links};
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::jsonrpc::{Error, INTERNAL_ERROR};
 use crate::tasks::service::View;
@@ -65,13 +65,13 @@ impl ToolResult {
 
     /// Returns a handle, with a line about the next step. `preface` comes before everything else.
     pub fn handle(
-        bridge: &Bridge,
+        context: &FeatureContext,
         view: &View,
         client: ClientCapabilities,
         companions: bool,
         preface: Option<&str>,
     ) -> Self {
-        let handle = handle::handle(bridge, view, client);
+        let handle = handle::handle(context, view, client);
         let next = handle::next_step(&handle, &view.task, companions);
         let content = preface.into_iter().chain([next.as_str()]).map(Content::text).collect();
         let refers_to = view.task.refers_to.clone();
@@ -83,14 +83,15 @@ impl ToolResult {
     /// # Errors
     /// The JSON-RPC error for a job that could not be run or tracked, and for a task that has not ended.
     pub fn for_ended_task(
-        bridge: &Bridge,
+        context: &FeatureContext,
+        reads: &EngineReads,
         view: &View,
         output: Option<Output>,
         preface: Option<&str>,
     ) -> Result<Self, Error> {
         let task = &view.task;
-        let links = links(bridge, task, output.as_ref());
-        let tool = bridge.catalog().get(&task.tool).cloned();
+        let links = links(reads, task, output.as_ref());
+        let tool = context.catalog().get(&task.tool).cloned();
         let has_schema = tool.as_ref().is_some_and(|tool| tool.output_schema.is_some());
         let mut output = output.unwrap_or_default();
         if let Some(log) = links.iter().find(|link| link.uri == log_uri(&task.id)).filter(|_| !has_schema) {
@@ -136,7 +137,7 @@ impl ToolResult {
         content.extend(handle::describe_references(task).map(Content::text));
         content.extend(links.into_iter().map(link));
         if matches!(task.outcome(), Some(task::Outcome::Failed)) {
-            content.extend(tool_resource_links(bridge, &task.tool));
+            content.extend(tool_resource_links(context, &task.tool));
         }
         // Clients check the structured content of an error against the output schema too. If it does not fit,
         // they replace the error by their own.

@@ -86,7 +86,7 @@ pub fn router(
     access_control: Arc<AccessControl>,
     shutdown: CancellationToken,
 ) -> (Router, BoxFuture<'static, Infallible>) {
-    bridge.service.set_stop_token(shutdown.clone());
+    bridge.context.service.set_stop_token(shutdown.clone());
     let (session_cache, in_flight) = (SessionCache::default(), InFlight::default());
     let (poll_rate, wait_rate) =
         (DelayingRateLimit::with_max_delay(MAX_DELAY), DelayingRateLimit::with_max_delay(MAX_WAIT_DELAY));
@@ -151,7 +151,7 @@ async fn answer(http: &Arc<Http>, rules: &AccessRules, request: Request) -> Resu
     let principal = rules.authenticate(&presented).await;
     let principal = principal.map_err(|error| {
         let address = peer.address.map(|address| address.ip());
-        http.bridge.audit.auth_failed(address, &error.to_string());
+        http.bridge.context.audit.auth_failed(address, &error.to_string());
         Refusal::unauthorized(&rules.auth, &error)
     })?;
     match head.method {
@@ -170,10 +170,10 @@ async fn answer(http: &Arc<Http>, rules: &AccessRules, request: Request) -> Resu
 /// Ends a session on all replicas, and closes its streams and requests in this process at once. Its tasks go
 /// on.
 async fn end_session(http: &Http, principal: &Principal, session: &Session) -> Result<Response> {
-    let limit = http.bridge.settings().limits.max_ended_sessions_per_day;
+    let limit = http.bridge.context.settings().limits.max_ended_sessions_per_day;
     let result = http.session_end_rate.take(CallerKey::of(principal), limit, Instant::now());
     result.map_err(|pause| Refusal::too_many_ended_sessions(limit, pause))?;
-    http.bridge.store.end(&session.nonce, session.expires).await.map_err(Refusal::store)?;
+    http.bridge.sessions.store.end(&session.nonce, session.expires).await.map_err(Refusal::store)?;
     http.in_flight.end(&session.nonce);
     Ok(StatusCode::NO_CONTENT.into_response())
 }

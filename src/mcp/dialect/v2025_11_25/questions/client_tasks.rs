@@ -48,7 +48,7 @@ struct ClientTaskRequests {
 
 impl ClientTasks {
     pub(super) fn new(bridge: &Bridge, only: Option<&TaskId>) -> Self {
-        let task_changes = bridge.service.follow([]);
+        let task_changes = bridge.context.service.follow([]);
         Self {
             only: only.cloned(),
             records: Vec::new(),
@@ -97,7 +97,7 @@ impl QuestionSender<'_> {
             self.client_tasks.as_ref().map_or_else(Vec::new, |client_tasks| client_tasks.records.clone());
         let mut next: Option<Timestamp> = None;
         for record in records {
-            let now = self.bridge.clock.now();
+            let now = self.bridge.context.clock.now();
             let due = if self.manages_client_tasks() {
                 self.process_client_task(&record, now).await?
             } else {
@@ -119,9 +119,9 @@ impl QuestionSender<'_> {
     /// Reloads the client's tasks.
     pub(super) async fn refresh(&mut self) -> Result<(), StoreError> {
         let Some(client_tasks) = &mut self.client_tasks else { return Ok(()) };
-        let settings = self.bridge.store.settings(&self.session.nonce).await?.unwrap_or_default();
+        let settings = self.bridge.sessions.store.settings(&self.session.nonce).await?.unwrap_or_default();
         let mut records = settings.held;
-        client_tasks.is_listened = settings.streams.active_listener(self.bridge.clock.now()) > 0;
+        client_tasks.is_listened = settings.streams.active_listener(self.bridge.context.clock.now()) > 0;
         if let Some(only) = &client_tasks.only {
             records.retain(|record| record.of.task == *only);
         }
@@ -155,7 +155,7 @@ impl QuestionSender<'_> {
     /// closes, both may: then the client's task is polled twice, and nothing else happens.
     fn manages_client_tasks(&self) -> bool {
         let Some(ClientTasks { only: Some(_), is_listened, .. }) = &self.client_tasks else { return true };
-        !(*is_listened || self.bridge.stream_election.is_listened(&self.session.nonce))
+        !(*is_listened || self.bridge.sessions.stream_election.is_listened(&self.session.nonce))
     }
 
     async fn process_client_task(
@@ -164,7 +164,7 @@ impl QuestionSender<'_> {
         now: Timestamp,
     ) -> Result<Option<Timestamp>, StoreError> {
         let ClientTaskRecord { of: question, stage, .. } = record;
-        let view = self.bridge.service.get(&self.actor, &question.task).await?;
+        let view = self.bridge.context.service.get(&self.actor, &question.task).await?;
         let task = view.map(|view| view.task);
         let is_needed = task.as_ref().is_some_and(|task| is_open(task, &question.key));
         match stage {
@@ -233,7 +233,7 @@ impl QuestionSender<'_> {
         }
         self.update_requests(&record.of, |requests| requests.cancelled = true);
         if let Some((id, key)) = task.and_then(|task| visit(task, &record.of.key)) {
-            self.send_message(message::complete(&self.bridge.seal, &id, &key)).await;
+            self.send_message(message::complete(&self.bridge.context.seal, &id, &key)).await;
         }
         if !self.session.client.cancels_tasks {
             return delete_client_task(self.bridge, self.session, &record.of).await;
@@ -243,8 +243,11 @@ impl QuestionSender<'_> {
     }
 
     async fn send_request(&mut self, record: &ClientTaskRecord, kind: MessageKind, method: &'static str) {
-        let id =
-            self.bridge.seal.seal(Purpose::Question, &MessageSubject { of: record.of.clone(), what: kind });
+        let id = self
+            .bridge
+            .context
+            .seal
+            .seal(Purpose::Question, &MessageSubject { of: record.of.clone(), what: kind });
         self.send_message(message::about(&id, method, &record.id)).await;
     }
 
@@ -269,7 +272,9 @@ impl QuestionSender<'_> {
         if !self.manages_client_tasks() {
             return Ok(());
         }
-        let Some(view) = self.bridge.service.get(&self.actor, &question.task).await? else { return Ok(()) };
+        let Some(view) = self.bridge.context.service.get(&self.actor, &question.task).await? else {
+            return Ok(());
+        };
         let Some(task_question) =
             view.task.questions.iter().find(|task_question| task_question.key == question.key)
         else {
@@ -309,7 +314,7 @@ pub(super) async fn dismiss(
     session: &Session,
     question: &QuestionMessage,
 ) -> Result<(), StoreError> {
-    match bridge.service.answer(by, &question.task, &question.key, Answer::Cancel).await {
+    match bridge.context.service.answer(by, &question.task, &question.key, Answer::Cancel).await {
         Err(AnswerError::Store(error)) => Err(error),
         _ => delete_client_task(bridge, session, question).await,
     }
@@ -337,8 +342,8 @@ pub(super) async fn store_change(
     session: &Session,
     setting: SessionChange,
 ) -> Result<bool, StoreError> {
-    let stored = bridge.store.set(&session.nonce, setting, session.expires).await?;
-    bridge.service.session_changed(&session.nonce);
+    let stored = bridge.sessions.store.set(&session.nonce, setting, session.expires).await?;
+    bridge.context.service.session_changed(&session.nonce);
     Ok(stored.is_some())
 }
 

@@ -20,6 +20,8 @@ use self::client_tasks::{ClientTasks, store_change};
 use super::SessionCall;
 use crate::mcp::Bridge;
 use crate::mcp::features::authorization::CallerContext;
+use crate::mcp::features::dialect::Dialect as _;
+use crate::mcp::features::request::Request as _;
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::session::token::Session;
 use crate::seal::Purpose;
@@ -117,7 +119,7 @@ pub(super) async fn register_poll(call: &SessionCall<'_>, task: &Task) -> Result
     if is_own || !task.open_questions().any(|task_question| client.can_ask(&task_question.question.ask)) {
         return Ok(());
     }
-    let polled_tasks = call.bridge.store.settings(&session.nonce).await?.unwrap_or_default().polls;
+    let polled_tasks = call.bridge.sessions.store.settings(&session.nonce).await?.unwrap_or_default().polls;
     if !polled_tasks.contains(&task.id)
         && !store_change(call.bridge, session, SessionChange::Poll(task.id.clone())).await?
     {
@@ -138,11 +140,11 @@ impl<'a> QuestionSender<'a> {
         let can_run_tasks = call.client().can_run_tasks();
         Self {
             bridge: call.bridge,
-            actor: CallerContext::new(call.bridge, &call.caller.principal),
+            actor: CallerContext::new(&call.bridge.context, &call.caller.principal),
             sink,
             session: call.session,
             grace,
-            opened_at: call.bridge.clock.now(),
+            opened_at: call.bridge.context.clock.now(),
             in_flight: Vec::new(),
             visits: Vec::new(),
             ask_counts: HashMap::new(),
@@ -156,7 +158,7 @@ impl<'a> QuestionSender<'a> {
     /// that another process wrote may become due a moment later by this process's clock, and no hint
     /// announces that.
     pub(super) fn has_work(&self, task: &Task) -> bool {
-        let now = self.bridge.clock.now();
+        let now = self.bridge.context.clock.now();
         self.in_flight.iter().any(|question| {
             question.guard.claim().task == task.id && question.state(task) != QuestionState::StillOpen
         }) || self.visits.iter().any(|(id, key)| *id == task.id && is_visited(task, key))
@@ -183,12 +185,12 @@ impl<'a> QuestionSender<'a> {
         self.sync_in_flight(task).await?;
         self.refresh_readiness(task).await?;
         while !self.closed {
-            let now = self.bridge.clock.now();
+            let now = self.bridge.context.clock.now();
             let is_wanted = |task_question: &TaskQuestion| self.may_ask(task, task_question, now);
             if !task.open_questions().any(is_wanted) {
                 break;
             }
-            let claim = self.bridge.service.claim_question(task, LEASE, is_wanted).await?;
+            let claim = self.bridge.context.service.claim_question(task, LEASE, is_wanted).await?;
             let Some(claim) = claim else { break };
             self.send(claim, task).await;
         }
@@ -209,7 +211,7 @@ impl<'a> QuestionSender<'a> {
     }
 
     async fn sync_in_flight(&mut self, task: &Task) -> Result<(), StoreError> {
-        let now = self.bridge.clock.now();
+        let now = self.bridge.context.clock.now();
         for mut question in std::mem::take(&mut self.in_flight) {
             if question.guard.claim().task == task.id {
                 match question.state(task) {
@@ -224,7 +226,7 @@ impl<'a> QuestionSender<'a> {
                     }
                     QuestionState::Withdrawn => {
                         if let Some((id, key)) = visit(task, &question.guard.claim().key) {
-                            self.send_message(message::complete(&self.bridge.seal, &id, &key)).await;
+                            self.send_message(message::complete(&self.bridge.context.seal, &id, &key)).await;
                         }
                         // A client's task is cancelled instead, once the client has reported that it created
                         // one.
@@ -239,7 +241,7 @@ impl<'a> QuestionSender<'a> {
         }
         for (id, key) in std::mem::take(&mut self.visits) {
             if id == task.id && is_visited(task, &key) {
-                self.send_message(message::complete(&self.bridge.seal, &id, &key)).await;
+                self.send_message(message::complete(&self.bridge.context.seal, &id, &key)).await;
             } else {
                 self.visits.push((id, key));
             }
@@ -251,18 +253,19 @@ impl<'a> QuestionSender<'a> {
     /// nothing before.
     async fn refresh_readiness(&self, task: &Task) -> Result<(), StoreError> {
         let Self { bridge, session, .. } = *self;
-        let may_be_unready = bridge.uninitialized_sessions.may_have(session, bridge.clock.now());
-        if bridge.store.is_shared() && may_be_unready && task.open_questions().next().is_some() {
-            match bridge.store.settings(&session.nonce).await?.is_some_and(|settings| settings.ready) {
-                true => bridge.uninitialized_sessions.set_ready(session),
-                false => bridge.uninitialized_sessions.insert(session),
+        let may_be_unready = bridge.sessions.uninitialized.may_have(session, bridge.context.clock.now());
+        if bridge.sessions.store.is_shared() && may_be_unready && task.open_questions().next().is_some() {
+            match bridge.sessions.store.settings(&session.nonce).await?.is_some_and(|settings| settings.ready)
+            {
+                true => bridge.sessions.uninitialized.set_ready(session),
+                false => bridge.sessions.uninitialized.insert(session),
             }
         }
         Ok(())
     }
 
     fn is_client_unready(&self) -> bool {
-        self.bridge.uninitialized_sessions.has(self.session, self.bridge.clock.now())
+        self.bridge.sessions.uninitialized.has(self.session, self.bridge.context.clock.now())
     }
 
     async fn send_message(&mut self, message: Value) {
@@ -276,6 +279,7 @@ impl<'a> QuestionSender<'a> {
             1;
         let id = self
             .bridge
+            .context
             .seal
             .seal(Purpose::Question, &MessageSubject { of: question_message, what: MessageKind::Question });
         let can_run_as_task = self.session.client.can_run_as_task(&claim.question.question.ask);
@@ -286,11 +290,11 @@ impl<'a> QuestionSender<'a> {
                 .is_some_and(|client_tasks| client_tasks.records.len() < MAX_CLIENT_TASKS);
         // The question is open until then at most.
         let until = task.run_until();
-        let ttl = as_task.then(|| until.since(self.bridge.clock.now()).min(MAX_TTL));
-        let message = message::request(&self.bridge.seal, self.session.revision, &claim, ttl, &id);
-        let guard = self.bridge.service.guard_delivery(claim);
+        let ttl = as_task.then(|| until.since(self.bridge.context.clock.now()).min(MAX_TTL));
+        let message = message::request(&self.bridge.context.seal, self.session.revision, &claim, ttl, &id);
+        let guard = self.bridge.context.service.guard_delivery(claim);
         if self.sink.send(message).await {
-            let renew_at = self.bridge.clock.now() + LEASE / 2;
+            let renew_at = self.bridge.context.clock.now() + LEASE / 2;
             self.in_flight.push(InFlightQuestion { guard, id, as_task, renew_at });
         } else {
             self.closed = true;
@@ -327,7 +331,7 @@ impl<'a> QuestionSender<'a> {
     }
 
     fn next_check(&self, task: &Task) -> Option<Timestamp> {
-        let now = self.bridge.clock.now();
+        let now = self.bridge.context.clock.now();
         let renewals = self
             .in_flight
             .iter()

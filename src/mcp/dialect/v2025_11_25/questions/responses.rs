@@ -32,7 +32,7 @@ pub(in crate::mcp::dialect::v2025_11_25) async fn handle_response(
 ) -> ResponseOutcome {
     let Id::Text(id) = id else { return ResponseOutcome::Unknown };
     let Some(MessageSubject { of: question, what: kind }) =
-        bridge.seal.open::<MessageSubject>(Purpose::Question, id)
+        bridge.context.seal.open::<MessageSubject>(Purpose::Question, id)
     else {
         return ResponseOutcome::Unknown;
     };
@@ -70,7 +70,7 @@ pub(in crate::mcp::dialect::v2025_11_25) async fn handle_task_status(
     }
     let update = async {
         let Ok(reported) = from_wire::client_task(params) else { return Ok(()) };
-        let records = bridge.store.settings(&session.nonce).await?.unwrap_or_default().held;
+        let records = bridge.sessions.store.settings(&session.nonce).await?.unwrap_or_default().held;
         match records.into_iter().find(|record| record.id == reported.id) {
             Some(record) => update_client_task(bridge, caller, session, record, reported).await,
             None => Ok(()),
@@ -124,11 +124,11 @@ async fn record_client_task(
     let record = ClientTaskRecord {
         of: question.clone(),
         id,
-        since: bridge.clock.now(),
+        since: bridge.context.clock.now(),
         stage: status,
         every: poll_interval,
     };
-    bridge.audit.record(AuditEvent::ClientTask { owner: &session.owner, record: &record });
+    bridge.context.audit.record(AuditEvent::ClientTask { owner: &session.owner, record: &record });
     if !store_change(bridge, session, SessionChange::AddClientTask(record)).await? {
         tracing::debug!(task = ?question.task, key = question.key, "the session has ended, or its client holds too many tasks");
     }
@@ -179,7 +179,7 @@ async fn update_client_task(
         return Ok(());
     }
     let record = ClientTaskRecord { stage: reported.status, every: reported.poll_interval, ..record };
-    bridge.audit.record(AuditEvent::ClientTask { owner: &session.owner, record: &record });
+    bridge.context.audit.record(AuditEvent::ClientTask { owner: &session.owner, record: &record });
     store_change(
         bridge,
         session,
@@ -188,7 +188,7 @@ async fn update_client_task(
     .await?;
     match record.stage {
         ClientTaskStatus::Cancelled => {
-            let by = CallerContext::new(bridge, &caller.principal);
+            let by = CallerContext::new(&bridge.context, &caller.principal);
             dismiss(bridge, &by, session, &record.of).await
         }
         ClientTaskStatus::Working | ClientTaskStatus::InputRequired | ClientTaskStatus::Ended => Ok(()),
@@ -224,9 +224,11 @@ async fn apply_answer(
     question: QuestionMessage,
     outcome: Outcome,
 ) -> Result<ResponseOutcome, StoreError> {
-    let by = CallerContext::new(bridge, &caller.principal);
+    let by = CallerContext::new(&bridge.context, &caller.principal);
     // This server asked. If the task is gone by now, or is not this caller's, the client did nothing wrong.
-    let Some(view) = bridge.service.get(&by, &question.task).await? else { return Ok(ResponseOutcome::Late) };
+    let Some(view) = bridge.context.service.get(&by, &question.task).await? else {
+        return Ok(ResponseOutcome::Late);
+    };
     let Some(task_question) =
         view.task.questions.into_iter().find(|task_question| task_question.key == question.key)
     else {
@@ -241,7 +243,7 @@ async fn apply_answer(
     };
     let (why, problem) = match answer {
         Err(why) => (why, None),
-        Ok(answer) => match bridge.service.answer(&by, &question.task, &question.key, answer).await {
+        Ok(answer) => match bridge.context.service.answer(&by, &question.task, &question.key, answer).await {
             Ok(_) => return Ok(ResponseOutcome::Accepted),
             Err(AnswerError::Closed | AnswerError::NotFound) => return Ok(ResponseOutcome::Late),
             Err(AnswerError::Store(error)) => return Err(error),
@@ -267,6 +269,7 @@ async fn note_handled(
 ) -> Result<(), StoreError> {
     let QuestionMessage { task, key, n } = question;
     bridge
+        .context
         .service
         .guard_delivery(QuestionClaim { task, key, n, question: task_question })
         .finish(problem)
@@ -279,8 +282,8 @@ async fn find_question(
     caller: &Caller,
     question: &QuestionMessage,
 ) -> Result<Option<TaskQuestion>, StoreError> {
-    let by = CallerContext::new(bridge, &caller.principal);
-    let view = bridge.service.get(&by, &question.task).await?;
+    let by = CallerContext::new(&bridge.context, &caller.principal);
+    let view = bridge.context.service.get(&by, &question.task).await?;
     let task = view.map(|view| view.task).filter(|task| by.may(TaskOperation::Answer, task).is_ok());
     Ok(task
         .and_then(|task| task.questions.into_iter().find(|task_question| task_question.key == question.key)))
@@ -292,7 +295,7 @@ async fn find_client_task(
     session: &Session,
     question: &QuestionMessage,
 ) -> Result<Option<ClientTaskRecord>, StoreError> {
-    let records = bridge.store.settings(&session.nonce).await?.unwrap_or_default().held;
+    let records = bridge.sessions.store.settings(&session.nonce).await?.unwrap_or_default().held;
     Ok(records.into_iter().find(|record| record.of == *question))
 }
 

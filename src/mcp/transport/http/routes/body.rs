@@ -81,7 +81,7 @@ impl IncomingBody<'_> {
     /// Counts this body among those of its owner that have to wait, and reserves memory budget for a large
     /// one.
     fn count(&mut self) -> Result<()> {
-        let limits = &self.http.bridge.settings().limits;
+        let limits = &self.http.bridge.context.settings().limits;
         if self.permit.is_none() {
             let max_streams = limits.max_streams_per_owner;
             let permit = self.http.incoming_limit.take(self.principal, max_streams);

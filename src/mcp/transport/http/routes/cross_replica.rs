@@ -36,8 +36,8 @@ pub(in crate::mcp::transport::http) async fn record_opened(
     is_resumed: bool,
 ) -> Result<(u64, Timestamp)> {
     let bridge = &http.bridge;
-    let now = bridge.clock.now();
-    if !bridge.store.is_shared() {
+    let now = bridge.context.clock.now();
+    if !bridge.sessions.store.is_shared() {
         return Ok((0, now));
     }
     let listens_until = matches!(position.resume, Resume::Listen { .. }).then(|| now + LISTENER_LEASE);
@@ -46,7 +46,8 @@ pub(in crate::mcp::transport::http) async fn record_opened(
         lease_until: listens_until,
         now,
     };
-    let result = bridge.store.set(&session.nonce, SessionChange::Streams(note), session.expires).await;
+    let result =
+        bridge.sessions.store.set(&session.nonce, SessionChange::Streams(note), session.expires).await;
     let settings = result
         .map_err(Refusal::store)?
         .ok_or_else(|| Refusal::no_session("this session was ended: begin with initialize"))?;
@@ -66,7 +67,7 @@ pub(in crate::mcp::transport::http) async fn record_opened(
 /// Records that a request was cancelled. A failure is only logged.
 pub(in crate::mcp::transport::http) async fn record_cancelled(http: &Http, session: &Session, id: &Id) {
     let bridge = &http.bridge;
-    if !bridge.store.is_shared() {
+    if !bridge.sessions.store.is_shared() {
         return;
     }
     let request = encode_id(id);
@@ -74,8 +75,9 @@ pub(in crate::mcp::transport::http) async fn record_cancelled(http: &Http, sessi
         tracing::debug!("other replicas do not hear that a request was cancelled whose id is that long");
         return;
     }
-    let note = StreamEvent::Cancelled { request, at: bridge.clock.now() };
-    if let Err(error) = bridge.store.set(&session.nonce, SessionChange::Streams(note), session.expires).await
+    let note = StreamEvent::Cancelled { request, at: bridge.context.clock.now() };
+    if let Err(error) =
+        bridge.sessions.store.set(&session.nonce, SessionChange::Streams(note), session.expires).await
     {
         tracing::warn!(%error, "other replicas do not hear that a request was cancelled");
     }
@@ -90,20 +92,20 @@ pub(in crate::mcp::transport::http) async fn sync_session(
     listening_stream: Option<u64>,
 ) -> bool {
     let bridge = &http.bridge;
-    if !bridge.store.is_shared() {
+    if !bridge.sessions.store.is_shared() {
         // If the store fails, the session counts as active.
-        return !bridge.store.has_ended(&session.nonce).await.unwrap_or(false);
+        return !bridge.sessions.store.has_ended(&session.nonce).await.unwrap_or(false);
     }
-    let Ok(settings) = bridge.store.settings(&session.nonce).await else { return true };
+    let Ok(settings) = bridge.sessions.store.settings(&session.nonce).await else { return true };
     let Some(settings) = settings else { return false };
     apply_settings(http, &session.nonce, &settings);
-    let now = bridge.clock.now();
+    let now = bridge.context.clock.now();
     // In other cases, no other process needs to know.
     let must_record =
         |n: &u64| settings.streams.has_other_listeners(*n, now) || session.client.can_run_tasks();
     if let Some(n) = listening_stream.filter(must_record) {
         let note = SessionChange::Streams(StreamEvent::LeaseRenewed { n, until: now + LISTENER_LEASE });
-        if let Err(error) = bridge.store.set(&session.nonce, note, session.expires).await {
+        if let Err(error) = bridge.sessions.store.set(&session.nonce, note, session.expires).await {
             tracing::warn!(%error, "other replicas do not hear that a stream is open still");
         }
     }
@@ -112,13 +114,13 @@ pub(in crate::mcp::transport::http) async fn sync_session(
 
 /// Applies the changes that other replicas record for sessions, while it is polled.
 pub(in crate::mcp::transport::http) async fn follow_remote_changes(http: Arc<Http>) -> Infallible {
-    let mut sessions = http.bridge.service.remote_session_changes();
+    let mut sessions = http.bridge.context.service.remote_session_changes();
     loop {
         let Some(session) = sessions.recv().await else { return std::future::pending().await };
         if !http.in_flight.has(&session) {
             continue;
         }
-        match http.bridge.store.settings(&session).await {
+        match http.bridge.sessions.store.settings(&session).await {
             Ok(Some(settings)) => apply_settings(&http, &session, &settings),
             Ok(None) => http.in_flight.end(&session),
             Err(error) => tracing::debug!(%error, "what was said of a session elsewhere is seen later"),
@@ -130,8 +132,9 @@ pub(in crate::mcp::transport::http) async fn follow_remote_changes(http: Arc<Htt
 fn apply_settings(http: &Http, session: &str, settings: &SessionSettings) {
     http.in_flight.apply_remote_changes(session, &settings.streams);
     http.bridge
+        .sessions
         .stream_election
-        .set_newest_stream(session, settings.streams.active_listener(http.bridge.clock.now()));
+        .set_newest_stream(session, settings.streams.active_listener(http.bridge.context.clock.now()));
 }
 
 /// Returns the recorded form of a request id.

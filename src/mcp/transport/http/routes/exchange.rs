@@ -116,7 +116,7 @@ impl Exchange {
         let principal = caller.principal.clone();
         let (http, queue) = (Arc::clone(http), new_queue(http, &principal));
         // Such a call may first wait a short time for the result, to avoid creating a task.
-        let stream_after = STREAM_AFTER + http.bridge.settings().quick_wait;
+        let stream_after = STREAM_AFTER + http.bridge.context.settings().quick_wait;
         let work = {
             let (http, queue, id) = (Arc::clone(&http), Arc::clone(&queue), id.clone());
             Box::pin(
@@ -258,7 +258,7 @@ impl Exchange {
     fn register(&mut self, request_id: Option<&Id>) {
         let Self { http, session, position, n, .. } = &*self;
         let stream = position.as_ref().map(|position| (position.stream.as_str(), *n));
-        let now = http.bridge.clock.now();
+        let now = http.bridge.context.clock.now();
         let opening = |session| OpenParams { session, request_id, stream, now };
         self.guard = session.as_ref().map(|session| http.in_flight.open(opening(&session.nonce)));
     }
@@ -268,7 +268,7 @@ impl Exchange {
     pub(in crate::mcp::transport::http) async fn refresh(&mut self) -> bool {
         let Some(session) = &self.session else { return true };
         let listening_stream = Some(self.n).filter(|n| self.is_listening && *n > 0);
-        self.http.bridge.clock.now() < session.expires
+        self.http.bridge.context.clock.now() < session.expires
             && cross_replica::sync_session(&self.http, session, listening_stream).await
     }
 
@@ -313,7 +313,7 @@ async fn handle_entry(
     request: Request,
 ) -> Option<Vec<u8>> {
     let (id, session) = (request.id.clone(), caller.session.as_ref()?);
-    let now = http.bridge.clock.now();
+    let now = http.bridge.context.clock.now();
     let guard =
         http.in_flight.open(OpenParams { session: &session.nonce, request_id: Some(&id), stream: None, now });
     let sink = BatchEntrySink(queue);
@@ -353,7 +353,7 @@ impl MessageSink for BatchEntrySink<'_> {
 
 /// Creates the message sink of one exchange.
 fn new_queue(http: &Http, principal: &Principal) -> Arc<OutboundQueue> {
-    let max_bytes = http.bridge.settings().limits.max_bytes_in_hand;
+    let max_bytes = http.bridge.context.settings().limits.max_bytes_in_hand;
     Arc::new(OutboundQueue::new(CallerBudget {
         budget: http.memory_budget.clone(),
         caller_key: CallerKey::of(principal),

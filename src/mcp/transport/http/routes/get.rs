@@ -27,13 +27,13 @@ pub(in crate::mcp::transport::http) async fn get(
     let is_resumed = headers.contains_key("last-event-id");
     let position = match headers.get("last-event-id") {
         None => {
-            let resume = Resume::Listen { lists: Some(http.bridge.offers.edition_for(&principal)) };
-            StreamPosition::start(&session.nonce, resume, &*http.bridge.entropy)
+            let resume = Resume::Listen { lists: Some(http.bridge.context.offers.edition_for(&principal)) };
+            StreamPosition::start(&session.nonce, resume, &*http.bridge.context.entropy)
         }
         Some(id) => id
             .to_str()
             .ok()
-            .and_then(|id| StreamPosition::open(&http.bridge.seal, &session.nonce, id))
+            .and_then(|id| StreamPosition::open(&http.bridge.context.seal, &session.nonce, id))
             .ok_or_else(|| Refusal::invalid("Last-Event-ID is not the id of an event of this session"))?,
     };
     // A stream that opens and closes at once would only make the client reconnect.

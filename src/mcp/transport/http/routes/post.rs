@@ -45,7 +45,7 @@ pub(in crate::mcp::transport::http) async fn post(
         return Err(Refusal::unsupported_media_type());
     }
     preconditions::check_accept(headers, &[JSON, EVENT_STREAM])?;
-    let body = body::read(http, &principal, body, http.bridge.settings().max_body_bytes).await?;
+    let body = body::read(http, &principal, body, http.bridge.context.settings().max_body_bytes).await?;
     if jsonrpc::batch::is_batch(&body) {
         return batch::post(http, principal, headers, body).await;
     }
@@ -85,7 +85,7 @@ pub(in crate::mcp::transport::http) async fn read<T: Send + 'static>(
     body: Bytes,
     parse: impl FnOnce(&Limits, &[u8]) -> T + Send + 'static,
 ) -> Result<T> {
-    let settings = http.bridge.settings();
+    let settings = http.bridge.context.settings();
     if body.len() <= SMALL {
         return Ok(parse(&settings.limits, &body));
     }
@@ -166,7 +166,7 @@ fn initialize(http: &Http, principal: &Principal, request: &Request) -> Response
     match v2025_11_25::initialize(&http.bridge, principal, &request.params) {
         Ok((session, result)) => {
             let mut response = json(200, &request.id, &Ok(result));
-            let token = session.token(&http.bridge.seal);
+            let token = session.token(&http.bridge.context.seal);
             let token = HeaderValue::try_from(token).expect("a sealed token is visible ASCII");
             response.headers_mut().insert(&preconditions::SESSION_ID, token);
             response
@@ -196,13 +196,13 @@ const SETTINGS_METHODS: [&str; 3] = ["logging/setLevel", "resources/subscribe", 
 
 /// Refuses a caller who lacks only scopes, and names the scopes to request.
 fn check_scopes(http: &Http, caller: &Principal, request: &Request) -> Result<()> {
-    match authorization::missing_scopes(&http.bridge, caller, request) {
+    match authorization::missing_scopes(&http.bridge.context, caller, request) {
         None => Ok(()),
         Some(scopes) => {
             let request_context = Arc::new(audit_context::for_request(caller, request));
             let tool = request.params["name"].as_str();
             request_context
-                .sync_scope(|| http.bridge.audit.call_denied(tool, "the access token lacks scopes"));
+                .sync_scope(|| http.bridge.context.audit.call_denied(tool, "the access token lacks scopes"));
             let refusal = Refusal::insufficient_scope(&http.access_control.rules().auth, &scopes);
             Err(refusal.for_request(Some(request.id.clone())))
         }
@@ -218,16 +218,16 @@ async fn limit_stored_sessions(http: &Http, caller: &Caller, request: &Request) 
         return Ok(());
     };
     let bridge = &http.bridge;
-    let settings = bridge.store.settings(&session.nonce).await;
+    let settings = bridge.sessions.store.settings(&session.nonce).await;
     let settings = settings.map_err(|error| Refusal::store(error).for_request(Some(request.id.clone())))?;
     if settings != Some(SessionSettings::default()) {
         // The session has settings already, or it has ended. If it has ended, the handler reports that.
         return Ok(());
     }
-    let limit = bridge.settings().limits.max_kept_sessions_per_day;
+    let limit = bridge.context.settings().limits.max_kept_sessions_per_day;
     http.stored_session_rate.take(CallerKey::of(&caller.principal), limit, Instant::now()).map_err(|pause| {
         let request_context = Arc::new(audit_context::for_request(&caller.principal, request));
-        request_context.sync_scope(|| bridge.audit.limit_exceeded("max_kept_sessions_per_day"));
+        request_context.sync_scope(|| bridge.context.audit.limit_exceeded("max_kept_sessions_per_day"));
         Refusal::too_many_stored_sessions(limit, pause).for_request(Some(request.id.clone()))
     })
 }

@@ -175,7 +175,7 @@ impl EventStream {
 
     fn message(&mut self, json: &[u8]) -> Bytes {
         // With a shared store, a busy stream must also check for changes made by other replicas.
-        if !self.exchange.http.bridge.store.is_shared() {
+        if !self.exchange.http.bridge.sessions.store.is_shared() {
             self.keep_alive.reset();
         }
         let id = self.next_id();
@@ -187,7 +187,7 @@ impl EventStream {
         let Exchange { http, session, queue, position, guard, .. } = &mut self.exchange;
         if position.is_none() {
             let nonce = &session.as_ref()?.nonce;
-            let new_position = StreamPosition::start(nonce, queue.resume()?, &*http.bridge.entropy);
+            let new_position = StreamPosition::start(nonce, queue.resume()?, &*http.bridge.context.entropy);
             if let Some(guard) = guard {
                 guard.name(&new_position.stream);
             }
@@ -197,6 +197,6 @@ impl EventStream {
         if let Some(resume) = queue.resume() {
             position.resume = resume;
         }
-        Some(position.advance(&http.bridge.seal))
+        Some(position.advance(&http.bridge.context.seal))
     }
 }

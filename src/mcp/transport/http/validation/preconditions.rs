@@ -165,7 +165,7 @@ pub(in crate::mcp::transport::http) fn acquire_permit(
     http: &Http,
     principal: &Principal,
 ) -> Result<InFlightPermit> {
-    let limit = http.bridge.settings().limits.max_streams_per_owner;
+    let limit = http.bridge.context.settings().limits.max_streams_per_owner;
     http.in_flight_limit.take(principal, limit).ok_or_else(|| Refusal::too_many_streams(limit))
 }
 
@@ -176,7 +176,7 @@ pub(in crate::mcp::transport::http) async fn admit_one_way(
     http: &Http,
     principal: &Principal,
 ) -> Result<InFlightPermit> {
-    let settings = http.bridge.settings();
+    let settings = http.bridge.context.settings();
     let limit = settings.limits.max_streams_per_owner;
     let permit =
         http.incoming_limit.take(principal, limit).ok_or_else(|| Refusal::too_many_streams(limit))?;
@@ -202,13 +202,13 @@ pub(in crate::mcp::transport::http) async fn session(
     let session = token
         .to_str()
         .ok()
-        .and_then(|token| http.session_cache.open(&bridge.seal, token, bridge.clock.now()))
+        .and_then(|token| http.session_cache.open(&bridge.context.seal, token, bridge.context.clock.now()))
         // A caller must not learn whether another caller's session exists.
         .filter(|session| session.owner == principal.owner)
         .ok_or_else(|| {
             Refusal::no_session("there is no such session, or it has expired: begin with initialize")
         })?;
-    if bridge.store.has_ended(&session.nonce).await.map_err(Refusal::store)? {
+    if bridge.sessions.store.has_ended(&session.nonce).await.map_err(Refusal::store)? {
         return Err(Refusal::no_session("this session was ended: begin with initialize"));
     }
     Ok(session)

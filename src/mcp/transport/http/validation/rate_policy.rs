@@ -55,18 +55,18 @@ pub(in crate::mcp::transport::http) async fn limit_request(
         RateClass::Wait => (&http.wait_rate, Refusal::too_many_waits),
         RateClass::Call | RateClass::Free => return Ok(()),
     };
-    let limit = http.bridge.settings().max_polls_per_second;
+    let limit = http.bridge.context.settings().max_polls_per_second;
     if rate_limit.check_rate(CallerKey::of(principal), limit, Instant::now()).wait().await {
         return Ok(());
     }
     let request_context = Arc::new(audit_context::for_request(principal, request));
-    request_context.sync_scope(|| http.bridge.audit.limit_exceeded("max_polls_per_second"));
+    request_context.sync_scope(|| http.bridge.context.audit.limit_exceeded("max_polls_per_second"));
     Err(refuse(limit).for_request(Some(request.id.clone())))
 }
 
 /// As [`hold`], for a stream that a GET opens.
 pub(in crate::mcp::transport::http) async fn limit_stream(http: &Http, principal: &Principal) -> Result<()> {
-    let limit = http.bridge.settings().max_polls_per_second;
+    let limit = http.bridge.context.settings().max_polls_per_second;
     match http.wait_rate.check_rate(CallerKey::of(principal), limit, Instant::now()).wait().await {
         true => Ok(()),
         false => Err(Refusal::too_many_waits(limit)),
@@ -83,10 +83,10 @@ pub(in crate::mcp::transport::http) fn limit_calls(
     if rate_class(request) != RateClass::Call || !is_authenticated(caller) {
         return Ok(());
     }
-    let limit = http.bridge.settings().max_calls_per_minute;
+    let limit = http.bridge.context.settings().max_calls_per_minute;
     http.call_rate.take(CallerKey::of(caller), limit, Instant::now()).map_err(|pause| {
         let request_context = Arc::new(audit_context::for_request(caller, request));
-        request_context.sync_scope(|| http.bridge.audit.limit_exceeded("max_calls_per_minute"));
+        request_context.sync_scope(|| http.bridge.context.audit.limit_exceeded("max_calls_per_minute"));
         Refusal::too_many_calls(limit, pause).for_request(Some(request.id.clone()))
     })
 }

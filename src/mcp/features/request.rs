@@ -1,0 +1,88 @@
+//! [`Request`]: what the features do with a request of any generation: its caller, its task, and the records
+//! about the delivery of a result. It must not know a generation.
+
+use super::authorization::CallerContext;
+use super::companions::Companion;
+use super::dialect::Dialect;
+use crate::mcp::session::token::ClientCapabilities;
+use crate::mcp::wire::jsonrpc::Error;
+use crate::mcp::wire::params;
+use crate::tasks::service::{CallGuard, View};
+use crate::tasks::task::{Owner, Task, TaskId};
+
+/// A request of any generation.
+pub trait Request: Dialect {
+    /// Returns the owner of what the caller starts.
+    fn owner(&self) -> &Owner {
+        &self.principal().owner
+    }
+
+    /// Returns the caller as the actor of task operations.
+    fn actor(&self) -> CallerContext<'_> {
+        CallerContext::new(self.context(), self.principal())
+    }
+
+    /// Returns the client's capabilities for this task: barred if the caller may not answer its questions.
+    fn client_for(&self, task: &Task) -> ClientCapabilities {
+        self.actor().answers(task, self.client())
+    }
+
+    /// Returns true if the caller is offered this companion tool.
+    fn is_offered(&self, companion: Companion) -> bool {
+        companion.is_offered(self.context(), self.principal(), self.offers_companions())
+    }
+
+    /// Logs an internal error. The error for the client only contains a reference to the log entry.
+    fn fault(&self, error: &(dyn std::error::Error + 'static)) -> Error {
+        self.context().fault(error)
+    }
+
+    /// Returns the error for a task that is unknown, has expired or is not visible to the caller.
+    fn task_not_found(&self, id: &TaskId) -> Error {
+        self.context().not_found(self.owner(), id);
+        params::invalid("Failed to retrieve task: Task not found")
+    }
+
+    /// Reads a task of the caller.
+    ///
+    /// # Errors
+    /// If there is no such task, or the store fails.
+    fn find_task(&self, id: &TaskId) -> impl Future<Output = Result<View, Error>> + Send {
+        async move {
+            let view = self.context().service.get(&self.actor(), id).await;
+            view.map_err(|error| self.fault(&error))?.ok_or_else(|| self.task_not_found(id))
+        }
+    }
+
+    /// Records that a plain call got its answer. If that fails, an equal call may get the answer too.
+    fn note_answered(&self, guard: CallGuard) -> impl Future<Output = ()> + Send {
+        async move {
+            if let Err(error) = guard.mark_delivered().await {
+                tracing::warn!(%error, "the delivery of a call's answer cannot be recorded");
+            }
+        }
+    }
+
+    /// Records that the client of a plain call was asked to retry. If that fails now, the reconciler repeats
+    /// it.
+    fn note_retry(&self, guard: CallGuard) -> impl Future<Output = ()> + Send {
+        async move {
+            if let Err(error) = guard.release().await {
+                tracing::warn!(%error, "the release of a call for a retry cannot be recorded");
+            }
+        }
+    }
+
+    /// Records that the owner has the result of an earlier call of theirs that ended unanswered, if there was
+    /// one. Another caller who may see the task does not count: the owner repeats the call, and gets the
+    /// result.
+    fn note_delivered(&self, task: &Task) -> impl Future<Output = ()> + Send {
+        async move {
+            if task.undelivered.is_some() && task.owner == *self.owner() {
+                self.note_answered(self.context().service.guard_call(task, false)).await;
+            }
+        }
+    }
+}
+
+impl<T: Dialect + ?Sized> Request for T {}

@@ -1,0 +1,147 @@
+//! `resources/list`, `resources/templates/list` and `resources/read` in every generation: resources of the
+//! config, and logs and artifacts of the caller's tasks.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::list::{self, ListError, ResourceEntry, TemplateEntry};
+use super::{Body, Link, ReadError};
+use crate::catalog::ResourceMetadata;
+use crate::mcp::features::dialect::{Cache, Dialect};
+use crate::mcp::features::request::Request as _;
+use crate::mcp::features::tools::list::LIST_CACHE_TTL;
+use crate::mcp::wire::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
+use crate::mcp::wire::{params, types};
+
+/// What belongs to tasks is not cached: it changes with them.
+const TASK_DATA: Cache = Cache { ttl: Duration::ZERO, is_public: false };
+/// Resources of the config are cached for a while: they change when the config does.
+const CONFIG_DATA: Cache = Cache { ttl: Duration::from_secs(60), is_public: true };
+
+/// `resources/list`.
+///
+/// # Errors
+/// If the cursor is invalid, or the store fails.
+pub async fn list(request: &dyn Dialect, params: &Value) -> Outcome {
+    let cursor = params::cursor(params)?;
+    let page = list::page(request.context(), request.reads(), request.principal(), cursor).await;
+    let page = page.map_err(|error| match error {
+        ListError::Cursor => params::invalid_cursor(),
+        ListError::Store(error) => request.fault(&error),
+    })?;
+    let titles = request.has_titles();
+    let resources = page.entries.iter().map(|entry| resource(titles, entry)).collect();
+    let body = types::value(&types::ListResourcesResult { resources, next_cursor: page.next_cursor });
+    Ok(request.result(body, Some(TASK_DATA)))
+}
+
+fn resource(titles: bool, entry: &ResourceEntry) -> types::Resource<'_> {
+    match entry {
+        ResourceEntry::Fixed(resource) => {
+            let ResourceMetadata { name, title, description, mime_type, .. } = &resource.metadata;
+            types::Resource {
+                uri: &resource.uri,
+                name,
+                title: title.as_deref().filter(|_| titles),
+                description: description.as_deref(),
+                mime_type: Some(mime_type),
+                annotations: annotations(titles, &resource.metadata),
+                size: Some(resource.body.size()),
+            }
+        }
+        ResourceEntry::OfTask(Link { uri, name, description, mime_type, size }) => types::Resource {
+            uri,
+            name,
+            title: None,
+            description: Some(description),
+            mime_type: mime_type.as_deref(),
+            annotations: None,
+            size: *size,
+        },
+    }
+}
+
+/// `resources/templates/list`.
+///
+/// # Errors
+/// If the cursor is invalid.
+pub fn templates(request: &dyn Dialect, params: &Value) -> Outcome {
+    let cursor = params::cursor(params)?;
+    let page = list::templates(request.context(), request.principal(), cursor);
+    let page = page.ok_or_else(params::invalid_cursor)?;
+    let titles = request.has_titles();
+    let resource_templates = page.entries.iter().map(|entry| template(titles, entry)).collect();
+    let next_cursor = page.next_cursor;
+    let body = types::value(&types::ListResourceTemplatesResult { resource_templates, next_cursor });
+    let is_public = request.context().catalog().is_open();
+    Ok(request.result(body, Some(Cache { ttl: LIST_CACHE_TTL, is_public })))
+}
+
+fn template(titles: bool, entry: &TemplateEntry) -> types::ResourceTemplate<'_> {
+    match entry {
+        TemplateEntry::Configured(template) => {
+            let ResourceMetadata { name, title, description, mime_type, .. } = &template.metadata;
+            types::ResourceTemplate {
+                uri_template: template.pattern.text(),
+                name,
+                title: title.as_deref().filter(|_| titles),
+                description: description.as_deref(),
+                mime_type: Some(mime_type),
+                annotations: annotations(titles, &template.metadata),
+            }
+        }
+        TemplateEntry::Builtin(template) => types::ResourceTemplate {
+            uri_template: template.uri_template,
+            name: template.name,
+            title: None,
+            description: Some(template.description),
+            mime_type: template.mime_type,
+            annotations: None,
+        },
+    }
+}
+
+fn annotations(titles: bool, metadata: &ResourceMetadata) -> Option<types::Annotations<'_>> {
+    let hints = &metadata.annotations;
+    // The modification time came to the protocol together with titles.
+    let last_modified = hints.last_modified.filter(|_| titles).map(|at| at.to_string());
+    let has_any = !hints.audience.is_empty() || hints.priority.is_some() || last_modified.is_some();
+    has_any.then_some(types::Annotations {
+        audience: &hints.audience,
+        priority: hints.priority,
+        last_modified,
+    })
+}
+
+/// `resources/read`.
+///
+/// # Errors
+/// If the resource cannot be read; see [`read_error`].
+pub async fn read(request: &dyn Dialect, params: &Value) -> Outcome {
+    let uri = params::text(params, "uri", "the address of a resource")?;
+    let contents = super::read(request.context(), request.reads(), request.principal(), uri).await;
+    let contents = contents.map_err(|problem| read_error(request, uri, &problem))?;
+    let cache = if contents.shared { CONFIG_DATA } else { TASK_DATA };
+    let (text, blob) = match contents.body {
+        Body::Text(text) => (Some(text), None),
+        Body::Bytes(bytes) => (None, Some(STANDARD.encode(bytes))),
+    };
+    let contents = [types::ResourceContents { uri, mime_type: contents.mime_type, text, blob }];
+    Ok(request.result(types::value(&types::ReadResourceResult { contents }), Some(cache)))
+}
+
+/// Returns the error for a resource that cannot be read.
+pub fn read_error(request: &dyn Dialect, uri: &str, problem: &ReadError) -> Error {
+    let code = match problem {
+        ReadError::NotFound => request.resource_not_found(),
+        ReadError::Refused(_) => INVALID_PARAMS,
+        ReadError::Unavailable(_) => INTERNAL_ERROR,
+        ReadError::Denied(cause) => return request.fault(cause),
+        ReadError::Template(cause) => return request.fault(cause),
+        ReadError::Store(cause) => return request.fault(cause),
+    };
+    Error { code, message: problem.to_string(), data: Some(json!({ "uri": uri })) }
+}
