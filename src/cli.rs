@@ -230,19 +230,19 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
     }
     if options.stdio && config.audit.stdout {
         return Err(format!(
-            "taskbridge: {}: audit.to: standard output belongs to the client of --stdio: write \"file\" or \"store\"",
+            "taskbridge: {}: audit.to: --stdio uses standard output for its client: write \"file\" or \"store\"",
             config.file.display()
         ));
     }
     let mut exporter = telemetry::init(&config.log, environment.log.as_deref(), config.telemetry.as_ref())
         .map_err(|text| format!("taskbridge: {text}"))?;
     let program = std::env::current_exe()
-        .map_err(|error| format!("taskbridge: this program's own file cannot be found: {error}"))?;
+        .map_err(|error| format!("taskbridge: the path of this program cannot be determined: {error}"))?;
     let (file, state_home) = (config.file.clone(), environment.state_home.clone());
     let origin =
         Origin { file, sources, registry: registry.clone(), program, state_home, strict: options.strict };
     let runtime = tokio::runtime::Runtime::new()
-        .map_err(|error| format!("taskbridge: no threads can be started: {error}"))?;
+        .map_err(|error| format!("taskbridge: threads cannot be started: {error}"))?;
     let result = runtime.block_on(async {
         let stop = Shutdown::default();
         let signals = shutdown::listen(stop.clone()).map_err(|error| error.to_string())?;
@@ -296,14 +296,14 @@ async fn over_http(config: Config, origin: Origin, hangups: Hangups, stop: &Shut
 async fn over_stdio(config: Config, origin: Origin, hangups: Hangups, stop: &Shutdown) -> Result<(), String> {
     // A client may start one server for each of its windows, and only the first can bind the address.
     let metrics_listener = app::listen_for_metrics(&config).await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "the numbers of this process cannot be read");
+        tracing::warn!(%error, "metrics of this process are not available");
         None
     });
     let app = build(config, origin, hangups).await?.with_metrics_listener(metrics_listener);
     if io::stdin().is_terminal() {
         print_error(
-            "taskbridge: --stdio speaks MCP with the client that starts it, and waits for its messages here; Ctrl-C ends it. To try \
-             tools by hand, run `taskbridge` without --stdio, and `taskbridge call` in another terminal",
+            "taskbridge: --stdio waits for MCP messages of a client on standard input; Ctrl-C stops it. To try tools \
+             by hand, run `taskbridge` without --stdio, and `taskbridge call` in another terminal",
         );
     }
     let input = tokio::io::BufReader::new(tokio::io::stdin());

@@ -90,7 +90,7 @@ impl Uptime for System {
     }
 }
 
-/// The machine's clock, except that [`Clock::settled`] is that of the wrapped clock: it is `None` after a
+/// The machine's clock, except that [`Clock::stable_now`] is that of the wrapped clock: it is `None` after a
 /// jump.
 pub struct MachineClock(pub Arc<dyn Clock>);
 
@@ -107,7 +107,6 @@ impl Clock for MachineClock {
 impl Entropy for System {
     #[allow(clippy::disallowed_methods, reason = "this is the one place that draws randomness")]
     fn fill(&self, bytes: &mut [u8]) {
-        getrandom::fill(bytes)
-            .expect("the operating system gives random bytes; without them nothing is safe");
+        getrandom::fill(bytes).expect("the operating system provides random bytes");
     }
 }

@@ -80,7 +80,7 @@ impl Health {
     }
 
     /// Returns why the store cannot be used, in fixed words. `None` if it works. The result is cached for
-    /// `SEEN_FOR`.
+    /// `CHECK_TTL`.
     async fn store_failure(&self) -> Option<&'static str> {
         let mut last_check = self.0.last_check.lock().await;
         if let Some((at, failure)) = *last_check

@@ -71,7 +71,9 @@ impl Isolation {
             .thread_name(format!("engine {backend}"))
             .enable_all()
             .build()
-            .map_err(|cause| Error::unavailable("its threads cannot be started").caused_by(cause))?;
+            .map_err(|cause| {
+                Error::unavailable("the backend's threads cannot be started").caused_by(cause)
+            })?;
         Ok(Self {
             backend: backend.to_owned(),
             runtime: Some(runtime),
@@ -102,7 +104,7 @@ impl Isolation {
     fn permit(&self) -> Result<OwnedSemaphorePermit> {
         Arc::clone(&self.calls).try_acquire_owned().map_err(|_| {
             Error::unavailable(format!(
-                "{MAX_CALLS} calls of backend `{}` are under way, and its adapter answers none of them",
+                "{MAX_CALLS} calls of backend `{}` are in progress, and its adapter completes none of them",
                 self.backend
             ))
         })
@@ -167,7 +169,7 @@ impl Isolation {
             operation,
             location = panic.location,
             unlogged,
-            "the adapter crashed, which is a bug of the adapter; the other work goes on: {}",
+            "the adapter crashed, which is a bug of the adapter; other work continues: {}",
             panic.message
         );
         Crash
@@ -430,7 +432,7 @@ impl Checkup for Isolated {
             Err(error) => Err(error),
         };
         findings.unwrap_or_else(|error| {
-            vec![Finding::fault("adapter", error.to_string(), "report it to whoever makes the adapter")]
+            vec![Finding::fault("adapter", error.to_string(), "report it to the author of the adapter")]
         })
     }
 }

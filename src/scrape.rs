@@ -23,9 +23,9 @@ struct MetricsState {
     token: Option<[u8; 32]>,
 }
 
-/// Returns the route `/metrics`, for a server whose listener is `bound` to this address.
+/// Returns the route `/metrics`, for a server that listens on this address.
 pub fn routes(scraper: Scraper, listen_ip: IpAddr, page: &MetricsPage) -> Router {
-    let origin_policy = OriginPolicy::new(listen_ip, [], []).expect("there is no origin that could be none");
+    let origin_policy = OriginPolicy::new(listen_ip, [], []).expect("an empty list of origins is valid");
     let state = MetricsState { scraper, origin_policy, token: page.token };
     Router::new().route("/metrics", get(read)).with_state(Arc::new(state))
 }
@@ -38,7 +38,7 @@ async fn read(State(state): State<Arc<MetricsState>>, headers: HeaderMap) -> Res
     let is_from_web_page = headers.contains_key(header::ORIGIN)
         || text("sec-fetch-site").is_some_and(|site| !matches!(site, "none" | "same-origin"));
     if is_from_web_page || !state.origin_policy.allows_host(text("host").unwrap_or_default()) {
-        return (StatusCode::FORBIDDEN, "not for web pages, and only by this machine's own names\n")
+        return (StatusCode::FORBIDDEN, "refused: web pages and foreign host names may not read metrics\n")
             .into_response();
     }
     if let Some(token) = &state.token {
@@ -47,7 +47,8 @@ async fn read(State(state): State<Arc<MetricsState>>, headers: HeaderMap) -> Res
         let digest: [u8; 32] = Sha256::digest(presented.trim()).into();
         if !bool::from(digest.ct_eq(token)) {
             let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-            return (StatusCode::UNAUTHORIZED, challenge, "show the token of [metrics]\n").into_response();
+            return (StatusCode::UNAUTHORIZED, challenge, "send the token of [metrics] as a bearer token\n")
+                .into_response();
         }
     }
     let headers = [(header::CONTENT_TYPE, CONTENT_TYPE), (header::CACHE_CONTROL, "no-store")];

@@ -25,7 +25,7 @@ pub(crate) fn listen(stop: Shutdown) -> std::io::Result<impl Future<Output = ()>
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
         next_signal(&mut terminate, &mut interrupt).await;
-        tracing::info!("stopping; a second signal leaves at once");
+        tracing::info!("stopping; a second signal exits immediately");
         stop.graceful.cancel();
         next_signal(&mut terminate, &mut interrupt).await;
         stop.immediate.cancel();

@@ -1,5 +1,5 @@
-//! The W3C trace context of this process (Trace Context, level 1). [`here`] returns the context of the
-//! current span if spans are recorded ([`crate::telemetry`]), and `None` otherwise. It must not create or
+//! The W3C trace context of this process (Trace Context, level 1). [`current`] returns the context of
+//! the current span if spans are recorded ([`crate::telemetry`]), and `None` otherwise. It must not create or
 //! send spans.
 
 use std::fmt;
@@ -87,6 +87,6 @@ mod tests {
         assert_eq!(context.trace_id(), "0af7651916cd43dd8448eb211c80319c");
         assert!(!TraceContext::parse(&parent.replace("-01", "-02")).unwrap().sampled);
         assert_eq!(TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"), None);
-        assert_eq!(propagate(None), None, "without spans a trace is as it came");
+        assert_eq!(propagate(None), None, "without spans a trace is unchanged");
     }
 }

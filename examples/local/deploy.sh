@@ -1,5 +1,5 @@
 #!/bin/sh
-# deploy.sh VERSION SERVICES: shows a plan, waits for somebody to approve it, and then pretends to deploy.
+# deploy.sh VERSION SERVICES: shows a plan, waits until a user approves it, and then pretends to deploy.
 set -eu
 version=$1
 services=$2

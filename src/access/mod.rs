@@ -1,5 +1,5 @@
-//! Access rules as plain data: who may call a tool and act on its tasks. [`may`] is the only function that
-//! evaluates them. This module must not depend on a protocol, a store or the config file.
+//! Access rules as plain data: who may call a tool and act on its tasks. [`evaluate`] is the only
+//! function that evaluates them. This module must not depend on a protocol, a store or the config file.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -80,7 +80,11 @@ fn not_caller_rule_excludes_owner() {
     assert!(rules.are_shared());
     assert_eq!(evaluate(&rules, Verb::Answer, &ann, Some(&ann.owner)), Verdict::OwnerExcluded);
     assert_eq!(evaluate(&rules, Verb::Answer, &bob, Some(&ann.owner)), Verdict::Allowed);
-    assert_eq!(evaluate(&rules, Verb::See, &bob, Some(&ann.owner)), Verdict::Allowed, "to answer is to see");
+    assert_eq!(
+        evaluate(&rules, Verb::See, &bob, Some(&ann.owner)),
+        Verdict::Allowed,
+        "a caller who may answer may see"
+    );
     assert_eq!(evaluate(&rules, Verb::Cancel, &bob, Some(&ann.owner)), Verdict::Denied);
     assert_eq!(evaluate(&rules, Verb::See, &cid, Some(&ann.owner)), Verdict::Denied);
     assert_eq!(evaluate(&rules, Verb::See, &ann, Some(&ann.owner)), Verdict::Allowed);
@@ -152,7 +156,7 @@ proptest! {
             }
             if let Verdict::MissingScopes(scopes) = before {
                 prop_assert!(!scopes.is_empty() && scopes.is_disjoint(&caller.identity.scopes));
-                prop_assert_eq!(verdict_for(verb, &with_scopes(&scopes)), Verdict::Allowed, "the challenge names all that is missing");
+                prop_assert_eq!(verdict_for(verb, &with_scopes(&scopes)), Verdict::Allowed, "the challenge lists all missing scopes");
             }
             // A rule without conditions admits only an owner.
             if rules.rule(verb).conditions.is_none() && verb != Verb::See && caller.owner != owner {

@@ -61,11 +61,11 @@ pub async fn run_checks(config: &Config, registry: &Registry, program: &Path) ->
     for receiver in &config.notify {
         let what = receiver.origin();
         let finding = match Http.probe(receiver).await {
-            Ok(status) => Finding::ok(what, format!("somebody answers there (HEAD: {status})")),
+            Ok(status) => Finding::ok(what, format!("reachable (HEAD: {status})")),
             Err(why) => Finding::fault(
                 what,
                 why,
-                "start the receiver, or mend `url`, `proxy` or `ca_file` in [[notify]]",
+                "start the receiver, or fix `url`, `proxy` or `ca_file` in [[notify]]",
             ),
         };
         add("notify", vec![finding]);
@@ -85,20 +85,22 @@ pub async fn run_checks(config: &Config, registry: &Registry, program: &Path) ->
 async fn check_issuer(issuer: &TrustedIssuer) -> Vec<Finding> {
     let check = match oauth::check_issuer(issuer.clone()).await {
         Ok(check) => check,
-        Err(why) => return vec![Finding::fault("way", why, "mend `ca_file` or `proxy` in [[auth.issuers]]")],
+        Err(why) => {
+            return vec![Finding::fault("connection", why, "fix `ca_file` or `proxy` in [[auth.issuers]]")];
+        }
     };
     let keys = match check.keys {
-        Ok(n) => Finding::ok("keys", format!("tokens can be checked by {}", pluralize(n, "key"))),
+        Ok(n) => Finding::ok("keys", format!("tokens can be verified with {}", pluralize(n, "key"))),
         Err(why) => {
-            Finding::fault("keys", why, "mend `issuer`, `jwks_uri`, `ca_file` or `proxy` in [[auth.issuers]]")
+            Finding::fault("keys", why, "fix `issuer`, `jwks_uri`, `ca_file` or `proxy` in [[auth.issuers]]")
         }
     };
     let introspection = check.introspection.map(|result| match result {
-        Ok(()) => Finding::ok("introspection", "it can be asked about tokens"),
+        Ok(()) => Finding::ok("introspection", "the endpoint accepts introspection requests"),
         Err(why) => Finding::fault(
             "introspection",
             why,
-            "mend `endpoint`, `client_id` or `client_secret` in [auth.issuers.introspection]",
+            "fix `endpoint`, `client_id` or `client_secret` in [auth.issuers.introspection]",
         ),
     });
     [Some(keys), introspection].into_iter().flatten().collect()
@@ -136,9 +138,9 @@ pub async fn discover_tools(
 async fn discover(backend: &dyn Backend) -> Result<Vec<DiscoveredTool>, Error> {
     let discovery = backend.discovery();
     let discovery =
-        discovery.ok_or_else(|| Error::config("this kind of backend cannot say what it offers"))?;
+        discovery.ok_or_else(|| Error::config("this kind of backend does not support discovery"))?;
     let timeout_error =
-        |_| Error::unavailable(format!("it did not say within {} seconds", CHECK_TIMEOUT.as_secs()));
+        |_| Error::unavailable(format!("discovery timed out after {} seconds", CHECK_TIMEOUT.as_secs()));
     tokio::time::timeout(CHECK_TIMEOUT, discovery.discover())
         .await
         .unwrap_or_else(|elapsed| Err(timeout_error(elapsed)))
@@ -158,14 +160,14 @@ fn check_config(config: &Config) -> Vec<Finding> {
         let what = format!("tool `{name}`");
         if description.is_none() {
             let fix = format!("set `description` in [tools.{name}]: what it does and when to use it");
-            findings.push(Finding::warning(&*what, "it has no description, by which models choose it", fix));
+            findings.push(Finding::warning(&*what, "no description, by which models choose a tool", fix));
         }
         if name.len() > MAX_NAME_LENGTH {
             let says = format!(
-                "its name has {} characters, and some clients refuse more than {MAX_NAME_LENGTH}",
+                "the name has {} characters, and some clients refuse more than {MAX_NAME_LENGTH}",
                 name.len()
             );
-            findings.push(Finding::warning(what, says, "give it a shorter name"));
+            findings.push(Finding::warning(what, says, "shorten the name"));
         }
     }
     findings
@@ -179,12 +181,12 @@ fn missing_backend_warning(config: &Config, tasks: &UnfinishedRows) -> Option<Fi
     }
     let engine = tasks.identity.as_ref().map(|identity| format!(" ({identity})")).unwrap_or_default();
     let says = format!(
-        "{} of the backend `{name}`{engine}, which is not in this config, so that no server with this config goes on with them",
+        "{} of backend `{name}`{engine}, which is not in this config: servers with this config do not process such tasks",
         count_text(tasks)
     );
     let fix = format!(
-        "start a server with the config that has [backends.{name}], or give each up by `taskbridge tasks abandon ID`: \
-         `taskbridge tasks list --state unended --backend {name}` lists them"
+        "start a server with a config that has [backends.{name}], or abandon each task with `taskbridge tasks abandon \
+         ID`; list them with `taskbridge tasks list --state unended --backend {name}`"
     );
     Some(Finding::warning("unfinished tasks", says, fix))
 }
@@ -194,12 +196,13 @@ fn missing_backend_warning(config: &Config, tasks: &UnfinishedRows) -> Option<Fi
 fn other_engine_warning(name: &str, connected: &str, tasks: &UnfinishedRows) -> Option<Finding> {
     let identity = tasks.identity.as_deref().filter(|identity| *identity != connected)?;
     let says = format!(
-        "{} of {identity}, and this config connects `{name}` to {connected}: its servers leave them alone",
+        "{} of {identity}, but this config connects `{name}` to {connected}: its servers do not process such tasks",
         count_text(tasks)
     );
     let fix = format!(
-        "start a server with the config that connects `{name}` to {identity}; to have both in one config, give this backend another \
-         name; or give each up by `taskbridge tasks abandon ID`: `taskbridge tasks list --state unended --backend {name}` lists them"
+        "start a server with a config that connects `{name}` to {identity}; to use both in one config, give this \
+         backend another name; or abandon each task with `taskbridge tasks abandon ID`; list them with `taskbridge \
+         tasks list --state unended --backend {name}`"
     );
     Some(Finding::warning("unfinished tasks", says, fix))
 }
@@ -220,7 +223,10 @@ async fn check_store(config: &Config) -> (Vec<Finding>, Vec<UnfinishedRows>) {
     let store: Result<Arc<dyn Survey>, StoreError> = match &config.store.database {
         Database::Sqlite(path) if !path.exists() => {
             return (
-                vec![Finding::ok("database", format!("{location}: the first server makes it"))],
+                vec![Finding::ok(
+                    "database",
+                    format!("{location}: does not exist yet, the first server creates it"),
+                )],
                 Vec::new(),
             );
         }
@@ -237,7 +243,7 @@ async fn check_store(config: &Config) -> (Vec<Finding>, Vec<UnfinishedRows>) {
         let clock = Finding::clock("the store's", store.now().await?, System.now(), MAX_CLOCK_DIFFERENCE);
         // A wrong clock of this machine is only a warning, because tasks use the store's clock.
         let clock = Finding { verdict: clock.verdict.min(Verdict::Warning), ..clock };
-        let database = Finding::ok("database", format!("{location}: its schema is the one of this version"));
+        let database = Finding::ok("database", format!("{location}: the schema matches this version"));
         Ok((
             vec![database, clock, check_sealed_arguments(config, &*store).await?],
             store.count_unfinished().await?,
@@ -246,10 +252,10 @@ async fn check_store(config: &Config) -> (Vec<Finding>, Vec<UnfinishedRows>) {
     check.await.unwrap_or_else(|error: StoreError| {
         let fix = match &config.store.database {
             // Other errors of a file include the fix in their own text.
-            Database::Sqlite(_) if matches!(error, StoreError::Broken(_)) => "do what the error says",
+            Database::Sqlite(_) if matches!(error, StoreError::Broken(_)) => "follow the instructions in the error",
             Database::Sqlite(_) => "make the file readable and writable for the server",
             Database::Postgres(_) => {
-                "make the database reachable as [store] says; if it is its schema, run `taskbridge migrate`"
+                "make the database reachable with the settings of [store]; if its schema is the cause, run `taskbridge migrate`"
             }
         };
         (vec![Finding::fault("database", error.to_string(), fix)], Vec::new())
@@ -286,18 +292,24 @@ async fn check_sealed_arguments(config: &Config, store: &dyn Survey) -> Result<F
     };
     let what = "sealed arguments";
     Ok(match lost {
-        0 if total == 0 => Finding::ok(what, format!("no task waits with some; {keys} would open them")),
+        0 if total == 0 => Finding::ok(what, format!("no waiting task has any; {keys} can open new ones")),
         0 => {
             let wait = if total == 1 { "waits" } else { "wait" };
-            Finding::ok(what, format!("{} {wait} with some, and {keys} open them", pluralize(total, "task")))
+            Finding::ok(
+                what,
+                format!(
+                    "{} {wait} with sealed arguments, and {keys} can open them",
+                    pluralize(total, "task")
+                ),
+            )
         }
         _ => Finding::fault(
             what,
             format!(
-                "{lost} of {} cannot start: {keys} do not open what they were called with",
+                "{lost} of {} cannot start: {keys} cannot open their arguments",
                 pluralize(total, "task")
             ),
-            "put the key that was in force when they were called back into [seal] keys, behind the first",
+            "add the key that sealed them to [seal] keys again, after the first one",
         ),
     })
 }
@@ -313,14 +325,14 @@ async fn check_backend(
     let here = config::locate::this_machine();
     if is_on_other_host(config, backend, &here) {
         let host = backend.host.as_deref().unwrap_or_default();
-        return vec![Finding::ok("place", format!("its jobs run on `{host}`: run the doctor there, too"))];
+        return vec![Finding::ok("host", format!("the jobs run on `{host}`: run the doctor there, too"))];
     }
     let connected = match Connector::of(config, registry, program, None).connect(name, backend).await {
         Ok(connected) => connected,
         Err(error) => {
             let fix = format!(
-                "mend [backends.{name}], or what it names; a server connects it as soon as it can, and until then refuses calls of \
-                 its tools"
+                "fix [backends.{name}] or the engine; a server retries the connection, and refuses calls of these \
+                 tools until it succeeds"
             );
             return vec![Finding::fault("connection", error.to_string(), fix)];
         }
@@ -339,8 +351,8 @@ async fn check_backend(
     match tokio::time::timeout(CHECK_TIMEOUT, checkup.check_up(&tools)).await {
         Ok(more) => findings.extend(more),
         Err(_) => {
-            let says = format!("it did not end within {} seconds", CHECK_TIMEOUT.as_secs());
-            findings.push(Finding::fault("check-up", says, "see whether the engine answers at all"));
+            let says = format!("timed out after {} seconds", CHECK_TIMEOUT.as_secs());
+            findings.push(Finding::fault("check-up", says, "check whether the engine responds"));
         }
     }
     findings
@@ -354,18 +366,18 @@ async fn check_discovery(config: &Config, registry: &Registry, name: &str, backe
             return Finding::fault(
                 what,
                 error.to_string(),
-                format!("mend [backends.{name}.discover], or the engine"),
+                format!("fix [backends.{name}.discover], or the engine"),
             );
         }
     };
     let invalid = tools.iter().filter_map(|tool| config.tool_rules.read(registry, name, tool).err());
     let invalid: Vec<String> = invalid.map(|problems| problems.to_string()).collect();
     match invalid.len() {
-        0 => Finding::ok(what, format!("it offers {}", pluralize(tools.len(), "tool"))),
+        0 => Finding::ok(what, format!("offers {}", pluralize(tools.len(), "tool"))),
         n => Finding::warning(
             what,
-            format!("it offers {}, of which {n} cannot be one here", pluralize(tools.len(), "tool")),
-            format!("mend in the engine, or write them out in the config:\n{}", invalid.join("\n")),
+            format!("offers {}, {n} of them not usable", pluralize(tools.len(), "tool")),
+            format!("fix them in the engine, or define them in the config:\n{}", invalid.join("\n")),
         ),
     }
 }

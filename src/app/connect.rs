@@ -111,7 +111,7 @@ impl Connector {
         match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(connected) => connected,
             Err(_) => Err(Error::unavailable(format!(
-                "it did not connect within {} seconds",
+                "the connection timed out after {} seconds",
                 CONNECT_TIMEOUT.as_secs()
             ))),
         }
@@ -134,8 +134,8 @@ impl Connector {
             && old != new
         {
             return Err(format!(
-                "it is connected to {old}, and would be to {new}: there may be tasks on it; give the new backend another name, or \
-                 start the server again"
+                "identity changed from {old} to {new}, and tasks of the old one may exist: give the new backend \
+                 another name, or restart the server"
             ));
         }
         let backend = match &self.metrics {
@@ -147,7 +147,7 @@ impl Connector {
     }
 }
 
-/// Connects the backends of a config. Connections in `known` with unchanged settings are reused. Backends
+/// Connects the backends of a config. Connections in `previous` with unchanged settings are reused. Backends
 /// that the config no longer has stay connected, because they may have tasks. Backends whose jobs run on
 /// another machine are not connected: from here their jobs would look lost. A backend that cannot connect is
 /// returned as failed, and keeps its previous connection.
@@ -166,7 +166,7 @@ pub(super) async fn connect(
         if is_on_other_host(config, settings, &here) {
             let host = settings.host.as_deref().unwrap_or_default();
             tracing::info!(
-                "backend `{name}`: its jobs run on `{host}` and this is `{here}`, so they are left to servers there"
+                "backend `{name}` not connected: its jobs run on `{host}`, and this machine is `{here}`"
             );
             backends.remove(name);
             continue;
@@ -178,8 +178,8 @@ pub(super) async fn connect(
                     && current.host == settings.host => {}
             Some(connected) if connected.settings.kind != settings.kind => {
                 return Err(AppError::Config(format!(
-                    "{}: backends.{name}.kind: it was `{}` when the server started, and there may be tasks on it: give \
-                     the new backend another name, or start the server again",
+                    "{}: backends.{name}.kind: changed from `{}`, and tasks of the old backend may exist: give the \
+                     new backend another name, or restart the server",
                     config_location(config, settings),
                     connected.settings.kind
                 )));
@@ -226,8 +226,7 @@ fn check_local_host(host: &str) -> taskbridge_sdk::Result<()> {
     match here == host {
         true => Ok(()),
         false => Err(Error::config(format!(
-            "its jobs run on `{host}`, as `host` says, and this is `{here}`: run the servers of this store on `{host}`, or \
-             remove `host`"
+            "`host` is `{host}`, but this machine is `{here}`: run the servers of this store on `{host}`, or remove `host`"
         ))),
     }
 }

@@ -61,7 +61,7 @@ impl ConnectionRetries {
         let before = std::mem::take(&mut self.0);
         for FailedConnection { name, settings, location, error } in failed {
             tracing::error!(
-                "{location}: backends.{name}: {error}; the server goes on without it, and tries again with backoff"
+                "{location}: backends.{name}: {error}; the server continues without this backend, and retries with backoff"
             );
             let previous = before.get(&name);
             let attempt = Attempt {
@@ -128,10 +128,7 @@ impl Attempt {
         let wait = MIN_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(MAX_BACKOFF);
         self.connecting = attempt(&self.connector, name, &self.settings, wait);
         if reason != self.reason {
-            tracing::error!(
-                "{}: backends.{name}: {reason}; the server tries again with backoff",
-                self.location
-            );
+            tracing::error!("{}: backends.{name}: {reason}; the server retries with backoff", self.location);
             self.reason = reason;
         }
     }

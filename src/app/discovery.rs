@@ -73,9 +73,9 @@ struct Source {
 }
 
 impl Discoveries {
-    /// Polls exactly these backends from now on, and waits up to `FIRST_ANSWERS` for the first result of new
-    /// ones. The tools of a backend whose connection is the same are kept. A new connection starts with the
-    /// tools that [`Self::remember`] read.
+    /// Polls exactly these backends from now on, and waits up to `FIRST_RESULT_TIMEOUT` for the first result
+    /// of new ones. The tools of a backend whose connection is the same are kept. A new connection starts
+    /// with the tools that [`Self::load`] read.
     pub(super) async fn set_backends(&mut self, backends: Vec<(String, Arc<dyn Backend>, Discover)>) {
         let mut before = std::mem::take(&mut self.sources);
         for (name, backend, settings) in backends {
@@ -108,7 +108,7 @@ impl Discoveries {
             let stored = match store.fact(&fact_name(name)).await {
                 Ok(text) => text.and_then(|text| serde_json::from_str::<StoredDiscovery>(&text).ok()),
                 Err(error) => {
-                    tracing::warn!(%error, "what backend `{name}` offered last cannot be read");
+                    tracing::warn!(%error, "last discovery result of backend `{name}` cannot be read");
                     None
                 }
             };
@@ -133,7 +133,7 @@ impl Discoveries {
                 continue;
             };
             if let Err(error) = store.set_fact(&fact_name(name), &text).await {
-                tracing::warn!(%error, "what backend `{name}` offers cannot be kept");
+                tracing::warn!(%error, "discovery result of backend `{name}` cannot be stored");
             }
         }
     }
@@ -167,8 +167,8 @@ impl Discoveries {
                 }
                 if let Some(other) = offered_by.get(&name) {
                     problems.insert(format!(
-                        "tool `{name}` of backend `{backend}` is left out: backend `{other}` offers one of this name; set \
-                         `prefix` in [backends.{backend}.discover]"
+                        "tool `{name}` of backend `{backend}` is omitted: backend `{other}` offers a tool of this \
+                         name; set `prefix` in [backends.{backend}.discover]"
                     ));
                     continue;
                 }
@@ -180,7 +180,7 @@ impl Discoveries {
                         definitions.push(definition);
                     }
                     Err(error) => {
-                        problems.insert(format!("tool `{name}` of backend `{backend}` is left out: {error}"));
+                        problems.insert(format!("tool `{name}` of backend `{backend}` is omitted: {error}"));
                     }
                 }
             }
@@ -224,22 +224,21 @@ impl Source {
                 if self.failures == 1 {
                     let count = self.tools.len();
                     tracing::warn!(
-                        "backend `{name}` cannot say what it offers: {error}; the tools that it offered stay ({count}), and it is \
-                         asked again"
+                        "discovery of backend `{name}` failed: {error}; the previous tools stay ({count}), and discovery is retried"
                     );
                 }
                 return false;
             }
         };
         if std::mem::take(&mut self.failures) > 0 {
-            tracing::info!("backend `{name}` says again what it offers");
+            tracing::info!("discovery of backend `{name}` succeeds again");
         }
         self.pending = discover_after(Arc::clone(&self.backend), self.settings.every);
         let before = std::mem::replace(&mut self.tools, by_name(tools));
         let differences = differences(&before, &self.tools);
         self.unsaved |= !differences.is_empty();
         if !differences.is_empty() {
-            tracing::info!("backend `{name}` offers other tools now ({}): {differences}", self.tools.len());
+            tracing::info!("tools of backend `{name}` changed ({}): {differences}", self.tools.len());
         }
         !differences.is_empty()
     }
@@ -272,12 +271,12 @@ fn discover_after(
     Box::pin(async move {
         tokio::time::sleep_until(start_at).await;
         let Some(discovery) = backend.discovery() else {
-            return Err(Error::config("it offers no discovery: remove `discover`"));
+            return Err(Error::config("discovery is not supported: remove `discover`"));
         };
         match tokio::time::timeout(DISCOVERY_TIMEOUT, discovery.discover()).await {
             Ok(tools) => tools,
             Err(_) => {
-                let message = format!("it did not say within {} seconds", DISCOVERY_TIMEOUT.as_secs());
+                let message = format!("discovery timed out after {} seconds", DISCOVERY_TIMEOUT.as_secs());
                 Err(Error::unavailable(message))
             }
         }
@@ -350,7 +349,7 @@ mod tests {
         assert_eq!(all.sources["sim"].tools.keys().collect::<Vec<_>>(), ["b"]);
     }
 
-    /// Startup stops waiting after `FIRST_ANSWERS`, and the late response is still used.
+    /// Startup stops waiting after `FIRST_RESULT_TIMEOUT`, and the late response is still used.
     #[tokio::test(start_paused = true)]
     async fn slow_discovery_does_not_delay_startup() {
         let engine = SimEngine::new(Mode::Keyed);

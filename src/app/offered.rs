@@ -72,7 +72,7 @@ fn by_header(auth: &Authentication) -> Result<Authenticator, AppError> {
         }
         (AuthMode::Oauth, None) => Err(AppError::Config("auth.issuers: no issuers are listed".to_owned())),
         (AuthMode::Certificates, _) => {
-            Err(AppError::Config("auth.mode: requests say nothing of who sends them".to_owned()))
+            Err(AppError::Config("auth.mode: request headers do not identify callers".to_owned()))
         }
     }
 }

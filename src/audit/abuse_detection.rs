@@ -18,10 +18,10 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 pub const ALERT_THRESHOLD: u32 = 20;
 /// The maximum lines per pattern, subject and window, except for reads and reports of client tasks.
 pub const MAX_LINES: u32 = 100;
-/// The maximum lines per subject and window for [`Pattern::Reads`] and [`Pattern::Words`].
+/// The maximum lines per subject and window for [`Pattern::Reads`] and [`Pattern::ClientTaskReports`].
 const MAX_REPEATED_LINES: u32 = 10;
 /// The maximum number of subjects of a pattern. Beyond it, new ones share one counter, or are not counted and
-/// all their lines are written (see `has_rest`).
+/// all their lines are written (see `shares_overflow`).
 const MAX_SUBJECTS: usize = 4_096;
 
 /// The subject of the shared counter.
@@ -54,8 +54,8 @@ impl Pattern {
             Pattern::Authentications => "many failed authentications",
             Pattern::Excess => "many requests beyond a limit",
             Pattern::Denials => "many denied calls",
-            Pattern::Reads => "many reads of one and the same",
-            Pattern::ClientTaskReports => "many words on one task of a client's",
+            Pattern::Reads => "many reads of the same data",
+            Pattern::ClientTaskReports => "many reports on one client task",
         }
     }
 
@@ -185,7 +185,7 @@ mod tests {
         Timestamp::from_millis(0) + Duration::from_secs(seconds)
     }
 
-    /// At most `WRITTEN` events of a subject are logged per window; the end of the window reports the count.
+    /// At most `MAX_LINES` events of a subject are logged per window; its end reports the count.
     #[test]
     fn alert_is_raised_once_per_window() {
         let mut counters = AbuseCounters::default();
@@ -202,7 +202,7 @@ mod tests {
             [SuppressedWindow { pattern: Pattern::Lookups, subject: "ann".to_owned(), count: 200 }]
         );
         assert_eq!(counters.sweep(at(1000)), []);
-        assert!(counters.counts[&Pattern::Lookups].is_empty(), "what is past is forgotten");
+        assert!(counters.counts[&Pattern::Lookups].is_empty(), "past windows are deleted");
     }
 
     /// Any event triggers the check of all windows, and each window ends at its own time.
@@ -216,11 +216,11 @@ mod tests {
         };
         assert_eq!(again("ann", 0, 200), []);
         assert_eq!(again("new", 59_500, 1), []);
-        assert_eq!(again("newer", 60_200, 1), [], "it was done 700 ms ago");
+        assert_eq!(again("newer", 60_200, 1), [], "the last sweep was 700 ms ago");
         assert_eq!(again("newest", 60_500, 1), [ends(200)]);
         assert_eq!(again("ann", 60_600, 300), []);
         assert_eq!(again("another", 120_000, 1), []);
-        assert_eq!(again("ann", 120_700, 1), [ends(300)], "her own window is over at its own moment");
+        assert_eq!(again("ann", 120_700, 1), [ends(300)], "a window ends on time without a sweep");
     }
 
     /// Reads of different artifacts are all logged; repeats of one are only counted after the first few.
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(written, things);
         let again =
             (0..1_000).filter(|_| counters.count(Pattern::Reads, "ann 1", at(1)).0.is_written).count();
-        assert_eq!(again, MAX_REPEATED_LINES as usize - 1, "one was before");
+        assert_eq!(again, MAX_REPEATED_LINES as usize - 1, "one read was counted before");
         let suppressed = counters.sweep(at(60));
         assert_eq!(
             suppressed,
@@ -250,8 +250,8 @@ mod tests {
             .filter(|n| counters.count(Pattern::Authentications, &n.to_string(), at(0)).0.is_alert)
             .count();
         assert_eq!(counters.counts[&Pattern::Authentications].len(), MAX_SUBJECTS + 1);
-        assert_eq!(firsts, 1, "all that have no room of their own are one");
+        assert_eq!(firsts, 1, "subjects beyond the limit share one counter");
         let (ann, _) = counters.count(Pattern::Lookups, "ann", at(0));
-        assert!(ann.is_written, "who fills one table hides nothing of another");
+        assert!(ann.is_written, "a full table does not affect another");
     }
 }

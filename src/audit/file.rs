@@ -56,10 +56,10 @@ impl LogContext {
         entry.object()
     }
 
-    /// Returns the head that continues after this line. A new chain begins, with a line in `own` about it, if
-    /// the hash does not match our key, or if there is no line and this process wrote none. `ours` is the
-    /// head that this process wrote last. If the line is missing or has a lower number, the log was
-    /// truncated, and the chain continues from `ours` so that this shows.
+    /// Returns the head that continues after this line. A new chain begins, with a line in `own_lines` about
+    /// it, if the hash does not match our key, or if there is no line and this process wrote none.
+    /// `last_head` is the head that this process wrote last. If the line is missing or has a lower number,
+    /// the log was truncated, and the chain continues from `last_head` so that this shows.
     pub(super) fn continue_chain(
         &self,
         last: Option<&str>,

@@ -152,7 +152,7 @@ impl Auditor {
         }
     }
 
-    /// Like [`Self::answers`], for the current request, before data is sent to its caller ahead of the
+    /// Like [`Self::flush_request`], for the current request, before data is sent to its caller ahead of the
     /// response.
     ///
     /// # Errors
@@ -356,7 +356,7 @@ impl Audit for Auditor {
 
 /// Returns the error for an operation that is refused.
 fn unavailable_error() -> StoreError {
-    let why = "the audit log cannot be written, and nothing may be done untold ([audit] on_failure)";
+    let why = "the audit log is unavailable, so the request is refused ([audit] on_failure)";
     StoreError::Unavailable(why.to_owned())
 }
 

@@ -260,6 +260,6 @@ mod tests {
         assert_eq!((sanitized.chars().count(), sanitized.ends_with(TRUNCATION_MARK)), (MAX_CHARS + 1, true));
         let mut entry = AuditEntry::new("t".to_owned(), "r", Kind::TaskCreated, "ok");
         entry.tool = Some(text);
-        assert!(!entry.object().contains(['\n', '\r', '\u{1b}']), "also what was not cut stays in one line");
+        assert!(!entry.object().contains(['\n', '\r', '\u{1b}']), "untruncated text also stays in one line");
     }
 }

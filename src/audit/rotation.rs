@@ -37,8 +37,8 @@ pub(super) fn rotate(path: &Path) -> io::Result<String> {
     Ok(rotated.file_name().unwrap_or_default().to_string_lossy().into_owned())
 }
 
-/// Deletes the oldest files, so that `most` remain. It warns in the server log about a deleted file that was
-/// written to within `meant`: the log grows unusually fast.
+/// Deletes the oldest files, so that `keep_files` remain. It warns in the server log about a deleted file
+/// that was written to within `expected_age`: the log grows unusually fast.
 ///
 /// # Errors
 /// If a file cannot be deleted.
@@ -51,7 +51,7 @@ pub(super) fn delete_oldest(path: &Path, keep_files: usize, expected_age: Durati
             tracing::warn!(
                 file = %file.display(),
                 hours = age.as_secs() / 3600,
-                "a file of the audit log is deleted much sooner than `max_age` and `keep_files` in [audit] mean it: it grows fast"
+                "audit log file deleted early: the log grows faster than `max_age` and `keep_files` in [audit] allow for"
             );
         }
         std::fs::remove_file(file)?;

@@ -32,12 +32,12 @@ pub struct StoreLog {
 }
 
 impl StoreLog {
-    /// Creates the log with the retention `keep`.
+    /// Creates the log with this retention.
     pub fn new(lines: Arc<dyn AuditLineStore>, retention: Duration, context: LogContext) -> Self {
         Self { lines, retention, context, position: None, last_head: None, last_deletion: None }
     }
 
-    /// Appends lines: all of them or none. After `QUICKER` lost races, that is an error.
+    /// Appends lines: all of them or none. After `MAX_LOST_RACES` lost races, that is an error.
     ///
     /// # Errors
     /// If they cannot be written.
@@ -60,7 +60,7 @@ impl StoreLog {
                 return Ok(());
             }
         }
-        Err(io::Error::other("other processes write into it all the time"))
+        Err(io::Error::other("too many concurrent writers"))
     }
 
     /// Returns the number of the last line and the head of the chain, with the log's own lines that must be
@@ -78,8 +78,8 @@ impl StoreLog {
         Ok(found.first().map(|(_, line)| line) == line)
     }
 
-    /// Deletes old lines, at most every [`FORGET_EVERY`]. A failure is only logged: the lines of the append
-    /// are written already.
+    /// Deletes old lines, at most every [`DELETE_INTERVAL`]. A failure is only logged: the lines of the
+    /// append are written already.
     async fn delete_old_lines(&mut self) {
         let Some(now) = self.context.clock.stable_now() else { return };
         if self.last_deletion.is_some_and(|last_deletion| now.since(last_deletion) < DELETE_INTERVAL) {
@@ -87,7 +87,7 @@ impl StoreLog {
         }
         self.last_deletion = Some(now);
         if let Err(error) = self.lines.delete_lines(now - self.retention, DELETE_BATCH).await {
-            tracing::warn!(%error, "old lines of the audit log could not be deleted");
+            tracing::warn!(%error, "old audit lines cannot be deleted");
         }
     }
 }

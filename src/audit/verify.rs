@@ -55,7 +55,7 @@ pub enum FindingKind {
     NoAnchor(String),
     /// The log begins in the middle of a chain: older files are missing.
     BeginsAt(u64),
-    /// A chain begins after or beside another one.
+    /// A chain begins in addition to another one.
     Begins(String),
     /// A line was cut off when its process was killed or its disk was full. Its content is lost.
     Torn,
@@ -66,23 +66,23 @@ pub enum FindingKind {
 impl fmt::Display for FindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FindingKind::Unreadable => f.write_str("this is no line of an audit log"),
+            FindingKind::Unreadable => f.write_str("not a line of an audit log"),
             FindingKind::Changed => f.write_str(
-                "changed: the line does not bear the hash of what it says (or was made with another key)",
+                "changed: the hash does not match the content of the line (or was made with another key)",
             ),
             FindingKind::Removed { from, to } if from == to => {
-                write!(f, "removed: line {from} is gone before this one")
+                write!(f, "removed: line {from} before this one is missing")
             }
             FindingKind::Removed { from, to } => {
-                write!(f, "removed: lines {from} to {to} are gone before this one")
+                write!(f, "removed: lines {from} to {to} before this one are missing")
             }
             FindingKind::Repeated(seq) => write!(f, "copied or moved: line {seq} does not belong here"),
             FindingKind::Replaced(seq) => write!(f, "replaced: line {seq} does not follow the one before it"),
             FindingKind::NoAnchor(hash) => {
-                write!(f, "cut off: no line bears the hash {hash} that was kept elsewhere")
+                write!(f, "cut off: no line has the hash {hash} of the anchor")
             }
-            FindingKind::BeginsAt(seq) => write!(f, "begins with line {seq}: older files are not here"),
-            FindingKind::Begins(chain) => write!(f, "chain {chain} begins, beside or after another"),
+            FindingKind::BeginsAt(seq) => write!(f, "begins with line {seq}: older files are missing"),
+            FindingKind::Begins(chain) => write!(f, "chain {chain} begins in addition to another"),
             FindingKind::Torn => {
                 f.write_str("a gap: the line was cut off when its process was killed or its disk was full")
             }

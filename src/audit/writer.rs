@@ -1,5 +1,5 @@
 //! The writer of the audit log: it takes lines from the queue and writes them to every sink in batches. Lines
-//! that a sink does not take are buffered and retried, up to [`MOST_WAITING`]. Further ones are lost, and a
+//! that a sink does not take are buffered and retried, up to [`MAX_PENDING`]. Further ones are lost, and a
 //! line reports their number. It must not know what lines mean.
 
 use std::collections::VecDeque;
@@ -123,7 +123,7 @@ impl Writer {
             tracing::error!(
                 lines,
                 lost = buffer.lost,
-                "the server ends, and lines of the audit log could not be written to {}",
+                "audit lines are lost at shutdown: they cannot be written to {}",
                 buffer.name
             );
         }
@@ -188,7 +188,7 @@ impl SinkBuffer {
 
     fn record_failure(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.is_failing, true) {
-            tracing::error!(%error, "the audit log cannot be written to {}; trying again every second", self.name);
+            tracing::error!(%error, "the audit log cannot be written to {}; retrying every second", self.name);
         }
     }
 
@@ -203,7 +203,7 @@ impl Sink {
     async fn append(&mut self, objects: Vec<String>, context: &LogContext) -> io::Result<()> {
         match self {
             Sink::File(file) => {
-                let mut log = file.take().ok_or_else(|| io::Error::other("it broke before"))?;
+                let mut log = file.take().ok_or_else(|| io::Error::other("an earlier write panicked"))?;
                 let (log, result) = blocking(move || {
                     let result = log.append(&objects);
                     (log, result)

@@ -213,7 +213,7 @@ mod tests {
         let principal = one.principal(&Arc::new(nightly())).unwrap();
         assert_eq!(principal.identity.name, "one");
         assert!(auth(one).still_admits(&principal));
-        assert!(!auth(two).still_admits(&principal), "the certificate is another's now");
+        assert!(!auth(two).still_admits(&principal), "the certificate belongs to another principal now");
         let other_conditions = conditions(|says| says.dns = Some("other.example".to_owned()));
         let identity = Certificates::identity("one", ["release".to_owned()].into(), BTreeSet::new());
         assert!(!auth(Certificates::new([(other_conditions, identity)])).still_admits(&principal));

@@ -97,7 +97,7 @@ impl ApiKeys {
     /// Creates the map from keys.
     ///
     /// # Errors
-    /// See [`BadKey`].
+    /// See [`InvalidKey`].
     pub fn new(entries: impl IntoIterator<Item = Key>) -> Result<Self, InvalidKey> {
         let mut keys: Vec<KeyEntry> = Vec::new();
         for Key { sha256, identity, expires_at } in entries {

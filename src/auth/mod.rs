@@ -66,7 +66,11 @@ enum CredentialKind {
 
 impl std::fmt::Debug for CallerCredential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.kind == CredentialKind::Unauthenticated { "Pass(none)" } else { "Pass(hidden)" })
+        f.write_str(if self.kind == CredentialKind::Unauthenticated {
+            "CallerCredential(none)"
+        } else {
+            "CallerCredential(hidden)"
+        })
     }
 }
 
@@ -124,12 +128,10 @@ pub enum Authenticator {
 pub enum Unauthorized {
     /// The request has no credential, or only a client certificate that no rule matches while another method
     /// exists.
-    #[error(
-        "this server asks who is calling: send the header Authorization: Bearer <API key or access token>"
-    )]
+    #[error("authentication is required: send the header Authorization: Bearer <API key or access token>")]
     Missing,
     /// The header is malformed, or there are several.
-    #[error("there must be one Authorization header, of the form: Bearer <API key or access token>")]
+    #[error("invalid Authorization header: send exactly one, of the form: Bearer <API key or access token>")]
     Malformed,
     /// No such API key.
     #[error("the API key is not known to this server")]
@@ -144,17 +146,13 @@ pub enum Unauthorized {
     #[error("the access token must grant the scopes {}", .0.join(", "))]
     InsufficientScope(Vec<String>),
     /// A client certificate is required, and none was presented.
-    #[error(
-        "this server lets in by client certificate (mTLS), and there is none here that counts: connect with one"
-    )]
+    #[error("this server requires a client certificate (mTLS): connect with one")]
     NoCertificate,
     /// No rule of the config matches the client certificate.
-    #[error(
-        "the client certificate stands for nobody whom this server's config names ([[auth.certificates]])"
-    )]
+    #[error("the client certificate matches no rule of this server's config ([[auth.certificates]])")]
     UnknownCertificate,
     /// The client certificate has expired since the handshake.
-    #[error("the client certificate has expired since the connection began: connect again with another")]
+    #[error("the client certificate has expired since the TLS handshake: reconnect with a valid one")]
     CertificateExpired,
     /// The token cannot be verified now, because its issuer is unavailable.
     #[error("the access token cannot be checked now: its issuer does not answer; try again")]
@@ -280,7 +278,7 @@ mod tests {
         let peer = Peer { address: Some(([192, 0, 2, 7], 1234).into()), certificate: None };
         let credentials = RequestCredentials { authorization: header.map(str::as_bytes), peer: &peer };
         futures_util::FutureExt::now_or_never(auth.authenticate(&credentials))
-            .expect("nothing has to be looked up")
+            .expect("no request to an issuer is needed")
     }
 
     /// Without auth, only the single user of a server counts as identified.
@@ -320,6 +318,6 @@ mod tests {
         let user = authenticate(&open, None).unwrap();
         assert!(open.still_admits(&user) && !before.still_admits(&user));
         assert!(!Authenticator::None { single_user: false }.still_admits(&user));
-        assert_eq!(format!("{:?}", ann.credential), "Pass(hidden)");
+        assert_eq!(format!("{:?}", ann.credential), "CallerCredential(hidden)");
     }
 }

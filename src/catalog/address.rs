@@ -25,8 +25,8 @@ pub fn check(uri: &str) -> Result<(), String> {
     match Uri::parse(uri) {
         Ok(_) => Ok(()),
         Err(_) => Err(format!(
-            "\"{uri}\" is not a URI: write one such as \"runbook://deploy\", with what is not allowed in \
-             it percent-encoded"
+            "\"{uri}\" is not a URI: write one such as \"runbook://deploy\", and percent-encode special \
+             characters"
         )),
     }
 }
@@ -45,13 +45,15 @@ impl Pattern {
             let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
                 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
             if !is_name {
-                return Err(format!("`{{{name}}}` is not a place: write a name of letters, digits and `_`"));
+                return Err(format!(
+                    "`{{{name}}}` is not a parameter: write a name of letters, digits and `_`"
+                ));
             }
             if parameters.iter().any(|(_, other)| other == name) {
-                return Err(format!("`{{{name}}}` stands in it twice"));
+                return Err(format!("`{{{name}}}` occurs twice"));
             }
             if before.is_empty() {
-                return Err(format!("something must stand before `{{{name}}}`, to tell where it begins"));
+                return Err(format!("no text before `{{{name}}}`: add some, so that its start is clear"));
             }
             parameters.push((before.to_owned(), name.to_owned()));
             rest = after;
@@ -138,8 +140,8 @@ mod tests {
     fn invalid_uri_pattern_is_refused() {
         for (text, part) in [
             ("x://{a", "not closed"),
-            ("x://{+a}", "`{+a}` is not a place"),
-            ("x://{}", "is not a place"),
+            ("x://{+a}", "`{+a}` is not a parameter"),
+            ("x://{}", "is not a parameter"),
             ("x://{a}/{a}", "twice"),
             ("{a}", "before `{a}`"),
             ("x://{a}{b}", "before `{b}`"),

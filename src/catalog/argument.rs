@@ -56,7 +56,7 @@ impl Argument {
             Values::Only(values) if !values.iter().any(|allowed| allowed == value) => {
                 let allowed: Vec<_> =
                     values.iter().take(MAX_COMPLETIONS).map(|value| format!("{value:?}")).collect();
-                Err(format!("`{}` is none of its values: {}", self.name, allowed.join(", ")))
+                Err(format!("`{}` must be one of {}", self.name, allowed.join(", ")))
             }
             _ => Ok(()),
         }
@@ -158,10 +158,7 @@ mod tests {
     fn value_outside_list_is_refused() {
         let only = argument(Values::Only(texts(&["staging", "production"])));
         assert_eq!(only.check("staging"), Ok(()));
-        assert_eq!(
-            only.check("prod"),
-            Err("`env` is none of its values: \"staging\", \"production\"".to_owned())
-        );
+        assert_eq!(only.check("prod"), Err("`env` must be one of \"staging\", \"production\"".to_owned()));
         assert_eq!(argument(Values::Suggested(texts(&["a"]))).check("b"), Ok(()));
     }
 }

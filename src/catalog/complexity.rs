@@ -12,8 +12,9 @@ const MAX_SCHEMA_BYTES: usize = 512 * 1024;
 const MAX_DEPTH: usize = 100;
 /// Maximum number of schemas that apply to one value.
 const MAX_SCHEMAS_PER_VALUE: u64 = 10_000;
-/// Number of `enum` values (`LISTED`) and of bytes of text (`BYTES`) that count as one schema or value.
+/// Number of `enum` values that count as one schema or value.
 const ENUM_VALUES_PER_UNIT: usize = 16;
+/// Number of bytes of text that count as one schema or value.
 const TEXT_BYTES_PER_UNIT: usize = 64;
 /// Numbers with at most this many digits before or after the decimal point count like any other value.
 const FREE_DIGITS: f64 = 20.0;
@@ -37,7 +38,7 @@ const REFERENCE_KEYWORDS: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 pub(super) fn check(schema: &Value) -> Result<SchemaCost, String> {
     let size = schema.to_string().len();
     if size > MAX_SCHEMA_BYTES {
-        return Err(format!("it has {size} bytes, and {MAX_SCHEMA_BYTES} are taken"));
+        return Err(format!("it has {size} bytes, the limit is {MAX_SCHEMA_BYTES}"));
     }
     let mut nodes = Vec::new();
     collect_objects(schema, 0, &mut nodes)?;
@@ -45,13 +46,17 @@ pub(super) fn check(schema: &Value) -> Result<SchemaCost, String> {
     let base = id_keyword(schema);
     let has_id = |node: &Value| node.get(base).is_some_and(Value::is_string);
     if nodes.iter().any(has_reference) && nodes.iter().skip(1).any(|node| has_id(node)) {
-        return Err(format!("a schema within it has an `{base}` of its own: refer by `#/$defs/...` alone"));
+        return Err(format!(
+            "a nested schema has its own `{base}`: use only references such as `#/$defs/...`"
+        ));
     }
     // By its own address it could refer to itself in more ways than this check covers.
     if let Some(name) = nodes.iter().find_map(|node| external_reference(node))
         && nodes.first().is_some_and(|root| has_id(root))
     {
-        return Err(format!("it refers to `{name}` and has an `{base}`: refer by `#/$defs/...` alone"));
+        return Err(format!(
+            "it refers to `{name}` and has an `{base}`: use only references such as `#/$defs/...`"
+        ));
     }
     let mut calculator =
         CostCalculator { targets: ReferenceTargets::from_nodes(schema, &nodes), costs: HashMap::new() };
@@ -59,9 +64,7 @@ pub(super) fn check(schema: &Value) -> Result<SchemaCost, String> {
     for node in nodes.iter().filter_map(|node| node.as_object()) {
         let cost = calculator.cost_of(node, 0)?;
         if cost.schemas > MAX_SCHEMAS_PER_VALUE {
-            return Err(format!(
-                "more than {MAX_SCHEMAS_PER_VALUE} schemas in it are held against one value"
-            ));
+            return Err(format!("more than {MAX_SCHEMAS_PER_VALUE} schemas in it apply to one value"));
         }
         max_cost.work = max_cost.work.max(cost.work);
         max_cost.nesting = max_cost.nesting.max(cost.nesting);
@@ -151,7 +154,7 @@ impl<'a> ReferenceTargets<'a> {
     /// Collects the targets of a schema that has passed [`check`].
     pub(super) fn collect(root: &'a Value) -> Self {
         let mut nodes = Vec::new();
-        collect_objects(root, 0, &mut nodes).expect("it is not too deep");
+        collect_objects(root, 0, &mut nodes).expect("the depth is checked");
         Self::from_nodes(root, &nodes)
     }
 
@@ -208,7 +211,7 @@ impl<'a> CostCalculator<'a> {
             Some(None) => return Err("it refers to itself without end".to_owned()),
             None => {}
         }
-        let chain_error = || format!("more than {MAX_CHAIN} schemas in it lead from one to the next");
+        let chain_error = || format!("a chain of more than {MAX_CHAIN} schemas in it applies to one value");
         if depth > MAX_CHAIN {
             return Err(chain_error());
         }
@@ -306,10 +309,10 @@ mod tests {
             |n: usize| json!({"allOf": [{"$ref": format!("#/$defs/{n}")}, {"$ref": format!("#/$defs/{n}")}]});
         let mut defs: Map<String, Value> = (0..30).map(|n| (n.to_string(), twice(n + 1))).collect();
         defs.insert("30".to_owned(), json!({}));
-        assert!(error_for(json!({"$defs": defs})).contains("held against one value"));
+        assert!(error_for(json!({"$defs": defs})).contains("apply to one value"));
         let next = |n: usize| (n.to_string(), json!({"$ref": format!("#/$defs/{}", n + 1)}));
         let chain: Map<String, Value> = (0..5_000).map(next).collect();
-        assert!(error_for(json!({"$defs": chain})).contains("from one to the next"));
+        assert!(error_for(json!({"$defs": chain})).contains("a chain of more than"));
         let deep = (0..200).fold(json!({}), |inner, _| json!({"items": inner}));
         assert!(error_for(deep).contains("nested deeper"));
         assert!(error_for(json!({"enum": ["x".repeat(MAX_SCHEMA_BYTES)]})).contains("bytes"));

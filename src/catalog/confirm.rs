@@ -23,7 +23,7 @@ impl Confirm {
     /// If the template is empty or invalid.
     pub fn new(message: String, default: ConfirmDefault) -> Result<Self, String> {
         if message.trim().is_empty() {
-            return Err("it is empty: say what is asked, such as \"Really delete {{ path }}?\"".to_owned());
+            return Err("no text: write a question, such as \"Really delete {{ path }}?\"".to_owned());
         }
         Ok(Self { message: Template::new(message)?, default })
     }
@@ -67,7 +67,7 @@ mod tests {
     /// An empty message or a template with a syntax error is a config error.
     #[test]
     fn invalid_confirmation_message_is_refused() {
-        assert!(Confirm::new(" ".to_owned(), ConfirmDefault::Refuse).unwrap_err().contains("it is empty"));
+        assert!(Confirm::new(" ".to_owned(), ConfirmDefault::Refuse).unwrap_err().contains("no text"));
         assert!(
             Confirm::new("{{ a".to_owned(), ConfirmDefault::Refuse).unwrap_err().contains("syntax error")
         );

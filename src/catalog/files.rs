@@ -28,7 +28,7 @@ impl FileRule {
             "properties": {
                 "content": {"type": "string", "description": "The file's content."},
                 "encoding": {
-                    "enum": ["text", "base64"], "default": "text", "description": "How `content` is written.",
+                    "enum": ["text", "base64"], "default": "text", "description": "The encoding of `content`.",
                 },
                 "name": {"type": "string", "description": "A plain file name."},
             },
@@ -102,7 +102,7 @@ impl FileRule {
             "base64" => STANDARD
                 .decode(content.as_bytes())
                 .map_err(|_| "`content` is not base64 (standard alphabet, padded)".to_owned())?,
-            other => return Err(format!("`encoding` = \"{other}\": it is \"text\" or \"base64\"")),
+            other => return Err(format!("`encoding` = \"{other}\": must be \"text\" or \"base64\"")),
         };
         self.check_size(bytes.len() as u64)?;
         Ok(bytes)
@@ -112,7 +112,7 @@ impl FileRule {
         if size <= self.max_bytes {
             return Ok(());
         }
-        Err(format!("the file has {size} bytes, and at most {} are taken (rule `max_bytes`)", self.max_bytes))
+        Err(format!("the file has {size} bytes, the limit is {} (rule `max_bytes`)", self.max_bytes))
     }
 
     /// Resolves a URI to the real path of its file and the file's name.
@@ -213,7 +213,7 @@ mod tests {
             (json!({"content": "x", "uri": "file:///x"}), "expected {\"content\""),
             (json!({"content": 1}), "`content` must be a string"),
             (json!({"content": "x", "path": "/x"}), "`path` is unknown"),
-            (json!({"content": "123456"}), "6 bytes, and at most 5 are taken"),
+            (json!({"content": "123456"}), "6 bytes, the limit is 5"),
             (json!({"content": "?", "encoding": "base64"}), "not base64"),
             (json!({"content": "", "encoding": "utf-16"}), "\"text\" or \"base64\""),
             (json!({"content": "", "name": "../x"}), "plain file name"),

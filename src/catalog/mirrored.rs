@@ -35,14 +35,14 @@ pub fn all(schema: &Value) -> Result<Vec<MirroredParameter>, String> {
     let occurrences = count(schema, false);
     if occurrences > parameters.len() {
         return Err(format!(
-            "`{KEYWORD}` can stand only on properties that are reached through `properties` alone"
+            "`{KEYWORD}` is allowed only on properties that are reached through `properties` alone"
         ));
     }
     for (index, mirrored) in parameters.iter().enumerate() {
         let name = &mirrored.header;
         if parameters[..index].iter().any(|other| other.header.eq_ignore_ascii_case(name)) {
             return Err(format!(
-                "`{KEYWORD}` names the header {name:?} twice: headers know no upper and lower case"
+                "`{KEYWORD}` names the header {name:?} twice: header names are case-insensitive"
             ));
         }
     }
@@ -80,7 +80,7 @@ fn header_name(name: &Value, path: &[String]) -> Result<String, String> {
     match name.as_str() {
         Some(name) if !name.is_empty() && name.bytes().all(is_token) => Ok(name.to_owned()),
         _ => Err(format!(
-            "`{}`: {name} is not the name of a header: letters, digits and `-`, such as \"Region\"",
+            "`{}`: {name} is not a header name: use letters, digits and `-`, such as \"Region\"",
             path.join(".")
         )),
     }
@@ -133,9 +133,9 @@ mod tests {
     fn unusable_mirrored_header_is_refused() {
         let with_property = |schema: Value| json!({"type": "object", "properties": {"a": schema}});
         for (schema, part) in [
-            (with_property(json!({"type": "string", "x-mcp-header": ""})), "not the name of a header"),
-            (with_property(json!({"type": "string", "x-mcp-header": "a b"})), "not the name of a header"),
-            (with_property(json!({"type": "string", "x-mcp-header": 1})), "not the name of a header"),
+            (with_property(json!({"type": "string", "x-mcp-header": ""})), "not a header name"),
+            (with_property(json!({"type": "string", "x-mcp-header": "a b"})), "not a header name"),
+            (with_property(json!({"type": "string", "x-mcp-header": 1})), "not a header name"),
             (with_property(json!({"type": "number", "x-mcp-header": "A"})), "needs a type of"),
             (
                 with_property(json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}})),

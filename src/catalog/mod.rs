@@ -126,7 +126,7 @@ impl Catalog {
     /// Adds resources and prompts. The description of a tool names the resources that belong to it.
     pub fn with_content(mut self, resources: Resources, prompts: Prompts) -> Self {
         for tool in self.tools.values_mut() {
-            let tool = Arc::get_mut(tool).expect("nobody else has the catalog yet");
+            let tool = Arc::get_mut(tool).expect("the catalog is not shared yet");
             for resource in resources.for_tool(&tool.name) {
                 let title = resource.metadata.title.as_ref().unwrap_or(&resource.metadata.name);
                 let description = tool.description.get_or_insert_default();
@@ -174,7 +174,8 @@ impl Catalog {
         self.tools.get(name)
     }
 
-    /// Returns up to `limit` tools that `of` accepts, in the order of their names, starting after `after`.
+    /// Returns up to `limit` tools that `filter` accepts, in the order of their names, starting after
+    /// `after`.
     pub fn page(&self, after: Option<&str>, limit: usize, filter: impl Fn(&Tool) -> bool) -> Vec<&Arc<Tool>> {
         resource::page(&self.tools, after, limit, filter)
     }
@@ -251,7 +252,7 @@ impl ToolCatalog for Catalog {
         let Some(schema) = &tool.definition.output else { return Ok(()) };
         let Some(value) = &output.structured else {
             return Err(
-                "the job gave no structured result, and the tool declares an output schema".to_owned()
+                "the job returned no structured result, but the tool declares an output schema".to_owned()
             );
         };
         if schema.is_light_for(value) {

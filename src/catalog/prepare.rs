@@ -80,7 +80,7 @@ pub enum PrepareError {
     #[error("{0}")]
     CannotAsk(String),
     /// The caller's identity cannot be passed to an engine.
-    #[error("nothing was started: {0}; ask whoever runs your identity provider to mend that")]
+    #[error("nothing was started: {0}; ask the administrator of your identity provider to fix it")]
     Caller(String),
 }
 
@@ -178,7 +178,7 @@ impl Tool {
         tool.input.fill_defaults(&mut arguments);
         let object = Value::Object(arguments);
         tool.input.check(&object, "arguments", |name| self.is_hidden(name))?;
-        let Value::Object(mut arguments) = object else { unreachable!("it was made of an object") };
+        let Value::Object(mut arguments) = object else { unreachable!("it was created from an object") };
 
         let mut sealed = SealedArguments::default();
         for (name, rule) in &tool.file_parameters {
@@ -202,8 +202,8 @@ impl Tool {
         match missing.is_empty() {
             true => Ok(()),
             false => Err(format!(
-                "`{}` missing: give it with the call. (A client of a newer protocol revision that can be asked is \
-                 asked for it.)",
+                "`{}` missing: pass it with the call. (Clients of a newer protocol revision that support elicitation \
+                 are asked for it.)",
                 missing.join("`, `")
             )),
         }
@@ -330,11 +330,9 @@ fn scope(request: &CallRequest) -> Option<String> {
 
 fn new_idempotency_key(scope: Option<&str>, key: String, digest: String) -> Result<IdempotencyKey, String> {
     let Some(scope) = scope else {
-        return Err(
-            "an idempotency key needs a caller who can be told from others: set `single_user` or api keys \
+        return Err("an idempotency key needs an identified caller: set `single_user` or api keys \
                     in the server's config, or call within a session"
-                .to_owned(),
-        );
+            .to_owned());
     };
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
         return Err(format!(

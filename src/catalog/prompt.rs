@@ -88,7 +88,7 @@ impl Prompts {
         self.0.get(name)
     }
 
-    /// Returns up to `limit` prompts that `of` accepts, in the order of their names, starting after
+    /// Returns up to `limit` prompts that `filter` accepts, in the order of their names, starting after
     /// `after`.
     pub fn page(
         &self,
@@ -117,7 +117,7 @@ impl Prompt {
         if let Some(name) = values.keys().find(|name| self.argument(name).is_none()) {
             let names: Vec<_> =
                 self.arguments.iter().map(|argument| format!("`{}`", argument.name)).collect();
-            let names = if names.is_empty() { "it takes none".to_owned() } else { names.join(", ") };
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             faults.push(format!("`{name}` is unknown (known: {names})"));
         }
         for argument in &self.arguments {

@@ -143,8 +143,8 @@ impl Resources {
         self.fixed.len() + self.templates.len()
     }
 
-    /// Returns up to `limit` resources with a fixed address that `of` accepts, in the order of their names,
-    /// starting after `after`.
+    /// Returns up to `limit` resources with a fixed address that `filter` accepts, in the order of their
+    /// names, starting after `after`.
     pub fn page(
         &self,
         after: Option<&str>,
@@ -180,7 +180,8 @@ impl Resources {
     }
 
     /// Returns the content at an address, with its media type: that of a fixed resource, else of the first
-    /// template that matches. `may` decides which of them the caller may read. `None` if there is none.
+    /// template that matches. `is_allowed` decides which of them the caller may read. `None` if there is
+    /// none.
     ///
     /// # Errors
     /// If a template cannot be rendered. That is a fault of the config, not of the caller.
@@ -209,7 +210,7 @@ impl Resources {
     }
 }
 
-/// Returns up to `limit` entries that `of` accepts, in the order of their names, starting after `after`.
+/// Returns up to `limit` entries that `filter` accepts, in the order of their names, starting after `after`.
 pub(super) fn page<'a, T>(
     all: &'a BTreeMap<String, Arc<T>>,
     after: Option<&str>,

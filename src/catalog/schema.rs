@@ -53,7 +53,7 @@ impl Schema {
             }
         }
         let cost =
-            complexity::check(&value).map_err(|fault| format!("the schema is not simple enough: {fault}"))?;
+            complexity::check(&value).map_err(|fault| format!("the schema is too complex: {fault}"))?;
         let validator = options().build(&value).map_err(|error| compile_error(&error))?;
         Ok(Self { value, validator, cost })
     }
@@ -79,8 +79,8 @@ impl Schema {
         }
     }
 
-    /// Validates a value against the schema. `whole` is the name of the value in messages, and `hidden`
-    /// returns true for top-level properties that must not be shown.
+    /// Validates a value against the schema. `value_name` is the name of the value in messages, and
+    /// `is_hidden` returns true for top-level properties that must not be shown.
     ///
     /// # Errors
     /// If the value does not match: path, value and rule of each fault, up to five. Also if the check would
@@ -95,15 +95,15 @@ impl Schema {
         let SchemaCost { work, nesting, .. } = self.cost;
         if size.saturating_mul(work) > MAX_WORK {
             return Err(format!(
-                "`{value_name}`: it has the size of {size} single values, and {} can be held against this schema, which has up to \
+                "`{value_name}`: the size of {size} single values exceeds {}, the limit of this schema with up to \
                  {work} rules for one value: send less",
                 MAX_WORK / work
             ));
         }
         if depth.saturating_mul(nesting) > MAX_DEPTH {
             return Err(format!(
-                "`{value_name}`: it is nested {depth} levels deep, and {} can be held against this schema, which has up to {nesting} \
-                 schemas within each other for one value: nest it less",
+                "`{value_name}`: a nesting of {depth} levels exceeds {}, the limit of this schema with up to {nesting} \
+                 nested schemas for one value: nest it less",
                 MAX_DEPTH / nesting
             ));
         }
@@ -154,17 +154,15 @@ fn compile_error(error: &ValidationError<'_>) -> String {
     match error.kind() {
         ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
             return format!(
-                "it refers to {uri}, and nothing is fetched: copy what is there into `$defs` and refer to that"
+                "external `$ref` {uri} is not fetched: copy that schema into `$defs` and refer to the copy"
             );
         }
-        ValidationErrorKind::Referencing(error) => return format!("a `$ref` leads nowhere: {error}"),
+        ValidationErrorKind::Referencing(error) => return format!("a `$ref` has no target: {error}"),
         _ => {}
     }
     let is_pattern = matches!(error.kind(), ValidationErrorKind::Format { format } if format == "regex");
     let hint = match is_pattern {
-        true => {
-            " that takes time in proportion to the text (no look-around, no back-references, not too large)"
-        }
+        true => " with linear matching time (no look-around, no back-references, not too large)",
         false => "",
     };
     format!("not a valid JSON Schema: `{}`: {error}{hint}", schema_path(error))
@@ -246,7 +244,7 @@ mod tests {
     fn only_small_valid_value_is_light() {
         let schema = schema();
         assert!(schema.is_light_for(&json!({"names": ["ab"]})));
-        assert!(!schema.is_light_for(&json!({"names": ["a"]})), "it does not fit");
+        assert!(!schema.is_light_for(&json!({"names": ["a"]})), "it does not match");
         assert!(!schema.is_light_for(&json!({"names": vec!["ab"; 20_000]})), "it is large");
         for bomb in bombs::bombs() {
             let Ok(schema) = Schema::compile(bomb.schema) else { continue };
@@ -273,7 +271,7 @@ mod tests {
             ),
             (
                 json!({"word": true}),
-                "`word`: it does not fit any of the 2 forms that are allowed: \"a\", type \"integer\" (rule `anyOf`)",
+                "`word`: does not match any of the 2 alternatives: \"a\", type \"integer\" (rule `anyOf`)",
             ),
         ] {
             assert_eq!(schema.check(&value, "arguments", |_| false), Err(expected.to_owned()));
@@ -345,7 +343,7 @@ mod tests {
             ),
             (
                 json!({"type": "object", "$ref": "file:///etc/passwd"}),
-                "it refers to file:///etc/passwd, and nothing is fetched",
+                "external `$ref` file:///etc/passwd is not fetched",
             ),
             (json!({"type": "object", "$ref": "#/$defs/none"}), "/$defs/none"),
             (
@@ -353,7 +351,7 @@ mod tests {
                 "`$schema` is \"https://example.com/own\": it must be one of https://json-schema.org/draft/2020-12",
             ),
             (json!({"type": "object", "$schema": 7}), "`$schema` is 7"),
-            (json!({"type": "object", "allOf": [{"$ref": "#"}]}), "not simple enough: it refers to itself"),
+            (json!({"type": "object", "allOf": [{"$ref": "#"}]}), "too complex: it refers to itself"),
         ] {
             let text = Schema::compile(schema.clone()).unwrap_err();
             assert!(text.contains(part), "{schema}: {text}");

@@ -78,9 +78,7 @@ pub(super) fn open(spec: &Spec, seal: &Seal) -> Result<OpenedSpec> {
         return Ok(OpenedSpec { arguments: spec.arguments.clone(), files: Vec::new() });
     };
     let sealed: SealedArguments = seal.open(Purpose::Arguments, text).ok_or_else(|| {
-        Error::config(
-            "the call's sealed arguments cannot be opened: the seal key is not the one they were sealed with",
-        )
+        Error::config("the call's sealed arguments cannot be opened: they were sealed with a different key")
     })?;
     let mut arguments = spec.arguments.as_object().cloned().unwrap_or_default();
     arguments.extend(sealed.arguments);

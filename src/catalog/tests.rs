@@ -180,10 +180,10 @@ fn call_files_cannot_be_forged() {
     let call = prepare(&catalog, "filed", request(uri)).unwrap();
     let open_error = || source(catalog.open(&call.spec).unwrap()).open().unwrap_err().to_string();
     std::fs::write(dir.join("a.txt"), "x".repeat(5000)).unwrap();
-    assert_eq!(open_error(), "the file `a.txt` cannot be taken: a.txt has 5000 bytes, the limit is 100");
+    assert_eq!(open_error(), "the file `a.txt` cannot be used: a.txt has 5000 bytes, the limit is 100");
     std::fs::remove_file(dir.join("a.txt")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", dir.join("a.txt")).unwrap();
-    assert_eq!(open_error(), "the file `a.txt` is not there any more");
+    assert_eq!(open_error(), "the file `a.txt` no longer exists");
 }
 
 /// A client that cannot be asked is refused, unless the tool goes on without a confirmation.
@@ -280,7 +280,7 @@ fn call_names_its_caller() {
 
     let error = on_behalf_of(Identity::named("ann\r\nX-Role: admin")).unwrap_err();
     assert!(matches!(error, PrepareError::Caller(_)), "{error}");
-    assert!(error.to_string().starts_with("nothing was started: your name holds a control character"));
+    assert!(error.to_string().starts_with("nothing was started: your name contains a control character"));
 }
 
 /// A key needs an identified caller and 1 to 255 bytes.
@@ -297,7 +297,7 @@ fn idempotency_key_needs_identified_caller() {
     assert_eq!(prepare_with_key(true, "k"), Ok(()));
     assert!(prepare_with_key(true, "").unwrap_err().contains("1 to 255 bytes"));
     assert!(prepare_with_key(true, &"k".repeat(256)).unwrap_err().contains("this one has 256"));
-    assert!(prepare_with_key(false, "k").unwrap_err().contains("needs a caller who can be told from others"));
+    assert!(prepare_with_key(false, "k").unwrap_err().contains("needs an identified caller"));
 }
 
 /// A structured result that does not fit, or is missing, is reported.
@@ -313,7 +313,7 @@ fn results_are_checked_against_output_schema() {
         validate(Some(json!({"n": "x"}))),
         Err("`n`: \"x\" is not of type \"integer\" (rule `type`)".to_owned())
     );
-    assert!(validate(None).unwrap_err().contains("gave no structured result"));
+    assert!(validate(None).unwrap_err().contains("returned no structured result"));
     assert_eq!(block_on(catalog.validate_output("plain", &Output::default())), Ok(()));
 }
 

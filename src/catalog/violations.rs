@@ -22,9 +22,9 @@ const MAX_TEXT: usize = 400;
 const MAX_ALTERNATIVES: usize = 10;
 /// Maximum work for one description, in steps: a schema check is one, and compiling costs more (see below).
 const MAX_STEPS: usize = 20_000;
-/// Cost in steps to compile the rules of one schema (`COMPILE`), and each pattern among them, which may
-/// become large (`PATTERN`).
+/// Cost in steps to compile the rules of one schema.
 const COMPILE_COST: usize = 200;
+/// Additional cost of each pattern among them, which may become large.
 const PATTERN_COST: usize = 2_000;
 
 /// Keywords that are not passed to the validator: those with schemas of their own, and those that are not
@@ -89,7 +89,7 @@ pub(super) fn describe(schema: &Value, draft: Draft, value: &Value, context: &Me
     };
     let violations = walk.violations(schema, value, Path::ROOT);
     if violations.is_empty() {
-        return format!("`{}` does not fit the schema", context.value_name);
+        return format!("`{}` does not match the schema", context.value_name);
     }
     let mut texts: Vec<&str> =
         violations.iter().take(MAX_FAULTS).map(|violation| violation.text.as_str()).collect();
@@ -175,7 +175,7 @@ impl<'a> Walk<'a> {
     fn violations(&mut self, schema: &'a Value, value: &'a Value, path: &Path<'_>) -> Violations {
         let schema_members = match schema {
             Value::Bool(false) => {
-                return [self.violation(path, "false", "nothing is allowed here", RuleKind::Other)].into();
+                return [self.violation(path, "false", "no value is allowed here", RuleKind::Other)].into();
             }
             Value::Object(members) => members,
             _ => return [].into(),
@@ -280,7 +280,12 @@ impl<'a> Walk<'a> {
             && self.is_valid(not, value, path)
             && self.steps > 0
         {
-            violations.push(self.violation(path, "not", "it is what is not allowed", RuleKind::Other));
+            violations.push(self.violation(
+                path,
+                "not",
+                "the value matches a forbidden schema",
+                RuleKind::Other,
+            ));
         }
         if let Some(condition) = schema.get("if") {
             let then = if self.is_valid(condition, value, path) { "then" } else { "else" };
@@ -331,8 +336,10 @@ impl<'a> Walk<'a> {
                 vec![self.violation(path, keyword, &no_match_message(alternatives), RuleKind::Alternatives)]
             }
             (2.., _) if keyword == "oneOf" => {
-                let message =
-                    format!("it fits {matching} of the {} forms, and must fit one alone", alternatives.len());
+                let message = format!(
+                    "matches {matching} of the {} alternatives, must match exactly one",
+                    alternatives.len()
+                );
                 vec![self.violation(path, keyword, &message, RuleKind::Other)]
             }
             _ => Vec::new(),
@@ -420,7 +427,7 @@ impl<'a> Walk<'a> {
             violations.push(self.violation(
                 path,
                 "contains",
-                &format!("{count} of its items fit"),
+                &format!("{count} of its items match"),
                 RuleKind::Other,
             ));
         }
@@ -450,7 +457,7 @@ impl<'a> Walk<'a> {
         let (location, property) = path.describe(self.context.value_name);
         // Even a text without the value can repeat part of it, such as the names of unexpected properties.
         let text = match property.is_some_and(|name| (self.context.is_hidden)(name)) {
-            true => format!("`{location}`: the value (hidden) does not fit the rule `{keyword}`"),
+            true => format!("`{location}`: the value (hidden) violates the rule `{keyword}`"),
             false => format!("`{location}`: {} (rule `{keyword}`)", short_line(message, MAX_TEXT)),
         };
         SchemaViolation { depth: path.depth, kind: kind, text }
@@ -482,15 +489,15 @@ fn no_match_message(alternatives: &[Value]) -> String {
     });
     let names: Vec<String> = names.take(MAX_ALTERNATIVES).collect();
     let count = match alternatives.len() {
-        1 => "the form that is allowed".to_owned(),
-        n => format!("any of the {n} forms that are allowed"),
+        1 => "the only alternative".to_owned(),
+        n => format!("any of the {n} alternatives"),
     };
     match names.is_empty() {
-        true => format!("it does not fit {count}"),
+        true => format!("does not match {count}"),
         false if names.len() < alternatives.len() => {
-            format!("it does not fit {count}, among them {}", names.join(", "))
+            format!("does not match {count}, including {}", names.join(", "))
         }
-        false => format!("it does not fit {count}: {}", names.join(", ")),
+        false => format!("does not match {count}: {}", names.join(", ")),
     }
 }
 

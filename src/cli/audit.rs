@@ -106,7 +106,7 @@ fn files(registry: &Registry, log: &Log) -> Result<(Vec<PathBuf>, Key), String> 
     let config = config?;
     let Some(log_file) = config.audit.file else {
         let file = config.file.display();
-        return Err(format!("taskbridge: {file}: [audit] names no file: name the files of a log"));
+        return Err(format!("taskbridge: {file}: [audit] has no file: pass the files of a log"));
     };
     let read_error = |error| format!("taskbridge: {}: {error}", log_file.path.display());
     let mut files = put_aside(&log_file.path).map_err(read_error)?;
@@ -122,7 +122,7 @@ fn key(registry: &Registry, log: &Log) -> Result<Key, String> {
     }
 }
 
-/// Calls `line` for every line that is not empty, with its location, its bytes without the newline, and
+/// Calls `visit` for every line that is not empty, with its location, its bytes without the newline, and
 /// whether it has one.
 fn for_each_line(
     registry: &Registry,
@@ -200,8 +200,8 @@ fn format_report(report: &Report, is_keyed: bool) -> String {
     let by = if is_keyed { "with the key of the config" } else { "without a key" };
     line(match report.broken.len() {
         0 => format!(
-            "{lines}, nothing changed, removed, moved or put in ({by}). Keep the head elsewhere: with --anchor it shows \
-             whether the end was cut off"
+            "{lines}, nothing changed, removed, moved or inserted ({by}). Store the head elsewhere: with --anchor it \
+             shows whether the end was removed"
         ),
         n => format!("{lines}, {} ({by})", pluralize(n, "finding")),
     });

@@ -17,25 +17,25 @@ const DEFAULT_URL: &str = "http://127.0.0.1:8808/mcp";
 /// Help text after the options.
 const MORE: &str = "\
 Values:
-  NAME=VALUE    typed by what the tool takes: text, 3, true, a,b,c or JSON
-  NAME:=JSON    JSON, word for word, such as note:='\"@home\"'
+  NAME=VALUE    by the type of the parameter: text, 3, true, a,b,c or JSON
+  NAME:=JSON    JSON, unchanged, such as note:='\"@home\"'
   NAME=@FILE    the content of a file; @- is standard input
 
-While the job runs, standard error shows its progress, and questions are asked at the terminal. Where standard input is no terminal, \
-none are asked. Standard output gets the result and nothing else; with --json that is one document, {\"status\", \"task\", \"result\" \
+While the job runs, standard error shows its progress, and questions are asked at the terminal. Without a terminal on standard input, none \
+are asked. Standard output contains only the result; with --json, it is one document, {\"status\", \"task\", \"result\" \
 or \"error\", \"saved\"}, or nothing if there is no result. Ctrl-C asks whether to cancel the job; a second one leaves it running.
 
 Environment:
   TASKBRIDGE_URL   the server, if --url does not name one
-  TASKBRIDGE_KEY   the API key, for a server that wants one
-  SSL_CERT_FILE    for https: certificates to trust in place of this machine's
+  TASKBRIDGE_KEY   the API key, for a server that requires one
+  SSL_CERT_FILE    for https: certificates to trust instead of this machine's
 
 Exit codes:
-  0    the job succeeded, or was left with --detach, or cancelled with --cancel
+  0    the job succeeded, or was detached by --detach or cancelled by --cancel
   1    the job failed, was cancelled or could not run, or saving files failed
   2    wrong command line, no connection, or unknown tool or task
-  124  --timeout is over; the job goes on
-  130  you left before the end (143: SIGTERM); the job goes on
+  124  --timeout has passed; the job continues
+  130  interrupted before the end (143: SIGTERM); the job continues
 
 Examples:
   taskbridge call --list
@@ -127,7 +127,8 @@ impl Options {
 pub(super) fn call(options: Options) -> Result<ExitCode, String> {
     let invocation = options.into_invocation(Environment::of_process());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("taskbridge: the system gives no events: {error}"))?;
+    let runtime =
+        runtime.map_err(|error| format!("taskbridge: the event loop cannot be created: {error}"))?;
     let code = runtime.block_on(client::run(&invocation));
     // A DNS lookup blocks its thread, and nothing can interrupt it.
     runtime.shutdown_background();

@@ -109,10 +109,7 @@ pub(super) fn discover(registry: &Registry, options: &DiscoverOptions) -> Result
     let program = program()?;
     if let Some(name) = options.backend.as_ref().filter(|name| !config.backends.contains_key(*name)) {
         let names: Vec<&str> = config.backends.keys().map(String::as_str).collect();
-        return Err(format!(
-            "taskbridge: there is no backend `{name}` in the config: it has {}",
-            names.join(", ")
-        ));
+        return Err(format!("taskbridge: unknown backend `{name}`; the config has {}", names.join(", ")));
     }
     let (mut errors, mut answered_count) = (Vec::new(), 0);
     for (name, backend) in &config.backends {
@@ -129,7 +126,7 @@ pub(super) fn discover(registry: &Registry, options: &DiscoverOptions) -> Result
             Err(DiscoveryFailure::Unable(error))
                 if options.backend.is_none() && backend.discover.is_none() =>
             {
-                print_error(&format!("taskbridge: backend `{name}` is passed over: {error}"));
+                print_error(&format!("taskbridge: backend `{name}` is skipped: {error}"));
             }
             Err(DiscoveryFailure::Unable(error) | DiscoveryFailure::Failed(error)) => {
                 errors.push(format!("taskbridge: backend `{name}`: {error}"));
@@ -137,7 +134,7 @@ pub(super) fn discover(registry: &Registry, options: &DiscoverOptions) -> Result
         }
     }
     if errors.is_empty() && answered_count == 0 {
-        errors.push(format!("taskbridge: {}: no backend can say what it offers", config.file.display()));
+        errors.push(format!("taskbridge: {}: no backend supports discovery", config.file.display()));
     }
     if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
 }
@@ -160,11 +157,11 @@ fn format_tool(
     }
     match config::as_toml(&name, backend, tool) {
         Ok(text) => format!("{text}\n"),
-        Err(reason) => comment(&format!("it cannot be written as TOML: {reason}")),
+        Err(reason) => comment(&format!("cannot be written as TOML: {reason}")),
     }
 }
 
 fn program() -> Result<PathBuf, String> {
     std::env::current_exe()
-        .map_err(|error| format!("taskbridge: this program's own file cannot be found: {error}"))
+        .map_err(|error| format!("taskbridge: the path of this program cannot be determined: {error}"))
 }

@@ -33,7 +33,7 @@ pub(super) fn run(command: &Command) {
     let Command::New(new) = command;
     let (key, sha256) = auth::make_key(&System);
     print(&format!(
-        "{}\n\nIt is shown this once and kept nowhere: hand it over, and put this into the config:\n\n{}",
+        "{}\n\nThe key is shown only now and is not stored: pass it to the caller, and add this to the config:\n\n{}",
         *key,
         new.as_toml(&sha256)
     ));

@@ -47,7 +47,7 @@ pub(super) enum Command {
 fn sqlite(text: &str) -> Result<PathBuf, String> {
     match text.strip_prefix("sqlite:") {
         Some(path) if !path.is_empty() => Ok(PathBuf::from(path)),
-        _ => Err("write sqlite: and the path of the database file".to_owned()),
+        _ => Err("must be sqlite: followed by the path of the database file".to_owned()),
     }
 }
 
@@ -139,7 +139,7 @@ fn postgres_config(registry: &Registry, file: &File) -> Result<ConnectionConfig,
     match config.store.database {
         Database::Postgres(connection) => Ok(connection),
         Database::Sqlite(path) => Err(format!(
-            "taskbridge: {}: [store] names the SQLite file {}, which each server brings up to date by itself: set kind = \
+            "taskbridge: {}: [store] has the SQLite file {}, which each server migrates at its start: set kind = \
              \"postgres\" and `url`",
             config.file.display(),
             path.display()
@@ -148,7 +148,7 @@ fn postgres_config(registry: &Registry, file: &File) -> Result<ConnectionConfig,
 }
 
 pub(super) fn runtime() -> Result<Runtime, String> {
-    Runtime::new().map_err(|error| format!("taskbridge: no threads can be started: {error}"))
+    Runtime::new().map_err(|error| format!("taskbridge: threads cannot be started: {error}"))
 }
 
 fn block_on<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, String> {

@@ -115,7 +115,7 @@ async fn load_views(
     }
     if unreadable > 0 {
         print_error(&format!(
-            "taskbridge: {} cannot be understood, and nothing is shown of that: `taskbridge store check` says more",
+            "taskbridge: {} unreadable and not shown: run `taskbridge store check` for details",
             pluralize(unreadable, "row")
         ));
     }
@@ -130,7 +130,7 @@ async fn list(context: &OperatorContext, filter: &Filter, json: bool) -> Result<
     } else if views.is_empty() {
         print_error(&format!(
             "no tasks {}in {}",
-            if filter.is_empty() { "" } else { "like that " },
+            if filter.is_empty() { "" } else { "that match " },
             context.location
         ));
     } else {
@@ -150,8 +150,8 @@ async fn export(context: &OperatorContext, filter: &Filter) -> Result<ExitCode, 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the id of the task with this id, or of the only one with this prefix of at least `SHORTEST`
-/// characters.
+/// Returns the id of the task with this id, or of the only one with this prefix of at least
+/// `MIN_PREFIX_CHARS` characters.
 async fn resolve_id(context: &OperatorContext, prefix: &str) -> Result<TaskId, String> {
     let location = &context.location;
     let exact = TaskId::from_wire(prefix);
@@ -161,10 +161,10 @@ async fn resolve_id(context: &OperatorContext, prefix: &str) -> Result<TaskId, S
     }
     match ids.as_slice() {
         [] => Err(format!(
-            "taskbridge: no task `{prefix}` in {location}: `taskbridge tasks list` names those that there are"
+            "taskbridge: no task `{prefix}` in {location}: run `taskbridge tasks list` for all tasks"
         )),
         [_] if prefix.len() < MIN_PREFIX_CHARS => Err(format!(
-            "taskbridge: `{prefix}` is too short for the beginning of an id: give {MIN_PREFIX_CHARS} characters at least"
+            "taskbridge: `{prefix}` is too short for the prefix of an id: use at least {MIN_PREFIX_CHARS} characters"
         )),
         [id] => Ok(id.clone()),
         several => {
@@ -285,7 +285,7 @@ async fn cancel(context: &OperatorContext, id: &str) -> Result<ExitCode, String>
     }
     let job = match &after.job {
         Job::Closed { .. } => "its job had not been started",
-        _ => "a server stops its job, and asks again until it has ended",
+        _ => "a server cancels its job, and retries until it has ended",
     };
     print(&format!("{id}: {}; {job}\n", view::state(&after)));
     Ok(ExitCode::SUCCESS)
@@ -297,12 +297,12 @@ async fn retry(context: &OperatorContext, id: &str) -> Result<ExitCode, String> 
         return Err(deleted_error(&id));
     };
     let refusal = match &task.job {
-        Job::Closed { .. } => Some("nothing is owed for it any more".to_owned()),
+        Job::Closed { .. } => Some("no action is pending for it".to_owned()),
         Job::Pending { queued: true, .. } => {
-            Some(format!("it waits for a free slot of `{}`, and not for a retry", task.slots.join("`, `")))
+            Some(format!("it waits for a free slot of `{}`, not for a retry", task.slots.join("`, `")))
         }
         Job::Pending { .. } if task.open_questions().next().is_some() => {
-            Some("it waits for somebody's consent, and not for a retry".to_owned())
+            Some("it waits for a user's consent, not for a retry".to_owned())
         }
         _ => None,
     };
@@ -313,11 +313,11 @@ async fn retry(context: &OperatorContext, id: &str) -> Result<ExitCode, String> 
         return Err(deleted_error(&id));
     };
     let action = match &after.job {
-        Job::Pending { .. } => "its start is tried",
-        Job::Starting { .. } => "its job is looked for, or its start is tried again",
-        _ => "its job is looked at, and what is owed to it is done",
+        Job::Pending { .. } => "its start is attempted",
+        Job::Starting { .. } => "its job is searched for, or its start is retried",
+        _ => "its job is polled, and pending actions are executed",
     };
-    print(&format!("{id}: due now; {action} by the next server that looks\n"));
+    print(&format!("{id}: due now; {action} by the next available server\n"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -347,7 +347,7 @@ async fn abandon(context: &OperatorContext, id: &str) -> Result<ExitCode, String
             format!("a job with the key {} may have been started and may still run", before.key)
         }
         Job::Open { handle, .. } => {
-            format!("the job {handle} may still run, and no server looks at it again")
+            format!("the job {handle} may still run, and no server polls it again")
         }
     };
     print(&format!("{id}: {}; abandoned: {job}\n", view::state(&after)));

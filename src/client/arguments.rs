@@ -58,7 +58,7 @@ struct ArgumentParser<'a> {
 impl<'a> ArgumentParser<'a> {
     fn parse_word(&mut self, word: &str, read_file: &mut ReadFile<'_>) {
         let Some((name, text)) = word.split_once('=') else {
-            self.problems.push(format!("{word}: arguments are written NAME=VALUE"));
+            self.problems.push(format!("{word}: expected NAME=VALUE"));
             return;
         };
         let (name, is_json) = match name.strip_suffix(':') {
@@ -73,14 +73,14 @@ impl<'a> ArgumentParser<'a> {
             (None, false) => {
                 let value = parse_value(text, shape).filter(|value| self.is_valid(name, value));
                 value.ok_or_else(|| match shape.kinds().contains(&Kind::File) {
-                    true => format!("{name}={0}: it takes a file: write {name}=@{0}", truncate(text)),
+                    true => format!("{name}={0}: expected a file; write {name}=@{0}", truncate(text)),
                     false => format!("{name}={}: expected {}", truncate(text), shape.describe()),
                 })
             }
             (Some(path), _) => read_value(path, shape, is_json, read_file)
                 .and_then(|value| match self.is_valid(name, &value) {
                     true => Ok(value),
-                    false => Err(format!("its content does not fit: expected {}", shape.describe())),
+                    false => Err(format!("invalid content: expected {}", shape.describe())),
                 })
                 .map_err(|reason| format!("{name}{}=@{path}: {reason}", if is_json { ":" } else { "" })),
         };
@@ -97,7 +97,7 @@ impl<'a> ArgumentParser<'a> {
                 (Some(Value::Array(list)), Value::Array(extra)) if shape.kinds().contains(&Kind::List) => {
                     list.extend(extra);
                 }
-                _ => self.problems.push(format!("{name}: it is given twice")),
+                _ => self.problems.push(format!("{name}: duplicate argument")),
             }
             return;
         }
@@ -234,12 +234,12 @@ fn read_value(
     is_json: bool,
     read_file: &mut ReadFile<'_>,
 ) -> Result<Value, String> {
-    let bytes = read_file(path).map_err(|error| format!("it cannot be read: {error}"))?;
+    let bytes = read_file(path).map_err(|error| format!("cannot be read: {error}"))?;
     let kinds = shape.kinds();
     if !is_json && kinds.contains(&Kind::File) {
         return Ok(file_argument(path, bytes));
     }
-    let text = String::from_utf8(bytes).map_err(|_| "its content is no UTF-8 text".to_owned())?;
+    let text = String::from_utf8(bytes).map_err(|_| "content is not UTF-8 text".to_owned())?;
     if !is_json && (kinds.is_empty() || kinds.contains(&Kind::Text)) {
         return Ok(Value::from(text));
     }
@@ -261,7 +261,7 @@ fn file_argument(path: &str, bytes: Vec<u8>) -> Value {
 
 /// Parses JSON.
 pub(super) fn parse_json(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("invalid JSON: {error}"))
 }
 
 fn truncate(text: &str) -> String {
@@ -345,7 +345,7 @@ mod tests {
             read(&["env=staging", "services=a", "services=b,c"]).unwrap()["services"],
             json!(["a", "b", "c"])
         );
-        assert_eq!(read(&["env=staging", "note=a", "note=b"]).unwrap_err(), ["note: it is given twice"]);
+        assert_eq!(read(&["env=staging", "note=a", "note=b"]).unwrap_err(), ["note: duplicate argument"]);
         let long = read(&["env=staging", "services=a,b", "services=c,d"]).unwrap_err();
         assert!(long[0].starts_with("services: ") && long[0].contains('3'), "{long:?}");
     }
@@ -366,16 +366,16 @@ mod tests {
                 "replica=3",
                 "replica: unknown argument; deploy takes `dry_run`, `env`, `labels`, `note`, `plan`, `ports`, `ratio`, `replicas`, `services`, `size`; did you mean `replicas`?",
             ),
-            ("replicas", "replicas: arguments are written NAME=VALUE"),
-            ("note=@bytes", "note=@bytes: its content is no UTF-8 text"),
+            ("replicas", "replicas: expected NAME=VALUE"),
+            ("note=@bytes", "note=@bytes: content is not UTF-8 text"),
         ] {
             let words = if word.starts_with("env") { vec![word] } else { vec!["env=staging", word] };
             assert_eq!(read(&words).unwrap_err(), [problem], "{word}");
         }
         let problems = read(&["env=staging", "note:=x"]).unwrap_err();
-        assert!(problems[0].starts_with("note:=x: it is not JSON: expected"), "{problems:?}");
+        assert!(problems[0].starts_with("note:=x: invalid JSON: expected"), "{problems:?}");
         let problems = read(&["env=staging", "note=@none"]).unwrap_err();
-        assert!(problems[0].starts_with("note=@none: it cannot be read: "), "{problems:?}");
+        assert!(problems[0].starts_with("note=@none: cannot be read: "), "{problems:?}");
     }
 
     /// All invalid and missing arguments are reported at once.

@@ -54,9 +54,9 @@ pub(super) async fn ask(terminal: &Terminal, label: &str, question: &Value) -> i
     terminal.print(&format!("\n{label} asks:\n{}\n", indent(message)))?;
     if is_url(question) {
         let url = question.get("url").and_then(Value::as_str).unwrap_or_default();
-        let text = "It wants you to open this address in a browser. Read it before you do:";
+        let text = "The server asks you to open this URL in a browser. Check the URL first:";
         terminal.print(&format!("  {text}\n\n    {}\n\n", sanitize_for_terminal(url)))?;
-        return consent(terminal, "  Tell the server that you open it? [yes, no, cancel] ").await;
+        return consent(terminal, "  Do you open it? [yes, no, cancel] ").await;
     }
     let empty = json!({});
     let schema = question.get("requestedSchema").unwrap_or(&empty);
@@ -79,7 +79,7 @@ pub(super) async fn ask(terminal: &Terminal, label: &str, question: &Value) -> i
         match form.problem(&answer) {
             None => return Ok(Reply::Accept(answer)),
             Some(problem) => {
-                terminal.print(&format!("  {}. Once more:\n", sanitize_for_terminal(&problem)))?
+                terminal.print(&format!("  {}. Try again:\n", sanitize_for_terminal(&problem)))?
             }
         }
     }
@@ -135,7 +135,7 @@ fn prompt(field: &Field<'_>) -> String {
     };
     let default = match (field.default_text(), field.required) {
         (Some(default), _) => Some(format!("Enter for {default}")),
-        (None, false) => Some("Enter to leave it out".to_owned()),
+        (None, false) => Some("Enter to skip".to_owned()),
         (None, true) => None,
     };
     let hints: Vec<String> = hint.into_iter().chain(default).collect();
@@ -168,7 +168,7 @@ pub(super) async fn ask_after_interrupt(
     terminal.discard_input();
     let cancel = if can_cancel { "   [c] cancel it" } else { "" };
     let text = format!(
-        "\n{job} is still running. What now?\n  [w] go on waiting   [b] leave it in the background{cancel}\n"
+        "\n{job} is still running. What now?\n  [w] keep waiting   [b] leave it in the background{cancel}\n"
     );
     terminal.print(&text)?;
     loop {

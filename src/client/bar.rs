@@ -69,7 +69,7 @@ fn style(has_bar: bool) -> ProgressStyle {
         }
         false => "{spinner:.cyan} {prefix:.bold} {wide_msg}".to_owned(),
     };
-    let style = ProgressStyle::with_template(&template).expect("the template is one of two that are right");
+    let style = ProgressStyle::with_template(&template).expect("both templates are valid");
     style.progress_chars("=> ")
 }
 

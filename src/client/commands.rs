@@ -68,7 +68,7 @@ impl CommandContext<'_> {
         work: impl Future<Output = Result<T, ServerCallError>>,
     ) -> Result<Result<T, ServerCallError>, Failure> {
         tokio::select! {
-            code = self.signals.next() => Err(Failure::new(code, "left before anything was sent")),
+            code = self.signals.next() => Err(Failure::new(code, "interrupted; nothing was started")),
             result = work => Ok(result),
         }
     }
@@ -104,7 +104,7 @@ impl CommandContext<'_> {
         let as_task = server.has_tasks && tool.task_support != TaskSupport::Forbidden;
         if call.detach && !as_task {
             let message =
-                format!("--detach: {} cannot run as a task here, and so must be waited for", tool.name);
+                format!("--detach: {} cannot run as a task on this server; omit --detach", tool.name);
             return Err(Failure::usage(message));
         }
         let params = self.params(call, arguments, as_task);
@@ -134,10 +134,10 @@ impl CommandContext<'_> {
     async fn call_as_task(&mut self, call: &Call, params: Value, mut screen: Screen) -> Result<u8, Failure> {
         let session = self.session;
         let log_retry =
-            |call_error: &ServerCallError| print_error(&format!("the call is made again: {call_error}"));
+            |call_error: &ServerCallError| print_error(&format!("retrying the call: {call_error}"));
         let response = tokio::select! {
             code = self.signals.next() => {
-                return Err(Failure::new(code, "left while the call was sent: it may have been started"));
+                return Err(Failure::new(code, "interrupted while sending the call; it may have started"));
             }
             response = send_call(session, &params, None, log_retry) => response.map_err(|call_error| self.start_failure(&call.tool, &call_error))?,
         };
@@ -156,7 +156,7 @@ impl CommandContext<'_> {
             }
             if !self.invocation.quiet {
                 print_error(&format!(
-                    "{} goes on in the background; {}",
+                    "{} continues in the background; {}",
                     call.tool,
                     self.watch_command(&task.id)
                 ));
@@ -186,11 +186,11 @@ impl CommandContext<'_> {
             Ok(FollowOutcome::Detached(code)) => Ok(self.report_detached(label, Some(id), code)),
             Err(ServerCallError::JsonRpc(error)) => Err(Failure::new(
                 FAILURE,
-                format!("the server does not know task {id} any more: {}", error.message),
+                format!("task {id} no longer exists on the server: {}", error.message),
             )),
             Err(call_error) => Err(Failure::new(
                 FAILURE,
-                format!("{call_error}; {label} may go on: {}", self.watch_command(id)),
+                format!("{call_error}; {label} may still be running: {}", self.watch_command(id)),
             )),
         }
     }
@@ -216,7 +216,7 @@ impl CommandContext<'_> {
         };
         match outcome.as_ref().ok().and_then(|result| background_task_id(tool, result)) {
             Some(id) => {
-                screen.print_line(&format!("{}: it takes longer, and goes on as task {id}", tool.name));
+                screen.print_line(&format!("{}: still running; continues as task {id}", tool.name));
                 let id = id.to_owned();
                 self.follow(&tool.name, &id, false, screen).await
             }
@@ -233,11 +233,11 @@ impl CommandContext<'_> {
         self.follow(&label, id, false, screen).await
     }
 
-    /// Finds the task with this id, or the only listed one with this prefix of at least `SHORTEST`
-    /// characters.
+    /// Finds the task with this id, or the only listed one with this prefix of at least
+    /// `MIN_PREFIX_CHARS` characters.
     async fn find_task(&mut self, id: &str) -> Result<Task, Failure> {
         if !self.session.server().has_tasks {
-            return Err(Failure::usage("this server has no tasks"));
+            return Err(Failure::usage("this server does not support tasks"));
         }
         let session = self.session;
         match self.run_interruptible(get_task(session, id)).await? {
@@ -252,13 +252,13 @@ impl CommandContext<'_> {
         };
         let ids: Vec<&str> = candidates.iter().map(|task| &*task.id).collect();
         match ids.as_slice() {
-            [] => Err(Failure::usage(format!(
-                "the server knows no task {id}: it has expired, or it is somebody else's"
-            ))),
+            [] => {
+                Err(Failure::usage(format!("task {id} not found: it has expired or belongs to another user")))
+            }
             [_] => Ok(candidates.remove(0)),
             several => {
                 let several = several.join(", ");
-                Err(Failure::usage(format!("several tasks begin with {id}: {several}; write more of the id")))
+                Err(Failure::usage(format!("several tasks begin with {id}: {several}; use a longer prefix")))
             }
         }
     }
@@ -281,7 +281,7 @@ impl CommandContext<'_> {
         let message = format!("{tool} could not be run: {error}");
         // The server refuses a call that requires consent first.
         let hint = match self.terminal.is_none() && message.contains(CONSENT_ERROR_TEXT) {
-            true => " (standard input is no terminal, so that nobody can be asked here)",
+            true => " (standard input is not a terminal, so no question can be asked)",
             false => "",
         };
         Failure::new(FAILURE, sanitize_for_terminal(&format!("{message}{hint}")))
@@ -293,10 +293,10 @@ impl CommandContext<'_> {
     }
 
     fn report_detached(&self, label: &str, id: Option<&str>, code: u8) -> u8 {
-        let reason = if code == TIMED_OUT { "the time is over; " } else { "" };
+        let reason = if code == TIMED_OUT { "timeout; " } else { "" };
         print_error(&match id {
-            Some(id) => format!("{reason}{label} goes on in the background; {}", self.watch_command(id)),
-            None => format!("{reason}{label} is not waited for any more; what it started may go on"),
+            Some(id) => format!("{reason}{label} continues in the background; {}", self.watch_command(id)),
+            None => format!("{reason}stopped waiting for {label}; its job may still be running"),
         });
         code
     }
@@ -309,7 +309,7 @@ impl CommandContext<'_> {
         if let (Some(folder), Ok(result)) = (&self.invocation.save, &finished.outcome) {
             let saving = save::save(self.session, result, folder);
             saved = tokio::select! {
-                code = self.signals.next() => return Err(Failure::new(code, "left before all was saved")),
+                code = self.signals.next() => return Err(Failure::new(code, "interrupted while saving files")),
                 saved = saving => saved,
             };
         }
@@ -357,8 +357,8 @@ impl CommandContext<'_> {
 }
 
 /// Calls the tool, and retries until the server was reached. After a network error or an HTTP status 5xx, the
-/// server may have accepted the request. It is then retried only on a taskbridge server, where the idempotency
-/// key prevents a second start. The statuses 408 and 429 are retried on any server.
+/// server may have accepted the request. It is then retried only on a taskbridge server, where the
+/// idempotency key prevents a second start. The statuses 408 and 429 are retried on any server.
 async fn send_call(
     session: &Session,
     params: &Value,
@@ -403,15 +403,15 @@ fn read_arguments(tool: &Tool, call: &Call, input: &[u8]) -> Result<Map<String, 
             let text = match path {
                 None => source.clone(),
                 Some(path) => {
-                    let bytes = read_file(path)
-                        .map_err(|error| usage_error(format!("it cannot be read: {error}")))?;
+                    let bytes =
+                        read_file(path).map_err(|error| usage_error(format!("cannot be read: {error}")))?;
                     String::from_utf8(bytes)
-                        .map_err(|_| usage_error("its content is no UTF-8 text".to_owned()))?
+                        .map_err(|_| usage_error("content is not UTF-8 text".to_owned()))?
                 }
             };
             match parse_json(&text).map_err(usage_error)? {
                 Value::Object(base) => base,
-                _ => return Err(usage_error("it must be a JSON object: {\"NAME\": VALUE, ...}".to_owned())),
+                _ => return Err(usage_error("must be a JSON object: {\"NAME\": VALUE, ...}".to_owned())),
             }
         }
     };

@@ -70,9 +70,9 @@ impl From<reqwest::Error> for ServerCallError {
 fn in_words(status: StatusCode, message: &str) -> String {
     let details = if message.is_empty() { String::new() } else { format!(": {message}") };
     match status {
-        StatusCode::UNAUTHORIZED => format!("the server does not let you in{details}"),
+        StatusCode::UNAUTHORIZED => format!("authentication failed{details}"),
         StatusCode::NOT_FOUND => {
-            format!("there is no MCP endpoint at this address{details}; taskbridge's ends in /mcp")
+            format!("no MCP endpoint at this address{details}; that of taskbridge ends in /mcp")
         }
         _ => format!("the server answered with HTTP status {}{details}", status.as_u16()),
     }

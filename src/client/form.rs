@@ -108,7 +108,7 @@ impl Field<'_> {
             return match (self.default, self.required) {
                 (Some(default), _) => Ok(Some(default.clone())),
                 (None, false) => Ok(None),
-                (None, true) => Err("an answer is needed here".to_owned()),
+                (None, true) => Err("an answer is required".to_owned()),
             };
         }
         let value = if self.choices.is_empty() {
@@ -123,7 +123,7 @@ impl Field<'_> {
         match value.filter(is_valid) {
             Some(value) => Ok(Some(value)),
             None if self.is_boolean() => Err(format!("{entry:?} is neither yes nor no")),
-            None => Err(format!("{entry:?} does not fit: expected {}", self.shape.describe())),
+            None => Err(format!("{entry:?} is invalid: expected {}", self.shape.describe())),
         }
     }
 
@@ -159,7 +159,7 @@ impl Field<'_> {
             || entry.parse::<usize>().ok().and_then(|number| self.choices.get(number.checked_sub(1)?));
         match exact.or_else(by_name).or_else(by_number) {
             Some((value, _)) => Ok((*value).clone()),
-            None => Err(format!("{entry:?} is none of the {} choices", self.choices.len())),
+            None => Err(format!("{entry:?} is not one of the {} choices", self.choices.len())),
         }
     }
 }
@@ -207,29 +207,25 @@ mod tests {
     #[test]
     fn invalid_form_entry_is_explained() {
         for (schema, entry, problem) in [
-            (json!({"type": "string"}), "", "an answer is needed here"),
+            (json!({"type": "string"}), "", "an answer is required"),
             (
                 json!({"type": "string", "minLength": 3}),
                 "ab",
-                "\"ab\" does not fit: expected text of at least 3 characters",
+                "\"ab\" is invalid: expected text of at least 3 characters",
             ),
-            (
-                json!({"type": "string", "format": "email"}),
-                "ab",
-                "\"ab\" does not fit: expected text (email)",
-            ),
+            (json!({"type": "string", "format": "email"}), "ab", "\"ab\" is invalid: expected text (email)"),
             (
                 json!({"type": "integer", "maximum": 5}),
                 "6",
-                "\"6\" does not fit: expected whole number of at most 5",
+                "\"6\" is invalid: expected whole number of at most 5",
             ),
             (json!({"type": "boolean"}), "maybe", "\"maybe\" is neither yes nor no"),
-            (json!({"type": "string", "enum": ["a", "b"]}), "3", "\"3\" is none of the 2 choices"),
-            (json!({"type": "string", "enum": ["a", "b"]}), "0", "\"0\" is none of the 2 choices"),
+            (json!({"type": "string", "enum": ["a", "b"]}), "3", "\"3\" is not one of the 2 choices"),
+            (json!({"type": "string", "enum": ["a", "b"]}), "0", "\"0\" is not one of the 2 choices"),
             (
                 json!({"type": "array", "minItems": 2, "items": {"type": "string", "enum": ["a", "b"]}}),
                 "a",
-                "\"a\" does not fit: expected list of at least 2 entries of one of a, b",
+                "\"a\" is invalid: expected list of at least 2 entries of one of a, b",
             ),
         ] {
             assert_eq!(parse(schema.clone(), true, entry), Err(problem.to_owned()), "{schema}");

@@ -55,7 +55,7 @@ pub(super) fn find_tool<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, S
     }
     let suggestions = similar_names(name, tools.iter().map(|tool| tool.name.as_str()));
     let hint = match suggestions.as_slice() {
-        [] => "`taskbridge call --list` shows what there is".to_owned(),
+        [] => "`taskbridge call --list` shows all tools".to_owned(),
         suggestions => format!("did you mean {}?", suggestions.join(" or ")),
     };
     Err(format!("there is no tool {name:?} on this server; {hint}"))
@@ -178,7 +178,7 @@ ping
         let problem = find_tool(&tools(), "deploy").unwrap_err();
         assert_eq!(
             problem,
-            "there is no tool \"deploy\" on this server; `taskbridge call --list` shows what there is"
+            "there is no tool \"deploy\" on this server; `taskbridge call --list` shows all tools"
         );
         assert_eq!(find_tool(&tools(), "ping").unwrap().task_support, TaskSupport::Forbidden);
     }

@@ -2,7 +2,7 @@
 //! asks its questions at the terminal and prints its result. It speaks MCP 2025-11-25 over Streamable HTTP
 //! like any client, and must not know any internals of the server.
 //!
-//! [`run`] executes one [`Invocation`]. [`link`] transports messages and [`session`] sends requests.
+//! [`run`] executes one [`Invocation`]. [`transport`] exchanges messages and [`session`] sends requests.
 //! [`arguments`] parses the command line by a tool's schema. [`follow`] is the main loop over the events of
 //! [`wait`] and the session, the answers of [`ask`] at the [`terminal`], and signals. [`screen`],
 //! [`output`] and [`save`] produce the output.
@@ -135,14 +135,14 @@ async fn execute(invocation: &Invocation) -> Result<u8, Failure> {
     // Standard input is read before signals are handled, so that Ctrl-C still ends the program here.
     let input = if wants_input(&invocation.command) { read_input()? } else { Vec::new() };
     let mut signals = Signals::listen()
-        .map_err(|error| Failure::new(FAILURE, format!("the system gives no signals: {error}")))?;
+        .map_err(|error| Failure::new(FAILURE, format!("cannot register signal handlers: {error}")))?;
     let terminal = Terminal::open();
     if invocation.key.is_some()
         && url.scheme() == "http"
         && !transport::is_loopback(&url)
         && !invocation.quiet
     {
-        print_error("warning: the API key goes over the network unencrypted: use https");
+        print_error("warning: the API key is sent unencrypted; use https");
     }
     let transport = HttpTransport::new(url.clone(), invocation.key.as_deref()).map_err(Failure::usage)?;
     let session = tokio::select! {
@@ -158,9 +158,9 @@ async fn execute(invocation: &Invocation) -> Result<u8, Failure> {
 fn endpoint(text: &str) -> Result<Url, Failure> {
     let usage_error =
         |reason: &str| Failure::usage(format!("--url {text}: {reason}, such as http://127.0.0.1:8808/mcp"));
-    let mut url = Url::parse(text).map_err(|_| usage_error("it must be a URL"))?;
+    let mut url = Url::parse(text).map_err(|_| usage_error("must be a URL"))?;
     if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
-        return Err(usage_error("it must be an http or https URL"));
+        return Err(usage_error("must be an http or https URL"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Failure::usage("--url: put the API key into $TASKBRIDGE_KEY, not into the URL"));
@@ -174,11 +174,11 @@ fn endpoint(text: &str) -> Result<Url, Failure> {
 fn cannot_connect(invocation: &Invocation, url: &Url, error: &ServerCallError) -> Failure {
     let why = match error {
         ServerCallError::Status { status, .. } if status.as_u16() == 401 => match invocation.key {
-            None => "it wants an API key: put yours into $TASKBRIDGE_KEY".to_owned(),
-            Some(_) => "it does not know the API key in $TASKBRIDGE_KEY".to_owned(),
+            None => "the server requires an API key; put it into $TASKBRIDGE_KEY".to_owned(),
+            Some(_) => "the server rejects the API key in $TASKBRIDGE_KEY".to_owned(),
         },
         ServerCallError::Network { why, unsent: true } if why.starts_with("Connection refused") => {
-            format!("{why}. Is the server running? `taskbridge serve` starts one; --url names another")
+            format!("{why}. Is the server running? `taskbridge serve` starts one; --url selects another")
         }
         ServerCallError::Network { why, unsent: true } if why.starts_with("received corrupt message") => {
             "the server does not speak TLS: use http".to_owned()
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(url("http://127.0.0.1:8808").unwrap(), "http://127.0.0.1:8808/mcp");
         assert_eq!(url("https://bridge.example/tasks").unwrap(), "https://bridge.example/tasks");
         for text in ["127.0.0.1:8808", "bridge", "ftp://bridge/"] {
-            assert!(url(text).unwrap_err().starts_with(&format!("--url {text}: it must be a")), "{text}");
+            assert!(url(text).unwrap_err().starts_with(&format!("--url {text}: must be a")), "{text}");
         }
         let secret = url("http://ann:hush@bridge/mcp").unwrap_err();
         assert!(secret.contains("$TASKBRIDGE_KEY") && !secret.contains("hush"), "{secret}");

@@ -28,7 +28,7 @@ impl FinishedCall {
         }
     }
 
-    /// Returns everything as one JSON document. `saved` are the files that were written.
+    /// Returns everything as one JSON document. `saved_files` are the files that were written.
     pub(super) fn document(&self, saved_files: &[String]) -> Value {
         let mut document = json!({"status": self.status_name()});
         if let Some(task) = &self.task {
@@ -134,7 +134,7 @@ fn format_size(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    /// The text blocks are printed, and images, links and files are listed beside them.
+    /// The text blocks are printed, and images, links and files are listed separately.
     #[test]
     fn result_text_precedes_other_content() {
         let result = json!({

@@ -72,7 +72,7 @@ async fn fetch(session: &Session, uri: &str) -> Result<Vec<u8>, ServerCallError>
         } else if let Some(blob) = content.get("blob").and_then(Value::as_str) {
             let blob = STANDARD.decode(blob);
             bytes.extend(
-                blob.map_err(|_| ServerCallError::InvalidResponse("its content is no base64".to_owned()))?,
+                blob.map_err(|_| ServerCallError::InvalidResponse("content is not base64".to_owned()))?,
             );
         }
     }
@@ -92,7 +92,7 @@ fn write(folder: &Path, name: &str, existing: &[PathBuf], bytes: &[u8]) -> io::R
     }
     let is_link = |path: &Path| folder.join(path).is_symlink();
     if relative.ancestors().skip(1).any(|path| !path.as_os_str().is_empty() && is_link(path)) {
-        return Err(io::Error::other("a link in the folder may lead out of it"));
+        return Err(io::Error::other("a symbolic link in the folder may lead out of it"));
     }
     let parent = file.parent().unwrap_or(folder);
     fs::create_dir_all(parent)?;

@@ -142,7 +142,7 @@ impl Screen {
         self.pending_lines.get_or_insert_with(Vec::new);
     }
 
-    /// Resumes output after [`Self::hold`].
+    /// Resumes output after [`Self::pause`].
     pub(super) fn resume(&mut self) {
         for line in self.pending_lines.take().unwrap_or_default() {
             self.print_line(&line);

@@ -109,7 +109,7 @@ impl Session {
         let version = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
         let revision = Revision::parse(version).ok_or_else(|| {
             ServerCallError::InvalidResponse(format!(
-                "the server speaks revision {version:?} of MCP, and this client does not"
+                "the server uses MCP revision {version:?}, which this client does not support"
             ))
         })?;
         *self.server.borrow_mut() = ServerInfo {
@@ -131,7 +131,7 @@ impl Session {
             let mut page = self.request_with_timeout("tools/list", params).await?;
             let Value::Array(page_tools) = page["tools"].take() else {
                 return Err(ServerCallError::InvalidResponse(
-                    "the server's list of tools is no list".to_owned(),
+                    "invalid tools/list response: `tools` is not a list".to_owned(),
                 ));
             };
             tools.extend(page_tools.iter().filter_map(Tool::parse));
@@ -143,7 +143,7 @@ impl Session {
         }
     }
 
-    /// Sends a request that is answered immediately, with the timeout `QUICK`.
+    /// Sends a request that is answered immediately, with the timeout `REQUEST_TIMEOUT`.
     pub(super) async fn request_with_timeout(
         &self,
         method: &str,
@@ -256,7 +256,7 @@ impl Session {
             return match transport::message(response).await? {
                 Message::Response { outcome, .. } => outcome.map_err(ServerCallError::JsonRpc),
                 _ => Err(ServerCallError::InvalidResponse(
-                    "the server answered with something that is no answer".to_owned(),
+                    "the server answered a request with another kind of message".to_owned(),
                 )),
             };
         }
@@ -291,7 +291,7 @@ impl Session {
                 (id, method, Ok(json!({})))
             }
             (Message::Request(Request { id, method, .. }), _) => {
-                let message = format!("this client does not do {method:?}");
+                let message = format!("this client does not support {method:?}");
                 (id, method, Err(Error::new(METHOD_NOT_FOUND, message)))
             }
             (Message::Notification { .. } | Message::Response { .. }, _) => return,

@@ -91,7 +91,7 @@ impl Task {
 pub(super) async fn get_task(session: &Session, id: &str) -> Result<Task, ServerCallError> {
     let response = session.request_with_timeout("tasks/get", json!({ "taskId": id })).await?;
     Task::parse(&response).ok_or_else(|| {
-        ServerCallError::InvalidResponse("the server's answer about the task is none".to_owned())
+        ServerCallError::InvalidResponse("the server's response contains no valid task".to_owned())
     })
 }
 
@@ -113,6 +113,6 @@ pub(super) async fn list_with_prefix(session: &Session, prefix: &str) -> Result<
 pub(super) async fn cancel(session: &Session, id: &str) -> Result<Task, ServerCallError> {
     let response = session.request_with_timeout("tasks/cancel", json!({ "taskId": id })).await?;
     Task::parse(&response).ok_or_else(|| {
-        ServerCallError::InvalidResponse("the server's answer about the task is none".to_owned())
+        ServerCallError::InvalidResponse("the server's response contains no valid task".to_owned())
     })
 }

@@ -59,7 +59,7 @@ impl HttpTransport {
         let mut headers = HeaderMap::new();
         if let Some(key) = key {
             let mut value = HeaderValue::try_from(format!("Bearer {key}"))
-                .map_err(|_| "$TASKBRIDGE_KEY holds characters that no key has".to_owned())?;
+                .map_err(|_| "$TASKBRIDGE_KEY contains characters that are invalid in a key".to_owned())?;
             value.set_sensitive(true);
             headers.insert(reqwest::header::AUTHORIZATION, value);
         }
@@ -150,9 +150,9 @@ async fn check_status(headers: &SessionHeaders, response: Response) -> Result<Re
             .headers()
             .get("location")
             .and_then(|location| location.to_str().ok())
-            .unwrap_or("elsewhere");
+            .unwrap_or("another address");
         return Err(ServerCallError::InvalidResponse(format!(
-            "the server redirects to {location}: give that address"
+            "the server redirects to {location}; use that address"
         )));
     }
     let body = read_prefix(response).await;
@@ -208,7 +208,7 @@ pub(super) fn events(response: Response) -> impl Stream<Item = Result<Event, Ser
 fn stream_error(error: &sse_stream::Error) -> ServerCallError {
     let why = match error {
         sse_stream::Error::Body(cause) => match cause.downcast_ref::<reqwest::Error>() {
-            Some(cause) if cause.is_timeout() => "no sign of life from the server".to_owned(),
+            Some(cause) if cause.is_timeout() => "timeout: no data from the server".to_owned(),
             _ => CONNECTION_CLOSED.to_owned(),
         },
         other => root_cause(other),
@@ -219,7 +219,7 @@ fn stream_error(error: &sse_stream::Error) -> ServerCallError {
 fn parse_message(text: &[u8]) -> Result<Message, ServerCallError> {
     jsonrpc::parse(text, Bounds::default()).map_err(|parse_error| {
         ServerCallError::InvalidResponse(format!(
-            "what the server sent is no MCP message: {}",
+            "the server sent an invalid MCP message: {}",
             parse_error.error.message
         ))
     })

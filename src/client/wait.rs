@@ -94,7 +94,7 @@ async fn poll_until_reached(
 }
 
 /// Polls the task at the server's interval, for as long as this future is polled. The server reports
-/// progress to the session that created the task; with `progress`, this function requests it.
+/// progress to the session that created the task; with `with_progress`, this function requests it.
 pub(super) async fn poll_task(
     session: &Session,
     id: &str,
@@ -142,8 +142,8 @@ async fn request_progress(
     }
 }
 
-/// Retries without a limit until the server was reached, or the error is one that does not pass. `again`
-/// receives the fault of each failed attempt.
+/// Retries without a limit until the server was reached, or the error is permanent. `on_retry` receives
+/// the error of each failed attempt.
 pub(super) async fn retry_until_reached<T>(
     mut attempt: impl AsyncFnMut() -> Result<T, ServerCallError>,
     mut on_retry: impl FnMut(&ServerCallError),

@@ -1,6 +1,6 @@
 //! `[access]`, `[tools.NAME.access]` and `access` of a backend's discovery: who may call tools and act on
 //! their tasks. It reports every error in a rule that is detectable without a request, above all rules that
-//! no caller can match. It must not decide about a caller; [`crate::access::may`] does that.
+//! no caller can match. It must not decide about a caller; [`crate::access::evaluate`] does that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ fn certificate_principal(rule: &CertificateRule) -> Principal {
     Principal { owner, identified: true, identity: who, ..Principal::anonymous() }
 }
 
-/// Reads the rules of `field`, with `otherwise` as the default.
+/// Reads the rules of `field`, with `defaults` as the default.
 pub(super) fn rules(
     reader: &mut Reader<'_>,
     field: &str,
@@ -125,12 +125,10 @@ pub(super) fn rules(
         {
             let message = match rule.not_caller {
                 true => {
-                    "of all that [auth] lists, nobody could answer what another one's task asks: give a key the \
-                         groups or scopes that this names"
+                    "no caller in [auth] could answer the questions of another caller's task: add the groups or \
+                     scopes of this rule to a key"
                 }
-                false => {
-                    "nobody that [auth] lists could meet it: give a key the groups and scopes that this names"
-                }
+                false => "no caller in [auth] matches this rule: add its groups and scopes to a key",
             };
             reader.problem(field, message);
         }
@@ -201,11 +199,11 @@ fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, callers:
             Some(names) if names.is_empty() => {
                 reader.problem(
                     join(field, name),
-                    "it is empty, so nobody could meet it: name one, or remove it",
+                    "must not be empty, because no caller would match: add an entry, or remove it",
                 );
             }
             Some(names) if names.iter().any(|name| name.trim().is_empty()) => {
-                reader.problem(join(field, name), "one of the names is empty: nobody has that");
+                reader.problem(join(field, name), "contains an empty name: remove it");
             }
             _ => {}
         }
@@ -219,36 +217,34 @@ fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, callers:
     let claims = join(field, "claims");
     for (name, claim) in &rule.claims {
         if *claim == Claim::Any(Vec::new()) {
-            reader.problem(join(&claims, name), "it is empty, so no claim could be one of it: list a value");
+            reader
+                .problem(join(&claims, name), "must not be empty, because no claim would match: add a value");
         }
     }
     if rule.everybody && rule.has_conditions() {
-        let message = "everybody would meet it whatever else stands here: remove this, or the conditions";
+        let message =
+            "every caller matches, whatever the other conditions are: remove this, or the conditions";
         reader.problem(join(field, "everybody"), message);
     }
     if !rule.everybody && !rule.has_conditions() && !rule.owner {
         let message = match rule.not_caller {
             true => {
-                "it says who must not, and nobody who may: add `groups`, `scopes`, `claims`, `principals` or \
-                     `everybody = true`"
+                "the rule excludes a caller, but admits none: add `groups`, `scopes`, `claims`, `principals` or `everybody = true`"
             }
             false => {
-                "it names nobody: add `groups`, `scopes`, `claims`, `principals`, `owner = true` or \
-                      `everybody = true`"
+                "the rule admits no caller: add `groups`, `scopes`, `claims`, `principals`, `owner = true` or `everybody = true`"
             }
         };
         reader.problem(field, message);
     }
     let misplaced = match verb {
-        Verb::Call if rule.owner => {
-            Some(("owner", "before a call there is no task that somebody could own: remove it"))
-        }
-        Verb::See if rule.owner => Some(("owner", "the owner of a task can always look at it: remove it")),
+        Verb::Call if rule.owner => Some(("owner", "a call has no task yet, and so no owner: remove it")),
+        Verb::See if rule.owner => Some(("owner", "the owner of a task can always read it: remove this")),
         Verb::Answer if rule.owner && rule.not_caller => {
-            Some(("not_caller", "`owner = true` says the opposite: keep one of the two"))
+            Some(("not_caller", "contradicts `owner = true`: keep one of the two"))
         }
         Verb::Call | Verb::See | Verb::Cancel if rule.not_caller => {
-            Some(("not_caller", "it goes with `answer`: remove it"))
+            Some(("not_caller", "only allowed in `answer`: remove it"))
         }
         _ => None,
     };
@@ -264,8 +260,8 @@ fn check_possible(reader: &mut Reader<'_>, field: &str, rule: &Rule, callers: &P
         PossibleCallers::Anonymous => {
             let person_condition = rule.conditions().next().or(rule.not_caller.then_some("not_caller"));
             if let Some(name) = person_condition {
-                let message = "[auth] tells nobody from anybody (mode = \"none\"), so nobody could meet it: set a mode \
-                               that does, or remove the rule";
+                let message = "[auth] does not identify callers (mode = \"none\"), so no caller matches: set another \
+                               mode, or remove the rule";
                 reader.problem(join(field, name), message);
             }
         }

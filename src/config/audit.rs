@@ -81,7 +81,7 @@ impl Default for Audit {
             path: None,
             max_bytes: 100 * 1024 * 1024,
             max_age: Duration::from_secs(86_400),
-            keep_files: NonZeroUsize::new(90).expect("it is not zero"),
+            keep_files: NonZeroUsize::new(90).expect("the default is not zero"),
             fsync: false,
             keep: Duration::from_secs(90 * 86_400),
             key: None,
@@ -95,11 +95,11 @@ pub(super) fn settings(reader: &mut Reader<'_>, audit: Audit, dir: &Path) -> Set
     let writes_to = |to| audit.to.contains(&to);
     for (index, to) in audit.to.iter().enumerate() {
         if audit.to[..index].contains(to) {
-            reader.problem(format!("audit.to[{index}]"), "it is listed before: remove one of them");
+            reader.problem(format!("audit.to[{index}]"), "duplicate entry: remove one of them");
         }
     }
     if audit.to.is_empty() && audit.on_failure == OnFailure::Refuse {
-        let message = "nothing is kept that could fail: say where in `to`, or remove it";
+        let message = "has no effect without a destination: set `to`, or remove this";
         reader.problem("audit.on_failure", message);
     }
     if audit.path.is_some() && !writes_to(To::File) {
@@ -108,7 +108,7 @@ pub(super) fn settings(reader: &mut Reader<'_>, audit: Audit, dir: &Path) -> Set
     let file = match (writes_to(To::File), &audit.path) {
         (false, _) => None,
         (true, None) => {
-            reader.problem("audit.path", "a log to a file needs its path");
+            reader.problem("audit.path", "missing: write the path of the log file");
             None
         }
         (true, Some(path)) => Some(LogFileConfig {
@@ -120,14 +120,11 @@ pub(super) fn settings(reader: &mut Reader<'_>, audit: Audit, dir: &Path) -> Set
         }),
     };
     if audit.max_bytes < MIN_FILE_BYTES {
-        reader.problem(
-            "audit.max_bytes",
-            format!("it is too small for a few lines: at least {MIN_FILE_BYTES}"),
-        );
+        reader.problem("audit.max_bytes", format!("too small: write at least {MIN_FILE_BYTES}"));
     }
     for (field, time) in [("audit.max_age", audit.max_age), ("audit.keep", audit.keep)] {
         if time < Duration::from_secs(1) {
-            reader.problem(field, "it must be a second at least");
+            reader.problem(field, "must be at least one second");
         }
     }
     let store = writes_to(To::Store).then_some(audit.keep);
@@ -148,7 +145,7 @@ fn key(reader: &mut Reader<'_>, secret: Option<&Secret>, dir: &Path) -> Key {
     let length = text.chars().count();
     if length < MIN_KEY_CHARS {
         let message = format!(
-            "it has {length} characters, and a key needs at least {MIN_KEY_CHARS}: write what `openssl rand -hex 32` prints"
+            "the key has {length} characters, the minimum is {MIN_KEY_CHARS}: write the output of `openssl rand -hex 32`"
         );
         reader.problem("audit.key", message);
     }

@@ -137,7 +137,7 @@ fn digest<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Err
     // The value may be the key itself by mistake, so the message does not contain it.
     bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
         serde::de::Error::custom(
-            "it is not a SHA-256 in hexadecimal (64 digits): write what `printf %s \"$KEY\" | sha256sum` prints",
+            "not a SHA-256 in hexadecimal (64 digits): write the output of `printf %s \"$KEY\" | sha256sum`",
         )
     })
 }
@@ -149,7 +149,7 @@ fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp
     let timestamp = timestamp.map(|time| Timestamp::from_millis(time.as_millisecond()));
     timestamp.map(Some).ok_or_else(|| {
         serde::de::Error::custom(format!(
-            "\"{text}\" is no date and no moment: write \"2027-01-31\" or \"2027-01-31T12:00:00Z\""
+            "\"{text}\" is not a date or a time: write \"2027-01-31\" or \"2027-01-31T12:00:00Z\""
         ))
     })
 }
@@ -168,33 +168,30 @@ pub(super) fn read(reader: &mut Reader<'_>, auth: Auth, dir: &Path, client_ca: b
 fn check_mode(reader: &mut Reader<'_>, auth: &Auth) {
     let Auth { mode, keys, certificates, .. } = auth;
     let mode_error = match mode {
-        AuthMode::None if !keys.is_empty() => {
-            Some("keys are listed, and nobody would ask for them: set mode = \"api_keys\"")
-        }
+        AuthMode::None if !keys.is_empty() => Some("keys are listed, but not used: set mode = \"api_keys\""),
         AuthMode::None if !certificates.is_empty() => {
-            Some("certificates are listed, and nobody would look at them: set mode = \"certificates\"")
+            Some("certificates are listed, but not used: set mode = \"certificates\"")
         }
         AuthMode::ApiKeys if keys.is_empty() => {
-            Some("no keys are listed, so nobody could call: add [[auth.keys]]")
+            Some("no keys are listed, so every call would be refused: add [[auth.keys]]")
         }
         AuthMode::Certificates if certificates.is_empty() => {
-            Some("no certificates are listed, so nobody could call: add [[auth.certificates]]")
+            Some("no certificates are listed, so every call would be refused: add [[auth.certificates]]")
         }
-        AuthMode::Certificates if !keys.is_empty() => Some(
-            "keys are listed, and nobody would ask for them: set mode = \"api_keys\", beside which certificates count as well",
-        ),
+        AuthMode::Certificates if !keys.is_empty() => {
+            Some("keys are listed, but not used: set mode = \"api_keys\", which accepts certificates, too")
+        }
         _ => None,
     };
     if let Some(message) = mode_error {
         reader.problem("auth.mode", message);
     }
     if *mode != AuthMode::None && auth.single_user {
-        let message =
-            "it goes with mode = \"none\": where callers are told apart, each principal is an owner";
+        let message = "only allowed with mode = \"none\": with other modes, each principal is an owner";
         reader.problem("auth.single_user", message);
     }
     if *mode != AuthMode::None && auth.anyone_may_do_everything {
-        let message = "it goes with mode = \"none\", and contradicts this one: remove it";
+        let message = "only allowed with mode = \"none\": remove it";
         reader.problem("auth.anyone_may_do_everything", message);
     }
     if *mode == AuthMode::Oauth {
@@ -209,8 +206,10 @@ fn check_mode(reader: &mut Reader<'_>, auth: &Auth) {
         ("issuers", !auth.issuers.is_empty()),
     ] {
         if given {
-            reader
-                .problem(format!("auth.{field}"), "it goes with mode = \"oauth\": set that, or remove this");
+            reader.problem(
+                format!("auth.{field}"),
+                "only allowed with mode = \"oauth\": set that, or remove this",
+            );
         }
     }
 }
@@ -219,21 +218,21 @@ fn check_keys(reader: &mut Reader<'_>, keys: &[ApiKey]) {
     for (index, key) in keys.iter().enumerate() {
         let field = |name: &str| format!("auth.keys[{index}].{name}");
         if key.principal.trim().is_empty() {
-            reader.problem(field("principal"), "it is empty: name whose key it is");
+            reader.problem(field("principal"), "must not be empty: write the name of the key's owner");
         }
         if [EVERYONE, PLACEHOLDER].contains(&key.principal.as_str()) {
             let message = format!(
-                "{:?} is a name that others have as well, who would share its tasks: name whose key it is",
+                "{:?} is a shared name, and its callers would share their tasks: write the name of the key's owner",
                 key.principal
             );
             reader.problem(field("principal"), message);
         }
         if key.principal.starts_with('[') {
-            let message = "it begins with `[`, as the names of owners by token do: begin it otherwise";
+            let message = "must not begin with `[`, like the names of owners by token: choose another name";
             reader.problem(field("principal"), message);
         }
         if let Some(other) = keys[..index].iter().find(|other| other.sha256 == key.sha256) {
-            let message = format!("this key is listed before, for `{}`", other.principal);
+            let message = format!("duplicate key, already listed for `{}`", other.principal);
             reader.problem(field("sha256"), message);
         }
     }

@@ -57,8 +57,8 @@ pub(super) fn read(
         false => None,
     };
     if adapter.one_machine && shared && host.is_none() {
-        let message = "jobs of this kind can be reached on one machine only, and servers on others could use the same \
-                       PostgreSQL store: set `host` to the name of that machine (`uname -n`)";
+        let message = "jobs of this kind can be reached on one machine only, but servers on other machines can use \
+                       the same PostgreSQL store: set `host` to the name of that machine (`uname -n`)";
         reader.problem(join(&field, "host"), message);
     }
     let discover = discovered::take_server_fields(reader, &field, &mut fields);
@@ -83,8 +83,10 @@ fn reveal_secrets(reader: &mut Reader<'_>, backend: &str, path: &str, dir: &Path
         let secret: Option<Secret> = reader.read(&field, value.take());
         let text = secret.and_then(|secret| secret.reveal(reader, &field, dir));
         if text.as_ref().is_some_and(String::is_empty) {
-            reader
-                .problem(&field, "it is empty: write the secret, { env = \"NAME\" } or { file = \"PATH\" }");
+            reader.problem(
+                &field,
+                "must not be empty: write the secret, { env = \"NAME\" } or { file = \"PATH\" }",
+            );
         }
         *value = Value::from(text.unwrap_or_default());
     }

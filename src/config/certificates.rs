@@ -69,12 +69,12 @@ fn fingerprint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<[u8;
     let digest = data_encoding::HEXLOWER_PERMISSIVE.decode(text.replace(':', "").as_bytes()).ok();
     digest.and_then(|digest| digest.try_into().ok()).map(Some).ok_or_else(|| {
         serde::de::Error::custom(format!(
-            "{text:?} is no SHA-256 in hexadecimal (64 digits): write what `openssl x509 -noout -fingerprint -sha256` prints"
+            "{text:?} is not a SHA-256 in hexadecimal (64 digits): write the output of `openssl x509 -noout -fingerprint -sha256`"
         ))
     })
 }
 
-/// Validates the rules. `alone`: whether certificates are the only authentication method.
+/// Validates the rules. `is_only_method`: whether certificates are the only authentication method.
 pub(super) fn check(
     reader: &mut Reader<'_>,
     rules: &[CertificateRule],
@@ -86,25 +86,25 @@ pub(super) fn check(
             true => ("auth.mode", "mode = \"certificates\""),
             false => ("auth.certificates", "[[auth.certificates]]"),
         };
-        let message = format!(
-            "{given} needs somebody to vouch for certificates, and no client would show one: add client_ca to [server.tls]"
-        );
+        let message =
+            format!("{given} needs an authority for client certificates: add client_ca to [server.tls]");
         reader.problem(field, message);
     }
     for (index, rule) in rules.iter().enumerate() {
         let field = |name: &str| format!("auth.certificates[{index}].{name}");
         if rule.principal.trim().is_empty() {
-            reader.problem(field("principal"), "it is empty: name whom the certificate stands for");
+            reader
+                .problem(field("principal"), "must not be empty: write the name of the certificate's owner");
         }
         for (name, text) in rule.texts() {
             let Some(text) = text else { continue };
             let error = match name {
-                _ if text.trim().is_empty() => Some("it is empty, and no certificate says that"),
-                "uri" if !text.contains(':') => Some("it is no URI: write all of it, with `scheme:`"),
-                "email" if !text.contains('@') => Some("it is no address of mail: write all of it"),
-                "dns" if text.contains([':', '/', '@', ' ']) => Some("it is no name of a machine"),
+                _ if text.trim().is_empty() => Some("must not be empty: write a value"),
+                "uri" if !text.contains(':') => Some("not a URI: write all of it, with `scheme:`"),
+                "email" if !text.contains('@') => Some("not a mail address: write all of it"),
+                "dns" if text.contains([':', '/', '@', ' ']) => Some("not a host name: correct it"),
                 "issuer" if !text.contains('=') => {
-                    Some("it is no name of an issuer (RFC 4514), such as CN=ca")
+                    Some("not an issuer name (RFC 4514): write one such as CN=ca")
                 }
                 _ => None,
             };
@@ -115,14 +115,14 @@ pub(super) fn check(
         let conditions = rule.conditions();
         if !conditions.identifies_subject() {
             let message = format!(
-                "any certificate that `client_ca` vouches for would be {:?}: add `common_name`, `dns`, `uri`, `email` or `sha256`",
+                "every certificate of `client_ca` would be {:?}: add `common_name`, `dns`, `uri`, `email` or `sha256`",
                 rule.principal
             );
             reader.problem(field("principal"), message);
         }
         if let Some(other) = rules[..index].iter().find(|other| other.conditions() == conditions) {
             let message = format!(
-                "the same certificates are listed before, for {:?}, which counts: remove one of the two",
+                "the same conditions are listed before, for {:?}, and take precedence: remove one of the two",
                 other.principal
             );
             reader.problem(field("principal"), message);

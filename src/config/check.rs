@@ -34,14 +34,11 @@ pub(super) fn all(
         ("reconciler.quickest_look", reconciler.quickest_look.is_zero()),
     ] {
         if zero {
-            reader.problem(field, "it is zero: write a time, such as \"5s\"");
+            reader.problem(field, "must not be zero: write a time such as \"5s\"");
         }
     }
     if reconciler.lease.as_secs() < 2 {
-        let message = format!(
-            "it is {}, too short to work in: write at least \"2s\"",
-            format_duration(reconciler.lease)
-        );
+        let message = format!("{} is too short: write at least \"2s\"", format_duration(reconciler.lease));
         reader.problem("reconciler.lease", message);
     }
     if reconciler.max_concurrent_calls.get() > MAX_CALLS {
@@ -63,7 +60,7 @@ pub(super) fn all(
 
 fn longer_than(time: Duration, than: &str, limit: Duration) -> String {
     format!(
-        "it is {}, longer than `{than}` ({}): change one of them",
+        "{} is longer than `{than}` ({}): change one of them",
         format_duration(time),
         format_duration(limit)
     )
@@ -75,8 +72,8 @@ pub(super) fn warnings(server: &Server, tls: Option<&Tls>, now: Timestamp) -> Ve
     let address = server.listen;
     if tls.is_none() && !address.ip().is_loopback() && server.trusted_proxies.is_empty() {
         all.push(format!(
-            "other machines can reach {address}, and connections are not secured: whoever is on the way can read and use \
-             what callers prove themselves by. Set [server.tls]; or, behind a proxy that speaks TLS, name it in \
+            "other machines can reach {address}, and connections are not encrypted: others on the network can read \
+             and use the credentials of callers. Set [server.tls]; or, behind a proxy that terminates TLS, add it to \
              `trusted_proxies` in [server]"
         ));
     }
@@ -89,7 +86,7 @@ pub(super) fn check_listen_address(address: SocketAddr, auth: &Authentication) -
         return Ok(());
     }
     Err(format!(
-        "other machines can reach {address}, and [auth] lets anybody in: listen on 127.0.0.1, or set mode = \
+        "other machines can reach {address}, and [auth] admits every caller: listen on 127.0.0.1, or set mode = \
          \"api_keys\", \"oauth\" or \"certificates\" in [auth]"
     ))
 }

@@ -58,11 +58,11 @@ pub(super) fn take_server_fields(
         SERVER_FIELDS.into_iter().filter_map(|name| Some((name.to_owned(), table.remove(name)?))).collect();
     let discover: Discover = reader.read(&field, Value::Object(server_fields))?;
     if discover.every.is_zero() {
-        reader.problem(join(&field, "every"), "it is zero: say how often, such as \"5m\"");
+        reader.problem(join(&field, "every"), "must not be zero: write an interval such as \"5m\"");
     }
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if discover.prefix.len() > 32 || !discover.prefix.chars().all(is_allowed) {
-        let message = "a tool's name begins with it: at most 32 letters, digits, `_`, `-` or `.`";
+        let message = "a prefix of tool names has at most 32 letters, digits, `_`, `-` or `.`";
         reader.problem(join(&field, "prefix"), message);
     }
     Some(discover)
@@ -122,7 +122,7 @@ impl ToolRules {
         tool: &DiscoveredTool,
     ) -> Result<(Definition, Vec<(String, u32)>), Problems> {
         let name = self.name(backend, tool);
-        let source = Source::without_file(format!("what backend `{backend}` offers"));
+        let source = Source::without_file(format!("discovery of backend `{backend}`"));
         let mut reader = Reader::new(&source);
         let backend_names: Vec<String> = self.backends.keys().cloned().collect();
         let discover = self.backends.get(backend).and_then(|backend| backend.discover.as_ref());
@@ -144,7 +144,7 @@ impl ToolRules {
         if tool.more.get("output_schema").is_some_and(|schema| !schema.is_object()) {
             reader.problem(
                 join(&field, "output_schema"),
-                "it is no table: files are not read for an offered tool",
+                "must be a table: files are not read for a discovered tool",
             );
         }
         let result = tools::read(&mut reader, &context, &name, Value::Object(table(backend, tool)));
@@ -249,11 +249,11 @@ mod tests {
         let wrong = |tool: DiscoveredTool| rules.read(&registry, "sim", &tool).unwrap_err().to_string();
         let text = wrong(tool(json!({"max_runtim": "1h"})));
         assert!(
-            text.starts_with("what backend `sim` offers: tools.sim-nightly.max_runtim: unknown field"),
+            text.starts_with("discovery of backend `sim`: tools.sim-nightly.max_runtim: unknown field"),
             "{text}"
         );
         let text = wrong(tool(json!({"output_schema": "/etc/passwd"})));
-        assert!(text.contains("output_schema: it is no table"), "{text}");
+        assert!(text.contains("output_schema: must be a table"), "{text}");
         let text = wrong(DiscoveredTool { target: json!({"delay": 1}), ..tool(json!({})) });
         assert!(text.contains("tools.sim-nightly.target.delay: unknown field"), "{text}");
         let text = wrong(tool(json!({"parameters": {"f": {"type": "file", "roots": ["/"]}}})));

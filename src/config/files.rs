@@ -59,7 +59,7 @@ fn load_file(path: &Path) -> Result<LoadedFile, String> {
     if bytes.len() as u64 > MAX_FILE_BYTES {
         let mib = MAX_FILE_BYTES / (1024 * 1024);
         return Err(format!(
-            "{} is too large: it has {} bytes, and up to {mib} MiB are kept in memory",
+            "{} is too large: {} bytes, the limit is {mib} MiB",
             path.display(),
             metadata.len().max(bytes.len() as u64)
         ));

@@ -38,8 +38,7 @@ pub(super) fn read(
         let Some(message) = &parameter.ask else { continue };
         let field = join(&join(&join(field, "parameters"), name), "ask");
         if questions.contains_key(name) {
-            reader
-                .problem(&field, format!("`ask.{name}` asks under this name already: remove one of the two"));
+            reader.problem(&field, format!("`ask.{name}` has the same name: remove one of the two"));
             continue;
         }
         if let Some(wants) = form(reader, &field, std::slice::from_ref(name), askable) {
@@ -82,16 +81,15 @@ fn read_question(
         question.roots,
     ];
     if kinds.iter().filter(|given| **given).count() != 1 {
-        let message =
-            "say what is wanted: one of `parameters` (a form), `url`, `sampling` and `roots = true`";
+        let message = "set exactly one of `parameters` (a form), `url`, `sampling` and `roots = true`";
         reader.problem(field, message);
         return None;
     }
     let needs_parameter = question.sampling.is_some() || question.roots;
     if needs_parameter != question.parameter.is_some() {
         let message = match needs_parameter {
-            true => "missing: name the parameter that takes the answer",
-            false => "it goes with `sampling` or `roots`; a form has `parameters`",
+            true => "missing: write the parameter that receives the answer",
+            false => "only allowed with `sampling` or `roots`; a form has `parameters`",
         };
         reader.problem(join(field, "parameter"), message);
         return None;
@@ -157,10 +155,8 @@ fn parameter<'a>(
     }
     let kind = schema.get("type").and_then(Value::as_str).unwrap_or("any");
     if !types.contains(&kind) {
-        let message = format!(
-            "`{name}` is of type {kind}, and what is asked like this is of type {}",
-            types.join(", ")
-        );
+        let message =
+            format!("`{name}` is of type {kind}, but this kind of question needs type {}", types.join(", "));
         reader.problem(field, message);
         return None;
     }
@@ -175,7 +171,7 @@ fn page(reader: &mut Reader<'_>, field: &str, url: &str) -> Option<InquiryInput>
     });
     let is_secure = url.strip_prefix("https://").is_some_and(|rest| !rest.is_empty());
     if !(is_secure || is_local) || url.contains(char::is_whitespace) {
-        let message = format!("\"{url}\" is not the address of a page: it begins with https://");
+        let message = format!("\"{url}\" is not the address of a page: write one that begins with https://");
         reader.problem(join(field, "url"), message);
         return None;
     }
@@ -190,6 +186,6 @@ fn check_sampling(reader: &mut Reader<'_>, field: &str, request: &Map<String, Va
         reader.problem(&field, "missing field `messages`: a list of { role, content }");
     }
     if !request.get("maxTokens").is_some_and(Value::is_u64) {
-        reader.problem(&field, "missing field `maxTokens`: how much the model may say at most");
+        reader.problem(&field, "missing field `maxTokens`: the maximum length of the model's reply");
     }
 }

@@ -109,11 +109,13 @@ pub struct OauthSettings {
 /// Validates the OAuth settings and converts them.
 pub(super) fn oauth_settings(reader: &mut Reader<'_>, auth: &Auth, dir: &Path) -> Option<OauthSettings> {
     if auth.issuers.is_empty() {
-        reader
-            .problem("auth.mode", "no issuers are listed, so nobody's tokens are good: add [[auth.issuers]]");
+        reader.problem(
+            "auth.mode",
+            "no issuers are listed, so every token would be refused: add [[auth.issuers]]",
+        );
     }
     if auth.leeway > MAX_LEEWAY {
-        reader.problem("auth.leeway", "it lets tokens live on for too long: 5m at most");
+        reader.problem("auth.leeway", "too long: write at most \"5m\"");
     }
     for (field, scopes) in [
         ("required_scopes", Some(&auth.required_scopes)),
@@ -129,11 +131,11 @@ pub(super) fn oauth_settings(reader: &mut Reader<'_>, auth: &Auth, dir: &Path) -
         let field = format!("auth.issuers[{index}]");
         let Some(entry) = trusted_issuer(reader, &field, issuer, auth, dir) else { continue };
         if issuers.iter().any(|other| other.claim_rules.issuer == entry.claim_rules.issuer) {
-            reader.problem(format!("{field}.issuer"), "this issuer is listed before: list it once");
+            reader.problem(format!("{field}.issuer"), "duplicate issuer: remove one of the two");
         }
         if entry.introspection.is_some() && issuers.iter().any(|other| other.introspection.is_some()) {
-            let message = "another issuer has this: tokens that say nothing are asked about at one place only, so that \
-                           no issuer sees those of another";
+            let message = "only one issuer can have this, so that no issuer sees the opaque tokens of another: remove \
+                           one of the two";
             reader.problem(format!("{field}.introspection"), message);
         }
         issuers.push(entry);
@@ -145,8 +147,10 @@ pub(super) fn oauth_settings(reader: &mut Reader<'_>, auth: &Auth, dir: &Path) -
 fn check_scope(reader: &mut Reader<'_>, field: &str, scope: &str) {
     let is_allowed = |c: char| matches!(c, '!'..='~') && !matches!(c, '"' | '\\');
     if scope.is_empty() || !scope.chars().all(is_allowed) {
-        reader
-            .problem(field, format!("{scope:?} is no scope: write one word, without quotes and backslashes"));
+        reader.problem(
+            field,
+            format!("{scope:?} is not a scope: write one word, without quotes and backslashes"),
+        );
     }
 }
 
@@ -176,19 +180,21 @@ fn trusted_issuer(
     let authorities = issuer.ca_file.as_ref().map(|file| files::read(reader, &at("ca_file"), dir.join(file)));
     let proxy = issuer.proxy.as_deref().map(|proxy| Url::parse(proxy).ok().filter(Url::has_host));
     if proxy == Some(None) {
-        reader.problem(at("proxy"), "it is no address: write one such as http://proxy.example.com:3128");
+        reader.problem(at("proxy"), "not a URL: write one such as http://proxy.example.com:3128");
     }
     let network =
         IssuerNetwork { authorities: authorities.flatten().map(|file| file.bytes), proxy: proxy.flatten() };
     if issuer.algorithms.as_ref().is_some_and(Vec::is_empty) {
         reader.problem(
             at("algorithms"),
-            "it is empty, so that no token would be good: list some, or remove it",
+            "must not be empty, because every token would be refused: add an entry, or remove it",
         );
     }
     if issuer.audiences.as_ref().is_some_and(|audiences| audiences.iter().all(String::is_empty)) {
-        reader
-            .problem(at("audiences"), "it is empty, so that no token would be good: list some, or remove it");
+        reader.problem(
+            at("audiences"),
+            "must not be empty, because every token would be refused: add an entry, or remove it",
+        );
     }
     let settings = issuer.introspection.as_ref();
     let settings = settings.map(|table| introspection(reader, &at("introspection"), table, &network, dir));
@@ -224,7 +230,8 @@ fn introspection(
 ) -> Option<oauth::Introspection> {
     let at = |name: &str| format!("{field}.{name}");
     if table.cache_for > MAX_CACHE_TIME {
-        reader.problem(at("cache_for"), "a revoked token would be good for too long: 10m at most");
+        reader
+            .problem(at("cache_for"), "a revoked token would stay valid for too long: write at most \"10m\"");
     }
     let endpoint = address(reader, &at("endpoint"), &table.endpoint);
     let secret = table.client_secret.reveal(reader, &at("client_secret"), dir);
@@ -242,12 +249,10 @@ fn introspection(
 fn address(reader: &mut Reader<'_>, field: &str, text: &str) -> Option<Url> {
     let url = Url::parse(text).ok().filter(is_safe);
     let message = match &url {
-        None => {
-            "it is no address that can be asked: write one with https (http only for 127.0.0.1, ::1 and localhost)"
-        }
+        None => "not a valid URL: write one with https (http only for 127.0.0.1, ::1 and localhost)",
         // Credentials would appear in the log, and requests do not send them.
         Some(url) if !url.username().is_empty() || url.password().is_some() => {
-            "it has a name or a password in it (before an @), which nobody would be shown: take it out"
+            "must not contain a user name or a password (before an @): remove it"
         }
         Some(_) => return url,
     };

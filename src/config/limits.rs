@@ -105,9 +105,11 @@ impl Default for Limits {
             head_within: connection.head_timeout,
             idle_for: connection.idle_timeout,
             body_within: connection.body_timeout,
-            min_body_bytes_per_second: NonZeroU64::new(connection.body_rate).expect("it is not zero"),
+            min_body_bytes_per_second: NonZeroU64::new(connection.body_rate)
+                .expect("the default is not zero"),
             stalled_for: connection.stall_timeout,
-            min_answer_bytes_per_second: NonZeroU64::new(connection.answer_rate).expect("it is not zero"),
+            min_answer_bytes_per_second: NonZeroU64::new(connection.answer_rate)
+                .expect("the default is not zero"),
             max_head_bytes: nonzero(connection.head_bytes),
             max_headers: nonzero(connection.headers),
             max_url_bytes: nonzero(connection.url_bytes),
@@ -117,9 +119,9 @@ impl Default for Limits {
             max_argument_bytes: nonzero(message.max_argument_bytes),
             max_streams_per_owner: nonzero(message.max_streams_per_owner),
             max_ended_sessions_per_day: NonZeroU32::new(message.max_ended_sessions_per_day)
-                .expect("it is not zero"),
+                .expect("the default is not zero"),
             max_kept_sessions_per_day: NonZeroU32::new(message.max_kept_sessions_per_day)
-                .expect("it is not zero"),
+                .expect("the default is not zero"),
             max_followed_resources: nonzero(message.max_followed_resources),
             max_bytes_in_hand: nonzero(message.max_bytes_in_hand),
             owner: OwnerLimits::default(),
@@ -173,8 +175,8 @@ pub(super) fn warning(limits: &Limits) -> Option<String> {
     let depth = limits.max_json_depth.get();
     (depth > MAX_VALUE_DEPTH).then(|| {
         format!(
-            "limits.max_json_depth is {depth}, and {MAX_VALUE_DEPTH} is used: what is nested deeper cannot be kept in a \
-             task; write {MAX_VALUE_DEPTH} or less"
+            "limits.max_json_depth is {depth}, and {MAX_VALUE_DEPTH} is used: a task cannot store deeper values; \
+             write {MAX_VALUE_DEPTH} or less"
         )
     })
 }
@@ -189,17 +191,17 @@ pub(super) fn check(reader: &mut Reader<'_>, limits: &Limits) {
         ("stalled_for", limits.stalled_for),
     ] {
         if time.is_zero() {
-            reader.problem(format!("limits.{field}"), "it must not be zero: nothing arrives in no time");
+            reader.problem(format!("limits.{field}"), "must not be zero: write a time such as \"10s\"");
         }
     }
     let depth = limits.max_json_depth.get();
     if !(MIN_JSON_DEPTH..=MAX_DEPTH).contains(&depth) {
-        let message = format!("it is {depth}, and must be from {MIN_JSON_DEPTH} to {MAX_DEPTH}");
+        let message = format!("{depth} is out of range: write a number from {MIN_JSON_DEPTH} to {MAX_DEPTH}");
         reader.problem("limits.max_json_depth", message);
     }
     let head = limits.max_head_bytes.get();
     if head < MIN_HEAD_BYTES {
-        let message = format!("it is {head}, and no client can do with less than {MIN_HEAD_BYTES}");
+        let message = format!("{head} is too small for clients: write at least {MIN_HEAD_BYTES}");
         reader.problem("limits.max_head_bytes", message);
     }
 }

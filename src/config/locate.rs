@@ -101,8 +101,8 @@ impl Environment {
             other => {
                 let also = other.map(|path| format!(" nor {}", path.display())).unwrap_or_default();
                 Err(format!(
-                    "no config file: there is no {}{also}. Name one with --config FILE or ${CONFIG_VARIABLE}; the \
-                     source tree has one to begin with, config/taskbridge.toml",
+                    "no config file: there is no {}{also}. Pass one with --config FILE or ${CONFIG_VARIABLE}; the \
+                     source tree has an example, config/taskbridge.toml",
                     in_working_dir.display()
                 ))
             }

@@ -56,7 +56,7 @@ pub(super) fn page(reader: &mut Reader<'_>, metrics: &Metrics, dir: &Path) -> Op
         let length = text.chars().count();
         if length < MIN_TOKEN_CHARS {
             let message = format!(
-                "it has {length} characters, and a token needs at least {MIN_TOKEN_CHARS}: write what `openssl rand -hex 32` prints"
+                "the token has {length} characters, the minimum is {MIN_TOKEN_CHARS}: write the output of `openssl rand -hex 32`"
             );
             reader.problem("metrics.token", message);
         }
@@ -64,19 +64,18 @@ pub(super) fn page(reader: &mut Reader<'_>, metrics: &Metrics, dir: &Path) -> Op
     });
     let Some(listen) = *listen else {
         if metrics.token.is_some() || *anybody_may_read {
-            let message =
-                "it is missing, so that nobody can read anything: write one such as \"127.0.0.1:9464\"";
+            let message = "missing, so there is no metrics page: write an address such as \"127.0.0.1:9464\"";
             reader.problem("metrics.listen", message);
         }
         return None;
     };
     if *anybody_may_read && metrics.token.is_some() {
-        reader.problem("metrics.anybody_may_read", "it goes without `token`: remove one of them");
+        reader.problem("metrics.anybody_may_read", "has no effect with `token`: remove one of them");
     }
     if !listen.ip().is_loopback() && metrics.token.is_none() && !anybody_may_read {
         let message = format!(
-            "other machines can reach {listen}, and could read the names of all tools: listen on 127.0.0.1, set `token`, or \
-             say that they may (anybody_may_read = true)"
+            "other machines can reach {listen}, and could read the names of all tools: listen on 127.0.0.1, set \
+             `token`, or allow it with anybody_may_read = true"
         );
         reader.problem("metrics.listen", message);
     }

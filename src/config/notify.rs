@@ -68,10 +68,7 @@ enum On {
 
 /// One secret or several.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(
-    untagged,
-    expecting = "it is no text, no { env = \"NAME\" }, no { file = \"PATH\" } and no list of these"
-)]
+#[serde(untagged, expecting = "must be a string, { env = \"NAME\" }, { file = \"PATH\" } or a list of these")]
 enum Secrets {
     /// One.
     One(Secret),
@@ -106,7 +103,7 @@ pub(super) fn read(
         None => return Vec::new(),
         Some(Value::Array(entries)) => entries,
         Some(_) => {
-            reader.problem("notify", "it is not a list: write [[notify]] above its fields");
+            reader.problem("notify", "must be a list: write [[notify]] above its fields");
             return Vec::new();
         }
     };
@@ -116,7 +113,7 @@ pub(super) fn read(
         let Some(entry) = reader.read::<Notify>(&field, entry) else { continue };
         let Some(receiver) = receiver(reader, &field, entry, dir, tools) else { continue };
         if receivers.iter().any(|other| other.url == receiver.url) {
-            let message = "another [[notify]] has this address: say in one of them all that it is to hear of";
+            let message = "another [[notify]] has this address: combine the two";
             reader.problem(format!("{field}.url"), message);
         }
         receivers.push(receiver);
@@ -137,16 +134,13 @@ fn receiver(
         reader.problem(format!("{}[{index}]", at("tools")), unknown_name("tool", tool, &tool_names));
     }
     if entry.on.is_empty() {
-        reader.problem(at("on"), "it is empty: list \"ended\", \"asks\" or both");
+        reader.problem(at("on"), "must not be empty: list \"ended\", \"asks\" or both");
     }
     if entry.timeout.is_zero() || entry.timeout > Duration::from_secs(300) {
-        reader.problem(at("timeout"), "it must be more than nothing, and 5m at most");
+        reader.problem(at("timeout"), "must be more than zero, and at most 5m");
     }
     if fluent_uri::UriRef::parse(entry.source.as_str()).is_err() || entry.source.is_empty() {
-        reader.problem(
-            at("source"),
-            "it is no address and no path: write one such as https://bridge.example.com",
-        );
+        reader.problem(at("source"), "not a URL or a path: write one such as https://bridge.example.com");
     }
     let url = address(reader, &at("url"), &entry.url);
     if let Some(url) = &url
@@ -154,7 +148,8 @@ fn receiver(
         && !is_loopback(url)
         && !entry.allow_plain
     {
-        let message = "others on the way could read and change it: use https, or say `allow_plain = true`";
+        let message =
+            "others on the network could read and change it: use https, or set `allow_plain = true`";
         reader.problem(at("url"), message);
     }
     let proxy = entry.proxy.as_deref().map(|proxy| address(reader, &at("proxy"), proxy));
@@ -180,10 +175,7 @@ fn address(reader: &mut Reader<'_>, field: &str, text: &str) -> Option<Url> {
     match Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Some(url),
         _ => {
-            reader.problem(
-                field,
-                "it is no address by HTTP: write one such as https://hooks.example.com/tasks",
-            );
+            reader.problem(field, "not an HTTP URL: write one such as https://hooks.example.com/tasks");
             None
         }
     }
@@ -203,7 +195,7 @@ fn keys(reader: &mut Reader<'_>, field: &str, secrets: &Secrets, dir: &Path) -> 
         }
     };
     if secrets.is_empty() {
-        reader.problem(field, "it is empty: name at least one secret");
+        reader.problem(field, "must not be empty: list at least one secret");
     }
     let mut keys = Vec::new();
     for (field, secret) in secrets {

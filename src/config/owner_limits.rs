@@ -28,7 +28,7 @@ impl Default for OwnerLimits {
         Self {
             max_running: nonzero(500),
             max_kept: nonzero(50_000),
-            max_bytes: const { NonZeroU64::new(1 << 30).expect("it is not zero") },
+            max_bytes: const { NonZeroU64::new(1 << 30).expect("the default is not zero") },
             max_calls_per_minute: nonzero(3_000),
         }
     }

@@ -66,7 +66,7 @@ pub(super) fn read(
             if let Some(default) = &parameter.default
                 && let Err(message) = probe.check(&json!({"value": default}), "value", |_| false)
             {
-                reader.problem(join(field, "default"), format!("it does not fit the parameter: {message}"));
+                reader.problem(join(field, "default"), format!("does not match the parameter: {message}"));
             }
         }
     }
@@ -173,7 +173,7 @@ fn check_fields(reader: &mut Reader<'_>, field: &str, parameter: &Parameter, is_
         if given && !kinds.contains(&kind) {
             let kinds: Vec<_> = kinds.iter().map(|kind| format!("\"{}\"", kind.name())).collect();
             let message =
-                format!("it does not go with type = \"{}\", only with {}", kind.name(), kinds.join(", "));
+                format!("not allowed with type = \"{}\", only with {}", kind.name(), kinds.join(", "));
             reader.problem(join(field, name), message);
         }
     }
@@ -188,27 +188,27 @@ fn check_fields(reader: &mut Reader<'_>, field: &str, parameter: &Parameter, is_
             && low > high
         {
             let message =
-                format!("it is {low}, and `{most}` is {high}, so that no value fits: change one of them");
+                format!("{low} is more than `{most}` ({high}), so no value is valid: change one of them");
             reader.problem(join(field, least), message);
         }
     }
     if p.choices.as_ref().is_some_and(Vec::is_empty) {
-        reader.problem(join(field, "enum"), "it is empty: list at least one value");
+        reader.problem(join(field, "enum"), "must not be empty: list at least one value");
     }
     if p.sensitive && p.default.is_some() {
         reader.problem(
             join(field, "default"),
-            "a sensitive parameter has no default: it would stand here for all to read",
+            "a sensitive parameter cannot have a default: every reader of this file would see it",
         );
     }
     for (name, given) in [("ask", p.ask.is_some()), ("header", p.header.is_some())] {
         if given && p.sensitive {
-            let message = "a secret must not be asked for in a form, nor stand in a header";
+            let message = "a secret must not be asked for in a form, nor sent in a header";
             reader.problem(join(field, name), message);
         }
     }
     if p.sensitive && kind == Task {
-        reader.problem(join(field, "sensitive"), "the id of a task is no secret to its owner: remove it");
+        reader.problem(join(field, "sensitive"), "a task id is not a secret to its owner: remove it");
     }
     if p.ask.is_some() && p.default.is_some() {
         reader.problem(
@@ -229,7 +229,7 @@ fn check_fields(reader: &mut Reader<'_>, field: &str, parameter: &Parameter, is_
             ("header", p.header.is_some()),
         ] {
             if given {
-                reader.problem(join(field, name), "it belongs to the parameter, not to its items");
+                reader.problem(join(field, name), "belongs to the parameter, not to its items: move it");
             }
         }
         if matches!(kind, Array | File | Task) {

@@ -6,8 +6,8 @@ use super::problem::{nearest, unknown_name};
 /// Serde's names for types, each with what to write instead.
 const TYPES: [(&str, &str); 24] = [
     ("a boolean", "true or false"),
-    ("a string", "a text in quotes"),
-    ("str", "a text in quotes"),
+    ("a string", "a string in quotes"),
+    ("str", "a string in quotes"),
     ("path string", "a path in quotes"),
     ("a sequence", "a list, such as [\"a\", \"b\"]"),
     ("a map", "a table, such as { name = \"value\" }"),
@@ -33,45 +33,42 @@ const TYPES: [(&str, &str); 24] = [
 
 /// Beginnings of the TOML parser's messages, each with its translation and fix.
 const TOML: [(&str, &str); 27] = [
-    ("string values must be quoted", "a text is not in quotes: write \"...\" around it"),
-    (
-        "invalid boolean",
-        "true and false are written in small letters: write one of them, or put a text in quotes",
-    ),
+    ("string values must be quoted", "string without quotes: write \"...\" around it"),
+    ("invalid boolean", "true and false must be in lower case: write one of them, or put a string in quotes"),
     (
         "invalid basic string",
-        "a text has no end: put a quote behind it; a text of several lines stands between two \"\"\"",
+        "unterminated string: add a closing quote, or put a string of several lines between \"\"\"",
     ),
-    ("invalid multi-line basic string", "a text of several lines has no end: put \"\"\" behind it"),
-    ("invalid literal string", "a text has no end: put a single quote behind it"),
-    ("missing opening quote", "a text begins without a quote: put one before it"),
+    ("invalid multi-line basic string", "unterminated string of several lines: add a closing \"\"\""),
+    ("invalid literal string", "unterminated string: add a closing single quote"),
+    ("missing opening quote", "string without an opening quote: add one"),
     (
         "missing escaped value",
-        "a backslash means something in quotes: write \\\\ for one, or put the text in single quotes",
+        "invalid escape sequence: write \\\\ for a backslash, or put the string in single quotes",
     ),
     (
         "too few unicode value digits",
-        "\\u has too few digits: write four hexadecimal ones, or eight behind \\U",
+        "\\u has too few digits: write four hexadecimal ones, or eight after \\U",
     ),
-    ("key with no value", "a name has no value: write NAME = VALUE, or [NAME] for a table"),
-    ("missing value", "nothing is behind the `=`: write a value there"),
-    ("missing assignment", "a name has no value: write NAME = VALUE"),
-    ("extra `=`", "one `=` is too many: write NAME = VALUE"),
-    ("extra assignment", "one `=` is too many: write NAME = VALUE"),
-    ("unexpected `=` in array", "a list has values without names: write a table for NAME = VALUE"),
-    ("invalid unquoted key", "a name has a character that it cannot have: put it in quotes"),
-    ("unquoted keys cannot be empty", "a name is missing before the `=`"),
-    ("unclosed table", "the name of a table has no end: put `]` behind it"),
-    ("unclosed array table", "the name of a table of a list has no end: put `]]` behind it"),
-    ("unclosed array", "a list has no end: put `]` behind its last value"),
-    ("unclosed inline table", "a table has no end: put `}` behind its last value"),
-    ("missing comma between", "two values have no comma between them: put one there"),
-    ("extra comma", "one comma is too many: remove it"),
-    ("unexpected key or value", "there is something behind the value: put it on a line of its own"),
-    ("unexpected leading zero", "a number begins with 0: remove it, or write a text in quotes"),
-    ("carriage return must be", "a line ends as on an old Mac: save the file with Unix line ends"),
-    ("cannot recurse further", "tables and lists are nested too deeply: 80 levels at most"),
-    ("cannot extend value", "a name is used as a table, and has a value already: rename one of the two"),
+    ("key with no value", "field without a value: write NAME = VALUE, or [NAME] for a table"),
+    ("missing value", "missing value after the `=`: add one"),
+    ("missing assignment", "field without a value: write NAME = VALUE"),
+    ("extra `=`", "extra `=`: write NAME = VALUE"),
+    ("extra assignment", "extra `=`: write NAME = VALUE"),
+    ("unexpected `=` in array", "field name in a list: write a table for NAME = VALUE"),
+    ("invalid unquoted key", "invalid character in a field name: put the name in quotes"),
+    ("unquoted keys cannot be empty", "missing field name before the `=`: write NAME = VALUE"),
+    ("unclosed table", "unterminated name of a table: add `]` after it"),
+    ("unclosed array table", "unterminated name of a table: add `]]` after it"),
+    ("unclosed array", "unterminated list: add `]` after its last value"),
+    ("unclosed inline table", "unterminated table: add `}` after its last value"),
+    ("missing comma between", "missing comma between two values: add one"),
+    ("extra comma", "extra comma: remove it"),
+    ("unexpected key or value", "more text after a value: put it on a line of its own"),
+    ("unexpected leading zero", "a number begins with 0: remove the 0, or write a string in quotes"),
+    ("carriage return must be", "carriage return without a line feed: save the file with Unix line ends"),
+    ("cannot recurse further", "tables and lists are nested too deeply: at most 80 levels"),
+    ("cannot extend value", "a name has a value, and is also used as a table: rename one of the two"),
 ];
 
 /// Translates a serde message about a value.
@@ -92,17 +89,17 @@ fn translate(message: &str) -> Option<String> {
         return Some(format!("missing field `{name}`: add it"));
     }
     if let Some(name) = between(message, "duplicate field `", "`") {
-        return Some(format!("`{name}` is written twice: remove one of the two"));
+        return Some(format!("duplicate field `{name}`: remove one of the two"));
     }
     if message.starts_with("data did not match any variant") {
-        return Some("it has none of the shapes that it can have: `taskbridge schema` lists them".to_owned());
+        return Some("none of the accepted forms: `taskbridge schema` lists them".to_owned());
     }
     match message {
         "invalid IP address syntax" => {
-            return Some("it is no IP address: write one such as \"10.0.0.1\"".to_owned());
+            return Some("not an IP address: write one such as \"10.0.0.1\"".to_owned());
         }
         "invalid socket address syntax" => {
-            return Some("it is no address with a port: write one such as \"127.0.0.1:8808\"".to_owned());
+            return Some("not an address with a port: write one such as \"127.0.0.1:8808\"".to_owned());
         }
         _ => {}
     }
@@ -110,12 +107,16 @@ fn translate(message: &str) -> Option<String> {
     let at = rest.rfind(", expected ")?;
     let (found, expected) = (&rest[..at], &rest[at + ", expected ".len()..]);
     match kind {
-        "invalid type" => {
-            Some(format!("it is {}: write {}", describe_found(found, false), describe_expected(expected)))
-        }
-        "invalid value" => {
-            Some(format!("it is {}: write {}", describe_found(found, true), describe_expected(expected)))
-        }
+        "invalid type" => Some(format!(
+            "{} is not valid: write {}",
+            describe_found(found, false),
+            describe_expected(expected)
+        )),
+        "invalid value" => Some(format!(
+            "{} is not valid: write {}",
+            describe_found(found, true),
+            describe_expected(expected)
+        )),
         _ => None,
     }
 }
@@ -142,7 +143,7 @@ fn unknown_value(name: &str, known: &[&str]) -> String {
     let hint =
         nearest(name, known.iter().copied()).map(|candidate| format!("; did you mean \"{candidate}\"?"));
     let known: Vec<String> = known.iter().map(|name| format!("\"{name}\"")).collect();
-    format!("\"{name}\" is not one of its values{} (known: {})", hint.unwrap_or_default(), known.join(", "))
+    format!("unknown value \"{name}\"{} (known: {})", hint.unwrap_or_default(), known.join(", "))
 }
 
 fn between<'m>(message: &'m str, before: &str, after: &str) -> Option<&'m str> {
@@ -155,7 +156,7 @@ fn describe_found(found: &str, shows_text: bool) -> String {
         Some(("boolean" | "integer", value)) => value.trim_matches('`').to_owned(),
         Some(("floating", value)) => value.trim_start_matches("point ").trim_matches('`').to_owned(),
         Some(("string", text)) if shows_text => text.to_owned(),
-        Some(("string", _)) => "a text".to_owned(),
+        Some(("string", _)) => "a string".to_owned(),
         _ => match found {
             "map" => "a table",
             "sequence" => "a list",
@@ -186,39 +187,45 @@ mod tests {
         for (message, words) in [
             (
                 "invalid type: string \"hush\", expected u32",
-                "it is a text: write a whole number from 0 to 4294967295",
+                "a string is not valid: write a whole number from 0 to 4294967295",
             ),
-            ("invalid type: integer `3`, expected a string", "it is 3: write a text in quotes"),
+            ("invalid type: integer `3`, expected a string", "3 is not valid: write a string in quotes"),
             (
                 "invalid type: boolean `true`, expected struct Discover",
-                "it is true: write a table, { NAME = VALUE } or { }",
+                "true is not valid: write a table, { NAME = VALUE } or { }",
             ),
-            ("invalid type: map, expected a sequence", "it is a table: write a list, such as [\"a\", \"b\"]"),
+            (
+                "invalid type: map, expected a sequence",
+                "a table is not valid: write a list, such as [\"a\", \"b\"]",
+            ),
             (
                 "invalid type: sequence, expected a map",
-                "it is a list: write a table, such as { name = \"value\" }",
+                "a list is not valid: write a table, such as { name = \"value\" }",
             ),
             (
                 "invalid type: floating point `1.5`, expected u64",
-                "it is 1.5: write a whole number of at least 0",
+                "1.5 is not valid: write a whole number of at least 0",
             ),
-            ("invalid type: integer `1`, expected path string", "it is 1: write a path in quotes"),
+            ("invalid type: integer `1`, expected path string", "1 is not valid: write a path in quotes"),
             (
                 "invalid type: integer `1`, expected string or map",
-                "it is 1: write one of its values, in quotes",
+                "1 is not valid: write one of its values, in quotes",
             ),
             (
                 "invalid value: integer `-1`, expected a nonzero u32",
-                "it is -1: write a whole number from 1 to 4294967295",
+                "-1 is not valid: write a whole number from 1 to 4294967295",
             ),
             (
                 "invalid value: integer `0`, expected a nonzero usize",
-                "it is 0: write a whole number of at least 1",
+                "0 is not valid: write a whole number of at least 1",
             ),
-            ("invalid value: integer `-1`, expected usize", "it is -1: write a whole number of at least 0"),
+            (
+                "invalid value: integer `-1`, expected usize",
+                "-1 is not valid: write a whole number of at least 0",
+            ),
             (
                 "invalid value: string \"5 minuts\", expected a duration",
-                "it is \"5 minuts\": write a duration",
+                "\"5 minuts\" is not valid: write a duration",
             ),
             (
                 "unknown field `lisen`, expected `listen` or `page_size`",
@@ -227,15 +234,15 @@ mod tests {
             ("unknown field `x`, there are no fields", "unknown field `x` (there is no field)"),
             (
                 "unknown variant `requird`, expected `required` or `never`",
-                "\"requird\" is not one of its values; did you mean \"required\"? (known: \"required\", \"never\")",
+                "unknown value \"requird\"; did you mean \"required\"? (known: \"required\", \"never\")",
             ),
             ("missing field `uri`", "missing field `uri`: add it"),
-            ("duplicate field `uri`", "`uri` is written twice: remove one of the two"),
+            ("duplicate field duplicate field `uri`", "`uri`: remove one of the two"),
             (
                 "data did not match any variant of untagged enum Who",
-                "it has none of the shapes that it can have: `taskbridge schema` lists them",
+                "none of the accepted forms: `taskbridge schema` lists them",
             ),
-            ("invalid IP address syntax", "it is no IP address: write one such as \"10.0.0.1\""),
+            ("invalid IP address syntax", "not an IP address: write one such as \"10.0.0.1\""),
             ("what an adapter says", "what an adapter says"),
         ] {
             assert_eq!(of_value(message), words);

@@ -39,7 +39,7 @@ pub(super) fn read(reader: &mut Reader<'_>, tables: Map<String, Value>, context:
         let Some(prompt) = reader.read::<offer_shape::Prompt>(&field, value) else { continue };
         let arguments = arguments(reader, &field, &prompt.arguments, context.tools);
         if prompt.messages.is_empty() {
-            reader.problem(join(&field, "messages"), "it is empty: a prompt says at least one thing");
+            reader.problem(join(&field, "messages"), "must not be empty: add at least one message");
         }
         // A misspelt field is missing here, so further checks of the messages would report false errors.
         if !reader.is_clean(&join(&field, "messages")) {
@@ -78,10 +78,11 @@ fn arguments(
             reader.problem(join(&field, "name"), message);
         }
         if arguments.iter().any(|other| other.name == *name) {
-            reader.problem(join(&field, "name"), format!("there is an argument `{name}` already"));
+            reader
+                .problem(join(&field, "name"), format!("duplicate argument `{name}`: remove one of the two"));
         }
         if argument.ask.is_some() && argument.default.is_some() {
-            let message = "what has a default is never missing: remove one of the two";
+            let message = "an argument with a default is never missing: remove one of the two";
             reader.problem(join(&field, "ask"), message);
         }
         if argument.required == Some(true) && argument.default.is_some() {
@@ -146,7 +147,7 @@ fn read_content(
         m.audio.is_some(),
     ];
     if given.iter().filter(|given| **given).count() != 1 {
-        let message = "it says one thing: set one of `text`, `file`, `resource`, `link`, `image` and `audio`";
+        let message = "set exactly one of `text`, `file`, `resource`, `link`, `image` and `audio`";
         reader.problem(field, message);
         return None;
     }
@@ -199,7 +200,7 @@ fn media(reader: &mut Reader<'_>, field: &str, path: PathBuf, kind: &str) -> Opt
         let known = if kind == "image/" { ".png, .jpg, .gif, .webp or .svg" } else { ".wav or .mp3" };
         reader.problem(
             field,
-            format!("{} does not end like one: name a file that ends in {known}", path.display()),
+            format!("{} has the wrong extension: use a file that ends in {known}", path.display()),
         );
         return None;
     };

@@ -240,13 +240,13 @@ mod tests {
                 "[part]\nsize = \"x\"\nnames = [\"a\", 2]\nsiez = 1\ncolour = 2\n[part.inner.a]\non = 1\n\
                  [part.inner.b]\noff = 1\n[[part.list]]\non = true\n[[part.list]]\non = 3\n"
             ),
-            "x.toml:2: part.size: it is a text: write a whole number from 0 to 4294967295\n\
-             x.toml:3: part.names[1]: it is 2: write a text in quotes\n\
+            "x.toml:2: part.size: a string is not valid: write a whole number from 0 to 4294967295\n\
+             x.toml:3: part.names[1]: 2 is not valid: write a string in quotes\n\
              x.toml:4: part.siez: unknown field `siez`; did you mean `size`? (known: `size`, `names`, `inner`, `list`)\n\
              x.toml:5: part.colour: unknown field `colour` (known: `size`, `names`, `inner`, `list`)\n\
-             x.toml:7: part.inner.a.on: it is 1: write true or false\n\
+             x.toml:7: part.inner.a.on: 1 is not valid: write true or false\n\
              x.toml:9: part.inner.b.off: unknown field `off` (known: `on`)\n\
-             x.toml:13: part.list[1].on: it is 3: write true or false"
+             x.toml:13: part.list[1].on: 3 is not valid: write true or false"
         );
         assert_eq!(problems("[part]\nsize = 1\n"), "true");
     }

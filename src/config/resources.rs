@@ -37,14 +37,14 @@ pub(super) fn read(
         check_name(reader, &field, &name);
         let Some(resource) = reader.read::<offer_shape::Resource>(&field, value) else { continue };
         if resource.uri.starts_with(SERVER_SCHEME) {
-            let message = "addresses of this scheme are those of logs and artifacts: choose another scheme";
+            let message = "this scheme is reserved for logs and artifacts: choose another one";
             reader.problem(join(&field, "uri"), message);
         } else if let Some(other) = uris.insert(resource.uri.clone(), name.clone()) {
-            reader.problem(join(&field, "uri"), format!("`{other}` has this address too: choose another"));
+            reader.problem(join(&field, "uri"), format!("`{other}` has the same URI: choose another"));
         }
         check_tools(reader, &field, &resource.tools, tools);
         if resource.annotations.priority.is_some_and(|priority| !(0.0..=1.0).contains(&priority)) {
-            reader.problem(format!("{field}.annotations.priority"), "it is a number from 0 to 1");
+            reader.problem(format!("{field}.annotations.priority"), "must be a number from 0 to 1");
         }
         if resource.uri.contains(['{', '}']) {
             patterns.extend(read_template(reader, &field, &name, resource, dir, tools));
@@ -84,7 +84,7 @@ fn read_fixed(
         reader.problem(join(field, "uri"), message);
     }
     if let Some(place) = resource.places.keys().next() {
-        let message = format!("the address has no place `{{{place}}}`");
+        let message = format!("the URI has no placeholder `{{{place}}}`");
         reader.problem(join(&join(field, "places"), place), message);
     }
     let (body, modified) = content(reader, field, &resource, dir)?;
@@ -95,7 +95,7 @@ fn read_fixed(
             Ok(text) => Body::Text(text),
             Err(_) => {
                 let message =
-                    format!("it is not text in UTF-8, as its media type {mime_type} says: set `mime_type`");
+                    format!("not text in UTF-8, which its media type {mime_type} requires: set `mime_type`");
                 reader.problem(field, message);
                 return None;
             }
@@ -116,8 +116,7 @@ fn read_template(
     tools: Tools<'_>,
 ) -> Option<ResourceTemplate> {
     if !resource.tools.is_empty() {
-        let message =
-            "it has no one address that a tool could name: remove this, or the places of the address";
+        let message = "a resource with placeholders has no fixed URI for a tool to link: remove this, or the placeholders";
         reader.problem(join(field, "tools"), message);
     }
     let pattern = match Pattern::parse(&resource.uri) {
@@ -129,8 +128,10 @@ fn read_template(
     };
     let places: Vec<&str> = pattern.names().collect();
     for placeholder in resource.places.keys().filter(|name| !places.contains(&name.as_str())) {
-        reader
-            .problem(join(&join(field, "places"), placeholder), unknown_name("place", placeholder, &places));
+        reader.problem(
+            join(&join(field, "places"), placeholder),
+            unknown_name("placeholder", placeholder, &places),
+        );
     }
     let parameters =
         places.iter().map(|name| read_placeholder(reader, field, name, resource.places.get(*name), tools));
@@ -140,13 +141,13 @@ fn read_template(
         (Content::Bytes(bytes), _) => match String::from_utf8(bytes) {
             Ok(text) => text,
             Err(_) => {
-                reader.problem(field, "a template is text in UTF-8, and this is not");
+                reader.problem(field, "a template must be text in UTF-8");
                 return None;
             }
         },
     };
     let source = if resource.file.is_some() { "file" } else { "text" };
-    let text = text_template(reader, &join(field, source), text, "place", &places)?;
+    let text = text_template(reader, &join(field, source), text, "placeholder", &places)?;
     let mime_type = mime_type(&resource, true);
     Some(ResourceTemplate { metadata: card(name, resource, mime_type, None), pattern, parameters, text })
 }
@@ -218,16 +219,16 @@ fn content(
         (None, None, Some(blob)) => match STANDARD.decode(blob.split_whitespace().collect::<String>()) {
             Ok(bytes) => Some((Content::Bytes(bytes), None)),
             Err(_) => {
-                reader.problem(join(field, "blob"), "it is not base64 (standard alphabet, padded)");
+                reader.problem(join(field, "blob"), "not base64 (standard alphabet, padded)");
                 None
             }
         },
         (None, None, None) => {
-            reader.problem(field, "it holds nothing: set `text`, `file` or `blob`");
+            reader.problem(field, "no content: set `text`, `file` or `blob`");
             None
         }
         _ => {
-            reader.problem(field, "it holds several things: keep one of `text`, `file` and `blob`");
+            reader.problem(field, "more than one content: keep one of `text`, `file` and `blob`");
             None
         }
     }

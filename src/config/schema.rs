@@ -59,7 +59,7 @@ pub fn generate(registry: &Registry) -> Value {
     let receiver = shape::<Notify>(&mut generator);
     table(
         "notify",
-        json!({"description": "Who is told that tasks end or ask.", "type": "array", "items": receiver}),
+        json!({"description": "Receivers of notices about tasks that end or ask.", "type": "array", "items": receiver}),
     );
     let mut definitions = generator.take_definitions(true);
     definitions.retain(|name, _| !inlined.contains(name));
@@ -131,7 +131,7 @@ fn backend(kind: &str, one_machine: bool, mut schema: Map<String, Value>) -> Val
         (
             "max_running",
             json!({
-                "description": "The most jobs at the same time.", "type": "integer", "minimum": 1,
+                "description": "Maximum number of concurrent jobs.", "type": "integer", "minimum": 1,
             }),
         ),
     ];
@@ -141,8 +141,7 @@ fn backend(kind: &str, one_machine: bool, mut schema: Map<String, Value>) -> Val
     }
     if one_machine {
         properties["host"] = json!({
-            "description": "The machine that its jobs run on (`uname -n`). Needed on a store that servers on several \
-                            machines can share; servers on other machines leave its jobs to those on this one.",
+            "description": "The machine that its jobs run on (`uname -n`). Required if servers on several machines can share the store; only servers on this machine act on its jobs.",
             "type": "string",
         });
     }

@@ -30,7 +30,7 @@ pub(super) struct Seal {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(
     untagged,
-    expecting = "it is no text, no { env = \"NAME\" }, no { file = \"PATH\" } and no { from = \"store\" }"
+    expecting = "must be a string, { env = \"NAME\" }, { file = \"PATH\" } or { from = \"store\" }"
 )]
 enum Listed {
     /// A secret that only the servers know.
@@ -69,7 +69,7 @@ impl<'de> Visitor<'de> for KeyListVisitor {
     }
 
     fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<Self::Value, E> {
-        Err(E::custom("it is no list: write keys = [...]"))
+        Err(E::custom("must be a list: write keys = [...]"))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
@@ -92,10 +92,7 @@ pub(super) fn keys(reader: &mut Reader<'_>, seal: &Seal, dir: &Path) -> Vec<Key>
         let field = format!("seal.keys[{index}]");
         let Some(key) = key(reader, &field, entry, dir) else { continue };
         if let Some((earlier, _)) = keys.iter().find(|(_, other)| *other == key) {
-            reader.problem(
-                field,
-                format!("this key is listed before, as seal.keys[{earlier}]: remove one of them"),
-            );
+            reader.problem(field, format!("duplicate of seal.keys[{earlier}]: remove one of them"));
         }
         keys.push((index, key));
     }
@@ -108,7 +105,7 @@ fn key(reader: &mut Reader<'_>, field: &str, entry: &Listed, dir: &Path) -> Opti
     let length = text.chars().count();
     if length < MIN_KEY_CHARS {
         let message = format!(
-            "it has {length} characters, and a key needs at least {MIN_KEY_CHARS}: write what `openssl rand -hex 32` prints"
+            "the key has {length} characters, the minimum is {MIN_KEY_CHARS}: write the output of `openssl rand -hex 32`"
         );
         reader.problem(field, message);
         return None;

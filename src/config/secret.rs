@@ -11,7 +11,7 @@ use super::{files, locate};
 
 /// A secret: the value itself, or a reference to it.
 #[derive(Clone, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "it is no text, no { env = \"NAME\" } and no { file = \"PATH\" }")]
+#[serde(untagged, expecting = "must be a string, { env = \"NAME\" } or { file = \"PATH\" }")]
 pub(super) enum Secret {
     /// The value itself.
     Plain(String),
@@ -57,7 +57,7 @@ impl Secret {
                 let text = locate::variable(env);
                 if text.is_none() {
                     let message = format!(
-                        "the environment variable {env} is not set, or holds no text: export it, or use {{ file = \"...\" }}"
+                        "environment variable {env} is not set, or not UTF-8: export it, or use {{ file = \"...\" }}"
                     );
                     reader.problem(field, message);
                 }

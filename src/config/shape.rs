@@ -113,7 +113,7 @@ impl Default for Server {
             session_lifetime: 30 * DAY,
             max_log_bytes: nonzero(64 * 1024),
             max_artifact_bytes: 32 * 1024 * 1024,
-            max_polls_per_second: NonZeroU32::new(100).expect("it is not zero"),
+            max_polls_per_second: NonZeroU32::new(100).expect("the default is not zero"),
             drain_for: Duration::ZERO,
             stop_within: Duration::from_secs(10),
         }
@@ -200,7 +200,7 @@ impl Default for Reconciler {
             lease: Duration::from_secs(15),
             quickest_look: Duration::from_millis(100),
             slowest_look: Duration::from_secs(30),
-            max_concurrent_calls: NonZeroUsize::new(16).expect("it is not zero"),
+            max_concurrent_calls: NonZeroUsize::new(16).expect("the default is not zero"),
         }
     }
 }

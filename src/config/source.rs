@@ -111,9 +111,9 @@ impl Parser<'_> {
         let first = header.or_else(|| self.lines.get(&field).copied());
         let message = match first {
             Some(first) if first != line => {
-                format!("it is written twice, first in line {first}: put both together, or remove one")
+                format!("defined twice, first in line {first}: merge both, or remove one")
             }
-            _ => format!("`{key}` is written twice: put both together, or remove one"),
+            _ => format!("`{key}` is defined twice: merge both, or remove one"),
         };
         self.problems.push(Problem { file: self.file.to_owned(), line: Some(line), field, message });
     }

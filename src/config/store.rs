@@ -166,7 +166,7 @@ fn check_misplaced(reader: &mut Reader<'_>, store: &Store) {
         StoreKind::Postgres => ("sqlite", store.path.iter().map(|_| "path").collect()),
     };
     for name in misplaced {
-        let hint = format!("it goes with kind = \"{other}\": remove it, or change `kind`");
+        let hint = format!("only allowed with kind = \"{other}\": remove it, or change `kind`");
         reader.problem(format!("store.{name}"), hint);
     }
 }
@@ -191,7 +191,8 @@ fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<Connect
         }
     };
     if let (Some(false), Some(_)) = (store.tls, &store.ca_file) {
-        reader.problem("store.ca_file", "without TLS no certificate is checked: remove it, or `tls = false`");
+        reader
+            .problem("store.ca_file", "without TLS no certificate is verified: remove it, or `tls = false`");
     }
     let ca_file = store.ca_file.map(|file| dir.join(file));
     if let Some(file) = &ca_file {

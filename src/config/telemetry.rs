@@ -69,7 +69,7 @@ impl fmt::Debug for TraceExport {
 pub(super) fn traces(reader: &mut Reader<'_>, telemetry: &Telemetry, dir: &Path) -> Option<TraceExport> {
     let Telemetry { otlp, headers, service_name, sample } = telemetry;
     if !(0.0..=1.0).contains(sample) {
-        reader.problem("telemetry.sample", format!("{sample} is no part: write a number from 0 to 1"));
+        reader.problem("telemetry.sample", format!("{sample} is out of range: write a number from 0 to 1"));
     }
     let read_header = |(name, value): (&String, &Secret)| {
         let value = value.reveal(reader, &format!("telemetry.headers.{name}"), dir)?;
@@ -80,9 +80,9 @@ pub(super) fn traces(reader: &mut Reader<'_>, telemetry: &Telemetry, dir: &Path)
     let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let Some(mut endpoint) = url else {
         let prefix =
-            if otlp.is_some() { String::new() } else { format!("${OTLP_VARIABLE} says where spans go: ") };
+            if otlp.is_some() { String::new() } else { format!("the value is from ${OTLP_VARIABLE}: ") };
         let message =
-            format!("{prefix}it is no address of a collector: write one such as \"http://127.0.0.1:4318\"");
+            format!("{prefix}not the URL of a collector: write one such as \"http://127.0.0.1:4318\"");
         reader.problem("telemetry.otlp", message);
         return None;
     };

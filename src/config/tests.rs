@@ -59,14 +59,14 @@ fn backend_secrets_are_never_shown() {
     for (secret, expected) in [
         (
             "{ env = \"NOT_SET\" }",
-            "the environment variable NOT_SET is not set, or holds no text: export it, or use { file = \"...\" }",
+            "environment variable NOT_SET is not set, or not UTF-8: export it, or use { file = \"...\" }",
         ),
         ("{ file = \"nowhere\" }", "nowhere cannot be read: No such file or directory (os error 2)"),
         (
             "{ file = \"nothing\" }",
-            "it is empty: write the secret, { env = \"NAME\" } or { file = \"PATH\" }",
+            "must not be empty: write the secret, { env = \"NAME\" } or { file = \"PATH\" }",
         ),
-        ("7", "it is no text, no { env = \"NAME\" } and no { file = \"PATH\" }"),
+        ("7", "must be a string, { env = \"NAME\" } or { file = \"PATH\" }"),
     ] {
         let errors = read(secret).unwrap_err().to_string();
         assert!(errors.starts_with("x.toml:3: backends.here.hook_secret: "), "{errors}");
@@ -132,8 +132,8 @@ fn store_config_error_hides_secrets() {
     let url = "kind = \"postgres\"\nurl = \"postgres://me:hunter2@db/tasks\"";
     for (store, expected) in [
         ("kind = \"postgres\"".to_owned(), "store.url: a PostgreSQL store needs `url`"),
-        ("url = \"postgres://me@db/tasks\"".to_owned(), "store.url: it goes with kind = \"postgres\""),
-        (format!("{url}\npath = \"x.db\""), "store.path: it goes with kind = \"sqlite\""),
+        ("url = \"postgres://me@db/tasks\"".to_owned(), "store.url: only allowed with kind = \"postgres\""),
+        (format!("{url}\npath = \"x.db\""), "store.path: only allowed with kind = \"sqlite\""),
         (format!("{url}\nschema = \"My Tasks\""), "store.schema: \"My Tasks\" cannot be a schema here"),
         (format!("{url}\nmax_connections = 1"), "store.max_connections: one is too few"),
         (format!("{url}\ntls = false\nca_file = \"x.pem\""), "store.ca_file: without TLS"),
@@ -142,7 +142,7 @@ fn store_config_error_hides_secrets() {
             format!("{url}\npassword = {{ file = \"none\" }}"),
             "store.password: /etc/bridge/none cannot be read",
         ),
-        (format!("{url}\npassword = 3"), "store.password: it is no text, no { env"),
+        (format!("{url}\npassword = 3"), "store.password: must be a string, { env"),
         (
             "kind = \"postgres\"\nurl = \"postgres://me:hun@ter2@db\"".to_owned(),
             "store.url: it cannot be understood",
@@ -165,15 +165,15 @@ fn seal_key_error_hides_key() {
         ("[]", "x.toml:2: seal.keys: no keys are listed: list one, or remove `keys` to use the store's own"),
         (
             "[\"hunter2\"]",
-            "x.toml:2: seal.keys[0]: it has 7 characters, and a key needs at least 32: write what `openssl rand -hex 32` prints",
+            "x.toml:2: seal.keys[0]: the key has 7 characters, the minimum is 32: write the output of `openssl rand -hex 32`",
         ),
         (
             &format!("[\"{one}\",\n \"{other}\",\n \"{one}\"]"),
-            "x.toml:4: seal.keys[2]: this key is listed before, as seal.keys[0]: remove one of them",
+            "x.toml:4: seal.keys[2]: duplicate of seal.keys[0]: remove one of them",
         ),
         (
             "[{ from = \"store\" }, { from = \"store\" }]",
-            "x.toml:2: seal.keys[1]: this key is listed before, as seal.keys[0]: remove one of them",
+            "x.toml:2: seal.keys[1]: duplicate of seal.keys[0]: remove one of them",
         ),
         (
             "[{ file = \"none\" }]",
@@ -181,9 +181,9 @@ fn seal_key_error_hides_key() {
         ),
         (
             "[{ from = \"hunter2\" }]",
-            "x.toml:2: seal.keys[0]: it is no text, no { env = \"NAME\" }, no { file = \"PATH\" } and no { from = \"store\" }",
+            "x.toml:2: seal.keys[0]: must be a string, { env = \"NAME\" }, { file = \"PATH\" } or { from = \"store\" }",
         ),
-        ("\"hunter2\"", "x.toml:2: seal.keys: it is no list: write keys = [...]"),
+        ("\"hunter2\"", "x.toml:2: seal.keys: must be a list: write keys = [...]"),
     ] {
         assert_eq!(error_text(&format!("[seal]\nkeys = {keys}\n")), expected);
     }
@@ -212,30 +212,30 @@ fn mistakes_in_the_servers_own_tables() {
             "[sever]\n",
             "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `server`, `limits`, `log`, `auth`, `access`, `seal`, `audit`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `backends`, `tools`, `resources`, `prompts`, `notify`, `metrics`, `telemetry`)",
         ),
-        ("server = 3\n", "x.toml:1: server: it is 3: write a table, { NAME = VALUE } or { }"),
+        ("server = 3\n", "x.toml:1: server: 3 is not valid: write a table, { NAME = VALUE } or { }"),
         (
             "[server]\nlisten = \"localhost\"\n",
             "x.toml:2: server.listen: \"localhost\" is not an address and port: write one such as \"127.0.0.1:8808\"",
         ),
         (
             "[server]\ncall_budget = \"25 secnds\"\n",
-            "x.toml:2: server.call_budget: it is \"25 secnds\": write a duration such as \"25s\", \"5m\", \"1h 30m\" or \"7d\", at most a hundred years",
+            "x.toml:2: server.call_budget: \"25 secnds\" is not valid: write a duration such as \"25s\", \"5m\", \"1h 30m\" or \"7d\", at most a hundred years",
         ),
         (
             "[server]\ncall_budget = 25\n",
-            "x.toml:2: server.call_budget: it is 25: write a duration such as \"25s\", \"5m\", \"1h 30m\" or \"7d\", at most a hundred years",
+            "x.toml:2: server.call_budget: 25 is not valid: write a duration such as \"25s\", \"5m\", \"1h 30m\" or \"7d\", at most a hundred years",
         ),
         (
             "[lifetime]\nkeep_result = \"101 years\"\n",
-            "x.toml:2: lifetime.keep_result: it is \"101 years\": write a duration such as \"25s\", \"5m\", \"1h 30m\" or \"7d\", at most a hundred years",
+            "x.toml:2: lifetime.keep_result: \"101 years\" is not valid: write a duration such as \"25s\", \"5m\", \"1h 30m\" or \"7d\", at most a hundred years",
         ),
         (
             "[server]\npage_size = 0\n",
-            "x.toml:2: server.page_size: it is 0: write a whole number of at least 1",
+            "x.toml:2: server.page_size: 0 is not valid: write a whole number of at least 1",
         ),
         (
             "[server]\ncompanion_tools = \"allways\"\n",
-            "x.toml:2: server.companion_tools: \"allways\" is not one of its values; did you mean \"always\"? (known: \"auto\", \"always\", \"never\")",
+            "x.toml:2: server.companion_tools: unknown value \"allways\"; did you mean \"always\"? (known: \"auto\", \"always\", \"never\")",
         ),
         (
             "[server]\nallowed_origins = [\n  \"http://a\",\n  \"http://b/\",\n]\n",
@@ -243,77 +243,77 @@ fn mistakes_in_the_servers_own_tables() {
         ),
         (
             "[server]\nlisten = \"0.0.0.0:80\"\n",
-            "x.toml:2: server.listen: other machines can reach 0.0.0.0:80, and [auth] lets anybody in: listen on 127.0.0.1, or set mode = \"api_keys\", \"oauth\" or \"certificates\" in [auth]",
+            "x.toml:2: server.listen: other machines can reach 0.0.0.0:80, and [auth] admits every caller: listen on 127.0.0.1, or set mode = \"api_keys\", \"oauth\" or \"certificates\" in [auth]",
         ),
         (
             "[auth]\nmode = \"api_keys\"\n",
-            "x.toml:2: auth.mode: no keys are listed, so nobody could call: add [[auth.keys]]",
+            "x.toml:2: auth.mode: no keys are listed, so every call would be refused: add [[auth.keys]]",
         ),
         (
             "[[auth.keys]]\nprincipal = \"ann\"\nsha256 = \"my secret key\"\n",
-            "x.toml:3: auth.keys[0].sha256: it is not a SHA-256 in hexadecimal (64 digits): write what `printf %s \"$KEY\" | sha256sum` prints",
+            "x.toml:3: auth.keys[0].sha256: not a SHA-256 in hexadecimal (64 digits): write the output of `printf %s \"$KEY\" | sha256sum`",
         ),
         (
             "[[auth.keys]]\nprincipal = \"[x\"\nsha256 = \"0000000000000000000000000000000000000000000000000000000000000000\"\n[auth]\nmode = \"api_keys\"\n",
-            "x.toml:2: auth.keys[0].principal: it begins with `[`, as the names of owners by token do: begin it otherwise",
+            "x.toml:2: auth.keys[0].principal: must not begin with `[`, like the names of owners by token: choose another name",
         ),
         (
             "[auth]\nmode = \"api_keys\"\nanyone_may_do_everything = true\n",
-            "x.toml:2: auth.mode: no keys are listed, so nobody could call: add [[auth.keys]]\n\
-             x.toml:3: auth.anyone_may_do_everything: it goes with mode = \"none\", and contradicts this one: remove it",
+            "x.toml:2: auth.mode: no keys are listed, so every call would be refused: add [[auth.keys]]\n\
+             x.toml:3: auth.anyone_may_do_everything: only allowed with mode = \"none\": remove it",
         ),
         (
             "[auth]\nresource = \"https://b.example/mcp\"\n",
-            "x.toml:2: auth.resource: it goes with mode = \"oauth\": set that, or remove this",
+            "x.toml:2: auth.resource: only allowed with mode = \"oauth\": set that, or remove this",
         ),
         (
             "[auth]\nmode = \"oauth\"\n",
-            "x.toml:2: auth.mode: no issuers are listed, so nobody's tokens are good: add [[auth.issuers]]\n\
+            "x.toml:2: auth.mode: no issuers are listed, so every token would be refused: add [[auth.issuers]]\n\
              x.toml:2: auth.mode: `resource` is missing: write the address by which clients reach the server, such as \
              resource = \"https://bridge.example.com/mcp\"",
         ),
         (
             "[auth]\nmode = \"oauth\"\nresource = \"http://b.example/mcp\"\nrequired_scopes = [\"a b\"]\nleeway = \"1h\"\n\
              [[auth.issuers]]\nissuer = \"http://login.example\"\nalgorithms = [\"HS256\"]\n",
-            "x.toml:3: auth.resource: \"http://b.example/mcp\" is not https, and tokens could be read on the way: write the address that clients use, such as https://bridge.example.com/mcp\n\
-             x.toml:4: auth.required_scopes[0]: \"a b\" is no scope: write one word, without quotes and backslashes\n\
-             x.toml:5: auth.leeway: it lets tokens live on for too long: 5m at most\n\
-             x.toml:7: auth.issuers[0].issuer: it is no address that can be asked: write one with https (http only for 127.0.0.1, ::1 and localhost)\n\
-             x.toml:8: auth.issuers[0].algorithms[0]: \"HS256\" is not one of its values; did you mean \"RS256\"? (known: \"RS256\", \"RS384\", \"RS512\", \"PS256\", \"PS384\", \"PS512\", \"ES256\", \"ES384\", \"ES512\", \"EdDSA\")",
+            "x.toml:3: auth.resource: \"http://b.example/mcp\" is not https, so tokens could be intercepted: write the address that clients use, such as https://bridge.example.com/mcp\n\
+             x.toml:4: auth.required_scopes[0]: \"a b\" is not a scope: write one word, without quotes and backslashes\n\
+             x.toml:5: auth.leeway: too long: write at most \"5m\"\n\
+             x.toml:7: auth.issuers[0].issuer: not a valid URL: write one with https (http only for 127.0.0.1, ::1 and localhost)\n\
+             x.toml:8: auth.issuers[0].algorithms[0]: unknown value \"HS256\"; did you mean \"RS256\"? (known: \"RS256\", \"RS384\", \"RS512\", \"PS256\", \"PS384\", \"PS512\", \"ES256\", \"ES384\", \"ES512\", \"EdDSA\")",
         ),
         (
             "[store]\nkind = \"redis\"\n",
-            "x.toml:2: store.kind: \"redis\" is not one of its values (known: \"sqlite\", \"postgres\")",
+            "x.toml:2: store.kind: unknown value \"redis\" (known: \"sqlite\", \"postgres\")",
         ),
         (
             "[reconciler]\nlease = \"1s\"\n",
-            "x.toml:2: reconciler.lease: it is 1s, too short to work in: write at least \"2s\"",
+            "x.toml:2: reconciler.lease: 1s is too short: write at least \"2s\"",
         ),
         (
             "[reconciler]\nquickest_look = \"1m\"\n",
-            "x.toml:2: reconciler.quickest_look: it is 1m, longer than `slowest_look` (30s): change one of them",
+            "x.toml:2: reconciler.quickest_look: 1m is longer than `slowest_look` (30s): change one of them",
         ),
         (
             "[limits]\nidle_for = \"0s\"\n",
-            "x.toml:2: limits.idle_for: it must not be zero: nothing arrives in no time",
+            "x.toml:2: limits.idle_for: must not be zero: write a time such as \"10s\"",
         ),
         (
             "[limits]\nmax_json_depth = 500\n",
-            "x.toml:2: limits.max_json_depth: it is 500, and must be from 8 to 127",
+            "x.toml:2: limits.max_json_depth: 500 is out of range: write a number from 8 to 127",
         ),
         (
             "[limits]\nmax_head_bytes = 100\n",
-            "x.toml:2: limits.max_head_bytes: it is 100, and no client can do with less than 1024",
+            "x.toml:2: limits.max_head_bytes: 100 is too small for clients: write at least 1024",
         ),
         (
             "[lifetime]\nmin_ttl = \"60d\"\n",
-            "x.toml:2: lifetime.min_ttl: it is 60d, longer than `max_ttl` (30d): change one of them",
+            "x.toml:2: lifetime.min_ttl: 60d is longer than `max_ttl` (30d): change one of them",
         ),
         (
             "[concurrency_groups.a]\nlimit = 0\n",
-            "x.toml:2: concurrency_groups.a.limit: it is 0: write a whole number from 1 to 4294967295",
+            "x.toml:2: concurrency_groups.a.limit: 0 is not valid: write a whole number from 1 to 4294967295",
         ),
-        ("a = \n", "x.toml:1: not valid TOML: nothing is behind the `=`: write a value there"),
+        ("a = \n", "x.toml:1: not valid TOML: missing value after the `=`: add one"),
     ] {
         assert_eq!(error_text(text), expected, "{text}");
     }

@@ -177,7 +177,7 @@ pub(super) struct Annotations {
 
 /// A JSON Schema.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "it is neither a JSON Schema (a table) nor the path of a .json file")]
+#[serde(untagged, expecting = "must be a JSON Schema (a table) or the path of a .json file")]
 pub(super) enum SchemaSource {
     /// The path of a `.json` file.
     File(PathBuf),

@@ -72,12 +72,12 @@ pub(super) fn read(
     };
     check_backend(reader, &field, &tool, context, input.as_ref());
     for (key, limit, what) in [
-        ("max_runtime", Some(tool.max_runtime), "nothing could ever run"),
-        ("max_wait", tool.max_wait, "nothing could ever run"),
-        ("answer_within", tool.answer_within, "nobody could ever answer; leave it out to set no limit"),
+        ("max_runtime", Some(tool.max_runtime), "no job could run"),
+        ("max_wait", tool.max_wait, "no job could run"),
+        ("answer_within", tool.answer_within, "no question could be answered; remove it for no limit"),
     ] {
         if limit.is_some_and(|limit| limit.is_zero()) {
-            reader.problem(join(&field, key), format!("it is zero: {what}"));
+            reader.problem(join(&field, key), format!("must not be zero: {what}"));
         }
     }
     let rules =
@@ -151,7 +151,7 @@ fn with_placeholders(reader: &mut Reader<'_>, context: &Context<'_>, field: &str
     let Value::Object(members) = &mut value else { return value };
     if !members.contains_key("backend") {
         let known = match context.backend_names {
-            [] => "the name of a [backends.NAME], of which there is none yet".to_owned(),
+            [] => "add a [backends.NAME], and write its name".to_owned(),
             names => format!("one of {}", quoted_list(names.iter().map(String::as_str))),
         };
         reader.problem(field, format!("missing field `backend`: {known}"));
@@ -159,7 +159,7 @@ fn with_placeholders(reader: &mut Reader<'_>, context: &Context<'_>, field: &str
     }
     if !members.contains_key("target") {
         reader
-            .problem(field, format!("missing field `target`: say in [{field}.target] what the backend runs"));
+            .problem(field, format!("missing field `target`: set in [{field}.target] what the backend runs"));
         members.insert("target".to_owned(), Value::Null);
     }
     value
@@ -172,7 +172,7 @@ fn check_name(reader: &mut Reader<'_>, field: &str, name: &str) {
         reader.problem(field, "a tool's name has 1 to 128 letters, digits, `_`, `-` or `.`");
     }
     if COMPANION_TOOLS.contains(&name) {
-        reader.problem(field, "the server has a tool of this name itself: choose another");
+        reader.problem(field, "the name is reserved for a tool of the server: choose another");
     }
 }
 
@@ -180,7 +180,8 @@ fn input(reader: &mut Reader<'_>, field: &str, tool: &Tool, dir: &Path) -> Optio
     match &tool.input_schema {
         None => {
             if !tool.sensitive.is_empty() {
-                let message = "it goes with `input_schema`: set `sensitive = true` on the parameter instead";
+                let message =
+                    "only allowed with `input_schema`: set `sensitive = true` on the parameter instead";
                 reader.problem(join(field, "sensitive"), message);
             }
             short_form(reader, field, tool, dir)
@@ -242,7 +243,7 @@ fn mirrored(reader: &mut Reader<'_>, field: &str, input: &Input) -> Vec<Mirrored
                 found.iter().find(|m| m.path.first().is_some_and(|name| input.sensitive.contains(name)));
             if let Some(mirrored) = secret {
                 let message =
-                    format!("`{}` is a secret, and must not stand in a header", mirrored.path.join("."));
+                    format!("`{}` is a secret, and must not be sent in a header", mirrored.path.join("."));
                 reader.problem(field, message);
             }
             found
@@ -335,7 +336,7 @@ fn value_of(
 fn confirm(reader: &mut Reader<'_>, field: &str, tool: &Tool, input: Option<&Input>) -> Option<Confirm> {
     let Some(message) = &tool.confirm else {
         if tool.confirm_default.is_some() && reader.is_clean(&join(field, "confirm")) {
-            let message = "it goes with `confirm`: say what is asked there, or remove this";
+            let message = "only allowed with `confirm`: set it, or remove this";
             reader.problem(join(field, "confirm_default"), message);
         }
         return None;
@@ -357,7 +358,7 @@ fn confirm(reader: &mut Reader<'_>, field: &str, tool: &Tool, input: Option<&Inp
         .collect();
     for name in confirm.names() {
         if input.sensitive.contains(name) || input.files.contains_key(name) {
-            reader.problem(&field, format!("it must not name `{name}`: secrets and files are not shown"));
+            reader.problem(&field, format!("must not refer to `{name}`: secrets and files are not shown"));
         } else if !visible_names.contains(&name.as_str()) {
             reader.problem(&field, unknown_name("parameter", name, &visible_names));
         }

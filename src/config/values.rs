@@ -36,7 +36,7 @@ pub(super) fn read(
     let lists = [("enum", fields.choices), ("suggest", fields.suggest)];
     for (name, values) in lists {
         if values.is_some_and(<[String]>::is_empty) {
-            reader.problem(join(field, name), "it is empty: list at least one value");
+            reader.problem(join(field, name), "must not be empty: list at least one value");
         }
     }
     match fields {
@@ -57,10 +57,7 @@ pub(super) fn read(
             }
         }
         _ => {
-            reader.problem(
-                field,
-                "it says twice which values there are: keep one of `enum`, `suggest`, `same_as`",
-            );
+            reader.problem(field, "more than one list of values: keep one of `enum`, `suggest`, `same_as`");
             (Values::Any, None)
         }
     }
@@ -74,7 +71,7 @@ pub(super) fn tool_name(same_as: Option<&str>) -> Option<String> {
 /// Returns the values of a tool's parameter: its `enum`, that of its items, or true and false for a boolean.
 fn of_parameter(parameter: &str, tools: Tools<'_>) -> Result<(Values, Option<String>), String> {
     let Some((tool, name)) = parameter.rsplit_once('.') else {
-        return Err(format!("\"{parameter}\" names no parameter: write it as TOOL.PARAMETER"));
+        return Err(format!("\"{parameter}\" is not a parameter: write it as TOOL.PARAMETER"));
     };
     let Some(definition) = tools.valid.iter().find(|definition| definition.name == tool) else {
         let names: Vec<&str> = tools.names.iter().map(String::as_str).collect();
@@ -96,7 +93,7 @@ fn of_parameter(parameter: &str, tools: Tools<'_>) -> Result<(Values, Option<Str
     let values: Vec<String> = match (values.and_then(Value::as_array), &schema["type"]) {
         (Some(values), _) => values.iter().map(as_text).collect(),
         (None, Value::String(kind)) if kind == "boolean" => vec!["true".to_owned(), "false".to_owned()],
-        _ => return Err(format!("`{name}` lists no values: give it an `enum`, or list values here")),
+        _ => return Err(format!("`{name}` has no list of values: add an `enum` to it, or list values here")),
     };
     let description = schema.get("description").and_then(Value::as_str).map(str::to_owned);
     Ok((Values::Only(values), description))

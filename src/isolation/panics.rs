@@ -12,7 +12,7 @@ pub(super) const MAX_MESSAGE: usize = 300;
 /// A caught panic.
 pub(super) struct Panic {
     pub(super) message: String,
-    /// File and line, if [`log_quietly`] was called.
+    /// File and line, if [`install_panic_hook`] was called.
     pub(super) location: Option<String>,
 }
 

@@ -107,46 +107,46 @@ impl Families {
             audit_failures: Counter::default(),
         };
         let registry = registry.sub_registry_with_prefix("taskbridge");
-        registry.register("build", "The program that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        registry.register("build", "The version of the program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
 
-        registry.register("tasks_created", "Tasks that this process made, by tool", families.created.clone());
-        registry.register("tasks_ended", "Tasks that this process saw to their end, by tool and outcome (succeeded, failed, cancelled, broken)", families.ended.clone());
-        registry.register_with_unit("task_state_duration", "How long tasks were in a state that they have left: queued and starting count from the creation, running from when the engine had the job, input_required from the first open question", Unit::Seconds, families.state_duration.clone());
+        registry.register("tasks_created", "Tasks that this process created, by tool", families.created.clone());
+        registry.register("tasks_ended", "Tasks whose end this process recorded, by tool and outcome (succeeded, failed, cancelled, broken)", families.ended.clone());
+        registry.register_with_unit("task_state_duration", "How long tasks were in a state, recorded when they leave it: queued and starting count from the creation, running from the start of the job, input_required from the first open question", Unit::Seconds, families.state_duration.clone());
         registry.register_with_unit("task_duration", "How long tasks took from their creation to their end, by tool and outcome", Unit::Seconds, families.duration.clone());
         registry.register("tasks", "Tasks with a pending action or a job that may run, by tool and state (queued, pending, starting, running, input_required, ending); the same from every replica", families.tasks.clone());
-        registry.register("tasks_kept", "Tasks of the store that are over and kept for their results; the same from every replica", families.tasks_kept.clone());
-        registry.register_with_unit("queue_oldest", "How long the task has waited that waits longest for a free slot; 0 if none does; the same from every replica", Unit::Seconds, families.queue_oldest.clone());
+        registry.register("tasks_kept", "Ended tasks that the store keeps for their results; the same from every replica", families.tasks_kept.clone());
+        registry.register_with_unit("queue_oldest", "Longest current wait of a task for a free slot; 0 if none waits; the same from every replica", Unit::Seconds, families.queue_oldest.clone());
 
         registry.register("engine_calls", "Calls to engines, by backend, operation and outcome (ok, rejected, denied, config, limited, unavailable, uncertain, given_up)", families.engine_calls.clone());
         registry.register_with_unit("engine_call_duration", "How long calls to engines took", Unit::Seconds, families.engine_duration.clone());
         registry.register("engine_jobs_observed", "Polled jobs, by backend and outcome; one call polls many", families.jobs_observed.clone());
-        registry.register("engine_connected", "1 for each backend that is connected as the config has it, 0 for one that could not be connected and is tried again", families.engine_connected.clone());
-        registry.register("engine_crashes", "Panics in the code of adapters, by backend; each one failed a single call, and the log says where", families.engine_crashes.clone());
-        registry.register_with_unit("engine_backoff", "For how long yet an engine wants to be left alone that asked for patience; 0 if it does not", Unit::Seconds, families.backoff.clone());
-        registry.register("engine_budget_left", "Calls that the engine still allows in its present period, where the adapter knows", families.budget_left.clone());
-        registry.register("engine_budget_limit", "Calls that the engine allows in a period, where the adapter knows", families.budget_limit.clone());
+        registry.register("engine_connected", "1 for each backend that is connected with the current config, 0 for one whose connection failed and is retried", families.engine_connected.clone());
+        registry.register("engine_crashes", "Panics in the code of adapters, by backend; each fails a single call, and the log shows where", families.engine_crashes.clone());
+        registry.register_with_unit("engine_backoff", "Remaining backoff that the engine requested; 0 if there is none", Unit::Seconds, families.backoff.clone());
+        registry.register("engine_budget_left", "Remaining calls in the current rate limit period of the engine, if the adapter knows them", families.budget_left.clone());
+        registry.register("engine_budget_limit", "Allowed calls in a rate limit period of the engine, if the adapter knows them", families.budget_limit.clone());
 
         registry.register_with_unit("reconcile_lag", "Delay between the due time and the start of the work: act is an action for a row, look is a poll of open jobs", Unit::Seconds, families.lag.clone());
         registry.register_with_unit("reconcile_overdue", "How long the oldest due row waits for a replica; 0 if no row is due; the same from every replica", Unit::Seconds, families.overdue.clone());
 
         registry.register_with_unit("store_operation_duration", "How long operations of the store took", Unit::Seconds, families.store_duration.clone());
         registry.register("store_errors", "Operations of the store that failed", families.store_errors.clone());
-        registry.register("store_tally_errors", "Scrapes for which the store could not count: what is the same from every replica is then as it was before", families.tally_errors.clone());
+        registry.register("store_tally_errors", "Scrapes for which the store could not be read: what is the same from every replica then keeps its previous value", families.tally_errors.clone());
 
         registry.register("requests", "Requests of the protocol, over HTTP and stdio, by method and outcome (ok, error, given_up: the client disconnected first)", families.requests.clone());
-        registry.register_with_unit("request_duration", "How long requests took to be answered; plain calls wait for their jobs, and subscriptions last", Unit::Seconds, families.request_duration.clone());
+        registry.register_with_unit("request_duration", "How long requests took; plain calls wait for their jobs, and subscriptions stay open", Unit::Seconds, families.request_duration.clone());
         registry.register("http_responses", "Responses to requests for /mcp, by HTTP method and status", families.http_responses.clone());
         registry.register("requests_refused", "Requests that were refused, by reason (unauthenticated, forbidden, not_found, too_many)", families.requests_refused.clone());
         registry.register("streams_open", "Streams that are open in this process, by kind (listening, waiting for an answer)", families.streams.clone());
-        registry.register("sessions_begun", "Sessions that were begun with this process", families.sessions_begun.clone());
-        registry.register("sessions_open", "Sessions of which something is open in this process", families.sessions.clone());
+        registry.register("sessions_begun", "Sessions that began in this process", families.sessions_begun.clone());
+        registry.register("sessions_open", "Sessions with an open stream or request in this process", families.sessions.clone());
 
         registry.register("notices_owed", "Notices that are not delivered yet; the same from every replica", families.pending_notices.clone());
         registry.register_with_unit("notices_oldest", "Age of the oldest notice that is not delivered yet; 0 if there is none; the same from every replica", Unit::Seconds, families.oldest_notice.clone());
-        registry.register("notices", "What came of notices, by outcome (delivered, put_off, dropped)", families.deliveries.clone());
+        registry.register("notices", "Results of notices, by outcome (delivered, put_off, dropped)", families.deliveries.clone());
 
-        registry.register("audit_events", "Events of the audit log, whether it is kept or not, by their names in docs/audit.md", families.audit_events.clone());
-        registry.register("audit_failures", "How often the audit log could not be written to one of its places; it is tried again every second", families.audit_failures.clone());
+        registry.register("audit_events", "Events of the audit log, even if it is off, by their names in docs/audit.md", families.audit_events.clone());
+        registry.register("audit_failures", "Failed writes of the audit log to one of its sinks; they are retried every second", families.audit_failures.clone());
 
         for reason in ["unauthenticated", "forbidden", "not_found", "too_many"] {
             drop(families.requests_refused.get_or_create(&[("reason", reason.into())]));

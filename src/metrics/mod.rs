@@ -161,7 +161,7 @@ impl Metrics {
         OpenStream { metrics: Arc::clone(self), kind }
     }
 
-    /// Returns the label of a tool, and creates its series if it is new. `OTHER` beyond `MOST_TOOLS`.
+    /// Returns the label of a tool, and creates its series if it is new. `OTHER` beyond `MAX_TOOLS`.
     fn tool(&self, name: &str) -> Cow<'static, str> {
         if !self.tools.read().contains(name) {
             let mut tools = self.tools.write();

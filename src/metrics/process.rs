@@ -32,15 +32,24 @@ impl Process {
             start_time: FloatGauge::default(),
         };
         let registry = registry.sub_registry_with_prefix("process");
-        registry.register_with_unit("cpu", "CPU time that was used", Unit::Seconds, metrics.cpu.clone());
+        registry.register_with_unit(
+            "cpu",
+            "CPU time that the process used",
+            Unit::Seconds,
+            metrics.cpu.clone(),
+        );
         registry.register_with_unit(
             "resident_memory",
-            "Memory that is held",
+            "Resident memory",
             Unit::Bytes,
             metrics.memory.clone(),
         );
-        registry.register("open_fds", "Files and connections that are open", metrics.files.clone());
-        registry.register("max_fds", "Files and connections that may be open", metrics.max_files.clone());
+        registry.register("open_fds", "Open files and connections", metrics.files.clone());
+        registry.register(
+            "max_fds",
+            "Maximum number of open files and connections",
+            metrics.max_files.clone(),
+        );
         let help = "When the process was started, in seconds since 1970";
         registry.register_with_unit("start_time", help, Unit::Seconds, metrics.start_time.clone());
         metrics

@@ -1,6 +1,6 @@
 //! [`Scraper`]: the export of all metrics. Values that only the store knows are read for a scrape, then
-//! cached for `BELIEVED`. So many scrapers cost no more than one. If the store fails, its values stay as they
-//! were, and the next scrape asks again.
+//! cached for `CACHE_TTL`. So many scrapers cost no more than one. If the store fails, its values stay as
+//! they were, and the next scrape reads it again.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -57,11 +57,11 @@ impl Scraper {
             match tokio::time::timeout(STORE_TIMEOUT, self.refresh()).await {
                 Ok(Ok(())) => *refreshed_at = Some(Instant::now()),
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "the store cannot count for the metrics");
+                    tracing::warn!(%error, "metrics of the store cannot be read");
                     self.metrics.families.tally_errors.inc();
                 }
                 Err(_) => {
-                    tracing::warn!("the store cannot count for the metrics in time");
+                    tracing::warn!("metrics of the store cannot be read: timeout");
                     self.metrics.families.tally_errors.inc();
                 }
             }
@@ -129,7 +129,7 @@ impl Metrics {
         }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)
-            .expect("a String takes whatever is written to it");
+            .expect("writing to a String does not fail");
         text
     }
 }

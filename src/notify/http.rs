@@ -81,7 +81,7 @@ fn delivery_result(response: &Response) -> DeliveryResult {
             let after = response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok());
             let after = after.and_then(|text| parse_retry_after(text, System.now()));
             let hint = if status.is_redirection() { ": redirects are not followed" } else { "" };
-            DeliveryResult::Refused { why: format!("it answers {status}{hint}"), after }
+            DeliveryResult::Refused { why: format!("HTTP status {status}{hint}"), after }
         }
     }
 }
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(
             parse_retry_after("Wed, 21 Oct 2015 07:27:00 GMT", now),
             Some(Duration::ZERO),
-            "it is over"
+            "the date is in the past"
         );
         assert_eq!(parse_retry_after("soon", now), None);
     }

@@ -123,7 +123,7 @@ impl<C: WebhookTransport> Notifier<C> {
             for (receiver, cancellation) in removed.collect::<Vec<_>>() {
                 cancellation.cancel();
                 if !receivers.iter().any(|one| one.url == receiver.url) {
-                    self.drop_notices(&receiver, "the config does not have it any more", None).await;
+                    self.drop_notices(&receiver, "the receiver was removed from the config", None).await;
                 }
             }
             for receiver in receivers.iter() {
@@ -174,7 +174,7 @@ impl<C: WebhookTransport> Notifier<C> {
                 && let Some(store_now) = self.writer.clock.stable_now()
             {
                 let since = store_now - receiver.give_up_after;
-                self.drop_notices(&receiver, "it was tried for too long", Some(since)).await;
+                self.drop_notices(&receiver, "their `give_up_after` has passed", Some(since)).await;
                 next_expiry = now + EXPIRY_INTERVAL;
             }
             if next_poll <= now {
@@ -190,7 +190,7 @@ impl<C: WebhookTransport> Notifier<C> {
                             .extend(notices.into_iter().map(|notice| self.send(&client, &receiver, notice)));
                     }
                     Err(error) => {
-                        tracing::warn!(%error, receiver = origin, "what is owed cannot be read");
+                        tracing::warn!(%error, receiver = origin, "pending notices cannot be read");
                         has_more = false;
                     }
                 }
@@ -204,7 +204,7 @@ impl<C: WebhookTransport> Notifier<C> {
                     DeliveryResult::Accepted => receiver_backoff.record_success(&origin),
                     DeliveryResult::Refused { why, after } => receiver_backoff.record_failure(&origin, &why, after),
                     DeliveryResult::Gone => {
-                        tracing::error!(receiver = origin, "it answers 410 Gone: it is told nothing until the config says something else of it, or the server starts again");
+                        tracing::error!(receiver = origin, "receiver answered 410 Gone; nothing is sent until its config changes or the server restarts");
                         break;
                     }
                 },
@@ -219,10 +219,10 @@ impl<C: WebhookTransport> Notifier<C> {
         }
     }
 
-    /// Drops the notices of a receiver that wants no more, every `FORGET_EVERY` until `stop`.
+    /// Drops the notices of a receiver that wants no more, every `EXPIRY_INTERVAL` until `stop`.
     async fn drop_until_stopped(&self, receiver: &Receiver, stop: &CancellationToken) {
         while !stop.is_cancelled() {
-            self.drop_notices(receiver, "it wants nothing any more", None).await;
+            self.drop_notices(receiver, "the receiver answered 410 Gone", None).await;
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(EXPIRY_INTERVAL) => {}
@@ -248,7 +248,7 @@ impl<C: WebhookTransport> Notifier<C> {
             }
         };
         if let Err(error) = recorded {
-            tracing::warn!(%error, notice = notice.id, "what came of a notice cannot be noted; it is sent again");
+            tracing::warn!(%error, notice = notice.id, "result of a notice cannot be recorded; it is sent again");
         }
         result
     }
@@ -265,8 +265,8 @@ impl<C: WebhookTransport> Notifier<C> {
         }
     }
 
-    /// Waits for `FORGET_EVERY`, then drops notices older than `STRANGERS_KEPT` of receivers that this
-    /// process's config does not have.
+    /// Waits for `EXPIRY_INTERVAL`, then drops notices older than `UNKNOWN_RECEIVER_RETENTION` of receivers
+    /// that this process's config does not have.
     async fn drop_unknown_receivers(&self) {
         tokio::time::sleep(EXPIRY_INTERVAL).await;
         // After a recent leap of the store's clock, nothing is deleted.
@@ -279,7 +279,9 @@ impl<C: WebhookTransport> Notifier<C> {
             .await
         {
             Ok(0) => {}
-            Ok(notices) => tracing::warn!(notices, "notices are dropped: no config has their receivers"),
+            Ok(notices) => {
+                tracing::warn!(notices, "notices are dropped: their receivers are not in the config")
+            }
             Err(error) => tracing::warn!(%error, "notices cannot be dropped"),
         }
     }
@@ -297,7 +299,7 @@ impl ReceiverBackoff {
 
     fn record_success(&mut self, origin: &str) {
         if std::mem::take(&mut self.failures) > 0 {
-            tracing::info!(receiver = origin, "notices are taken again");
+            tracing::info!(receiver = origin, "notices are accepted again");
         }
         self.until = Instant::now();
     }
@@ -307,7 +309,7 @@ impl ReceiverBackoff {
         // Concurrent POSTs that fail together count as one failure.
         if self.until <= now {
             if self.failures == 0 {
-                tracing::warn!(receiver = origin, why, "notices are not taken; they are kept and sent again");
+                tracing::warn!(receiver = origin, why, "notices are not accepted; retrying");
             }
             self.failures = self.failures.saturating_add(1);
             self.until = now + doubled(self.failures, MAX_PAUSE);

@@ -22,7 +22,7 @@ pub struct Key(Zeroizing<Vec<u8>>);
 /// The error for a text that is not a secret of this scheme. The text is not repeated.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error(
-    "it is no secret of Standard Webhooks: `whsec_` and 24 to 64 random bytes in Base64, such as \
+    "not a Standard Webhooks secret: write `whsec_` and 24 to 64 random bytes in Base64, such as \
      `echo \"whsec_$(openssl rand -base64 32)\"` prints"
 )]
 pub struct BadSecret;
@@ -39,8 +39,7 @@ impl Key {
     }
 
     fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of this scheme can have any length");
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         mac.update(format!("{id}.{seconds}.").as_bytes());
         mac.update(body);
         format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))

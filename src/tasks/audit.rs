@@ -1,6 +1,6 @@
 //! The audit events of tasks: creations, starts, ends, cancellations, answers, reads, refusals and failed
 //! lookups. This module defines the events. An implementation of [`Audit`] adds the caller and stores them.
-//! With [`InTheLog`] they are only lines of the server log with the target `audit`, which show only the
+//! With [`LogOnlyAudit`] they are only lines of the server log with the target `audit`, which show only the
 //! beginning of a task id.
 
 use async_trait::async_trait;
@@ -149,7 +149,7 @@ pub fn log(event: AuditEvent<'_>) {
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, outcome, traceparent, "task ended");
         }
         AuditEvent::CancelRequested(task) => {
-            tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, "cancellation asked for");
+            tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, "cancellation requested");
         }
         AuditEvent::Answered { task, question } => {
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, question, "question answered");

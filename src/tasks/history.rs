@@ -223,8 +223,8 @@ impl HistoryRecorder {
         self.build(what, None)
     }
 
-    /// Returns the transition of a write from `before` to `after`; `said` is the result of [`said`] for the
-    /// event and `before`. `None` if no history is kept, or nothing happened that it records.
+    /// Returns the transition of a write from `before` to `after`; `fact` is the result of [`event_fact`]
+    /// for the event and `before`. `None` if no history is kept, or nothing happened that it records.
     pub fn transition(
         &self,
         before: &Task,

@@ -12,7 +12,7 @@ pub trait Meter: Send + Sync {
     /// Records that a row changed from `before` to `after`.
     fn changed(&self, before: &Task, after: &Task, now: Timestamp);
 
-    /// Records that a sweep of a backend began `late` after the first of its jobs was due.
+    /// Records that a sweep of a backend began `delay` after the first of its jobs was due.
     fn sweep_started(&self, backend: &str, delay: Duration);
 }
 
@@ -26,8 +26,8 @@ impl Meter for Unmetered {
     fn sweep_started(&self, _backend: &str, _delay: Duration) {}
 }
 
-/// The phase of a task that has pending work. Stores count rows by phase ([`super::store::Tally`]) with
-/// their own queries. The behaviour suite of stores compares these counts with [`Phase::of`].
+/// The phase of a task that has pending work. Stores count rows by phase ([`super::store::RowCounts`])
+/// with their own queries. The behaviour suite of stores compares these counts with [`Phase::of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// It waits for a free slot.

@@ -73,6 +73,6 @@ mod tests {
             next_poll_ms(20_000, Some(60_000)) > 15_000,
             "a third of the way: wait for half of what is left"
         );
-        assert!(next_poll_ms(58_000, Some(60_000)) < 6_700, "near its usual end it is looked at more often");
+        assert!(next_poll_ms(58_000, Some(60_000)) < 6_700, "near its usual end it is polled more often");
     }
 }

@@ -34,7 +34,7 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 pub enum StoreError {
     /// The store is unavailable for now (locked, unreachable, out of space). Nothing was written, with one
     /// exception: if the store is remote and its reply was lost, the outcome is unknown.
-    #[error("the store cannot be used now: {0}")]
+    #[error("the store is unavailable: {0}")]
     Unavailable(String),
     /// The stored data is invalid, or the store rejects invalid data. A retry does not help.
     #[error("the store is broken: {0}")]
@@ -56,14 +56,14 @@ pub struct Holder(pub String);
 pub trait TaskStore: Send + Sync {
     /// Inserts a row with version 1.
     ///
-    /// - If a row of its scope already has the key in `once`, nothing is written and that row is returned.
-    ///   An expired row no longer has its key.
-    /// - If the owner has `most_kept` rows that are not deleted, nothing is written. The same applies if
+    /// - If a row of its scope already has the `idempotency_key`, nothing is written and that row is
+    ///   returned. An expired row no longer has its key.
+    /// - If the owner has `quota.rows` rows that are not deleted, nothing is written. The same applies if
     ///   these rows and the new one exceed the byte limit.
-    /// - If one of the row's slots is full, or rows queue for the same slots or for one of `behind`, nothing
-    ///   is written. This does not apply to a row that is itself queued.
+    /// - If one of the row's slots is full, or rows queue for the same slots or for one of
+    ///   `queue_behind`, nothing is written. This does not apply to a row that is itself queued.
     /// - If an abandoned row (no call waits for it, [`super::task::Undelivered`]) has the digest in `attach`,
-    ///   that row is returned unchanged. The only write is that the key of `once` then maps to it.
+    ///   that row is returned unchanged. The only write is that the `idempotency_key` then maps to it.
     /// - With `lease`, the row is inserted with a lease: no other process can claim it before the lease
     ///   expires.
     /// - If the future is dropped before it returns, the insert is still atomic. It completes before any
@@ -77,8 +77,8 @@ pub trait TaskStore: Send + Sync {
     /// Returns the result that was written when the task ended; `None` if there is none.
     async fn output(&self, id: &TaskId) -> Result<Option<Output>>;
 
-    /// Returns the result, unless it is stored in more than `most` bytes. In that case only its size is read
-    /// and returned.
+    /// Returns the result, unless it is stored in more than `max_bytes` bytes. In that case only its size is
+    /// read and returned.
     async fn output_within(&self, id: &TaskId, max_bytes: usize) -> Result<BoundedOutput>;
 
     /// Returns at most `limit` rows of an owner that have not expired, newest first, starting after `after`.
@@ -93,8 +93,8 @@ pub trait TaskStore: Send + Sync {
     /// - If the row takes slots with this change and one of them is full, nothing is written.
     /// - If the change's decision time differs from the store's clock by more than [`MAX_DECISION_AGE`],
     ///   nothing is written.
-    /// - `Lease::Release` ends the lease if the holder owns it. `Lease::Hold` gives the lease to the holder;
-    ///   if another holder owns it, that is a conflict. `Lease::Keep` leaves it unchanged.
+    /// - `Lease::Release` ends the lease if the holder owns it. `Lease::Acquire` gives the lease to the
+    ///   holder; if another holder owns it, that is a conflict. `Lease::Keep` leaves it unchanged.
     async fn update(&self, change: Change<'_>) -> Result<UpdateResult>;
 
     /// Leases due rows of a connected backend that have no lease, and increments their versions.
@@ -169,7 +169,7 @@ pub struct ClaimRequest {
     pub served: ServedBackend,
     /// The maximum number of rows.
     pub limit: usize,
-    /// The owner that was served last ([`Claimed::cursor`]).
+    /// The owner that was served last ([`ClaimResult::cursor`]).
     pub cursor: Option<Owner>,
 }
 
@@ -328,7 +328,7 @@ pub trait Durations: Send + Sync {
 /// Secrets that all processes over one store share.
 #[async_trait]
 pub trait Keys: Send + Sync {
-    /// Returns the seal key. If none is stored yet, stores `fresh` as the key.
+    /// Returns the seal key. If none is stored yet, stores `new_key` as the key.
     async fn seal_key(&self, new_key: [u8; 32]) -> Result<[u8; 32]>;
 }
 

@@ -178,8 +178,8 @@ impl Streams {
     }
 }
 
-/// Appends to a list, and removes the entries that match `over`. If the list is then full ([`MOST`]), removes
-/// the oldest one, too.
+/// Appends to a list, and removes the entries that match `is_replaced`. If the list is then full
+/// ([`MAX_ENTRIES`]), removes the oldest one, too.
 fn push<T>(list: &mut Vec<T>, new: T, is_replaced: impl Fn(&T) -> bool) {
     list.retain(|other| !is_replaced(other));
     if list.len() >= MAX_ENTRIES {

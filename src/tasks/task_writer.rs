@@ -289,7 +289,7 @@ impl TaskWriter {
         loop {
             match self.commit(&task, event.clone(), lease).await? {
                 Commit::Done(task) => return Ok(Some(task)),
-                // Only `Event::Intended` needs slots, and it never reaches this function.
+                // Only `Event::StartCommitted` needs slots, and it never reaches this function.
                 Commit::Conflict | Commit::NoSlot(_) => match self.read(&task.id).await? {
                     Some(current) => task = current,
                     None => return Ok(None),

@@ -3,7 +3,7 @@
 //! not read the machine's wall clock; only its monotonic clocks.
 //!
 //! The store's clock may be set. It is compared with the uptime (`CLOCK_BOOTTIME`), and after a leap nothing
-//! is deleted for a while (`HOLD`), because a wrong clock is often corrected soon.
+//! is deleted for a while (`DELETION_HOLD`), because a wrong clock is often corrected soon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,7 +102,7 @@ impl StoreTime {
     pub(super) async fn follow(&self, tick: Duration, lease: Duration, stop: &CancellationToken) {
         loop {
             if let Err(error) = self.write_note(lease).await {
-                tracing::debug!(%error, "the store's time cannot be noted");
+                tracing::debug!(%error, "clock note cannot be written");
             }
             tokio::select! {
                 biased;
@@ -204,8 +204,8 @@ impl ClockState {
         tracing::warn!(
             seconds = by.as_secs(),
             direction,
-            "the store's clock has leapt, or no server ran meanwhile: what has expired is deleted in {} minutes and not \
-             before; if the clock is wrong, set it right until then",
+            "the store's clock has leapt, or no server ran for a while: nothing that has expired is deleted for {} \
+             minutes; if the clock is wrong, correct it before then",
             DELETION_HOLD.as_secs() / 60
         );
     }
@@ -391,20 +391,20 @@ mod tests {
         let stop = CancellationToken::new();
         let checks = async {
             wait(3).await;
-            assert_eq!(time.now(), start + 3 * SECOND, "nobody asked meanwhile");
+            assert_eq!(time.now(), start + 3 * SECOND, "no reading in between");
             *store.time.lock() = (Some(start + 100 * SECOND), SECOND / 2);
             wait(4).await;
             assert_eq!(
                 time.now(),
                 start + 101 * SECOND + SECOND * 3 / 4,
-                "the answer was of a moment in between"
+                "the reading is from halfway through the request"
             );
             *store.time.lock() = (Some(start), 2 * SECOND);
             wait(10).await;
-            assert_eq!(time.now(), start + 111 * SECOND + SECOND * 3 / 4, "an answer that came late");
+            assert_eq!(time.now(), start + 111 * SECOND + SECOND * 3 / 4, "a late reply is ignored");
             *store.time.lock() = (None, Duration::ZERO);
             wait(10).await;
-            assert_eq!(time.now(), start + 121 * SECOND + SECOND * 3 / 4, "the store is away");
+            assert_eq!(time.now(), start + 121 * SECOND + SECOND * 3 / 4, "the store is unavailable");
             stop.cancel();
         };
         tokio::join!(time.follow(5 * SECOND, SECOND, &stop), checks);
@@ -485,7 +485,7 @@ mod tests {
     }
 
     /// Returns the time of a process that starts on the machine `boot` with the uptime `up`, when the clock
-    /// shows `shows`.
+    /// shows `clock_time`.
     async fn restarted(
         boot: &'static str,
         up: Duration,

@@ -56,7 +56,7 @@ impl Exporter {
         let client = client.build().map_err(|error| format!("telemetry.otlp: {error}"))?;
         let mut headers = HeaderMap::new();
         for (name, value) in &traces.headers {
-            let invalid = || format!("telemetry.headers.{name}: it is no header");
+            let invalid = || format!("telemetry.headers.{name}: not a valid header");
             let name = HeaderName::try_from(name).map_err(|_| invalid())?;
             let mut value = HeaderValue::try_from(value).map_err(|_| invalid())?;
             value.set_sensitive(true);
@@ -126,7 +126,7 @@ impl Exporter {
         self.batch.clear();
         let lost = self.dropped_spans.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            tracing::warn!(lost, "spans were closed faster than they can be sent, and are lost");
+            tracing::warn!(lost, "spans are lost: they close faster than they can be sent");
         }
         match result {
             Ok(()) if std::mem::take(&mut self.failing) => tracing::info!("spans can be sent again"),

@@ -1,5 +1,5 @@
-//! [`Lines`]: log lines as JSON objects. The trace and the task are at the top level (`trace_id`, `task`), so
-//! that all lines of either can be found.
+//! [`JsonLineFormat`]: log lines as JSON objects. The trace and the task are at the top level (`trace_id`,
+//! `task`), so that all lines of either can be found.
 
 use std::fmt;
 

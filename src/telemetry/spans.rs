@@ -87,7 +87,7 @@ impl Spans {
             Some(TraceContext { trace, sampled, .. }) => TraceContext { trace, span, sampled },
             None => {
                 let trace: [u8; 16] = clock::random(&*self.entropy);
-                let (first, _) = trace.split_first_chunk().expect("it has more than 8 bytes");
+                let (first, _) = trace.split_first_chunk().expect("a trace id has 16 bytes");
                 let draw = u64::from_be_bytes(*first) as f64 / u64::MAX as f64;
                 TraceContext { trace, span, sampled: draw < self.sample || self.sample >= 1.0 }
             }

@@ -361,7 +361,7 @@ fn ending_of_fault(fault: Fault) -> Ending {
 fn ending_of_message(message: &str) -> Ending {
     match message {
         _ if message.contains("uncertain") => Ending::Uncertain,
-        _ if message.contains("times in a row while it looked at this job") => Ending::GivenUp,
+        _ if message.contains("times in a row while it polled this job") => Ending::GivenUp,
         _ if message.starts_with("Cancelled") => Ending::Cancelled,
         _ => Ending::Other(message.to_owned()),
     }

@@ -199,7 +199,7 @@ fn check_outcome(call: &FinishedCall, jobs: &[Option<Ending>]) -> Result<(), &'s
 }
 
 /// The log message of an injected panic.
-const PANIC: &str = "the reply of the simulated engine makes its adapter panic";
+const PANIC: &str = "the simulated engine requests a panic of its adapter";
 
 /// Checks that no server panicked by itself or found invalid data in the store, and that all stop when
 /// requested.

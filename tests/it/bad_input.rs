@@ -65,7 +65,7 @@ async fn a_port_in_use_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let dir = TestDir::new(&format!("{BASICS}{ENGINE}").replace("127.0.0.1:0", &address));
-    assert_contains(&start_error(&dir).await, &[&address, "something else listens there", "--listen"]);
+    assert_contains(&start_error(&dir).await, &[&address, "the address is in use", "--listen"]);
     assert!(!dir.path("state").exists(), "a second server by mistake touches nothing");
 }
 

@@ -125,7 +125,7 @@ async fn faulty_backend_hides_no_tool_mistake() {
 async fn stdio_at_terminal_prints_hint() {
     let dir = TestDir::new(&format!("{BASICS}{SIM}"));
     let mut serve = Pty::start(&program(&dir, &["serve", "--stdio", "--config", "taskbridge.toml"]));
-    serve.wait_for("--stdio speaks MCP with the client that starts it").await;
+    serve.wait_for("--stdio waits for MCP messages of a client on standard input").await;
     serve.wait_for("`taskbridge call`").await;
     serve.type_keys(CTRL_C);
     let (code, _) = serve.wait_for_end().await;
@@ -208,7 +208,7 @@ async fn backend_connection_error_names_config_line() {
     let refused = run(&TestDir::new(&text), &["--config", "taskbridge.toml"]).await;
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""));
     let expected = format!(
-        "taskbridge: taskbridge.toml:{line}: backends.there: address = 192.0.2.1:80: give a loopback"
+        "taskbridge: taskbridge.toml:{line}: backends.there: address = 192.0.2.1:80: write a loopback"
     );
     assert!(refused.stderr.starts_with(&expected), "{}", refused.stderr);
 }

@@ -105,6 +105,9 @@ async fn tool_with_reserved_name_is_refused() {
     for name in names {
         let dir = TestDir::new(&format!("{sim}[tools.{name}]\nbackend = \"sim\"\ntarget = {{}}\n"));
         let checked = dir.run(dir.command("check")).await;
-        assert!(checked.stderr.contains("the server has a tool of this name itself"), "{name}: {checked:?}");
+        assert!(
+            checked.stderr.contains("the name is reserved for a tool of the server"),
+            "{name}: {checked:?}"
+        );
     }
 }

@@ -47,8 +47,8 @@ async fn valid_setup_has_no_doctor_faults() {
         ended.stdout.contains("ok       config: file: ") && ended.stdout.contains("1 tool on 1 backend"),
         "{ended:?}"
     );
-    assert!(ended.stdout.contains("the first server makes it"), "{ended:?}");
-    assert!(ended.stdout.contains("ok       backend here: tool `hello`: it runs /"), "{ended:?}");
+    assert!(ended.stdout.contains("the first server creates it"), "{ended:?}");
+    assert!(ended.stdout.contains("ok       backend here: tool `hello`: runs /"), "{ended:?}");
     assert!(ended.stdout.ends_with("0 faults, 0 warnings\n"), "{ended:?}");
     assert!(!dir.path("state/taskbridge.db").exists(), "a database was made");
 
@@ -60,7 +60,7 @@ async fn valid_setup_has_no_doctor_faults() {
         finding_about(&findings, "store", "database")["says"]
             .as_str()
             .unwrap()
-            .contains("the one of this version")
+            .contains("the schema matches this version")
     );
     assert_eq!(finding_about(&findings, "store", "sealed arguments")["verdict"], "ok");
     drop(server);
@@ -111,7 +111,7 @@ async fn doctor_faults_come_with_fixes() {
     assert_eq!(code, Some(1));
     for (component, check, message) in [
         ("backend here", "tool `lost`", "/usr/bin/no-such-program"),
-        ("backend here", "tool `elsewhere`", "no such folder"),
+        ("backend here", "tool `elsewhere`", "does not exist"),
         ("backend forge", "tool `refused`", "refuses its jobs"),
         ("notify", &*format!("http://{closed_address}"), "refused"),
     ] {
@@ -120,12 +120,8 @@ async fn doctor_faults_come_with_fixes() {
         assert!(finding["says"].as_str().unwrap().contains(message), "{finding}");
         assert!(!finding["fix"].as_str().unwrap().is_empty(), "{finding}");
     }
-    assert_eq!(
-        finding_about(&findings, "config", "tool `lost`")["verdict"],
-        "warning",
-        "it has no description"
-    );
-    assert_eq!(finding_about(&findings, "backend forge", "discovery")["says"], "it offers 0 tools");
+    assert_eq!(finding_about(&findings, "config", "tool `lost`")["verdict"], "warning", "no description");
+    assert_eq!(finding_about(&findings, "backend forge", "discovery")["says"], "offers 0 tools");
     assert_eq!(
         finding_about(&findings, "backend here", "tool `hello`")["verdict"],
         "ok",
@@ -219,7 +215,7 @@ async fn sealed_arguments_without_key_are_fault() {
     let waiting = client.start("login", json!({"token": "two"})).await.unwrap();
     let (findings, _) = doctor_findings(&dir).await;
     let message = finding_about(&findings, "store", "sealed arguments")["says"].as_str().unwrap().to_owned();
-    assert!(message.ends_with(" with some, and 1 of [seal] keys open them"), "{message}");
+    assert!(message.ends_with(" with sealed arguments, and 1 of [seal] keys can open them"), "{message}");
     let text = std::fs::read_to_string(dir.config()).unwrap();
     let other = dir.path("other.toml");
     std::fs::write(&other, text.replace(first, second)).unwrap();
@@ -250,7 +246,7 @@ async fn discover_of_failed_backend_exits_nonzero() {
     std::fs::write(dir.config(), format!("{BASICS}{ONE_TOOL}")).unwrap();
     let ended = dir.run(dir.command("discover")).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("no backend can say what it offers"), "{ended:?}");
+    assert!(ended.stderr.contains("no backend supports discovery"), "{ended:?}");
 }
 
 /// The output of `discover`, appended to the config, passes `check`, and the server offers its tools.
@@ -283,16 +279,13 @@ async fn discover_output_is_valid_config() {
 
     let ended = dir.run(dir.command("discover")).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.stderr.contains("backend `here` is passed over"), "{ended:?}");
+    assert!(ended.stderr.contains("backend `here` is skipped"), "{ended:?}");
     assert!(
         ended.stdout.contains("# `hello` of backend `forge`: the config has a tool of this name"),
         "{ended:?}"
     );
     assert!(ended.stdout.contains("# `bad` of backend `forge`: "), "{ended:?}");
-    assert!(
-        ended.stdout.contains("# `nothing` of backend `forge`: it cannot be written as TOML"),
-        "{ended:?}"
-    );
+    assert!(ended.stdout.contains("# `nothing` of backend `forge`: cannot be written as TOML"), "{ended:?}");
     std::fs::write(dir.config(), format!("{config}{}", ended.stdout)).unwrap();
     let checked = dir.run(dir.command("check")).await;
     assert_eq!(checked.code, Some(0), "{checked:?}\n{}", ended.stdout);
@@ -310,14 +303,11 @@ async fn discover_output_is_valid_config() {
     let refused = dir.run(command).await;
     assert_eq!(refused.code, Some(1));
     assert!(
-        refused.stderr.contains("backend `here`: this kind of backend cannot say what it offers"),
+        refused.stderr.contains("backend `here`: this kind of backend does not support discovery"),
         "{refused:?}"
     );
     let mut command = dir.command("discover");
     command.arg("nowhere");
     let refused = dir.run(command).await;
-    assert!(
-        refused.stderr.contains("there is no backend `nowhere` in the config: it has forge, here"),
-        "{refused:?}"
-    );
+    assert!(refused.stderr.contains("unknown backend `nowhere`; the config has forge, here"), "{refused:?}");
 }

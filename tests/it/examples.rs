@@ -101,7 +101,7 @@ async fn deployment_waits_for_approval() {
     };
     assert_eq!(question["params"]["message"], "Deploy v1.2.3 of 1 services (api)?");
     let waiting = client.get(&second).await.unwrap();
-    let expected = "waiting for a free slot, next in its owner's line, by turns with others";
+    let expected = "waiting for a free slot, next in its owner's queue (owners take turns)";
     assert_eq!(waiting["statusMessage"], expected, "{waiting}");
     // One task runs and the other is queued. The secret of neither is readable in any file.
     assert!(!all_file_contents(&dir.path("")).contains("hunter2"));

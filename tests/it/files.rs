@@ -46,7 +46,7 @@ async fn file_changed_while_queued_is_refused() {
     assert_eq!(text(&client.result(&queued[0]).await.unwrap()), "small");
     for (task, part) in [
         (&queued[1], "grows has 5000 bytes, the limit is 1000"),
-        (&queued[2], "the file `link` is not there any more"),
+        (&queued[2], "the file `link` no longer exists"),
     ] {
         let outcome = format!("{:?}", client.result(task).await);
         assert!(

@@ -297,9 +297,12 @@ async fn public_metrics_address_needs_token() {
     for (invalid, expected) in [
         ("listen = \"0.0.0.0:9464\"", "metrics.listen: other machines can reach 0.0.0.0:9464"),
         ("listen = \"9464\"", "is not an address and port"),
-        (token, "metrics.listen: it is missing"),
-        ("listen = \"127.0.0.1:1\"\ntoken = \"hunter2\"", "metrics.token: it has 7 characters"),
-        (&format!("listen = \"127.0.0.1:1\"\nanybody_may_read = true\n{token}"), "it goes without `token`"),
+        (token, "metrics.listen: missing"),
+        ("listen = \"127.0.0.1:1\"\ntoken = \"hunter2\"", "metrics.token: the token has 7 characters"),
+        (
+            &format!("listen = \"127.0.0.1:1\"\nanybody_may_read = true\n{token}"),
+            "has no effect with `token`",
+        ),
     ] {
         let (accepted, stderr) = check(invalid).await;
         assert!(!accepted && stderr.contains(expected), "{invalid}: {stderr}");

@@ -207,7 +207,7 @@ async fn retry_after_delays_all_notices() {
     let (second, third) = (hooks.next().await, hooks.next().await);
     assert!(second.at - first.at >= Duration::from_secs(3), "{:?}", second.at - first.at);
     assert!(third.at - first.at >= Duration::from_secs(3), "the other waits as well");
-    assert!(log(&dir).contains("notices are not taken; they are kept and sent again"));
+    assert!(log(&dir).contains("notices are not accepted; retrying"));
 }
 
 /// Status 410 ends all notices to a receiver, and those to others continue.
@@ -294,7 +294,7 @@ async fn config_reload_replaces_receivers() {
     std::fs::write(dir.path("new.toml"), format!("{BASICS}{TOOLS}{config}")).unwrap();
     std::fs::rename(dir.path("new.toml"), dir.config()).unwrap();
     wait_for_log(&dir, "config applied: [[notify]]").await;
-    wait_for_log(&dir, "notices are dropped: the config does not have it any more").await;
+    wait_for_log(&dir, "notices are dropped: the receiver was removed from the config").await;
     say(&client, "two").await;
     let notice = added.next().await;
     assert_eq!(notice.signatures, 2, "one for each secret");
@@ -321,13 +321,13 @@ on = []
     let checked = dir.run(dir.command("check")).await;
     assert_eq!(checked.code, Some(1));
     for expected in [
-        "notify[0].url: others on the way could read and change it: use https, or say `allow_plain = true`",
-        "notify[0].secret: it is no secret of Standard Webhooks: `whsec_` and 24 to 64 random bytes in Base64",
+        "notify[0].url: others on the network could read and change it: use https, or set `allow_plain = true`",
+        "notify[0].secret: not a Standard Webhooks secret: write `whsec_` and 24 to 64 random bytes in Base64",
         "notify[0].tools[0]: unknown tool `sya`; did you mean `say`?",
-        "notify[0].on[0]: \"end\" is not one of its values; did you mean \"ended\"? (known: \"ended\", \"asks\")",
-        "notify[1].url: it is no address by HTTP",
-        "notify[1].secret: the environment variable NOT_SET is not set",
-        "notify[1].on: it is empty",
+        "notify[0].on[0]: unknown value \"end\"; did you mean \"ended\"? (known: \"ended\", \"asks\")",
+        "notify[1].url: not an HTTP URL",
+        "notify[1].secret: environment variable NOT_SET is not set",
+        "notify[1].on: must not be empty",
     ] {
         assert!(checked.stderr.contains(expected), "{expected}\n{}", checked.stderr);
     }

@@ -237,7 +237,7 @@ async fn github_runs_use_caller_token() {
     let message = failed["statusMessage"].as_str().unwrap();
     assert_eq!(
         message,
-        "there is no GitHub token for `bob` (`per_caller.tokens`), so nothing was done at GitHub"
+        "there is no GitHub token for `bob`, so no request was sent: add one to `per_caller.tokens`"
     );
     assert_eq!(actors().await, ["ann"]);
 

@@ -230,6 +230,6 @@ async fn posted_event_triggers_early_poll() {
     let result = tokio::time::timeout(TIMEOUT, client.result(&task)).await.expect("it is looked at");
     assert_ne!(result.unwrap()["isError"], true);
     let log = fs::read_to_string(dir.path("server.log")).unwrap();
-    assert!(log.contains("is no `Step Functions Execution Status Change`"), "{log}");
+    assert!(log.contains("is not a `Step Functions Execution Status Change`"), "{log}");
     assert!(!log.contains("only EventBridge knows"), "{log}");
 }

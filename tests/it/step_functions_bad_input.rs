@@ -71,7 +71,7 @@ async fn call_error(client: &Client, tool: &str, what: &str) -> String {
 async fn invalid_aws_setup_prevents_start() {
     let aws = |more: &str| format!("{BASICS}[backends.aws]\nkind = \"step-functions\"\n{more}");
     for (config, parts) in [
-        (aws(""), &["backends.aws", "no AWS region is known: set `region`"][..]),
+        (aws(""), &["backends.aws", "no AWS region is set: set `region`"][..]),
         (aws("region = \"us-east-1\"\n"), &["backends.aws", "no AWS credentials were found: set `profile`"]),
         (
             aws("region = \"us-east-1\"\nprofile = \"nobody\"\nconfig_file = \"aws\"\n"),
@@ -117,7 +117,7 @@ async fn refused_credentials_fail_without_retry() {
             "400 Bad Request",
             "ExpiredTokenException",
             "The token T0KEN is expired",
-            "look whether they have expired",
+            "check that they have not expired",
         ),
         (
             "400 Bad Request",
@@ -163,7 +163,7 @@ async fn missing_machine_fails_only_its_calls() {
     let server = dir.serve();
     let client = Client::open(server.url()).await.unwrap();
     let large = "x".repeat(262_144);
-    assert!(call_error(&client, "ships", &large).await.contains("Step Functions takes at most 262144"));
+    assert!(call_error(&client, "ships", &large).await.contains("Step Functions accepts at most 262144"));
     let result = client.call("ships", json!({"what": "it"})).await.unwrap();
     assert_eq!(result["structuredContent"], json!({"what": "it"}), "{result}");
     standin.call("DeleteStateMachine", json!({"stateMachineArn": deleted})).await;

@@ -218,8 +218,12 @@ async fn tasks_of_unconnected_backend_wait() {
 async fn no_backend_or_strict_exits() {
     let forge = Forge::start(ForgeMode::Denied).await;
     for (config, more, expected) in [
-        (forge.backend(), None, "could not connect any backend"),
-        (format!("{HERE}{}", forge.backend()), Some("--strict"), "--strict wants every backend connected"),
+        (forge.backend(), None, "no backend could be connected"),
+        (
+            format!("{HERE}{}", forge.backend()),
+            Some("--strict"),
+            "--strict requires every backend to connect",
+        ),
         (format!("{HERE}[backends.sim]\nkind = \"sim\"\naddress = \"192.0.2.1:9\"\n"), None, "loopback"),
     ] {
         let dir = TestDir::new(&format!("{BASICS}{config}"));

@@ -88,7 +88,7 @@ fn run(seed: u64, plan: Plan) -> Result<String, String> {
         .enable_time()
         .start_paused(true)
         .build()
-        .expect("a runtime without I/O needs nothing from the system");
+        .expect("a runtime without I/O can be created");
     // Inside the runtime, whose clock is paused: an instant taken outside would be the machine's.
     runtime.block_on(async { World::new(seed, plan).run().await })
 }

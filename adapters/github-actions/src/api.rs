@@ -63,7 +63,7 @@ impl Api {
         self.get_cached(Duration::ZERO, label, path).await
     }
 
-    /// Reads a path, or returns the cached response if it is not older than `age`.
+    /// Reads a path, or returns the cached response if it is not older than `max_age`.
     pub(crate) async fn get_cached<T: DeserializeOwned>(
         &self,
         max_age: Duration,
@@ -106,7 +106,9 @@ impl Api {
             304 => self.cache.revalidate(path).ok_or_else(|| Failure {
                 status: None,
                 // The response was evicted from the cache during the request.
-                error: Error::unavailable(format!("{label}: the answer before was forgotten meanwhile")),
+                error: Error::unavailable(format!(
+                    "{label}: the cached response was evicted during the request"
+                )),
             }),
             _ => Err(handle_error_response(&self.own_client, label, RetrySafety::Safe, &response)),
         }
@@ -137,7 +139,7 @@ impl Api {
             (302 | 307, Some(link)) => Ok(link.to_owned()),
             (200..=399, _) => Err(Failure {
                 status: Some(response.status),
-                error: Error::unavailable(format!("{label}: GitHub gives no link")),
+                error: Error::unavailable(format!("{label}: GitHub returned no link")),
             }),
             _ => Err(handle_error_response(&self.own_client, label, RetrySafety::Safe, &response)),
         }
@@ -164,8 +166,7 @@ impl Api {
                 }
             }
             // The redirects had no effect but to name the next one.
-            let error =
-                Error::config(format!("{label}: GitHub redirects this more than {MAX_REQUESTS} times"));
+            let error = Error::config(format!("{label}: GitHub redirected {MAX_REQUESTS} requests in a row"));
             Err(Failure { status: None, error })
         };
         timeout(self.call_timeout, exchange)
@@ -189,7 +190,7 @@ impl Api {
             result.map_err(|e| Failure::from_client_error(label, retry_safety, e))?.into_parts();
         let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await.map_err(|e| Failure {
             status: None,
-            error: unknown_outcome(retry_safety, format!("{label}: the answer broke off, or is too long"))
+            error: unknown_outcome(retry_safety, format!("{label}: the response is incomplete or too large"))
                 .caused_by(e),
         })?;
         Ok(RawResponse { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
@@ -234,7 +235,7 @@ pub(crate) fn parse_response<T: DeserializeOwned>(
 ) -> ApiResult<T> {
     serde_json::from_slice(body).map_err(|e| Failure {
         status: None,
-        error: unknown_outcome(retry_safety, format!("{label}: GitHub's answer is not understood: {e}")),
+        error: unknown_outcome(retry_safety, format!("{label}: GitHub's response cannot be parsed: {e}")),
     })
 }
 
@@ -263,7 +264,7 @@ mod tests {
         assert_eq!(
             get(server, 301, &format!("{server}{moved_path}")).unwrap(),
             format!("/api/v3{moved_path}"),
-            "the client leaves a path alone that begins as the API does"
+            "the client does not change a path that starts with the API's path"
         );
         for location in [
             "https://evil.example/repositories/41",
@@ -277,13 +278,13 @@ mod tests {
         assert_eq!(
             get(server, 302, "https://ghes.example.com/repositories/41"),
             None,
-            "it is no part of the API"
+            "the URL is outside of the API"
         );
         let post = Request::Post(None);
         assert_eq!(
             redirect(github, 301, &format!("{github}{moved_path}"), &post),
             None,
-            "it need not stay a POST"
+            "a redirected POST may become a GET"
         );
         assert_eq!(
             redirect(github, 307, &format!("{github}{moved_path}"), &post).as_deref(),

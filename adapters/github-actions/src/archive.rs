@@ -18,10 +18,11 @@ pub(crate) struct Archive {
 impl Archive {
     pub(crate) fn open(bytes: Vec<u8>) -> Result<Self> {
         let zip = ZipArchive::new(Cursor::new(bytes));
-        zip.map(|zip| Self { zip }).map_err(|e| Error::rejected(format!("the artifact is no zip: {e}")))
+        zip.map(|zip| Self { zip })
+            .map_err(|e| Error::rejected(format!("the artifact is not a zip file: {e}")))
     }
 
-    /// Returns the names and sizes of its first `MOST_NAMED` files. Omits names that a resource address
+    /// Returns the names and sizes of its first `MAX_LISTED_FILES` files. Omits names that a resource address
     /// cannot contain.
     pub(crate) fn files(&mut self) -> Vec<(String, u64)> {
         let mut files = Vec::new();
@@ -58,7 +59,7 @@ impl Archive {
 }
 
 pub(crate) fn too_large(name: &str, size: u64, max_bytes: u64) -> Error {
-    Error::rejected(format!("`{name}` has {size} bytes, and at most {max_bytes} are read"))
+    Error::rejected(format!("`{name}` has {size} bytes, the limit is {max_bytes}"))
 }
 
 #[cfg(test)]
@@ -85,7 +86,7 @@ mod tests {
         assert_eq!(archive.read("a.txt", 3).unwrap(), Some(b"all".to_vec()));
         assert_eq!(archive.read("none", 3).unwrap(), None);
         let error = archive.read("a.txt", 2).unwrap_err();
-        assert_eq!(error.to_string(), "`a.txt` has 3 bytes, and at most 2 are read");
+        assert_eq!(error.to_string(), "`a.txt` has 3 bytes, the limit is 2");
         assert!(Archive::open(b"no zip".to_vec()).is_err());
     }
 

@@ -242,7 +242,7 @@ impl Artifacts for Actions {
         let name = &artifact.name;
         if artifact.expired {
             return Err(Error::rejected(format!(
-                "GitHub has deleted the artifact `{name}`: its time was over"
+                "GitHub deleted the artifact `{name}`: its retention period is over"
             )));
         }
         let limit = if entry.is_some() { MAX_ARCHIVE_BYTES } else { max_bytes };

@@ -125,7 +125,7 @@ impl Actions {
         }
     }
 
-    /// Returns the default branch of a repository. `age` is the maximum age of the cached response.
+    /// Returns the default branch of a repository. `max_age` is the maximum age of the cached response.
     pub(crate) async fn default_branch(&self, max_age: Duration, repository: &str) -> Result<String> {
         let current = crate::workflow::fetch_repository(&self.api, max_age, repository).await?;
         if self.repository.as_deref() == Some(repository) {

@@ -60,14 +60,14 @@ impl Actions {
         let Some(clients) = &self.caller_clients else { return Ok(&self.api.own_client) };
         let on_behalf_of = on_behalf_of.ok_or_else(|| {
             Error::denied(
-                "this backend acts with the GitHub token of whoever asks (`per_caller`), and nobody is named here: nothing was \
-                 done. Callers have to be known by an API key or a token",
+                "the caller is unknown, so there is no GitHub token to act with (`per_caller`), and no request was sent; \
+                 authenticate callers by API keys or tokens",
             )
         })?;
         let id = on_behalf_of.id();
         clients.0.get(&id).map(|(client, _)| client).ok_or_else(|| {
             Error::denied(format!(
-                "there is no GitHub token for `{}` (`per_caller.tokens`), so nothing was done at GitHub",
+                "there is no GitHub token for `{}`, so no request was sent: add one to `per_caller.tokens`",
                 one_line(&id)
             ))
         })

@@ -14,10 +14,10 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
     match target.repository.as_deref().or(config.repository.as_deref()) {
         None => problem(
             "repository",
-            "no repository is named, neither here nor at the backend: `owner/name`".to_owned(),
+            "no repository is set here or in the backend: write `owner/name`".to_owned(),
         ),
         Some(name) if !is_repository(name) => {
-            problem("repository", format!("`{name}` is no repository: write `owner/name`"))
+            problem("repository", format!("`{name}` is not a repository: write `owner/name`"))
         }
         Some(_) => {}
     }
@@ -26,7 +26,7 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
         problem(
             "workflow",
             format!(
-                "`{file}` is no file in `.github/workflows`: write its name alone, such as `release.yml`"
+                "`{file}` is not a workflow file: write only its name in `.github/workflows`, such as `release.yml`"
             ),
         );
     }
@@ -43,32 +43,37 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
     }
     let inputs = target.inputs.as_ref();
     if let Some(count) = inputs.map(|inputs| inputs.len()).filter(|count| *count > MAX_INPUTS) {
-        problem("inputs", format!("there are {count} inputs, and GitHub takes at most {MAX_INPUTS}"));
+        problem("inputs", format!("there are {count} inputs, and GitHub accepts at most {MAX_INPUTS}"));
     }
     if inputs.is_some_and(|inputs| inputs.contains_key(MARKER)) {
-        problem(&format!("inputs.{MARKER}"), "this input is given by the server: leave it out".to_owned());
+        problem(&format!("inputs.{MARKER}"), "the server sets this input: remove it".to_owned());
     }
     let existing = [("attach", &target.attach), ("rerun", &target.rerun)];
     for (field, _) in existing.iter().filter(|(_, template)| template.is_some()) {
         if target.inputs.is_some() {
-            let message =
-                format!("a run that exists already is given nothing: leave out `inputs` or `{field}`");
+            let message = format!("an existing run takes no inputs: remove `inputs` or `{field}`");
             problem("inputs", message);
         }
         if target.git_ref.is_some() {
-            let message = format!("a run that exists already has its ref: leave out `ref` or `{field}`");
+            let message = format!("an existing run has a fixed ref: remove `ref` or `{field}`");
             problem("ref", message);
         }
     }
     if target.attach.is_some() && target.rerun.is_some() {
-        problem("rerun", "a run is followed or run again: leave out `attach` or `rerun`".to_owned());
+        problem(
+            "rerun",
+            "a target can either follow a run or rerun it: remove `attach` or `rerun`".to_owned(),
+        );
     }
     if target.only_failed && target.rerun.is_none() {
-        problem("only_failed", "it goes with `rerun`: say which run is run again".to_owned());
+        problem(
+            "only_failed",
+            "`only_failed` requires `rerun`: set `rerun`, or remove `only_failed`".to_owned(),
+        );
     }
     if target.git_ref.as_deref().is_some_and(|text| text.contains("{{")) && target.allowed_refs.is_none() {
-        let message = "a caller chooses the ref, and a workflow runs as it is written there, with its secrets: say what is \
-                       allowed, such as `[\"main\", \"release/*\"]`, or `[\"*\"]` for any";
+        let message = "the caller chooses the ref, and the workflow file at that ref runs with the repository's secrets: \
+                       list the allowed refs, such as `[\"main\", \"release/*\"]`, or `[\"*\"]` for any";
         problem("allowed_refs", message.to_owned());
     }
     if let (Some(git_ref), Some(_)) = (&target.git_ref, &target.allowed_refs)
@@ -124,8 +129,8 @@ mod tests {
     fn workflow_problem_names_field_and_fix() {
         let config = json!({"repository": "octo-org/app"});
         for (target, field, part) in [
-            (json!({"workflow": "release"}), "workflow", "write its name alone"),
-            (json!({"workflow": ".github/workflows/release.yml"}), "workflow", "write its name alone"),
+            (json!({"workflow": "release"}), "workflow", "write only its name"),
+            (json!({"workflow": ".github/workflows/release.yml"}), "workflow", "write only its name"),
             (json!({"workflow": "w.yml", "repository": "app"}), "repository", "write `owner/name`"),
             (json!({"workflow": "w.yml", "repository": "a/.."}), "repository", "write `owner/name`"),
             (
@@ -133,15 +138,19 @@ mod tests {
                 "ref",
                 "`brunch` is unknown",
             ),
-            (json!({"workflow": "w.yml", "ref": "{{ branch }}"}), "allowed_refs", "a caller chooses the ref"),
+            (
+                json!({"workflow": "w.yml", "ref": "{{ branch }}"}),
+                "allowed_refs",
+                "the caller chooses the ref",
+            ),
             (json!({"workflow": "w.yml", "ref": "dev", "allowed_refs": ["main"]}), "ref", "not among"),
             (json!({"workflow": "w.yml", "inputs": {"a": "{{ x"}}), "inputs.a", "syntax error"),
             (
                 json!({"workflow": "w.yml", "inputs": {"taskbridge_job": "x"}}),
                 "inputs.taskbridge_job",
-                "leave it out",
+                "remove it",
             ),
-            (json!({"workflow": "w.yml", "attach": "{{ version }}", "inputs": {}}), "inputs", "leave out"),
+            (json!({"workflow": "w.yml", "attach": "{{ version }}", "inputs": {}}), "inputs", "remove"),
         ] {
             let found = problems(config.clone(), target.clone());
             assert_eq!(found.len(), 1, "{target}: {found:?}");

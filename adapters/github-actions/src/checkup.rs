@@ -75,7 +75,7 @@ impl Checkup for Actions {
                     findings.push(Finding::fault(
                         what,
                         reason,
-                        "`taskbridge check` says what its target must hold",
+                        "run `taskbridge check`, and correct the tool's target",
                     ));
                     continue;
                 }
@@ -120,14 +120,14 @@ impl Actions {
                 false => Finding::warning(
                     "allowance",
                     message,
-                    "see who else uses this credential, or give the server one of its own",
+                    "check what else uses this credential, or give the server its own",
                 ),
             });
         }
         findings
     }
 
-    /// Checks the tokens of up to `MOST_PERSONS` people against a repository.
+    /// Checks the tokens of up to `MAX_CALLER_TOKENS` people against a repository.
     async fn check_caller_tokens(&self, repository: &str) -> Vec<Finding> {
         let Some(caller_clients) = &self.caller_clients else { return Vec::new() };
         let mut clients: Vec<_> = caller_clients.all().collect();
@@ -142,8 +142,10 @@ impl Actions {
                 {
                     Finding::fault(
                         what,
-                        format!("its user may not write to {repository}, and so cannot start workflows"),
-                        "give the user the role Write, or take another user's token",
+                        format!(
+                            "the token's user cannot write to {repository}, and so cannot start workflows"
+                        ),
+                        "give the user the role Write, or use another user's token",
                     )
                 }
                 Ok((headers, response)) => Finding { what, ..kind.evaluate(&headers, response.private) },
@@ -161,7 +163,7 @@ impl Actions {
         if !response.full_name.is_empty() && !response.full_name.eq_ignore_ascii_case(name) {
             let current_name = &response.full_name;
             let message = format!(
-                "it is called {current_name} now, and GitHub leads from the old name to it for as long as no other takes it"
+                "the repository was renamed to {current_name}; GitHub redirects the old name until another repository takes it"
             );
             return Finding::warning(what, message, format!("write {current_name} in `repository`"));
         }
@@ -169,10 +171,10 @@ impl Actions {
         match self.credential_kind.has_scopes() && !may_write {
             true => Finding::fault(
                 what,
-                "the token's user may not write to it, and so cannot start workflows",
-                "give the user the role Write, or take another user's token",
+                "the token's user cannot write to it, and so cannot start workflows",
+                "give the user the role Write, or use another user's token",
             ),
-            false => Finding::ok(what, format!("its default branch is {}", response.default_branch)),
+            false => Finding::ok(what, format!("the default branch is {}", response.default_branch)),
         }
     }
 
@@ -184,8 +186,8 @@ impl Actions {
             Err(failure) if failure.has_status(404) => {
                 return vec![Finding::fault(
                     what,
-                    format!("{repository} has no workflow {file} that this token may see"),
-                    format!("put it into .github/workflows on {branch}, or mend `workflow`"),
+                    format!("{repository} has no workflow {file} that this token can read"),
+                    format!("add it to .github/workflows on {branch}, or correct `workflow`"),
                 )];
             }
             Err(failure) => return vec![fault(what.to_owned(), &failure.error)],
@@ -195,8 +197,8 @@ impl Actions {
             return vec![Finding::fault(what, message, "enable it at GitHub, under Actions")];
         }
         if target.attach.is_some() || target.rerun.is_some() {
-            let action = if target.rerun.is_some() { "runs again" } else { "follows" };
-            return vec![Finding::ok(what, format!("it {action} runs of {file} in {repository}"))];
+            let action = if target.rerun.is_some() { "reruns" } else { "follows" };
+            return vec![Finding::ok(what, format!("{action} runs of {file} in {repository}"))];
         }
         let fixed_ref = target.git_ref.as_deref().filter(|git_ref| !git_ref.contains("{{"));
         let git_ref = fixed_ref.unwrap_or(branch);
@@ -207,11 +209,11 @@ impl Actions {
         if let Some(finding) = check_inputs(what, target, &definition) {
             return vec![finding];
         }
-        let mut findings = vec![Finding::ok(what, format!("it starts {file} in {repository} at {git_ref}"))];
+        let mut findings = vec![Finding::ok(what, format!("starts {file} in {repository} at {git_ref}"))];
         if !definition.marked {
             findings.push(Finding::warning(
                 what,
-                format!("runs of {file} carry no mark: if the answer to a start is lost, whether it began stays uncertain"),
+                format!("runs of {file} carry no mark, so a start whose reply is lost ends as uncertain"),
                 format!("declare the input `{MARKER}` in {file}, and show it in `run-name: ... ${{{{ inputs.{MARKER} }}}}`"),
             ));
         }
@@ -231,19 +233,19 @@ impl Actions {
             {
                 Some(Finding::warning(
                     what,
-                    format!("its runs wait for a review of the environment {name}, which an App cannot give"),
-                    "have it given at GitHub, or take a user's token",
+                    format!("runs wait for a review of the environment {name}, and an App cannot review"),
+                    "review at GitHub, or use a user's token",
                 ))
             }
             Ok(environment) if environment.requires_review() => {
-                Some(Finding::ok(what, format!("its runs wait for a review of the environment {name}")))
+                Some(Finding::ok(what, format!("runs wait for a review of the environment {name}")))
             }
             Err(failure) if failure.has_status(404) => Some(Finding::warning(
                 what,
                 format!(
-                    "{repository} has no environment {name}: GitHub makes it with the first run, and nothing guards it"
+                    "{repository} has no environment {name}: GitHub creates it with the first run, without reviewers"
                 ),
-                "make it in the repository's settings, with who must review",
+                "create it in the repository's settings, with its reviewers",
             )),
             // It has no reviewers, or the token may not see it. Neither prevents a run from starting.
             _ => None,
@@ -258,7 +260,7 @@ impl Actions {
             Ok(hooks) => hooks,
             Err(failure) if failure.has_status(403) || failure.has_status(404) => {
                 let message = format!(
-                    "deliveries to {hook_path} are taken; this token may not see whether GitHub sends any"
+                    "{hook_path} accepts deliveries; this token cannot read whether GitHub sends any"
                 );
                 return Finding::ok(what, message);
             }
@@ -272,23 +274,24 @@ impl Actions {
                 what,
                 format!("no webhook of {repository} posts to {hook_path}"),
                 format!(
-                    "add one there: the server's address with {hook_path}, content type application/json, the same secret, the \
-                         events Workflow runs, Workflow jobs and Deployment reviews"
+                    "add one at GitHub: the server's address with {hook_path}, content type application/json, the same \
+                         secret, and the events Workflow runs, Workflow jobs and Deployment reviews"
                 ),
             );
         };
         let problem = match hook {
-            hook if !hook.active => Some(("it is not active".to_owned(), "activate it")),
-            hook if hook.config.content_type.as_deref() != Some("json") => {
-                Some(("it does not post JSON".to_owned(), "set its content type to application/json"))
-            }
+            hook if !hook.active => Some(("the webhook is not active".to_owned(), "activate it")),
+            hook if hook.config.content_type.as_deref() != Some("json") => Some((
+                "the webhook does not post JSON".to_owned(),
+                "set its content type to application/json",
+            )),
             hook if !hook.events.iter().any(|event| event == "workflow_run" || event == "*") => {
-                Some(("it does not tell of runs".to_owned(), "have it send Workflow runs"))
+                Some(("the webhook does not send workflow runs".to_owned(), "add the event Workflow runs"))
             }
             hook => hook.last_response.code.filter(|code| !(200..300).contains(code)).map(|code| {
                 (
-                    format!("its last delivery was answered with {code}"),
-                    "look at its recent deliveries at GitHub",
+                    format!("the last delivery was answered with the status {code}"),
+                    "check its recent deliveries at GitHub",
                 )
             }),
         };
@@ -317,13 +320,13 @@ fn check_inputs(what: &str, target: &Target, definition: &Workflow) -> Option<Fi
     match (unknown_input, missing_input) {
         (Some(name), _) => Some(Finding::fault(
             what,
-            format!("it gives the input `{name}`, which {file} does not have"),
-            "mend `inputs` in its target",
+            format!("the target sets the input `{name}`, which {file} does not have"),
+            "correct `inputs` in the tool's target",
         )),
         (None, Some(input)) => Some(Finding::fault(
             what,
-            format!("it does not give the input `{}`, which {file} needs", input.name),
-            "add it to `inputs` in its target",
+            format!("the target does not set the input `{}`, which {file} requires", input.name),
+            "add it to `inputs` in the tool's target",
         )),
         _ => None,
     }
@@ -342,10 +345,10 @@ fn unreadable_repository(repository: &str, error: &Error, tools: &[String]) -> F
 
 fn fault(what: String, error: &Error) -> Finding {
     let fix = match error.kind() {
-        ErrorKind::Denied => "make a token with the permissions that README.md of this adapter lists",
-        ErrorKind::Config => "mend the name, or let the token see it",
-        ErrorKind::Limited { .. } => "wait until GitHub answers again",
-        _ => "see whether the API can be reached from here (`api`), and https://www.githubstatus.com",
+        ErrorKind::Denied => "create a token with the permissions that the adapter's README.md lists",
+        ErrorKind::Config => "correct the name, or give the token access",
+        ErrorKind::Limited { .. } => "wait until the rate limit resets",
+        _ => "check that this machine can reach the API (`api`), and see https://www.githubstatus.com",
     };
     Finding::fault(what, error.to_string(), fix)
 }

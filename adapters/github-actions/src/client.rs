@@ -20,14 +20,14 @@ pub(crate) fn connect(config: &Config) -> Result<Octocrab> {
         (Some(secret), None) => build(config, builder.personal_token(token("token", secret)?)),
         (None, Some(app)) => {
             let key = EncodingKey::from_rsa_pem(app.private_key.reveal().as_bytes())
-                .map_err(|_| Error::config("`app.private_key` holds no RSA private key in PEM"))?;
+                .map_err(|_| Error::config("`app.private_key` is not an RSA private key in PEM"))?;
             let crab = build(config, builder.app(AppId(app.id), key))?;
             crab.installation(InstallationId(app.installation)).map_err(client_error)
         }
         (None, None) => {
             Err(Error::config("there is no credential: set `token = { env = \"GITHUB_TOKEN\" }`, or `app`"))
         }
-        (Some(_), Some(_)) => Err(Error::config("`token` and `app` are both set: leave one of them out")),
+        (Some(_), Some(_)) => Err(Error::config("`token` and `app` are both set: remove one of them")),
     }
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn anonymous(config: &Config) -> Result<Octocrab> {
 /// Returns the address of the API.
 pub(crate) fn api_url(config: &Config) -> Result<Url> {
     let parsed = Url::parse(&config.api).ok().filter(Url::has_host);
-    parsed.ok_or_else(|| Error::config(format!("`api`: {:?} is no address", config.api)))
+    parsed.ok_or_else(|| Error::config(format!("`api`: {:?} is not a URL", config.api)))
 }
 
 /// Returns the address of the web pages of an API, such as `https://github.com`.
@@ -61,7 +61,7 @@ pub(crate) fn http_client_builder(config: &Config) -> Result<ClientBuilder> {
             // The message does not quote the address, which may contain a password.
             let proxy = Proxy::all(proxy.reveal().trim());
             let invalid_proxy =
-                |_| Error::config("`proxy` is no address: write one such as http://proxy.example.com:3128");
+                |_| Error::config("`proxy` is not a URL: write one such as http://proxy.example.com:3128");
             Ok(builder.proxy(proxy.map_err(invalid_proxy)?))
         }
         None if api_url(config)?.host_str().is_some_and(is_local_address) => Ok(builder.no_proxy()),
@@ -71,8 +71,8 @@ pub(crate) fn http_client_builder(config: &Config) -> Result<ClientBuilder> {
 
 fn build(config: &Config, builder: Builder) -> Result<Octocrab> {
     let http_client = http_client_builder(config)?.redirect(redirect::Policy::none()).build();
-    let http_client =
-        http_client.map_err(|e| Error::config(format!("no client can be made: {}", root_cause(&e))))?;
+    let http_client = http_client
+        .map_err(|e| Error::config(format!("the HTTP client cannot be created: {}", root_cause(&e))))?;
     builder.build_with_reqwest(http_client).map_err(client_error)
 }
 
@@ -82,12 +82,14 @@ pub(crate) fn token(field: &str, secret: &Secret) -> Result<String> {
     // Other characters would cause a panic in the client.
     match !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) {
         true => Ok(token.to_owned()),
-        false => Err(Error::config(format!("`{field}` holds something that no token does"))),
+        false => {
+            Err(Error::config(format!("`{field}` is not a token: it is empty or has invalid characters")))
+        }
     }
 }
 
 pub(crate) fn client_error(error: octocrab::Error) -> Error {
-    Error::config(format!("GitHub's client cannot be made: {}", root_cause(&error)))
+    Error::config(format!("the GitHub client cannot be created: {}", root_cause(&error)))
 }
 
 type Builder = OctocrabBuilder<NoSvc, DefaultOctocrabBuilderConfig, NoAuth, NotLayerReady>;
@@ -99,7 +101,7 @@ fn base_builder(config: &Config) -> Result<Builder> {
         .api
         .trim_end_matches('/')
         .parse()
-        .map_err(|_| Error::config(format!("`api`: {:?} is no address", config.api)))?;
+        .map_err(|_| Error::config(format!("`api`: {:?} is not a URL", config.api)))?;
     builder.base_uri(base).map_err(|e| Error::config(format!("`api`: {}", root_cause(&e))))
 }
 

@@ -12,7 +12,7 @@ const TOKENS_URL: &str = "https://github.com/settings/tokens";
 /// How long before its expiry a token causes a warning, in seconds.
 const EXPIRY_WARNING_SECONDS: i64 = 7 * 24 * 60 * 60;
 /// Permissions that a credential without scopes needs.
-const REQUIRED_PERMISSIONS: &str = "it needs Actions (read and write), Contents (read), Checks (read) and Deployments (write), and GitHub does not tell what it has";
+const REQUIRED_PERMISSIONS: &str = "it needs Actions (read and write), Contents (read), Checks (read) and Deployments (write); GitHub does not report which of them it has";
 
 /// Kind of a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +52,9 @@ impl CredentialKind {
             Self::OAuth => "a token of an OAuth app",
             Self::FineGrained => "a fine-grained token of a user",
             Self::UserOfApp => "a token of a user of a GitHub App",
-            Self::Installation => "a token of an installation (such as GITHUB_TOKEN), which ends soon",
+            Self::Installation => "a token of an installation (such as GITHUB_TOKEN), which expires soon",
             Self::App => "a GitHub App, whose tokens are refreshed",
-            Self::Unknown => "a token of a kind that this server does not know",
+            Self::Unknown => "a token of an unknown kind",
         }
     }
 
@@ -92,7 +92,7 @@ impl CredentialKind {
     }
 }
 
-/// Returns a warning if the token expires within `SOON`.
+/// Returns a warning if the token expires within `EXPIRY_WARNING_SECONDS`.
 fn expiry_warning(headers: &HeaderMap) -> Option<Finding> {
     let expiry = header_text(headers, "github-authentication-token-expiration")?;
     let expires_at = jiff::civil::DateTime::strptime("%Y-%m-%d %H:%M:%S", expiry.get(..19)?).ok()?;
@@ -100,8 +100,8 @@ fn expiry_warning(headers: &HeaderMap) -> Option<Finding> {
     let remaining_seconds = expires_at.as_second() - server_time(headers)?.as_millis() / 1000;
     let warning = Finding::warning(
         "credential",
-        format!("the token ends at {expiry}"),
-        "make a new one, and put it into the config: it is read again while the server runs",
+        format!("the token expires at {expiry}"),
+        "create a new one and put it into the config; the running server reads it again",
     );
     (remaining_seconds < EXPIRY_WARNING_SECONDS).then_some(warning)
 }

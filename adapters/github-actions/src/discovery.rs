@@ -21,7 +21,7 @@ const MAX_PAGES: usize = 10;
 impl Discovery for Actions {
     async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
         let Some(repository) = &self.repository else {
-            return Err(Error::config("the backend names no `repository` whose workflows could be offered"));
+            return Err(Error::config("discovery needs a repository: set `repository` in the backend"));
         };
         let branch = self.default_branch(Duration::ZERO, repository).await?;
         let mut tools = Vec::new();
@@ -63,7 +63,7 @@ impl Actions {
 }
 
 /// Returns a workflow as a tool. `None` if it cannot be called: it requires an input of an unknown type, or
-/// has more than `MOST_INPUTS`.
+/// has more than `MAX_INPUTS`.
 fn tool(file: &str, workflow: &Workflow) -> Option<DiscoveredTool> {
     let is_required = |input: &&Input| input.required && input.default.is_none();
     let is_unknown = |input: &Input| matches!(input.kind, InputKind::Other(_));
@@ -79,9 +79,7 @@ fn tool(file: &str, workflow: &Workflow) -> Option<DiscoveredTool> {
     let title = workflow.name.clone().unwrap_or_else(|| file.to_owned());
     let marker_note = match workflow.marked {
         true => "",
-        false => {
-            " If the answer to its start is lost, whether it was started stays uncertain: its runs carry no mark."
-        }
+        false => " Its runs carry no mark, so a start whose reply is lost ends as uncertain.",
     };
     Some(DiscoveredTool {
         name: name(file),

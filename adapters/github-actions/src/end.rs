@@ -237,10 +237,7 @@ fn build_observation(
     let mut text = format!("{}\nThe run: {url}", capitalize(&headline));
     if run_handle.attempt > 1 {
         let previous_url = attempt_url(run, run_handle.attempt - 1);
-        text.push_str(&format!(
-            "\nIt is the attempt {} of the run, after {previous_url}",
-            run_handle.attempt
-        ));
+        text.push_str(&format!("\nAttempt {} of the run, after {previous_url}", run_handle.attempt));
     }
     for job in jobs.iter().take(MAX_LISTED_JOBS) {
         text.push_str(&format!("\n- {}: {}", job.name, job.conclusion.as_deref().unwrap_or("no conclusion")));
@@ -279,7 +276,7 @@ fn failure_line(lines: &str) -> Option<&str> {
     lines.lines().rfind(is_relevant).or_else(|| lines.lines().next_back())
 }
 
-/// Returns the last whole lines that fit into `most` bytes, but at least the last line.
+/// Returns the last whole lines that fit into `max_bytes`, but at least the last line.
 fn last_lines(lines: &str, max_bytes: usize) -> &str {
     let min_start = lines.len().saturating_sub(max_bytes);
     let mut starts = lines.match_indices('\n').map(|(at, _)| at + 1);
@@ -353,6 +350,6 @@ mod tests {
             }
         }
         assert!((5..=10).contains(&tries), "{tries}");
-        assert!(pending_end.is_due(first_read_at + RETRY_FOR), "the last try is at the end");
+        assert!(pending_end.is_due(first_read_at + RETRY_FOR), "the last retry is at the end");
     }
 }

@@ -53,12 +53,12 @@ impl Actions {
         let (number, newest_attempt) = (run_handle.run, run_handle.attempt);
         if attempt.is_some_and(|attempt| attempt != newest_attempt) {
             return Err(Error::rejected(format!(
-                "the run {number} was run again since: name its newest attempt, {newest_attempt}"
+                "the run {number} has a newer attempt: name its newest attempt, {newest_attempt}"
             )));
         }
         if run.status.as_deref() != Some("completed") {
             return Err(Error::rejected(format!(
-                "the run {number} still runs: wait for its end, or cancel it"
+                "the run {number} still runs: wait until it ends, or cancel it"
             )));
         }
         if target.only_failed && run.conclusion.as_deref() == Some("success") {
@@ -137,7 +137,7 @@ impl Actions {
         };
         let file = run.path.as_deref().and_then(|path| path.split('@').next()?.rsplit('/').next());
         if file != Some(target.workflow.as_str()) {
-            return Err(Error::rejected(format!("the run {number} is none of {}", target.workflow)));
+            return Err(Error::rejected(format!("the run {number} is not a run of {}", target.workflow)));
         }
         run_handle.attempt = run.run_attempt.unwrap_or(1);
         Ok(NamedRun { run_handle, run, attempt })
@@ -158,8 +158,8 @@ fn rerun_error(failure: Failure) -> Error {
 /// Parses the number of a run and, if present, of its attempt. The repository must have one of these names,
 /// or this id.
 ///
-/// `named` is a number, an address with `owner/name/actions/runs/NUMBER` and optionally `/attempts/NUMBER`,
-/// or, if a caller named a task, the handle of its job.
+/// `reference` is a number, an address with `owner/name/actions/runs/NUMBER` and optionally
+/// `/attempts/NUMBER`, or, if a caller named a task, the handle of its job.
 fn run_and_attempt(reference: &str, names: &[&str], id: Option<u64>) -> Option<(u64, Option<u64>)> {
     let is_in_repository = |run_handle: &RunHandle| {
         names.contains(&run_handle.repository.as_str()) || (id.is_some() && run_handle.repository_id == id)

@@ -1,4 +1,4 @@
-//! Translation of failed GitHub calls to errors of the sdk. [`meaning`] is the whole table. A message must
+//! Translation of failed GitHub calls to errors of the sdk. [`classify`] is the whole table. A message must
 //! not contain a secret; GitHub never quotes a token.
 
 use std::time::Duration;
@@ -67,7 +67,7 @@ pub(crate) fn classify(status: u16, headers: &HeaderMap, message: &str) -> Error
 }
 
 /// Returns how long GitHub asks to wait: `retry-after`; else, if no request is left, the time until the limit
-/// is reset, by GitHub's own clock; else `PATIENCE`.
+/// is reset, by GitHub's own clock; else `DEFAULT_RETRY_AFTER`.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Duration {
     let seconds = |name| header_text(headers, name)?.trim().parse::<u64>().ok();
     if let Some(seconds) = seconds("retry-after") {
@@ -110,7 +110,7 @@ impl Failure {
         let error = match classify(status, headers, &github_message) {
             ErrorClass::Rejected => Error::rejected(message),
             ErrorClass::Denied if status == 401 => Error::denied(format!(
-                "{label}: GitHub does not accept the token: look whether it has expired or was revoked"
+                "{label}: GitHub does not accept the token: check whether it expired or was revoked"
             )),
             ErrorClass::Denied => {
                 Error::denied(match header_text(headers, "x-accepted-github-permissions") {
@@ -124,7 +124,7 @@ impl Failure {
                 "{message}: it does not exist, or the token may not see it; correct the name, or give the token access"
             )),
             ErrorClass::Moved => Error::config(format!(
-                "{message}: GitHub redirects this to where it is not followed: see whether `api` and `repository` are right"
+                "{message}: GitHub redirects to a URL that is not followed: check `api` and `repository`"
             )),
             ErrorClass::Limited(after) => Error::limited(Some(after), message),
             ErrorClass::Unknown => unknown_outcome(retry_safety, message),
@@ -136,10 +136,11 @@ impl Failure {
     pub(crate) fn from_client_error(label: &str, retry_safety: RetrySafety, error: Octocrab) -> Self {
         // The calls themselves return raw responses, so this error is about the token of an installation.
         if let Octocrab::GitHub { source, .. } = &error {
-            let message = format!("{label}: GitHub gives the App no token: {}", one_line(&source.message));
+            let message =
+                format!("{label}: GitHub refuses a token for the App: {}", one_line(&source.message));
             let error = match source.status_code.as_u16() {
                 500.. => Error::unavailable(message),
-                _ => Error::denied(format!("{message}: look at the App's id, its key and its installation")),
+                _ => Error::denied(format!("{message}: check the App's id, key and installation")),
             };
             return Self { status: None, error };
         }
@@ -157,7 +158,7 @@ impl Failure {
 
     /// Returns the error of a call that timed out.
     pub(crate) fn from_timeout(label: &str, retry_safety: RetrySafety) -> Self {
-        Self { status: None, error: unknown_outcome(retry_safety, format!("{label}: no answer in time")) }
+        Self { status: None, error: unknown_outcome(retry_safety, format!("{label}: timed out")) }
     }
 
     /// Returns true if GitHub answered with this status.
@@ -205,7 +206,7 @@ mod tests {
         ] {
             assert_eq!(failure_for(status, pairs, message).error.kind(), kind, "{status} {message}");
         }
-        let safe = Failure::from_response("look", RetrySafety::Safe, 502, &HeaderMap::new(), b"<html>");
+        let safe = Failure::from_response("poll", RetrySafety::Safe, 502, &HeaderMap::new(), b"<html>");
         assert_eq!(safe.error.kind(), ErrorKind::Unavailable);
     }
 
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(
             retry_after(&headers(&pairs[1..])),
             DEFAULT_RETRY_AFTER,
-            "a limit that is not spent says nothing"
+            "the reset time counts only for a spent limit"
         );
     }
 }

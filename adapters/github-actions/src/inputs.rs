@@ -14,7 +14,7 @@ use crate::workflow::{Input, InputKind, MARKER, MAX_INPUTS, Workflow, value_text
 pub(crate) fn build(job: &JobSpec, target: &Target, workflow: &Workflow) -> Result<Map<String, Value>> {
     if let Some(file) = job.files.first() {
         return Err(Error::rejected(format!(
-            "`{}` is a file, and a workflow cannot be given one: give it text, or an address that the workflow can read",
+            "`{}` is a file, and a workflow takes no files: pass text, or a URL that the workflow can read",
             file.parameter
         )));
     }
@@ -32,7 +32,7 @@ pub(crate) fn build(job: &JobSpec, target: &Target, workflow: &Workflow) -> Resu
     if values.len() > MAX_INPUTS {
         let count = values.len();
         return Err(Error::rejected(format!(
-            "there are {count} inputs, and GitHub takes at most {MAX_INPUTS}"
+            "there are {count} inputs, and GitHub accepts at most {MAX_INPUTS}"
         )));
     }
     let mut inputs = Map::new();
@@ -181,7 +181,7 @@ mod tests {
             build(&job, &target, &workflow)
                 .unwrap_err()
                 .to_string()
-                .contains("26 inputs, and GitHub takes at most 25")
+                .contains("26 inputs, and GitHub accepts at most 25")
         );
         let content = FileContent::Inline(vec![]);
         job.files.push(InputFile { parameter: "table".to_owned(), name: "t.csv".to_owned(), content });

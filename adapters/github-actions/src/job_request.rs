@@ -165,7 +165,7 @@ impl Actions {
     }
 
     /// Refreshes the data that starts of a workflow need before it expires: its file at the default branch
-    /// and at the branches of recent runs, up to `MOST_REFS`. Does nothing if the hourly limit is scarce.
+    /// and at the branches of recent runs, up to `MAX_REFS`. Does nothing if the hourly limit is scarce.
     pub(crate) async fn prefetch(&self, group: &GroupKey, recent_refs: BTreeSet<String>) {
         let Some((repository, file)) = group.as_str().rsplit_once('/') else { return };
         if !self.api.own_client.limits.has_spare_quota() || !self.is_prefetch_due(group) {

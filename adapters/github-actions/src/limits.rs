@@ -40,7 +40,7 @@ impl Limits {
         }
         Err(Error::limited(
             Some(remaining),
-            "GitHub asked for patience, and nothing is asked of it until then",
+            "GitHub's rate limit is reached, and no request is sent until it resets",
         ))
     }
 
@@ -114,8 +114,8 @@ mod tests {
         let limits = Limits::default();
         limits.update_from_error(&Error::limited(Some(Duration::from_secs(7)), "no"));
         limits.update_from_error(&Error::limited(Some(Duration::from_secs(3)), "no"));
-        let Err(error) = limits.check() else { panic!("nothing was learned") };
+        let Err(error) = limits.check() else { panic!("no limit is recorded") };
         let ErrorKind::Limited { after: Some(after) } = error.kind() else { panic!("{error}") };
-        assert!(after > Duration::from_secs(6), "the longest holds: {after:?}");
+        assert!(after > Duration::from_secs(6), "the longer delay applies: {after:?}");
     }
 }

@@ -39,7 +39,7 @@ impl Links {
         let client = client::http_client_builder(config)?.timeout(DOWNLOAD_TIMEOUT).redirect(redirect_policy);
         let client = client
             .build()
-            .map_err(|e| Error::config(format!("no client can be made: {}", root_cause(&e))))?;
+            .map_err(|e| Error::config(format!("the HTTP client cannot be created: {}", root_cause(&e))))?;
         Ok(Self { client, api_url })
     }
 
@@ -49,7 +49,7 @@ impl Links {
         self.open_from(api, label, path, None).await
     }
 
-    /// Opens the target, but only its last `most` bytes if it is longer, the host reports its length and
+    /// Opens the target, but only its last `max_bytes` if it is longer, the host reports its length and
     /// supports ranges.
     pub(crate) async fn open_tail(
         &self,
@@ -80,7 +80,7 @@ impl Links {
             let link = api.link(label, path).await?;
             let link =
                 Url::parse(&link).ok().filter(|link| may_follow(&self.api_url, link)).ok_or_else(|| {
-                    unavailable(format!("{label}: GitHub's link leads to where it is not followed"))
+                    unavailable(format!("{label}: GitHub's link leads to an address that is not allowed"))
                 })?;
             let host = link.host_str().unwrap_or_default().to_owned();
             let mut request = self.client.get(link);
@@ -140,7 +140,7 @@ impl Body {
         self.response.chunk().await.map_err(|e| download_error(&self.label, &self.host, &e))
     }
 
-    /// Reads the whole content. `None` if it is longer than `most`.
+    /// Reads the whole content. `None` if it is longer than `max_bytes`.
     pub(crate) async fn read_all(mut self, max_bytes: u64) -> Result<Option<Vec<u8>>, Failure> {
         // The reported length may be false, so it limits only the initial allocation.
         let length = self.response.content_length().unwrap_or_default().min(max_bytes);
@@ -163,7 +163,7 @@ fn download_error(label: &str, host: &str, error: &reqwest::Error) -> Failure {
         true => {
             format!("{label}: {host} cannot be reached: {cause}; let the server reach it, or set `proxy`")
         }
-        false => format!("{label}: the answer of {host} broke off: {cause}"),
+        false => format!("{label}: the download from {host} was interrupted: {cause}"),
     })
 }
 
@@ -207,7 +207,7 @@ mod tests {
         }
         assert!(
             is_allowed("http://127.0.0.1:3000", "http://localhost:3000/_links/1"),
-            "the API is here itself"
+            "the API itself is on this machine"
         );
         assert!(!is_allowed("http://ghes.example.com", "http://127.0.0.1/x"));
     }

@@ -90,7 +90,8 @@ impl RunListCache {
         CachedRuns { runs: fresh_runs, runs_to_list }
     }
 
-    /// Stores the result of a list that was requested at `asked`, and notes which runs it shows as changed.
+    /// Stores the result of a list that was requested at `requested_at`, and notes which runs it shows as
+    /// changed.
     pub(crate) fn store(&self, group: &GroupKey, requested_at: Instant, runs: HashMap<u64, Run>) {
         let mut groups = self.groups.lock();
         let entry = groups.entry(group.clone()).or_default();
@@ -107,7 +108,7 @@ impl RunListCache {
 }
 
 impl PolledRun {
-    /// Returns a tenth of the time for which the run was polled without a change, but at most `LONGEST`. So a
+    /// Returns a tenth of the time for which the run was polled without a change, but at most `MAX_AGE`. So a
     /// change is seen with at most that delay.
     fn max_age(&self, now: Instant) -> Duration {
         MAX_AGE.min((now - self.unchanged_since) / 10)
@@ -140,11 +141,7 @@ mod tests {
         for tick in 0..4000u32 {
             let now = start + Duration::from_millis(300) * tick;
             if let Some(run_ids) = cache.record_poll(&group(), &[u64::from(tick % 100)], now).runs_to_list {
-                assert!(
-                    tick < 100 || run_ids.len() == 100,
-                    "a list answers for all of them: {}",
-                    run_ids.len()
-                );
+                assert!(tick < 100 || run_ids.len() == 100, "one list covers all runs: {}", run_ids.len());
                 requests.push(now - start);
                 cache.store(&group(), now, page("in_progress"));
             }
@@ -164,8 +161,8 @@ mod tests {
         let poll = |run, after| cache.record_poll(&group(), &[run], listed_at + Duration::from_secs(after));
         assert_eq!((poll(1, 11).runs.len(), poll(1, 11).runs_to_list), (1, None));
         assert!(poll(1, 12).runs_to_list.is_some());
-        assert!(poll(2, 1).runs_to_list.is_some(), "a run that was never looked at may have begun just now");
-        assert!(poll(555, 1).runs_to_list.is_some(), "what is in no list must be asked for");
+        assert!(poll(2, 1).runs_to_list.is_some(), "a run that was never polled may have just started");
+        assert!(poll(555, 1).runs_to_list.is_some(), "a run that no list contains is requested");
         // All runs have changed, so the time for which they were watched starts again.
         let changed_at = listed_at + Duration::from_secs(50);
         cache.store(&group(), changed_at, page("completed"));

@@ -78,8 +78,8 @@ impl Actions {
         Ok(true)
     }
 
-    /// Returns the lines of a job's log up to the last error of GitHub's runner, at most `FAILURE_LINES` and
-    /// `FAILURE_BYTES`.
+    /// Returns the lines of a job's log up to the last error of GitHub's runner, at most
+    /// `MAX_FAILURE_LINES` and `MAX_FAILURE_BYTES`.
     ///
     /// # Errors
     /// `Unavailable` if the job ran and GitHub has no log of it: directly after its end, there may be none

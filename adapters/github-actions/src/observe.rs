@@ -68,7 +68,7 @@ impl Actions {
         let stage = match run.run_attempt {
             // GitHub still reports the previous attempt.
             Some(attempt) if attempt < run_handle.attempt => {
-                Stage::Queued(Some("GitHub has not begun with this attempt yet".to_owned()))
+                Stage::Queued(Some("GitHub has not started this attempt yet".to_owned()))
             }
             _ => Stage::from_run(&run),
         };

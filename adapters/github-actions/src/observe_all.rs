@@ -44,7 +44,7 @@ impl Actions {
     ) -> Result<Observation> {
         // The caller discards all results if the last one is too late.
         if started_at.elapsed() > self.call_timeout / 2 {
-            return Err(Error::unavailable("GitHub answers slowly, so this run was not looked at"));
+            return Err(Error::unavailable("GitHub answers slowly, so this run was not polled"));
         }
         let run_handle = RunHandle::parse(&job.handle);
         match run_handle.and_then(|run_handle| Some((listed_runs.get(&run_handle.run)?.clone(), run_handle)))

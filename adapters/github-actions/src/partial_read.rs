@@ -36,7 +36,7 @@ impl PartialReader {
         label: &str,
         future: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let timeout_error = |_| Err(Error::unavailable(format!("{label}: no answer in time")));
+        let timeout_error = |_| Err(Error::unavailable(format!("{label}: timed out")));
         let error = match timeout_at(self.deadline, future).await.unwrap_or_else(timeout_error) {
             Ok(part) => return Ok(part),
             Err(error) => error,
@@ -58,7 +58,7 @@ impl PartialReader {
         self.unread_reasons.first().filter(|_| self.is_retryable).map(String::as_str)
     }
 
-    /// Returns why parts could not be read, without duplicates and at most `MOST_NAMED`.
+    /// Returns why parts could not be read, without duplicates and at most `MAX_REASONS`.
     pub(crate) fn unread_reasons(&self) -> &[String] {
         &self.unread_reasons
     }
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(reader.retryable_reason(), None, "it stays denied");
         reader.read_part("c", std::future::pending::<Result<()>>()).await.unwrap();
         reader.read_part("d", std::future::pending::<Result<()>>()).await.unwrap();
-        let reasons = ["b: not this token's to see", "c: no answer in time", "d: no answer in time"];
+        let reasons = ["b: not this token's to see", "c: timed out", "d: timed out"];
         assert_eq!(reader.unread_reasons(), reasons);
         assert_eq!(reader.retryable_reason(), Some(reasons[0]));
         let limited = async { Err::<(), _>(Error::limited(None, "wait")) };

@@ -59,7 +59,7 @@ impl Actions {
         }))
     }
 
-    /// Returns the reviews of a run, oldest first. `age` is the maximum age of the cached response.
+    /// Returns the reviews of a run, oldest first. `max_age` is the maximum age of the cached response.
     async fn reviews(&self, max_age: Duration, run_handle: &RunHandle) -> Result<Vec<Review>> {
         let path = format!("{}/approvals", run_handle.path());
         match self.api.get_cached(max_age, "the reviews", &path).await {
@@ -94,14 +94,13 @@ fn observe_gates(
             let start_text = deployment
                 .wait_timer_started_at
                 .as_deref()
-                .map(|at| format!(" from {at} on"))
+                .map(|at| format!(" from {at}"))
                 .unwrap_or_default();
-            messages
-                .push(format!("`{name}` opens by itself after {} min{start_text}", deployment.wait_timer));
+            messages.push(format!("`{name}` waits for its timer: {} min{start_text}", deployment.wait_timer));
         } else if deployment.current_user_can_approve || per_caller {
             let by = if per_caller { format!(" by {}", reviewer_names(deployment)) } else { String::new() };
             messages.push(format!("`{name}` waits for a review{by}"));
-            let message = format!("May the run go on to the environment `{name}`? {url}");
+            let message = format!("May the run deploy to the environment `{name}`? {url}");
             let environment = deployment.environment.id;
             let gate = Gate { environment, earlier_reviews: Some(reviews_of(reviews, environment).count()) };
             observation.questions.push(Question::form(gate.id(run_handle), message, form()));
@@ -110,7 +109,7 @@ fn observe_gates(
         }
     }
     observation.message = Some(match messages.is_empty() {
-        true => "waits for GitHub to let it go on".to_owned(),
+        true => "waits for GitHub to continue the run".to_owned(),
         false => one_line(&messages.join("; ")),
     });
     observation
@@ -169,7 +168,7 @@ fn reviewer_names(deployment: &PendingDeployment) -> String {
     let name = |reviewer: &crate::wire::UserOrTeam| reviewer.login.clone().or_else(|| reviewer.name.clone());
     let names: Vec<String> =
         deployment.reviewers.iter().filter_map(|reviewer| name(&reviewer.reviewer)).collect();
-    if names.is_empty() { "somebody who may".to_owned() } else { names.join(" or ") }
+    if names.is_empty() { "a permitted reviewer".to_owned() } else { names.join(" or ") }
 }
 
 #[async_trait]
@@ -291,7 +290,7 @@ mod tests {
         assert_eq!(observation.questions, []);
         assert_eq!(
             observation.message.as_deref(),
-            Some("`production` opens by itself after 30 min from 2026-11-22T02:00:00Z on")
+            Some("`production` waits for its timer: 30 min from 2026-11-22T02:00:00Z")
         );
         assert!(observe_pending(json!([])).message.is_some());
     }
@@ -314,7 +313,7 @@ mod tests {
         assert_eq!(question_ids(&backend).await, std::slice::from_ref(&first));
         let approval = Answer::Accept(serde_json::Map::new());
         assert_eq!(backend.answer(&run, &first, &approval).await.unwrap(), AnswerOutcome::Accepted);
-        assert!(question_ids(&backend).await.is_empty(), "it may still be the gate that was just reviewed");
+        assert!(question_ids(&backend).await.is_empty(), "GitHub may still list the reviewed gate");
         // Another process does not know of that review.
         let other = standin.connect("two").await;
         let second = format!("2.{ENVIRONMENT}.1");

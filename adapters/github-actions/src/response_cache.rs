@@ -44,7 +44,7 @@ impl ResponseCache {
         entries.get_and_touch(path)
     }
 
-    /// Returns the last response for this path, if GitHub sent or confirmed it within `age`.
+    /// Returns the last response for this path, if GitHub sent or confirmed it within `max_age`.
     pub(crate) fn get_fresh(&self, max_age: Duration, path: &str) -> Option<Bytes> {
         let mut entries = self.entries.lock();
         let is_fresh =
@@ -52,7 +52,7 @@ impl ResponseCache {
         if is_fresh { entries.get_and_touch(path) } else { None }
     }
 
-    /// Stores a response, and evicts the least recently used ones beyond `MOST_BYTES`.
+    /// Stores a response, and evicts the least recently used ones beyond `MAX_BYTES`.
     pub(crate) fn put(&self, path: &str, etag: String, body: Bytes) {
         self.put_with_limit(MAX_BYTES, path, etag, body);
     }
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(cache.etag("a").as_deref(), Some("tag of a"));
         assert_eq!((cache.etag("b"), cache.etag("c").is_some()), (None, true));
         put("a");
-        assert_eq!(cache.entries.lock().bytes, 8, "an answer takes the place of the one before");
+        assert_eq!(cache.entries.lock().bytes, 8, "a response replaces the previous one");
     }
 
     /// A cached response is used only up to the age that the caller allows.
@@ -113,6 +113,6 @@ mod tests {
         assert!(
             cache.get_fresh(Duration::MAX, "a").is_some() && cache.get_fresh(Duration::MAX, "b").is_none()
         );
-        assert!(cache.get_fresh(Duration::ZERO, "a").is_none(), "who wants to know how it is now must ask");
+        assert!(cache.get_fresh(Duration::ZERO, "a").is_none(), "age zero always needs a request");
     }
 }

@@ -47,12 +47,9 @@ impl Actions {
                 Ok(self.build_started(&request.run_handle(run), None).await)
             }
             // GitHub accepted the dispatch without returning the run id.
-            Ok(None) => self
-                .search_run(job, &target, repository)
-                .await
-                .ok()
-                .flatten()
-                .ok_or_else(|| Error::uncertain("GitHub took the dispatch and does not list the run yet")),
+            Ok(None) => self.search_run(job, &target, repository).await.ok().flatten().ok_or_else(|| {
+                Error::uncertain("GitHub accepted the dispatch but does not list the run yet")
+            }),
             Err(failure) if failure.has_status(422) => {
                 Err(self.dispatch_error(job, &target, repository, &request, failure).await)
             }
@@ -96,8 +93,8 @@ impl Actions {
         }
         if !request.marked {
             let error = Error::config(format!(
-                "this GitHub does not say which run a dispatch made, so {} must carry a mark: declare the input `{MARKER}` and \
-                 show it in `run-name`",
+                "this GitHub does not return the run id of a dispatch, so {} must carry a mark: declare the input `{MARKER}` \
+                 and show it in `run-name`",
                 request.workflow
             ));
             return Err(Failure { status: None, error });
@@ -167,7 +164,7 @@ impl Actions {
             if let Some(run) = candidates.next() {
                 if let Some(other) = candidates.next() {
                     return Err(Error::uncertain(format!(
-                        "two runs carry this job's key, {} and {}: look at GitHub which of them is meant",
+                        "two runs carry this job's key, {} and {}: check at GitHub which one is right",
                         run.id, other.id
                     )));
                 }
@@ -208,9 +205,9 @@ impl Actions {
         match self.is_marked(job, target, repository).await {
             Some(false) => {
                 let (repository, _) = self.current_name_and_id(repository);
-                self.unmarked_error("whether a run was started is not known", &repository, &target.workflow)
+                self.unmarked_error("it is unknown whether a run was started", &repository, &target.workflow)
             }
-            _ => Error::uncertain("whether a run was started is not known: no run carries this job's key"),
+            _ => Error::uncertain("it is unknown whether a run was started: no run carries this job's key"),
         }
     }
 
@@ -218,13 +215,12 @@ impl Actions {
     fn unmarked_error(&self, reason: &str, repository: &str, workflow: &str) -> Error {
         let url = format!("{}/{repository}/actions/workflows/{workflow}", self.web_url);
         Error::uncertain(format!(
-            "{reason}; the runs of {workflow} carry no mark, so that none can be found: look at {url}"
+            "{reason}; the runs of {workflow} carry no mark, so the run cannot be found: see {url}"
         ))
         .into_final()
     }
 }
 
 fn parse_target(job: &JobSpec) -> Result<Target> {
-    Target::deserialize(&job.target)
-        .map_err(|e| Error::config(format!("the tool's target is not understood: {e}")))
+    Target::deserialize(&job.target).map_err(|e| Error::config(format!("the tool's target is invalid: {e}")))
 }

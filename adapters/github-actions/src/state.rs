@@ -36,7 +36,7 @@ impl Stage {
         match (run.status.as_deref(), run.conclusion.as_deref()) {
             (Some("completed"), Some(conclusion)) => Stage::Ended(RunConclusion::from_name(conclusion)),
             (Some("completed"), None) => {
-                Stage::Running(Some("it has ended, and GitHub does not say how yet".to_owned()))
+                Stage::Running(Some("the run has ended, and GitHub reports no conclusion yet".to_owned()))
             }
             (Some("queued" | "requested"), _) => Stage::Queued(Some("waits for a runner".to_owned())),
             (Some("pending"), _) => {
@@ -45,11 +45,10 @@ impl Stage {
             (Some("in_progress"), _) => Stage::Running(None),
             (Some("waiting"), _) => Stage::Waiting,
             // An unknown status counts as running: a future status must not end a task.
-            (Some(status), _) => Stage::Running(Some(format!(
-                "GitHub gives a status that this server does not know: {}",
-                one_line(status)
-            ))),
-            (None, _) => Stage::Running(Some("GitHub gives no status".to_owned())),
+            (Some(status), _) => {
+                Stage::Running(Some(format!("GitHub reports an unknown status: {}", one_line(status))))
+            }
+            (None, _) => Stage::Running(Some("GitHub reports no status".to_owned())),
         }
     }
 }
@@ -80,11 +79,11 @@ impl RunConclusion {
             "cancelled" => "the run was cancelled".to_owned(),
             "timed_out" => "the run timed out".to_owned(),
             "skipped" => "the run had nothing to do: all of its jobs were skipped".to_owned(),
-            "startup_failure" => "the run could not be started: look at the workflow's file".to_owned(),
-            "action_required" => "the run ended, because somebody must act at GitHub first".to_owned(),
-            "stale" => "the run was given up by GitHub".to_owned(),
-            "neutral" => "the run ended neither well nor badly".to_owned(),
-            other => format!("the run ended in a way that this server does not know: {}", one_line(other)),
+            "startup_failure" => "the run could not be started: check the workflow's file".to_owned(),
+            "action_required" => "the run ended because GitHub requires an action first".to_owned(),
+            "stale" => "the run was marked as stale by GitHub".to_owned(),
+            "neutral" => "the run ended with the conclusion neutral".to_owned(),
+            other => format!("the run ended with an unknown conclusion: {}", one_line(other)),
         }
     }
 }
@@ -142,10 +141,10 @@ mod tests {
     #[test]
     fn unknown_status_keeps_run_active() {
         for (status, conclusion, expected) in [
-            (None, None, "gives no status"),
-            (None, Some("success"), "gives no status"),
-            (Some("paused"), None, "does not know: paused"),
-            (Some("completed"), None, "does not say how"),
+            (None, None, "reports no status"),
+            (None, Some("success"), "reports no status"),
+            (Some("paused"), None, "unknown status: paused"),
+            (Some("completed"), None, "no conclusion yet"),
         ] {
             let Stage::Running(Some(message)) = stage(status, conclusion) else { panic!("{status:?}") };
             assert!(message.contains(expected), "{message}");

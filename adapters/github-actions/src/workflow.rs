@@ -68,7 +68,7 @@ struct WorkflowFile {
     jobs: Value,
 }
 
-/// Reads the workflow of a file at a branch or tag. `age` is the maximum age of the cached response.
+/// Reads the workflow of a file at a branch or tag. `max_age` is the maximum age of the cached response.
 pub(crate) async fn fetch(
     api: &Api,
     max_age: Duration,
@@ -80,7 +80,7 @@ pub(crate) async fn fetch(
     parse(&text).map_err(|message| Error::config(format!("{} {message}", file_label(file, git_ref))))
 }
 
-/// Reads the text of a workflow's file. `age` is the maximum age of the cached response.
+/// Reads the text of a workflow's file. `max_age` is the maximum age of the cached response.
 pub(crate) async fn fetch_text(
     api: &Api,
     max_age: Duration,
@@ -95,14 +95,14 @@ pub(crate) async fn fetch_text(
     let response: File = api.get_cached(max_age, &label, &path).await?;
     let bytes: Vec<u8> = response.content.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let text = BASE64.decode(&bytes).ok().and_then(|text| String::from_utf8(text).ok());
-    text.ok_or_else(|| Failure { status: None, error: Error::config(format!("{label} is no text")) })
+    text.ok_or_else(|| Failure { status: None, error: Error::config(format!("{label} is not UTF-8 text")) })
 }
 
 fn file_label(file: &str, git_ref: &str) -> String {
     format!("the workflow {file} at {git_ref}")
 }
 
-/// Reads a repository. `age` is the maximum age of the cached response.
+/// Reads a repository. `max_age` is the maximum age of the cached response.
 pub(crate) async fn fetch_repository(api: &Api, max_age: Duration, repository: &str) -> Result<Repository> {
     let (label, path) = (format!("the repository {repository}"), format!("/repos/{repository}"));
     Ok(api.get_cached(max_age, &label, &path).await?)
@@ -112,7 +112,7 @@ pub(crate) async fn fetch_repository(api: &Api, max_age: Duration, repository: &
 /// about the file.
 pub(crate) fn parse(text: &str) -> std::result::Result<Workflow, String> {
     let workflow_file: WorkflowFile = serde_saphyr::from_str(text)
-        .map_err(|e| format!("is no YAML that can be read: {}", first_line(&e.to_string())))?;
+        .map_err(|e| format!("is not valid YAML: {}", first_line(&e.to_string())))?;
     let trigger = match &workflow_file.on {
         Value::String(name) if name == "workflow_dispatch" => Some(&Value::Null),
         Value::Array(names) if names.iter().any(|name| name == "workflow_dispatch") => Some(&Value::Null),
@@ -257,6 +257,6 @@ jobs: {}
         for text in ["on: push", "on: {push: {}}", "jobs: {}"] {
             assert!(parse(text).unwrap_err().contains("no `workflow_dispatch`"), "{text}");
         }
-        assert!(parse("on: [").unwrap_err().contains("is no YAML"));
+        assert!(parse("on: [").unwrap_err().contains("is not valid YAML"));
     }
 }

@@ -109,7 +109,7 @@ impl Collector {
             kinds.sort_by_key(|(_, count)| Reverse(**count));
             let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
             lines.push(format!(
-                "{} of {} files are no artifacts: only the {MAX_LISTED} largest are. Left out: {}; none has more than {} bytes.",
+                "{} of {} files are not listed as artifacts: only the {MAX_LISTED} largest are. Left out: {}; none has more than {} bytes.",
                 self.omitted,
                 self.omitted + self.largest.len(),
                 kinds.join(", "),
@@ -199,8 +199,8 @@ mod tests {
         assert_eq!(
             listing.omission_note.as_deref(),
             Some(
-                "6 of 1006 files are no artifacts: only the 1000 largest are. Left out: 5 .csv, 1 without an extension; none \
-                 has more than 1 bytes."
+                "6 of 1006 files are not listed as artifacts: only the 1000 largest are. Left out: 5 .csv, 1 without an \
+                 extension; none has more than 1 bytes."
             )
         );
         fs::remove_dir_all(root.join("parts")).unwrap();

@@ -129,7 +129,7 @@ impl Backend for Local {
         match (self.find_claimed(&job.key).await?, launched) {
             (Some(started), _) => Ok(started),
             (None, Err(e)) => Err(e),
-            (None, Ok(())) => Err(Error::unavailable("the job's folder was removed as it began")),
+            (None, Ok(())) => Err(Error::unavailable("the job's folder was removed during the start")),
         }
     }
 
@@ -140,7 +140,7 @@ impl Backend for Local {
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
         let subject = Subject::watched(std::slice::from_ref(handle));
         let observations = self.observe_all(&self.group(handle), &subject).await;
-        observations.into_iter().next().expect("one handle has one answer")
+        observations.into_iter().next().expect("one handle gives one observation")
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
@@ -173,7 +173,9 @@ impl Backend for Local {
             let this_machine = self.this_machine.clone();
             move || match parsed {
                 Some((machine, dir)) => observe::observe(&dir, &machine, &this_machine),
-                None => Ok(Observation::new(JobState::Gone).with_message("it is no job of this machine")),
+                None => {
+                    Ok(Observation::new(JobState::Gone).with_message("the handle is not that of a local job"))
+                }
             }
         };
         let polls: Vec<_> = jobs.iter().map(|job| make_poll(&job.handle)).collect();
@@ -214,5 +216,5 @@ pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + S
 }
 
 fn disk_access_aborted() -> Error {
-    Error::unavailable("the look at the disk was cut short")
+    Error::unavailable("the disk access was aborted")
 }

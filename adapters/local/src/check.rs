@@ -24,7 +24,7 @@ pub(crate) fn check(target: &Target, parameters: &[&str]) -> Vec<Problem> {
         problem(
             "",
             format!(
-                "a parameter cannot be called `{}`: templates find the job's own paths there",
+                "a parameter cannot have the name `{}`: templates use it for the job's own paths",
                 Templates::NAMESPACE
             ),
         );
@@ -33,12 +33,15 @@ pub(crate) fn check(target: &Target, parameters: &[&str]) -> Vec<Problem> {
         Some(CommandArgument::One(program)) if !program.trim().is_empty() => {}
         Some(CommandArgument::One(_)) => problem("command[0]", "the program is empty".to_owned()),
         Some(CommandArgument::Optional(_)) => {
-            problem("command[0]", "the program cannot be left out, so it must be a string".to_owned());
+            problem("command[0]", "the program cannot be optional, so it must be a string".to_owned());
         }
-        None => problem("command", "it must hold a program and its arguments".to_owned()),
+        None => problem("command", "the list is empty: write a program and its arguments".to_owned()),
     }
     if target.success_exit_codes.is_empty() {
-        problem("success_exit_codes", "it must hold at least one exit code, such as 0".to_owned());
+        problem(
+            "success_exit_codes",
+            "the list is empty: write at least one exit code, such as 0".to_owned(),
+        );
     }
     problems
 }
@@ -75,7 +78,7 @@ mod tests {
     #[test]
     fn local_target_problem_names_field() {
         for (target, field, part) in [
-            (json!({"command": []}), "command", "must hold a program"),
+            (json!({"command": []}), "command", "write a program"),
             (json!({"command": [" "]}), "command[0]", "empty"),
             (json!({"command": [["x"]]}), "command[0]", "must be a string"),
             (json!({"command": ["x", "{{ pat }}"]}), "command[1]", "parameters are `path`, `depth`"),

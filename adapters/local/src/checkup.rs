@@ -27,11 +27,7 @@ impl Checkup for Local {
             findings
         };
         let disk_fault = |error: taskbridge_sdk::Error| {
-            vec![Finding::fault(
-                "disk",
-                error.to_string(),
-                "look at the machine's log for faults of its disks",
-            )]
+            vec![Finding::fault("disk", error.to_string(), "check the machine's log for disk errors")]
         };
         run_blocking(check).await.unwrap_or_else(disk_fault)
     }
@@ -51,7 +47,7 @@ impl Local {
     /// Returns the locations of a target. Omits those that depend on the arguments of a call.
     fn target_paths(&self, ToolTarget { target, .. }: &ToolTarget) -> Result<TargetPaths, TargetFault> {
         let target: Target = serde_json::from_value(target.clone())
-            .map_err(|error| (error.to_string(), "`taskbridge check` says what its target must hold"))?;
+            .map_err(|error| (error.to_string(), "run `taskbridge check`, and correct the tool's target"))?;
         let setup = &self.setup;
         let program = match target.command.first() {
             Some(CommandArgument::One(program)) => program.clone(),
@@ -77,17 +73,17 @@ impl TargetPaths {
     fn check(self) -> Result<String, TargetFault> {
         let (program, candidates) = self.program;
         if let Some(folder) = self.folder.filter(|folder| !folder.is_dir()) {
-            let message = format!("it runs in {}, and there is no such folder", folder.display());
-            return Err((message, "make the folder, or set another `working_dir`"));
+            let message = format!("the working directory {} does not exist", folder.display());
+            return Err((message, "create it, or set another `working_dir`"));
         }
         if candidates.is_empty() {
-            return Ok(format!("which program {program:?} is depends on the call"));
+            return Ok(format!("the program {program:?} depends on the call's arguments"));
         }
         match candidates.iter().find(|file| file.is_file() && access(*file, Access::EXEC_OK).is_ok()) {
-            Some(file) => Ok(format!("it runs {}", file.display())),
+            Some(file) => Ok(format!("runs {}", file.display())),
             None => {
                 let paths: Vec<String> = candidates.iter().map(|file| file.display().to_string()).collect();
-                let message = format!("there is no program that this user may run at {}", paths.join(", "));
+                let message = format!("no executable program exists at {}", paths.join(", "));
                 Err((message, "install the program, make it executable, or set `PATH` in `env`"))
             }
         }
@@ -115,7 +111,7 @@ fn check_supervisor(program: &Path) -> Finding {
         Err(error) => Finding::fault(
             "supervisor",
             format!("{}: {error}", program.display()),
-            "jobs are supervised by this program: put it where this user may run it",
+            "this program supervises jobs: let the server's user execute it",
         ),
     }
 }

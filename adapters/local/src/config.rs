@@ -51,7 +51,7 @@ impl Default for Config {
             pass_env: Vec::new(),
             kill_grace: Duration::from_secs(10),
             keep: Duration::from_hours(7 * 24),
-            max_output_bytes: const { NonZeroU64::new(256 * 1024).expect("it is not zero") },
+            max_output_bytes: const { NonZeroU64::new(256 * 1024).expect("the limit is not zero") },
         }
     }
 }

@@ -33,7 +33,7 @@ impl TryFrom<String> for VariableName {
     fn try_from(name: String) -> Result<Self, String> {
         if name.is_empty() || name.contains(['=', '\0']) {
             return Err(format!(
-                "`{name}` cannot name an environment variable: it is empty, or holds `=` or NUL"
+                "`{name}` is not a name of an environment variable: it is empty, or contains `=` or NUL"
             ));
         }
         if name.starts_with(RESERVED_PREFIX) {
@@ -90,7 +90,7 @@ mod tests {
     /// Names that are empty, contain `=` or begin with `TASKBRIDGE_` are refused.
     #[test]
     fn invalid_environment_names_are_refused() {
-        for (name, part) in [("", "empty"), ("A=B", "holds `=`"), ("TASKBRIDGE_JOB", "the server's own")] {
+        for (name, part) in [("", "empty"), ("A=B", "contains `=`"), ("TASKBRIDGE_JOB", "the server's own")] {
             let config = serde_json::from_value::<Config>(json!({"env": {name: "x"}}));
             assert!(config.is_err_and(|e| e.to_string().contains(part)), "{name}");
         }

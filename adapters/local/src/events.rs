@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(
             parse("progress 3/9 x\nprogress 4/"),
             events_with(3.0, Some(9.0), "x"),
-            "an unfinished line waits"
+            "an incomplete line is ignored"
         );
         assert_eq!(
             parse("progress 3/9 x\nprogress nan\nprogress -1\nhello\n\n"),

@@ -11,10 +11,10 @@ use std::time::SystemTime;
 use serde::de::DeserializeOwned;
 use taskbridge_sdk::{BoundedFile, count_values, open_regular};
 
-/// Maximum number of files and folders that [`disk_use`] counts.
+/// Maximum number of files and folders that [`disk_usage`] counts.
 const MAX_COUNTED: usize = 200_000;
 
-/// Returns the disk usage of a folder and what is below it, in bytes: at most the first [`MOST_COUNTED`]
+/// Returns the disk usage of a folder and what is below it, in bytes: at most the first [`MAX_COUNTED`]
 /// entries. It does not follow links, and skips what cannot be read.
 pub(crate) fn disk_usage(folder: &Path) -> u64 {
     let (mut folders, mut bytes, mut count) = (vec![folder.to_owned()], 0_u64, 0);
@@ -134,8 +134,8 @@ pub(crate) fn read(path: &Path, max: u64) -> io::Result<Option<Content>> {
 /// Maximum number of values in a JSON file. A parsed value can take a hundred times the memory of its text.
 pub(crate) const MAX_JSON_VALUES: usize = 500_000;
 
-/// Reads JSON of at most `max` bytes and [`MOST_VALUES`] values. Returns `None` if the file does not exist,
-/// and `InvalidData` if its content is not valid.
+/// Reads JSON of at most `max` bytes and [`MAX_JSON_VALUES`] values. Returns `None` if the file does not
+/// exist, and `InvalidData` if its content is not valid.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, max: u64) -> io::Result<Option<(T, SystemTime)>> {
     let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
     let Some(content) = read(path, max)? else { return Ok(None) };

@@ -21,7 +21,7 @@ pub(crate) fn get_or_create(folder: &Path) -> io::Result<String> {
     let random = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
     // Another process may create it first.
     Draft::new(&path, random.as_bytes())?.publish_first()?;
-    read(&path)?.ok_or_else(|| io::Error::other(format!("{} vanished", path.display())))
+    read(&path)?.ok_or_else(|| io::Error::other(format!("{} disappeared", path.display())))
 }
 
 fn read(path: &Path) -> io::Result<Option<String>> {
@@ -31,7 +31,7 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     match is_plain {
         true => Ok(Some(id)),
         false => Err(io::Error::other(format!(
-            "{} does not hold the id that was written there: restore it from a backup; without it, the tasks that run here are left alone",
+            "{} has no valid id: restore the file from a backup; without its id, the tasks of this folder are not managed",
             path.display()
         ))),
     }
@@ -55,6 +55,6 @@ mod tests {
         std::fs::rename(&one, &moved).unwrap();
         assert_eq!(get_or_create(&moved).unwrap(), id);
         std::fs::write(moved.join(FILE_NAME), "").unwrap();
-        assert!(get_or_create(&moved).unwrap_err().to_string().contains("restore it"));
+        assert!(get_or_create(&moved).unwrap_err().to_string().contains("restore the file"));
     }
 }

@@ -67,7 +67,7 @@ impl JobDir {
         self.0.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// Returns the path or value that the job receives under one of [`NAMES`].
+    /// Returns the path or value that the job receives under one of [`PROVIDED_NAMES`].
     pub(crate) fn provided_path(&self, name: &str) -> PathBuf {
         match name {
             "job" => PathBuf::from(self.key()),

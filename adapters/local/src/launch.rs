@@ -1,5 +1,5 @@
-//! Starts a job: starts a supervisor, sends it the order (a [`LaunchRequest`]), and waits until the job is
-//! claimed. It must not keep the supervisor: afterwards only the job's folder links it to the server.
+//! Starts a job: starts a supervisor, sends it a [`LaunchRequest`], and waits until the job is claimed. It
+//! must not keep the supervisor: afterwards only the job's folder links it to the server.
 
 use std::io;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(crate) async fn launch(program: &Path, dir: &JobDir, request: &LaunchRequest
         .arg("adapter-helper")
         .arg(Local::KIND)
         .arg(dir.path())
-        // The order contains the job's environment. The server's own environment stays private.
+        // The request contains the job's environment. The server's own environment stays private.
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -32,11 +32,12 @@ pub(crate) async fn launch(program: &Path, dir: &JobDir, request: &LaunchRequest
     let request =
         serde_json::to_vec(request).map_err(|e| Error::config(format!("a path is not UTF-8: {e}")))?;
     let reply = send_request(&mut supervisor, &request).await;
-    let reply = reply.map_err(|e| Error::unavailable("the supervisor cannot be talked to").caused_by(e))?;
+    let reply =
+        reply.map_err(|e| Error::unavailable("the communication with the supervisor failed").caused_by(e))?;
     // The runtime reaps the supervisor when it ends, if the server still runs.
     match reply.trim() {
         CLAIMED_REPLY => Ok(()),
-        "" => Err(Error::unavailable("the supervisor ended before it took the job")),
+        "" => Err(Error::unavailable("the supervisor ended before it claimed the job")),
         reason => Err(Error::unavailable(reason)),
     }
 }

@@ -6,7 +6,7 @@
 //! abilities (`observe`, `questions`, `artifacts`, ...) read from there. README.md describes what a job can
 //! do, and the files.
 //!
-//! It must not know the server: it receives all information in [`taskbridge_sdk::Connect`].
+//! It must not know the server: it receives all information in [`ConnectContext`].
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the local adapter needs Linux: it relies on pidfd, memfd and /proc");

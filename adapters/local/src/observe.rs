@@ -11,7 +11,7 @@ use crate::job_dir::{JobDir, SupervisorState};
 use crate::log::{RetainedLog, Stream, printed};
 use crate::{events, orphans, questions};
 
-/// Polls a job that was started on `machine`, from the machine `here`.
+/// Polls a job that was started on `machine`, from `this_machine`.
 pub(crate) fn observe(dir: &JobDir, machine: &Machine, this_machine: &Machine) -> Result<Observation> {
     // The lock is checked first: once it is free, no process writes a final record.
     let supervisor = dir.supervisor_state().map_err(|e| read_error(dir, e))?;
@@ -20,7 +20,7 @@ pub(crate) fn observe(dir: &JobDir, machine: &Machine, this_machine: &Machine) -
         Ok(None) => None,
         // The job wrote it, not its supervisor. The supervisor replaces it at the end.
         Err(e) if e.kind() == io::ErrorKind::InvalidData => {
-            Some(format!("the job's end.json is not its supervisor's: {e}"))
+            Some(format!("the job's end.json was not written by its supervisor: {e}"))
         }
         Err(e) => return Err(read_error(dir, e)),
     };
@@ -61,7 +61,7 @@ fn observe_gone(
 ) -> Result<Observation> {
     if machine.host != this_machine.host && machine.boot != this_machine.boot {
         return Err(Error::config(format!(
-            "the job runs on the machine `{}`, and only a server there can look at it; this is `{}`",
+            "the job runs on the machine `{}`, and only a server there can poll it; this machine is `{}`",
             machine.host, this_machine.host
         )));
     }
@@ -70,15 +70,15 @@ fn observe_gone(
     let reason = match supervisor {
         _ if machine.boot != this_machine.boot => "the machine was restarted while the job ran",
         SupervisorState::Ended => {
-            "the job's supervisor was killed, so nobody knows how it ended; what was left of it was killed"
+            "the job's supervisor was killed, so the job's result is unknown; its remaining processes were killed"
         }
         _ => "the job's files are gone",
     };
     Ok(Observation::new(JobState::Gone).with_message(reason))
 }
 
-/// Returns the end of what the job printed, both streams one after the other. `kept` is the number of bytes
-/// that are kept per stream.
+/// Returns the end of what the job printed, both streams one after the other. `max_stream_bytes` is the
+/// number of bytes that are kept per stream.
 pub(crate) fn tail(dir: &JobDir, request: &LogRequest, max_stream_bytes: u64) -> io::Result<LogText> {
     if !dir.path().exists() {
         return Ok(LogText::default());

@@ -58,7 +58,7 @@ impl QuestionFile {
             (None, Some(url), None, None) => Ask::Url(url),
             (None, None, Some(request), None) => Ask::Sampling(request),
             (None, None, None, Some(EmptyObject {})) => Ask::Roots,
-            _ => return Err("it must have one of `schema`, `url`, `sampling` and `roots`"),
+            _ => return Err("only one of `schema`, `url`, `sampling` and `roots` may be set"),
         };
         Ok(Question { id, message: self.message, ask })
     }

@@ -33,15 +33,15 @@ pub trait Backend: Send + Sync {
     ///   and `Limited` mean that nothing started.
     /// - If the engine refuses the job, the error is `Rejected` and contains the engine's message.
     /// - After `Uncertain`, the server searches for the job for a while. If no search can find it, mark the
-    ///   error with [`crate::Error::for_good`].
+    ///   error with [`crate::Error::into_final`].
     async fn start(&self, job: &JobSpec) -> Result<Started>;
 
     /// Searches for the job that an earlier `start` under this key may have started. It starts nothing.
     ///
     /// - Finds a job with this key in any state, for as long as the engine remembers it.
     /// - `None` means that the engine does not know the job now. A request in flight may still arrive later.
-    /// - If the engine has no way to find a running job, returns `Uncertain` with [`crate::Error::for_good`].
-    ///   After `None`, the server reports that the job was never started.
+    /// - If the engine has no way to find a running job, returns `Uncertain` with
+    ///   [`crate::Error::into_final`]. After `None`, the server reports that the job was never started.
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>>;
 
     /// Polls a job once.

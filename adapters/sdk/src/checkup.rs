@@ -95,8 +95,8 @@ impl Finding {
         Self { what: what.into(), verdict: Verdict::Fault, says: says.into(), fix: Some(fix.into()) }
     }
 
-    /// Compares this machine's clock with that of `whose`, which tolerates an offset of `borne`. More than
-    /// half of that is a warning, and more than all of it is a fault.
+    /// Compares this machine's clock with the clock of `peer`, which tolerates an offset of `tolerance`. More
+    /// than half of the tolerance is a warning, and more than all of it is a fault.
     pub fn clock(peer: &str, peer_time: Timestamp, local_time: Timestamp, tolerance: Duration) -> Self {
         let (ahead, behind) = (local_time.since(peer_time), peer_time.since(local_time));
         let (offset, direction) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };

@@ -1,6 +1,6 @@
 //! Renders the arguments of a program. A template becomes exactly one argument, whatever it contains, unless
-//! its group is omitted. Unless `dashes` is set, the text of a caller cannot turn an argument into an option.
-//! This module must not know what the program is, or where its arguments are written.
+//! its group is omitted. Unless `allow_dashes` is set, the text of a caller cannot turn an argument into an
+//! option. This module must not know what the program is, or where its arguments are written.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,8 +33,8 @@ impl CommandArgument {
 
 impl Templates {
     /// Renders the arguments of a program. A group is omitted if it names a parameter that is absent or null,
-    /// or if one of its arguments renders empty. With `dashes`, a caller's text may begin an argument with a
-    /// dash anywhere; without it, only after `--`.
+    /// or if one of its arguments renders empty. With `allow_dashes`, a caller's text may begin an argument
+    /// with a dash anywhere; without it, only after `--`.
     ///
     /// # Errors
     /// Returns `Rejected` if a template cannot be rendered with the caller's arguments, or if the program
@@ -129,8 +129,8 @@ impl CommandLine<'_> {
             None => format!("`{field}`"),
         };
         Err(Error::rejected(format!(
-            "{origin} begins with a dash, so that the program could take it for an option: in the config's `{}`, \
-             `--option={{{{ value }}}}` in one argument or `\"--\"` right before it lets it through, where the program knows that",
+            "{origin} begins with a dash, so the program could treat it as an option: in the config's `{}`, write \
+             `--option={{{{ value }}}}` as one argument, or put `\"--\"` before it if the program supports that",
             self.list_field
         )))
     }

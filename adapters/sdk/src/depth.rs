@@ -7,13 +7,13 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde_json::{Map, Value};
 
 /// Maximum nesting of an external value that is stored. The stored row nests the value a few levels deeper,
-/// and the JSON parser reads at most [`PARSED`] levels.
+/// and the JSON parser reads at most [`MAX_PARSER_DEPTH`] levels.
 pub const MAX_VALUE_DEPTH: usize = 100;
 
 /// Maximum nesting that the JSON parser accepts.
 const MAX_PARSER_DEPTH: usize = 127;
 
-/// Replaces every value nested deeper than [`DEEPEST_VALUE`] with its JSON text.
+/// Replaces every value nested deeper than [`MAX_VALUE_DEPTH`] with its JSON text.
 pub fn limit_depth(value: &mut Value) {
     limit(value, MAX_VALUE_DEPTH);
 }
@@ -59,8 +59,8 @@ pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     })
 }
 
-/// Returns the text with each part that is nested deeper than [`PARSED`] as a string; `None` if there is no
-/// such part. It does not recurse, so that no nesting can exhaust the stack.
+/// Returns the text with each part that is nested deeper than [`MAX_PARSER_DEPTH`] as a string; `None` if
+/// there is no such part. It does not recurse, so that no nesting can exhaust the stack.
 fn flatten(text: &str) -> Option<String> {
     let mut flat = String::new();
     let (mut depth, mut copied_len, mut deep_from) = (0usize, 0, 0);

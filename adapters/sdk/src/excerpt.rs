@@ -5,8 +5,8 @@
 const TAIL_SHARE: (usize, usize) = (3, 4);
 
 /// Returns the head and the tail of a text that has more than `max_bytes` bytes, cut at character boundaries.
-/// A line between them contains the number of omitted bytes and `whole`, which describes where to read them.
-/// Returns `None` if the text fits.
+/// A line between them contains the number of omitted bytes and `full_text_hint`, which describes where to
+/// read them. Returns `None` if the text fits.
 ///
 /// The result has at most `max_bytes` bytes, including the line between them, unless that line alone is
 /// longer.

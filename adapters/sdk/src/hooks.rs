@@ -42,7 +42,7 @@ pub struct HookEvent {
 }
 
 /// Returns true if two secrets or two signatures are equal. The time taken depends only on their lengths. An
-/// empty `wanted` never matches.
+/// empty `expected` never matches.
 pub fn same_secret(given: &[u8], expected: &[u8]) -> bool {
     use subtle::ConstantTimeEq as _;
     !expected.is_empty() && bool::from(given.ct_eq(expected))

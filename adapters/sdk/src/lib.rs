@@ -6,7 +6,7 @@
 //!
 //! - those traits, and the plain data types that they use ([`JobSpec`], [`Observation`], [`Output`],
 //!   [`Error`], ...);
-//! - helpers that several adapters need ([`Templates`], [`one_line`], [`open_below`], ...);
+//! - helpers that several adapters need ([`Templates`], [`one_line`], [`open_confined`], ...);
 //! - the [`suite`] of behaviour tests that every backend must pass;
 //! - a simulated engine ([`sim`]) for experiments and tests.
 //!

@@ -1,5 +1,5 @@
-//! [`is_near`]: checks whether a host is this machine or in its network segment. It must not resolve names:
-//! only the text of the host counts.
+//! [`is_local_address`]: checks whether a host is this machine or in its network segment. It must not resolve
+//! names: only the text of the host counts.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -73,20 +73,16 @@ impl OnBehalfOf {
         for (what, text) in texts.into_iter().chain(groups) {
             let Some(text) = text else { continue };
             if text.len() > Self::MAX_TEXT {
-                return Err(format!(
-                    "your {what} has {} bytes, and {} are the most",
-                    text.len(),
-                    Self::MAX_TEXT
-                ));
+                return Err(format!("your {what} has {} bytes, the limit is {}", text.len(), Self::MAX_TEXT));
             }
             if text.contains(is_forbidden_char) {
-                return Err(format!("your {what} holds a control character"));
+                return Err(format!("your {what} contains a control character"));
             }
         }
         let bytes: usize = self.groups.iter().map(String::len).sum();
         if self.groups.len() > Self::MAX_GROUPS || bytes > Self::MAX_GROUP_BYTES {
             return Err(format!(
-                "you are in {} groups of {bytes} bytes together, and {} of {} bytes are the most",
+                "you are in {} groups with {bytes} bytes in total, the limit is {} groups with {} bytes",
                 self.groups.len(),
                 Self::MAX_GROUPS,
                 Self::MAX_GROUP_BYTES
@@ -201,11 +197,11 @@ mod tests {
         }
         for (wrong, expected) in [
             (OnBehalfOf::named(""), "your name is empty"),
-            (OnBehalfOf::named("s3cret\r\nX-Header: 1"), "your name holds a control character"),
-            (OnBehalfOf::named("ann\u{202e}nna"), "your name holds a control character"),
-            (OnBehalfOf::named(format!("{long}x")), "your name has 1025 bytes, and 1024 are the most"),
-            (person("i", "s\u{0}", None), "your subject holds a control character"),
-            (people("g\u{7}", 1), "your group holds a control character"),
+            (OnBehalfOf::named("s3cret\r\nX-Header: 1"), "your name contains a control character"),
+            (OnBehalfOf::named("ann\u{202e}nna"), "your name contains a control character"),
+            (OnBehalfOf::named(format!("{long}x")), "your name has 1025 bytes, the limit is 1024"),
+            (person("i", "s\u{0}", None), "your subject contains a control character"),
+            (people("g\u{7}", 1), "your group contains a control character"),
             (people("g", 1025), "you are in 1025 groups"),
             (people(&long[..1000], 40), "you are in 40 groups"),
         ] {

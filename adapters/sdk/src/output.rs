@@ -48,7 +48,8 @@ impl Output {
     }
 
     /// Shortens raw text to `max_bytes` in total, if the line that replaces the omitted part of a block fits
-    /// (see [`excerpt()`]). `whole` describes where to read the rest. Every other block stays unchanged.
+    /// (see [`excerpt()`]). `full_text_hint` describes where to read the rest. Every other block stays
+    /// unchanged.
     pub fn shorten_raw(&mut self, max_bytes: usize, full_text_hint: &str) {
         let (mut remaining, mut full_text_hint) = (max_bytes, full_text_hint);
         for (nth, at) in self.raw.iter().enumerate() {

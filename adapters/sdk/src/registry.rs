@@ -91,7 +91,7 @@ impl Registration {
 fn catch_panic<T>(check: impl FnOnce() -> T) -> Result<T, Problem> {
     panic::catch_unwind(AssertUnwindSafe(check)).map_err(|_| Problem {
         field: String::new(),
-        message: "the adapter crashed while it checked this, which is a bug of the adapter".to_owned(),
+        message: "the adapter crashed while it checked this value: report this bug of the adapter".to_owned(),
     })
 }
 

@@ -95,7 +95,7 @@ fn after_string(text: &str) -> &str {
     rest.strip_prefix(['\u{7}', '\u{9c}']).or_else(|| rest.strip_prefix("\u{1b}\\")).unwrap_or(rest)
 }
 
-/// Sanitizes text and cuts it to `longest` bytes. A mark follows a text that was cut.
+/// Sanitizes text and cuts it to `max_bytes` bytes. A mark follows a text that was cut.
 fn sanitize_bounded(text: &str, max_bytes: usize) -> String {
     let text = sanitize(text);
     if text.len() <= max_bytes {
@@ -112,8 +112,8 @@ fn truncate(text: &str, max_bytes: usize) -> &str {
 impl Observation {
     /// Returns the observation with its texts for people sanitized. Limits the message, the questions, the
     /// content blocks and the artifacts; the number of notes is limited elsewhere. Addresses and structured
-    /// data keep their text. If the structured data is larger than `MOST_DATA`, the state becomes `Failed`,
-    /// and the data is dropped.
+    /// data keep their text. If the structured data is larger than `MAX_DATA_BYTES`, the state becomes
+    /// `Failed`, and the data is dropped.
     #[must_use]
     pub fn sanitized(mut self) -> Self {
         self.message = self.message.map(|message| sanitize_bounded(&message, MAX_MESSAGE_BYTES));
@@ -130,8 +130,7 @@ impl Observation {
         let mut output = sanitize_output(raw_output);
         self.state = if bytes > MAX_DATA_BYTES {
             output.structured = None;
-            let reason =
-                format!("the job's data has {bytes} bytes as JSON, and at most {MAX_DATA_BYTES} are taken");
+            let reason = format!("the job's data has {bytes} bytes as JSON, the limit is {MAX_DATA_BYTES}");
             self.message = Some(reason);
             JobState::Failed(output)
         } else {
@@ -346,11 +345,11 @@ mod tests {
 
         let data = json!("x".repeat(MAX_DATA_BYTES));
         let observation = succeeded(Output { structured: Some(data), ..Output::default() });
-        assert!(observation.message.unwrap().contains("at most 67108864 are taken"));
+        assert!(observation.message.unwrap().contains("the limit is 67108864"));
         assert!(matches!(observation.state, JobState::Failed(Output { structured: None, .. })));
     }
 
-    /// Of many questions, one poll returns the first `MOST_QUESTIONS`.
+    /// Of many questions, one poll returns the first `MAX_QUESTIONS`.
     #[test]
     fn question_count_is_limited_per_poll() {
         let mut observation = Observation::new(JobState::Running);

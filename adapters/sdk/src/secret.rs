@@ -59,16 +59,16 @@ impl JsonSchema for Secret {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "anyOf": [
-                { "description": "The text itself.", "type": "string" },
+                { "description": "The value itself.", "type": "string" },
                 {
-                    "description": "The environment variable that holds it.",
+                    "description": "The environment variable with the value.",
                     "type": "object",
                     "properties": { "env": { "type": "string" } },
                     "required": ["env"],
                     "additionalProperties": false
                 },
                 {
-                    "description": "The file that holds it, and nothing else; a relative path starts at the folder of this config file.",
+                    "description": "The file that contains only the value; a relative path starts at the folder of this config file.",
                     "type": "object",
                     "properties": { "file": { "type": "string" } },
                     "required": ["file"],
@@ -86,7 +86,7 @@ mod tests {
     /// A secret is deserialized from a text, and its debug output hides it.
     #[test]
     fn secret_is_hidden_in_debug_output() {
-        let secret: Secret = serde_json::from_str("\"s3cret\"").expect("it is a text");
+        let secret: Secret = serde_json::from_str("\"s3cret\"").expect("a string is accepted");
         assert_eq!((secret.reveal(), format!("{secret:?}").as_str()), ("s3cret", "Secret(hidden)"));
         assert!(secret == Secret::from("s3cret") && secret != Secret::from("s3cres"));
     }

@@ -1,5 +1,5 @@
 //! Functions that shorten external text to one line, for use within our own messages. They must not be used
-//! in place of [`crate::harmless`]: they replace control characters only.
+//! in place of [`crate::sanitize`]: they replace control characters only.
 
 /// Longest external text that is passed on, in characters.
 const MAX_CHARS: usize = 500;
@@ -9,7 +9,7 @@ pub fn one_line(text: &str) -> String {
     short_line(text.trim(), MAX_CHARS)
 }
 
-/// Returns the first `longest` characters as one line, and one more as a mark if the text is longer. Each
+/// Returns the first `max_chars` characters as one line, and one more as a mark if the text is longer. Each
 /// control character, such as a line break, becomes a space.
 pub fn short_line(text: &str, max_chars: usize) -> String {
     let replace_control = |c: char| if c.is_control() { ' ' } else { c };

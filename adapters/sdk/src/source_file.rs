@@ -38,7 +38,7 @@ impl SourceFile {
     /// long. Returns `Unavailable` if the disk cannot be read now.
     pub fn open(&self) -> Result<BoundedFile> {
         let name = file_name(&self.path);
-        let missing_error = || Error::rejected(format!("the file `{name}` is not there any more"));
+        let missing_error = || Error::rejected(format!("the file `{name}` no longer exists"));
         let relative_path =
             self.path.strip_prefix("/").ok().and_then(Path::to_str).ok_or_else(missing_error)?;
         let file = open_confined(Path::new("/"), relative_path).map_err(|e| self.convert_io_error(e))?;
@@ -49,7 +49,7 @@ impl SourceFile {
     /// Converts an I/O error of opening or reading the file: `Rejected` if it concerns this file,
     /// `Unavailable` otherwise.
     pub fn convert_io_error(&self, error: io::Error) -> Error {
-        let message = format!("the file `{}` cannot be taken: {error}", file_name(&self.path));
+        let message = format!("the file `{}` cannot be used: {error}", file_name(&self.path));
         match error.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied => Error::rejected(message),
             _ => Error::unavailable(message),
@@ -82,14 +82,14 @@ mod tests {
             error.to_string()
         };
         fs::write(folder.join("x"), "123456").unwrap();
-        assert_eq!(open_error(&file), "the file `x` cannot be taken: x has 6 bytes, the limit is 5");
+        assert_eq!(open_error(&file), "the file `x` cannot be used: x has 6 bytes, the limit is 5");
         // A parent folder becomes a link to the same folder at its new path.
         let large = SourceFile::new(folder.join("x"), u64::MAX);
         fs::rename(&folder, &moved).unwrap();
         symlink(&moved, &folder).unwrap();
-        assert_eq!(open_error(&large), "the file `x` is not there any more");
+        assert_eq!(open_error(&large), "the file `x` no longer exists");
         fs::remove_file(&folder).unwrap();
-        assert_eq!(open_error(&large), "the file `x` is not there any more");
-        assert_eq!(open_error(&SourceFile::new("relative", 5)), "the file `relative` is not there any more");
+        assert_eq!(open_error(&large), "the file `x` no longer exists");
+        assert_eq!(open_error(&SourceFile::new("relative", 5)), "the file `relative` no longer exists");
     }
 }

@@ -16,7 +16,8 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct Templates(Environment<'static>);
 
-/// Variables of a template: a tool's arguments by name, and the server's additions under [`Templates::OURS`].
+/// Variables of a template: a tool's arguments by name, and the server's additions under
+/// [`Templates::NAMESPACE`].
 #[derive(Debug)]
 pub struct TemplateContext {
     arguments: Map<String, Json>,
@@ -26,9 +27,8 @@ pub struct TemplateContext {
 }
 
 impl TemplateContext {
-    /// Creates a context. `told` and `passed_on` become the attributes of [`Templates::OURS`]: `told`
-    /// contains values of the server, such as the job's folder, and `passed_on` values of the caller. Each is
-    /// an object, or null for none.
+    /// Creates a context. `server_values`, such as the job's folder, and `caller_values` become the
+    /// attributes of [`Templates::NAMESPACE`]. Each is an object, or null for none.
     pub fn new(arguments: &Map<String, Json>, server_values: Json, caller_values: Json) -> Self {
         let members = |value| match value {
             Json::Object(members) => members,
@@ -114,8 +114,8 @@ impl Templates {
         Ok(names)
     }
 
-    /// Returns all errors in a template of a tool with these parameters. `ours` lists the attributes of
-    /// [`Templates::OURS`]; it is empty if there are none.
+    /// Returns all errors in a template of a tool with these parameters. `attributes` lists those of
+    /// [`Templates::NAMESPACE`]; it is empty if there are none.
     pub fn check(&self, template: &str, parameters: &[&str], attributes: &[&str]) -> Vec<String> {
         let names = match self.names(template) {
             Ok(names) => names,
@@ -146,7 +146,7 @@ impl Templates {
     /// Renders a template as text that the operating system accepts as an argument, a variable or a path.
     ///
     /// # Errors
-    /// As for [`Templates::text`]. Also returns `Rejected` if the text contains a NUL character.
+    /// As for [`Templates::render_text`]. Also returns `Rejected` if the text contains a NUL character.
     pub fn render_argument(&self, field: &str, template: &str, context: &TemplateContext) -> Result<String> {
         let text = self.render_text(field, template, context)?;
         if !text.contains('\0') {
@@ -167,7 +167,7 @@ impl Templates {
     /// expression. Returns `None` if the value is undefined.
     ///
     /// # Errors
-    /// As for [`Templates::text`]. Also returns `Rejected` if the value cannot be represented as JSON.
+    /// As for [`Templates::render_text`]. Also returns `Rejected` if the value cannot be represented as JSON.
     pub fn render_value(
         &self,
         field: &str,

@@ -73,5 +73,5 @@ fn a_wrong_argument_is_refused() {
     let output = helper(&["--listen", "0.0.0.0:0"]).output().expect("the helper runs");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("only a loopback address") && stderr.contains("usage:"), "{stderr}");
+    assert!(stderr.contains("write a loopback address") && stderr.contains("usage:"), "{stderr}");
 }

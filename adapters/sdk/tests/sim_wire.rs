@@ -138,7 +138,7 @@ async fn config_connects_to_engine_process() {
     let wrong = [
         (json!({"address": address, "mode": "keyed"}), "mode: the engine at"),
         (json!({"address": address, "faults": {"outage": 0.5}}), "remember, seed and faults belong"),
-        (json!({"address": "192.0.2.1:80"}), "give a loopback address"),
+        (json!({"address": "192.0.2.1:80"}), "write a loopback address"),
     ];
     for (config, expected) in wrong {
         let error = connect(config).await.err().expect("this config is wrong");

@@ -54,7 +54,7 @@ pub(crate) fn with_not_started(mut observation: Observation, plan: &Plan, count:
     let note = match (count, plan.array.is_some()) {
         (0, _) => return observation,
         (_, false) => "its script has not begun".to_owned(),
-        (count, true) => format!("{count} shown as running without having begun"),
+        (count, true) => format!("shown as running but not begun: {count}"),
     };
     let message = observation.message.take().map_or_else(|| note.clone(), |text| format!("{text}; {note}"));
     observation.with_message(message)
@@ -240,7 +240,7 @@ mod tests {
         let stuck = Row { reason: "BadConstraints".to_owned(), start: None, ..row };
         let message =
             observe_rows(&Plan::default(), &[stuck], Some(14), &mut ArrayCounts::default()).message.unwrap();
-        assert_eq!(message, "job 7: no nodes have what it asks for; it will not begin by itself");
+        assert_eq!(message, "job 7: no nodes meet its constraints; it will not begin by itself");
     }
 
     /// Progress and message come from the comment that the script sets.
@@ -296,7 +296,7 @@ mod tests {
         let all = plan.tasks().unwrap();
         let mut observe = |rows: &[Row]| {
             counts.add_rows(rows);
-            assert!(!counts.needs_accounting(&all, rows), "which of them ended is not known");
+            assert!(!counts.needs_accounting(&all, rows), "the ended tasks are unknown");
             let observation = observe_rows(&plan, rows, None, &mut counts);
             (observation.message.unwrap(), observation.progress.unwrap().done)
         };

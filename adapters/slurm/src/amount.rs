@@ -69,13 +69,13 @@ pub(crate) fn size(text: &str) -> Option<u64> {
     let number: f64 = is_numeric.then(|| digits.parse().ok())??;
     let bytes = number * 1024f64.powi(power);
     // A size above 10^18 bytes is not plausible.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was compared before")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
     (bytes <= 1e18).then_some(bytes as u64)
 }
 
 /// Formats a size for people: `1.5 GB`, where a kilobyte is 1024 bytes, as in Slurm.
 pub(crate) fn size_in_words(bytes: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
+    #[expect(clippy::cast_precision_loss, reason = "the value is rounded for display")]
     let mut size = bytes as f64;
     for unit in ["bytes", "KB", "MB", "GB"] {
         if size < 1024.0 {

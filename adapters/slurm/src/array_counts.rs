@@ -35,7 +35,7 @@ struct ArrayTaskEnd {
     slurm_outcome: Option<SlurmOutcome>,
     /// According to its wrapper.
     marker_outcome: Option<MarkerOutcome>,
-    /// The accounting database did not know the end either: see `ASK_TIMES`.
+    /// The accounting database did not know the end either: see [`MAX_INCONCLUSIVE_QUERIES`].
     unknown: bool,
 }
 
@@ -276,7 +276,7 @@ mod tests {
             assert_eq!(counts.failed(), 1);
         }
         assert!(!counts.needs_accounting(&all, &[]));
-        assert_eq!(counts.unknown_tasks(&all, &[]).count(), 0, "nobody will say");
+        assert_eq!(counts.unknown_tasks(&all, &[]).count(), 0, "unknown tasks are not queried again");
         assert_eq!((counts.done(2), counts.done(1)), (2, 2));
     }
 
@@ -304,7 +304,7 @@ mod tests {
         show(&[(2, ran), (3, ran), (4, ran)]);
         let expected = ("job 7: 2 of 5 done, 2 of them failed, 3 running".to_owned(), 2.0);
         assert_eq!(poll(&slurm).await, expected);
-        assert!(fake.state().accounting_jobs.is_empty(), "it was seen");
+        assert!(fake.state().accounting_jobs.is_empty(), "the ends were in the queue");
 
         // Another process, which has seen none of them. One task has left a marker, the other none.
         let mut slurm = Slurm::for_test(Box::new(fake.clone()), dir.path());
@@ -319,7 +319,7 @@ mod tests {
             tokio::time::advance(QUERY_INTERVAL).await;
             assert_eq!(poll(&slurm).await, expected);
         }
-        assert_eq!(fake.state().accounting_jobs, [7], "once is enough");
+        assert_eq!(fake.state().accounting_jobs, [7], "one query is enough");
 
         // After a crash, the controller shows an ended task as running.
         show(&[(1, ran), (2, ran), (3, ran), (4, ran)]);

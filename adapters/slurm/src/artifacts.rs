@@ -53,13 +53,14 @@ pub(crate) fn list(plan: &Plan) -> ArtifactListing {
     let mut notes = Vec::new();
     if !listing.too_large.is_empty() {
         notes.push(format!(
-            "No artifacts, because they are larger than {}: {}.",
+            "Not listed as artifacts, because they are larger than {}: {}.",
             size_in_words(max_bytes),
             listing.too_large.join(", ")
         ));
     }
     if listing.truncated {
-        notes.push(format!("There are more files than the {} that are artifacts.", listing.artifacts.len()));
+        notes
+            .push(format!("Only {} files are listed as artifacts; there are more.", listing.artifacts.len()));
     }
     listing.omission_note = (!notes.is_empty()).then(|| notes.join("\n"));
     listing
@@ -191,7 +192,7 @@ mod tests {
             assert_eq!(read(&plan, name, 99).unwrap(), None, "{name}");
         }
         let unmounted = Plan { root: dir.path().join("scratch"), ..plan.clone() };
-        assert!(read(&unmounted, "a/b/x.csv", 6).is_err(), "it may be there once it is mounted");
+        assert!(read(&unmounted, "a/b/x.csv", 6).is_err(), "the file may exist once the folder is mounted");
         // Files that another user's job points to but that user does not own.
         let other_user = UnixUser { name: "asmith".to_owned(), number: u32::MAX - 1, group: 0 };
         let plan = Plan { user: Some(other_user), ..plan };

@@ -146,7 +146,7 @@ impl Slurm {
     /// Creates a backend over this driver, for tests.
     #[cfg(test)]
     pub(crate) fn for_test(driver: Box<dyn Driver>, jobs_dir: &std::path::Path) -> Self {
-        jobs_folder::create(jobs_dir, &jobs_dir.join("state"), false).expect("the test's folder is its own");
+        jobs_folder::create(jobs_dir, &jobs_dir.join("state"), false).expect("the test's folder is writable");
         let setup = Setup {
             config_dir: jobs_dir.to_owned(),
             working_dir: None,
@@ -261,7 +261,7 @@ impl Slurm {
 pub(crate) fn unlisted_user_error(user: Option<&str>) -> Error {
     let user =
         user.map_or_else(|| "the server's own user".to_owned(), |user| format!("the Unix user `{user}`"));
-    Error::config(format!("the job is one of {user}, whom `run_as` does not name"))
+    Error::config(format!("the job belongs to {user}, who is not listed in `run_as`"))
 }
 
 /// Returns true unless the job attaches to an existing job or sends a signal to one.
@@ -274,7 +274,9 @@ fn with_cleanup_hint(job: &JobSpec, error: &Error) -> Error {
     let key = job.key.as_str();
     Error::new(
         error.kind(),
-        format!("{error}; `scancel --name={key}` ends what an earlier try may have left in the queue"),
+        format!(
+            "{error}; an earlier attempt may have left a job in the queue: `scancel --name={key}` cancels it"
+        ),
     )
 }
 
@@ -300,7 +302,7 @@ impl Backend for Slurm {
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
         let observations = self.poll_jobs(&Subject::watched(std::slice::from_ref(handle))).await;
-        observations.into_iter().next().expect("one handle has one answer")
+        observations.into_iter().next().expect("poll_jobs returns one result per handle")
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
@@ -361,7 +363,7 @@ mod tests {
     async fn identity_is_cluster_name() {
         let dir = tempfile::tempdir().unwrap();
         let slurm = Slurm::for_test(Box::new(Fake::default()), dir.path());
-        assert_eq!(slurm.identity(), None, "the controller has not been asked");
+        assert_eq!(slurm.identity(), None, "the controller has not been queried");
         slurm.cluster().await.unwrap();
         assert_eq!(slurm.identity().as_deref(), Some("slurm lab"));
     }

@@ -61,7 +61,7 @@ pub(crate) async fn scan<T: Send + 'static, R: Send + 'static>(
     }
     let error = || match &hang_error {
         Some(error) => Error::new(error.kind(), error.to_string()),
-        None => Error::unavailable("the look at the jobs' folder was cut short"),
+        None => Error::unavailable("the file operation was interrupted"),
     };
     for (at, item) in pending.lock().drain(..) {
         outcomes[at] =

@@ -47,7 +47,7 @@ impl UserRouter {
                 run_as.iter().find(|(_, other)| other.user == person.user && *other != person)
             {
                 return Err(Error::config(format!(
-                    "`run_as`: `{other}` and `{caller}` are both the Unix user `{}`, with another group or token",
+                    "`run_as`: `{other}` and `{caller}` have the same Unix user `{}`, but different groups or tokens",
                     person.user
                 )));
             }
@@ -70,10 +70,10 @@ impl UserRouter {
         let caller = job.on_behalf_of.as_ref().map(|caller| caller.id());
         let denial = || match &caller {
             Some(caller) => Error::denied(format!(
-                "no Unix user runs the jobs of `{caller}`: `run_as` names none, so that nothing was submitted"
+                "nothing was submitted: `run_as` has no Unix user for the caller `{caller}`"
             )),
             None => Error::denied(
-                "nobody in particular asks for this job, and `run_as` says whose Unix user runs whose jobs: nothing was submitted",
+                "nothing was submitted: `run_as` selects the Unix user by the caller, and this call has no authenticated caller",
             ),
         };
         let slurm = caller.as_ref().and_then(|caller| self.by_caller.get(caller)).ok_or_else(denial)?;

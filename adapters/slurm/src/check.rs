@@ -26,7 +26,7 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
         add_problem(
             "",
             format!(
-                "a parameter cannot be called `{}`: templates find the job's own folder there",
+                "a parameter cannot be named `{}`: templates use this name for the job's own values",
                 Templates::NAMESPACE
             ),
         );
@@ -41,7 +41,10 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
         }
     }
     if target.resources.memory.is_some() && target.resources.memory_per_cpu.is_some() {
-        add_problem("resources.memory_per_cpu", "Slurm takes it or `memory`, and not both".to_owned());
+        add_problem(
+            "resources.memory_per_cpu",
+            "cannot be combined with `memory`: Slurm accepts only one of them".to_owned(),
+        );
     }
     if let Some(array) = &target.array {
         if !parameters.contains(&array.parameter.as_str()) {
@@ -58,14 +61,16 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
         match () {
             () if !is_valid => add_problem(
                 &format!("options.{name}"),
-                "it must be a long name without the dashes, such as `licenses`".to_owned(),
+                "must be the long name of an option, without dashes, such as `licenses`".to_owned(),
             ),
-            () if directives::is_reserved(name) => {
-                add_problem(&format!("options.{name}"), "the adapter says this one itself".to_owned())
-            }
-            () if name == "array" => {
-                add_problem("options.array", "say it by `array`, or in the script".to_owned())
-            }
+            () if directives::is_reserved(name) => add_problem(
+                &format!("options.{name}"),
+                "cannot be set: the adapter sets this option itself".to_owned(),
+            ),
+            () if name == "array" => add_problem(
+                "options.array",
+                "use the target's `array`, or `#SBATCH --array` in the script".to_owned(),
+            ),
             () => {}
         }
     }
@@ -89,7 +94,7 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
     {
         add_problem(
             "",
-            "the backend's `ssh` needs a host, which does not begin with a dash, and a command".to_owned(),
+            "the backend's `ssh` needs a command, and a host that does not begin with a dash".to_owned(),
         );
     }
     for message in run_as_problems(config) {
@@ -111,15 +116,15 @@ fn signal_problem(signal: &SignalTo) -> Option<String> {
     let script_signals = FORWARDED_SIGNALS.join("`, `");
     Some(match to_steps {
         true => format!(
-            "`{name}` does not reach a script, but only its steps (`steps = true`): a script can be sent `{script_signals}`"
+            "`{name}` can only be sent to steps: set `steps = true`, or use one of `{script_signals}`"
         ),
         false if signal.steps => {
             format!(
-                "`{name}` is no signal that Slurm sends: `{script_signals}`, `{}` are",
+                "`{name}` is not a signal that Slurm can send: use one of `{script_signals}`, `{}`",
                 STEP_SIGNALS.join("`, `")
             )
         }
-        false => format!("`{name}` is no signal that a script can be sent: `{script_signals}` are"),
+        false => format!("`{name}` cannot be sent to a script: use one of `{script_signals}`"),
     })
 }
 
@@ -138,18 +143,17 @@ fn run_as_problems(config: &Config) -> Vec<String> {
             }
         }
         if person.user == "root" {
-            problems.push(format!("{field}: nobody's jobs run as root"));
+            problems.push(format!("{field}: jobs cannot run as root; name another user"));
         }
         let (by_url, has_token) =
             (config.rest.as_ref().is_some_and(|rest| rest.url.is_some()), person.token.is_some());
         match &config.rest {
             Some(_) if !by_url || !has_token => {
-                problems
-                    .push(format!("{field}: with `rest` it needs `rest.url` and a `token` of the user's"));
+                problems.push(format!("{field}: with `rest`, set `rest.url` and the user's `token`"));
             }
-            None if has_token => {
-                problems.push(format!("{field}: a `token` is for slurmrestd (`rest`) alone"))
-            }
+            None if has_token => problems.push(format!(
+                "{field}: `token` is only used with slurmrestd: set `rest`, or remove `token`"
+            )),
             _ => {}
         }
     }
@@ -161,12 +165,12 @@ fn setting_problem(kind: Kind, setting: &Setting) -> Option<String> {
     match setting {
         Setting::Number(number) => {
             let text = number.to_string();
-            (!kind.accepts(&text)).then(|| invalid("it", &text))
+            (!kind.accepts(&text)).then(|| invalid("the value", &text))
         }
         Setting::Text(text) if text.contains("{{") => {
             Some("a template needs bounds: `{ value = .., max = .. }`, or `allowed`".to_owned())
         }
-        Setting::Text(text) => (!kind.accepts(text)).then(|| invalid("it", text)),
+        Setting::Text(text) => (!kind.accepts(text)).then(|| invalid("the value", text)),
         Setting::Bounded(bounded) => {
             let bounds = [("max", &bounded.max), ("min", &bounded.min)];
             for (name, bound) in bounds {
@@ -178,7 +182,7 @@ fn setting_problem(kind: Kind, setting: &Setting) -> Option<String> {
                     None => return Some(invalid(name, &bound)),
                     Some(0) if name == "max" => {
                         return Some(
-                            "`max` is zero, which Slurm takes for no limit, and nobody may ask for"
+                            "`max` is zero, which means unlimited in Slurm; give a value above zero"
                                 .to_owned(),
                         );
                     }
@@ -187,7 +191,7 @@ fn setting_problem(kind: Kind, setting: &Setting) -> Option<String> {
             }
             let bounded_above = bounded.allowed.is_some() || (kind != Kind::Name && bounded.max.is_some());
             let bound = if kind == Kind::Name { "`allowed`" } else { "`max` or `allowed`" };
-            (!bounded_above).then(|| format!("it needs {bound}, so that a caller cannot ask for anything"))
+            (!bounded_above).then(|| format!("needs {bound}: without it, a caller can request any value"))
         }
     }
 }
@@ -320,7 +324,7 @@ mod tests {
             (
                 json!({"signal": {"job": "{{ hours }}", "name": "WINCH"}}),
                 "signal.name",
-                "no signal that a script",
+                "cannot be sent to a script",
             ),
             (json!({"signal": {"job": "{{ hours }}", "name": "KILL"}}), "signal.name", "`steps = true`"),
             (json!({"signal": {"job": "{{ hours }}", "name": "X", "steps": true}}), "signal.name", "`KILL`"),

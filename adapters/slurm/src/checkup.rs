@@ -67,9 +67,9 @@ impl Slurm {
             match self.driver.rights(Some(user)).await {
                 Ok(rights) => user_rights.push((Some(*user), rights)),
                 Err(error) => findings.push(Finding::warning(
-                    format!("what the user {user} may use"),
+                    format!("rights of the user {user}"),
                     error.to_string(),
-                    "see that slurmdbd runs, and that the server's user may ask it for others",
+                    "check that slurmdbd runs, and that the server's user may query it for other users",
                 )),
             }
         }
@@ -84,7 +84,7 @@ impl Slurm {
         };
         let result = self.disks.jobs.run(check_access).await;
         let path = self.jobs_dir.display();
-        let fix = "let the server's user write there, or set another `jobs_dir`; the nodes must see it at the same path";
+        let fix = "allow the server's user to write there, or set another `jobs_dir`; the nodes must see it at the same path";
         match result {
             Ok(Ok(())) => {
                 Finding::ok("folder for jobs", format!("{path}; the nodes must see it at the same path"))
@@ -98,11 +98,11 @@ impl Slurm {
     pub(crate) async fn check_user(&self, user: &str) -> Finding {
         let what = format!("as the user {user}");
         match self.driver.check_ready().await {
-            Ok(()) => Finding::ok(what, "Slurm takes what is asked as them"),
+            Ok(()) => Finding::ok(what, "Slurm accepts requests as this user"),
             Err(error) => Finding::fault(
                 what,
                 error.to_string(),
-                "give the server's user the rule for sudo that the adapter's README has, or the user a new token (`scontrol token`)",
+                "add the sudo rule from the adapter's README, or create a new token for the user (`scontrol token`)",
             ),
         }
     }
@@ -112,24 +112,26 @@ impl Slurm {
         if !self.has_accounting() {
             findings.push(Finding::warning(
                 "accounting",
-                "there is none: how much memory jobs used stays unknown, and jobs that the controller forgot are known by what they \
-                 wrote into their folders alone",
-                "set up slurmdbd, or leave it so; a longer `MinJobAge` in slurm.conf helps",
+                "the cluster has no accounting database: memory usage is unknown, and once the controller forgets a job, only \
+                 the job's folder shows how it ended",
+                "set up slurmdbd, or set a longer `MinJobAge` in slurm.conf",
             ));
             return None;
         }
         match self.driver.rights(None).await {
             Ok(rights) => {
                 let names: Vec<&str> = rights.accounts.keys().map(String::as_str).collect();
-                findings
-                    .push(Finding::ok("accounting", format!("it answers; accounts: {}", join_names(&names))));
+                findings.push(Finding::ok(
+                    "accounting",
+                    format!("slurmdbd answers; accounts: {}", join_names(&names)),
+                ));
                 Some(rights)
             }
             Err(error) => {
                 findings.push(Finding::warning(
                     "accounting",
                     error.to_string(),
-                    "see that slurmdbd runs, and that this user may ask it",
+                    "check that slurmdbd runs, and that this user may query it",
                 ));
                 None
             }
@@ -149,12 +151,12 @@ impl Slurm {
                 return Finding::fault(
                     what,
                     error.to_string(),
-                    "`taskbridge check` says what its target must hold",
+                    "run `taskbridge check`, and correct the tool's target",
                 );
             }
         };
         let Some(script) = &target.script else {
-            return Finding::ok(what, "it submits nothing");
+            return Finding::ok(what, "submits nothing");
         };
         let path = self.setup.config_dir.join(script);
         let script_path = path.display().to_string();
@@ -167,7 +169,7 @@ impl Slurm {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {
                 let fix =
-                    "put the batch script there, let the server's user read it, or set another `script`";
+                    "put the batch script there, allow the server's user to read it, or set another `script`";
                 return Finding::fault(
                     what,
                     format!("its script {script_path} cannot be read: {error}"),
@@ -175,7 +177,7 @@ impl Slurm {
                 );
             }
             Err(error) => {
-                return Finding::fault(what, error.to_string(), "look at the file system of the scripts");
+                return Finding::fault(what, error.to_string(), "check the file system of the scripts");
             }
         };
         let options = match directives::read(&text) {
@@ -184,7 +186,7 @@ impl Slurm {
                 return Finding::fault(
                     what,
                     format!("its script {script_path}: {reason}"),
-                    "mend its `#SBATCH` lines",
+                    "correct its `#SBATCH` lines",
                 );
             }
         };
@@ -198,7 +200,7 @@ impl Slurm {
             fault => fault,
         };
         match fault {
-            None => Finding::ok(what, format!("it submits {script_path}")),
+            None => Finding::ok(what, format!("submits {script_path}")),
             Some((message, fix)) => Finding::fault(what, message, fix),
         }
     }
@@ -230,13 +232,13 @@ impl Slurm {
         // A test that fails is no fault of the tool.
         let reason = self.driver.infeasible_reason(&submission).await.ok().flatten()?;
         let message = format!("no node could ever run its jobs: {reason} (Slurm)");
-        Some((message, "have it ask for less, or for another partition".to_owned()))
+        Some((message, "request fewer resources, or another partition".to_owned()))
     }
 }
 
 fn connection_fault(what: &str, error: &Error) -> Finding {
-    let fix = "see that slurmctld runs and can be reached from here (`scontrol ping`), and that `commands_dir`, `slurm_conf`, `ssh` or \
-               `rest` are right";
+    let fix = "check that slurmctld runs and is reachable from here (`scontrol ping`), and that `commands_dir`, `slurm_conf`, `ssh` or \
+               `rest` is correct";
     Finding::fault(what, error.to_string(), fix)
 }
 
@@ -244,7 +246,7 @@ fn partitions_finding(partitions: &[Partition]) -> Finding {
     let describe = |partition: &Partition| {
         let time = partition
             .max_time
-            .map_or("no limit of time".to_owned(), |time| format!("at most {}", amount::time_in_words(time)));
+            .map_or("no time limit".to_owned(), |time| format!("at most {}", amount::time_in_words(time)));
         let down = if partition.up { "" } else { ", not up" };
         format!("{} ({time}{down})", partition.name)
     };
@@ -253,8 +255,8 @@ fn partitions_finding(partitions: &[Partition]) -> Finding {
         true => Finding::ok("partitions", all.join(", ")),
         false => Finding::fault(
             "partitions",
-            format!("none is up: {}", join_names(&all)),
-            "ask whoever runs the cluster",
+            format!("no partition is up: {}", join_names(&all)),
+            "contact the administrator of the cluster",
         ),
     }
 }
@@ -302,11 +304,11 @@ fn check_partition(
         if let Some((limit, time)) = cluster_partition.max_time.zip(time).filter(|(limit, time)| time > limit)
         {
             let message = format!(
-                "it asks for {} in the partition `{name}`, which allows {}",
+                "the tool requests {} in the partition `{name}`, which allows {}",
                 amount::time_in_words(time),
                 amount::time_in_words(limit)
             );
-            return Err((message, "ask for less time, or for another partition".to_owned()));
+            return Err((message, "request less time, or another partition".to_owned()));
         }
     }
     Ok(())
@@ -353,11 +355,11 @@ fn check_account(resources: &Resources, options: &Options, rights: &Rights) -> R
     }
     if let Some((limit, time)) = limit.zip(time(resources, options)).filter(|(limit, time)| time > limit) {
         let message = format!(
-            "it asks for {} with the quality of service `{qos}`, which allows {}",
+            "the tool requests {} with the quality of service `{qos}`, which allows {}",
             amount::time_in_words(time),
             amount::time_in_words(limit)
         );
-        return Err((message, "ask for less time, or for another quality of service".to_owned()));
+        return Err((message, "request less time, or another quality of service".to_owned()));
     }
     Ok(())
 }

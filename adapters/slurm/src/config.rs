@@ -137,7 +137,7 @@ impl Rest {
     pub(crate) fn for_person(&self, person: &Person) -> taskbridge_sdk::Result<Self> {
         let (Some(_), Some(token)) = (&self.url, &person.token) else {
             return Err(taskbridge_sdk::Error::config(format!(
-                "`run_as`: to act as `{}` by slurmrestd needs `rest.url` and a `token` of theirs",
+                "`run_as`: user `{}` needs a `token` and `rest.url` to use slurmrestd",
                 person.user
             )));
         };
@@ -332,7 +332,7 @@ pub struct Bounded {
 
 /// A bound.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a number, or a text as Slurm writes it")]
+#[serde(untagged, expecting = "a number, or text in Slurm's notation")]
 #[schemars(rename = "SlurmAmount")]
 pub enum Amount {
     /// A number.

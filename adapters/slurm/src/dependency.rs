@@ -42,11 +42,8 @@ impl Slurm {
     pub(crate) async fn dependency(&self, job: &JobSpec, after: &After) -> Result<Option<String>> {
         let Some(reference) = parse_reference(job, "after.job", &after.job)? else { return Ok(None) };
         let number = reference.job;
-        let unknown_job = || {
-            Error::rejected(format!(
-                "{number} is no job that was submitted here, so that nothing can come after it"
-            ))
-        };
+        let unknown_job =
+            || Error::rejected(format!("{number} is not a job of this backend, so no job can depend on it"));
         let rows = self.driver.job(number).await?;
         let key = match reference.key {
             Some(key) => key,
@@ -76,8 +73,7 @@ impl Slurm {
             return match after.when.is_met(&stored_end.state) {
                 true => Ok(None),
                 false => Err(Error::rejected(format!(
-                    "job {number}, which must come first, did not end as required, so this one cannot begin; run that one again, \
-                     and name its new task"
+                    "job {number}, on which this job depends, did not end as required; run that job again, and pass its new task"
                 ))),
             };
         }
@@ -85,7 +81,7 @@ impl Slurm {
         // poll must first store how it ended.
         match rows.iter().any(|row| row.name == key && !row.state.has_ended()) {
             true => Ok(Some(format!("{}:{number}", after.when.option()))),
-            false => Err(Error::unavailable(format!("how the job {number} ended is not known yet"))),
+            false => Err(Error::unavailable(format!("the outcome of job {number} is not known yet"))),
         }
     }
 }

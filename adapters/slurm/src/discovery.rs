@@ -45,7 +45,7 @@ pub struct Discover {
 impl Discovery for Slurm {
     async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
         let Some(settings) = &self.discover else {
-            return Err(Error::config("the backend names no `discover.scripts` that could be offered"));
+            return Err(Error::config("the backend has no `discover.scripts`, so it offers no tools"));
         };
         let partitions = self.driver.partitions().await?;
         let is_allowed = |partition: &Partition| {
@@ -75,7 +75,7 @@ impl Slurm {
         let scripts = match self.scripts(settings).await {
             Ok(scripts) => scripts,
             Err(error) => {
-                let fix = "make the folder of `discover.scripts`, and let the server's user read it";
+                let fix = "create the folder of `discover.scripts`, and allow the server's user to read it";
                 return vec![Finding::fault("scripts", error.to_string(), fix)];
             }
         };
@@ -84,8 +84,8 @@ impl Slurm {
             let what = format!("script {}", script.path.display());
             Some(Finding::fault(
                 what,
-                format!("it is no tool: {reason}"),
-                "mend it, or take it out of the folder",
+                format!("not offered as a tool: {reason}"),
+                "correct the script, or remove it from the folder",
             ))
         };
         scripts.iter().filter_map(finding).collect()
@@ -134,7 +134,7 @@ fn scripts(folder: &Path) -> Result<Vec<Script>> {
             // This error is permanent and concerns this script only. Any other error is a fault of the file
             // system.
             Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-                scripts.push(Script { path, text: Err(format!("it cannot be read: {e}")) });
+                scripts.push(Script { path, text: Err(format!("the file cannot be read: {e}")) });
             }
             Err(e) => return Err(read_error(&path, e)),
             // sbatch accepts no other files.
@@ -181,13 +181,13 @@ fn parse_header(text: &str) -> Result<ScriptHeader, String> {
             "parameter" | "each" => header.parameters.push(parameter(rest, word == "each")?),
             _ => {
                 return Err(format!(
-                    "`#TASKBRIDGE {word}` is not known: title, description, parameter, each, result, artifacts are"
+                    "`#TASKBRIDGE {word}` is unknown: use title, description, parameter, each, result or artifacts"
                 ));
             }
         }
     }
     if header.parameters.iter().filter(|parameter| parameter.per_task).count() > 1 {
-        return Err("more than one parameter has an element for `each` task".to_owned());
+        return Err("more than one `each` line: only one parameter can have one element per task".to_owned());
     }
     Ok(header)
 }
@@ -200,15 +200,17 @@ fn parameter(text: &str, per_task: bool) -> Result<Parameter, String> {
     let (name, required) = name.strip_suffix('?').map_or((name, true), |name| (name, false));
     let is_valid_char = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty() || !name.chars().all(is_valid_char) || name.starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(format!("`{name}` cannot name a parameter: letters, digits and `_` can"));
+        return Err(format!(
+            "`{name}` is not a valid parameter name: use letters, digits and `_`, and no digit first"
+        ));
     }
     if !["string", "integer", "number", "boolean"].contains(&kind) {
         return Err(format!(
-            "the parameter `{name}` is of the type `{kind}`: string, integer, number and boolean are known"
+            "the parameter `{name}` has the unknown type `{kind}`: use string, integer, number or boolean"
         ));
     }
     if per_task && !required {
-        return Err(format!("the list `{name}` cannot be left out"));
+        return Err(format!("the list `{name}` cannot be optional: remove the `?`"));
     }
     let mut schema = match per_task {
         true => json!({"type": "array", "items": {"type": kind}, "minItems": 1}),
@@ -297,7 +299,7 @@ fn offer_partitions(
         .min_by_key(|time| (time.is_some(), std::cmp::Reverse(*time)));
     if let Some(Some(longest)) = longest.filter(|_| !properties.contains_key("minutes")) {
         let minutes = longest.as_secs() / 60;
-        let schema = json!({"type": "integer", "minimum": 1, "maximum": minutes, "description": "The most minutes that it may run."});
+        let schema = json!({"type": "integer", "minimum": 1, "maximum": minutes, "description": "Maximum run time in minutes."});
         properties.insert("minutes".to_owned(), schema);
         resources.insert("time".to_owned(), json!({"value": "{{ minutes }}", "max": minutes.to_string()}));
     }
@@ -317,7 +319,7 @@ fn offer_qos(qos: &[Qos], properties: &mut Map<String, Value>, resources: &mut M
 
 /// Formats a maximum run time for people.
 fn format_limit(time: Option<Duration>) -> String {
-    time.map_or("no limit of time".to_owned(), |time| format!("at most {}", amount::time_in_words(time)))
+    time.map_or("no time limit".to_owned(), |time| format!("at most {}", amount::time_in_words(time)))
 }
 
 /// Returns the tool name: `relax` for `relax.sh`. The whole file name for other extensions, and for a stem
@@ -383,10 +385,10 @@ mod tests {
     fn invalid_script_header_is_reported() {
         for (line, part) in [
             ("nonsense", "`#TASKBRIDGE nonsense`"),
-            ("parameter", "cannot name a parameter"),
+            ("parameter", "not a valid parameter name"),
             ("parameter 1x string", "`1x`"),
             ("parameter x matrix", "`matrix`"),
-            ("each x? string", "`x` cannot be left out"),
+            ("each x? string", "`x` cannot be optional"),
             ("each a string\n#TASKBRIDGE each b string", "more than one"),
         ] {
             let text = format!("#!/bin/sh\n#TASKBRIDGE {line}\n");
@@ -434,7 +436,7 @@ mod tests {
         let names = |rights: &Rights| {
             usable_qos(rights, &allowed).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
         };
-        assert_eq!(names(&rights), ["fast", "normal"], "whose they are is not known");
+        assert_eq!(names(&rights), ["fast", "normal"], "the user's rights are unknown");
         rights.accounts.insert("lab".to_owned(), vec!["fast".to_owned(), "gold".to_owned()]);
         assert_eq!(names(&rights), ["fast"]);
         let qos = usable_qos(&rights, &allowed);

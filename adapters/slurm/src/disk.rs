@@ -103,7 +103,7 @@ pub(crate) fn is_abandoned() -> bool {
 /// Fails if the work was abandoned.
 pub(crate) fn check_not_abandoned() -> io::Result<()> {
     match is_abandoned() {
-        true => Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long, and was given up")),
+        true => Err(io::Error::new(io::ErrorKind::TimedOut, "the operation timed out and was abandoned")),
         false => Ok(()),
     }
 }
@@ -150,9 +150,8 @@ impl Disk {
         loop {
             let deadline = disk_work.progress.lock().since + stall_timeout;
             if let Ok(result) = timeout_at(deadline, &mut handle).await {
-                return result.map_err(|e| {
-                    Error::unavailable("the look at the jobs' folder was cut short").caused_by(e)
-                });
+                return result
+                    .map_err(|e| Error::unavailable("the file operation was interrupted").caused_by(e));
             }
             let progress = disk_work.progress.lock();
             if progress.since + stall_timeout <= Instant::now() {
@@ -208,8 +207,8 @@ impl Disk {
         let oldest = in_progress.iter().min_by_key(|work| work.progress.lock().since);
         let path = oldest.map(|work| work.progress.lock().path.clone()).unwrap_or_default();
         Error::unavailable(format!(
-            "{MAX_CONCURRENT} reads and writes in the folders of the cluster's jobs were under way for {} s, one of them at {}, and no more \
-             are begun: their file system is very slow, or hangs. It is tried again",
+            "{MAX_CONCURRENT} operations in the folders of the cluster's jobs have been in progress for {} s, one of them at {}, and no \
+             further one is started: their file system is very slow, or hangs. The operation is retried",
             self.0.stall_timeout.as_secs_f32(),
             path.display()
         ))
@@ -263,7 +262,7 @@ impl WorkProgress {
         let path = self.path.display();
         if self.path.as_os_str().is_empty() {
             return Error::unavailable(format!(
-                "no thread was free for {waited} s to read or write in the folders of the cluster's jobs: it is tried again"
+                "no thread was available for {waited} s to access the folders of the cluster's jobs; the operation is retried"
             ));
         }
         Error::unavailable(format!(
@@ -275,7 +274,7 @@ impl WorkProgress {
     fn all_hung_error(&self) -> Error {
         let (path, waited) = (self.path.display(), self.since.elapsed().as_secs());
         Error::unavailable(format!(
-            "{path} has not answered for {waited} s, nor has what else was read and written there, and no more is begun{}",
+            "{path} has not answered for {waited} s, all other operations there hang as well, and no further one is started{}",
             troubleshooting_hint(&self.path)
         ))
     }
@@ -283,8 +282,8 @@ impl WorkProgress {
 
 fn troubleshooting_hint(path: &Path) -> String {
     format!(
-        ": its file system hangs, as a shared one does whose server is away. It is tried again until that is back. If `ls -l {}` \
-         hangs as well, see to that server, or to the mount",
+        ": its file system hangs, possibly because its server is unreachable. The operation is retried. If `ls -l {}` \
+         hangs as well, check that server and the mount",
         path.display()
     )
 }
@@ -385,11 +384,11 @@ mod tests {
         for _ in 0..100 {
             let error = fifo.read(&disks.jobs).await.unwrap_err();
             assert!(
-                error.to_string().contains(&path) && error.to_string().contains("no more is begun"),
+                error.to_string().contains(&path) && error.to_string().contains("no further one is started"),
                 "{error}"
             );
         }
-        assert!(start.elapsed() < STALL_TIMEOUT * 20, "nobody waits for what hangs anyway");
+        assert!(start.elapsed() < STALL_TIMEOUT * 20, "no caller waits for hung work");
         assert_eq!(disks.jobs.0.in_progress.lock().len(), MAX_CONCURRENT);
         assert!(disks.jobs.time_since_hang() < STALL_TIMEOUT);
         // Other disks are not affected.
@@ -398,10 +397,10 @@ mod tests {
         drop(fifo);
         let start = Instant::now();
         while !disks.jobs.0.in_progress.lock().is_empty() {
-            assert!(start.elapsed() < POLL_TIMEOUT, "its readers never ended");
+            assert!(start.elapsed() < POLL_TIMEOUT, "the readers did not end");
             tokio::task::yield_now().await;
         }
-        assert_eq!(disks.jobs.run(|| 7).await.unwrap(), 7, "its server is back");
+        assert_eq!(disks.jobs.run(|| 7).await.unwrap(), 7, "the server is back");
     }
 
     /// Work that advances to further paths may take longer than the limit.

@@ -30,7 +30,7 @@ pub(crate) trait Driver: Send + Sync {
     /// Returns the cluster's description.
     async fn cluster(&self) -> Result<Cluster>;
 
-    /// Returns whether [`Cluster::booted`] can be known at all.
+    /// Returns whether [`Cluster::boot_time`] can be known at all.
     fn reports_boot_time(&self) -> bool {
         true
     }

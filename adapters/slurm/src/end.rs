@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(EndMarker::parse("code=0\ntold=\n").unwrap(), EndMarker::default());
         assert_eq!((EndMarker::parse(""), EndMarker::parse("code=x")), (None, None));
         let long = format!("code=0\nnode={}\n", "n".repeat(4000));
-        assert_eq!(EndMarker::parse(&long).unwrap(), EndMarker::default(), "no name of a node is that long");
+        assert_eq!(EndMarker::parse(&long).unwrap(), EndMarker::default(), "node names are shorter");
         assert_eq!(in_words(137), "exit code 137: ended by SIGKILL");
         assert_eq!((signal_name(0).as_str(), signal_name(64).as_str()), ("signal 0", "signal 64"));
     }

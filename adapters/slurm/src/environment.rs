@@ -44,12 +44,12 @@ impl TryFrom<String> for VariableName {
         let is_valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
         if !name.bytes().all(is_valid) || name.bytes().next().is_none_or(|b| b.is_ascii_digit()) {
             return Err(format!(
-                "`{name}` cannot name an environment variable: letters, digits and `_` can, no digit first"
+                "`{name}` is not a valid variable name: use letters, digits and `_`, and no digit first"
             ));
         }
         if name.starts_with(RESERVED_PREFIX) {
             return Err(format!(
-                "`{name}` cannot be set: variables that begin with `{RESERVED_PREFIX}` are the server's own"
+                "`{name}` cannot be set: variables that begin with `{RESERVED_PREFIX}` are reserved for the server"
             ));
         }
         Ok(Self(name))
@@ -87,9 +87,12 @@ mod tests {
         let variables = command_environment().unwrap();
         assert!(variables.contains_key("PATH"));
         assert!(variables.keys().all(|name| PASSED_VARIABLES.contains(&name.as_str())));
-        for (name, part) in
-            [("", "letters"), ("A-B", "letters"), ("1A", "no digit"), ("TASKBRIDGE_X", "server's own")]
-        {
+        for (name, part) in [
+            ("", "letters"),
+            ("A-B", "letters"),
+            ("1A", "no digit"),
+            ("TASKBRIDGE_X", "reserved for the server"),
+        ] {
             assert!(VariableName::try_from(name.to_owned()).is_err_and(|e| e.contains(part)), "{name}");
         }
     }

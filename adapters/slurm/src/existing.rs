@@ -30,7 +30,7 @@ impl Slurm {
         };
         let Some(row) = rows.iter().find(|row| row.job == id && may_follow(row)) else {
             return Err(Error::rejected(format!(
-                "`{}` has no job {id} that we may follow; one that a task runs is named by that task",
+                "`{}` has no job {id} that may be followed; a job of a task is referenced by the task, not by its number",
                 cluster.name
             )));
         };
@@ -88,7 +88,11 @@ impl Slurm {
             .await??;
         match previous {
             (Some(first), _) => return Ok(Started { handle, first: Some(first) }),
-            (None, true) => return Err(Error::uncertain("whether the signal was sent is not known")),
+            (None, true) => {
+                return Err(Error::uncertain(
+                    "the signal may have been sent; the outcome of an earlier attempt is unknown",
+                ));
+            }
             (None, false) => {}
         }
         let reference = required_reference(job, "signal.job", &signal.job)?;
@@ -103,7 +107,7 @@ impl Slurm {
             None => false,
         };
         if !is_ours {
-            return Err(Error::rejected(format!("{id} is no running job that was submitted here")));
+            return Err(Error::rejected(format!("{id} is not a running job of this backend")));
         }
         check_all_running(id, &active_rows)?;
         let folder = self.folder(key);
@@ -150,10 +154,10 @@ fn check_all_running(id: JobId, active_rows: &[&Row]) -> Result<()> {
     match active_rows.iter().filter(is_waiting).count() {
         0 => Ok(()),
         all if all == active_rows.len() => {
-            Err(Error::rejected(format!("job {id} has not begun, so that nothing of it hears a signal")))
+            Err(Error::rejected(format!("job {id} has not begun, so it cannot receive a signal")))
         }
         _ => Err(Error::rejected(format!(
-            "some tasks of job {id} have not begun, and until they have, Slurm does not send a signal to the others just once"
+            "some tasks of job {id} have not begun; until they have, Slurm may send the signal to the others more than once"
         ))),
     }
 }
@@ -207,7 +211,7 @@ mod tests {
         Row { tasks, ..row(7, "tb-a", state) }
     }
 
-    /// Neither does an array with pending tasks beside running ones.
+    /// Neither does an array with pending and running tasks.
     #[tokio::test]
     async fn pending_job_gets_no_signal() {
         let waiting = || tasks(State::Pending, Tasks::Many(vec![2, 3]));
@@ -216,12 +220,12 @@ mod tests {
             (vec![held_row(7, "tb-a")], Some("has not begun")),
             (vec![waiting()], Some("has not begun")),
             (vec![tasks(State::Completed, one.clone()), waiting()], Some("has not begun")),
-            (vec![waiting(), tasks(State::Running, one.clone())], Some("just once")),
+            (vec![waiting(), tasks(State::Running, one.clone())], Some("more than once")),
             (
                 vec![tasks(State::Running, one.clone()), tasks(State::Requeued, other.clone())],
-                Some("just once"),
+                Some("more than once"),
             ),
-            (vec![row(7, "tb-a", State::Completed)], Some("no running job")),
+            (vec![row(7, "tb-a", State::Completed)], Some("not a running job")),
             (vec![row(7, "tb-a", State::Running)], None),
             (vec![tasks(State::Running, one), tasks(State::Completed, other)], None),
         ] {
@@ -245,11 +249,11 @@ mod tests {
         let world = World::new(vec![row(7, "tb-a", State::Running), row(8, "by-hand", State::Running)]);
         let error = world.slurm.begin(&attach("7")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-        assert!(error.to_string().contains("named by that task"), "{error}");
+        assert!(error.to_string().contains("referenced by the task"), "{error}");
         for reference in ["8", "lab/7/tb-a"] {
             world.slurm.begin(&attach(reference)).await.unwrap();
         }
-        assert!(world.slurm.begin(&attach("lab/7/tb-b")).await.is_err(), "it has another name");
+        assert!(world.slurm.begin(&attach("lab/7/tb-b")).await.is_err(), "the job has another name");
     }
 
     /// A signal that may have been sent is not sent again.

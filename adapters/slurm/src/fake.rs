@@ -91,7 +91,7 @@ pub(crate) fn held_row(job: JobId, name: &str) -> Row {
 }
 
 fn unexpected_request<T>() -> Result<T> {
-    Err(Error::unavailable("the test does not ask for this"))
+    Err(Error::unavailable("the test expects no such request"))
 }
 
 #[async_trait]

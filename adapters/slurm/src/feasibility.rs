@@ -72,7 +72,9 @@ impl Slurm {
 
 /// Formats the refusal: Slurm's message, and what to do.
 pub(crate) fn in_words(message: &str) -> String {
-    format!("{message} (Slurm): no node could ever run this job; ask for less, or for another partition")
+    format!(
+        "{message} (Slurm): no node could ever run this job; request fewer resources, or another partition"
+    )
 }
 
 #[cfg(test)]

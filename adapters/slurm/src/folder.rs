@@ -151,7 +151,7 @@ impl Folder {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(e),
         }
-        self.read(name)?.ok_or_else(|| io::Error::other(format!("{name} was removed as it was written")))
+        self.read(name)?.ok_or_else(|| io::Error::other(format!("{name} was removed while it was written")))
     }
 
     /// Reads a small file completely. Returns `None` if it does not exist.
@@ -167,7 +167,7 @@ impl Folder {
             return Err(invalid(format!("has {values} JSON values, the limit is {MAX_JSON_VALUES}")));
         }
         let read = serde_json::from_slice(&bytes).map(Some);
-        read.map_err(|e| invalid(format!("is not what was written there: {e}")))
+        read.map_err(|e| invalid(format!("is invalid: {e}")))
     }
 
     pub(crate) fn write_json<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
@@ -231,7 +231,7 @@ impl Folder {
         Ok(self.markers()?.len())
     }
 
-    /// Returns the ends of the wanted runs: at most `most` of them. After the deadline it stops once it has
+    /// Returns the ends of the wanted runs: at most `max` of them. After the deadline it stops once it has
     /// one.
     pub(crate) fn read_ends(
         &self,
@@ -337,7 +337,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     taskbridge_sdk::open_regular(path)
 }
 
-/// Reads a file of at most `most` bytes completely. Returns `None` if it does not exist.
+/// Reads a file of at most `max_bytes` bytes completely. Returns `None` if it does not exist.
 pub(crate) fn read(path: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
     match open_regular(path) {
         Ok(file) => read_open(file, path, max_bytes).map(Some),
@@ -346,7 +346,7 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Reads an open file of at most `most` bytes completely.
+/// Reads an open file of at most `max_bytes` bytes completely.
 pub(crate) fn read_open(file: File, path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     ProgressReader(BoundedFile::new(file, path, max_bytes)?).read_to_end(&mut bytes)?;
@@ -455,7 +455,7 @@ mod tests {
         File::create(folder.file(FINAL_OBSERVATION)).unwrap().set_len(1 << 42).unwrap();
         assert_eq!(read_error(), "observed.json has 4398046511104 bytes, the limit is 67108864");
         fs::write(folder.file(FINAL_OBSERVATION), "no JSON").unwrap();
-        assert!(read_error().starts_with("observed.json is not what was written there: "));
+        assert!(read_error().starts_with("observed.json is invalid: "));
         fs::write(folder.file(FINAL_OBSERVATION), format!("[{}0]", r#"{"":0},"#.repeat(500_000))).unwrap();
         assert_eq!(read_error(), "observed.json has 1000002 JSON values, the limit is 1000000");
         fs::remove_file(folder.file(FINAL_OBSERVATION)).unwrap();
@@ -493,13 +493,13 @@ mod tests {
         );
         assert_eq!(folder.all_runs().end_markers.into_values().map(|end| end.code).collect::<Vec<_>>(), [4]);
         let run = |task, restart| Run { task, restart };
-        assert!(!folder.close_fence(run(None, 0)).unwrap(), "it has begun");
+        assert!(!folder.close_fence(run(None, 0)).unwrap(), "the run has begun");
         assert!(folder.close_fence(run(None, 1)).unwrap() && folder.close_fence(run(None, 1)).unwrap());
-        assert!(folder.file("ran/job.1").is_dir(), "whoever comes later finds the fence");
+        assert!(folder.file("ran/job.1").is_dir(), "a later run finds the fence");
         assert_eq!(folder.all_runs().started_runs.len(), 2);
         // The server was killed after it had created the fence.
         fs::remove_file(folder.file("ran/job.1").join(CLOSED)).unwrap();
-        assert_eq!(folder.all_runs().started_runs.len(), 2, "it has not begun");
+        assert_eq!(folder.all_runs().started_runs.len(), 2, "the run has not begun");
         assert!(folder.close_fence(run(None, 1)).unwrap());
     }
 }

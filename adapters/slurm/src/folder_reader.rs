@@ -80,8 +80,8 @@ impl Slurm {
             .collect()
     }
 
-    /// Treats jobs as ended, whatever Slurm shows, once this process has seen for [`SHOWN_WITHIN`] that all
-    /// their scripts have ended.
+    /// Treats jobs as ended, whatever Slurm shows, once this process has seen for [`ENDED_GRACE_PERIOD`] that
+    /// all their scripts have ended.
     pub(crate) async fn end_by_markers(&self, mut snapshots: Vec<JobSnapshot>) -> Vec<JobSnapshot> {
         for snapshot in &mut snapshots {
             snapshot.scripts_ended = snapshot.scripts_ended
@@ -149,7 +149,7 @@ impl Slurm {
 
 fn not_reached_error(folder: &Folder) -> Error {
     Error::unavailable(format!(
-        "the file system of the jobs' folders is slow, and {} has its turn at the next look",
+        "the file system of the jobs folder is slow; {} is read in the next poll",
         folder.path().display()
     ))
 }
@@ -201,14 +201,14 @@ mod tests {
                 break;
             }
             let message = array.message.unwrap();
-            let so_far = message.strip_prefix("it has ended; how its tasks ended is being read, ").unwrap();
+            let so_far = message.strip_prefix("the job has ended; reading the ends of its tasks, ").unwrap();
             progress.push(so_far.split(' ').next().unwrap().parse::<usize>().unwrap());
         }
         assert!(
             progress.len() > 2 && progress.is_sorted_by(|a, b| a < b),
-            "each look reads on: {progress:?}"
+            "each poll continues: {progress:?}"
         );
-        assert_eq!(slurm.job_cache.runs("tb-7").lock().count(), 0, "it is forgotten");
+        assert_eq!(slurm.job_cache.runs("tb-7").lock().count(), 0, "the end markers are dropped");
     }
 
     /// Each of many jobs on a slow file system is read in turn.
@@ -227,11 +227,11 @@ mod tests {
             pending.retain(|_| match results.next().unwrap() {
                 Ok(observation) => !matches!(observation.state, JobState::Succeeded(_)),
                 Err(error) => {
-                    assert!(error.to_string().contains("has its turn at the next look"), "{error}");
+                    assert!(error.to_string().contains("is read in the next poll"), "{error}");
                     true
                 }
             });
         }
-        assert!(polls > 1, "none goes on for longer than whoever waits for it");
+        assert!(polls > 1, "one poll cannot read all folders");
     }
 }

@@ -64,7 +64,7 @@ async fn advance_until<T>(work: impl Future<Output = T>) -> T {
             std::thread::yield_now();
         }
     };
-    tokio::select! { done = work => done, () = advance => unreachable!("time does not end") }
+    tokio::select! { done = work => done, () = advance => unreachable!("the clock advances forever") }
 }
 
 /// Polls of a hung folder are unavailable with its path, and those of other clusters continue.
@@ -93,16 +93,16 @@ async fn hung_folder_affects_one_cluster() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let result = world.slurm.stop(&world.slurm.parse(&handle()).unwrap().unwrap()).await;
     assert_eq!(result.unwrap_err().kind(), ErrorKind::Unavailable);
-    assert!(world.fake.state().cancelled.is_empty(), "what is not written down is not done");
+    assert!(world.fake.state().cancelled.is_empty(), "no cancellation without its stored mark");
     assert_eq!(other.poll().await.unwrap().state, JobState::Running);
     drop(hang);
     let start = std::time::Instant::now();
     while let Err(error) = world.poll().await {
-        assert!(start.elapsed() < POLL_TIMEOUT, "the folder never answered again: {error}");
+        assert!(start.elapsed() < POLL_TIMEOUT, "the folder is still unresponsive: {error}");
         tokio::task::yield_now().await;
     }
     assert_eq!(world.poll().await.unwrap().state, JobState::Running);
-    assert!(!world.folder.has(crate::folder::CANCELLED).unwrap(), "what was given up is not done later");
+    assert!(!world.folder.has(crate::folder::CANCELLED).unwrap(), "abandoned work has no effect later");
 }
 
 /// The time for which a folder hung does not count towards the deadline for its jobs' end markers.
@@ -112,7 +112,7 @@ async fn hung_folder_time_is_not_counted() {
     std::fs::create_dir(world.folder.file("ran/job.0")).unwrap();
     world.fake.state().rows.clear();
     let observation = world.poll().await.unwrap();
-    assert_eq!(observation.state, JobState::Running, "its end marker is waited for");
+    assert_eq!(observation.state, JobState::Running, "the end marker is missing");
     let hang = hanging::hang(world.dir.path());
     tokio::time::advance(Duration::from_secs(3600)).await;
     advance_until(world.poll()).await.unwrap_err();
@@ -121,14 +121,12 @@ async fn hung_folder_time_is_not_counted() {
     let observation = loop {
         match world.poll().await {
             Ok(observation) => break observation,
-            Err(error) => assert!(start.elapsed() < POLL_TIMEOUT, "the folder never answered again: {error}"),
+            Err(error) => {
+                assert!(start.elapsed() < POLL_TIMEOUT, "the folder is still unresponsive: {error}")
+            }
         }
     };
-    assert_eq!(
-        observation.state,
-        JobState::Running,
-        "its node has the folder back no sooner than this server"
-    );
+    assert_eq!(observation.state, JobState::Running, "the node may regain the folder later than this server");
     std::fs::write(world.folder.file("ends/job.0"), "code=0\n").unwrap();
     assert!(matches!(world.poll().await.unwrap().state, JobState::Succeeded(_)));
 }
@@ -170,7 +168,7 @@ async fn hung_user_folder_delays_no_others() {
     drop(hang);
     let start = std::time::Instant::now();
     loop {
-        assert!(start.elapsed() < POLL_TIMEOUT, "the folder never answered again");
+        assert!(start.elapsed() < POLL_TIMEOUT, "the folder is still unresponsive");
         let results = world.slurm.poll_jobs(&Subject::watched(&handles)).await;
         if results.iter().all(Result::is_ok) {
             assert!(

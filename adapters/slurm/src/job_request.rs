@@ -38,8 +38,7 @@ pub(crate) struct SubmitRequest {
 
 /// Parses the target of a job.
 pub(crate) fn target(job: &JobSpec) -> Result<Target> {
-    Target::deserialize(&job.target)
-        .map_err(|e| Error::config(format!("the tool's target is not understood: {e}")))
+    Target::deserialize(&job.target).map_err(|e| Error::config(format!("the tool's target is invalid: {e}")))
 }
 
 impl SubmitRequest {
@@ -117,7 +116,7 @@ impl SubmitRequest {
         };
         if array.is_some() && plan.tasks().is_none() {
             return Err(Error::config(format!(
-                "the script {}: the range of its `--array` cannot be read",
+                "the script {}: the range of its `--array` is invalid",
                 script_path.display()
             )));
         }
@@ -199,7 +198,9 @@ fn render_tasks(
         let script_args = templates.render_arguments("args", &target.args, &context, false)?;
         let element = element.as_str().map_or_else(|| element.to_string(), str::to_owned);
         if element.contains('\0') {
-            return Err(Error::rejected("an element holds a NUL character, which no program can be given"));
+            return Err(Error::rejected(
+                "an element contains a NUL character, which cannot be passed to a program",
+            ));
         }
         let element = line_word(&element);
         lines.push_str(&format!(

@@ -51,7 +51,8 @@ pub(crate) struct JobSnapshot {
     pub(crate) runs: Option<Arc<Mutex<Runs>>>,
     /// All scripts of the job have ended, though Slurm shows it as running.
     pub(crate) scripts_ended: bool,
-    /// Number of scripts that have not begun, though Slurm has shown them as running for [`BEGINS_WITHIN`].
+    /// Number of scripts that have not begun, though Slurm has shown them as running for
+    /// [`START_GRACE_PERIOD`].
     pub(crate) not_started: usize,
     /// Whether the log of a requeued job shows a preemption, if the log could be read.
     pub(crate) preempted: Option<bool>,
@@ -247,7 +248,7 @@ impl JobSnapshot {
         Ok(end_count >= runs)
     }
 
-    /// Returns how many scripts Slurm has shown as running for at least [`BEGINS_WITHIN`] that have not
+    /// Returns how many scripts Slurm has shown as running for at least [`START_GRACE_PERIOD`] that have not
     /// created their fence. The fence of an earlier run counts. Zero for an unwatched or attached job.
     fn scripts_not_started(&self, now: Timestamp) -> Result<usize> {
         let is_submitted_here = self.plan.as_ref().is_some_and(|plan| plan.attached.is_none());
@@ -291,7 +292,7 @@ mod tests {
     use crate::driver::Tasks;
     use crate::fake::row;
 
-    /// Slurm shows the job as running, and its script has not begun after `BEGINS_WITHIN`.
+    /// Slurm shows the job as running, and its script has not begun after `START_GRACE_PERIOD`.
     #[test]
     fn running_job_without_script_is_reported() {
         let dir = tempfile::tempdir().unwrap();
@@ -308,21 +309,21 @@ mod tests {
         assert_eq!(
             late_scripts(&snapshot, START_GRACE_PERIOD - Duration::from_secs(1)),
             0,
-            "a node may take its time"
+            "the grace period has not passed"
         );
         assert_eq!(late_scripts(&snapshot, START_GRACE_PERIOD), 1);
-        let observation = || Observation::new(JobState::Running).with_message("job 7: as told");
+        let observation = || Observation::new(JobState::Running).with_message("job 7: running");
         let message_of =
             |plan, count| active_job::with_not_started(observation(), plan, count).message.unwrap();
-        assert_eq!(message_of(&array, 1), "job 7: as told; 1 shown as running without having begun");
+        assert_eq!(message_of(&array, 1), "job 7: running; shown as running but not begun: 1");
 
         let single = Plan::default();
         snapshot.plan = Some(Arc::new(single.clone()));
         snapshot.rows = vec![Row { start: Some(start), ..row(7, "tb-a", State::Running) }];
         assert_eq!(late_scripts(&snapshot, START_GRACE_PERIOD), 1);
-        assert_eq!(message_of(&single, 1), "job 7: as told; its script has not begun");
+        assert_eq!(message_of(&single, 1), "job 7: running; its script has not begun");
         std::fs::create_dir(snapshot.folder.file("ran/job.0")).unwrap();
         assert_eq!(late_scripts(&snapshot, START_GRACE_PERIOD), 0);
-        assert_eq!(message_of(&single, 0), "job 7: as told");
+        assert_eq!(message_of(&single, 0), "job 7: running");
     }
 }

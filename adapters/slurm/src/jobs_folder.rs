@@ -16,7 +16,7 @@ use crate::{disk, folder};
 /// The marker file.
 pub(crate) const MARKER_FILE: &str = ".taskbridge";
 
-const MARKER_TEXT: &[u8] = b"taskbridge keeps the folders of its Slurm jobs here. Without this file it takes the file system for not mounted.\n";
+const MARKER_TEXT: &[u8] = b"taskbridge keeps the folders of its Slurm jobs here. Without this file, taskbridge assumes that the file system is not mounted.\n";
 
 /// The file in the server's state folder with the path of the folder that was marked.
 const RECORD_FILE: &str = "jobs_dir";
@@ -32,7 +32,7 @@ pub(crate) fn create(jobs_dir: &Path, state_dir: &Path, for_other_users: bool) -
     // Slurm interprets `%` and `\` in the names of output files.
     if text.is_empty() || text.contains(['%', '\\', '\n']) {
         return Err(Error::config(format!(
-            "`jobs_dir` is {path}, and must hold no `%`, no `\\` and no line break"
+            "`jobs_dir` is {path}, but must not contain `%`, `\\` or a line break"
         )));
     }
     let result = ensure_marked(jobs_dir, state_dir).and_then(|is_there| match is_there {
@@ -40,12 +40,12 @@ pub(crate) fn create(jobs_dir: &Path, state_dir: &Path, for_other_users: bool) -
         false => Ok(None),
     });
     let metadata = result.map_err(|e| {
-        Error::config(format!("`jobs_dir`: the folder {path} cannot be made: {e}")).caused_by(e)
+        Error::config(format!("`jobs_dir`: the folder {path} cannot be created: {e}")).caused_by(e)
     })?;
     if for_other_users && metadata.is_some_and(|metadata| metadata.permissions().mode() & 0o001 == 0) {
         return Err(Error::config(format!(
-            "`jobs_dir`: with `run_as`, the jobs of other users go through the folder {path}, and may not: `chmod o+x` lets them, without \
-             showing them what is there"
+            "`jobs_dir`: with `run_as`, jobs of other users must traverse the folder {path}, but have no permission; `chmod o+x` \
+             grants it without letting them list the folder"
         )));
     }
     Ok(())
@@ -94,12 +94,10 @@ pub(crate) fn check_mounted(jobs_dir: &Path) -> Result<()> {
     match jobs_dir.join(MARKER_FILE).try_exists() {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::unavailable(format!(
-            "the jobs' folder {path} has lost the file `{MARKER_FILE}` that was in it: is its file system mounted? If it is \
-             meant to be empty, make that file again"
+            "the jobs folder {path} has no file `{MARKER_FILE}`; check that its file system is mounted. If the folder is \
+             meant to be empty, create that file"
         ))),
-        Err(e) => {
-            Err(Error::unavailable(format!("the jobs' folder {path} cannot be read: {e}")).caused_by(e))
-        }
+        Err(e) => Err(Error::unavailable(format!("the jobs folder {path} cannot be read: {e}")).caused_by(e)),
     }
 }
 
@@ -117,7 +115,7 @@ mod tests {
         assert!(is_usable() && is_usable());
         // Not mounted: an empty folder, or none.
         fs::remove_dir_all(dir.path().join("shared")).unwrap();
-        assert!(!is_usable() && !jobs_dir.exists(), "the path of what is mounted there is not made");
+        assert!(!is_usable() && !jobs_dir.exists(), "the mount point is not created");
         fs::create_dir_all(&jobs_dir).unwrap();
         assert!(!is_usable());
         // The jobs of an earlier version, which wrote no marker.

@@ -207,7 +207,7 @@ mod tests {
         assert!(tail(&path, 5).unwrap().text.len() <= 5);
     }
 
-    /// The log size of an array with more files than `COUNTED` is unknown.
+    /// The log size of an array with more files than `MAX_COUNTED_FILES` is unknown.
     #[test]
     fn large_array_log_is_not_measured() {
         let dir = tempfile::tempdir().unwrap();

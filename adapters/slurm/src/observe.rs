@@ -48,13 +48,15 @@ impl Slurm {
         }
         let mut result_for = |(job, handle): (&Subject, Result<Option<SlurmHandle>>)| match handle {
             Err(error) => Err(error),
-            Ok(None) => Ok(Observation::new(JobState::Gone).with_message("it is no job of this backend")),
+            Ok(None) => {
+                Ok(Observation::new(JobState::Gone).with_message("the job does not belong to this backend"))
+            }
             Ok(Some(_)) => match results.get(job.handle.as_str()) {
                 // The same handle may occur twice.
                 Some(Ok(observation)) => Ok(observation.clone()),
                 _ => results
                     .remove(job.handle.as_str())
-                    .unwrap_or_else(|| Err(Error::unavailable("it was not looked at"))),
+                    .unwrap_or_else(|| Err(Error::unavailable("the job was not polled"))),
             },
         };
         jobs.iter().zip(handles).map(&mut result_for).collect()
@@ -119,7 +121,8 @@ impl Slurm {
         self.job_cache.last_change(key).is_some_and(|at| at.elapsed() < YOUNG_AGE)
     }
 
-    /// Returns true if a queue that was requested at `began` includes this process's last change of the job.
+    /// Returns true if a queue that was requested at `requested_at` includes this process's last change of
+    /// the job.
     fn includes_last_change(&self, key: &str, requested_at: Instant) -> bool {
         self.job_cache.last_change(key).is_none_or(|touched| touched < requested_at)
     }
@@ -220,7 +223,7 @@ impl Slurm {
     async fn observe_ended(&self, snapshot: JobSnapshot, requested_at: Instant) -> Result<Observation> {
         let key = snapshot.handle.key.clone();
         let Some(mut folder_state) = snapshot.folder_state else {
-            return Err(Error::unavailable("its folder was not read"));
+            return Err(Error::unavailable("the job's folder was not read"));
         };
         if let Some(observed) = folder_state.final_observation {
             self.job_cache.forget(&key);
@@ -228,7 +231,7 @@ impl Slurm {
         }
         let Some(plan) = snapshot.plan else {
             return Ok(Observation::new(JobState::Gone)
-                .with_message("Slurm does not know the job, and it left no folder"));
+                .with_message("Slurm does not know the job, and the job has no folder"));
         };
         // A queue that was requested before the submission does not contain the job.
         if snapshot.rows.is_empty() && !self.includes_last_change(&key, requested_at) {
@@ -303,24 +306,23 @@ fn close_fences(folder: &Folder, runs: Vec<Run>) -> Result<bool> {
 
 /// Returns the observation of an ended array while its end markers are being read.
 fn reading_observation(read_count: usize) -> Observation {
-    let message = format!("it has ended; how its tasks ended is being read, {read_count} so far");
+    let message = format!("the job has ended; reading the ends of its tasks, {read_count} so far");
     Observation::new(JobState::Running).with_message(message)
 }
 
 /// Returns the observation of a job that began just before it was declared lost.
 fn started_observation() -> Observation {
-    Observation::new(JobState::Running).with_message("it has begun")
+    Observation::new(JobState::Running).with_message("the job has begun")
 }
 
 /// Stores how a job ended, and returns the stored end. If another poll stored one first, here or in another
 /// process, that one counts.
 fn store_end(folder: &Folder, observation: &Observation) -> Result<Observation> {
     let text = serde_json::to_vec(observation)
-        .map_err(|e| Error::unavailable("the end cannot be written").caused_by(e))?;
+        .map_err(|e| Error::unavailable("the end of the job cannot be serialized").caused_by(e))?;
     let stored = folder.write_first(FINAL_OBSERVATION, &text).map_err(|e| read_error(folder, e))?;
     serde_json::from_slice(&stored).map_err(|e| {
-        Error::unavailable(format!("{} cannot be understood", folder.file(FINAL_OBSERVATION).display()))
-            .caused_by(e)
+        Error::unavailable(format!("{} is invalid", folder.file(FINAL_OBSERVATION).display())).caused_by(e)
     })
 }
 

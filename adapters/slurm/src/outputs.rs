@@ -31,7 +31,7 @@ pub(crate) struct JobOutputs {
 }
 
 impl JobOutputs {
-    /// Reads at most `most` bytes from the end of a log.
+    /// Reads at most `max_bytes` bytes from the end of a log.
     pub(crate) fn read_log(&mut self, folder: &Folder, stream: Stream, task: Option<u32>, max_bytes: usize) {
         let stream_name = match stream {
             Stream::Out => "standard output",
@@ -64,9 +64,9 @@ impl JobOutputs {
             _ => return true,
         };
         let root = plan.root.display();
-        self.transient_error.get_or_insert_with(|| format!("{root}, where its script ran, is not there"));
+        self.transient_error.get_or_insert_with(|| format!("the script's folder {root} does not exist"));
         self.notes.push(format!(
-            "{root}, where its script ran, cannot be read: {error}. Is its file system mounted here?"
+            "The script's folder {root} cannot be read: {error}. Check that its file system is mounted on this machine."
         ));
         false
     }
@@ -80,7 +80,7 @@ impl JobOutputs {
         let bytes = match read() {
             Ok(bytes) => bytes?,
             Err(e) if e.kind() == io::ErrorKind::InvalidData => {
-                self.notes.push(format!("The result is not taken: {e}."));
+                self.notes.push(format!("The result is ignored: {e}."));
                 return None;
             }
             Err(e) => {
@@ -89,7 +89,7 @@ impl JobOutputs {
             }
         };
         let result = serde_json::from_slice(&bytes);
-        result.map_err(|e| self.notes.push(format!("The result `{name}` is no JSON: {e}."))).ok()
+        result.map_err(|e| self.notes.push(format!("The result `{name}` is not valid JSON: {e}."))).ok()
     }
 
     /// Lists the artifacts.
@@ -97,7 +97,7 @@ impl JobOutputs {
         let listing = artifacts::list(plan);
         self.notes.extend(listing.omission_note);
         if let Some((path, e)) = &listing.list_error {
-            let description = format!("{}, where artifacts may lie,", path.display());
+            let description = format!("The artifact folder {}", path.display());
             self.add_read_error(&description, path, e);
         }
         listing.artifacts
@@ -136,9 +136,13 @@ mod tests {
             (
                 Some(text(max_bytes + 1)),
                 false,
-                Some("The result is not taken: out.json has 1048577 bytes, the limit is 1048576."),
+                Some("The result is ignored: out.json has 1048577 bytes, the limit is 1048576."),
             ),
-            (Some("{\"energy\": ".to_owned()), false, Some("The result `out.json` is no JSON: EOF while")),
+            (
+                Some("{\"energy\": ".to_owned()),
+                false,
+                Some("The result `out.json` is not valid JSON: EOF while"),
+            ),
             (None, false, None),
         ] {
             let file = dir.path().join("out.json");
@@ -150,7 +154,7 @@ mod tests {
             let result = outputs.read_result(&plan, "out.json");
             let expected = content.filter(|_| is_read).map(|text| serde_json::from_str(&text).unwrap());
             assert_eq!(result, expected, "{expected_text:?}");
-            assert_eq!(outputs.transient_error, None, "nothing of it may pass");
+            assert_eq!(outputs.transient_error, None, "the error is permanent");
             match (expected_text, outputs.into_content().as_slice()) {
                 (None, []) => {}
                 (Some(prefix), [Content::Text { text }]) => assert!(text.starts_with(prefix), "{text}"),

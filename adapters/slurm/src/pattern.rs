@@ -54,9 +54,9 @@ pub(crate) fn path_problem(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').collect();
     match () {
         () if path.starts_with('/') => {
-            Some(format!("`{path}` must be relative: it starts where the script runs"))
+            Some(format!("`{path}` must be relative to the folder in which the script runs"))
         }
-        () if parts.contains(&"..") => Some(format!("`{path}` must not hold `..`")),
+        () if parts.contains(&"..") => Some(format!("`{path}` must not contain `..`")),
         () if parts.iter().any(|part| part.is_empty() || *part == ".") => {
             Some(format!("`{path}` has an empty part or `.`"))
         }

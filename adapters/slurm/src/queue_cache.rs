@@ -80,7 +80,7 @@ pub(crate) enum Freshness {
     Normal,
     /// Some of the jobs have just been changed, such as submitted: a fifth of the interval.
     Young,
-    /// Some jobs are missing from the queue that was requested at this time: at most [`SHORTEST`], if the
+    /// Some jobs are missing from the queue that was requested at this time: at most [`MIN_INTERVAL`], if the
     /// cached queue is no newer.
     Missing(Instant),
 }
@@ -125,7 +125,7 @@ impl<T> QueryCache<T> {
         if remaining.is_zero() {
             return Ok(());
         }
-        Err(Error::limited(Some(remaining), "Slurm did not answer, and is left alone for a moment"))
+        Err(Error::limited(Some(remaining), "Slurm did not answer; the next request waits for the backoff"))
     }
 
     fn store(&mut self, requested_at: Instant, value: T) -> (Arc<T>, Instant) {
@@ -209,9 +209,10 @@ impl QueueCache {
     }
 
     /// Returns the accounting records of these jobs, as far as they are queried now. Recently queried jobs
-    /// are not queried again, and queries of fewer than [`MANY`] jobs are rate-limited. A job that was not
-    /// queried is missing from the result. If a query fails, its jobs get [`AccountingReply::Nothing`], and
-    /// no further query follows. During a backoff, every job gets [`AccountingReply::Nothing`].
+    /// are not queried again, and queries of fewer than [`LARGE_QUERY`] jobs are rate-limited. A job that was
+    /// not queried is missing from the result. If a query fails, its jobs get
+    /// [`AccountingReply::Unavailable`], and no further query follows. During a backoff, every job gets
+    /// [`AccountingReply::Unavailable`].
     pub(crate) async fn query_accounting(
         &self,
         driver: &dyn Driver,
@@ -304,14 +305,14 @@ mod tests {
             _ => None,
         };
         assert_eq!((replies.len(), count(1), count(500)), (1000, Some(1), Some(0)));
-        assert_eq!(replies[&600], AccountingReply::Unavailable, "it was not answered");
-        assert!(!replies.contains_key(&1001), "it was not asked about");
+        assert_eq!(replies[&600], AccountingReply::Unavailable, "the query failed");
+        assert!(!replies.contains_key(&1001), "the job was not queried");
         // The parts after the failing one are queried as well.
         let replies = cache.query_accounting(&driver, &jobs).await;
         assert_eq!((replies.len(), &replies[&1200]), (1200, &AccountingReply::Records(Vec::new())));
         assert_eq!(replies[&600], AccountingReply::Unavailable);
         let queries = std::fs::read_to_string(dir.path().join("asked")).unwrap();
-        assert!(queries.lines().all(|line| line.len() < 8192), "an argument has a largest length");
+        assert!(queries.lines().all(|line| line.len() < 8192), "an argument has a maximum length");
     }
 
     /// Up to 500 jobs are queried at once, and a few jobs not more often than the interval.
@@ -328,15 +329,15 @@ mod tests {
             replies.len()
         };
         assert_eq!(query(1..2).await, 1);
-        assert_eq!(query(2..3).await, 0, "it was asked just now");
-        assert_eq!(query(1..501).await, 499, "all but the one");
+        assert_eq!(query(2..3).await, 0, "the interval has not passed");
+        assert_eq!(query(1..501).await, 499, "all but the queried one");
         assert_eq!(query(501..1001).await, 500);
-        assert_eq!(query(1..501).await, 0, "about all of them just now");
+        assert_eq!(query(1..501).await, 0, "all were queried just now");
         tokio::time::advance(MIN_INTERVAL * 3).await;
         assert_eq!(query(2..3).await, 1);
     }
 
-    /// Calls `ask` continuously for a while. Returns the times of the requests to the cluster, in seconds.
+    /// Calls `poll` continuously for a while. Returns the times of the requests to the cluster, in seconds.
     async fn request_times(
         request_count: impl Fn() -> usize,
         for_seconds: u64,
@@ -365,7 +366,7 @@ mod tests {
         assert_eq!(
             request_times(request_count, 90, poll).await,
             [0, 40, 80],
-            "for a twentieth of the time at most"
+            "at most a twentieth of the time"
         );
         fake.state().queue_delay = Duration::ZERO;
         fake.state().queue_fails = true;
@@ -373,7 +374,7 @@ mod tests {
         assert_eq!(request_times(request_count, 200, poll).await, [0, 2, 6, 14, 30, 62, 122, 182]);
         fake.state().queue_fails = false;
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(request_times(request_count, 10, poll).await, [0, 3, 6, 9], "it is back");
+        assert_eq!(request_times(request_count, 10, poll).await, [0, 3, 6, 9], "the controller is back");
     }
 
     #[tokio::test(start_paused = true)]
@@ -383,11 +384,11 @@ mod tests {
         cache.queue(&fake, Freshness::Normal).await.unwrap();
         fake.state().queue_fails = true;
         tokio::time::advance(Duration::from_secs(4)).await;
-        assert!(cache.queue(&fake, Freshness::Normal).await.is_ok(), "nobody knows yet");
+        assert!(cache.queue(&fake, Freshness::Normal).await.is_ok(), "the cached queue is new enough");
         assert!(cache.queue(&fake, Freshness::Young).await.is_err());
         assert!(
             cache.queue(&fake, Freshness::Normal).await.is_err(),
-            "by the failure, and not by the last answer"
+            "the failure replaces the cached queue"
         );
         fake.state().queue_fails = false;
         tokio::time::advance(Duration::from_secs(4)).await;
@@ -409,7 +410,7 @@ mod tests {
         assert_eq!(
             cache.query_accounting(&fake, &[7]).await[&7],
             AccountingReply::Records(Vec::new()),
-            "it is back"
+            "the database is back"
         );
         assert!(cache.accounting.lock().check_backoff().is_ok());
     }

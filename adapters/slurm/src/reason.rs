@@ -13,50 +13,48 @@ pub(crate) fn describe(code: &str) -> String {
     if code.starts_with("Nodes required for job are DOWN")
         || code.starts_with("Nodes_required_for_job_are_DOWN")
     {
-        return "the nodes that it needs are down, drained or reserved".to_owned();
+        return "required nodes are down, drained or reserved".to_owned();
     }
     let words = match code {
-        "" | "None" => "waiting to be considered",
+        "" | "None" => "waiting for the scheduler",
         "Priority" => "jobs of a higher priority come first",
         "Resources" => "waiting for resources",
         "Dependency" => "waiting for another job",
         "DependencyNeverSatisfied" => {
-            "the job that it waits for did not end as required, so that it will never begin"
+            "the job that it depends on did not end as required, so it can never begin"
         }
-        "BeginTime" => "its time to begin has not come",
+        "BeginTime" => "its begin time is not reached",
         "JobHeldUser" => "held by its user",
         "JobHeldAdmin" => "held by an administrator",
-        "JobArrayTaskLimit" => "as many of its tasks run as may run at a time",
+        "JobArrayTaskLimit" => "the maximum number of its tasks is running",
         "Licenses" => "waiting for a licence",
         "Reservation" => "waiting for its reservation to begin",
         "ReservationDeleted" => "its reservation was deleted",
-        "ReqNodeNotAvail" => "a node that it needs is not available",
+        "ReqNodeNotAvail" => "a required node is not available",
         "PartitionDown" => "its partition is down",
-        "PartitionInactive" => "its partition takes no jobs now",
-        "PartitionNodeLimit" => "it asks for more or fewer nodes than its partition allows",
-        "PartitionTimeLimit" => "its time limit is over that of its partition",
-        "PartitionConfig" => "its partition cannot give what it asks for",
-        "NodeDown" => "a node that it needs is down",
-        "BadConstraints" => "no nodes have what it asks for",
+        "PartitionInactive" => "its partition is inactive",
+        "PartitionNodeLimit" => "requests more or fewer nodes than its partition allows",
+        "PartitionTimeLimit" => "its time limit exceeds that of its partition",
+        "PartitionConfig" => "its partition cannot provide the requested resources",
+        "NodeDown" => "a required node is down",
+        "BadConstraints" => "no nodes meet its constraints",
         "Cleaning" => "its last run is being cleaned up",
         "QOSNotAllowed" => "its quality of service is not allowed in its partition",
         "AccountNotAllowed" => "its account is not allowed in its partition",
         "InvalidAccount" => "its account is not valid",
         "InvalidQOS" => "its quality of service is not valid",
-        "JobHoldMaxRequeue" => "it was put back into the queue too often, and is held",
+        "JobHoldMaxRequeue" => "put back into the queue too often, and held",
         "Prolog" => "the prolog is running",
         "FrontEndDown" => "no front end is available",
         "BurstBufferResources" | "BurstBufferStageIn" => "waiting for its burst buffer",
-        "launch_failed_requeued_held" | "launch failed requeued held" => {
-            "it could not be launched, and is held"
-        }
+        "launch_failed_requeued_held" | "launch failed requeued held" => "could not be launched, and is held",
         "job_requeued_in_held_state" | "job requeued in held state" => "put back into the queue, and held",
-        "JobLaunchFailure" => "it could not be launched",
-        "NonZeroExitCode" => "it ended with an exit code other than 0",
+        "JobLaunchFailure" => "could not be launched",
+        "NonZeroExitCode" => "ended with an exit code other than 0",
         "SystemFailure" => "Slurm or a node failed",
-        "TimeLimit" => "it reached its time limit",
-        "InactiveLimit" => "it was idle for too long",
-        "OutOfMemory" => "it used more memory than it had asked for",
+        "TimeLimit" => "time limit reached",
+        "InactiveLimit" => "idle for too long",
+        "OutOfMemory" => "used more memory than requested",
         "NodeFail" => "a node failed",
         _ => {
             let base_code = code.split([',', '(']).next().unwrap_or(code);
@@ -99,10 +97,10 @@ mod tests {
             ("QOSMaxCpuPerUserLimit", "a limit of the quality of service is reached (MaxCpuPerUserLimit)"),
             ("AssocGrpCpuLimit", "a limit of the account is reached (GrpCpuLimit)"),
             ("QOSNotAllowed", "its quality of service is not allowed in its partition"),
-            ("ReqNodeNotAvail,_UnavailableNodes:n1", "a node that it needs is not available"),
+            ("ReqNodeNotAvail,_UnavailableNodes:n1", "a required node is not available"),
             (
                 "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
-                "the nodes that it needs are down, drained or reserved",
+                "required nodes are down, drained or reserved",
             ),
             ("SomethingNew", "SomethingNew"),
             ("(null)", "(null)"),

@@ -151,7 +151,7 @@ mod tests {
         let handles = [JobHandle::new("lab/7/tb-a")];
         let poll = async || drop(slurm.poll_jobs(&Subject::watched(&handles)).await);
         poll().await;
-        assert!(fake.state().cancelled.is_empty(), "a server that was away goes on with its starts");
+        assert!(fake.state().cancelled.is_empty(), "a restarted server may resume its starts");
         tokio::time::advance(RESUME_WINDOW).await;
         poll().await;
         assert_eq!(fake.state().cancelled, [9]);

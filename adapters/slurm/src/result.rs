@@ -33,8 +33,8 @@ pub(crate) enum Conclusion {
     Ended(Observation, Vec<Run>),
 }
 
-/// Concludes from the facts about a job without pending or running parts. `patience` is how long to wait for
-/// its accounting records.
+/// Concludes from the facts about a job without pending or running parts. `accounting_wait` is how long to
+/// wait for its accounting records.
 pub(crate) fn conclude(
     plan: &Plan,
     evidence: &TerminalEvidence,
@@ -63,7 +63,7 @@ pub(crate) fn conclude(
     if !has_records
         && (evidence.accounting == Accounting::NotQueried || evidence.queried_for < accounting_wait)
     {
-        return pending_conclusion("it has ended; its accounting is waited for");
+        return pending_conclusion("the job has ended; waiting for its accounting record");
     }
     let unstarted_runs = terminal_states
         .iter()
@@ -92,7 +92,7 @@ pub(crate) fn conclude(
     if let Some(read_error) =
         outputs.transient_error.as_ref().filter(|_| evidence.ended_for < OUTPUT_READ_TIMEOUT)
     {
-        return pending_conclusion(format!("it has ended; {read_error}. It is tried again"));
+        return pending_conclusion(format!("the job has ended; {read_error}. The read is retried"));
     }
     let mut content = vec![Content::text(report.text)];
     content.extend(outputs.into_content());
@@ -290,10 +290,10 @@ fn advice(
             let requested =
                 usage.requested_memory.clone().unwrap_or_else(|| "its partition's default".to_owned());
             let usage_text = usage.max_memory.map_or_else(String::new, |usage_text| {
-                format!(" and was seen to use {}", crate::amount::size_in_words(usage_text))
+                format!(" and used {}", crate::amount::size_in_words(usage_text))
             });
             Some(format!(
-                "It asked for {requested} of memory{usage_text}. {}",
+                "It requested {requested} of memory{usage_text}. {}",
                 raise(&["mem", "mem-per-cpu"])?
             ))
         }
@@ -304,7 +304,7 @@ fn advice(
             let elapsed_text = usage.elapsed.map_or_else(String::new, |elapsed_text| {
                 format!(" and ran for {}", crate::amount::time_in_words(elapsed_text))
             });
-            Some(format!("It asked for {limit}{elapsed_text}. {}", raise(&["time"])?))
+            Some(format!("It requested {limit}{elapsed_text}. {}", raise(&["time"])?))
         }
         State::NodeFail | State::BootFail | State::LaunchFailed => {
             Some("The node is at fault, not the job: call the tool again.".to_owned())
@@ -345,14 +345,13 @@ mod tests {
         };
         let Conclusion::Pending(observation) = conclude_after(OUTPUT_READ_TIMEOUT - Duration::from_secs(1))
         else {
-            panic!("its result may come back")
+            panic!("the result may become readable")
         };
         assert_eq!(observation.state, JobState::Running);
-        let expected_message =
-            "it has ended; /proc/self/mem cannot be read: Input/output error (os error 5). It is tried again";
+        let expected_message = "the job has ended; /proc/self/mem cannot be read: Input/output error (os error 5). The read is retried";
         assert_eq!(observation.message.as_deref(), Some(expected_message));
         let Conclusion::Ended(observation, _) = conclude_after(OUTPUT_READ_TIMEOUT) else {
-            panic!("it has ended")
+            panic!("the job has ended")
         };
         let JobState::Succeeded(output) = observation.state else { panic!("{:?}", observation.state) };
         let expected_text = "The result `mem` cannot be read: Input/output error (os error 5).";
@@ -376,7 +375,7 @@ mod tests {
         };
         let names_missing_root = |output: &Output| {
             output.content.contains(&Content::text(format!(
-            "{}, where its script ran, cannot be read: No such file or directory (os error 2). Is its file system mounted here?",
+            "The script's folder {} cannot be read: No such file or directory (os error 2). Check that its file system is mounted on this machine.",
             root.display()
         )))
         };
@@ -386,10 +385,7 @@ mod tests {
             Plan { artifacts: vec!["*.csv".to_owned()], ..plan(&root) },
         ] {
             let message = conclude_after(&plan, OUTPUT_READ_TIMEOUT - Duration::from_secs(1)).unwrap_err();
-            assert!(
-                message.contains("scratch, where its script ran, is not there. It is tried again"),
-                "{message}"
-            );
+            assert!(message.contains("scratch does not exist. The read is retried"), "{message}");
             let output = conclude_after(&plan, OUTPUT_READ_TIMEOUT).unwrap();
             assert!(names_missing_root(&output), "{output:?}");
         }
@@ -425,13 +421,12 @@ mod tests {
         };
         let folder = Folder::new(dir.path(), "tb-a");
         let Conclusion::Ended(observation, _) = conclude(&plan, &evidence, &folder, 7, Duration::ZERO) else {
-            panic!("it has ended")
+            panic!("the job has ended")
         };
         assert_eq!(
             observation.message.as_deref(),
             Some(
-                "it used more memory than it had asked for. It asked for 4G of memory and was seen to use 4.0 GB. Raise \
-                 `memory`."
+                "used more memory than requested. It requested 4G of memory and used 4.0 GB. Raise `memory`."
             )
         );
         let JobState::Failed(output) = observation.state else { panic!("{:?}", observation.state) };

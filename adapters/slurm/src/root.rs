@@ -10,7 +10,7 @@ use crate::config::Target;
 use crate::disk;
 use crate::folder::Folder;
 
-/// Returns the folder in which the script of a job runs. `named` is the script's own `--chdir`.
+/// Returns the folder in which the script of a job runs. `script_chdir` is the script's own `--chdir`.
 pub(crate) fn root(
     target: &Target,
     setup: &Setup,
@@ -32,7 +32,7 @@ pub(crate) fn root(
     let is_hidden = setup.user.is_some()
         && std::fs::metadata(&root).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);
     if root != folder.work() && !root.is_dir() && !is_hidden {
-        return Err(Error::rejected(format!("`working_dir` is {}, which is no folder", root.display())));
+        return Err(Error::rejected(format!("`working_dir` is {}, which is not a folder", root.display())));
     }
     Ok(root)
 }
@@ -46,13 +46,13 @@ fn render_working_dir(template: &str, templates: &Templates, context: &TemplateC
     let count_parents = |path: &str| path.split('/').filter(|part| *part == "..").count();
     if count_parents(&path) > count_parents(&config_part) {
         return Err(Error::rejected(format!(
-            "`{FIELD}` holds a `..` that an argument brought in: it must stay in the folder that the config names"
+            "`{FIELD}` contains a `..` from an argument: the path must stay in the folder that the config names"
         )));
     }
     if path.starts_with('/') && !config_part.starts_with('/') {
         return Err(Error::rejected(format!(
-            "`{FIELD}` is an absolute path that begins with an argument: in the config, let it begin with the folder in which callers \
-             may choose, such as `/data/{{{{ folder }}}}`"
+            "`{FIELD}` is an absolute path that begins with an argument: in the config, begin it with a fixed folder, such as \
+             `/data/{{{{ folder }}}}`"
         )));
     }
     Ok(path)

@@ -155,12 +155,12 @@ fn check_bounds(field: &str, kind: Kind, text: &str, bounded: &Bounded) -> Resul
     if let Some(allowed) = &bounded.allowed
         && !is_allowed(kind, text, allowed)
     {
-        return reject(format!("and may be `{}`", allowed.join("`, `")));
+        return reject(format!("but must match one of `{}`", allowed.join("`, `")));
     }
     let amount = kind.amount(text);
     let is_listed = bounded.allowed.iter().flatten().any(|allowed| allowed == text);
     if kind.zero_is_unlimited() && amount == Some(0) && !is_listed {
-        return reject("by which Slurm understands no limit at all".to_owned());
+        return reject("which means unlimited in Slurm; give a value above zero".to_owned());
     }
     if let Some(max) = &bounded.max
         && amount > kind.amount(&max.text())
@@ -170,7 +170,7 @@ fn check_bounds(field: &str, kind: Kind, text: &str, bounded: &Bounded) -> Resul
     if let Some(min) = &bounded.min
         && amount < kind.amount(&min.text())
     {
-        return reject(format!("under the least of `{}`", min.text()));
+        return reject(format!("below the minimum of `{}`", min.text()));
     }
     Ok(())
 }
@@ -232,11 +232,11 @@ mod tests {
             ["cpus-per-task=2", "gpus=a100:4", "mem=64G", "partition=gpu-a", "time=1-00:00:00"]
         );
         for (arguments, part) in [
-            (json!({"p": "cpu", "hours": 1}), "`partition` is `cpu`, and may be `gpu*`, `debug`"),
+            (json!({"p": "cpu", "hours": 1}), "`partition` is `cpu`, but must match one of `gpu*`, `debug`"),
             (json!({"p": "gpu --uid=0", "hours": 1}), "`partition` is `gpu --uid=0`, and must be letters"),
             (json!({"p": "debug", "hours": 25}), "`time` is `25:00:00`, over the limit of `1-00:00:00`"),
-            (json!({"p": "debug", "hours": 1, "tasks": 1}), "`tasks` is `1`, under the least of `2`"),
-            (json!({"p": "debug", "hours": 0}), "`time` is `0:00:00`, by which Slurm understands no limit"),
+            (json!({"p": "debug", "hours": 1, "tasks": 1}), "`tasks` is `1`, below the minimum of `2`"),
+            (json!({"p": "debug", "hours": 0}), "`time` is `0:00:00`, which means unlimited in Slurm"),
             (json!({"p": "debug", "hours": "-1"}), "must be a time"),
             (
                 json!({"p": "debug", "hours": 1, "memory": "65G"}),
@@ -246,14 +246,11 @@ mod tests {
             (json!({"p": "debug", "hours": 1, "gpus": 5}), "over the limit of `4`"),
             (json!({"p": "debug", "hours": 1, "gpus": 0}), "must be a number"),
             (json!({"p": "debug"}), "needs the parameter `hours`"),
-            (
-                json!({"p": "debug", "hours": 1, "memory": "0"}),
-                "`memory` is `0`, by which Slurm understands no",
-            ),
-            (json!({"p": "debug", "hours": 1, "memory": "0.0001K"}), "no limit at all"),
-            (json!({"p": "gpu-a,bigmem", "hours": 1}), "`partition` is `gpu-a,bigmem`, and may be"),
-            (json!({"p": "gpu-a|bigmem", "hours": 1}), "and may be"),
-            (json!({"p": "gpu-a,", "hours": 1}), "and may be"),
+            (json!({"p": "debug", "hours": 1, "memory": "0"}), "`memory` is `0`, which means unlimited"),
+            (json!({"p": "debug", "hours": 1, "memory": "0.0001K"}), "means unlimited"),
+            (json!({"p": "gpu-a,bigmem", "hours": 1}), "`partition` is `gpu-a,bigmem`, but must match"),
+            (json!({"p": "gpu-a|bigmem", "hours": 1}), "but must match"),
+            (json!({"p": "gpu-a,", "hours": 1}), "but must match"),
         ] {
             let error = apply_settings(resources.clone(), arguments).unwrap_err();
             assert!(error.contains(part), "{error}");
@@ -271,7 +268,7 @@ mod tests {
         for zero in ["0", "00", "0:00", "0-0", "0:0:0"] {
             for bounds in [json!({"max": "1:00:00"}), json!({"allowed": ["*"]})] {
                 let error = apply_settings(time(bounds), json!({"time": zero})).unwrap_err();
-                assert!(error.contains("no limit at all"), "{zero}: {error}");
+                assert!(error.contains("means unlimited"), "{zero}: {error}");
             }
         }
         // An operator who lists zero explicitly wants it.

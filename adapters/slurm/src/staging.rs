@@ -83,7 +83,7 @@ fn copy_once(folder: &Folder, from: &SourceFile, name: &str, mode: u32) -> Resul
 
 fn still_copying(folder: &Folder) -> Error {
     Error::unavailable(format!(
-        "nothing was submitted yet: what came with the call is still being copied into {}",
+        "nothing was submitted yet: the files of the call are still being copied into {}",
         folder.file("files").display()
     ))
 }
@@ -118,11 +118,11 @@ mod tests {
         fs::write(&from, "x".repeat(5000)).unwrap();
         assert_eq!(
             rejection().await,
-            "the file `data` cannot be taken: data has 5000 bytes, the limit is 1000"
+            "the file `data` cannot be used: data has 5000 bytes, the limit is 1000"
         );
         fs::remove_file(&from).unwrap();
         std::os::unix::fs::symlink(dir.path().join("job.sh"), &from).unwrap();
-        assert_eq!(rejection().await, "the file `data` is not there any more");
+        assert_eq!(rejection().await, "the file `data` no longer exists");
         assert!(fake.state().released.is_empty());
     }
 

@@ -139,7 +139,7 @@ impl Slurm {
                 let stored =
                     folder.write_first(ID, id.to_string().as_bytes()).map_err(|e| write_error(&folder, e))?;
                 read_id(&stored)
-                    .ok_or_else(|| Error::config(format!("{} holds no job id", folder.file(ID).display())))
+                    .ok_or_else(|| Error::config(format!("{} contains no job id", folder.file(ID).display())))
             })
             .await
             .and_then(|result| result);
@@ -221,7 +221,7 @@ impl Slurm {
         let Some(plan) = plan else {
             let plan_path = plan_path.display();
             return Err(Error::unavailable(format!(
-                "job {id} stays held: {plan_path}, which says whether it may begin, is gone"
+                "job {id} stays held: {plan_path}, which states whether the job needs an approval, does not exist"
             )));
         };
         if plan.approval.is_some() || plan.attached.is_some() {
@@ -301,14 +301,14 @@ mod tests {
                 Some(bytes) => folder.write(PLAN, bytes, 0o600).unwrap(),
                 None => std::fs::remove_file(folder.file(PLAN)).unwrap(),
             }
-            let error = slurm.begin(&job).await.expect_err("what it says is not known");
+            let error = slurm.begin(&job).await.expect_err("the plan cannot be read");
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             assert!(error.to_string().contains(key), "{error}");
-            assert!(fake.state().released.is_empty(), "nobody has approved it");
+            assert!(fake.state().released.is_empty(), "the job is not approved");
         }
         folder.write(PLAN, &plan, 0o600).unwrap();
         slurm.begin(&job).await.unwrap();
-        assert!(fake.state().released.is_empty(), "nobody has approved it");
+        assert!(fake.state().released.is_empty(), "the job is not approved");
     }
 
     /// Its number may be recorded, so it is not cancelled, and the next start finds it.
@@ -325,7 +325,7 @@ mod tests {
         });
         let error = slurm.begin(&job).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
-        assert!(fake.state().cancelled.is_empty(), "its number may stand there");
+        assert!(fake.state().cancelled.is_empty(), "its number may be recorded");
         std::fs::remove_dir(folder.file(ID)).unwrap();
         job.may_exist = true;
         slurm.begin(&job).await.unwrap();

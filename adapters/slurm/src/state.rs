@@ -124,27 +124,27 @@ impl State {
             Self::Configuring => "its nodes are being prepared",
             Self::Running => "running",
             Self::Completing => "ending",
-            Self::Suspended => "suspended: its nodes are lent to another job",
+            Self::Suspended => "suspended: another job uses its nodes",
             Self::Stopped => "stopped by a signal, and keeps its nodes",
             Self::Requeued => "put back into the queue",
             Self::RequeueHold => "put back into the queue and held there",
-            Self::SpecialExit => "ended with an exit code that Slurm was told to hold it for",
+            Self::SpecialExit => "held because of its exit code (`RequeueExitHold`)",
             Self::ResvDelHold => "held, because its reservation was deleted",
             Self::Signaling => "being sent a signal",
             Self::StageOut => "its files are being copied back",
             Self::Resizing => "changing its size",
             Self::Completed => "completed",
             Self::Failed => "failed",
-            Self::NodeFail => "a node that it ran on failed",
-            Self::OutOfMemory => "it used more memory than it had asked for",
-            Self::Timeout => "it reached its time limit",
-            Self::Deadline => "it could not end before its deadline",
-            Self::BootFail => "a node that it was to run on did not boot",
-            Self::LaunchFailed => "it could not be launched on its node",
+            Self::NodeFail => "a node of the job failed",
+            Self::OutOfMemory => "used more memory than requested",
+            Self::Timeout => "time limit reached",
+            Self::Deadline => "could not end before its deadline",
+            Self::BootFail => "a node of the job did not boot",
+            Self::LaunchFailed => "could not be launched on its node",
             Self::Cancelled => "cancelled",
-            Self::Preempted => "stopped in favour of a job of a higher priority",
+            Self::Preempted => "preempted by a job of a higher priority",
             Self::Revoked => "taken over by another cluster of the federation",
-            Self::Unknown => "in a state that is not known here",
+            Self::Unknown => "in an unknown state",
         }
     }
 }
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(State::parse("CANCELLED by 1000"), State::Cancelled);
         assert_eq!(State::parse("CANCELLED+"), State::Cancelled);
         assert_eq!(State::parse("SOMETHING_NEW"), State::Unknown);
-        assert!(!State::Unknown.has_ended(), "nothing is concluded from what is not known");
+        assert!(!State::Unknown.has_ended(), "an unknown state is not an end");
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Slurm {
         match remaining.iter().find(|row| row.state.phase() == Phase::Waiting && row.state != State::Requeued)
         {
             Some(row) => Err(Error::unavailable(format!(
-                "scancel was taken, and the job is still {}",
+                "scancel reported success, but the job is still {}",
                 row.state.name()
             ))),
             None => Ok(()),

@@ -18,7 +18,7 @@ const START_RETRY_WINDOW: Duration = Duration::from_hours(24);
 const STAMP: &str = ".swept";
 
 /// Removes every folder whose job's end was stored at least `keep` ago, or whose job has stayed unrecorded
-/// for the longer of `keep` and [`STARTS_WITHIN`].
+/// for the longer of `keep` and [`START_RETRY_WINDOW`].
 pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
     disk::enter_path(jobs);
     // A job may have replaced the stamp by a symbolic link or a FIFO.
@@ -83,7 +83,7 @@ mod tests {
         // A job of the server's own user can create it.
         rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join(STAMP), 0o600.into()).unwrap();
         sweep(dir.path(), Duration::from_secs(3600)).unwrap();
-        assert!(dir.path().join("tb-ended").exists(), "it ended just now");
+        assert!(dir.path().join("tb-ended").exists(), "the job ended just now");
         assert!(!dir.path().join("tb-never-was").exists());
         sweep(dir.path(), Duration::ZERO).unwrap();
         let mut remaining: Vec<_> =

@@ -203,15 +203,15 @@ impl TerminalState {
             return self.evaluate_unknown(plan, evidence);
         };
         if plan.requeue && state.may_requeue() && ended_for < MARKER_VISIBILITY_DELAY {
-            return Err("Slurm may put it back into the queue");
+            return Err("Slurm may put the job back into the queue");
         }
         let code = self.exit.map(|exit| exit.code);
         // Slurm saw the end of a wrapper that found the fence, not of the script.
         if self.started_twice || (self.has_started && code == Some(ALREADY_RUN_EXIT_CODE)) {
             return match ended_for < LOST_MARKER_WAIT {
-                true => Err("Slurm started it a second time; the end of the first run is waited for"),
+                true => Err("Slurm started the job a second time; waiting for the end of the first run"),
                 false => Ok(JobOutcome::Lost(
-                    "Slurm started it a second time, which ran nothing; how the first run ended is not known"
+                    "Slurm started the job a second time, without effect; the outcome of the first run is unknown"
                         .to_owned(),
                 )),
             };
@@ -221,36 +221,36 @@ impl TerminalState {
             && ended_for < MARKER_VISIBILITY_DELAY
             && matches!(state, State::Completed | State::Failed)
         {
-            return Err("it has ended; its end marker is not seen yet");
+            return Err("the job has ended; waiting for its end marker");
         }
         if state == State::Cancelled && plan.attached.is_none() && self.may_be_cancelled_by_slurm(evidence) {
             return match ended_for < MARKER_VISIBILITY_DELAY || evidence.accounting != Accounting::Complete {
-                true => Err("it was cancelled; who did that is looked for"),
+                true => Err("the job was cancelled; looking up the user who cancelled it"),
                 false => Ok(lost_before_start(self.cancellation_reason(evidence))),
             };
         }
         if state == State::Timeout && !self.has_started && plan.attached.is_none() {
             return match ended_for < MARKER_VISIBILITY_DELAY {
-                true => Err("its time limit is over; whether its script began is looked for"),
+                true => Err("the time limit is reached; checking whether the script began"),
                 // A node that still had another job of this number did not launch the script, and did not
                 // report that to the controller.
-                false => Ok(lost_before_start("Slurm showed it as running until its time limit")),
+                false => Ok(lost_before_start("Slurm showed the job as running until its time limit")),
             };
         }
         Ok(match state {
             State::Completed => JobOutcome::Succeeded,
             State::Cancelled if self.has_unmet_dependency(plan, evidence) => {
-                JobOutcome::Failed("the job that was to come first did not end as required".to_owned())
+                JobOutcome::Failed("the job that it depends on did not end as required".to_owned())
             }
             State::Cancelled => JobOutcome::Cancelled(match self.has_started {
                 true => "cancelled".to_owned(),
                 false => "cancelled before it began".to_owned(),
             }),
             State::Failed if code == Some(NO_FOLDER_EXIT_CODE) && plan.attached.is_none() => JobOutcome::Failed(
-                "its node could not write into the job's folder: is `jobs_dir` on a file system that all nodes share?".to_owned(),
+                "the node cannot write into the job's folder; check that `jobs_dir` is on a file system that all nodes share".to_owned(),
             ),
             State::Failed if !self.has_started && self.exit.is_some_and(|exit| exit.signal == OUTPUT_ERROR_SIGNAL) => JobOutcome::Failed(
-                "its node could not open its output files: may its user write into the job's folder there?".to_owned(),
+                "the node could not open the output files; check that the job's user may write into the job's folder there".to_owned(),
             ),
             State::Failed => JobOutcome::Failed(self.exit.map_or_else(|| "failed".to_owned(), exit_in_words)),
             state => JobOutcome::Failed(state.describe().to_owned()),
@@ -277,14 +277,15 @@ impl TerminalState {
     fn cancellation_reason(&self, evidence: &TerminalEvidence) -> &'static str {
         match (self.cancelled_by, evidence.slurmd_uid) {
             _ if evidence.number_reused => {
-                "Slurm gave the job's number twice, and it was cancelled before it began, by whom is not known: somebody did, or Slurm \
-                 itself cancelled it, as it does then"
+                "Slurm assigned the job's number twice, and the job was cancelled before it began, by a user or by Slurm itself"
             }
             (CancelledBy::Unknown, _) | (CancelledBy::User(_), None) => {
-                "it was cancelled after it was given a node, by whom is not known: somebody did, or Slurm itself cancelled it, as it \
-                 does when it gave the job's number twice"
+                "the job was cancelled after it was assigned a node, by a user or by Slurm itself, which may have assigned the job's \
+                 number twice"
             }
-            _ => "Slurm itself cancelled it on its node, as it does when it gave the job's number twice",
+            _ => {
+                "the job was cancelled on its node by Slurm itself, which has assigned the job's number twice"
+            }
         }
     }
 
@@ -304,22 +305,26 @@ impl TerminalState {
         match evidence.accounting {
             Accounting::Complete => {}
             Accounting::Unavailable => {
-                return Err("Slurm's controller no longer knows it, and its accounting does not answer");
+                return Err(
+                    "Slurm's controller no longer knows the job, and the accounting database does not answer",
+                );
             }
             Accounting::NotQueried => {
-                return Err("Slurm's controller no longer knows it; its accounting is asked next");
+                return Err(
+                    "Slurm's controller no longer knows the job; the accounting database is queried next",
+                );
             }
         }
         if self.has_started {
             return match evidence.ended_for < LOST_MARKER_WAIT {
-                true => Err("Slurm no longer knows it; its end marker is waited for"),
+                true => Err("Slurm no longer knows the job; waiting for its end marker"),
                 false => Ok(JobOutcome::Lost(
-                    "Slurm no longer knows the job, which began and left no end".to_owned(),
+                    "Slurm no longer knows the job, which began and left no end marker".to_owned(),
                 )),
             };
         }
         if evidence.ended_for < UNKNOWN_JOB_WAIT {
-            return Err("Slurm does not know it");
+            return Err("Slurm does not know the job");
         }
         Ok(match evidence.cancel_requested {
             true => JobOutcome::Cancelled("cancelled before it began".to_owned()),
@@ -333,7 +338,7 @@ impl TerminalState {
 /// the fence.
 fn lost_before_start(reason: &str) -> JobOutcome {
     JobOutcome::Lost(format!(
-        "{reason}; its script never began and cannot any more, so that it may be called again"
+        "{reason}; the script never began and no longer can, so the tool may be called again"
     ))
 }
 
@@ -350,7 +355,7 @@ fn outcome_from_marker(marker: &EndMarker, slurm_state: Option<State>, cancel_re
             // the signal.
             None if marker.forwarded_signal.is_some() && marker.code != 0 => {
                 return JobOutcome::Failed(format!(
-                    "its script was told to end ({}); Slurm no longer knows the job, nor who did that",
+                    "the script received a termination signal ({}) of unknown origin; Slurm no longer knows the job",
                     in_words(marker.code)
                 ));
             }
@@ -360,7 +365,7 @@ fn outcome_from_marker(marker: &EndMarker, slurm_state: Option<State>, cancel_re
                 if marker.forwarded_signal.is_some() && marker.code != 0 =>
             {
                 return JobOutcome::Failed(format!(
-                    "its script was told to end ({}), by somebody's signal, or by Slurm after its controller broke down",
+                    "the script received a termination signal ({}), from a user, or from Slurm after a crash of its controller",
                     in_words(marker.code)
                 ));
             }
@@ -371,7 +376,7 @@ fn outcome_from_marker(marker: &EndMarker, slurm_state: Option<State>, cancel_re
     match (marker.code, slurm_state) {
         // A process of the script was killed for lack of memory, and the script did not notice, or continued.
         (0, Some(state @ State::OutOfMemory)) => {
-            JobOutcome::Failed(format!("{} (though the script ended with 0)", state.describe()))
+            JobOutcome::Failed(format!("{} (although the script ended with 0)", state.describe()))
         }
         (0, _) => JobOutcome::Succeeded,
         // The script may end by itself when the limit is reached, and return a code for it.

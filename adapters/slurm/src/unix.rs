@@ -24,7 +24,7 @@ impl UnixUser {
     pub(crate) fn find(caller: &str, person: &Person) -> Result<Self> {
         let field = format!("`run_as.\"{caller}\"`");
         let unknown = |kind: &str, name: &str| {
-            Error::config(format!("{field}: this machine knows no {kind} `{name}`; see `getent`"))
+            Error::config(format!("{field}: this machine has no {kind} `{name}`; check with `getent`"))
         };
         let lookup_error = |e: nix::Error| {
             Error::unavailable(format!("{field}: the users of this machine cannot be looked up: {e}"))
@@ -32,7 +32,7 @@ impl UnixUser {
         let user = User::from_name(&person.user).map_err(lookup_error)?;
         let user = user.ok_or_else(|| unknown("user", &person.user))?;
         if user.uid.is_root() {
-            return Err(Error::config(format!("{field}: nobody's jobs run as root")));
+            return Err(Error::config(format!("{field}: jobs cannot run as root; name another user")));
         }
         let group = person.group.as_ref().unwrap_or(&person.user);
         let group_entry = Group::from_name(group).map_err(lookup_error)?;

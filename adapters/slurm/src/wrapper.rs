@@ -142,7 +142,7 @@ mod tests {
         assert!(folder.all_runs().end_markers.contains_key(&Run { task: Some(1), restart: 0 }));
     }
 
-    /// The wrapper passes each signal in `PASSED_ON` to the script.
+    /// The wrapper passes each signal in `FORWARDED_SIGNALS` to the script.
     #[test]
     fn signals_reach_script() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Written by taskbridge: it runs the script of the job's folder once, and writes down how that ended.
+# Written by taskbridge: runs the script of the job's folder once, and records how it ended.
 folder=@FOLDER@
 shared=@SHARED@
 run=${SLURM_ARRAY_TASK_ID:-job}.@RESTART@
@@ -7,13 +7,13 @@ PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}
 if ! mkdir "$folder/ran/$run" 2>/dev/null; then
     if [ -d "$folder/ran/$run" ]; then
         : >"$folder/ran/$run/again"
-        echo "taskbridge: Slurm started this job again; it runs once, and it did" >&2
+        echo "taskbridge: Slurm started this job again, but its script may start only once" >&2
         exit 97
     fi
     echo "taskbridge: $folder/ran cannot be written on this node" >&2
     exit 98
 fi
-# What the adapter told Slurm's commands, and meant for them alone.
+# The adapter sets these variables for Slurm's commands only.
 unset LC_ALL SLURM_TIME_FORMAT SLURM_BITSTR_LEN SUDO_COMMAND SUDO_USER SUDO_UID SUDO_GID
 began=$(date +%s)
 script= told= early=
@@ -27,16 +27,16 @@ done
 code=98
 TASKBRIDGE_TASK=:
 if [ -n "@ELEMENTS@" ]; then
-    # Without its line, it is not known what the script is to be told.
+    # Without its line, the arguments of the script are unknown.
     TASKBRIDGE_TASK=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$folder/tasks") || TASKBRIDGE_TASK=
 fi
 if [ -n "$TASKBRIDGE_TASK" ]; then
-    # This shell says what ended a script that a signal killed, in words that the script never wrote.
+    # The shell prints a message about a script that a signal killed. It must not appear in the script's log.
     exec {stderr}>&2 2>/dev/null
-    # What the config sets is for the script alone, and may be called like any variable of ours: from where it is read, nothing
-    # goes by a name but what no config can set.
+    # The variables of the config are for the script only, and may have the names of variables of this wrapper. Once
+    # they are read, only names that no config can set are used.
     (
-        # A shell has what it runs beside itself ignore these two.
+        # The shell lets background commands ignore these two signals.
         trap - INT QUIT
         . "$folder/parameters" || exit 98
         eval "$TASKBRIDGE_TASK"
@@ -46,7 +46,7 @@ if [ -n "$TASKBRIDGE_TASK" ]; then
     for signal in $early; do
         kill -s "$signal" "$script" 2>/dev/null
     done
-    # A signal ends a wait before the script has ended.
+    # A signal interrupts `wait` before the script has ended.
     wait "$script"
     code=$?
     while kill -0 "$script" 2>/dev/null; do
@@ -64,7 +64,7 @@ marker=$folder/ends/.$run.$$
 {
     printf 'code=%s\ntold=%s\nbegan=%s\nended=%s\nnode=%s\njob=%s\n' \
         "$code" "$told" "$began" "$(date +%s)" "${SLURMD_NODENAME:-}" "${SLURM_JOB_ID:-}"
-    # Its last line is what the shell's children used; within a pipe it would be others.
+    # The last line has the times of the shell's children. In a pipe, they would be those of a subshell.
     times
 } >"$marker" && mv -f "$marker" "$folder/ends/$run"
 exit "$code"

@@ -74,8 +74,8 @@ impl Questions for StepFunctions {
         };
         let Some(pending) = self.tokens.newest(arn.as_str(), digest) else {
             return Err(Error::unavailable(
-                "Step Functions has not handed out the step that asked to this server; it does so again when the \
-                 message returns to the queue, or the heartbeat of the activity is missed",
+                "this server has no token of the step that asked; Step Functions sends one when the message returns \
+                 to the queue, or the activity misses its heartbeat",
             ));
         };
         self.send_outcome(&pending, &outcome, on_behalf_of).await?;
@@ -104,8 +104,8 @@ impl StepFunctions {
             }
             QuestionOutcome::Failed(error) => {
                 let cause = match error.as_str() {
-                    DECLINED => "The user was asked, and said no.",
-                    _ => "The user was asked, and closed the question without an answer.",
+                    DECLINED => "The user declined the question.",
+                    _ => "The user closed the question without an answer.",
                 };
                 self.api.task_failure(&by, &pending.token, error, cause).await
             }
@@ -120,7 +120,7 @@ impl StepFunctions {
             Err(failure) if failure.code.as_deref().is_some_and(is_invalid_token) => {
                 self.tokens.remove(pending);
                 self.tracker.record_hint(&pending.arn);
-                let message = "the step no longer waits under the token that is known here";
+                let message = "the token of the step is no longer valid";
                 return Err(Error::unavailable(message));
             }
             Err(failure) => return Err(failure.into()),

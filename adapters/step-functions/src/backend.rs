@@ -163,7 +163,7 @@ impl StepFunctions {
         })
     }
 
-    /// Returns true if this process requested its start less than `YOUNG` ago.
+    /// Returns true if this process requested its start less than `START_LAG` ago.
     pub(crate) fn is_recent_start(&self, arn: &str) -> bool {
         self.recent_starts.lock().get(arn).is_some_and(|at| at.elapsed() < START_LAG)
     }

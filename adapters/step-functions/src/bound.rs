@@ -18,13 +18,13 @@ pub(crate) fn check(timeout_seconds: Option<u64>, limit: Duration) -> Result<(),
     };
     let limit_seconds = limit.as_secs_f64();
     let reason = format!(
-        "it is an Express state machine, and {duration}: the server waits {limit_seconds} s for it, and an execution that takes longer ends as \
-         uncertain, whatever it did"
+        "the state machine is Express, and {duration}: the server waits {limit_seconds} s, and an execution that \
+         takes longer ends as uncertain"
     );
     let max_timeout = (limit_seconds.ceil() - 1.0).max(1.0);
     let fix = format!(
-        "set `\"TimeoutSeconds\": {max_timeout}` on top of its definition, raise `lease` in [reconciler] to more than twice what it takes, make \
-         it a Standard one, or accept that with `unbounded = true` in the tool's target"
+        "set `\"TimeoutSeconds\": {max_timeout}` at the top of its definition, raise `lease` in [reconciler] to more than \
+         twice the duration of an execution, use a Standard state machine, or accept this with `unbounded = true` in the tool's target"
     );
     Err(UnboundedError { reason, fix })
 }
@@ -40,9 +40,9 @@ mod tests {
         assert_eq!((check(Some(1), limit), check(Some(7), limit)), (Ok(()), Ok(())));
         let late = check(Some(8), limit).unwrap_err();
         assert!(late.reason.contains("its `TimeoutSeconds` is 8: the server waits 7.5 s"), "{late:?}");
-        assert!(late.fix.starts_with("set `\"TimeoutSeconds\": 7` on top"), "{late:?}");
+        assert!(late.fix.starts_with("set `\"TimeoutSeconds\": 7` at the top"), "{late:?}");
         let endless = check(None, limit).unwrap_err();
         assert!(endless.reason.contains("may take five minutes"), "{endless:?}");
-        assert!(check(Some(5), Duration::from_secs(5)).is_err(), "it would be a matter of luck");
+        assert!(check(Some(5), Duration::from_secs(5)).is_err(), "a timeout equal to the limit is rejected");
     }
 }

@@ -144,7 +144,7 @@ impl Budget {
             if !Operation::ALL.iter().any(|operation| operation.name() == name) {
                 let names: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
                 return Some(format!(
-                    "quotas.{name}: no such operation is called; there are: {}",
+                    "quotas.{name}: no such operation; the operations are: {}",
                     names.join(", ")
                 ));
             }
@@ -171,7 +171,7 @@ impl Budget {
             let name = operation.name();
             Error::limited(
                 Some(wait),
-                format!("{name}: held back, to stay within what AWS allows an account"),
+                format!("{name}: not sent, to stay within the rate limit of AWS for an account"),
             )
         })
     }
@@ -193,7 +193,11 @@ mod tests {
         assert_eq!(bucket.take(start), Err(Duration::from_millis(500)));
         assert_eq!(bucket.take(start + Duration::from_millis(500)), Ok(()));
         let later = start + Duration::from_secs(3600);
-        assert_eq!((0..9).filter(|_| bucket.take(later).is_ok()).count(), 3, "it never holds more than fits");
+        assert_eq!(
+            (0..9).filter(|_| bucket.take(later).is_ok()).count(),
+            3,
+            "the bucket never exceeds its capacity"
+        );
         assert_eq!(Bucket::full(0, 0.0, start).take(later), Err(Duration::MAX));
     }
 

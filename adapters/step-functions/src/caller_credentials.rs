@@ -102,8 +102,8 @@ impl CallerSessions {
     pub(crate) async fn signer(&self, on_behalf_of: Option<&OnBehalfOf>) -> Result<Signer> {
         let on_behalf_of = on_behalf_of.ok_or_else(|| {
             Error::denied(
-                "this backend acts in the name of whoever asks (`per_caller`), and nobody is named here: nothing was done. \
-                 Callers have to be known by an API key or a token",
+                "the backend needs the identity of the caller (`per_caller`), and this request has none: nothing was done; \
+                 authenticate with an API key or a token",
             )
         })?;
         let session = Session::of(on_behalf_of, &self.config.session_tags).map_err(Error::rejected)?;
@@ -125,9 +125,8 @@ impl CallerSessions {
 
     async fn credentials(&self, session: &Session) -> Result<Credentials> {
         let entry = self.cache_entry(session);
-        let timed_out = |_| {
-            Error::unavailable("AssumeRole: another call waits for this session, and has no answer in time")
-        };
+        let timed_out =
+            |_| Error::unavailable("AssumeRole: timed out while another call requests this session");
         let mut current = timeout(self.wait_timeout, entry.lock()).await.map_err(timed_out)?;
         let lifetime = self.config.session_duration;
         let freshness = current.as_ref().map_or(SessionFreshness::Expired, |current| {
@@ -186,8 +185,9 @@ impl CallerSessions {
         }
         let result = call.send().await;
         let response = result.map_err(|e| Error::from(Failure::of("AssumeRole", Repeat::Safe, e)))?;
-        let credentials =
-            response.credentials.ok_or_else(|| Error::unavailable("AssumeRole: no credentials came"))?;
+        let credentials = response
+            .credentials
+            .ok_or_else(|| Error::unavailable("AssumeRole: the response has no credentials"))?;
         // Without an expiry: this file decides how long they are used.
         Ok(Credentials::new(
             credentials.access_key_id,
@@ -203,7 +203,7 @@ impl CallerSessions {
 mod tests {
     use super::*;
 
-    /// A session is refreshed from `AHEAD` before its end, and not used from `MARGIN` before its end.
+    /// A session is refreshed from `RENEW_BEFORE` before its end, and not used from `MARGIN` before its end.
     #[test]
     fn session_is_refreshed_before_expiry() {
         let minutes = |n: u64| Duration::from_secs(60 * n);

@@ -10,7 +10,7 @@ use crate::arn::{MachineArn, is_name};
 use crate::client::origin;
 use crate::config::{Config, Target};
 
-/// Variables that templates find under [`Templates::OURS`].
+/// Variables that templates find under [`Templates::NAMESPACE`].
 const TEMPLATE_VARIABLES: [&str; 3] = ["arguments", "caller", "job"];
 
 /// Returns all problems of a target for a tool with these parameters.
@@ -33,14 +33,14 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
     let mut add_problem =
         |field: &str, message: String| problems.push(Problem { field: field.to_owned(), message });
     if target.attach.is_some() && target.input.is_some() {
-        let message = "an execution that runs already is given nothing: leave out `input` or `attach`";
+        let message = "an attached execution gets no input: leave out `input` or `attach`";
         add_problem("input", message.to_owned());
     }
     if (target.input.is_some() || target.attach.is_some()) && parameters.contains(&Templates::NAMESPACE) {
         add_problem(
             "",
             format!(
-                "a parameter cannot be called `{}` here: templates find what the server tells there",
+                "a parameter cannot have the name `{}` here: templates use it for values of the server",
                 Templates::NAMESPACE
             ),
         );
@@ -92,7 +92,7 @@ fn check_state_machine(config: &Config, name: &str) -> Option<String> {
     ))
 }
 
-/// Calls `found` for every string in a value, with the path of its field.
+/// Calls `visit` for every string in a value, with the path of its field.
 fn visit_strings(field: &str, value: &Value, visit: &mut impl FnMut(&str, &str)) {
     match value {
         Value::String(text) => visit(field, text),

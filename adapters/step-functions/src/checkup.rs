@@ -72,7 +72,7 @@ impl Checkup for StepFunctions {
             all_findings.push(fault);
             return all_findings;
         }
-        all_findings.push(Finding::ok("Step Functions", format!("it answers in `{}`", self.region)));
+        all_findings.push(Finding::ok("Step Functions", format!("reachable in `{}`", self.region)));
         all_findings.push(reading.map_or_else(no_clock, clock));
         all_findings.push(self.check_call_timeout());
         let mut caller_signer = None;
@@ -110,8 +110,8 @@ impl StepFunctions {
         match self.credentials.provide_credentials().await {
             Ok(credentials) => identity::describe_credentials(&credentials, now()),
             Err(error) => {
-                let error = missing_credentials_error("looking for credentials", &error);
-                let fix = "give credentials as AWS tools take them: `aws configure`, `aws sso login`, a `profile`, or a role of \
+                let error = missing_credentials_error("loading credentials", &error);
+                let fix = "configure credentials as for any AWS tool: `aws configure`, `aws sso login`, a `profile`, or a role of \
                            the machine or container";
                 Finding::fault(subject, error.to_string(), fix)
             }
@@ -122,15 +122,16 @@ impl StepFunctions {
     fn check_probe(&self, result: &ApiResult<()>) -> Result<(), Finding> {
         let Err(failure) = result else { return Ok(()) };
         if failure.is_credentials_error() {
-            let fix = "get new credentials (`aws sso login`, a new key), and see that the clock is right";
+            let fix = "get new credentials (`aws sso login`, a new key), and check the clock";
             return Err(Finding::fault("credentials", failure.error.to_string(), fix));
         }
         match failure.error.kind() {
             ErrorKind::Denied | ErrorKind::Rejected | ErrorKind::Config => Ok(()),
             _ => {
-                let address = self.settings.endpoint.as_deref().unwrap_or("the region's own address");
+                let address =
+                    self.settings.endpoint.as_deref().unwrap_or("the default endpoint of the region");
                 let message = format!("in `{}`, at {address}: {}", self.region, failure.error);
-                let fix = "see that there is such a region (`region`), that `endpoint` is right if it is set, and that this \
+                let fix = "check that the region exists (`region`), that `endpoint` is right if it is set, and that this \
                            machine reaches AWS";
                 Err(Finding::fault("Step Functions", message, fix))
             }
@@ -139,13 +140,13 @@ impl StepFunctions {
 
     fn check_call_timeout(&self) -> Finding {
         let (timeout, limit) = (self.call_timeout.as_secs_f64(), self.call_limit.as_secs_f64());
-        let message = format!("a call of AWS may take {timeout} s, and the server waits {limit} s for one");
+        let message = format!("timeout of an AWS call: {timeout} s; the server waits {limit} s for one");
         match timeout < limit {
             true => Finding::ok("call_timeout", message),
             false => Finding::warning(
                 "call_timeout",
                 message,
-                "set it to less than half of `lease` in [reconciler], or what fails slowly is not told for what it is",
+                "set it to less than half of `lease` in [reconciler]; otherwise slow failures are reported without their cause",
             ),
         }
     }
@@ -166,7 +167,7 @@ impl StepFunctions {
         }
     }
 
-    /// Checks that a tool's state machine exists and fits the tool. Adds to `needs` only the permission to
+    /// Checks that a tool's state machine exists and fits the tool. Adds to `permissions` only the one to
     /// describe it; the others follow from the returned state machine.
     async fn check_tool(
         &self,
@@ -177,11 +178,11 @@ impl StepFunctions {
         let target = match Target::deserialize(&tool.target) {
             Ok(target) => target,
             Err(error) => {
-                let fix = "`taskbridge check` says what its target must hold";
+                let fix = "run `taskbridge check`, and correct the tool's target";
                 return (Finding::fault(subject, error.to_string(), fix), None);
             }
         };
-        let machine_fix = "create the state machine, or mend `state_machine` in the tool's target";
+        let machine_fix = "create the state machine, or correct `state_machine` in the tool's target";
         // A target that is not an ARN is resolved by its name.
         let arn = match MachineArn::parse(&target.state_machine) {
             Some(arn) => arn,
@@ -205,7 +206,7 @@ impl StepFunctions {
                 Finding::fault(
                     subject,
                     message,
-                    "set the backend's `region`, or make a backend for each region",
+                    "set the backend's `region`, or configure one backend for each region",
                 ),
                 None,
             );
@@ -223,8 +224,7 @@ impl StepFunctions {
         let machine = match result {
             Ok(machine) => machine,
             Err(failure) if failure.error.kind() == ErrorKind::Denied => {
-                let message =
-                    format!("whether `{}` is there cannot be found out: {}", arn.as_str(), failure.error);
+                let message = format!("`{}` cannot be checked: {}", arn.as_str(), failure.error);
                 return (
                     Finding::fault(subject, message, "allow `states:DescribeStateMachine`"),
                     Some(tool_machine),
@@ -250,19 +250,19 @@ impl StepFunctions {
             }
             (_, true, _) if attaches => {
                 let message = "an execution of an Express state machine cannot be followed";
-                Finding::fault(subject, message, "remove `attach`, or follow a Standard one")
+                Finding::fault(subject, message, "remove `attach`, or follow a Standard state machine")
             }
             (_, _, Err(UnboundedError { reason, fix })) => Finding::fault(subject, reason, fix),
             _ => Finding::ok(
                 subject,
-                format!("it starts `{}`, {}{log_note}", arn.as_str(), machine.r#type.as_str()),
+                format!("starts `{}`, {}{log_note}", arn.as_str(), machine.r#type.as_str()),
             ),
         };
         (finding, Some(tool_machine))
     }
 
-    /// Adds the state machines that discovery found so far, which may be none, up to `MOST_DISCOVERED` in
-    /// `used`. Adds a warning for each one that cannot be offered as a tool.
+    /// Adds the state machines that discovery found so far, which may be none, up to `MAX_DISCOVERED_CHECKED`
+    /// in `tool_machines`. Adds a warning for each one that cannot be offered as a tool.
     fn check_discovered(&self, findings: &mut Vec<Finding>, tool_machines: &mut Vec<ToolMachine>) {
         if self.settings.discovery_pattern.is_none() {
             return;
@@ -270,11 +270,11 @@ impl StepFunctions {
         for (machine, tool) in self.tools() {
             let subject = format!("state machine `{}`", machine.name);
             if let Err(reason) = tool {
-                let message = format!("it is not offered as a tool: {reason}");
+                let message = format!("not offered as a tool: {reason}");
                 findings.push(Finding::warning(
                     subject,
                     message,
-                    "mend it there, or write a tool for it into the config",
+                    "fix the state machine, or configure a tool for it",
                 ));
                 continue;
             }
@@ -294,7 +294,7 @@ fn clock(ClockReading { aws_time, local_time }: ClockReading) -> Finding {
 fn no_clock() -> Finding {
     Finding::warning(
         "clock",
-        "the answers do not say what time it is at AWS",
-        "see that this machine's clock is set by NTP",
+        "not checked: the responses of AWS have no valid `date` header",
+        "check that NTP sets this machine's clock",
     )
 }

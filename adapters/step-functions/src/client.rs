@@ -38,7 +38,7 @@ pub(crate) struct Clients {
 pub(crate) async fn connect(config: &Config, context: &ConnectContext) -> Result<Clients> {
     let sdk_config = load_sdk_config(config, context).await;
     let region = sdk_config.region().map(|region| region.as_ref().to_owned()).ok_or_else(|| {
-        Error::denied("no AWS region is known: set `region`, or AWS_REGION, or the region of the profile")
+        Error::denied("no AWS region is set: set `region`, AWS_REGION, or the region of the profile")
     })?;
     let provider = match &config.assume_role {
         Some(role) => Some(assume(role, &sdk_config, &region).await),
@@ -68,7 +68,7 @@ pub(crate) async fn connect(config: &Config, context: &ConnectContext) -> Result
             }
         }
         Err(error) => {
-            let error = missing_credentials_error("looking for credentials", &error);
+            let error = missing_credentials_error("loading credentials", &error);
             // Each call asks again for credentials that are only slow or unreachable now. Missing credentials
             // are reported immediately.
             if error.kind() != ErrorKind::Unavailable {

@@ -50,7 +50,7 @@ impl Intercept for ClockInterceptor {
 }
 
 /// Returns the local time.
-#[expect(clippy::disallowed_methods, reason = "it is held against the time at AWS, which signatures go by")]
+#[expect(clippy::disallowed_methods, reason = "compared with the time at AWS, which checks signatures")]
 pub(crate) fn now() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))

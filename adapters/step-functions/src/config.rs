@@ -204,13 +204,13 @@ fn tags<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, T
     keys.sort();
     if let Some(duplicate) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(de::Error::custom(format!(
-            "AWS takes `{}` in small and capital letters for one key",
+            "the key `{}` occurs twice: AWS ignores the case of session tag keys",
             duplicate[0]
         )));
     }
     match tags.len() {
         0..=50 => Ok(tags),
-        count => Err(de::Error::custom(format!("AWS takes 50 session tags, and these are {count}"))),
+        count => Err(de::Error::custom(format!("{count} session tags are set, and AWS accepts at most 50"))),
     }
 }
 

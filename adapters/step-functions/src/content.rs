@@ -19,10 +19,10 @@ impl QuestionContent {
     /// # Errors
     /// Returns an error message if the question is invalid.
     pub(crate) fn of(value: &Value) -> Result<Self, String> {
-        let Value::Object(fields) = value else { return Err("it is not an object".to_owned()) };
+        let Value::Object(fields) = value else { return Err("not a JSON object".to_owned()) };
         let message = match fields.get("message") {
             Some(Value::String(message)) if !message.trim().is_empty() => message.clone(),
-            _ => return Err("it has no `message`, which is the text of the question".to_owned()),
+            _ => return Err("no `message`, which is the text of the question".to_owned()),
         };
         let kinds: Vec<&str> = ["schema", "url", "sampling", "roots"]
             .into_iter()
@@ -32,8 +32,8 @@ impl QuestionContent {
             // A question without a form: accept or decline.
             [] => Ask::Form(json!({"type": "object", "properties": {}})),
             [kind] => serde_json::from_value(json!({kind: fields[kind]}))
-                .map_err(|_| format!("its `{kind}` is not of the form that a question has"))?,
-            _ => return Err(format!("it has more than one of `{}`", kinds.join("`, `"))),
+                .map_err(|_| format!("invalid `{kind}`"))?,
+            _ => return Err(format!("more than one of `{}`", kinds.join("`, `"))),
         };
         Ok(Self { digest: digest(fields), message, ask })
     }
@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn invalid_question_content_is_explained() {
         for (value, part) in [
-            (json!("Well?"), "not an object"),
+            (json!("Well?"), "not a JSON object"),
             (json!({"schema": {}}), "no `message`"),
-            (json!({"message": "?", "url": 3}), "`url` is not of the form"),
+            (json!({"message": "?", "url": 3}), "invalid `url`"),
             (json!({"message": "?", "url": "https://x", "schema": {}}), "more than one of `schema`, `url`"),
         ] {
             let reason = QuestionContent::of(&value).unwrap_err();

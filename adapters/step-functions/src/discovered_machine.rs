@@ -91,8 +91,8 @@ impl DiscoveredMachine {
 /// Returns the text that explains the limits of an Express execution to models.
 fn express_notice(limit: Duration) -> String {
     format!(
-        "It runs as an Express execution: it must end within {} seconds and cannot be cancelled. If the answer of AWS is lost, \
-         nobody can find out whether it ran: the task then ends as uncertain, and it is not started a second time.",
+        "It runs as an Express execution: it must end within {} seconds and cannot be cancelled. If the response of AWS is \
+         lost, the outcome cannot be looked up: the task ends as uncertain, and it is not started a second time.",
         limit.as_secs_f64()
     )
 }

@@ -124,9 +124,7 @@ impl StepFunctions {
                 return Ok(all);
             }
         }
-        Err(Error::config(
-            "ListStateMachines: there are more state machines than can be read: set `starting_with`",
-        ))
+        Err(Error::config("ListStateMachines: too many state machines to read: set `starting_with`"))
     }
 
     async fn read_all(&self, items: Vec<StateMachineListItem>) -> Result<()> {

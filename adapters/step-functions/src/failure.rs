@@ -152,8 +152,8 @@ impl Failure {
             Meaning::Rejected => Error::rejected(message),
             Meaning::Denied => Error::denied(message),
             Meaning::CredentialsRejected => Error::denied(format!(
-                "{operation}: AWS does not accept the credentials ({label}): look whether they have expired, belong to \
-                 this account, and whether this machine's clock is right"
+                "{operation}: AWS rejected the credentials ({label}): check that they have not expired, that they belong \
+                 to this account, and that this machine's clock is right"
             )),
             Meaning::Config => Error::config(message),
             Meaning::Limited => Error::limited(delay(), message),
@@ -179,8 +179,7 @@ impl Failure {
     /// Turns the failure into `Unavailable`, for an expired session that can be replaced. AWS checked only
     /// the credentials, so the call had no effect.
     pub(crate) fn into_retryable(self) -> Self {
-        let error =
-            Error::unavailable("the session at AWS has ended, and the next attempt is made in another");
+        let error = Error::unavailable("the AWS session has expired; the next attempt uses a new one");
         Self { error, ..self }
     }
 
@@ -207,14 +206,14 @@ where
     let reason = root_cause(&error);
     let mapped_error = match &error {
         SdkError::ConstructionFailure(_) => {
-            Error::config(format!("{operation}: the request cannot be made: {reason}"))
+            Error::config(format!("{operation}: the request cannot be built: {reason}"))
         }
         SdkError::DispatchFailure(_) if not_sent => {
             Error::unavailable(format!("{operation}: AWS cannot be reached: {reason}"))
         }
-        SdkError::TimeoutError(_) => ambiguous_error(repeat, format!("{operation}: no answer in time")),
+        SdkError::TimeoutError(_) => ambiguous_error(repeat, format!("{operation}: timed out")),
         SdkError::ResponseError(_) => {
-            ambiguous_error(repeat, format!("{operation}: the answer is not understood: {reason}"))
+            ambiguous_error(repeat, format!("{operation}: the response cannot be parsed: {reason}"))
         }
         _ => ambiguous_error(repeat, format!("{operation}: the connection failed: {reason}")),
     };
@@ -242,22 +241,22 @@ pub(crate) fn missing_credentials_error(operation: &str, error: &CredentialsErro
     let (kind, message) = match error {
         CredentialsError::CredentialsNotLoaded(_) => (
             ErrorKind::Denied,
-            "no AWS credentials were found: set `profile`, or the environment that AWS tools read them from",
+            "no AWS credentials were found: set `profile`, or the environment variables of the AWS tools",
         ),
         CredentialsError::InvalidConfiguration(_) => (
             ErrorKind::Config,
-            "the configuration of AWS credentials is wrong: mend the profile in `~/.aws/config`; `aws sts get-caller-identity` says more",
+            "the configuration of AWS credentials is invalid: fix the profile in `~/.aws/config`; `aws sts get-caller-identity` shows details",
         ),
         error
             if matches!(error, CredentialsError::ProviderTimedOut(_))
                 || find_cause::<ConnectorError>(error).is_some() =>
         {
-            (ErrorKind::Unavailable, "whoever gives out the AWS credentials cannot be reached")
+            (ErrorKind::Unavailable, "the provider of the AWS credentials cannot be reached")
         }
         _ => (
             ErrorKind::Denied,
-            "the AWS credentials could not be had: renew them if they have expired (`aws sso login`); \
-             `aws sts get-caller-identity` says more",
+            "the AWS credentials cannot be loaded: renew them if they have expired (`aws sso login`); \
+             `aws sts get-caller-identity` shows details",
         ),
     };
     Error::new(kind, format!("{operation}: {message}")).caused_by(cause)

@@ -7,8 +7,8 @@ use taskbridge_sdk::{ErrorKind, Result, Timestamp};
 
 use crate::api::{Api, ApiResult};
 
-/// Maximum number of pages read for one purpose. With `PAGE` events each, they cover the longest possible
-/// history. It also limits lists of state machines.
+/// Maximum number of pages read for one purpose. With `PAGE_SIZE` events each, they cover the longest
+/// possible history. It also limits lists of state machines.
 pub(crate) const MAX_PAGES: usize = 25;
 /// Maximum number of events per page.
 pub(crate) const PAGE_SIZE: i32 = 1000;
@@ -127,9 +127,9 @@ fn error_and_cause(event: &HistoryEvent) -> (Option<String>, Option<String>) {
     (None, None)
 }
 
-/// Returns the events after `known`, oldest first. If `known` is not 0, it reads at most 2,500 events. The
-/// flag is false if more events lie between `known` and the returned ones. `data` requests the inputs and
-/// outputs of states.
+/// Returns the events after the one with the id `after_id`, oldest first. If `after_id` is not 0, it reads at
+/// most 2,500 events. The flag is false if more events lie between `after_id` and the returned ones.
+/// `include_data` requests the inputs and outputs of states.
 pub(crate) async fn read_newest(
     api: &Api,
     arn: &str,

@@ -38,8 +38,8 @@ impl Hooks for Hook {
         let Some(arn) = event_execution_arn(&event) else {
             if !self.warned.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
-                    "what is posted under the right secret is no `Step Functions Execution Status Change` as EventBridge sends it, \
-                     and tells nothing: the rule's target must not transform its input"
+                    "hook request ignored: its body is not a `Step Functions Execution Status Change` event of EventBridge; \
+                     remove the input transformer of the rule's target"
                 );
             }
             return Some(HookEvent::default());

@@ -9,8 +9,8 @@ pub(crate) fn describe_credentials(credentials: &Credentials, now: Timestamp) ->
     let kinds = credentials.get_property::<Vec<Kind>>().into_iter().flatten();
     let mut kinds: Vec<&str> = kinds.filter_map(source_name).collect();
     kinds.dedup();
-    let kind = if kinds.is_empty() { "of AWS's default chain".to_owned() } else { kinds.join(", then ") };
-    let duration = if credentials.session_token().is_some() { "for a while" } else { "lasting" };
+    let kind = if kinds.is_empty() { "from AWS's default chain".to_owned() } else { kinds.join(", then ") };
+    let duration = if credentials.session_token().is_some() { "temporary" } else { "long-term" };
     let expiry = credentials.expiry().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
     let expiry = expiry.map(|at| Timestamp::from_millis(i64::try_from(at.as_millis()).unwrap_or(i64::MAX)));
     let message = match expiry {
@@ -21,7 +21,7 @@ pub(crate) fn describe_credentials(credentials: &Credentials, now: Timestamp) ->
         Some(at) if at <= now => Finding::fault(
             "credentials",
             format!("{message}: they have expired"),
-            "get new ones (`aws sso login`)",
+            "get new credentials (`aws sso login`)",
         ),
         _ => Finding::ok("credentials", message),
     }
@@ -30,17 +30,19 @@ pub(crate) fn describe_credentials(credentials: &Credentials, now: Timestamp) ->
 fn source_name(kind: &Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::CredentialsEnvVars => "from the environment",
-        Kind::CredentialsEnvVarsStsWebIdToken | Kind::CredentialsProfileStsWebIdToken => "by a web identity",
-        Kind::CredentialsStsAssumeRole => "a role that was assumed",
-        Kind::CredentialsStsAssumeRoleWebId => "a role that was assumed by a web identity",
+        Kind::CredentialsEnvVarsStsWebIdToken | Kind::CredentialsProfileStsWebIdToken => {
+            "from a web identity"
+        }
+        Kind::CredentialsStsAssumeRole => "from an assumed role",
+        Kind::CredentialsStsAssumeRoleWebId => "from a role assumed by a web identity",
         Kind::CredentialsProfile => "from a profile",
         Kind::CredentialsProfileSourceProfile => "from a profile's source profile",
-        Kind::CredentialsProfileNamedProvider => "from where a profile says",
-        Kind::CredentialsProfileSso | Kind::CredentialsSso => "by single sign-on",
+        Kind::CredentialsProfileNamedProvider => "from the provider that a profile names",
+        Kind::CredentialsProfileSso | Kind::CredentialsSso => "from single sign-on",
         Kind::CredentialsProfileProcess | Kind::CredentialsProcess => "from a program",
         Kind::CredentialsHttp => "from the container",
         Kind::CredentialsImds => "from the machine",
-        Kind::CredentialsProfileLogin | Kind::CredentialsLogin => "by a login",
+        Kind::CredentialsProfileLogin | Kind::CredentialsLogin => "from a login",
         _ => return None,
     })
 }
@@ -63,7 +65,7 @@ mod tests {
         let finding = describe_credentials(&credentials, Timestamp::from_millis(59_000));
         assert_eq!(
             finding,
-            Finding::ok("credentials", "from the machine; for a while, until 1970-01-01T00:01:00.000Z")
+            Finding::ok("credentials", "from the machine; temporary, until 1970-01-01T00:01:00.000Z")
         );
         let late = describe_credentials(&credentials, Timestamp::from_millis(60_000));
         assert!(late.verdict == Verdict::Fault && late.says.ends_with("they have expired"), "{late:?}");

@@ -13,8 +13,8 @@ const MAX_BYTES: usize = 262_144;
 pub(crate) fn build(job: &JobSpec, target: &Target) -> Result<String> {
     if let Some(file) = job.files.first() {
         return Err(Error::rejected(format!(
-            "`{}` is a file, and an execution of Step Functions cannot be given one: give it text, or an address \
-             that the state machine can read",
+            "`{}` is a file, and executions of Step Functions do not accept files: pass text, or a URL that the \
+             state machine can read",
             file.parameter
         )));
     }
@@ -25,7 +25,7 @@ pub(crate) fn build(job: &JobSpec, target: &Target) -> Result<String> {
     let input = input.to_string();
     if input.len() > MAX_BYTES {
         return Err(Error::rejected(format!(
-            "the input of the execution is {} bytes long, and Step Functions takes at most {MAX_BYTES}",
+            "the input of the execution is {} bytes long, and Step Functions accepts at most {MAX_BYTES}",
             input.len()
         )));
     }
@@ -213,7 +213,7 @@ mod tests {
             assert_eq!(
                 input(json!({"v": hostile}), template),
                 Ok(expected),
-                "no JSON is put together of text"
+                "an argument must not become JSON syntax"
             );
         }
     }

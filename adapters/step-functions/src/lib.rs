@@ -19,8 +19,8 @@
 //! Only `client`, `api`, `queue`, `caller_credentials` and `trust` call AWS, and only `failure` interprets
 //! its errors. README.md lists for users what a job can do, and what was tested against what.
 //!
-//! It must not depend on the server: all context arrives in [`taskbridge_sdk::Connect`]. It never retries,
-//! and neither does the AWS SDK.
+//! It must not depend on the server: all context arrives in [`taskbridge_sdk::ConnectContext`]. It never
+//! retries, and neither does the AWS SDK.
 
 mod account;
 mod answer;

@@ -55,8 +55,8 @@ impl ExecutionListCache {
         changed.insert(arn.to_owned(), now);
     }
 
-    /// Records these executions of a state machine as polled, and returns their cached state. `today` is this
-    /// machine's wall clock, compared with start times from AWS.
+    /// Records these executions of a state machine as polled, and returns their cached state. `wall_clock` is
+    /// the time of this machine, compared with start times from AWS.
     ///
     /// A list is used for a tenth of an execution's age, but at most for `list_every`, so the end of an
     /// execution is seen with at most that delay.
@@ -95,7 +95,7 @@ impl ExecutionListCache {
         CachedExecutions { running, executions_to_list }
     }
 
-    /// Stores the result of a list that was requested at `asked`.
+    /// Stores the result of a list that was requested at `requested_at`.
     pub(crate) fn store(&self, machine: &str, requested_at: Instant, running: Running) {
         self.machines.lock().entry(machine.to_owned()).or_default().last_list = Some((requested_at, running));
     }
@@ -145,7 +145,7 @@ mod tests {
         let (cache, now) = cache_with(&["a", "b"], since);
         let cached_after = |after| cache.record_poll("m", &["a"], now + Duration::from_secs(after), TODAY);
         assert_eq!((running_count(&cached_after(10)), running_count(&cached_after(11))), (1, 0));
-        assert_eq!(cached_after(11).executions_to_list, None, "one is asked for by itself");
+        assert_eq!(cached_after(11).executions_to_list, None, "a single execution needs no list");
         assert!(
             cache
                 .record_poll("m", &["a", "b"], now + Duration::from_secs(11), TODAY)
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(
             running_count(&cache.record_poll("m", &["x"], now, TODAY)),
             0,
-            "what was not listed may have ended"
+            "an unlisted execution may have ended"
         );
     }
 

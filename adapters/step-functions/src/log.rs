@@ -92,7 +92,7 @@ impl Tail {
         self.bytes > self.max_bytes
     }
 
-    /// Returns the lines in order of their events. `more` means that older events were not read.
+    /// Returns the lines in order of their events. `has_older` means that older events were not read.
     pub(crate) fn text(mut self, has_older: bool) -> LogText {
         self.lines.sort_by_key(|(id, _)| *id);
         // Log delivery may duplicate events.

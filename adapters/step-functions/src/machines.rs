@@ -1,5 +1,5 @@
 //! State machines of targets: ARN, type, definition and log group. The cache may be lost. ARN and type are
-//! requested again only when AWS contradicts them, definition and log group also after `BELIEVED`.
+//! requested again only when AWS contradicts them, definition and log group also after `DESCRIPTION_TTL`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

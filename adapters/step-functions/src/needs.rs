@@ -1,4 +1,4 @@
-//! Permissions that the tools, the discovery and the questions of a config need. Apart from a look at each
+//! Permissions that the tools, the discovery and the questions of a config need. Apart from one call for each
 //! activity and the queue, it tries none: [`crate::permissions`] does.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub(crate) struct ToolMachine {
     pub(crate) log_group: Option<LogGroup>,
 }
 
-/// Adds the permissions for the state machine of a tool. `asks` is true if steps can ask users.
+/// Adds the permissions for the state machine of a tool. `asks_questions` is true if steps can ask users.
 pub(crate) fn add_machine_permissions(
     machine: &ToolMachine,
     asks_questions: bool,
@@ -62,21 +62,21 @@ pub(crate) fn add_machine_permissions(
         add("states:StartExecution", fault, "nothing is started", Attempt::Start, false);
         add("states:StopExecution", fault, "tasks cannot be cancelled", Attempt::Stop, true);
     }
-    add("states:DescribeExecution", fault, "nobody sees how executions end", Attempt::Describe, true);
-    let list_consequence = "executions are looked at one by one, which takes many calls";
+    add("states:DescribeExecution", fault, "ends of executions are not detected", Attempt::Describe, true);
+    let list_consequence = "executions are polled one by one, which needs many calls";
     add("states:ListExecutions", Verdict::Warning, list_consequence, Attempt::ListExecutions, false);
     let (verdict, consequence) = match asks_questions {
-        true => (fault, "questions are not seen"),
+        true => (fault, "questions are not detected"),
         false => (
             Verdict::Warning,
-            "there is no progress, and a failure does not name its state; there is a log only where the state machine logs",
+            "there is no progress, failures do not name their state, and only state machines that log have a log",
         ),
     };
     add("states:GetExecutionHistory", verdict, consequence, Attempt::History, true);
 }
 
-/// Adds the permissions of discovery, except the list, for all state machines that it may find. `place` is
-/// `arn:PARTITION:states:REGION:ACCOUNT`, `names` is the pattern of their names.
+/// Adds the permissions of discovery, except the list, for all state machines that it may find.
+/// `arn_prefix` is `arn:PARTITION:states:REGION:ACCOUNT`, `name_pattern` the pattern of their names.
 pub(crate) fn add_discovery_permissions(
     settings: &Settings,
     arn_prefix: &str,
@@ -88,7 +88,7 @@ pub(crate) fn add_discovery_permissions(
     let required_by = "discovery".to_owned();
     let (verdict, consequence) = match settings.filters_by_tags {
         true => (Verdict::Fault, "tools are not discovered"),
-        false => (Verdict::Warning, "tags say nothing about tools"),
+        false => (Verdict::Warning, "tags do not describe tools"),
     };
     let (action, resource) = ("states:ListTagsForResource", machine_pattern.clone());
     permissions.push(RequiredPermission {
@@ -156,17 +156,15 @@ impl StepFunctions {
     ) {
         for activity in &self.settings.activities {
             let subject = format!("activity `{activity}`");
-            let consequence = "what steps ask by it is not seen";
+            let consequence = "questions of steps do not arrive";
             findings.push(match self.api.describe_activity(activity).await {
-                Ok(()) => {
-                    Finding::ok(subject, "it is there; whether it may be polled, the server's log says")
-                }
+                Ok(()) => Finding::ok(subject, "exists; the server's log shows whether it can be polled"),
                 Err(failure) if failure.error.kind() == ErrorKind::Denied => Finding::ok(
                     subject,
-                    "whether it is there may not be asked (`states:DescribeActivity`), and need not be",
+                    "not checked: `states:DescribeActivity` is denied, and the server does not need it",
                 ),
                 Err(failure) => {
-                    Finding::fault(subject, failure.error.to_string(), "create it, or mend `activities`")
+                    Finding::fault(subject, failure.error.to_string(), "create it, or correct `activities`")
                 }
             });
             permissions.push(RequiredPermission {
@@ -188,7 +186,7 @@ impl StepFunctions {
                 [("sqs:ReceiveMessage", Attempt::AlreadyTried(receive)), ("sqs:DeleteMessage", delete)]
             {
                 let (resource, required_by) = (resource.clone(), "the queue".to_owned());
-                let consequence = "what steps ask by it is not seen";
+                let consequence = "questions of steps do not arrive";
                 permissions.push(RequiredPermission {
                     action,
                     resource,
@@ -204,7 +202,7 @@ impl StepFunctions {
                 Err(failure) => findings.push(Finding::fault(
                     "queue",
                     format!("`{url}`: {}", failure.error),
-                    "create the queue, or mend `queue`",
+                    "create the queue, or correct `queue`",
                 )),
             }
         }
@@ -235,8 +233,8 @@ impl StepFunctions {
         }
         if self.settings.has_hook {
             let message = format!(
-                "what is posted to /hooks/{} with the secret in `{SECRET_HEADER}` is taken; whether EventBridge reaches this server \
-                 cannot be seen from here: the rule's metric FailedInvocations tells",
+                "/hooks/{} accepts posts with the secret in `{SECRET_HEADER}`; this check cannot test whether EventBridge \
+                 reaches this server: see the rule's metric FailedInvocations",
                 self.settings.backend
             );
             findings.push(Finding::ok("webhook", message));

@@ -27,7 +27,7 @@ impl StepFunctions {
         }
         if arn.is_express() {
             return Ok(Observation::new(JobState::Gone).with_message(
-                "Step Functions answers no questions about an Express execution, so nobody knows how it ended",
+                "Step Functions keeps no status of an Express execution, so its outcome is unknown",
             ));
         }
         match self.api.describe(arn.as_str()).await {

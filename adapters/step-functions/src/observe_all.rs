@@ -59,7 +59,7 @@ impl StepFunctions {
                 Some(error) => Err(copy_error(error)),
                 // The caller discards all results if the last one is too late.
                 None if started_at.elapsed() > self.call_timeout / 2 => Err(Error::unavailable(
-                    "Step Functions answers slowly, so this execution was not looked at",
+                    "Step Functions responds slowly, so this execution was not polled",
                 )),
                 None => self.poll_execution(&job.handle, job.watched).await,
             },

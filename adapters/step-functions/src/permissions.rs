@@ -49,7 +49,7 @@ pub(crate) struct RequiredPermission {
     pub(crate) resource: String,
     /// What requires it, such as "tool `deploy`".
     pub(crate) required_by: String,
-    /// Verdict if it is missing: a fault or a warning. `without` is the consequence.
+    /// Verdict if it is missing: a fault or a warning. `consequence` is what then fails.
     pub(crate) verdict: Verdict,
     pub(crate) consequence: &'static str,
     pub(crate) attempt: Attempt,
@@ -89,9 +89,9 @@ enum AttemptOutcome {
 
 impl StepFunctions {
     /// Tries all permissions, each with the credentials that need it. Returns a finding for each action that
-    /// was tried and, if any finding is not ok, the complete policy. `person` is a session of the role for
-    /// people, if there is such a role and it can be assumed. If it cannot, the permissions of people are not
-    /// tried.
+    /// was tried and, if any finding is not ok, the complete policy. `caller_signer` is a session of the
+    /// role for people, if there is such a role and it can be assumed. If it cannot, the permissions of
+    /// people are not tried.
     pub(crate) async fn try_all(
         &self,
         permissions: Vec<RequiredPermission>,
@@ -103,7 +103,7 @@ impl StepFunctions {
                     &Signer::Bridge,
                     permissions,
                     Policy::default(),
-                    "whom the credentials belong to",
+                    "the identity of the credentials",
                 )
                 .await;
         };
@@ -115,7 +115,7 @@ impl StepFunctions {
                 &Signer::Bridge,
                 bridge_permissions,
                 policy,
-                "whom the bridge's own credentials belong to",
+                "the identity of the bridge's own credentials",
             )
             .await;
         if let Some(signer) = caller_signer {
@@ -158,7 +158,7 @@ impl StepFunctions {
         if findings.iter().any(|finding| finding.verdict != Verdict::Ok) {
             let (document, message) = (
                 policy.document(),
-                format!("this is all that the config needs, as an IAM policy for {grantee}"),
+                format!("IAM policy for {grantee}, with all permissions that the config needs"),
             );
             let policy = match too_large(&document) {
                 None => Finding::ok("policy", message),
@@ -263,7 +263,7 @@ fn action_finding(action: &str, attempts: &[(RequiredPermission, AttemptOutcome)
             what: subject,
             verdict: permission.verdict,
             says: format!("denied for {denied}: {message}; without it, {}", permission.consequence),
-            fix: Some(format!("allow `{action}` on {}; the policy below has it", resources.join(", "))),
+            fix: Some(format!("allow `{action}` on {}; the policy below contains it", resources.join(", "))),
         });
     }
     let unknown = attempts.iter().find_map(|(_, outcome)| match outcome {
@@ -271,8 +271,8 @@ fn action_finding(action: &str, attempts: &[(RequiredPermission, AttemptOutcome)
         _ => None,
     });
     if let Some(message) = unknown {
-        let fix = "run the doctor again once Step Functions answers";
-        return Some(Finding::warning(subject, format!("it cannot be found out: {message}"), fix));
+        let fix = "run the doctor again once Step Functions responds";
+        return Some(Finding::warning(subject, format!("cannot be checked: {message}"), fix));
     }
     let allowed = required_by(|outcome| matches!(outcome, AttemptOutcome::Allowed));
     (!allowed.is_empty()).then(|| Finding::ok(subject, format!("allowed for {allowed}")))

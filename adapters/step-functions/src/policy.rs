@@ -37,8 +37,8 @@ pub(crate) fn too_large(document: &Value) -> Option<String> {
     let size = document.to_string().chars().filter(|c| !c.is_whitespace()).count();
     (size > MAX_MANAGED_POLICY_SIZE).then(|| {
         format!(
-            "it has {size} characters, and a managed policy at most {MAX_MANAGED_POLICY_SIZE}: split it into several, or start state machines whose \
-             names share a beginning, with `discover.starting_with`"
+            "the policy has {size} characters, and the limit of a managed policy is {MAX_MANAGED_POLICY_SIZE}: split it, or use state machines \
+             with a common name prefix and `discover.starting_with`"
         )
     })
 }

@@ -171,12 +171,12 @@ impl ExecutionTracker {
     /// Adds the progress and the questions to the observation of a running execution.
     ///
     /// The history is read if a client watches or question channels are configured, a read is due, and a call
-    /// of `progress_calls_per_minute` is left. A read is due `QUICKEST` after the last one, and not before a
-    /// tenth of the time for which the execution is followed. Questions must be known even if no client
-    /// watches: an observation without a question means that it is no longer asked. A question whose token
-    /// went to another server appears only in the history. So with question channels, a history that was not
-    /// read since the last hint, or that has an open question and was not read for `QUICKEST`, is read
-    /// without taking a call.
+    /// of `progress_calls_per_minute` is left. A read is due `MIN_READ_INTERVAL` after the last one, and not
+    /// before a tenth of the time for which the execution is followed. Questions must be known even if no
+    /// client watches: an observation without a question means that it is no longer asked. A question whose
+    /// token went to another server appears only in the history. So with question channels, a history that
+    /// was not read since the last hint, or that has an open question and was not read for
+    /// `MIN_READ_INTERVAL`, is read without taking a call.
     ///
     /// A failed read fails the poll only if question channels are configured and the history was not read
     /// since the last hint.
@@ -272,8 +272,8 @@ impl ExecutionTracker {
         unread_seconds / now.saturating_duration_since(since).as_secs_f64().max(1.0)
     }
 
-    /// Returns true if the execution is followed here: it was polled or answered, and has neither been seen
-    /// to end nor been dropped for `MOST`.
+    /// Returns true if the execution is followed here: it was polled or answered, no poll has seen it end,
+    /// and it was not dropped because of `MAX_TRACKED`.
     pub(crate) fn is_tracked(&self, arn: &str) -> bool {
         self.executions.lock().contains_key(arn)
     }
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(restarted.questions(&[], false, now).len(), 1);
         assert_eq!(tracked.questions(&[], false, now), []);
         assert_eq!(tracked.questions(std::slice::from_ref(&content), false, now).len(), 1);
-        assert_eq!(tracked.questions(&[], false, now).len(), 1, "what was told is told on");
+        assert_eq!(tracked.questions(&[], false, now).len(), 1, "a reported question stays reported");
         let mut other_server = TrackedExecution { report_from: HashMap::new(), ..tracked.clone() };
         assert_eq!(other_server.questions(&[], false, now), []);
         assert_eq!(

@@ -192,8 +192,8 @@ impl QuestionHistory {
     }
 
     /// Returns the open questions. If several steps ask the same, the question is asked once at a time and an
-    /// answer goes to any of them. `held` contains contents that arrived with tokens; they fill in contents
-    /// that the history lacks, which then are kept.
+    /// answer goes to any of them. `token_contents` are contents that arrived with tokens. They replace those
+    /// that the history lacks, and are kept.
     pub(crate) fn questions(&mut self, token_contents: &[QuestionContent]) -> Vec<Question> {
         for at in 0..self.waiting_steps.len() {
             if self.waiting_steps[at].content.is_none() {
@@ -278,7 +278,7 @@ mod tests {
         let first = history_of(&events).questions(&[]);
         assert_eq!((first.len(), first[0].message.as_str()), (1, "Well?"));
         events.push(event(5, 4, "ActivityTimedOut"));
-        assert_eq!(history_of(&events).questions(&[]), first, "it may be handed out again");
+        assert_eq!(history_of(&events).questions(&[]), first, "the step may be scheduled again");
         events.extend([scheduled(6, 5, &sample_question()), event(7, 6, "ActivityStarted")]);
         assert_eq!(history_of(&events).questions(&[]), first);
         assert!(matches!(history_of(&events).settlement(&first[0].id), QuestionSettlement::Open(_)));
@@ -372,7 +372,7 @@ mod tests {
         assert!(history.questions(&[]).is_empty() && history.has_open());
         let content = QuestionContent::of(&sample_question()).unwrap();
         let questions = history.questions(std::slice::from_ref(&content));
-        assert_eq!(questions, history.questions(&[]), "it is kept");
+        assert_eq!(questions, history.questions(&[]), "the content is kept");
         let output = Some("{}".to_owned());
         history.apply(&channels(), &ExecutionEvent { resource, output, ..event(4, 0, "TaskSucceeded") });
         assert_eq!(

@@ -25,7 +25,8 @@ impl Queue {
     }
 
     /// Waits for the next messages, or returns none after a timeout. A message that is not deleted is
-    /// delivered again after `hidden`, here or at another server, so no message is lost with a server.
+    /// delivered again after `visibility_timeout`, here or at another server, so no message is lost with a
+    /// server.
     pub(crate) async fn receive(&self, visibility_timeout: Duration) -> ApiResult<Vec<Message>> {
         let seconds = |time: Duration| i32::try_from(time.as_secs().max(1)).unwrap_or(i32::MAX);
         let call = self.client.receive_message().queue_url(&self.url).max_number_of_messages(10);

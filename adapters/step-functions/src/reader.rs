@@ -143,7 +143,7 @@ impl Sources {
         // An event of EventBridge.
         let arn = event_execution_arn(&body)?.to_owned();
         if queue.delete(&receipt).await.is_err() {
-            tracing::debug!("a message of the queue could not be deleted, and comes again");
+            tracing::debug!("queue message cannot be deleted and will be delivered again");
         }
         self.tracker.record_hint(&arn);
         Some(arn)
@@ -156,15 +156,14 @@ impl Sources {
             let arn = question["execution"]
                 .as_str()
                 .filter(|arn| ExecutionArn::parse(&JobHandle::new(*arn)).is_some());
-            let arn =
-                arn.ok_or("it has no `execution`, which is the ARN of the execution (`$$.Execution.Id`)")?;
+            let arn = arn.ok_or("no `execution`, which is the ARN of the execution (`$$.Execution.Id`)")?;
             Ok((arn.to_owned(), content))
         });
         let (arn, content) = match content {
             Ok(content) => content,
             Err(reason) => {
                 // The error appears in the execution, where the author of the state machine sees it.
-                let cause = format!("taskbridge cannot ask this: {reason}");
+                let cause = format!("invalid question: {reason}");
                 let result = self.api.task_failure(&Signer::Bridge, &token, BAD_QUESTION, &cause).await;
                 if let (Ok(()), Some(queue), Some(receipt)) = (result, &self.queue, &receipt) {
                     // If this fails, the message is delivered again, and its token proves to be settled.
@@ -214,7 +213,7 @@ impl Sources {
     async fn pause(&self, source: &str, failure: &Failure) {
         let why = failure.error.to_string();
         if self.logged_errors.lock().insert(source.to_owned(), why.clone()).as_ref() != Some(&why) {
-            tracing::warn!(source, why, "what steps ask cannot be read; it is tried again");
+            tracing::warn!(source, why, "questions of steps cannot be read; retrying");
         }
         sleep(RETRY_DELAY).await;
     }

@@ -136,17 +136,18 @@ impl TagValue {
                 let entry = FIELDS.iter().find(|(name, _)| *name == attribute.trim());
                 let (_, field) = entry.ok_or_else(|| {
                     let names: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
-                    format!("`{}` is unknown: a tag can say `{}`", attribute.trim(), names.join("`, `"))
+                    format!("`{}` is unknown: a tag can contain `{}`", attribute.trim(), names.join("`, `"))
                 })?;
                 (Some(*field), after)
             }
         };
         if after.contains("{{") {
-            return Err("it says two things of the person: make a tag of each".to_owned());
+            return Err("the value has two attributes of the person: use a tag for each".to_owned());
         }
         if !(before.chars().chain(after.chars())).all(is_tag_char) || before.len() + after.len() > 128 {
             return Err(
-                "a tag may hold letters, digits, spaces and `_.:/=+-@`, 128 beside the person's".to_owned()
+                "a tag may contain letters, digits, spaces and `_.:/=+-@`, at most 128 besides the attribute"
+                    .to_owned(),
             );
         }
         Ok(Self { before: before.to_owned(), field, after: after.to_owned() })
@@ -168,7 +169,7 @@ impl TagValue {
                 let joined = format!(":{}", groups.collect::<String>());
                 if joined.chars().count() > max_length {
                     return Err(format!(
-                        "AWS takes {MAX_VALUE_LENGTH} characters, and your {} groups are longer together",
+                        "AWS accepts {MAX_VALUE_LENGTH} characters, and your {} groups are longer together",
                         person.groups.len()
                     ));
                 }
@@ -281,10 +282,10 @@ mod tests {
     #[test]
     fn invalid_tag_template_fails_config() {
         for (value, expected) in [
-            ("{{ nmae }}", "`nmae` is unknown: a tag can say `name`, `id`"),
+            ("{{ nmae }}", "`nmae` is unknown: a tag can contain `name`, `id`"),
             ("{{ name", "is not closed"),
-            ("{{ name }}/{{ tenant }}", "two things"),
-            ("a\u{7}", "a tag may hold"),
+            ("{{ name }}/{{ tenant }}", "two attributes"),
+            ("a\u{7}", "a tag may contain"),
             ("{{ name | upper }}", "is unknown"),
         ] {
             assert!(TagValue::parse(value).is_err_and(|e| e.contains(expected)), "{value}");

@@ -84,7 +84,7 @@ impl StepFunctions {
             Ok(execution) => Ok(self.observe_started(JobHandle::new(arn), execution.into()).await),
             Err(failure) if failure.is("ExecutionDoesNotExist") && !self.is_recent_start(&arn) => Err(error),
             Err(failure) if failure.error.kind() == ErrorKind::Rejected => {
-                Err(Error::unavailable("DescribeExecution: the execution is not known yet"))
+                Err(Error::unavailable("DescribeExecution: the execution is not visible yet"))
             }
             Err(failure) => Err(failure.into()),
         }
@@ -127,13 +127,13 @@ impl StepFunctions {
         };
         let execution = self.api.describe(arn).await.map_err(|failure| Failure {
             error: uncertain(format!(
-                "the execution {arn} exists and cannot be looked at: {}",
+                "the execution {arn} exists, but cannot be described: {}",
                 failure.error
             )),
             code: failure.code,
         })?;
         if execution.input.as_deref().is_some_and(|input| !input::are_equal(input, request.input)) {
-            let message = format!("the execution {arn} exists and was given another input");
+            let message = format!("the execution {arn} exists with another input");
             return Err(Failure { code: None, error: Error::uncertain(message) });
         }
         Ok(self.observe_started(JobHandle::new(arn), execution.into()).await)
@@ -162,7 +162,7 @@ impl StepFunctions {
         let lost_error =
             |reason: &str| Failure { code: None, error: lost_execution_error(machine, request.name, reason) };
         if job.may_exist {
-            return Err(lost_error("an earlier attempt to start it was not answered"));
+            return Err(lost_error("an earlier start request got no response"));
         }
         if !target.unbounded {
             self.check_duration(machine.arn.versioned()).await?;
@@ -186,7 +186,7 @@ impl StepFunctions {
         let definition = self.machines.definition_now(&self.api, machine).await?;
         check(definition).map_err(|UnboundedError { reason, fix }| Failure {
             code: None,
-            error: Error::config(format!("nothing was started of `{machine}`: {reason}; {fix}")),
+            error: Error::config(format!("`{machine}` was not started: {reason}; {fix}")),
         })
     }
 
@@ -199,7 +199,7 @@ impl StepFunctions {
         let resolved = self.machines.resolve(&self.api, &self.region, &target.state_machine).await;
         let machine = match (resolved, MachineArn::parse(&target.state_machine)) {
             (Ok(machine), _) if machine.express => {
-                let reason = "whether an execution was started is not known";
+                let reason = "it is unknown whether an execution was started";
                 return Err(lost_execution_error(&machine, job.key.as_str(), reason));
             }
             (Ok(machine), _) => machine.arn,
@@ -241,9 +241,9 @@ impl StepFunctions {
         };
         match self.api.describe(&arn).await {
             Ok(execution) => Ok(Ok(self.observe_started(attached_handle(&arn), execution.into()).await)),
-            Err(failure) if failure.is("ExecutionDoesNotExist") => {
-                Ok(Err(format!("there is no execution `{arn}`: they are kept for 90 days after their end")))
-            }
+            Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(Err(format!(
+                "there is no execution `{arn}`: executions are kept for 90 days after their end"
+            ))),
             Err(failure) => Err(failure.into()),
         }
     }
@@ -260,6 +260,5 @@ fn lost_execution_error(machine: &Machine, name: &str, reason: &str) -> Error {
 }
 
 fn target(job: &JobSpec) -> Result<Target> {
-    Target::deserialize(&job.target)
-        .map_err(|e| Error::config(format!("the tool's target is not understood: {e}")))
+    Target::deserialize(&job.target).map_err(|e| Error::config(format!("the tool's target is invalid: {e}")))
 }

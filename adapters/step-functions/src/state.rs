@@ -11,7 +11,7 @@ use crate::history::{Origin, timestamp};
 /// Error with which the cancellation of a task stops an execution.
 pub(crate) const STOPPED_ERROR: &str = "taskbridge.Cancelled";
 /// Cause with which the cancellation of a task stops an execution.
-pub(crate) const STOPPED_CAUSE: &str = "The task that this execution was started for was cancelled.";
+pub(crate) const STOPPED_CAUSE: &str = "The task of this execution was cancelled.";
 
 /// Maximum size of a failed state's input that is shown as text, in bytes. The data always contains it.
 const MAX_INPUT_SHOWN: usize = 400;
@@ -87,10 +87,8 @@ impl ExecutionDescription {
                 Observation::new(JobState::Queued).with_message("the execution waits to be redriven")
             }
             // An unknown status counts as running: a future status must not end a task.
-            status => Observation::new(JobState::Running).with_message(format!(
-                "Step Functions gives a status that this server does not know: {}",
-                one_line(status)
-            )),
+            status => Observation::new(JobState::Running)
+                .with_message(format!("Step Functions reports an unknown status: {}", one_line(status))),
         };
         Observation { since, ..observation }
     }
@@ -102,10 +100,8 @@ impl ExecutionDescription {
         else {
             return observation;
         };
-        let note = format!(
-            "the state that failed is not known, since the history cannot be read: {}",
-            one_line(reason)
-        );
+        let note =
+            format!("the failed state is unknown, because the history cannot be read: {}", one_line(reason));
         output.content.push(Content::text(format!("Note: {note}")));
         Observation {
             state: JobState::Failed(output),
@@ -158,9 +154,9 @@ impl ExecutionDescription {
         }
         match origin.and_then(|origin| origin.input.as_deref()) {
             Some(input) if input.len() <= MAX_INPUT_SHOWN => {
-                text.push_str(&format!("\nThe state was given: {input}"))
+                text.push_str(&format!("\nInput of the state: {input}"))
             }
-            Some(input) => text.push_str(&format!("\nThe state was given {} bytes of input.", input.len())),
+            Some(input) => text.push_str(&format!("\nInput of the state: {} bytes.", input.len())),
             None => {}
         }
         if self.status == "TIMED_OUT" {
@@ -181,7 +177,7 @@ impl ExecutionDescription {
 /// Returns the observation of an execution that AWS does not know.
 pub(crate) fn gone_observation() -> Observation {
     Observation::new(JobState::Gone).with_message(
-        "Step Functions does not know the execution any more: it keeps them for 90 days after their end",
+        "Step Functions no longer has the execution: it keeps executions for 90 days after their end",
     )
 }
 
@@ -324,12 +320,12 @@ mod tests {
             "input": {"page": 7}});
         assert_eq!(output.structured, Some(data));
         assert!(
-            texts(output)[0].contains("the tray\nis empty\nThe state was given: {\"page\":7}"),
+            texts(output)[0].contains("the tray\nis empty\nInput of the state: {\"page\":7}"),
             "{output:?}"
         );
         let large_origin = Origin { state: "Print".to_owned(), input: Some("x".repeat(5000)) };
         let JobState::Failed(output) = failed.clone().observation(Some(large_origin)).state else { panic!() };
-        assert!(texts(&output)[0].ends_with("given 5000 bytes of input."), "{output:?}");
+        assert!(texts(&output)[0].ends_with("Input of the state: 5000 bytes."), "{output:?}");
         assert_eq!(
             failed.observation(None).message.as_deref(),
             Some("the execution failed: NoPaper: the tray is empty")

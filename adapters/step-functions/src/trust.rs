@@ -21,17 +21,15 @@ pub(crate) async fn check_role(sessions: &CallerSessions) -> (Vec<Finding>, Opti
                 true => "no tags".to_owned(),
                 false => format!("the tags `{}`", keys.join("`, `")),
             };
-            let message = format!("`{role}` can be assumed, in sessions of each person, with {tags}");
+            let message = format!("`{role}` can be assumed, in a session for each person, with {tags}");
             (vec![Finding::ok(subject, message)], Some(signer))
         }
         Err(error) => {
             let message = format!("`{role}` cannot be assumed: {error}");
-            let fix = "create the role with the trust policy below, and allow the bridge's own credentials what it says";
+            let fix = "create the role with the trust policy below, and allow its actions to the bridge's own credentials";
             let trust = format!("{:#}", trust_policy(&bridge_identity(sessions).await, &sessions.config));
-            let trust_finding = Finding {
-                fix: Some(trust),
-                ..Finding::ok("trust policy", format!("this is what `{role}` needs"))
-            };
+            let trust_finding =
+                Finding { fix: Some(trust), ..Finding::ok("trust policy", format!("required by `{role}`")) };
             (vec![Finding::fault(subject, message, fix), trust_finding], None)
         }
     }

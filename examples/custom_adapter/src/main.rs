@@ -104,10 +104,10 @@ impl Backend for Folder {
         let (path, seconds) = (target_file.display(), timeout.as_secs());
         Ok(match end.read_link().map_err(unavailable)?.to_str() {
             Some("succeeded") => {
-                Observation::new(JobState::Succeeded(Output::text(format!("{path} is there"))))
+                Observation::new(JobState::Succeeded(Output::text(format!("{path} exists"))))
             }
             Some("failed") => Observation::new(JobState::Failed(Output::default()))
-                .with_message(format!("{path} was not there within {seconds} seconds")),
+                .with_message(format!("{path} does not exist after {seconds} seconds")),
             _ => Observation::new(JobState::Cancelled(Output::default())),
         })
     }

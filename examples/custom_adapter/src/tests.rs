@@ -41,7 +41,7 @@ impl Fixture for Jobs {
 
     fn succeeding_job(&self) -> (JobSpec, String) {
         std::fs::write(self.folder.path().join("there"), "").unwrap();
-        (self.wait_job("there", 60), "there is there".to_owned())
+        (self.wait_job("there", 60), "there exists".to_owned())
     }
 
     fn failing_job(&self) -> JobSpec {

@@ -46,5 +46,5 @@ fn a_tool_waits_for_a_file() {
     assert_eq!(request(3, "tasks/get", json!({"taskId": task}))["status"], "working");
     std::fs::write(&file, "").unwrap();
     let result = request(4, "tasks/result", json!({"taskId": task}));
-    assert_eq!(result["content"][0]["text"], format!("{} is there", file.display()), "{result}");
+    assert_eq!(result["content"][0]["text"], format!("{} exists", file.display()), "{result}");
 }

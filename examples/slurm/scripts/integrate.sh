@@ -1,7 +1,7 @@
 #!/bin/bash
 #SBATCH --time=00:10:00
 #SBATCH --mem-per-cpu=100M
-# Integrates a pendulum, and says how far it is by the job's comment. It leaves a table, and its result as JSON.
+# Integrates a pendulum, and reports progress in the job's comment. It leaves a table, and its result as JSON.
 set -euo pipefail
 angle=${1:?the angle in degrees}
 parts=5

@@ -1,7 +1,7 @@
 #!/bin/bash
 #SBATCH --time=00:10:00
 #SBATCH --mem-per-cpu=100M
-# The mass of one molecule, of an array of them: `bash masses.sh H2O`. It could be any batch script of the lab.
+# Computes the mass of one molecule of an array: `bash masses.sh H2O`. It could be any batch script of the lab.
 set -euo pipefail
 molecule=${1:?which molecule, such as H2O}
 

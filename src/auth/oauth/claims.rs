@@ -83,8 +83,8 @@ impl ClaimRules {
         self.read_claims(claims, now, false)
     }
 
-    /// Reads an introspection response (RFC 7662). `for_us` means that the issuer answers only for tokens for
-    /// this server, so that `aud` may be missing.
+    /// Reads an introspection response (RFC 7662). `audience_implied` means that the issuer answers only for
+    /// tokens for this server, so that `aud` may be missing.
     ///
     /// # Errors
     /// If the claims are invalid, or the token is inactive.
@@ -106,7 +106,7 @@ impl ClaimRules {
         self.read_claims(claims, now, true)
     }
 
-    /// Reads claims. `told` means that they come from an introspection response, not from a token.
+    /// Reads claims. `is_introspection` means that they come from an introspection response, not a token.
     fn read_claims(
         &self,
         claims: Map<String, Value>,
@@ -225,7 +225,7 @@ fn timestamp_claim(claims: &Value, name: &'static str) -> Result<Option<Timestam
     let Some(value) = claims.get(name) else { return Ok(None) };
     let seconds = value.as_f64().filter(|seconds| *seconds >= 0.0).ok_or(TokenError::Malformed)?;
     // Times after the last representable date need no precise value.
-    #[expect(clippy::cast_possible_truncation, reason = "it is bounded")]
+    #[expect(clippy::cast_possible_truncation, reason = "the value is bounded")]
     let millis = (seconds.min(1e11) * 1000.0) as i64;
     Ok(Some(Timestamp::from_millis(millis)))
 }
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(
             read_response(&json!({"aud": "other"}), true),
             Err(TokenError::Audience),
-            "what is said counts"
+            "an explicit audience is checked"
         );
     }
 }

@@ -1,5 +1,6 @@
 //! Finds the keys of an issuer in its metadata: the documents of RFC 8414 and of OpenID Connect Discovery.
-//! The document addresses and the checks of their content are pure; [`keys_at`] sends the requests.
+//! The document addresses and the checks of their content are pure; [`discover_keys_url`] sends the
+//! requests.
 
 use reqwest::Url;
 use serde::Deserialize;
@@ -33,7 +34,7 @@ pub(super) async fn discover_keys_url(
             Err(error) => return Err(format!("{document_url}: {error}")),
         }
     }
-    Err(format!("it says nowhere where its keys are ({}); name the place by `jwks_uri`", attempts.join(", ")))
+    Err(format!("no issuer metadata found ({}); set `jwks_uri`", attempts.join(", ")))
 }
 
 /// Returns the addresses of the documents in the order of the attempts.
@@ -59,21 +60,18 @@ fn metadata_urls(issuer: &Url) -> Vec<Url> {
 /// address must be safe.
 fn parse_keys_url(issuer: &Url, name: &str, document: &[u8]) -> Result<Url, String> {
     let metadata: Metadata =
-        serde_json::from_slice(document).map_err(|_| "it is no metadata of an issuer".to_owned())?;
+        serde_json::from_slice(document).map_err(|_| "invalid issuer metadata".to_owned())?;
     if metadata.issuer != name {
-        return Err(format!(
-            "it is the metadata of another issuer, {:?}, and not of {name:?}",
-            metadata.issuer
-        ));
+        return Err(format!("metadata of another issuer, {:?} instead of {name:?}", metadata.issuer));
     }
-    let keys_url = metadata.jwks_uri.ok_or("it names no keys (`jwks_uri`)")?;
-    let keys_url = Url::parse(&keys_url).map_err(|_| format!("its `jwks_uri` {keys_url:?} is no address"))?;
+    let keys_url = metadata.jwks_uri.ok_or("no `jwks_uri`")?;
+    let keys_url = Url::parse(&keys_url).map_err(|_| format!("`jwks_uri` {keys_url:?} is not a URL"))?;
     // A remote issuer must not direct this server to loopback or link-local addresses.
     let is_local = |url: &Url| url.host_str().is_none_or(taskbridge_sdk::is_local_address);
     if !is_safe(&keys_url) || (is_local(&keys_url) && !is_local(issuer)) {
         let keys_url = redacted_url(&keys_url);
         return Err(format!(
-            "its `jwks_uri` {keys_url} is not asked: it must be https, and not on this machine or link-local"
+            "`jwks_uri` {keys_url} is not allowed: it must be https, and not on this machine or link-local"
         ));
     }
     Ok(keys_url)
@@ -122,21 +120,21 @@ mod tests {
         for (issuer, document, expected) in [
             ("https://honest.example", document_for("https://keys.example"), "another issuer"),
             ("https://login.example/", document_for("https://keys.example"), "another issuer"),
-            ("https://login.example", document_for("http://keys.example"), "not asked"),
-            ("https://login.example", document_for("http://127.0.0.1:2379/keys"), "not asked"),
-            ("https://login.example", document_for("https://localhost/keys"), "not asked"),
-            ("https://login.example", document_for("https://localhost./keys"), "not asked"),
-            ("https://login.example", document_for("https://x.localhost/keys"), "not asked"),
-            ("https://login.example", document_for("https://0.0.0.0/keys"), "not asked"),
-            ("https://login.example", document_for("https://0x7f.1/keys"), "not asked"),
-            ("https://login.example", document_for("https://[::]/keys"), "not asked"),
-            ("https://login.example", document_for("https://[::ffff:127.0.0.1]/keys"), "not asked"),
-            ("https://login.example", document_for("https://169.254.169.254/latest"), "not asked"),
-            ("https://login.example", document_for("https://[fe80::1]/keys"), "not asked"),
-            ("https://login.example", document_for("file:///etc/passwd"), "not asked"),
-            ("https://login.example", document_for("nonsense"), "no address"),
-            ("https://login.example", r#"{"issuer":"https://login.example"}"#.to_owned(), "no keys"),
-            ("https://login.example", "<html>".to_owned(), "no metadata"),
+            ("https://login.example", document_for("http://keys.example"), "not allowed"),
+            ("https://login.example", document_for("http://127.0.0.1:2379/keys"), "not allowed"),
+            ("https://login.example", document_for("https://localhost/keys"), "not allowed"),
+            ("https://login.example", document_for("https://localhost./keys"), "not allowed"),
+            ("https://login.example", document_for("https://x.localhost/keys"), "not allowed"),
+            ("https://login.example", document_for("https://0.0.0.0/keys"), "not allowed"),
+            ("https://login.example", document_for("https://0x7f.1/keys"), "not allowed"),
+            ("https://login.example", document_for("https://[::]/keys"), "not allowed"),
+            ("https://login.example", document_for("https://[::ffff:127.0.0.1]/keys"), "not allowed"),
+            ("https://login.example", document_for("https://169.254.169.254/latest"), "not allowed"),
+            ("https://login.example", document_for("https://[fe80::1]/keys"), "not allowed"),
+            ("https://login.example", document_for("file:///etc/passwd"), "not allowed"),
+            ("https://login.example", document_for("nonsense"), "not a URL"),
+            ("https://login.example", r#"{"issuer":"https://login.example"}"#.to_owned(), "no `jwks_uri`"),
+            ("https://login.example", "<html>".to_owned(), "invalid issuer metadata"),
         ] {
             let error = believed(issuer, &document).unwrap_err();
             assert!(error.contains(expected), "{issuer} {document}: {error}");

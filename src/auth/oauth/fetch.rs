@@ -38,16 +38,16 @@ pub(super) enum FetchError {
     #[error("{0}")]
     Unreachable(String),
     /// A status other than 200.
-    #[error("it answers {0}")]
+    #[error("HTTP status {0}")]
     Status(StatusCode),
     /// The response is too large.
-    #[error("its answer has more than {LARGEST} bytes")]
+    #[error("response larger than {LARGEST} bytes")]
     TooLarge,
 }
 
 impl IssuerClient {
-    /// Creates a client with these settings. `plain` means that the issuer is on this machine and uses no
-    /// TLS.
+    /// Creates a client with these settings. `is_plain_http` means that the issuer is on this machine and
+    /// uses no TLS.
     pub(super) fn new(network: &IssuerNetwork, is_plain_http: bool) -> Result<Self, String> {
         let name = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
         let mut client = Client::builder()

@@ -1,4 +1,4 @@
-//! [`Examiner`]: token introspection at an issuer (RFC 7662), with a cache.
+//! [`Introspector`]: token introspection at an issuer (RFC 7662), with a cache.
 //!
 //! The cache keeps only digests of tokens. Concurrent requests are limited in total and per client address.
 //! So a flood of forged tokens does not reach the issuer in full, and does not delay tokens that were valid
@@ -32,7 +32,7 @@ const MAX_CACHED: usize = 10_000;
 /// Cache lifetime of an invalid token.
 const INACTIVE_TTL: Duration = Duration::from_secs(10);
 
-/// Maximum number of concurrent requests, without those of [`PLACES_OF_KNOWN`].
+/// Maximum number of concurrent requests, without those of [`MAX_REQUESTS_FOR_KNOWN`].
 const MAX_REQUESTS: usize = 12;
 
 /// Maximum number of those for unknown tokens of one client address.
@@ -120,7 +120,7 @@ impl IntrospectionCache {
     }
 
     /// Returns true if the caller should refresh an entry before it expires. Only one request gets true, and
-    /// the next one only after [`PATIENCE`].
+    /// the next one only after [`PERMIT_TIMEOUT`].
     fn claim_refresh(&mut self, token: &[u8; 32], now: Instant) -> bool {
         let entry = self
             .valid
@@ -179,7 +179,7 @@ impl Introspector {
         let response = self.send_request("made-up-by-taskbridge-doctor").await?;
         match response.get("active") {
             Some(Value::Bool(false)) => Ok(()),
-            _ => Err("it does not say of a made-up token that it is not active".to_owned()),
+            _ => Err("the endpoint does not report an invalid token as inactive".to_owned()),
         }
     }
 
@@ -224,8 +224,8 @@ impl Introspector {
         bearer.map_err(TokenRejection::Invalid)
     }
 
-    /// Returns the issuer's response. `None` if no permit is free within [`PATIENCE`], or if there is no
-    /// valid response. The log reports the first response that fails.
+    /// Returns the issuer's response. `None` if no permit is free within [`PERMIT_TIMEOUT`], or if there is
+    /// no valid response. The log reports the first response that fails.
     async fn introspect(
         &self,
         token: &str,
@@ -235,7 +235,7 @@ impl Introspector {
         let Ok(Ok(_permit)) = timeout(PERMIT_TIMEOUT, self.acquire_permit(was_valid, client_address)).await
         else {
             // This is no failure of the issuer; a client that sends forged tokens can cause it.
-            tracing::debug!("too many questions to an issuer are under way");
+            tracing::debug!("too many concurrent requests to an issuer");
             return None;
         };
         let result = self.send_request(token).await;
@@ -248,7 +248,7 @@ impl Introspector {
                     tracing::warn!(
                         endpoint,
                         why,
-                        "tokens cannot be looked up; their bearers are told to come back"
+                        "tokens cannot be introspected; their requests are refused with status 503"
                     );
                 }
                 None
@@ -295,7 +295,7 @@ impl Introspector {
         let credentials = (self.settings.client.as_str(), self.settings.secret.as_str());
         let response = self.client.post_form(self.settings.endpoint.clone(), credentials, form).await;
         let response = response.map_err(|error| error.to_string())?;
-        serde_json::from_slice(&response).map_err(|_| "its answer is no JSON object".to_owned())
+        serde_json::from_slice(&response).map_err(|_| "the response is not a JSON object".to_owned())
     }
 }
 
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(cache.get(&token(0), now), Some(Ok(Map::new())));
         assert_eq!(cache.get(&token(1), now), Some(Err(TokenError::Inactive)));
         assert_eq!(cache.get(&token(2), now), None);
-        assert_eq!(cache.get(&token(0), later), None, "it has to be asked again");
+        assert_eq!(cache.get(&token(0), later), None, "the entry has expired");
         assert!(cache.was_valid(&token(0)) && !cache.was_valid(&token(1)) && !cache.was_valid(&token(2)));
         assert_eq!(cache.get(&token(1), now + INACTIVE_TTL), None);
 
@@ -325,9 +325,9 @@ mod tests {
             cache.insert_invalid(token(n + 10), TokenError::Inactive, now);
         }
         assert_eq!(cache.invalid.len(), MAX_CACHED);
-        assert_eq!(cache.get(&token(0), now), Some(Ok(Map::new())), "bad ones do not push good ones out");
+        assert_eq!(cache.get(&token(0), now), Some(Ok(Map::new())), "invalid tokens evict no valid ones");
         cache.insert_invalid(token(0), TokenError::Inactive, now);
-        assert_eq!(cache.get(&token(0), now), Some(Err(TokenError::Inactive)), "the last word counts");
+        assert_eq!(cache.get(&token(0), now), Some(Err(TokenError::Inactive)), "the latest response counts");
     }
 
     /// A result is renewed before it expires, by one request at a time.
@@ -384,7 +384,7 @@ mod tests {
             .acquire_many_owned(u32::try_from(MAX_REQUESTS_PER_ADDRESS).unwrap())
             .await
             .unwrap();
-        assert_eq!(authenticate(b"new").await, (TokenRejection::Unavailable, false), "there is no place");
+        assert_eq!(authenticate(b"new").await, (TokenRejection::Unavailable, false), "no permit is free");
         drop(permits);
     }
 
@@ -399,6 +399,9 @@ mod tests {
         for n in 0..10_000_u32 {
             drop(examiner.address_permits(Some(IpAddr::from(n.to_be_bytes()))));
         }
-        assert!(examiner.permits_by_address.lock().len() <= ADDRESS_CLEANUP_SIZE, "those of nobody go");
+        assert!(
+            examiner.permits_by_address.lock().len() <= ADDRESS_CLEANUP_SIZE,
+            "unused entries are removed"
+        );
     }
 }

@@ -43,20 +43,20 @@ impl KeySet {
     /// # Errors
     /// If the document is no JWKS, or has no usable keys or too many; the text states why.
     pub fn parse(document: &[u8]) -> Result<Self, String> {
-        let document: Value = serde_json::from_slice(document).map_err(|_| "it is no JSON".to_owned())?;
-        let Some(entries) = document["keys"].as_array() else { return Err("it has no `keys`".to_owned()) };
+        let document: Value = serde_json::from_slice(document).map_err(|_| "invalid JSON".to_owned())?;
+        let Some(entries) = document["keys"].as_array() else { return Err("no `keys`".to_owned()) };
         if entries.len() > MAX_KEYS {
-            return Err(format!("it has {} keys, and {MAX_KEYS} are the most", entries.len()));
+            return Err(format!("{} keys, the limit is {MAX_KEYS}", entries.len()));
         }
         let keys: Vec<Key> = entries.iter().filter_map(Key::parse).collect();
         if keys.is_empty() {
-            return Err("it has no key that a token can be checked by".to_owned());
+            return Err("no key that can verify tokens".to_owned());
         }
         Ok(Self(keys))
     }
 
     /// Returns the number of keys; at least one.
-    #[expect(clippy::len_without_is_empty, reason = "a set without keys is none")]
+    #[expect(clippy::len_without_is_empty, reason = "a set is never empty")]
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -147,6 +147,6 @@ mod tests {
         ] {
             assert!(parse(&document).unwrap_err().contains(expected), "{document}");
         }
-        assert_eq!(KeySet::parse(b"<html>").unwrap_err(), "it is no JSON");
+        assert_eq!(KeySet::parse(b"<html>").unwrap_err(), "invalid JSON");
     }
 }

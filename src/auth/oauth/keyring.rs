@@ -20,14 +20,14 @@ use super::jwks::KeySet;
 use super::jwt::Jwt;
 use super::token_error::TokenError;
 
-/// Age from which keys are fetched again. A revoked key stays usable for this long (up to `TOO_OLD` if the
+/// Age from which keys are fetched again. A revoked key stays usable for this long (up to `MAX_AGE` if the
 /// issuer is unavailable).
 const REFRESH_AGE: Duration = Duration::from_secs(10 * 60);
 
 /// Maximum age of keys while the issuer is unavailable.
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 
-/// Maximum number of fetches in [`WHILE`], for any number of tokens, unless the last one failed.
+/// Maximum number of fetches in [`FETCH_WINDOW`], for any number of tokens, unless the last one failed.
 const MAX_FETCHES: usize = 3;
 
 /// Period of the fetch limit.
@@ -207,7 +207,7 @@ impl Keyring {
         match result {
             Ok(keys) => {
                 if cache.last_failed {
-                    tracing::info!(issuer = self.source.issuer, "the issuer's keys could be fetched again");
+                    tracing::info!(issuer = self.source.issuer, "issuer keys fetched again");
                 }
                 cache.last_failed = false;
                 cache.keys = Some((Arc::new(keys), Instant::now()));
@@ -216,7 +216,7 @@ impl Keyring {
                 if !cache.last_failed {
                     let has_usable = cache.usable(Instant::now()).is_some();
                     let consequence =
-                        if has_usable { "those that it had are used" } else { "nobody can be let in by it" };
+                        if has_usable { "cached keys are used" } else { "its tokens cannot be verified" };
                     tracing::warn!(
                         issuer = self.source.issuer,
                         why,
@@ -242,7 +242,7 @@ impl Keyring {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a fetch outlives the request that asked for it: whoever hangs up must not keep others waiting"
+    reason = "a fetch outlives its first request, because other requests may wait for it"
 )]
 fn spawn(work: impl Future<Output = ()> + Send + 'static) -> tokio::task::JoinHandle<()> {
     tokio::spawn(work)
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(
             keyring.check(&token).await,
             Err(TokenRejection::Invalid(TokenError::Signature)),
-            "by the key of that name"
+            "the key of this id is used"
         );
 
         tokio::time::pause();
@@ -334,9 +334,9 @@ mod tests {
         tokio::time::resume();
         let result = tokio::select! {
             result = keyring.check(&token) => result,
-            () = serve_keys(listener, "new") => unreachable!("it shows them without end"),
+            () = serve_keys(listener, "new") => unreachable!("the key server never stops"),
         };
-        assert_eq!(result, Err(TokenRejection::Invalid(TokenError::Key)), "there is no such key any more");
+        assert_eq!(result, Err(TokenRejection::Invalid(TokenError::Key)), "the issuer has withdrawn the key");
 
         // The server no longer listens now.
         keyring.cache.lock().keys =
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(
             keyring.check(&token).await,
             Err(TokenRejection::Invalid(TokenError::Signature)),
-            "no others can be had"
+            "no newer keys are available"
         );
     }
 }

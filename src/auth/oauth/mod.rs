@@ -306,7 +306,7 @@ mod tests {
     use crate::clock::System;
     use crate::tasks::task::Owner;
 
-    /// A principal is admitted for at most `HOLDS`, whatever expiry a token has.
+    /// A principal is admitted for at most `MAX_VERIFICATION_AGE`, whatever expiry a token has.
     #[test]
     fn admission_time_is_capped() {
         let resource = Resource::new("https://bridge.example/mcp", None, Vec::new()).unwrap();

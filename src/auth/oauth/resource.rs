@@ -26,9 +26,9 @@ impl Resource {
     /// If the URL is invalid; the text names the fix.
     pub fn new(id: &str, name: Option<String>, scopes: Vec<String>) -> Result<Self, String> {
         let example = "write the address that clients use, such as https://bridge.example.com/mcp";
-        let url = Url::parse(id).map_err(|_| format!("{id:?} is no address: {example}"))?;
+        let url = Url::parse(id).map_err(|_| format!("{id:?} is not a URL: {example}"))?;
         if !super::is_safe(&url) {
-            return Err(format!("{id:?} is not https, and tokens could be read on the way: {example}"));
+            return Err(format!("{id:?} is not https, so tokens could be intercepted: {example}"));
         }
         if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() {
             return Err(format!("{id:?} has more than a host and a path: {example}"));

@@ -1,25 +1,23 @@
-//! [`Flaw`]: why a token is invalid, as a message for the caller. The messages contain no content of the
-//! token.
+//! [`TokenError`]: why a token is invalid, as a message for the caller. The messages contain no content of
+//! the token.
 
 /// Why a token is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// The token is too large.
-    #[error("the token is larger than this server takes")]
+    #[error("the token is too large")]
     TooLarge,
     /// The token cannot be parsed.
     #[error("the token is not well formed")]
     Malformed,
     /// The token is opaque, and no issuer is configured for introspection.
-    #[error("the token is of a kind that this server cannot read: it takes signed ones (JWT)")]
+    #[error("the token is opaque, and this server accepts only signed tokens (JWT)")]
     Opaque,
     /// `alg`.
-    #[error("the token is signed in a way that is not accepted")]
+    #[error("the token's signature algorithm is not accepted")]
     Algorithm,
     /// `crit`.
-    #[error(
-        "the token's header says that something in it must be understood, which this server does not know"
-    )]
+    #[error("the token has critical header fields (`crit`), which this server does not support")]
     Critical,
     /// `typ`, or claims that only an ID token has.
     #[error("the token is not an access token")]
@@ -46,7 +44,7 @@ pub enum TokenError {
     #[error("the token lacks a claim that this server needs: {0}")]
     MissingClaim(&'static str),
     /// `cnf`: the token is bound to a key that the client must prove to have.
-    #[error("the token is bound to a key that the request does not show")]
+    #[error("the token is bound to a key (`cnf`), which this server does not support")]
     KeyBound,
     /// The issuer does not know the token, or it is no longer active.
     #[error("the token is not active")]

@@ -54,7 +54,7 @@ fn note(view: &TaskView) -> String {
         return format!("trouble: {}", truncate(&trouble.reason));
     }
     match (&view.cancel, view.job) {
-        (Some(cancel), "open" | "starting") if !cancel.taken => "to be stopped".to_owned(),
+        (Some(cancel), "open" | "starting") if !cancel.taken => "to be cancelled".to_owned(),
         (Some(_), "open") => "stopping".to_owned(),
         (_, "queued") => format!("waits for {}", truncate(&view.slots.join(", "))),
         _ => String::new(),
@@ -124,7 +124,7 @@ pub(super) fn task(view: &TaskView, now: Timestamp) -> String {
     }
     match view.due_at {
         Some(due) => line("due", format!("{due} ({})", self::due(view, now))),
-        None => line("due", "nothing is owed".to_owned()),
+        None => line("due", "no pending action".to_owned()),
     }
     if let Some(message) = &view.message {
         line("message", message.clone());
@@ -140,9 +140,9 @@ pub(super) fn task(view: &TaskView, now: Timestamp) -> String {
     }
     if let Some(cancel) = &view.cancel {
         let engine_state =
-            if cancel.taken { "the engine took it" } else { "the engine has not taken it yet" };
+            if cancel.taken { "accepted by the engine" } else { "not accepted by the engine yet" };
         let failed = count_text(cancel.failed, "time");
-        line("cancel", format!("wished {}; {engine_state}; failed {failed}", at(cancel.at)));
+        line("cancel", format!("requested {}; {engine_state}; failed {failed}", at(cancel.at)));
     }
     for question in &view.questions {
         let mut description =
@@ -174,7 +174,7 @@ fn progress_text(done: f64, total: Option<f64>) -> String {
 pub(super) fn history(entries: &[HistoryEntry], history_enabled: bool) -> String {
     if entries.is_empty() {
         let reason = if history_enabled { "" } else { ": [store] history is \"0s\"" };
-        return format!("\nno history is kept of it{reason}\n");
+        return format!("\nno history{reason}\n");
     }
     let width = entries.iter().map(|entry| entry.transition.replica.chars().count()).max().unwrap_or(0);
     let mut text = format!("\n{:<24}  {:>4}  {:width$}  {}\n", "TIME", "ROW", "REPLICA", "WHAT");
@@ -211,14 +211,14 @@ fn describe_fact(fact: &Fact) -> String {
         }
         Fact::Queued => "waits for a free slot".to_owned(),
         Fact::Attempt(n) => format!("start attempt {n}"),
-        Fact::TakenBack => "the start was not sent after all".to_owned(),
+        Fact::TakenBack => "the start was not sent".to_owned(),
         Fact::StartFailed { attempt, kind } => format!("start attempt {attempt} failed: {kind}"),
-        Fact::NotFound => "looked for, and not found in the engine".to_owned(),
-        Fact::FindFailed { kind } => format!("could not be looked for: {kind}"),
+        Fact::NotFound => "not found in the engine".to_owned(),
+        Fact::FindFailed { kind } => format!("the search for the job failed: {kind}"),
         Fact::Accepted(handle) => format!("accepted by the engine as {handle}"),
         Fact::Progress(progress) => format!("progress {}", progress_text(progress.done, progress.total)),
-        Fact::LooksFail { kind } => format!("the job cannot be looked at: {kind}"),
-        Fact::LooksAgain => "the job can be looked at again".to_owned(),
+        Fact::LooksFail { kind } => format!("the job cannot be polled: {kind}"),
+        Fact::LooksAgain => "the job can be polled again".to_owned(),
         Fact::Asked(key) => format!("question {key} asked"),
         Fact::Sent(key) => format!("question {key} sent to a client"),
         Fact::Answered { key, how, by } => {
@@ -232,24 +232,24 @@ fn describe_fact(fact: &Fact) -> String {
                 None => format!("question {key} {how}"),
             }
         }
-        Fact::AnswerTaken(key) => format!("the engine has the answer to {key}"),
+        Fact::AnswerTaken(key) => format!("the engine accepted the answer to {key}"),
         Fact::AnswerTooLate(key) => format!("the answer to {key} came too late"),
         Fact::AnswerFailed { key, times, kind } => {
-            format!("the answer to {key} was not handed over (failure {times}): {kind}")
+            format!("the answer to {key} could not be delivered (failure {times}): {kind}")
         }
         Fact::Withdrawn(key) => format!("question {key} withdrawn"),
-        Fact::CancelWished => "cancellation wished".to_owned(),
-        Fact::CancelTaken => "the engine took the cancellation".to_owned(),
+        Fact::CancelWished => "cancellation requested".to_owned(),
+        Fact::CancelTaken => "the engine accepted the cancellation".to_owned(),
         Fact::CancelFailed { times, kind } => {
-            format!("the engine did not take the cancellation (failure {times}): {kind}")
+            format!("the engine did not accept the cancellation (failure {times}): {kind}")
         }
-        Fact::RetryWished => "retry wished by an operator, or a look by a hook".to_owned(),
+        Fact::RetryWished => "retry requested by an operator, or poll requested by a hook".to_owned(),
         Fact::OutcomeUnknown => "abandoned by an operator: the outcome is unknown".to_owned(),
         Fact::DeadlinePassed => {
             "a deadline passed: max_wait or start_within before the start, max_runtime after it".to_owned()
         }
-        Fact::CallerGone => "the waiting caller went away".to_owned(),
-        Fact::JobOver => "nothing is owed to the engine any more".to_owned(),
+        Fact::CallerGone => "the waiting caller disconnected".to_owned(),
+        Fact::JobOver => "no action on the engine is pending".to_owned(),
         Fact::Ended(outcome) => format!("ended: {}", outcome.as_str()),
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Question {
 pub(super) enum UserInput {
     Answer(Question, Reply),
     Choice(Choice),
-    /// The terminal is gone.
+    /// The terminal is closed.
     TerminalClosed,
 }
 
@@ -103,10 +103,8 @@ impl<'a> State<'a> {
         match message {
             ServerMessage::Question { id, params } => self.handle_question(Question { id, params }, screen),
             ServerMessage::ResponseFailed { method, error } => {
-                let text = format!(
-                    "{}: the server asked for {method:?}, and did not take the answer: {error}",
-                    self.label
-                );
+                let text =
+                    format!("{}: cannot respond to the server's {method:?} request: {error}", self.label);
                 screen.print_line(&text);
             }
             ServerMessage::Notification { method, params } => match method.as_str() {
@@ -155,11 +153,11 @@ impl<'a> State<'a> {
             }
             WaitEvent::Disconnected(reason) if !self.disconnected => {
                 self.disconnected = true;
-                screen.print_line(&format!("{}: the connection broke ({reason}); trying again", self.label));
+                screen.print_line(&format!("{}: connection lost ({reason}); retrying", self.label));
             }
             WaitEvent::Reconnected if self.disconnected => {
                 self.disconnected = false;
-                screen.print_line(&format!("{}: connected again; the task goes on", self.label));
+                screen.print_line(&format!("{}: reconnected; the task continues", self.label));
             }
             WaitEvent::Disconnected(_) | WaitEvent::Reconnected => {}
         }
@@ -196,7 +194,7 @@ impl<'a> State<'a> {
         {
             self.dialog = Dialog::Idle;
             screen.print_line("");
-            screen.print_line("No answer is needed any more.");
+            screen.print_line("The server withdrew the question.");
             self.ask_next(screen);
         }
     }
@@ -244,7 +242,7 @@ impl<'a> State<'a> {
     }
 
     /// Handles the person's input. Returns the exit code if the person chose to leave, or the terminal is
-    /// gone.
+    /// closed.
     pub(super) fn handle_input(&mut self, input: UserInput, screen: &mut Screen) -> Option<u8> {
         let dialog = std::mem::replace(&mut self.dialog, Dialog::Idle);
         match input {
@@ -284,7 +282,7 @@ impl<'a> State<'a> {
                 {
                     message
                 }
-                error => format!("the answer was not taken: {error}"),
+                error => format!("the server did not accept the answer: {error}"),
             });
             RequestOutcome { question_id: Some(id), problem }
         }));
@@ -300,7 +298,7 @@ impl<'a> State<'a> {
                 match wait::retry_until_reached(async || task::cancel(session, id).await, |_| {}).await {
                     // The task had already ended.
                     Ok(_) | Err(ServerCallError::JsonRpc(_)) => None,
-                    Err(error) => Some(format!("it could not be cancelled: {error}")),
+                    Err(error) => Some(format!("cannot be cancelled: {error}")),
                 };
             RequestOutcome { question_id: None, problem }
         }));

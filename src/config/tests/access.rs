@@ -44,7 +44,7 @@ fn tool_access_overrides_default_access() {
     let claims = read(&with("access.call = { claims = { team = \"data\", level = [1, 2] } }"))
         .unwrap_err()
         .to_string();
-    assert!(claims.contains("nobody that [auth] lists could meet it"), "keys have no claims: {claims}");
+    assert!(claims.contains("no caller in [auth] matches this rule"), "keys have no claims: {claims}");
 }
 
 #[test]
@@ -52,52 +52,49 @@ fn unsatisfiable_access_rule_is_refused() {
     for (rule, expected) in [
         (
             "call = {}",
-            "call: it names nobody: add `groups`, `scopes`, `claims`, `principals`, `owner = true` or `everybody = true`",
+            "call: the rule admits no caller: add `groups`, `scopes`, `claims`, `principals`, `owner = true` or `everybody = true`",
         ),
         (
             "call = { groups = [] }",
-            "call.groups: it is empty, so nobody could meet it: name one, or remove it",
+            "call.groups: must not be empty, because no caller would match: add an entry, or remove it",
         ),
         (
             "see = { claims = { team = [] } }",
-            "see.claims.team: it is empty, so no claim could be one of it: list a value",
+            "see.claims.team: must not be empty, because no claim would match: add a value",
         ),
-        ("call = { groups = [\" \"] }", "call.groups: one of the names is empty: nobody has that"),
+        ("call = { groups = [\" \"] }", "call.groups: contains an empty name: remove it"),
         (
             "call = { scopes = [\"a b\"] }",
             "call.scopes: a scope has visible ASCII characters only, and no space, quote or backslash",
         ),
-        (
-            "call = { owner = true }",
-            "call.owner: before a call there is no task that somebody could own: remove it",
-        ),
+        ("call = { owner = true }", "call.owner: a call has no task yet, and so no owner: remove it"),
         (
             "see = { everybody = true, owner = true }",
-            "see.owner: the owner of a task can always look at it: remove it",
+            "see.owner: the owner of a task can always read it: remove this",
         ),
         (
             "cancel = { groups = [\"release\"], not_caller = true }",
-            "cancel.not_caller: it goes with `answer`: remove it",
+            "cancel.not_caller: only allowed in `answer`: remove it",
         ),
         (
             "answer = { owner = true, not_caller = true }",
-            "answer.not_caller: `owner = true` says the opposite: keep one of the two",
+            "answer.not_caller: contradicts `owner = true`: keep one of the two",
         ),
         (
             "answer = { not_caller = true }",
-            "answer: it says who must not, and nobody who may: add `groups`, `scopes`, `claims`, `principals` or `everybody = true`",
+            "answer: the rule excludes a caller, but admits none: add `groups`, `scopes`, `claims`, `principals` or `everybody = true`",
         ),
         (
             "call = { everybody = true, groups = [\"release\"] }",
-            "call.everybody: everybody would meet it whatever else stands here: remove this, or the conditions",
+            "call.everybody: every caller matches, whatever the other conditions are: remove this, or the conditions",
         ),
         (
             "call = { groups = [\"data\"] }",
-            "call: nobody that [auth] lists could meet it: give a key the groups and scopes that this names",
+            "call: no caller in [auth] matches this rule: add its groups and scopes to a key",
         ),
         (
             "see = { scopes = [\"deploy\", \"prod\"] }",
-            "see: nobody that [auth] lists could meet it: give a key the groups and scopes that this names",
+            "see: no caller in [auth] matches this rule: add its groups and scopes to a key",
         ),
         ("call = { principals = [\"anna\"] }", "call.principals[0]: unknown principal `anna`"),
         ("call = { grups = [\"x\"] }", "call.grups: unknown field `grups`"),
@@ -115,7 +112,8 @@ fn not_caller_rule_needs_two_principals() {
     assert!(read(&with(rule)).is_ok(), "ann answers what bob's tasks ask");
     let alone = with(rule).replace("principal = \"bob\"", "principal = \"ann\"");
     assert!(
-        error_text(&alone).contains("nobody could answer what another one's task asks"),
+        error_text(&alone)
+            .contains("no caller in [auth] could answer the questions of another caller's task"),
         "{}",
         error_text(&alone)
     );
@@ -130,7 +128,7 @@ fn person_rules_need_auth() {
         "answer = { everybody = true, not_caller = true }",
     ] {
         let errors = with_tool(&format!("access.{rule}\n"));
-        assert!(errors.contains("[auth] tells nobody from anybody (mode = \"none\")"), "{rule}: {errors}");
+        assert!(errors.contains("[auth] does not identify callers (mode = \"none\")"), "{rule}: {errors}");
     }
     assert!(read("[access]\ncall = { everybody = true }\n").is_ok());
 }
@@ -142,5 +140,5 @@ fn discover_access_error_names_table() {
         "{KEYS}[backends.here]\nkind = \"sim\"\n[backends.here.discover]\naccess.call = {{ groups = [\"data\"] }}\n"
     );
     let errors = error_text(&text);
-    assert!(errors.contains("backends.here.discover.access.call: nobody that [auth] lists"), "{errors}");
+    assert!(errors.contains("backends.here.discover.access.call: no caller in [auth] matches"), "{errors}");
 }

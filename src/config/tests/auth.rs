@@ -13,21 +13,18 @@ fn certificate_rules_need_client_ca() {
     let rule = "principal = \"ann\"\ncommon_name = \"Ann\"\n";
     assert_eq!(
         certificate_errors("certificates", rule),
-        "x.toml:2: auth.mode: mode = \"certificates\" needs somebody to vouch for certificates, and no client would show one: \
-         add client_ca to [server.tls]"
+        "x.toml:2: auth.mode: mode = \"certificates\" needs an authority for client certificates: add client_ca to [server.tls]"
     );
     let key = "[[auth.keys]]\nprincipal = \"bob\"\nsha256 = \"0000000000000000000000000000000000000000000000000000000000000000\"\n";
     assert_eq!(
         certificate_errors("api_keys", &format!("{rule}{key}")),
-        "x.toml:3: auth.certificates: [[auth.certificates]] needs somebody to vouch for certificates, and no client would show \
-         one: add client_ca to [server.tls]"
+        "x.toml:3: auth.certificates: [[auth.certificates]] needs an authority for client certificates: add client_ca to [server.tls]"
     );
     assert_eq!(
         error_text(&format!(
             "[auth]\nmode = \"certificates\"\n[[auth.certificates]]\n{rule}[server.tls]\ncertificate = \"c\"\nkey = \"k\"\n"
         )),
-        "x.toml:2: auth.mode: mode = \"certificates\" needs somebody to vouch for certificates, and no client would show one: \
-         add client_ca to [server.tls]\n\
+        "x.toml:2: auth.mode: mode = \"certificates\" needs an authority for client certificates: add client_ca to [server.tls]\n\
          x.toml:7: server.tls.certificate: there is no certificate in it: it must be PEM, with `-----BEGIN CERTIFICATE-----`"
     );
 }
@@ -39,42 +36,39 @@ fn mistakes_in_certificates() {
     for (auth, expected) in [
         (
             "mode = \"certificates\"\n".to_owned(),
-            "x.toml:2: auth.mode: no certificates are listed, so nobody could call: add [[auth.certificates]]",
+            "x.toml:2: auth.mode: no certificates are listed, so every call would be refused: add [[auth.certificates]]",
         ),
         (
             "[[auth.certificates]]\nprincipal = \"ann\"\ndns = \"a.example\"\n".to_owned(),
-            "auth.mode: certificates are listed, and nobody would look at them: set mode = \"certificates\"",
+            "auth.mode: certificates are listed, but not used: set mode = \"certificates\"",
         ),
         (
             format!(
                 "mode = \"certificates\"\n[[auth.keys]]\nprincipal = \"bob\"\nsha256 = \"{zero}\"\n\
                  [[auth.certificates]]\nprincipal = \"ann\"\ndns = \"a.example\"\n"
             ),
-            "x.toml:2: auth.mode: keys are listed, and nobody would ask for them: set mode = \"api_keys\", beside which \
-             certificates count as well",
+            "x.toml:2: auth.mode: keys are listed, but not used: set mode = \"api_keys\", which accepts certificates, too",
         ),
         (
             "mode = \"certificates\"\n[[auth.certificates]]\nprincipal = \" \"\ndns = \"a.example\"\n".to_owned(),
-            "x.toml:4: auth.certificates[0].principal: it is empty: name whom the certificate stands for",
+            "x.toml:4: auth.certificates[0].principal: must not be empty: write the name of the certificate's owner",
         ),
         (
             "mode = \"certificates\"\n[[auth.certificates]]\nprincipal = \"ann\"\nissuer = \"CN=ca\"\n".to_owned(),
-            "x.toml:4: auth.certificates[0].principal: any certificate that `client_ca` vouches for would be \"ann\": add \
-             `common_name`, `dns`, `uri`, `email` or `sha256`",
+            "x.toml:4: auth.certificates[0].principal: every certificate of `client_ca` would be \"ann\": add `common_name`, `dns`, `uri`, `email` or `sha256`",
         ),
         (
             "mode = \"certificates\"\n[[auth.certificates]]\nprincipal = \"ann\"\nuri = \"ann\"\ndns = \"\"\nemail = \"ann\"\n\
              issuer = \"ca\"\n"
                 .to_owned(),
-            "x.toml:5: auth.certificates[0].uri: \"ann\": it is no URI: write all of it, with `scheme:`, or remove it\n\
-             x.toml:6: auth.certificates[0].dns: \"\": it is empty, and no certificate says that, or remove it\n\
-             x.toml:7: auth.certificates[0].email: \"ann\": it is no address of mail: write all of it, or remove it\n\
-             x.toml:8: auth.certificates[0].issuer: \"ca\": it is no name of an issuer (RFC 4514), such as CN=ca, or remove it",
+            "x.toml:5: auth.certificates[0].uri: \"ann\": not a URI: write all of it, with `scheme:`, or remove it\n\
+             x.toml:6: auth.certificates[0].dns: \"\": must not be empty: write a value, or remove it\n\
+             x.toml:7: auth.certificates[0].email: \"ann\": not a mail address: write all of it, or remove it\n\
+             x.toml:8: auth.certificates[0].issuer: \"ca\": not an issuer name (RFC 4514): write one such as CN=ca, or remove it",
         ),
         (
             "mode = \"certificates\"\n[[auth.certificates]]\nprincipal = \"ann\"\nsha256 = \"AB:CD\"\n".to_owned(),
-            "x.toml:5: auth.certificates[0].sha256: \"AB:CD\" is no SHA-256 in hexadecimal (64 digits): write what `openssl x509 \
-             -noout -fingerprint -sha256` prints",
+            "x.toml:5: auth.certificates[0].sha256: \"AB:CD\" is not a SHA-256 in hexadecimal (64 digits): write the output of `openssl x509 -noout -fingerprint -sha256`",
         ),
         (
             format!(
@@ -82,8 +76,7 @@ fn mistakes_in_certificates() {
                  [[auth.certificates]]\nprincipal = \"bob\"\nsha256 = \"{}\"\n",
                 ["00"; 32].join(":")
             ),
-            "x.toml:7: auth.certificates[1].principal: the same certificates are listed before, for \"ann\", which counts: remove \
-             one of the two",
+            "x.toml:7: auth.certificates[1].principal: the same conditions are listed before, for \"ann\", and take precedence: remove one of the two",
         ),
     ] {
         // An invalid certificate is reported as well, if the tables can be read.

@@ -16,7 +16,7 @@ fn mistakes_in_backends() {
         ),
         (
             "[backends.here]\nkind = \"sim\"\nmax_running = -1\n",
-            "x.toml:3: backends.here.max_running: it is -1: write a whole number from 1 to 4294967295",
+            "x.toml:3: backends.here.max_running: -1 is not valid: write a whole number from 1 to 4294967295",
         ),
         (
             "[backends.here]\nkind = \"sim\"\nsede = 1\n",
@@ -24,19 +24,19 @@ fn mistakes_in_backends() {
         ),
         (
             "[backends.here]\nkind = \"sim\"\ndiscover = { every = \"0s\" }\n",
-            "x.toml:3: backends.here.discover.every: it is zero: say how often, such as \"5m\"",
+            "x.toml:3: backends.here.discover.every: must not be zero: write an interval such as \"5m\"",
         ),
         (
             "[backends.here]\nkind = \"sim\"\ndiscover = { prefix = \"a b\" }\n",
-            "x.toml:3: backends.here.discover.prefix: a tool's name begins with it: at most 32 letters, digits, `_`, `-` or `.`",
+            "x.toml:3: backends.here.discover.prefix: a prefix of tool names has at most 32 letters, digits, `_`, `-` or `.`",
         ),
         (
             "[backends.here]\nkind = \"sim\"\ndiscover = true\n",
-            "x.toml:3: backends.here.discover: it is true: write a table, { NAME = VALUE } or { }",
+            "x.toml:3: backends.here.discover: true is not valid: write a table, { NAME = VALUE } or { }",
         ),
         (
             "[backends.here]\nkind = \"sim\"\nfaults = { outage = 2.0 }\n",
-            "x.toml:3: backends.here.faults.outage: 2 is not a probability: give a number from 0 to 1",
+            "x.toml:3: backends.here.faults.outage: 2 is not a probability: write a number from 0 to 1",
         ),
         (
             "[backends.\"a b\"]\nkind = \"sim\"\n",
@@ -61,17 +61,17 @@ fn mistakes_in_tools() {
         ),
         (
             "task_support = \"requird\"\n",
-            "x.toml:6: tools.t.task_support: \"requird\" is not one of its values; did you mean \"required\"? (known: \"required\", \"optional\", \"forbidden\")",
+            "x.toml:6: tools.t.task_support: unknown value \"requird\"; did you mean \"required\"? (known: \"required\", \"optional\", \"forbidden\")",
         ),
-        ("max_runtime = \"0s\"\n", "x.toml:6: tools.t.max_runtime: it is zero: nothing could ever run"),
-        ("max_wait = \"0s\"\n", "x.toml:6: tools.t.max_wait: it is zero: nothing could ever run"),
+        ("max_runtime = \"0s\"\n", "x.toml:6: tools.t.max_runtime: must not be zero: no job could run"),
+        ("max_wait = \"0s\"\n", "x.toml:6: tools.t.max_wait: must not be zero: no job could run"),
         (
             "answer_within = \"0s\"\n",
-            "x.toml:6: tools.t.answer_within: it is zero: nobody could ever answer; leave it out to set no limit",
+            "x.toml:6: tools.t.answer_within: must not be zero: no question could be answered; remove it for no limit",
         ),
         (
             "confirm = \"\"\n",
-            "x.toml:6: tools.t.confirm: it is empty: say what is asked, such as \"Really delete {{ path }}?\"",
+            "x.toml:6: tools.t.confirm: no text: write a question, such as \"Really delete {{ path }}?\"",
         ),
         (
             "confirm = \"Delete {{ pth }}?\"\nparameters = { path = { type = \"string\" } }\n",
@@ -79,11 +79,11 @@ fn mistakes_in_tools() {
         ),
         (
             "confirm = \"Use {{ key }}?\"\nparameters = { key = { type = \"string\", sensitive = true } }\n",
-            "x.toml:6: tools.t.confirm: it must not name `key`: secrets and files are not shown",
+            "x.toml:6: tools.t.confirm: must not refer to `key`: secrets and files are not shown",
         ),
         (
             "confirm_default = \"accept\"\n",
-            "x.toml:6: tools.t.confirm_default: it goes with `confirm`: say what is asked there, or remove this",
+            "x.toml:6: tools.t.confirm_default: only allowed with `confirm`: set it, or remove this",
         ),
         (
             "input_schema = { type = \"array\" }\n",
@@ -91,7 +91,7 @@ fn mistakes_in_tools() {
         ),
         (
             "input_schema = 3\n",
-            "x.toml:6: tools.t.input_schema: it is neither a JSON Schema (a table) nor the path of a .json file",
+            "x.toml:6: tools.t.input_schema: must be a JSON Schema (a table) or the path of a .json file",
         ),
         (
             "input_schema = \"none.json\"\n",
@@ -107,14 +107,14 @@ fn mistakes_in_tools() {
         ),
         (
             "[tools.t.output_schema]\ntype = \"object\"\n[tools.t.output_schema.properties.a]\n\"$ref\" = \"https://example.com/a\"\n",
-            "x.toml:6: tools.t.output_schema: it refers to https://example.com/a, and nothing is fetched: copy what is there into `$defs` and refer to that",
+            "x.toml:6: tools.t.output_schema: external `$ref` https://example.com/a is not fetched: copy that schema into `$defs` and refer to the copy",
         ),
     ] {
         assert_eq!(with_tool(text), expected, "{text}");
     }
     assert_eq!(
         with_backend("[tools.t]\nbackend = \"hre\"\n"),
-        "x.toml:3: tools.t: missing field `target`: say in [tools.t.target] what the backend runs\n\
+        "x.toml:3: tools.t: missing field `target`: set in [tools.t.target] what the backend runs\n\
          x.toml:4: tools.t.backend: unknown backend `hre`; did you mean `here`? (known: `here`)"
     );
     assert_eq!(
@@ -124,7 +124,7 @@ fn mistakes_in_tools() {
     assert_eq!(
         with_backend("[tools.t]\nbackend = \"here\"\ntarget = { delay = 1, outcome = \"fial\" }\n"),
         "x.toml:5: tools.t.target.delay: unknown field `delay` (known: `delay_ms`, `steps`, `outcome`, `text`, `structured`, `question`, `ignore_cancel`, `panic_on_poll`, `lines`, `notes`, `files`)\n\
-         x.toml:5: tools.t.target.outcome: \"fial\" is not one of its values; did you mean \"fail\"? (known: \"succeed\", \"fail\", \"gone\", \"refuse\")"
+         x.toml:5: tools.t.target.outcome: unknown value \"fial\"; did you mean \"fail\"? (known: \"succeed\", \"fail\", \"gone\", \"refuse\")"
     );
     assert_eq!(
         with_backend(
@@ -137,7 +137,7 @@ fn mistakes_in_tools() {
             "[tools.\"a b\"]\nbackend = \"here\"\ntarget = {}\n[tools.task_wait]\nbackend = \"here\"\ntarget = {}\n"
         ),
         "x.toml:3: tools.\"a b\": a tool's name has 1 to 128 letters, digits, `_`, `-` or `.`\n\
-         x.toml:6: tools.task_wait: the server has a tool of this name itself: choose another"
+         x.toml:6: tools.task_wait: the name is reserved for a tool of the server: choose another"
     );
 }
 
@@ -150,15 +150,15 @@ fn mistakes_in_parameters() {
         ),
         (
             "{ type = \"int\" }",
-            "x.toml:7: tools.t.parameters.p.type: \"int\" is not one of its values (known: \"string\", \"integer\", \"number\", \"boolean\", \"array\", \"file\", \"task\")",
+            "x.toml:7: tools.t.parameters.p.type: unknown value \"int\" (known: \"string\", \"integer\", \"number\", \"boolean\", \"array\", \"file\", \"task\")",
         ),
         (
             "{ type = \"string\", minimum = 1 }",
-            "x.toml:7: tools.t.parameters.p.minimum: it does not go with type = \"string\", only with \"integer\", \"number\"",
+            "x.toml:7: tools.t.parameters.p.minimum: not allowed with type = \"string\", only with \"integer\", \"number\"",
         ),
         (
             "{ type = \"integer\", default = \"x\" }",
-            "x.toml:7: tools.t.parameters.p.default: it does not fit the parameter: `value`: \"x\" is not of type \"integer\" (rule `type`)",
+            "x.toml:7: tools.t.parameters.p.default: does not match the parameter: `value`: \"x\" is not of type \"integer\" (rule `type`)",
         ),
         (
             "{ type = \"integer\", default = 1, required = true }",
@@ -166,9 +166,9 @@ fn mistakes_in_parameters() {
         ),
         (
             "{ type = \"string\", default = \"hush\", sensitive = true }",
-            "x.toml:7: tools.t.parameters.p.default: a sensitive parameter has no default: it would stand here for all to read",
+            "x.toml:7: tools.t.parameters.p.default: a sensitive parameter cannot have a default: every reader of this file would see it",
         ),
-        ("{ enum = [] }", "x.toml:7: tools.t.parameters.p.enum: it is empty: list at least one value"),
+        ("{ enum = [] }", "x.toml:7: tools.t.parameters.p.enum: must not be empty: list at least one value"),
         (
             "{ type = \"array\" }",
             "x.toml:7: tools.t.parameters.p: missing field `items`, such as items = { type = \"string\" }",
@@ -179,19 +179,19 @@ fn mistakes_in_parameters() {
         ),
         (
             "{ type = \"array\", items = { type = \"string\", required = true } }",
-            "x.toml:7: tools.t.parameters.p.items.required: it belongs to the parameter, not to its items",
+            "x.toml:7: tools.t.parameters.p.items.required: belongs to the parameter, not to its items: move it",
         ),
         (
             "{ type = \"task\", sensitive = true }",
-            "x.toml:7: tools.t.parameters.p.sensitive: the id of a task is no secret to its owner: remove it",
+            "x.toml:7: tools.t.parameters.p.sensitive: a task id is not a secret to its owner: remove it",
         ),
         (
             "{ type = \"task\", pattern = \"x\" }",
-            "x.toml:7: tools.t.parameters.p.pattern: it does not go with type = \"task\", only with \"string\"",
+            "x.toml:7: tools.t.parameters.p.pattern: not allowed with type = \"task\", only with \"string\"",
         ),
         (
             "{ type = \"string\", roots = [\"/\"] }",
-            "x.toml:7: tools.t.parameters.p.roots: it does not go with type = \"string\", only with \"file\"",
+            "x.toml:7: tools.t.parameters.p.roots: not allowed with type = \"string\", only with \"file\"",
         ),
     ] {
         assert_eq!(with_tool(&format!("[tools.t.parameters]\np = {text}\n")), expected, "{text}");
@@ -212,17 +212,17 @@ fn asked_and_header_parameters_are_checked() {
         list = { type = \"array\", items = { type = \"string\" } }\n";
     let sampling = "sampling = { messages = [{ role = \"user\", content = { type = \"text\", text = \"?\" } }], maxTokens = 9 }";
     for (ask, expected) in [
-        ("", "say what is wanted: one of `parameters` (a form), `url`, `sampling` and `roots = true`"),
-        ("parameters = [\"a\"]\nroots = true", "say what is wanted: one of"),
+        ("", "set exactly one of `parameters` (a form), `url`, `sampling` and `roots = true`"),
+        ("parameters = [\"a\"]\nroots = true", "set exactly one of"),
         ("parameters = [\"b\"]", "unknown parameter `b`"),
         ("parameters = [\"secret\"]", "`secret` is a secret or a file"),
         ("parameters = [\"list\"]", "`list` is of type array"),
         ("url = \"http://example.com/\"", "is not the address of a page"),
-        ("roots = true", "name the parameter that takes the answer"),
+        ("roots = true", "write the parameter that receives the answer"),
         ("roots = true\nparameter = \"a\"", "`a` is of type string"),
-        (sampling, "name the parameter that takes the answer"),
+        (sampling, "write the parameter that receives the answer"),
         ("sampling = {}\nparameter = \"a\"", "missing field `messages`"),
-        ("parameters = [\"a\"]\nparameter = \"a\"", "it goes with `sampling` or `roots`"),
+        ("parameters = [\"a\"]\nparameter = \"a\"", "only allowed with `sampling` or `roots`"),
     ] {
         let errors = with_tool(&format!("{parameters}[tools.t.ask.k]\nmessage = \"?\"\n{ask}\n"));
         assert!(errors.contains("tools.t.ask.k") && errors.contains(expected), "{ask}: {errors}");
@@ -234,8 +234,8 @@ fn asked_and_header_parameters_are_checked() {
             "p.header: a secret must not be asked for",
         ),
         ("{ type = \"string\", default = \"x\", ask = \"?\" }", "p.ask: a parameter with a default"),
-        ("{ type = \"string\", header = \"a b\" }", "is not the name of a header"),
-        ("{ type = \"number\", header = \"P\" }", "p.header: it does not go with type = \"number\""),
+        ("{ type = \"string\", header = \"a b\" }", "is not a header name"),
+        ("{ type = \"number\", header = \"P\" }", "p.header: not allowed with type = \"number\""),
     ] {
         let errors = with_tool(&format!("[tools.t.parameters]\np = {parameter}\n"));
         assert!(errors.contains(expected), "{parameter}: {errors}");
@@ -245,5 +245,5 @@ fn asked_and_header_parameters_are_checked() {
     assert!(with_tool(&twice).contains("the parameter `a` is asked for twice"));
     let schema = "sensitive = [\"key\"]\n[tools.t.input_schema]\ntype = \"object\"\n\
         properties.key = { type = \"string\", x-mcp-header = \"Key\" }\n";
-    assert!(with_tool(schema).contains("`key` is a secret, and must not stand in a header"));
+    assert!(with_tool(schema).contains("`key` is a secret, and must not be sent in a header"));
 }

@@ -8,24 +8,24 @@ fn mistakes_in_resources() {
         ("text = \"x\"\n", "x.toml:3: resources.r: missing field `uri`: add it"),
         (
             "uri = \"runbook\"\ntext = \"x\"\n",
-            "x.toml:4: resources.r.uri: \"runbook\" is not a URI: write one such as \"runbook://deploy\", with what is not allowed in it percent-encoded",
+            "x.toml:4: resources.r.uri: \"runbook\" is not a URI: write one such as \"runbook://deploy\", and percent-encode special characters",
         ),
         (
             "uri = \"taskbridge://x\"\ntext = \"x\"\n",
-            "x.toml:4: resources.r.uri: addresses of this scheme are those of logs and artifacts: choose another scheme",
+            "x.toml:4: resources.r.uri: this scheme is reserved for logs and artifacts: choose another one",
         ),
-        ("uri = \"a:b\"\n", "x.toml:3: resources.r: it holds nothing: set `text`, `file` or `blob`"),
+        ("uri = \"a:b\"\n", "x.toml:3: resources.r: no content: set `text`, `file` or `blob`"),
         (
             "uri = \"a:b\"\ntext = \"x\"\nblob = \"eA==\"\n",
-            "x.toml:3: resources.r: it holds several things: keep one of `text`, `file` and `blob`",
+            "x.toml:3: resources.r: more than one content: keep one of `text`, `file` and `blob`",
         ),
         (
             "uri = \"a:b\"\nblob = \"?\"\n",
-            "x.toml:5: resources.r.blob: it is not base64 (standard alphabet, padded)",
+            "x.toml:5: resources.r.blob: not base64 (standard alphabet, padded)",
         ),
         (
             "uri = \"a:b\"\nblob = \"/w==\"\nmime_type = \"text/plain\"\n",
-            "x.toml:3: resources.r: it is not text in UTF-8, as its media type text/plain says: set `mime_type`",
+            "x.toml:3: resources.r: not text in UTF-8, which its media type text/plain requires: set `mime_type`",
         ),
         (
             "uri = \"a:b\"\nfile = \"none.md\"\n",
@@ -38,15 +38,15 @@ fn mistakes_in_resources() {
         ),
         (
             "uri = \"a:b\"\ntext = \"x\"\nannotations = { priority = 2 }\n",
-            "x.toml:6: resources.r.annotations.priority: it is a number from 0 to 1",
+            "x.toml:6: resources.r.annotations.priority: must be a number from 0 to 1",
         ),
         (
             "uri = \"a:b\"\ntext = \"x\"\nannotations = { audience = [\"usr\"] }\n",
-            "x.toml:6: resources.r.annotations.audience[0]: \"usr\" is not one of its values; did you mean \"user\"? (known: \"user\", \"assistant\")",
+            "x.toml:6: resources.r.annotations.audience[0]: unknown value \"usr\"; did you mean \"user\"? (known: \"user\", \"assistant\")",
         ),
         (
             "uri = \"a:{b}\"\ntext = \"{{ c }}\"\n",
-            "x.toml:5: resources.r.text: unknown place `c`; did you mean `b`? (known: `b`)",
+            "x.toml:5: resources.r.text: unknown placeholder `c`; did you mean `b`? (known: `b`)",
         ),
         (
             "uri = \"a:{b}\"\ntext = \"{{ b\"\n",
@@ -54,27 +54,27 @@ fn mistakes_in_resources() {
         ),
         (
             "uri = \"a:{b}\"\ntext = \"x\"\ntools = []\nplaces.c = {}\n",
-            "x.toml:7: resources.r.places.c: unknown place `c`; did you mean `b`? (known: `b`)",
+            "x.toml:7: resources.r.places.c: unknown placeholder `c`; did you mean `b`? (known: `b`)",
         ),
         (
             "uri = \"a:b\"\ntext = \"x\"\nplaces.c = {}\n",
-            "x.toml:6: resources.r.places.c: the address has no place `{c}`",
+            "x.toml:6: resources.r.places.c: the URI has no placeholder `{c}`",
         ),
         (
             "uri = \"a:{b}\"\ntext = \"x\"\nplaces.b = { enum = [\"x\"], suggest = [\"y\"] }\n",
-            "x.toml:6: resources.r.places.b: it says twice which values there are: keep one of `enum`, `suggest`, `same_as`",
+            "x.toml:6: resources.r.places.b: more than one list of values: keep one of `enum`, `suggest`, `same_as`",
         ),
         (
             "uri = \"a:{b}\"\ntext = \"x\"\nplaces.b = { enum = [] }\n",
-            "x.toml:6: resources.r.places.b.enum: it is empty: list at least one value",
+            "x.toml:6: resources.r.places.b.enum: must not be empty: list at least one value",
         ),
         (
             "uri = \"a:{b}\"\ntext = \"x\"\nplaces.b = { same_as = \"t\" }\n",
-            "x.toml:6: resources.r.places.b.same_as: \"t\" names no parameter: write it as TOOL.PARAMETER",
+            "x.toml:6: resources.r.places.b.same_as: \"t\" is not a parameter: write it as TOOL.PARAMETER",
         ),
         (
             "uri = \"a:b\"\ntext = \"x\"\n[resources.s]\nuri = \"a:b\"\ntext = \"y\"\n",
-            "x.toml:7: resources.s.uri: `r` has this address too: choose another",
+            "x.toml:7: resources.s.uri: `r` has the same URI: choose another",
         ),
     ] {
         assert_eq!(with_backend(&format!("[resources.r]\n{text}")), expected, "{text}");
@@ -103,7 +103,11 @@ fn placeholder_values_come_from_parameter() {
     assert_eq!(same_as("{ type = \"array\", items = { enum = [\"a\"] } }", "t.p"), only(&["a"]));
     let field = "x.toml:11: resources.r.places.b.same_as: ";
     for (parameter, place, expected) in [
-        ("{ type = \"string\" }", "t.p", "`p` lists no values: give it an `enum`, or list values here"),
+        (
+            "{ type = \"string\" }",
+            "t.p",
+            "`p` has no list of values: add an `enum` to it, or list values here",
+        ),
         ("{ type = \"string\" }", "t.q", "unknown parameter `q`; did you mean `p`? (known: `p`)"),
         ("{ type = \"string\" }", "u.p", "unknown tool `u`; did you mean `t`? (known: `t`)"),
         ("{ enum = [\"a\"], sensitive = true }", "t.p", "`p` is sensitive: its values are not shown"),
@@ -116,14 +120,14 @@ fn placeholder_values_come_from_parameter() {
 fn mistakes_in_prompts() {
     for (text, expected) in [
         ("", "x.toml:3: prompts.p: missing field `messages`: add it"),
-        ("messages = []\n", "x.toml:4: prompts.p.messages: it is empty: a prompt says at least one thing"),
+        ("messages = []\n", "x.toml:4: prompts.p.messages: must not be empty: add at least one message"),
         (
             "messages = [{ txt = \"x\" }]\n",
             "x.toml:4: prompts.p.messages[0].txt: unknown field `txt`; did you mean `text`? (known: `role`, `text`, `file`, `resource`, `link`, `image`, `audio`)",
         ),
         (
             "messages = [{ role = \"user\" }]\n",
-            "x.toml:4: prompts.p.messages[0]: it says one thing: set one of `text`, `file`, `resource`, `link`, `image` and `audio`",
+            "x.toml:4: prompts.p.messages[0]: set exactly one of `text`, `file`, `resource`, `link`, `image` and `audio`",
         ),
         (
             "messages = [{ text = \"{{ versoin }}\" }]\narguments = [{ name = \"version\" }]\n",
@@ -139,7 +143,7 @@ fn mistakes_in_prompts() {
         ),
         (
             "messages = [{ image = \"a.txt\" }]\n",
-            "x.toml:4: prompts.p.messages[0].image: /etc/bridge/a.txt does not end like one: name a file that ends in .png, .jpg, .gif, .webp or .svg",
+            "x.toml:4: prompts.p.messages[0].image: /etc/bridge/a.txt has the wrong extension: use a file that ends in .png, .jpg, .gif, .webp or .svg",
         ),
         (
             "messages = [{ resource = \"a:b\" }]\n",
@@ -151,7 +155,7 @@ fn mistakes_in_prompts() {
         ),
         (
             "messages = [{ text = \"x\" }]\narguments = [{ name = \"a\" }, { name = \"a\" }]\n",
-            "x.toml:5: prompts.p.arguments[1].name: there is an argument `a` already",
+            "x.toml:5: prompts.p.arguments[1].name: duplicate argument `a`: remove one of the two",
         ),
         (
             "messages = [{ text = \"x\" }]\narguments = [{ name = \"a\", required = true, default = \"b\" }]\n",
@@ -159,7 +163,7 @@ fn mistakes_in_prompts() {
         ),
         (
             "messages = [{ text = \"x\" }]\narguments = [{ name = \"a\", ask = \"Which?\", default = \"b\" }]\n",
-            "x.toml:5: prompts.p.arguments[0].ask: what has a default is never missing: remove one of the two",
+            "x.toml:5: prompts.p.arguments[0].ask: an argument with a default is never missing: remove one of the two",
         ),
         (
             "messages = [{ text = \"x\" }]\narguments = [{ name = \"a\", enum = [\"x\"], default = \"b\" }]\n",

@@ -33,10 +33,11 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
     }
     for name in form.get("required").and_then(Value::as_array).into_iter().flatten() {
         if !name.as_str().is_some_and(|name| fields.contains_key(name)) {
-            return Err(format!("its schema requires {name}, which is no field of it"));
+            return Err(format!("its schema requires {name}, which is not one of its fields"));
         }
     }
-    let validator = compile(schema).map_err(|fault| format!("its schema is no JSON Schema: {fault}"))?;
+    let validator =
+        compile(schema).map_err(|fault| format!("its schema is not a valid JSON Schema: {fault}"))?;
     for (name, default) in defaults(fields) {
         let filled = Value::Object(Map::from_iter([(name.clone(), default.clone())]));
         if let Some(fault) = validator.iter_errors(&filled).find(|fault| field_name(fault).is_some()) {
@@ -65,7 +66,7 @@ pub(super) fn fill(schema: &Value, mut content: Fields) -> Result<Fields, String
     for (name, default) in defaults(fields) {
         content.entry(name.clone()).or_insert_with(|| default.clone());
     }
-    let validator = compile(schema).map_err(|fault| format!("the form itself is wrong: {fault}"))?;
+    let validator = compile(schema).map_err(|fault| format!("the form is invalid: {fault}"))?;
     let filled = Value::Object(content);
     let faults: Vec<String> =
         validator.iter_errors(&filled).take(MAX_FAULTS).map(|fault| describe_fault(&fault, fields)).collect();
@@ -87,11 +88,11 @@ fn defaults(fields: &Fields) -> impl Iterator<Item = (&String, &Value)> {
 }
 
 fn check_field(name: &str, field: &Value) -> Result<(), String> {
-    let field = field.as_object().ok_or("must be an object that says what the field is")?;
+    let field = field.as_object().ok_or("must be an object that describes the field")?;
     if secret::is_secret_field(name, field) {
         return Err(
-            "asks for a secret, and a form passes through the client and its model: ask with a `url`, where \
-                    the person gives it to a page of yours"
+            "asks for a secret, which a form would show to the client and its model: ask with a `url`, so that \
+                    the person enters it on a page of yours"
                 .to_owned(),
         );
     }
@@ -123,7 +124,7 @@ fn check_field(name: &str, field: &Value) -> Result<(), String> {
     check_keywords(field, &FIELD_KEYWORDS, more).map_err(|what| format!("has {what}"))?;
     match field.get("format").and_then(Value::as_str) {
         Some(format) if !FORMATS.contains(&format) => {
-            Err(format!("has the format {format:?}: forms know `{}`", FORMATS.join("`, `")))
+            Err(format!("has the format {format:?}: forms support `{}`", FORMATS.join("`, `")))
         }
         _ => Ok(()),
     }
@@ -162,7 +163,7 @@ fn check_keywords(object: &Fields, always: &[&str], more: &[&str]) -> Result<(),
     let is_known = |key: &&String| always.contains(&key.as_str()) || more.contains(&key.as_str());
     match object.keys().find(|key| !is_known(key)) {
         None => Ok(()),
-        Some(key) => Err(format!("`{key}`, which forms do not know here: remove it")),
+        Some(key) => Err(format!("`{key}`, which forms do not support here: remove it")),
     }
 }
 

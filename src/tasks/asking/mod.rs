@@ -42,11 +42,11 @@ pub fn normalize_answer(question: &Question, answer: Answer) -> Result<Answer, S
 /// Accepts only `https`, and `http` to this machine: on others, someone could read the traffic or impersonate
 /// the page.
 fn check_url(url: &str) -> Result<(), String> {
-    shapes::check_uri(url).map_err(|()| format!("its url {url:?} is no URL"))?;
+    shapes::check_uri(url).map_err(|()| format!("its url {url:?} is not a valid URL"))?;
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {
-        return Err("its url holds a name or a password before the host: leave that out".to_owned());
+        return Err("its url has a user name or a password before the host: remove it".to_owned());
     }
     let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,
@@ -55,12 +55,12 @@ fn check_url(url: &str) -> Result<(), String> {
     let is_loopback =
         host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
     match scheme.to_ascii_lowercase().as_str() {
-        _ if host.is_empty() => Err(format!("its url {url:?} names no host")),
+        _ if host.is_empty() => Err(format!("its url {url:?} has no host")),
         "https" => Ok(()),
         "http" if is_loopback => Ok(()),
-        _ => {
-            Err(format!("its url {url:?} must begin with https:// (http:// is for this machine's own pages)"))
-        }
+        _ => Err(format!(
+            "its url {url:?} must begin with https:// (http:// is only for pages on this machine)"
+        )),
     }
 }
 

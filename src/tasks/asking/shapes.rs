@@ -98,20 +98,21 @@ fn compile(schema: Value) -> Validator {
 
 /// Validates a sampling request.
 pub(super) fn check_sampling(request: &Map<String, Value>) -> Result<(), String> {
-    validate(&SAMPLING, request).map_err(|fault| format!("its sampling request is none of MCP's: {fault}"))
+    validate(&SAMPLING, request).map_err(|fault| format!("its sampling request is not valid in MCP: {fault}"))
 }
 
 /// Validates a model's answer, and removes `_meta`.
 pub(super) fn validate_sampling_result(mut result: Map<String, Value>) -> Result<Map<String, Value>, String> {
     result.remove("_meta");
-    validate(&SAMPLING_RESULT, &result).map_err(|fault| format!("it is no CreateMessageResult: {fault}"))?;
+    validate(&SAMPLING_RESULT, &result)
+        .map_err(|fault| format!("it is not a valid CreateMessageResult: {fault}"))?;
     Ok(result)
 }
 
 /// Validates a client's roots, and removes `_meta`.
 pub(super) fn validate_roots(mut result: Map<String, Value>) -> Result<Map<String, Value>, String> {
     result.remove("_meta");
-    validate(&ROOTS, &result).map_err(|fault| format!("it is no ListRootsResult: {fault}"))?;
+    validate(&ROOTS, &result).map_err(|fault| format!("it is not a valid ListRootsResult: {fault}"))?;
     Ok(result)
 }
 

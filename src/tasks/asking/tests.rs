@@ -131,8 +131,11 @@ fn invalid_form_is_refused() {
         (json!({"type": "object", "properties": {}}), "must have as its `type`"),
         (json!({"type": ["string", "null"]}), "must have as its `type`"),
         (json!({"type": "string", "$ref": "#"}), "has `$ref`"),
-        (json!({"type": "string", "format": "hostname"}), "has the format \"hostname\": forms know `email`"),
-        (json!({"type": "string", "pattern": "("}), "its schema is no JSON Schema"),
+        (
+            json!({"type": "string", "format": "hostname"}),
+            "has the format \"hostname\": forms support `email`",
+        ),
+        (json!({"type": "string", "pattern": "("}), "its schema is not a valid JSON Schema"),
         (json!({"type": "string", "enum": []}), "must list its choices in `enum`"),
         (json!({"type": "string", "enum": ["a", 1]}), "must list its choices in `enum`"),
         (json!({"type": "string", "oneOf": [{"const": "a"}]}), "must list its choices in `oneOf`"),
@@ -165,18 +168,18 @@ fn a_page_is_safe_to_visit() {
         assert_eq!(check(&asks(Ask::Url(url.to_owned()))), Ok(()), "{url}");
     }
     for (url, words) in [
-        ("", "is no URL"),
-        ("bank", "is no URL"),
-        ("https://bank example", "is no URL"),
-        ("https:///x", "names no host"),
+        ("", "is not a valid URL"),
+        ("bank", "is not a valid URL"),
+        ("https://bank example", "is not a valid URL"),
+        ("https:///x", "has no host"),
         ("http://bank.example", "must begin with https://"),
         ("http://localhost.bank.example", "must begin with https://"),
         ("http://10.0.0.1", "must begin with https://"),
         ("ftp://bank.example", "must begin with https://"),
-        ("javascript:alert(1)", "names no host"),
-        ("file:///etc/passwd", "names no host"),
-        ("http://localhost@bank.example", "holds a name or a password"),
-        ("https://me:secret@bank.example", "holds a name or a password"),
+        ("javascript:alert(1)", "has no host"),
+        ("file:///etc/passwd", "has no host"),
+        ("http://localhost@bank.example", "has a user name or a password"),
+        ("https://me:secret@bank.example", "has a user name or a password"),
     ] {
         let why = check(&asks(Ask::Url(url.to_owned()))).unwrap_err();
         assert!(why.contains(words), "{url}: {why}");
@@ -202,7 +205,7 @@ fn sampling_question_follows_mcp_shapes() {
         let mut wrong = object(request.clone());
         wrong.extend(object(change));
         let why = check(&asks(Ask::Sampling(wrong))).unwrap_err();
-        assert!(why.starts_with("its sampling request is none of MCP's") && why.contains(words), "{why}");
+        assert!(why.starts_with("its sampling request is not valid in MCP") && why.contains(words), "{why}");
     }
     let result =
         json!({"role": "assistant", "model": "m", "content": text("Because."), "stopReason": "endTurn"});

@@ -82,7 +82,7 @@ pub(super) fn pending_passed(task: &mut Task, now: Timestamp) {
     }
     let waited = format_duration(longest_wait(task));
     let why = match &task.trouble {
-        _ if awaits_consent(task) => format!("nobody confirmed it within {waited}"),
+        _ if awaits_consent(task) => format!("it was not confirmed within {waited}"),
         Some(outage) if !task.is_queued() => outage.reason.clone(),
         _ => format!("it could not be started within {waited}"),
     };
@@ -94,7 +94,7 @@ pub(super) fn pending_passed(task: &mut Task, now: Timestamp) {
 pub(super) fn end_overdue_job(task: &mut Task, now: Timestamp) {
     let job = match task.terms.on_expiry {
         OnExpiry::Cancel => "the job is stopped",
-        OnExpiry::Abandon => "the job goes on without a task",
+        OnExpiry::Abandon => "the job continues without a task",
     };
     let limit = format_duration(task.terms.max_runtime);
     let message = format!(
@@ -133,8 +133,8 @@ pub(super) fn poll_failed(task: &mut Task, failure: &Failure, now: Timestamp) {
     let grace = task.terms.outcome_grace;
     if has_run_out && times >= FAILED_POLLS && now.since(since) >= grace {
         let message = format!(
-            "the outcome is unknown: max_runtime ({}) is over, and the engine could not be asked about the job for {} \
-             since ({}); the job may still run",
+            "the outcome is unknown: max_runtime ({}) is over, and polls of the job failed for {} after \
+             that ({}); the job may still run",
             format_duration(task.terms.max_runtime),
             format_duration(grace),
             failure.message

@@ -47,8 +47,8 @@ pub(super) fn reference_lost(step: &mut Step, parameter: &str, now: Timestamp) {
     end_with(step, Outcome::Failed, message.clone(), Output::text(message), now);
 }
 
-/// Takes back an attempt that was not sent, and delays the next one by [`PUT_OFF`]. The attempt still counts,
-/// so that no later one reuses its number.
+/// Takes back an attempt that was not sent, and delays the next one by [`POSTPONE_DELAY`]. The attempt still
+/// counts, so that no later one reuses its number.
 pub(super) fn start_not_sent(task: &mut Task, now: Timestamp) {
     if let Job::Starting { spec, attempts, .. } = &task.job {
         let (spec, attempts) = (spec.clone(), *attempts);
@@ -81,7 +81,8 @@ pub(super) fn no_slot(step: &mut Step, now: Timestamp) {
     let Job::Pending { queued, .. } = &mut step.task.job else { return };
     if refused {
         step.task.job = Job::Closed { handle: None };
-        let message = format!("not started: {} is taken up; try again later", slot_names(&step.task.slots));
+        let message =
+            format!("not started: the limit of {} is reached; try again later", slot_names(&step.task.slots));
         end_with(step, Outcome::Failed, message.clone(), Output::text(message), now);
     } else {
         *queued = true;
@@ -93,7 +94,7 @@ pub(super) fn no_slot(step: &mut Step, now: Timestamp) {
 fn slot_names(slots: &[String]) -> String {
     let (owners, shared): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| is_owner_slot(slot));
     let shared = shared.into_iter().map(|slot| format!("`{slot}`"));
-    let owners = (!owners.is_empty()).then(|| "what one owner may run at once".to_owned());
+    let owners = (!owners.is_empty()).then(|| "running tasks per owner".to_owned());
     shared.chain(owners).collect::<Vec<_>>().join(" or ")
 }
 
@@ -159,7 +160,7 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
         _ => {
             // The job may exist, and this attempt did not settle that. If the search ran and found nothing,
             // the limit is `settle_window`. If the search could not run, it is the longer of `settle_window`
-            // and `start_within`. After `max_wait` the limit may be shorter: see [`patience`].
+            // and `start_within`. After `max_wait` the limit may be shorter: see [`min_search_time`].
             let search_ran = failure.kind == ErrorKind::Uncertain;
             let min_time = min_search_time(&task.terms, search_ran, out_of_time);
             if (search_ran && failure.is_final) || count_search(search, *not_before, min_time, now) {
@@ -194,8 +195,9 @@ fn count_search(
     search.times >= MIN_SEARCHES && now.since(search.since) >= min_time
 }
 
-/// Returns how long a search continues at least; it also needs [`LOOKS`] attempts. Once the maximum wait is
-/// over, a search that ran needs no further time, and one that could not run gets at most `outcome_grace`.
+/// Returns how long a search continues at least; it also needs [`MIN_SEARCHES`] attempts. Once the maximum
+/// wait is over, a search that ran needs no further time, and one that could not run gets at most
+/// `outcome_grace`.
 fn min_search_time(terms: &TaskPolicy, search_ran: bool, out_of_time: bool) -> Duration {
     let min_time = if search_ran { terms.settle_window } else { terms.settle_window.max(terms.start_within) };
     match (out_of_time, search_ran) {
@@ -227,7 +229,7 @@ pub(super) fn not_found(task: &mut Task, failure: Option<Failure>, now: Timestam
     }
     match failure {
         _ if !is_over => {}
-        // With `Cancel::Request`, the task ends here.
+        // With `CancelMode::Request`, the task ends here.
         None => end(task, Outcome::Cancelled, "cancelled before it was started", now),
         Some(failure) => {
             let message = format!(
@@ -328,8 +330,8 @@ pub(super) fn poll_crashed(task: &mut Task, times: u32, now: Timestamp) {
     (task.look_at, task.overdue) = (None, None);
     questions::close_all(task);
     let message = format!(
-        "the adapter of backend `{}` crashed {times} times in a row while it looked at this job; whether the job ended is not \
-         known, and the server's log says where the adapter crashed",
+        "the adapter of backend `{}` crashed {times} times in a row while it polled this job; its outcome is unknown, and \
+         the server's log shows where the adapter crashed",
         task.backend
     );
     end(task, Outcome::Broken, message, now);

@@ -194,10 +194,10 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
 ///
 /// If a cancellation races with the end of the job, the first commit wins: each is applied to the row as the
 /// other left it. A task that has already ended is not cancelled, and its client sees how it ended. A job
-/// whose start is not at the engine is closed, and its task is cancelled. Otherwise, with [`Cancel::Settle`]
-/// this commit cancels the task, and a later success changes nothing for the client. With [`Cancel::Request`]
-/// this commit records only the request, and the task ends as its job does. See "A cancel" in
-/// docs/architecture/walkthroughs.md.
+/// whose start is not at the engine is closed, and its task is cancelled. Otherwise, with
+/// [`CancelMode::Immediate`] this commit cancels the task, and a later success changes nothing for the
+/// client. With [`CancelMode::Request`] this commit records only the request, and the task ends as its job
+/// does. See "A cancel" in docs/architecture/walkthroughs.md.
 fn cancel_requested(task: &mut Task, mode: CancelMode, on_behalf_of: Option<OnBehalfOf>, now: Timestamp) {
     if task.has_ended() {
         return;

@@ -42,7 +42,7 @@ pub(super) fn apply_listed(task: &mut Task, questions: Vec<Question>, as_of: Tim
 }
 
 /// Returns true if a listed question is not asked now: it is open, its answer is pending, it was settled so
-/// recently that the list may be older, or too many of its answers were refused ([`ASKED_AGAIN`]). A question
+/// recently that the list may be older, or too many of its answers were refused ([`MAX_ASKS`]). A question
 /// that was closed before is asked again, because it may be the next gate of the same name.
 fn is_known(task: &Task, id: &str, as_of: Timestamp) -> bool {
     let mut matching =
@@ -200,9 +200,8 @@ pub(super) fn answer_not_allowed(task: &mut Task, key: &str, now: Timestamp) {
         return;
     }
     let ask_again = times_not_allowed(task, &question.id) < MAX_ASKS;
-    let next = if ask_again { "it is asked again" } else { "it is asked here no more" };
-    task.message =
-        Some(format!("the answer was given by somebody who may not, and the job did not take it: {next}"));
+    let next = if ask_again { "the question is asked again" } else { "it can no longer be answered here" };
+    task.message = Some(format!("the engine refused the answer because of the person who gave it: {next}"));
     if ask_again {
         ask(task, question, source, now);
     }

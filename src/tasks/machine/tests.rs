@@ -227,11 +227,11 @@ fn assert_invariants(task: &Task) {
     assert_eq!(task.has_ended(), task.ended_at.is_some());
     let asks = task.open_questions().next().is_some();
     assert_eq!(asks, task.state == TaskState::InputRequired, "{task:?}");
-    assert!(!task.has_ended() || task.message.is_some(), "an ended task says how it ended: {task:?}");
+    assert!(!task.has_ended() || task.message.is_some(), "an ended task has a message: {task:?}");
     if task.has_ended() || task.cancel.is_some() {
         let later = START + Duration::from_secs(100_000_000);
         let starts = matches!(todo(task, later), Action::Start { .. });
-        assert!(!starts, "nothing is started that nobody wants any more: {task:?}");
+        assert!(!starts, "an unwanted job is never started: {task:?}");
     }
     let mut keys: Vec<_> = task.questions.iter().map(|asked| &asked.key).collect();
     keys.dedup();
@@ -303,7 +303,7 @@ proptest! {
             match todo(&task, now) {
                 Action::Start { may_exist: false } => {
                     task = next(&task, Event::StartCommitted, now).task;
-                    let Job::Starting { attempts, .. } = task.job else { panic!("an intent was not taken") };
+                    let Job::Starting { attempts, .. } = task.job else { panic!("the start was not committed") };
                     if choice == 0 {
                         // A crash between the commit and the request: nothing was sent, and no
                         // process knows that.

@@ -34,7 +34,7 @@ pub(super) struct LeasedRow {
     /// True if no start was sent although the row may show one ([`Job::Starting`]): this process committed it
     /// and has not sent it yet.
     unsent: bool,
-    /// See [`CommittedStart::is_newborn`].
+    /// See [`CommittedStart::inserted_with_lease`].
     inserted_with_lease: bool,
     /// Set while it is unknown whether the row was written at all.
     orphan: Option<Orphan>,
@@ -60,8 +60,8 @@ impl Core {
         });
         let mut claims = std::pin::pin!(claims);
         loop {
-            // Every claimed action holds one of `capacity` permits until its call ends. `max_acts` more may
-            // wait for the store, so that slow writes do not delay the calls of other rows.
+            // Every claimed action holds one of `capacity` permits until its call ends. `max_actions` more
+            // may wait for the store, so that slow writes do not delay the calls of other rows.
             let has_capacity = running.len() < self.settings.max_actions + self.engines.capacity();
             // The branches are always polled in this order, so that a simulation can replay it. Fresh rows
             // never wait for capacity: a lease that expires here would hide that their starts were not sent.
@@ -192,7 +192,7 @@ impl Core {
             let referred = match self.writer.read(id).await {
                 Ok(referred) => referred,
                 Err(error) => {
-                    tracing::warn!(%error, task = ?task.id, "a task that a call refers to cannot be read");
+                    tracing::warn!(%error, task = ?task.id, "referenced task cannot be read");
                     return self.postpone(&task).await;
                 }
             };
@@ -231,7 +231,7 @@ impl Core {
                 Ok(true) => break,
                 Ok(false) => return false,
                 Err(error) => {
-                    tracing::warn!(%error, task = ?leased.task.id, "a row that nobody waits for cannot be held");
+                    tracing::warn!(%error, task = ?leased.task.id, "orphaned row cannot be leased");
                     if !matches!(error, StoreError::Unavailable(_)) {
                         return false;
                     }
@@ -273,7 +273,7 @@ impl Core {
         match self.writer.commit(task, Event::LeaseTooOld, Lease::Release(&self.holder)).await {
             Ok(Commit::Done(_)) => {}
             Ok(Commit::Conflict | Commit::NoSlot(_)) => self.release_and_wake(task).await,
-            Err(error) => tracing::warn!(%error, task = ?task.id, "a row cannot be put back"),
+            Err(error) => tracing::warn!(%error, task = ?task.id, "row cannot be postponed"),
         }
     }
 
@@ -316,7 +316,7 @@ impl Core {
                     break;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, task = ?id, "it cannot be written yet that a start was not sent");
+                    tracing::warn!(%error, task = ?id, "unsent start cannot be recorded");
                     if !matches!(error, StoreError::Unavailable(_)) {
                         return;
                     }
@@ -354,7 +354,7 @@ impl Core {
         match self.write_poll(task, result, Lease::Release(&self.holder)).await {
             Ok(Some(_)) => self.writer.nudge.polls.put(PollRequest::Task(task.id.clone())),
             Ok(None) => self.release_and_wake(task).await,
-            Err(error) => tracing::warn!(%error, task = ?task.id, "what a look saw cannot be written"),
+            Err(error) => tracing::warn!(%error, task = ?task.id, "poll result cannot be written"),
         }
     }
 
@@ -365,7 +365,7 @@ impl Core {
             Ok(Some(row)) => row,
             Ok(None) => return None,
             Err(error) => {
-                tracing::warn!(%error, task = ?leased.task.id, "a leased row cannot be read");
+                tracing::warn!(%error, task = ?leased.task.id, "leased row cannot be read");
                 self.give_up(leased).await;
                 return None;
             }
@@ -385,7 +385,7 @@ impl Core {
         match self.writer.commit(&row, Event::Nothing, lease).await {
             Ok(Commit::Done(task)) => Some(LeasedRow { task, since, unsent, ..leased }),
             Ok(Commit::Conflict | Commit::NoSlot(_)) => {
-                tracing::debug!(task = ?row.id, "a leased row was changed before it was acted on");
+                tracing::debug!(task = ?row.id, "leased row changed before its action");
                 if unsent {
                     self.record_unsent(leased).await;
                 } else {
@@ -394,7 +394,7 @@ impl Core {
                 None
             }
             Err(error) => {
-                tracing::warn!(%error, task = ?row.id, "a lease cannot be prolonged");
+                tracing::warn!(%error, task = ?row.id, "lease cannot be renewed");
                 self.give_up(leased).await;
                 None
             }
@@ -434,7 +434,7 @@ impl Core {
             Err(error) => {
                 // It is unknown whether the write succeeded, and which process wrote an attempt that the row
                 // may show. The lease expires, and the job is searched for after that.
-                tracing::warn!(%error, task = ?leased.task.id, "a start cannot be committed, so it is not sent");
+                tracing::warn!(%error, task = ?leased.task.id, "start cannot be committed and is not sent");
                 None
             }
         }
@@ -464,8 +464,8 @@ fn span(task: &Task, action: &Action) -> Span {
 }
 
 impl LeasedRow {
-    /// Returns true if this process inserted the row together with its unsent start, and less than [`MOMENT`]
-    /// ago.
+    /// Returns true if this process inserted the row together with its unsent start, and less than
+    /// [`ASSUMED_CURRENT`] ago.
     fn is_new(&self) -> bool {
         self.inserted_with_lease
             && self.unsent

@@ -139,7 +139,7 @@ impl Core {
                 for (other, tasks) in others {
                     tracing::warn!(
                         "backend `{backend}` is connected to {identity}, and {tasks} unfinished tasks of this store belong to \
-                         a backend of the same name that is connected to {other}: they are left alone until a server connects it"
+                         a backend of the same name that is connected to {other}: they wait until a server connects that one"
                     );
                 }
             }
@@ -166,7 +166,7 @@ impl Core {
                 match self.apply_deadlines(&served, after.as_ref()).await {
                     Ok(Some(last)) => drop(cursors.insert(served.backend, last)),
                     Ok(None) => {}
-                    Err(error) => tracing::warn!(%error, "deadlines cannot be kept"),
+                    Err(error) => tracing::warn!(%error, "deadlines cannot be applied"),
                 }
             }
         }

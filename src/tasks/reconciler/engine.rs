@@ -196,8 +196,8 @@ impl Engines {
     /// Makes one call. It takes no permit: the caller must have one.
     ///
     /// # Errors
-    /// The backend's own errors; `late` if it did not answer within `within`; `Config` if there is no such
-    /// backend any more.
+    /// The backend's own errors; `timeout_error` if it did not answer within `timeout`; `Config` if there is
+    /// no such backend any more.
     pub(super) async fn call<T, F>(
         &self,
         backend: &str,
@@ -228,7 +228,11 @@ impl Engines {
         match tokio::time::timeout(timeout, engine.backend.forget(handle)).await {
             Ok(Ok(())) => {}
             failed => {
-                tracing::debug!(backend = row.backend, ?failed, "a deleted task's job is not forgotten");
+                tracing::debug!(
+                    backend = row.backend,
+                    ?failed,
+                    "backend cannot forget the job of a deleted task"
+                );
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Groups: open jobs are polled group by group, each group by the process that has its lease. One call (a
-//! sweep) polls up to [`SWEEP`] due jobs of a group. A job that may make the adapter crash or hang is polled
-//! alone. A row is written only if the observation changed, or if the polls began or ceased to fail. The poll
-//! schedule is in memory only: a process that takes a group over schedules its jobs anew, and polls all but
-//! the newest at once. It must not keep facts in memory alone.
+//! sweep) polls up to [`MAX_SWEEP`] due jobs of a group. A job that may make the adapter crash or hang is
+//! polled alone. A row is written only if the observation changed, or if the polls began or ceased to fail.
+//! The poll schedule is in memory only: a process that takes a group over schedules its jobs anew, and polls
+//! all but the newest at once. It must not keep facts in memory alone.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::pin::pin;
@@ -127,8 +127,9 @@ impl Core {
             match self.writer.store.acquire_groups(&self.holder, self.settings.lease, &served).await {
                 Ok(acquired) => acquired,
                 Err(error) => {
-                    // Polling continues meanwhile: two polls of a job are harmless, because only writes decide.
-                    tracing::warn!(%error, "the groups of open jobs cannot be read");
+                    // Polling continues meanwhile: two polls of a job are harmless, because only writes
+                    // decide.
+                    tracing::warn!(%error, "groups of open jobs cannot be leased");
                     return;
                 }
             };
@@ -209,7 +210,7 @@ impl Core {
             match self.writer.store.watched_jobs(group).await {
                 Ok(ids) => schedule.set_watched(ids.into_iter().collect(), Instant::now()),
                 Err(error) => {
-                    tracing::warn!(%error, backend = group.backend, "it cannot be read which jobs are watched");
+                    tracing::warn!(%error, backend = group.backend, "watched jobs cannot be read");
                 }
             }
         }
@@ -242,7 +243,7 @@ impl Core {
         let answers: Vec<Result<Observation, Error>> = match answers {
             Ok(mut answers) => {
                 // A backend that returns too few answers must not drop the remaining jobs.
-                let missing = || Err(Error::unavailable("the backend gave no answer for this job"));
+                let missing = || Err(Error::unavailable("the backend returned no result for this job"));
                 answers.resize_with(due.len(), missing);
                 let failed = answers.iter().all(Result::is_err);
                 let error = answers.first().filter(|_| failed).and_then(|first| first.as_ref().err());
@@ -299,9 +300,9 @@ impl Core {
             Ok(Some(row)) => row,
             Ok(None) => return (id, PollResult::RowGone),
             Err(error @ StoreError::Unreadable(_)) => {
-                tracing::error!(%error, "what was seen of a job cannot be written");
-                // The job leaves the schedule. It comes back with a whole read of the group ([`READ_WHOLE`])
-                // that can parse its row.
+                tracing::error!(%error, "poll result cannot be written: the row is unreadable");
+                // The job leaves the schedule. It comes back with a full read of the group
+                // ([`FULL_READ_INTERVAL`]) that can parse its row.
                 return (id, PollResult::RowGone);
             }
             Err(_) => return (id, PollResult::Unwritten),
@@ -359,7 +360,7 @@ impl Core {
             Ok(Some(after)) => (id, result.for_row(&after)),
             Ok(None) => (id, PollResult::Superseded { version: row.version }),
             Err(error) => {
-                tracing::warn!(task = ?id, %error, "what was seen of a job cannot be written; it is looked at again");
+                tracing::warn!(task = ?id, %error, "poll result cannot be written; the job is polled again");
                 (id, PollResult::Unwritten)
             }
         }
@@ -374,9 +375,9 @@ impl Core {
         if !matches!(&sweep.results[..], [(_, PollResult::Failed { fault: Some(_), .. })]) {
             let failing = sweep.results.iter().find_map(|(_, result)| result.failure());
             if let Some(kind) = failing.filter(|_| !schedule.is_failing) {
-                tracing::warn!(backend = sweep.group.backend, %kind, "jobs cannot be looked at; they are tried again");
+                tracing::warn!(backend = sweep.group.backend, %kind, "polls of jobs fail; they are retried");
             } else if failing.is_none() && schedule.is_failing {
-                tracing::info!(backend = sweep.group.backend, "jobs can be looked at again");
+                tracing::info!(backend = sweep.group.backend, "polls of jobs succeed again");
             }
             schedule.is_failing = failing.is_some();
         }
@@ -389,9 +390,9 @@ impl Core {
     }
 
     /// Releases the groups of a backend if the store is shared and this replica cannot reach the engine,
-    /// because another replica may. The next [`Core::hold_groups`] leaves the backend out, which releases the
-    /// leases. It is left out until a lease, two ticks and a second have passed, so that the others have time
-    /// to take the groups.
+    /// because another replica may. The next [`Core::acquire_groups`] leaves the backend out, which releases
+    /// the leases. It is left out until a lease, two ticks and a second have passed, so that the others have
+    /// time to take the groups.
     fn release_unreachable(&self, groups: &mut WatchedGroups, sweep: &SweepResult) {
         let (now, Settings { lease, tick, .. }) = (Instant::now(), &self.settings);
         let until = now + *lease + 2 * *tick + Duration::from_secs(1);
@@ -442,7 +443,7 @@ fn is_unchanged(job: &DueJob, digest: u64) -> bool {
 /// failed as the one before. `None` if the row must be read.
 fn unchanged_result(job: &DueJob, answer: &Result<Observation, Error>) -> Option<PollResult> {
     match answer {
-        // Whether a client follows the log is only in the row, so `ask_of_log` has the row read.
+        // Whether a client follows the log is only in the row, so `needs_row_read` has the row read.
         Ok(observation) if !job.needs_row_read => {
             let digest = poll_schedule::digest(observation);
             let same = is_unchanged(job, digest);
@@ -470,7 +471,7 @@ fn engine_hints(connected: &ConnectedEngines) -> BoxStream<'static, PollRequest>
 }
 
 /// Returns the pause after a rate limit error: as long as the engine requests, or else five seconds; at most
-/// [`LONGEST_PAUSE`]. `None` for other errors.
+/// [`MAX_PAUSE`]. `None` for other errors.
 fn pause(error: &Error) -> Option<Duration> {
     match error.kind() {
         ErrorKind::Limited { after } => Some(after.unwrap_or(Duration::from_secs(5)).min(MAX_PAUSE)),

@@ -77,7 +77,7 @@ impl Core {
         let mut requests = PermitRequests::new(self.engines.clone());
         loop {
             if let Err(error) = self.admit(&mut round_robin, &mut requests, stop).await {
-                tracing::warn!(%error, "queued tasks cannot be let into free slots");
+                tracing::warn!(%error, "queued tasks cannot be admitted to free slots");
             }
             requests.release_granted();
             tokio::select! {
@@ -138,7 +138,7 @@ impl Core {
                     Ok(Commit::Conflict) => {}
                     Err(error) => {
                         drop((permit, call_permit));
-                        tracing::warn!(%error, task = ?head.id, "a queued task cannot be let into its slots");
+                        tracing::warn!(%error, task = ?head.id, "queued task cannot be admitted to its slots");
                     }
                 }
             }
@@ -227,11 +227,11 @@ impl Core {
                 match write.execute(&self.writer).await {
                     Ok(()) => {}
                     Err(error @ StoreError::Unavailable(_)) => {
-                        tracing::warn!(%error, "what a closed connection left cannot be noted yet");
+                        tracing::warn!(%error, "deferred write of a closed connection failed; it is retried");
                         break;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "what a closed connection left cannot be noted; it runs out by itself");
+                        tracing::warn!(%error, "deferred write of a closed connection failed; its deadline applies");
                     }
                 }
                 pending.pop_front();

@@ -157,14 +157,14 @@ impl Leases {
     /// Releases the leases of groups.
     async fn release_groups(&self) {
         if let Err(error) = self.store.release_groups(&self.holder).await {
-            tracing::warn!(%error, "groups could not be left; their leases run out by themselves");
+            tracing::warn!(%error, "group leases cannot be released; they expire");
         }
     }
 
     /// Releases all leases.
     pub async fn release_all(&self) {
         if let Err(error) = self.store.release_all(&self.holder).await {
-            tracing::warn!(%error, "leases could not be let go; they run out by themselves");
+            tracing::warn!(%error, "leases cannot be released; they expire");
         }
     }
 }
@@ -187,9 +187,10 @@ impl Core {
         }
     }
 
-    /// Applies a fact, which is an event that stays true however late it is written (not [`Event::passes`]),
-    /// to whatever version the row has. While the store is unavailable it retries every tick. Returns `None`
-    /// if the row is gone, or if the store is broken or the row unreadable; in these cases the fact is lost.
+    /// Applies a fact, which is an event that stays true however late it is written (not
+    /// [`Event::is_transient`]), to whatever version the row has. While the store is unavailable it retries
+    /// every tick. Returns `None` if the row is gone, or if the store is broken or the row unreadable; in
+    /// these cases the fact is lost.
     async fn write_fact(
         &self,
         task: &Task,
@@ -205,27 +206,27 @@ impl Core {
                     return Some(after);
                 }
                 Ok(None) => {
-                    tracing::warn!(task = ?task.id, "a row is gone while its job was being acted on");
+                    tracing::warn!(task = ?task.id, "row was deleted during an action on its job");
                     return None;
                 }
                 Err(StoreError::Unavailable(reason)) => {
                     if !std::mem::replace(&mut is_logged, true) {
-                        tracing::error!(task = ?task.id, %reason, "a fact cannot be written yet");
+                        tracing::error!(task = ?task.id, %reason, "event cannot be written; it is retried");
                     }
                     tokio::time::sleep(self.settings.tick).await;
                 }
                 Err(error @ (StoreError::Broken(_) | StoreError::Unreadable(_))) => {
-                    tracing::error!(task = ?task.id, %error, "a fact cannot be written");
+                    tracing::error!(task = ?task.id, %error, "event cannot be written and is lost");
                     return None;
                 }
             }
         }
     }
 
-    /// Writes the result of a poll that a later poll may contradict ([`Event::passes`]), only over the row
-    /// version that was known before the poll. Returns `None` if the row has another version by now: a later
-    /// writer may have polled later, and the older result would undo that. For example, it would close a
-    /// question that it does not list for good.
+    /// Writes the result of a poll that a later poll may contradict ([`Event::is_transient`]), only over the
+    /// row version that was known before the poll. Returns `None` if the row has another version by now: a
+    /// later writer may have polled later, and the older result would undo that. For example, it would close
+    /// a question that it does not list for good.
     async fn write_poll(
         &self,
         task: &Task,
@@ -248,7 +249,7 @@ impl Core {
             && took >= Duration::from_secs(1)
             && let Err(error) = self.writer.store.record_duration(&after.tool, took).await
         {
-            tracing::warn!(%error, tool = after.tool, "a duration could not be remembered");
+            tracing::warn!(%error, tool = after.tool, "job duration cannot be recorded");
         }
     }
 
@@ -280,7 +281,7 @@ impl Core {
     /// fails, the lease expires by itself.
     async fn release(&self, task: &Task) {
         if let Err(error) = self.writer.commit(task, Event::Nothing, Lease::Release(&self.holder)).await {
-            tracing::warn!(%error, task = ?task.id, "a lease could not be given back; it runs out by itself");
+            tracing::warn!(%error, task = ?task.id, "lease cannot be released; it expires");
         }
     }
 }

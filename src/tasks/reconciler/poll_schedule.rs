@@ -101,7 +101,8 @@ struct ScheduledJob {
     /// duration does not predict its next change.
     has_changed: bool,
     next: Instant,
-    /// The interval that was planned at the last poll. It limits how early the next poll may be ([`SLACK`]).
+    /// The interval that was planned at the last poll. It limits how early the next poll may be
+    /// ([`SLACK_DIVISOR`]).
     wait: Duration,
     /// Digest of the last observation, which the row shows; `None` if it is not known what the row shows.
     digest: Option<u64>,
@@ -216,7 +217,7 @@ impl PollSchedule {
         Some(self.paused_until.map_or(first, |until| first.max(until)))
     }
 
-    /// Takes up to `most` jobs that are due, if no sweep is in progress; fewer while a job that crashes the
+    /// Takes up to `limit` jobs that are due, if no sweep is in progress; fewer while a job that crashes the
     /// adapter is searched for. It includes jobs that would be due a moment later, in proportion to their
     /// intervals, so that many jobs need few sweeps. A job that is due to be polled alone comes first, even
     /// during a sweep.
@@ -260,7 +261,7 @@ impl PollSchedule {
         due
     }
 
-    /// Returns up to `most` entries of the schedule that are due now or soon.
+    /// Returns up to `limit` entries of the schedule that are due now or soon.
     fn due_soon(&self, now: Instant, limit: usize) -> Vec<(Instant, TaskId)> {
         let intervals = self.current_intervals();
         let soon = now + intervals.shortest / 4;

@@ -78,7 +78,7 @@ impl WatchedGroups {
     }
 
     /// Applies a request: moves the next poll of a job to now, or drops a closed job. A hint for a job in no
-    /// schedule is kept until the job is added ([`EARLY`]).
+    /// schedule is kept until the job is added ([`MAX_EARLY_HINTS`]).
     pub(super) fn poll_now(&mut self, request: PollRequest, now: Instant) {
         match request {
             PollRequest::Task(id) => {
@@ -249,13 +249,13 @@ mod tests {
             assert_eq!(
                 end_due_jobs(&mut groups, now + Duration::from_secs(2)),
                 1,
-                "no hint told of this end"
+                "no hint announced this end"
             );
         }
         assert_eq!(wait(&mut groups, "three"), QUICKEST);
         groups.poll_now(hint("three"), now);
         assert_eq!(end_due_jobs(&mut groups, now), 1);
-        assert!(wait(&mut groups, "four") >= HINTED_INTERVAL, "a hint told of the last end");
+        assert!(wait(&mut groups, "four") >= HINTED_INTERVAL, "a hint announced the last end");
     }
 
     /// A hint that comes before its job is kept, and the number of such hints is bounded.
@@ -312,7 +312,7 @@ mod tests {
         };
         poll(&mut groups, None);
         assert_eq!(poll(&mut groups, Some(1)), (Some(7), 1));
-        assert_eq!(poll(&mut groups, Some(5)), (Some(7), 1), "it is written while it is looked at");
+        assert_eq!(poll(&mut groups, Some(5)), (Some(7), 1), "another writer writes the row during a poll");
         assert_eq!(poll(&mut groups, None), (None, 5));
         assert_eq!(poll(&mut groups, None), (Some(7), 5));
     }
@@ -399,7 +399,7 @@ mod tests {
     ) -> (usize, Vec<(TaskId, Instant)>) {
         let (mut sweeps, mut polls) = (0, Vec::new());
         while let Some(now) = schedule.next_poll().filter(|at| *at <= from + time) {
-            let due = schedule.begin_sweep(now, 500).expect("a look is due");
+            let due = schedule.begin_sweep(now, 500).expect("a poll is due");
             sweeps += 1;
             polls.extend(due.jobs.iter().map(|job| (job.id.clone(), now)));
             let observed = |version| PollResult::Observed { digest: Some(1), log_followed: false, version };
@@ -430,14 +430,14 @@ mod tests {
         let (_, polls_alone) = poll_for(&mut alone, settled, Duration::from_secs(60));
         assert!(
             of_new.len() <= polls_alone.len() * 10 / 9 + 1,
-            "{} looks at it, {} alone",
+            "{} polls of it, {} when alone",
             of_new.len(),
             polls_alone.len()
         );
         assert!(sweeps <= of_new.len() + 30, "{sweeps} sweeps, {} for the new job", of_new.len());
         assert!(
             (9_000..=13_000).contains(&polls.len()),
-            "each is looked at about twice a minute: {}",
+            "each is polled about twice a minute: {}",
             polls.len()
         );
     }

@@ -75,7 +75,7 @@ fn acting_person(by: &dyn Actor, task: &Task) -> Result<Option<OnBehalfOf>, Stri
         return Ok(None);
     }
     match (by.person()?, &task.origin.on_behalf_of) {
-        (None, Some(_)) => Err("nobody knows who you are, and this task is somebody's".to_owned()),
+        (None, Some(_)) => Err("you are not authenticated, and this task belongs to a user".to_owned()),
         (person, _) => Ok(person),
     }
 }

@@ -93,7 +93,7 @@ impl Service {
         }
     }
 
-    /// Claims the task's first open question that no open stream carries and that `wanted` accepts, under the
+    /// Claims the task's first open question that no open stream carries and that passes `accepts`, under the
     /// next message number. The stream counts as open for `lease`. The claim is committed on return, so only
     /// one stream carries a question at a time. Returns `None` if there is no such question.
     ///

@@ -102,7 +102,7 @@ pub enum CallError {
     },
     /// The tool's backend is not connected yet.
     #[error(
-        "backend `{backend}` of tool {tool} is not connected: {reason}. This call started nothing: the server goes on trying to \
+        "backend `{backend}` of tool {tool} is not connected: {reason}. This call started nothing: the server keeps trying to \
          connect, so call again later"
     )]
     Unconnected {

@@ -41,8 +41,8 @@ pub enum DeferredWrite {
     },
 }
 
-/// A plain call that waits for its result. If it is dropped before [`CallGuard::answered`], an equal call can
-/// take over its task.
+/// A plain call that waits for its result. If it is dropped before [`CallGuard::mark_delivered`], an equal
+/// call can take over its task.
 #[must_use]
 pub struct CallGuard {
     service: Service,
@@ -53,7 +53,7 @@ pub struct CallGuard {
 }
 
 /// A stream that carries a question. On drop it reports that the stream broke, so that another stream may
-/// carry the question. After [`DeliveryGuard::over`] that has no effect.
+/// carry the question. After [`DeliveryGuard::finish`] that has no effect.
 #[must_use]
 pub struct DeliveryGuard {
     service: Service,

@@ -14,7 +14,7 @@ pub enum LimitExceeded {
         slot: Option<String>,
     },
     /// The owner's limit of running tasks is reached.
-    #[error("as many tasks{} of yours run as may run at once ({most}): call again when one of them has ended", of(tool.as_deref()))]
+    #[error("your limit of running tasks{} is reached ({most}): call again when one of them has ended", of(tool.as_deref()))]
     Running {
         /// The limit.
         most: u32,
@@ -23,7 +23,7 @@ pub enum LimitExceeded {
     },
     /// The owner's limit of stored tasks is reached.
     #[error(
-        "you have {most} tasks that are kept, and may have no more: call again when some have expired, and ask for shorter lifetimes (ttl)"
+        "your limit of kept tasks is reached ({most}): call again when some have expired, and request shorter lifetimes (ttl)"
     )]
     Kept {
         /// The limit.
@@ -32,7 +32,7 @@ pub enum LimitExceeded {
     /// The call would exceed the owner's limit of stored bytes.
     #[error(
         "your tasks and their results take {kept} of {most} bytes (limits.owner.max_bytes), which leaves too few for this call: call \
-         again when some have expired, and ask for shorter lifetimes (ttl)"
+         again when some have expired, and request shorter lifetimes (ttl)"
     )]
     Bytes {
         /// The bytes that are stored now.
@@ -66,7 +66,7 @@ impl LimitExceeded {
 }
 
 fn why(slot: Option<&str>) -> String {
-    slot.map_or_else(|| "others wait in line".to_owned(), |slot| format!("`{slot}` is taken up"))
+    slot.map_or_else(|| "other calls are queued".to_owned(), |slot| format!("`{slot}` is full"))
 }
 
 fn of(tool: Option<&str>) -> String {
@@ -83,18 +83,18 @@ mod tests {
         let full =
             |slot: Option<&str>| LimitExceeded::Full { tool: "x".to_owned(), slot: slot.map(str::to_owned) };
         for (error, setting, says) in [
-            (full(Some("tool:x")), "max_running", "while `tool:x` is taken up"),
-            (full(Some("group:db")), "concurrency_groups.limit", "while `group:db` is taken up"),
-            (full(None), "max_running", "while others wait in line"),
+            (full(Some("tool:x")), "max_running", "while `tool:x` is full"),
+            (full(Some("group:db")), "concurrency_groups.limit", "while `group:db` is full"),
+            (full(None), "max_running", "while other calls are queued"),
             (
                 LimitExceeded::of_slot("owner:ann", 2, "x"),
                 "limits.owner.max_running",
-                "as many tasks of yours run",
+                "your limit of running tasks is reached (2)",
             ),
             (
                 LimitExceeded::of_slot("tool:x/owner:ann", 2, "x"),
                 "max_running_per_owner",
-                "tasks of tool x of yours",
+                "running tasks of tool x is reached",
             ),
             (
                 LimitExceeded::Bytes { kept: 7, most: 9 },

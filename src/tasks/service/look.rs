@@ -36,7 +36,7 @@ impl View {
         let Some(ahead) = self.ahead else { return self.task.status_message() };
         // Where owners have limits, queues are per owner and served round-robin.
         let queue = match self.task.slots.iter().any(|slot| is_owner_slot(slot)) {
-            true => "its owner's line, by turns with others",
+            true => "its owner's queue (owners take turns)",
             false => "line",
         };
         Some(match ahead {
@@ -79,8 +79,8 @@ impl Service {
         }
     }
 
-    /// Waits until `enough` returns true for the task, or the timeout `patience` expires. Without a timeout
-    /// it waits indefinitely.
+    /// Waits until `is_done` returns true for the task, or the `timeout` expires. Without a timeout it
+    /// waits indefinitely.
     ///
     /// Returns the task's state then; `None` if the caller can read no such task any more.
     ///

@@ -89,7 +89,7 @@ pub struct Orphan {
 /// The result of a cancellation request.
 #[derive(Clone, Debug)]
 pub enum CancelResult {
-    /// The request is recorded (and with [`Cancel::Settle`] the task is cancelled).
+    /// The request is recorded (and with [`CancelMode::Immediate`] the task is cancelled).
     Done(Task),
     /// The task had already ended.
     AlreadyEnded(Task),
@@ -128,7 +128,7 @@ impl Service {
         self.stop.get_or_init(|| stop);
     }
 
-    /// Waits until the serving of clients ends. Without [`Self::stops_with`] it waits forever.
+    /// Waits until the serving of clients ends. Without [`Self::set_stop_token`] it waits forever.
     pub async fn stopping(&self) {
         match self.stop.get() {
             Some(stop) => stop.cancelled().await,
@@ -140,7 +140,8 @@ impl Service {
         self.stop.get().is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// Requests the cancellation of a task, as [`Cancel`] defines it. The reconciler calls the engine later.
+    /// Requests the cancellation of a task, as [`CancelMode`] defines it. The reconciler calls the engine
+    /// later.
     ///
     /// # Errors
     /// If the store is unavailable.
@@ -199,7 +200,7 @@ impl Service {
         self.writer.store.output(&task.id).await
     }
 
-    /// Returns the result of a task, unless it is stored in more than `most` bytes.
+    /// Returns the result of a task, unless it is stored in more than `max_bytes` bytes.
     ///
     /// # Errors
     /// If the store is unavailable.

@@ -27,7 +27,7 @@ pub trait Sessions: Send + Sync {
 
     /// Applies one change to a session's settings, and keeps all of them until `forget_after`. Returns the
     /// new settings. Returns `None` if nothing changed: the session was ended, or one of its limits is
-    /// reached (subscriptions, [`MOST_HELD`], [`MOST_POLLS`]).
+    /// reached (subscriptions, [`MAX_CLIENT_TASKS`], [`MAX_POLLED_TASKS`]).
     async fn set(
         &self,
         nonce: &str,
@@ -117,13 +117,15 @@ pub enum SessionChange {
     Subscribe(String, usize),
     /// Unsubscribes from a resource.
     Unsubscribe(String),
-    /// Adds a task of the client, unless one for the same message exists. At most [`MOST_HELD`] are kept.
+    /// Adds a task of the client, unless one for the same message exists. At most
+    /// [`MAX_CLIENT_TASKS`] are kept.
     AddClientTask(ClientTaskRecord),
     /// Updates the stage and the poll interval of that task, if it still exists.
     UpdateClientTask(QuestionMessage, ClientTaskStatus, Duration),
     /// Removes that task.
     RemoveClientTask(QuestionMessage),
-    /// Adds a task of another session that this session polls, if it polls fewer than [`MOST_POLLS`].
+    /// Adds a task of another session that this session polls, if it polls fewer than
+    /// [`MAX_POLLED_TASKS`].
     Poll(TaskId),
     /// Removes such a task because it has ended.
     EndPoll(TaskId),

@@ -88,7 +88,7 @@ pub enum InsertResult {
         same: bool,
     },
     /// The store found this abandoned row and did not change it. The caller attaches to it with
-    /// [`crate::tasks::machine::Event::Attached`].
+    /// [`crate::tasks::machine::Event::CallAttached`].
     Abandoned(Task),
     /// A slot is full, or other rows queue for it. Nothing was written.
     NoSlot {
@@ -169,8 +169,8 @@ pub enum Lease<'a> {
 pub enum UpdateResult {
     /// The change was written; the row now has this version.
     Written(u64),
-    /// Another writer changed the row first, the row was deleted, or (only with [`Lease::Hold`]) another
-    /// holder has the lease. Nothing was written.
+    /// Another writer changed the row first, the row was deleted, or (only with [`Lease::Acquire`])
+    /// another holder has the lease. Nothing was written.
     Conflict,
     /// This slot is full. Nothing was written.
     NoSlot(String),

@@ -42,15 +42,15 @@ CALLS, KILLS = 24, 3
 # What is told of a job that the controller forgot in a crash, before it wrote down anything of its end, or then cancelled by itself.
 FORGOTTEN = (
     "no longer knows the job",
-    "Slurm itself cancelled it",
-    "how the first run ended is not known",
-    "by Slurm after its controller broke down",
-    "showed it as running until its time limit",
+    "by Slurm itself",
+    "the outcome of the first run is unknown",
+    "from Slurm after a crash of its controller",
+    "showed the job as running until its time limit",
 )
 # How many jobs each kill may make it forget: those of the seconds since it wrote them down last.
 FORGOTTEN_EACH = 3
 # What is told of those among them that no run may ever belong to.
-NEVER = "its script never began and cannot any more"
+NEVER = "the script never began and no longer can"
 
 # How long after the last submission the controller is still killed.
 PEACE_AFTER = 45

@@ -67,7 +67,7 @@ class End(Script):
 
 
 def ends() -> list[Script]:
-    oom = "used more memory than it had asked for" if HAS_CGROUPS else "SIGKILL"
+    oom = "used more memory than requested" if HAS_CGROUPS else "SIGKILL"
     refused = {"status": "REFUSED", "begins": False}
     bounded = (
         'parameters.asked = { type = "string", default = "main" }\n',

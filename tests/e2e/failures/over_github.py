@@ -193,7 +193,7 @@ class GithubActions:
                 "broken",
                 "The run",
                 "could not be started",
-                "look at the workflow's file",
+                "check the workflow's file",
                 meanwhile=self._ends("broken", conclusion="startup_failure", **completed),
             ),
             failure("the log is gone", "unread", "step Compile", "the status 404", PAGE, backend="archive"),

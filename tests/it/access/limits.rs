@@ -41,7 +41,7 @@ async fn running_jobs_are_limited_per_owner() {
     let refused = ann.send(Protocol::Stateful, "tools/call", call("heavy")).await.body;
     let message = refused["error"]["message"].as_str().unwrap();
     assert!(
-        message.contains("as many tasks of tool heavy of yours run as may run at once (1)")
+        message.contains("your limit of running tasks of tool heavy is reached (1)")
             && message.contains("call again when"),
         "{message}"
     );
@@ -49,7 +49,7 @@ async fn running_jobs_are_limited_per_owner() {
     server.engine.job(2).await;
     let refused = ann.expect_result(Protocol::Stateless, "tools/call", call("work")).await;
     assert_eq!(refused["isError"], true);
-    assert!(refused.to_string().contains("as many tasks of yours run as may run at once (2)"), "{refused}");
+    assert!(refused.to_string().contains("your limit of running tasks is reached (2)"), "{refused}");
     assert_eq!(server.engine.starts(), 2, "nothing was started, and nothing waits");
     bob.start(Protocol::Stateful, "heavy", json!({})).await;
     bob.start(Protocol::Stateful, "work", json!({})).await;
@@ -75,7 +75,7 @@ async fn an_owner_keeps_so_many_tasks() {
     }
     let refused = ann.send(Protocol::Stateful, "tools/call", call("work")).await.body;
     assert!(
-        refused["error"]["message"].as_str().unwrap().contains("you have 2 tasks that are kept"),
+        refused["error"]["message"].as_str().unwrap().contains("your limit of kept tasks is reached (2)"),
         "{refused}"
     );
     bob.start(Protocol::Stateful, "work", json!({})).await;
@@ -186,7 +186,7 @@ async fn queued_calls_do_not_delay_others() {
         .expect_result(Protocol::Stateful, "tasks/get", json!({"taskId": bob_task}))
         .await["statusMessage"]
         .clone();
-    assert_eq!(status_message, "waiting for a free slot, next in its owner's line, by turns with others");
+    assert_eq!(status_message, "waiting for a free slot, next in its owner's queue (owners take turns)");
     for n in 1..=2 {
         server.engine.job(n).await.succeed("over");
         server.engine.job(3 + n).await;

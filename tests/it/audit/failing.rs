@@ -28,8 +28,8 @@ async fn refuse_mode_blocks_unaudited_actions() {
     assert_eq!((event_count("call.received"), event_count("task.created")), (1.0, 0.0));
     server.stop();
     let log = fs::read_to_string(dir.path("server.log")).unwrap();
-    assert!(log.contains("nothing may be done untold"), "{log}");
-    assert_eq!(log.matches("cannot be written to the file; trying again").count(), 1, "{log}");
+    assert!(log.contains("the audit log is unavailable, so the request is refused"), "{log}");
+    assert_eq!(log.matches("cannot be written to the file; retrying").count(), 1, "{log}");
 }
 
 /// Without `on_failure = "refuse"`, calls continue, and the server log reports the lines that were lost.

@@ -48,7 +48,7 @@ async fn every_change_is_detected() {
         ("copied", "copied or moved", edited_log(&|lines| lines.insert(7, lines[2].clone()))),
         (
             "put in",
-            "no line of an audit log",
+            "not a line of an audit log",
             edited_log(&|lines| lines.insert(5, "{\"event\":\"x\"}".to_owned())),
         ),
     ];
@@ -137,7 +137,7 @@ async fn rotated_files_form_one_chain() {
         ann.result(&task).await.unwrap();
     }
     let verified = stop_and_verify(&dir, server).await;
-    assert!(verified.stdout.contains("older files are not here"), "{verified:?}");
+    assert!(verified.stdout.contains("older files are missing"), "{verified:?}");
     let files = fs::read_dir(dir.path("")).unwrap().flatten();
     let mut files: Vec<String> = files.map(|file| file.file_name().into_string().unwrap()).collect();
     files.retain(|name| name.starts_with("audit.jsonl."));

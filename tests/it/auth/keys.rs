@@ -46,7 +46,7 @@ async fn key_expires_at_configured_date() {
     let (_, invalid_lines) = create_key(&["--principal", "cid", "--expires", "tomorrow"]).await;
     let dir = TestDir::new(&config(&format!("mode = \"api_keys\"\n{invalid_lines}")));
     let refused = dir.run(dir.command("check")).await;
-    assert!(refused.stderr.contains("\"tomorrow\" is no date"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("\"tomorrow\" is not a date"), "{}", refused.stderr);
 }
 
 /// A key without a principal is refused, and so is a name that others have by default.

@@ -73,7 +73,7 @@ async fn invalid_token_is_refused_with_reason() {
     let attacker_token = |header: Value| attacker_key.sign(&header, &claims);
 
     let (signature, algorithm, unknown_key) =
-        ("signature is wrong", "a way that is not accepted", "does not publish");
+        ("signature is wrong", "algorithm is not accepted", "does not publish");
     for (case, token, expected) in [
         ("signed by another key of that name", other.sign(&json!({}), &claims), signature),
         ("changed after it was signed", changed, signature),
@@ -92,7 +92,7 @@ async fn invalid_token_is_refused_with_reason() {
         ("x5u", attacker_token(json!({"x5u": to_attacker, "kid": "one"})), signature),
         ("jwk", attacker_token(json!({"jwk": attacker_key.jwk(), "kid": "one"})), signature),
         ("x5c", attacker_token(json!({"x5c": ["AAAA"], "kid": "one"})), signature),
-        ("crit", token_with_header(json!({"crit": ["exp"]})), "must be understood"),
+        ("crit", token_with_header(json!({"crit": ["exp"]})), "critical header fields"),
         ("another type", token_with_header(json!({"typ": "dpop+jwt"})), "not an access token"),
         ("an ID token", token_with(json!({"aud": "client-7"})), "another server"),
         ("an ID token beside an access token", token_with(json!({"at_hash": "x"})), "not an access token"),
@@ -121,13 +121,13 @@ async fn invalid_token_is_refused_with_reason() {
         ),
         ("of nobody", token_with(json!({"sub": null})), "sub"),
         ("bound to a key", token_with(json!({"cnf": {"jkt": "x"}})), "bound to a key"),
-        ("too large", token_with(json!({"filler": "x".repeat(17_000)})), "larger than this server takes"),
+        ("too large", token_with(json!({"filler": "x".repeat(17_000)})), "too large"),
         (
             "encrypted",
             format!("{}.AAAA.AAAA.AAAA.AAAA", part(&json!({"alg": "RSA-OAEP", "enc": "A256GCM"}))),
             "not well formed",
         ),
-        ("that only its issuer could read", "opaque-token".to_owned(), "cannot read"),
+        ("that only its issuer could read", "opaque-token".to_owned(), "is opaque"),
         (
             "a key that was never made",
             "tb_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".to_owned(),

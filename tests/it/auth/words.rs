@@ -82,7 +82,7 @@ async fn introspection_outage_rejects_no_token() {
     issuer.set_down(true);
     assert_eq!(status_for_token(&server, "good").await.0, 200, "what was said before counts for a while");
     let log = std::fs::read_to_string(dir.path("server.log")).unwrap();
-    assert!(log.contains("tokens cannot be looked up"), "{log}");
+    assert!(log.contains("tokens cannot be introspected"), "{log}");
 
     // If the issuer rejects the client secret, the server answers 503 and does not report the token as
     // invalid.

@@ -48,9 +48,9 @@ async fn call_survives_server_kill() {
     let id = id_after("gated: task ", &wait_for_line(&mut lines, "gated: task ").await);
     wait_for_line(&mut lines, "half painted").await;
     fixture.kill();
-    wait_for_line(&mut lines, "gated: the connection broke (").await;
+    wait_for_line(&mut lines, "gated: connection lost (").await;
     fixture.restart();
-    wait_for_line(&mut lines, "gated: connected again; the task goes on").await;
+    wait_for_line(&mut lines, "gated: reconnected; the task continues").await;
     fixture.open("kill");
     wait_for_line(&mut lines, "gated succeeded after ").await;
     let output = child.wait_with_output().await.unwrap();
@@ -73,11 +73,11 @@ async fn answer_during_outage_arrives() {
         call.enter_line("3");
         call.wait_for("Sure").await;
         call.enter_line("y");
-        call.wait_for("Enter to leave it out): ").await;
+        call.wait_for("Enter to skip): ").await;
         call.enter_line("");
-        call.wait_for("ask: the connection broke (").await;
+        call.wait_for("ask: connection lost (").await;
         fixture.restart();
-        call.wait_for("ask: connected again; the task goes on").await;
+        call.wait_for("ask: reconnected; the task continues").await;
         let (code, output) = call.wait_for_end().await;
         assert_eq!(code, Some(0), "{output}");
         assert!(
@@ -110,8 +110,8 @@ async fn lost_task_is_reported() {
     fixture.kill();
     fs::remove_dir_all(fixture.dir.path("state")).unwrap();
     fixture.restart();
-    let line = wait_for_line(&mut lines, "the server does not know task ").await;
-    assert!(line.contains(" any more: "), "{line}");
+    let line = wait_for_line(&mut lines, " no longer exists on the server: ").await;
+    assert!(line.contains("taskbridge: task "), "{line}");
     assert_eq!(child.wait_with_output().await.unwrap().status.code(), Some(1));
     fixture.open("lost");
 }
@@ -163,7 +163,7 @@ async fn repeated_call_starts_one_task() {
         () = forwarding => unreachable!("it carries for ever"),
     };
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "hello ann 1 false []\n"), "{called:?}");
-    assert!(called.stderr.contains("the call is made again: "), "{}", called.stderr);
+    assert!(called.stderr.contains("retrying the call: "), "{}", called.stderr);
     let listed = fixture.call(&["task_list"]).await.stdout;
     assert_eq!(listed.lines().count(), 1, "one task, and no other: {listed}");
 }
@@ -222,7 +222,7 @@ async fn signal_without_terminal_detaches() {
         kill_process(pid, signal).unwrap();
         let id = id_after(
             "--task ",
-            &wait_for_line(&mut lines, "gated goes on in the background; watch it with: ").await,
+            &wait_for_line(&mut lines, "gated continues in the background; watch it with: ").await,
         );
         assert_eq!(child.wait().await.unwrap().code(), Some(code));
         fixture.open(gate);

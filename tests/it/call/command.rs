@@ -40,10 +40,10 @@ async fn file_parameter_accepts_file() {
     assert!(called.stdout.starts_with("4 ") && called.stdout.trim().ends_with("/plan.bin"), "{called:?}");
     let called = fixture.call(&["count", "text=plan.bin"]).await;
     assert_eq!(called.code, Some(2));
-    assert_eq!(called.stderr, "taskbridge: text=plan.bin: it takes a file: write text=@plan.bin\n");
+    assert_eq!(called.stderr, "taskbridge: text=plan.bin: expected a file; write text=@plan.bin\n");
     let called = fixture.call(&["count", "text=@nowhere"]).await;
     assert_eq!(called.code, Some(2));
-    assert!(called.stderr.starts_with("taskbridge: text=@nowhere: it cannot be read: "), "{called:?}");
+    assert!(called.stderr.starts_with("taskbridge: text=@nowhere: cannot be read: "), "{called:?}");
 }
 
 /// Each invalid argument has its message, and no task is created.
@@ -57,7 +57,7 @@ async fn invalid_arguments_fail_before_start() {
         "taskbridge: times=9: expected whole number from 1 to 5",
         "taskbridge: loud=perhaps: expected true or false",
         "taskbridge: nmae: unknown argument; greet takes `also`, `loud`, `name`, `times`; did you mean `name`?",
-        "taskbridge: stray: arguments are written NAME=VALUE",
+        "taskbridge: stray: expected NAME=VALUE",
         "taskbridge: name: missing; expected text. Who.",
     ];
     assert_eq!(lines, expected);
@@ -117,14 +117,14 @@ async fn unreachable_server_is_reported() {
     let wrong_path = format!("{}/no", fixture.server.url());
     let wrong_path = fixture.call(&["--url", &wrong_path]).await;
     assert_eq!(wrong_path.code, Some(2));
-    assert!(wrong_path.stderr.contains("there is no MCP endpoint at this address"), "{}", wrong_path.stderr);
+    assert!(wrong_path.stderr.contains("no MCP endpoint at this address"), "{}", wrong_path.stderr);
     let secure = fixture.server.url().replace("http:", "https:");
     let secure = fixture.call(&["--url", &secure]).await;
     assert_eq!(secure.code, Some(2));
     assert!(secure.stderr.ends_with("the server does not speak TLS: use http\n"), "{}", secure.stderr);
     let no_scheme = fixture.call(&["--url", "127.0.0.1:8808"]).await;
     assert_eq!(no_scheme.code, Some(2));
-    assert!(no_scheme.stderr.contains("it must be a URL"), "{}", no_scheme.stderr);
+    assert!(no_scheme.stderr.contains("must be a URL"), "{}", no_scheme.stderr);
     for arguments in
         [&["--cancel"][..], &["--task", "x", "greet"], &["--detach"], &["greet", "--ttl", "long"]]
     {
@@ -154,7 +154,7 @@ async fn api_key_comes_from_environment() {
     let no_key = fixture.call(&["greet", "name=ann"]).await;
     assert_eq!(no_key.code, Some(2));
     assert!(
-        no_key.stderr.contains("it wants an API key: put yours into $TASKBRIDGE_KEY"),
+        no_key.stderr.contains("the server requires an API key; put it into $TASKBRIDGE_KEY"),
         "{}",
         no_key.stderr
     );
@@ -165,7 +165,7 @@ async fn api_key_comes_from_environment() {
     };
     let wrong = call_with_key("somebody-else's").await;
     assert_eq!(wrong.code, Some(2));
-    assert!(wrong.stderr.contains("it does not know the API key in $TASKBRIDGE_KEY"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("the server rejects the API key in $TASKBRIDGE_KEY"), "{}", wrong.stderr);
     assert!(!wrong.stderr.contains("somebody-else"), "{}", wrong.stderr);
     let right = call_with_key("ann-key").await;
     assert_eq!((right.code, right.stdout.as_str()), (Some(0), "hello ann 1 false []\n"), "{right:?}");

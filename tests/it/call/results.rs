@@ -36,7 +36,7 @@ async fn task_is_found_by_id_prefix() {
     for unknown in [&one[..3], "zzzzzzzz"] {
         let refused = fixture.call(&["--task", unknown]).await;
         assert_eq!(refused.code, Some(2), "{refused:?}");
-        assert!(refused.stderr.contains("the server knows no task"), "{refused:?}");
+        assert!(refused.stderr.contains("not found: it has expired"), "{refused:?}");
     }
     fixture.dir.wait_for_jobs_to_end().await;
 }
@@ -121,7 +121,7 @@ async fn detached_task_can_be_attached() {
 
     let timed_out = fixture.call(&["--task", id, "--timeout", "300ms"]).await;
     assert_eq!((timed_out.code, timed_out.stdout.as_str()), (Some(124), ""), "{timed_out:?}");
-    assert!(timed_out.stderr.contains("the time is over; "), "{}", timed_out.stderr);
+    assert!(timed_out.stderr.contains("timeout; "), "{}", timed_out.stderr);
     fixture.open("later");
     for _ in 0..2 {
         let attached = fixture.call(&["--task", id]).await;
@@ -129,7 +129,7 @@ async fn detached_task_can_be_attached() {
     }
     let unknown = fixture.call(&["--task", "aaaa"]).await;
     assert_eq!(unknown.code, Some(2));
-    assert!(unknown.stderr.contains("the server knows no task aaaa"), "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("task aaaa not found"), "{}", unknown.stderr);
 }
 
 #[tokio::test]
@@ -172,9 +172,9 @@ async fn slow_plain_call_becomes_task() {
     let fixture = CallFixture::with(&basics);
     let refused = fixture.call(&["plain", "gate=slow", "--detach"]).await;
     assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("plain cannot run as a task here"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("plain cannot run as a task on this server"), "{}", refused.stderr);
     let (child, mut lines) = fixture.begin(&["plain", "gate=slow"]);
-    wait_for_line(&mut lines, "plain: it takes longer, and goes on as task ").await;
+    wait_for_line(&mut lines, "plain: still running; continues as task ").await;
     fixture.open("slow");
     let output = child.wait_with_output().await.unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"plainly through\n".as_slice()));
@@ -209,5 +209,5 @@ async fn question_needs_terminal() {
     let refused = fixture.call(&["careful"]).await;
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{refused:?}");
     assert!(refused.stderr.contains("careful could not be run: "), "{}", refused.stderr);
-    assert!(refused.stderr.contains("standard input is no terminal"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("standard input is not a terminal"), "{}", refused.stderr);
 }

@@ -57,20 +57,20 @@ async fn question_repeats_until_fields_fit() {
     call.wait_for("2) Sky blue").await;
     call.wait_for("(a number or a name; Enter for Signal red): ").await;
     call.enter_line("green");
-    call.wait_for("\"green\" is none of the 2 choices").await;
+    call.wait_for("\"green\" is not one of the 2 choices").await;
     call.enter_line("sky blue");
     call.wait_for("Litres (whole number from 1 to 20): ").await;
     call.enter_line("21");
-    call.wait_for("\"21\" does not fit: expected whole number from 1 to 20").await;
+    call.wait_for("\"21\" is invalid: expected whole number from 1 to 20").await;
     call.enter_line("");
-    call.wait_for("an answer is needed here").await;
+    call.wait_for("an answer is required").await;
     call.enter_line("7");
     call.wait_for("Sure (yes or no): ").await;
     call.enter_line("perhaps");
     call.wait_for("\"perhaps\" is neither yes nor no").await;
     call.enter_line("y");
     call.wait_for("3) bath").await;
-    call.wait_for("Enter to leave it out): ").await;
+    call.wait_for("Enter to skip): ").await;
     call.enter_line("1, bath");
     let (code, output) = call.wait_for_end().await;
     assert_eq!(code, Some(0), "{output}");
@@ -92,7 +92,7 @@ async fn empty_answer_uses_default() {
     call.enter_line("1");
     call.wait_for("Sure").await;
     call.enter_line("n");
-    call.wait_for("Enter to leave it out): ").await;
+    call.wait_for("Enter to skip): ").await;
     call.enter_line("");
     let (_, output) = call.wait_for_end().await;
     let answer = r#"{"action":"accept","content":{"colour":"r","litres":1,"sure":false}}"#;
@@ -118,7 +118,7 @@ async fn page_is_opened_by_user_only() {
     for (entry, action) in [("yes", "accept"), ("no", "decline"), ("cancel", "cancel")] {
         let mut call = fixture.at_terminal(&["pay"]);
         call.wait_for("Pay the bill.").await;
-        call.wait_for("It wants you to open this address").await;
+        call.wait_for("The server asks you to open this URL").await;
         call.wait_for("    https://bank.example/pay?order=7").await;
         call.wait_for("[yes, no, cancel] ").await;
         call.enter_line(entry);

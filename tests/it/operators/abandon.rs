@@ -24,7 +24,7 @@ async fn abandon_releases_slot(setup: Setup) {
     assert_eq!(
         abandoned,
         format!(
-            "{running_task}: broken; abandoned: the job {handle} may still run, and no server looks at it again\n"
+            "{running_task}: broken; abandoned: the job {handle} may still run, and no server polls it again\n"
         )
     );
     let task = client.get(&running_task).await.unwrap();

@@ -64,25 +64,25 @@ async fn assert_history_shown(setup: Setup) {
     let cancelled = setup.run_ok(&["tasks", "cancel", &running]).await;
     assert_eq!(
         cancelled,
-        format!("{running}: cancelled; a server stops its job, and asks again until it has ended\n")
+        format!("{running}: cancelled; a server cancels its job, and retries until it has ended\n")
     );
     assert_eq!(client.get(&running).await.unwrap()["status"], "cancelled");
     setup.wait_for_task(&running, |view| view["job"] == "closed").await;
     setup.wait_for_task(&queued, |view| view["state"] == "succeeded").await;
     let output = setup.run_ok(&["tasks", "show", &running]).await;
     assert!(
-        output.contains("operator@") && output.contains("cancellation wished; ended: cancelled"),
+        output.contains("operator@") && output.contains("cancellation requested; ended: cancelled"),
         "{output}"
     );
     assert!(
-        output.contains("the engine took the cancellation")
-            && output.contains("nothing is owed to the engine any more"),
+        output.contains("the engine accepted the cancellation")
+            && output.contains("no action on the engine is pending"),
         "{output}"
     );
     let refused = setup.run_refused(&["tasks", "cancel", &running]).await;
     assert!(refused.contains("has ended already: cancelled"), "{refused}");
     let refused = setup.run_refused(&["tasks", "retry-now", &running]).await;
-    assert!(refused.contains("nothing is owed for it any more"), "{refused}");
+    assert!(refused.contains("no action is pending for it"), "{refused}");
     assert_eq!(server.stop(), Some(0));
     assert!(setup.run_ok(&["store", "check"]).await.ends_with(": 3 tasks, nothing wrong\n"));
 }
@@ -160,14 +160,14 @@ async fn retry_now_polls_job_at_once() {
     let task = start(&client, "found", 1_000).await;
     setup.wait_for_task(&task, |view| view["job"] == "open").await;
     let due = setup.run_ok(&["tasks", "retry-now", &task]).await;
-    assert!(due.starts_with(&format!("{task}: due now; its job is looked at")), "{due}");
+    assert!(due.starts_with(&format!("{task}: due now; its job is polled")), "{due}");
     // A poll may come before the job's end.
     while setup.list_tasks(&[]).await[0]["state"] == "working" {
         setup.run(&["tasks", "retry-now", &task]).await;
     }
     assert_eq!(text(&client.result(&task).await.unwrap()), "found");
     let output = setup.run_ok(&["tasks", "show", &task]).await;
-    assert!(output.contains("retry wished by an operator"), "{output}");
+    assert!(output.contains("retry requested by an operator"), "{output}");
 }
 
 #[tokio::test]
@@ -177,6 +177,6 @@ async fn disabled_history_is_not_shown() {
     let task = start(&client, "x", 0).await;
     client.result(&task).await.unwrap();
     let output = setup.run_ok(&["tasks", "show", &task]).await;
-    assert!(output.contains("no history is kept of it: [store] history is \"0s\""), "{output}");
+    assert!(output.contains("no history: [store] history is \"0s\""), "{output}");
     assert_eq!(server.stop(), Some(0));
 }

@@ -132,7 +132,7 @@ async fn a_copy_of_nothing_is_refused() {
         "{missing:?}"
     );
     let no_scheme = setup.copy("nowhere.db").await;
-    assert!(no_scheme.stderr.contains("write sqlite: and the path"), "{no_scheme:?}");
+    assert!(no_scheme.stderr.contains("must be sqlite: followed by the path"), "{no_scheme:?}");
 }
 
 /// Every command rejects a copied file, and so do programs that do not know the mark. `store reopen` makes

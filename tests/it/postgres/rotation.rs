@@ -201,7 +201,7 @@ async fn changed_key_file_is_reloaded() {
     let client = Client::open(replica.server.url()).await.unwrap();
     client.list().await.unwrap();
     std::fs::write(replica.dir.path("new.key"), "too short\n").unwrap();
-    let expected = "seal.keys[0]: it has 9 characters, and a key needs at least 32: write what `openssl rand -hex 32` prints";
+    let expected = "seal.keys[0]: the key has 9 characters, the minimum is 32: write the output of `openssl rand -hex 32`";
     wait_for("the short key is refused", async || replica.log().contains(expected)).await;
     client.list().await.unwrap();
     std::fs::write(replica.dir.path("new.key"), NEW_KEY.replace('9', "8")).unwrap();

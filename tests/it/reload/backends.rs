@@ -52,9 +52,9 @@ async fn other_identity_refuses_reload() {
     replace_config(&app.dir, &sim("one"));
     wait_for_log(&app.dir, "config applied: backends added: forge").await;
     replace_config(&app.dir, &sim("another"));
-    let line = wait_for_log(&app.dir, "backends.forge: it is connected to sim one").await;
+    let line = wait_for_log(&app.dir, "backends.forge: identity changed from sim one").await;
     assert!(line.contains("sim another") && line.contains("give the new backend another name"), "{line}");
-    wait_for_log(&app.dir, "config refused, the one before stays in force").await;
+    wait_for_log(&app.dir, "config refused, the previous one stays in force").await;
     let task = session.start("made", json!({})).await.unwrap();
     session.result(&task).await.unwrap();
 }
@@ -69,7 +69,7 @@ async fn removed_backend_finishes_its_tasks() {
     let task = session.start("slow", json!({})).await.unwrap();
     replace_config(&app.dir, ONE);
     wait_for_log(&app.dir, "config applied: backends removed: away; tools removed: slow").await;
-    wait_for_log(&app.dir, "backend `away` is not in the config any more: it stays connected").await;
+    wait_for_log(&app.dir, "backend `away` is no longer in the config: it stays connected").await;
     assert_eq!(tools(&session).await, ["hello"]);
     assert_eq!(session.get(&task).await.unwrap()["status"], "working");
     // It can be cancelled like any other task, and its backend can be added again unchanged.
@@ -83,7 +83,7 @@ async fn removed_backend_finishes_its_tasks() {
 
     let kind = "[backends.away]\nkind = \"sim\"\n";
     replace_config(&app.dir, &format!("{ONE}{kind}"));
-    let line = wait_for_log(&app.dir, "backends.away.kind: it was `local`").await;
+    let line = wait_for_log(&app.dir, "backends.away.kind: changed from `local`").await;
     assert!(line.contains("give the new backend another name"), "{line}");
     replace_config(&app.dir, &format!("{ONE}{away}"));
     wait_for_log(&app.dir, "config applied: backends added: away; tools added: slow").await;

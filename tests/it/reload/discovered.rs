@@ -98,7 +98,7 @@ async fn discovered_tool_changes_are_announced() {
     assert_eq!(next_message(&mut subscription).await["method"], CHANGED);
     assert_eq!(tools(&session).await, ["day", "hello", "night"]);
     assert_eq!(text(&modern.call("day", &json!({}), json!({})).await.unwrap()), "by day");
-    let line = wait_for_log(&forge.dir, "backend `forge` offers other tools now (2)").await;
+    let line = wait_for_log(&forge.dir, "tools of backend `forge` changed (2)").await;
     assert!(line.ends_with("added: day"), "{line}");
 
     // A task that began under the old schema continues; a new call is validated against the current one.
@@ -151,19 +151,19 @@ async fn engine_outage_keeps_discovered_tools() {
     let session = Client::open(server.url()).await.unwrap();
     assert_eq!(tools(&session).await, ["hello"]);
     let mut stream = session.listen().await.unwrap();
-    wait_for_log(&forge.dir, "backend `forge` cannot say what it offers").await;
+    wait_for_log(&forge.dir, "discovery of backend `forge` failed").await;
     forge.control.set_outage(false).await.unwrap();
     assert_eq!(next_message(&mut stream).await["method"], CHANGED);
     assert_eq!(tools(&session).await, ["hello", "night"]);
 
     forge.control.set_outage(true).await.unwrap();
-    let line = wait_for_nth_log(&forge.dir, "cannot say what it offers", 2).await;
-    assert!(line.contains("the tools that it offered stay (1)"), "{line}");
+    let line = wait_for_nth_log(&forge.dir, "discovery of backend `forge` failed", 2).await;
+    assert!(line.contains("the previous tools stay (1)"), "{line}");
     assert_eq!(tools(&session).await, ["hello", "night"]);
     forge.control.set_outage(false).await.unwrap();
-    wait_for_nth_log(&forge.dir, "says again what it offers", 2).await;
+    wait_for_nth_log(&forge.dir, "discovery of backend `forge` succeeds again", 2).await;
     let log = std::fs::read_to_string(forge.dir.path("server.log")).unwrap();
-    assert_eq!(log.matches("cannot say what it offers").count(), 2, "an outage is told once");
+    assert_eq!(log.matches("discovery of backend `forge` failed").count(), 2, "an outage is told once");
 }
 
 /// Discovered tools with an invalid schema or a reserved name are logged and left out.
@@ -182,11 +182,11 @@ async fn configured_tool_overrides_discovered_tool() {
     let session = Client::open(server.url()).await.unwrap();
     assert_eq!(tools(&session).await, ["hello", "night"]);
     assert_eq!(text(&session.call("hello", json!({})).await.unwrap()), "hello\n");
-    let line = wait_for_log(&forge.dir, "tool `bad` of backend `forge` is left out").await;
+    let line = wait_for_log(&forge.dir, "tool `bad` of backend `forge` is omitted").await;
     assert!(line.contains("tools.bad.input_schema"), "{line}");
-    wait_for_log(&forge.dir, "tool `task_wait` of backend `forge` is left out").await;
-    let line = wait_for_log(&forge.dir, "tool `night` of backend `second` is left out").await;
-    assert!(line.contains("backend `forge` offers one of this name; set `prefix`"), "{line}");
+    wait_for_log(&forge.dir, "tool `task_wait` of backend `forge` is omitted").await;
+    let line = wait_for_log(&forge.dir, "tool `night` of backend `second` is omitted").await;
+    assert!(line.contains("backend `forge` offers a tool of this name; set `prefix`"), "{line}");
 
     // A reload of the config takes effect at once: which tools are discovered, and under which names.
     replace_config(&forge.dir, &format!("{ONE}{}", both("prefix = \"second-\"\nstarting_with = \"n\"")));

@@ -14,7 +14,7 @@ async fn invalid_config_keeps_old_one() {
     let wrong = "[tools.other]\nbackend = \"hree\"\ntarget.command = []\n\
                  [[auth.keys]]\nprincipal = \"ann\"\nsha256 = \"my-secret-key\"\n";
     replace_config(&app.dir, &format!("{}{wrong}", ONE.replace("Says hello.", "Greets.")));
-    wait_for_log(&app.dir, "config refused, the one before stays in force").await;
+    wait_for_log(&app.dir, "config refused, the previous one stays in force").await;
     let check = app.dir.run(app.dir.command("check")).await;
     assert_eq!(check.code, Some(1));
     let lines: Vec<&str> = check.stderr.lines().collect();
@@ -30,7 +30,7 @@ async fn invalid_config_keeps_old_one() {
     assert_eq!(hello["description"], "Says hello.", "nothing of it is in force");
 
     std::fs::write(app.dir.config(), "").unwrap();
-    wait_for_log(&app.dir, "it says nothing, as a file does that is still being written").await;
+    wait_for_log(&app.dir, "the file has no tables, perhaps because a write is in progress").await;
     assert_eq!(tools(&session).await, ["hello"]);
     std::fs::remove_file(app.dir.config()).unwrap();
     wait_for_log(&app.dir, "the config file cannot be read").await;
@@ -50,7 +50,7 @@ async fn restart_settings_are_reported() {
         .replace("state/taskbridge.db", "elsewhere/taskbridge.db");
     let more = "[tools.more]\nbackend = \"here\"\ntarget.command = [\"echo\", \"more\"]\n[reconciler]\nlease = \"5s\"\n";
     std::fs::write(app.dir.config(), format!("{basics}{ONE}{more}")).unwrap();
-    let line = wait_for_log(&app.dir, "takes effect when the server is started again").await;
+    let line = wait_for_log(&app.dir, "takes effect after a restart").await;
     assert!(line.ends_with("[reconciler] lease; [server] listen; [store] path"), "{line}");
     let line = wait_for_log(&app.dir, "config applied").await;
     assert!(line.ends_with("tools added: more"), "{line}");
@@ -60,5 +60,5 @@ async fn restart_settings_are_reported() {
     replace_config(&app.dir, ONE);
     wait_for_nth_log(&app.dir, "config applied", 2).await;
     let log = std::fs::read_to_string(app.dir.path("server.log")).unwrap();
-    assert_eq!(log.matches("takes effect when").count(), 1, "it is as it was at the start again");
+    assert_eq!(log.matches("takes effect after").count(), 1, "it is as it was at the start again");
 }

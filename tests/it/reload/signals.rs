@@ -11,8 +11,8 @@ async fn a_hangup_reads_the_config_again() {
     let app = start("");
     let session = app.client().await;
     app.server.signal(Signal::HUP);
-    wait_for_log(&app.dir, "SIGHUP: the config is read again").await;
-    wait_for_log(&app.dir, "config read again: nothing to apply").await;
+    wait_for_log(&app.dir, "SIGHUP: config is read again").await;
+    wait_for_log(&app.dir, "config read again: no changes").await;
     replace_config(
         &app.dir,
         &format!("{ONE}[tools.more]\nbackend = \"here\"\ntarget.command = [\"true\"]\n"),

@@ -31,7 +31,7 @@ async fn one_fault_for_many_tools(world: &World) {
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert_eq!(faults[0].what, "repository octo-org/none");
     assert!(faults[0].says.ends_with("; the tools `one`, `two` were not checked"), "{faults:?}");
-    assert_finding(&findings, Verdict::Ok, "tool `three`", "it starts work.yml");
+    assert_finding(&findings, Verdict::Ok, "tool `three`", "starts work.yml");
 }
 
 /// The checkup names what to fix: token, workflow, webhook, rate limit and repository.
@@ -53,7 +53,7 @@ async fn doctor_names_faults_at_github() {
     assert_finding(&healthy, Verdict::Ok, "credential", "a classic token of a user with the scopes `repo`");
     assert_finding(&healthy, Verdict::Ok, "clock", "GitHub");
     assert_finding(&healthy, Verdict::Ok, "allowance", "of 5000 requests of this hour are left");
-    assert_finding(&healthy, Verdict::Ok, "tool `deploy`", "it starts work.yml");
+    assert_finding(&healthy, Verdict::Ok, "tool `deploy`", "starts work.yml");
     assert_finding(&healthy, Verdict::Warning, "webhook", "no webhook of");
     assert_finding(
         &run_checkup(&world, json!({"workflow": "unmarked.yml"})).await,
@@ -69,7 +69,7 @@ async fn doctor_names_faults_at_github() {
     );
     for (target, text) in [
         (json!({"workflow": "work.yml", "ref": "nowhere"}), "at nowhere"),
-        (json!({"workflow": "work.yml", "inputs": {"vesion": "1"}}), "gives the input `vesion`"),
+        (json!({"workflow": "work.yml", "inputs": {"vesion": "1"}}), "sets the input `vesion`"),
         (json!({"workflow": "nowhere.yml"}), "no workflow nowhere.yml"),
     ] {
         assert_finding(&run_checkup(&world, target).await, Verdict::Fault, "tool `deploy`", text);
@@ -83,7 +83,7 @@ async fn doctor_names_faults_at_github() {
     };
     for (overrides, verdict, text) in [
         (json!({}), Verdict::Ok, "posts to /hooks/github"),
-        (json!({"events": ["push"]}), Verdict::Warning, "does not tell of runs"),
+        (json!({"events": ["push"]}), Verdict::Warning, "does not send workflow runs"),
         (json!({"active": false}), Verdict::Warning, "is not active"),
     ] {
         world.control("change", hook(overrides));
@@ -93,5 +93,5 @@ async fn doctor_names_faults_at_github() {
     let faulty = run_checkup(&world, work()).await;
     assert_finding(&faulty, Verdict::Fault, "credential", "it lacks `repo`");
     assert_finding(&faulty, Verdict::Warning, "allowance", "of 5000 requests");
-    assert_finding(&faulty, Verdict::Fault, &format!("repository {}", world.repo), "may not write");
+    assert_finding(&faulty, Verdict::Fault, &format!("repository {}", world.repo), "cannot write");
 }

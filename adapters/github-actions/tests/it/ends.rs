@@ -32,15 +32,15 @@ async fn status_and_conclusion_map_to_state() {
         (json!("pending"), Value::Null, "queued", "concurrency group"),
         (json!("waiting"), Value::Null, "running", "waits for GitHub"),
         (json!("in_progress"), Value::Null, "running", ""),
-        (json!("paused"), Value::Null, "running", "does not know: paused"),
-        (Value::Null, Value::Null, "running", "gives no status"),
-        (json!("completed"), Value::Null, "running", "does not say how"),
+        (json!("paused"), Value::Null, "running", "unknown status: paused"),
+        (Value::Null, Value::Null, "running", "reports no status"),
+        (json!("completed"), Value::Null, "running", "no conclusion yet"),
         (json!("completed"), json!("success"), "succeeded", ""),
         (json!("completed"), json!("neutral"), "succeeded", ""),
         (json!("completed"), json!("skipped"), "succeeded", ""),
         (json!("completed"), json!("timed_out"), "failed", "the run timed out"),
         (json!("completed"), json!("startup_failure"), "failed", "could not be started"),
-        (json!("completed"), json!("exploded"), "failed", "does not know: exploded"),
+        (json!("completed"), json!("exploded"), "failed", "unknown conclusion: exploded"),
         (json!("completed"), json!("cancelled"), "cancelled", "the run was cancelled"),
     ] {
         let handle = simulated(&world, json!({"status": status, "conclusion": conclusion}));
@@ -153,7 +153,7 @@ async fn expired_artifact_link_is_requested_again() {
         .iter()
         .filter(|(operation, _)| operation == "actions/download-artifact")
         .count();
-    assert_eq!(downloads, 2, "a fresh link was asked for");
+    assert_eq!(downloads, 2, "a new link is requested");
     assert!(artifacts.read(&handle, "report.zip", 10_000).await.unwrap().unwrap().bytes.starts_with(b"PK"));
 }
 
@@ -211,7 +211,7 @@ async fn large_log_fetches_only_its_end() {
         .iter()
         .filter(|(operation, status)| operation == "link" && *status == 206)
         .count();
-    assert_eq!(parts, 2, "a part of it was fetched each time");
+    assert_eq!(parts, 2, "each read fetches only a part");
 
     // A search reads the whole log, but does not keep it.
     let search = Some("The Tray".to_owned());

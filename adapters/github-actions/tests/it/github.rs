@@ -22,7 +22,7 @@ impl Github {
         let install_dir = target_dir.join("github");
         assert!(
             install_dir.join("node_modules").exists(),
-            "it is not installed: run tests/run --only github"
+            "the test GitHub is not installed: run tests/run --only github"
         );
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/github/serve.mjs");
         let mut command = Command::new("node");
@@ -32,7 +32,10 @@ impl Github {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let port = line.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("it did not start: {line}"));
+        let port = line
+            .trim()
+            .strip_prefix("ready ")
+            .unwrap_or_else(|| panic!("the test GitHub did not start: {line}"));
         Self { port: port.parse().unwrap(), _process: process }
     }
 }

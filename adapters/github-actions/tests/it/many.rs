@@ -89,7 +89,7 @@ async fn rate_limit_pauses_thousand_run_poll() {
         assert_eq!(
             world.take_requests().len(),
             1,
-            "{limit}: one was told, and nothing else is asked until it is over"
+            "{limit}: after the refused request, no other is sent until the limit resets"
         );
         tokio::time::sleep(Duration::from_millis(2100)).await;
         world.control("change", json!({"token": {"remaining": 5000}}));

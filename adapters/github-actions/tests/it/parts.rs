@@ -35,7 +35,7 @@ async fn wait_for_end(world: &World, handle: &JobHandle) -> (Observation, Durati
         if observation.state.has_ended() {
             return (observation, start.elapsed());
         }
-        assert!(start.elapsed() < REPORT_TIMEOUT, "it is not reported within a minute: {observation:?}");
+        assert!(start.elapsed() < REPORT_TIMEOUT, "the end is not reported within a minute: {observation:?}");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
@@ -48,7 +48,7 @@ async fn missing_blob_holds_no_end() {
     let plain = json!({"plain": {"table.csv": "1,2"}});
     let succeeded = ended_run(&world, "success", plain.clone());
     let first_observation = observe(&world, &succeeded).await;
-    assert_eq!(first_observation.state, JobState::Running, "it may come yet");
+    assert_eq!(first_observation.state, JobState::Running, "the artifact may still appear");
     let message = first_observation.message.unwrap();
     assert!(
         message.starts_with("the run succeeded, and its result is being read: the artifact table.csv"),
@@ -116,7 +116,10 @@ async fn unarchived_artifact_keeps_its_name() {
     let artifacts = world.backend.artifacts().unwrap();
     let read = artifacts.read(&handle, "table.csv", 100).await.unwrap().unwrap();
     assert_eq!((read.bytes.as_slice(), read.mime_type.as_deref()), (&b"1,2\n"[..], Some("text/csv")));
-    assert!(artifacts.read(&handle, "table.csv/x", 100).await.unwrap().is_none(), "it has no files");
+    assert!(
+        artifacts.read(&handle, "table.csv/x", 100).await.unwrap().is_none(),
+        "a plain artifact contains no files"
+    );
     assert!(artifacts.read(&handle, "table", 100).await.unwrap().is_none());
 }
 

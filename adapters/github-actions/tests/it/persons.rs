@@ -135,7 +135,9 @@ async fn invalid_caller_token_affects_only_caller() {
     poll_until_ended(&*backend, &own_handle).await;
 
     let invalid_config = json!({"token": world.token, "per_caller": {"tokens": {"ann": "s3cret\nx: y"}}});
-    let Err(error) = world.connect_another(invalid_config).await else { panic!("it is no token") };
+    let Err(error) = world.connect_another(invalid_config).await else {
+        panic!("an invalid token is accepted")
+    };
     assert!(error.to_string().contains("per_caller.tokens.ann") && !error.to_string().contains("s3cret"));
 }
 
@@ -154,7 +156,7 @@ async fn review_is_sent_as_permitted_caller() {
     let error = questions.answer(&handle, &question.id, &answer).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     let outcome = questions.answer_for(&handle, &question.id, &answer, Some(&bob())).await.unwrap();
-    assert_eq!(outcome, AnswerOutcome::NotAllowed, "bob may not");
+    assert_eq!(outcome, AnswerOutcome::NotAllowed, "bob may not review");
     let ann = OnBehalfOf::named("ann");
     let outcome = questions.answer_for(&handle, &question.id, &answer, Some(&ann)).await.unwrap();
     assert_eq!(outcome, AnswerOutcome::Accepted);

@@ -40,7 +40,7 @@ async fn rerun_is_separate_job_naming_predecessor() {
     let observation = poll_until_ended(&*world.backend, &handle).await;
     assert!(matches!(observation.state, JobState::Failed(_)), "{observation:?}");
     assert!(
-        text(output(&observation)).contains(&format!("the attempt 2 of the run, after {attempt}\n")),
+        text(output(&observation)).contains(&format!("Attempt 2 of the run, after {attempt}\n")),
         "{observation:?}"
     );
     assert_eq!(output(&observation).structured.as_ref().unwrap()["attempt_before"], attempt);
@@ -161,10 +161,10 @@ fn conflicting_target_is_refused_offline() {
     for (overrides, field, expected) in [
         (json!({"rerun": "{{ run }}", "only_failed": true}), "", ""),
         (json!({"rerun": "{{ rum }}"}), "rerun", "`rum` is unknown"),
-        (json!({"rerun": "{{ run }}", "attach": "{{ run }}"}), "rerun", "leave out `attach` or `rerun`"),
-        (json!({"rerun": "{{ run }}", "inputs": {}}), "inputs", "leave out `inputs` or `rerun`"),
-        (json!({"rerun": "{{ run }}", "ref": "main"}), "ref", "leave out `ref` or `rerun`"),
-        (json!({"only_failed": true}), "only_failed", "it goes with `rerun`"),
+        (json!({"rerun": "{{ run }}", "attach": "{{ run }}"}), "rerun", "remove `attach` or `rerun`"),
+        (json!({"rerun": "{{ run }}", "inputs": {}}), "inputs", "remove `inputs` or `rerun`"),
+        (json!({"rerun": "{{ run }}", "ref": "main"}), "ref", "remove `ref` or `rerun`"),
+        (json!({"only_failed": true}), "only_failed", "requires `rerun`"),
     ] {
         let mut target = json!({"workflow": "work.yml"});
         crate::world::merge(&mut target, &overrides);

@@ -163,7 +163,7 @@ async fn repeated_start_needs_only_dispatch() {
     assert_eq!(
         result.unwrap_err().kind(),
         ErrorKind::Unavailable,
-        "nothing was started, and it can be tried again"
+        "nothing was started, so the start can be retried"
     );
     assert_eq!(start_and_list(release_1()).await.1, [DISPATCH]);
     let renamed = release().replace("version:", "number:").replace("inputs.version", "inputs.number");
@@ -283,7 +283,7 @@ async fn attached_run_is_never_cancelled() {
     for (reference, expected) in [
         ("7", "has no run 7"),
         ("latest", "is neither the number"),
-        (other.as_str(), "is none of release.yml"),
+        (other.as_str(), "is not a run of release.yml"),
     ] {
         let error = world.backend.start(&attach(reference)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");

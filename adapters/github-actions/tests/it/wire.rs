@@ -23,9 +23,9 @@ async fn invalid_token_fails_at_startup() {
             "it does not exist, or the token may not see it",
         ),
         (json!({}), ErrorKind::Config, "there is no credential"),
-        (json!({"token": "a b"}), ErrorKind::Config, "`token` holds something that no token does"),
+        (json!({"token": "a b"}), ErrorKind::Config, "`token` is not a token"),
     ] {
-        let Err(error) = world.connect_another(config.clone()).await else { panic!("{config} was taken") };
+        let Err(error) = world.connect_another(config.clone()).await else { panic!("{config} is accepted") };
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(expected) && !error.to_string().contains("ghp_"), "{error}");
     }
@@ -43,7 +43,7 @@ async fn primary_limit_waits_until_reset() {
         let ErrorKind::Limited { after: Some(after) } = error.kind() else { panic!("{error}") };
         assert!(after > Duration::from_secs(1800) && after <= Duration::from_secs(3600), "{after:?}");
     }
-    assert_eq!(world.take_requests().len(), 1, "nothing is asked before the reset");
+    assert_eq!(world.take_requests().len(), 1, "no request is sent before the reset");
 }
 
 /// The retry delay of a secondary rate limit holds for every call.
@@ -60,7 +60,7 @@ async fn secondary_limit_applies_to_every_call() {
     world.take_requests();
     let error = world.backend.start(&start("work.yml", json!({}))).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Limited { .. }), "{error}");
-    assert!(world.take_requests().is_empty(), "nothing is asked before that is over");
+    assert!(world.take_requests().is_empty(), "no request is sent before the limit resets");
     tokio::time::sleep(Duration::from_millis(1100)).await;
     assert_eq!(poll_until_ended(&*world.backend, &handle).await, observation);
 }
@@ -83,6 +83,6 @@ async fn an_app_has_its_token_refreshed() {
     assert!(tokens > 1, "{tokens}");
     let error =
         world.connect_another(json!({"app": {"id": 5, "installation": 78, "private_key": key}})).await;
-    let Err(error) = error else { panic!("an unknown installation was taken") };
+    let Err(error) = error else { panic!("an unknown installation is accepted") };
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 }

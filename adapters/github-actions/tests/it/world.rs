@@ -134,7 +134,7 @@ impl Drop for World {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let violations = control(self.port, "breaches", &json!({"repo": self.repo}));
-            assert_eq!(violations, json!([]), "GitHub's description was breached");
+            assert_eq!(violations, json!([]), "an exchange violates GitHub's API description");
         }
     }
 }

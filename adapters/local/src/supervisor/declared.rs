@@ -18,7 +18,7 @@ pub(super) fn structured(path: &Path) -> Result<Option<Value>, String> {
     match files::read(path, MAX_BYTES) {
         Ok(None) => Ok(None),
         Ok(Some(file)) if count_values(&file.bytes) > MAX_JSON_VALUES => Err(format!(
-            "what the job wrote to $TASKBRIDGE_OUTPUT has {} JSON values, the limit is {MAX_JSON_VALUES}",
+            "the job's $TASKBRIDGE_OUTPUT has {} JSON values, the limit is {MAX_JSON_VALUES}",
             count_values(&file.bytes)
         )),
         Ok(Some(file)) => match taskbridge_sdk::from_json(&file.bytes) {
@@ -28,14 +28,15 @@ pub(super) fn structured(path: &Path) -> Result<Option<Value>, String> {
             }
             Err(e) => Err(format!("the job wrote no valid JSON to $TASKBRIDGE_OUTPUT: {e}")),
         },
-        Err(e) => Err(format!("what the job wrote to $TASKBRIDGE_OUTPUT cannot be read: {e}")),
+        Err(e) => Err(format!("the job's $TASKBRIDGE_OUTPUT cannot be read: {e}")),
     }
 }
 
 /// Returns the content blocks of the job, if it declared any.
 pub(super) fn content(path: &Path) -> Result<Option<Vec<Content>>, String> {
-    let invalid =
-        |e: &dyn std::fmt::Display| format!("the job wrote no content blocks to $TASKBRIDGE_CONTENT: {e}");
+    let invalid = |e: &dyn std::fmt::Display| {
+        format!("the job wrote no valid content blocks to $TASKBRIDGE_CONTENT: {e}")
+    };
     match files::read(path, MAX_BYTES) {
         Ok(None) => Ok(None),
         Ok(Some(file)) => {
@@ -61,7 +62,7 @@ fn check(block: &Content) -> Result<(), String> {
         Content::Resource { resource } => match (&resource.text, &resource.blob) {
             (Some(_), None) => Ok(()),
             (None, Some(blob)) => base64("resource.blob", blob),
-            _ => Err("`resource` must hold either `text` or `blob`".to_owned()),
+            _ => Err("`resource` must have either `text` or `blob`".to_owned()),
         },
     }
 }
@@ -111,7 +112,7 @@ mod tests {
                 r#"[{"type": "text", "text": ""}, {"type": "image", "data": "?", "mimeType": "a/b"}]"#,
                 "block 1: `data`",
             ),
-            (r#"[{"type": "resource", "resource": {"uri": "x:/y"}}]"#, "block 0: `resource` must hold"),
+            (r#"[{"type": "resource", "resource": {"uri": "x:/y"}}]"#, "block 0: `resource` must have"),
         ] {
             let error = read_content(text).unwrap_err();
             assert!(error.contains("$TASKBRIDGE_CONTENT") && error.contains(part), "{error}");

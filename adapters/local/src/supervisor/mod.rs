@@ -26,8 +26,8 @@ use crate::wakeups;
 /// Reply to the server after the job was claimed, by this supervisor or by another.
 pub(crate) const CLAIMED_REPLY: &str = "taken";
 
-/// Runs the helper role: `PROGRAM adapter-helper local FOLDER`, with the order on standard input. One line on
-/// standard output reports that the job is claimed, or why nothing will run.
+/// Runs the helper role: `PROGRAM adapter-helper local FOLDER`, with a [`LaunchRequest`] on standard input.
+/// One line on standard output reports that the job is claimed, or why nothing will run.
 pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
     let [folder] = arguments else { return ExitCode::from(2) };
     let dir = JobDir::new(folder);
@@ -66,7 +66,7 @@ fn claim_job(dir: &JobDir) -> io::Result<Option<(LaunchRequest, File)>> {
     let _ = rustix::process::setsid();
     let mut request_json = Vec::new();
     io::stdin().read_to_end(&mut request_json)?;
-    // An order that was cut short by a crash of the server is not valid JSON, so nothing is claimed.
+    // A request that was cut short by a crash of the server is not valid JSON, so nothing is claimed.
     let request: LaunchRequest = serde_json::from_slice(&request_json)?;
     dir.create()?;
     let machine = Machine::current().map_err(io::Error::other)?;

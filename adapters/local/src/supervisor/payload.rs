@@ -42,7 +42,7 @@ impl Payload {
             Err(e) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("the command cannot be watched (pidfd_open, Linux 5.3): {e}"));
+                return Err(format!("the command cannot be supervised: pidfd_open (Linux 5.3) failed: {e}"));
             }
         };
         let log = |stream| Writer::new(&dir.log_dir(), stream, request.max_output_bytes);

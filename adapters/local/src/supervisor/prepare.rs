@@ -14,7 +14,7 @@ use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, mkfifoat};
 use crate::job_dir::{JobDir, create_private_dir};
 use crate::job_request::{LaunchRequest, StagedContent, StagedFile};
 
-/// Returns the command of an order, ready to start in its own process group.
+/// Returns the command of a request, ready to start in its own process group.
 pub(super) fn command(request: &LaunchRequest) -> Result<Command, String> {
     request.files.iter().try_for_each(stage)?;
     let stdin = stdin(request).map_err(|e| format!("the command's input cannot be prepared: {e}"))?;

@@ -42,8 +42,10 @@ pub(super) fn run(dir: &JobDir, request: &LaunchRequest) -> Ending {
             deadline = None;
         }
         if payload.wait(deadline.map(|at| at.saturating_duration_since(Instant::now()))) {
-            let ending =
-                payload.finish().map_or_else(|e| Ending::NotRun(format!("it was lost: {e}")), Ending::Exited);
+            let ending = payload.finish().map_or_else(
+                |e| Ending::NotRun(format!("the command's exit status cannot be read: {e}")),
+                Ending::Exited,
+            );
             return stop_reason.unwrap_or(ending);
         }
     }

@@ -19,7 +19,7 @@ async fn observe_questions(commands: &str) -> (usize, String) {
          echo message All asked >> \"$TASKBRIDGE_EVENTS\"; exec sleep 600"
     ));
     let handle = backend.start(&job).await.unwrap().handle;
-    poll_until(&*backend, &handle, "the job's word", |observation| observation.message.as_ref().map(drop))
+    poll_until(&*backend, &handle, "the job's message", |observation| observation.message.as_ref().map(drop))
         .await;
     let observation = backend.observe(&handle).await.unwrap();
     (observation.questions.len(), observation.message.unwrap())
@@ -202,7 +202,7 @@ async fn grown_input_file_is_refused() {
     job.files = vec![InputFile { parameter: "file".to_owned(), name: "given.txt".to_owned(), content }];
     let error = world.connect(json!({})).await.start(&job).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Rejected);
-    let expected = "the file `given.txt` cannot be taken: given.txt has 5000 bytes, the limit is 1000";
+    let expected = "the file `given.txt` cannot be used: given.txt has 5000 bytes, the limit is 1000";
     assert_eq!(error.to_string(), expected);
     assert!(!world.job(&job.key).exists());
 }

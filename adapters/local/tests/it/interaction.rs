@@ -46,7 +46,7 @@ async fn progress_is_seen_during_and_after() {
     assert_eq!(end.progress, Some(Progress { done: 9.0, total: Some(9.0) }));
     assert_eq!(end.message.as_deref(), Some("All done"));
     assert!(end.since.unwrap() >= observation.since.unwrap());
-    assert_eq!(backend.observe(&handle).await.unwrap(), end, "an end is seen the same every time");
+    assert_eq!(backend.observe(&handle).await.unwrap(), end, "every poll returns the same end");
 }
 
 /// The job reads its answer, and a second answer or an unknown question is too late.
@@ -81,12 +81,12 @@ async fn local_question_is_answered_once() {
     assert_eq!(
         questions.answer(&handle, &question.id, &accept(true)).await.unwrap(),
         AnswerOutcome::Accepted,
-        "the same again"
+        "the same answer again"
     );
     assert_eq!(
         questions.answer(&handle, &question.id, &accept(false)).await.unwrap(),
         AnswerOutcome::TooLate,
-        "another one"
+        "a different answer"
     );
 }
 
@@ -162,7 +162,7 @@ async fn page_question_stays_until_done() {
         backend.questions().unwrap().answer(&handle, &question.id, &acceptance).await.unwrap(),
         AnswerOutcome::Accepted
     );
-    assert_eq!(backend.observe(&handle).await.unwrap().questions, [question], "somebody is at the page");
+    assert_eq!(backend.observe(&handle).await.unwrap().questions, [question], "the page is being visited");
     let questions = world.job(&job.key).join("questions");
     fs::write(questions.join("over"), "").unwrap();
     poll_until(&*backend, &handle, "the end of the visit", |observation| {
@@ -180,7 +180,7 @@ async fn page_question_stays_until_done() {
     poll_until(&*backend, &handle, "a question", |observation| observation.questions.first().cloned()).await;
     let questions = backend.questions().unwrap();
     assert_eq!(questions.answer(&handle, "q", &Answer::Decline).await.unwrap(), AnswerOutcome::Accepted);
-    assert!(backend.observe(&handle).await.unwrap().questions.is_empty(), "nobody goes there");
+    assert!(backend.observe(&handle).await.unwrap().questions.is_empty(), "a declined page is closed");
 }
 
 /// The job reads that its question was declined, and succeeds.
@@ -221,7 +221,7 @@ async fn questions_are_listed_oldest_first() {
            echo '{"message": "second"}' > a.json; echo '{"mesage": "third"}' > wrong.json; exec sleep 600"#,
     );
     let handle = backend.start(&job).await.unwrap().handle;
-    let observation = poll_until(&*backend, &handle, "a complaint", |observation| {
+    let observation = poll_until(&*backend, &handle, "the message about the question", |observation| {
         let has_problem =
             observation.message.as_deref().is_some_and(|message| message.contains("unknown field"));
         has_problem.then(|| observation.clone())
@@ -240,9 +240,11 @@ async fn a_question_asks_for_one_thing() {
     let backend = world.connect(json!({})).await;
     let job = job_asking(r#"{"message": "Pay", "url": "https://bank.example", "roots": {}}"#);
     let handle = backend.start(&job).await.unwrap().handle;
-    let message =
-        poll_until(&*backend, &handle, "a complaint", |observation| observation.message.clone()).await;
-    assert!(message.contains("q.json cannot be asked: it must have one of `schema`, `url`"), "{message}");
+    let message = poll_until(&*backend, &handle, "the message about the question", |observation| {
+        observation.message.clone()
+    })
+    .await;
+    assert!(message.contains("q.json cannot be asked: only one of `schema`, `url`"), "{message}");
 }
 
 /// Script that asks twice under one name, and prints both answers.

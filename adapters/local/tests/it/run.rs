@@ -65,7 +65,7 @@ async fn unsafe_argument_starts_nothing() {
     assert_eq!(
         stdout(&world, json!({}), print0, json!({"a": "x\nB=y"})).await,
         "x\nB=y",
-        "it is one variable"
+        "the value stays in one variable"
     );
     let touch = json!({"command": ["touch", "--", "{{ a }}"]});
     assert_eq!(stdout(&world, json!({}), touch, json!({"a": "-x"})).await, "");

@@ -119,14 +119,14 @@ impl Adapter for Sim {
 async fn connect_to_process(address: SocketAddr, config: &Config) -> Result<Arc<dyn Backend>> {
     if !address.ip().is_loopback() {
         let message =
-            format!("address = {address}: give a loopback address, such as 127.0.0.1:{}", address.port());
+            format!("address = {address}: write a loopback address, such as 127.0.0.1:{}", address.port());
         return Err(Error::config(message));
     }
     // The settings of the engine itself must have their default values.
     let Config { remember, seed, faults, .. } = Config::default();
     if (config.remember, config.seed, config.faults) != (remember, seed, faults) {
         return Err(Error::config(
-            "remember, seed and faults belong to the process at `address`: give them to `taskbridge adapter-helper sim`",
+            "remember, seed and faults belong to the process at `address`: pass them to `taskbridge adapter-helper sim`",
         ));
     }
     let client = SimClient::new(address);
@@ -134,7 +134,7 @@ async fn connect_to_process(address: SocketAddr, config: &Config) -> Result<Arc<
         Ok(counts) if config.mode.is_some_and(|mode| mode != counts.mode) => {
             let mode = counts.mode;
             Err(Error::config(format!(
-                "mode: the engine at {address} is {mode:?}; set the same or leave it out"
+                "mode: the engine at {address} is {mode:?}; set the same mode, or remove the field"
             )))
         }
         // An unreachable engine is not an error of the config. Every job will report it.

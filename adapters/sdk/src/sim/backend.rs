@@ -79,7 +79,7 @@ impl SimBackend {
             EngineLink::Remote(client) => client.call(request).await,
         };
         match reply {
-            Some(Ok(Reply::Panic)) => panic!("the reply of the simulated engine makes its adapter panic"),
+            Some(Ok(Reply::Panic)) => panic!("the simulated engine requests a panic of its adapter"),
             Some(reply) => reply,
             None => Err(no_reply(first_start)),
         }
@@ -97,7 +97,7 @@ fn no_reply(first_start: bool) -> Error {
 }
 
 fn unexpected_reply() -> Error {
-    Error::unavailable("the simulated engine gave a reply that does not belong to the request")
+    Error::unavailable("the reply of the simulated engine does not match the request")
 }
 
 #[async_trait]
@@ -241,7 +241,7 @@ impl Checkup for SimBackend {
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
         let engine = match self.call(Request::Observe { handles: Vec::new() }).await {
             Ok(_) => Finding::ok("engine", "it answers"),
-            Err(error) => Finding::fault("engine", error.to_string(), "start it again, where `address` says"),
+            Err(error) => Finding::fault("engine", error.to_string(), "start the engine at `address`"),
         };
         std::iter::once(engine).chain(tools.iter().map(check_target)).collect()
     }
@@ -254,8 +254,8 @@ fn check_target(ToolTarget { tool, target }: &ToolTarget) -> Finding {
         Ok(target) if target.outcome == Outcome::Refuse => {
             Finding::fault(what, "the engine refuses its jobs", "set another `outcome` in its target")
         }
-        Ok(_) => Finding::ok(what, "the engine takes its jobs"),
-        Err(error) => Finding::fault(what, error.to_string(), "mend its target"),
+        Ok(_) => Finding::ok(what, "the engine accepts its jobs"),
+        Err(error) => Finding::fault(what, error.to_string(), "fix its target"),
     }
 }
 

@@ -94,7 +94,7 @@ impl SimClient {
     async fn control(&self, control: Control) -> Result<Counts> {
         match self.exchange(&Message::Control(control)).await {
             Ok(EngineMessage::Counts(counts)) => Ok(counts),
-            Ok(_) => Err(Error::unavailable("the simulated engine gave a reply that does not belong here")),
+            Ok(_) => Err(Error::unavailable("the reply of the simulated engine does not match the request")),
             Err(ExchangeError::Before(e) | ExchangeError::After(e)) => Err(self.unreachable(e)),
         }
     }

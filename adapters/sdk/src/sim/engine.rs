@@ -155,7 +155,7 @@ impl SimEngine {
         reply
     }
 
-    /// Waits for the next hint after the first `seen` ones, and updates `seen`.
+    /// Waits for the next hint at or after `cursor`, and advances `cursor`.
     pub(super) async fn hint(&self, cursor: &AtomicU64) -> JobHandle {
         loop {
             let changed = self.0.changed.notified();
@@ -231,7 +231,7 @@ impl Inner {
                 None
             }
             Some(Fault::Limited(delay)) => {
-                Some(Err(Error::limited(Some(delay), "the simulated engine asks for patience")))
+                Some(Err(Error::limited(Some(delay), "the simulated engine limits the request rate")))
             }
             Some(Fault::Outage) => Some(Err(Error::unavailable("the simulated engine cannot be reached"))),
             Some(Fault::Gone) => Some(self.lose_job(request, now)),

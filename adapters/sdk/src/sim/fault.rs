@@ -104,7 +104,7 @@ impl TryFrom<f64> for Probability {
         if (0.0..=1.0).contains(&value) {
             Ok(Self(value))
         } else {
-            Err(format!("{value} is not a probability: give a number from 0 to 1"))
+            Err(format!("{value} is not a probability: write a number from 0 to 1"))
         }
     }
 }

@@ -14,11 +14,11 @@ use super::{Config, SimEngine, serve};
 
 const USAGE: &str = "\
 usage: taskbridge adapter-helper sim --listen ADDRESS [options]
-  --listen ADDRESS    loopback address and port; port 0 takes a free one, which is printed
+  --listen ADDRESS    loopback address and port; port 0 selects a free port, which is printed
   --mode MODE         keyed (default) or unkeyed
   --journal FILE      append a line KEY HANDLE TEXT for every accepted start
   --remember N        how many ended jobs are remembered (default 100000)
-  --seed N            decides which requests the faults befall (default 0)
+  --seed N            selects the requests that get faults (default 0)
   --start-lag TIME    how long a new job is unknown to polls, searches and cancellations, such as 5s (default 0s)
   --faults JSON       probabilities, such as {\"lost_reply\": 0.1, \"slow_ms\": 20}
 ";
@@ -68,7 +68,7 @@ fn parse(arguments: &[OsString]) -> Result<Options, String> {
     }
     let listen = listen.ok_or("--listen is missing")?;
     if !listen.ip().is_loopback() {
-        return Err(format!("--listen {listen}: only a loopback address, such as 127.0.0.1:0"));
+        return Err(format!("--listen {listen}: write a loopback address, such as 127.0.0.1:0"));
     }
     Ok(Options { listen, journal, config })
 }
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(problem(&[]), "--listen is missing");
         assert_eq!(problem(&["--listen"]), "--listen needs a value");
         assert_eq!(problem(&["--port", "1"]), "--port is not an option");
-        assert!(problem(&["--listen", "0.0.0.0:1"]).contains("only a loopback address"));
+        assert!(problem(&["--listen", "0.0.0.0:1"]).contains("write a loopback address"));
         assert!(problem(&["--mode", "keyd"]).starts_with("--mode keyd: unknown variant"));
         assert!(problem(&["--faults", "{\"lost\": 1}"]).contains("unknown field `lost`"));
     }

@@ -10,7 +10,7 @@ const MAX_HINTS: usize = 65_536;
 #[derive(Default)]
 pub(super) struct Hints {
     queue: VecDeque<u64>,
-    /// Total number of hints so far. The latest of them is the last in `kept`.
+    /// Total number of hints so far. The latest of them is the last in `queue`.
     count: u64,
     discarding: bool,
 }

@@ -129,7 +129,7 @@ impl State {
                     && content.len() as u64 > max_bytes
                 {
                     return Err(Error::rejected(format!(
-                        "{name:?} has {} bytes, more than the {max_bytes} asked for",
+                        "{name:?} has {} bytes, the limit is {max_bytes}",
                         content.len()
                     )));
                 }
@@ -153,7 +153,9 @@ impl State {
             }
             Mode::Unkeyed if may_exist => {
                 return self.find(&key, now).ok_or_else(|| {
-                    Error::uncertain(format!("no job marked {key} is in the list, and one may yet arrive"))
+                    Error::uncertain(format!(
+                        "no job with the key {key} is listed, but a start may still be in flight"
+                    ))
                 });
             }
             Mode::Unkeyed => {}
@@ -319,7 +321,7 @@ impl State {
         self.ended.len()
     }
 
-    /// Returns the next hint after the first `seen` ones, and the new value of `seen`.
+    /// Returns the next hint at or after `cursor`, and the new value of `cursor`.
     pub(super) fn hint_after(&self, mut cursor: u64) -> (Option<JobHandle>, u64) {
         while let Some((number, next_cursor)) = self.hints.after(cursor) {
             cursor = next_cursor;

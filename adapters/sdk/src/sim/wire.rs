@@ -156,7 +156,10 @@ pub(super) async fn receive<T: DeserializeOwned>(stream: &mut BufReader<TcpStrea
     if line.last() != Some(&b'\n') {
         return match line.len() {
             0 => Ok(None),
-            n => Err(io::Error::new(io::ErrorKind::InvalidData, format!("a line of {n} bytes has no end"))),
+            n => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("a line of {n} bytes does not end with a newline"),
+            )),
         };
     }
     Ok(Some(serde_json::from_slice(&line)?))

@@ -18,7 +18,7 @@ pub async fn abilities_are_as_claimed<F: Fixture>(fixture: &F) {
     claimed_ability(F::CLAIMS.artifacts, backend.artifacts(), "artifacts");
     claimed_ability(F::CLAIMS.wakeups, backend.wakeups(), "wakeups");
     claimed_ability(F::CLAIMS.discovery, backend.discovery(), "discovery");
-    claimed_ability(F::CLAIMS.checkup, backend.checkup(), "a check-up");
+    claimed_ability(F::CLAIMS.checkup, backend.checkup(), "checkup");
     claimed_ability(F::CLAIMS.hooks, backend.hooks(), "hooks");
 }
 
@@ -30,12 +30,12 @@ struct FinishedLogJob {
 }
 
 impl FinishedLogJob {
-    /// Runs the job of `prints`. Returns `None` if the fixture claims no logs.
+    /// Runs the job of `log_job`. Returns `None` if the fixture claims no logs.
     async fn run<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
         claimed_ability(F::CLAIMS.logs, backend.logs(), "logs");
-        let LogJob { job, lines } = claimed_item(F::CLAIMS.logs, fixture.log_job(), "prints")?;
-        assert!(lines.len() >= 3, "the fixture's prints() has to print at least three lines");
+        let LogJob { job, lines } = claimed_item(F::CLAIMS.logs, fixture.log_job(), "log_job")?;
+        assert!(lines.len() >= 3, "the job of the fixture's log_job() must print at least three lines");
         let (handle, observation) = run_to_end(fixture, &*backend, &job).await;
         output(&observation.state);
         let finished = Self { backend, handle, lines };
@@ -49,7 +49,7 @@ impl FinishedLogJob {
     }
 
     async fn tail(&self, max_bytes: usize, search: Option<String>) -> LogText {
-        let logs = self.backend.logs().expect("it was offered before");
+        let logs = self.backend.logs().expect("logs are claimed");
         let log =
             logs.tail(&self.handle, &LogRequest { max_bytes, search }).await.expect("the log can be read");
         assert!(log.text.len() <= max_bytes, "{} bytes, with a limit of {max_bytes}", log.text.len());
@@ -90,7 +90,10 @@ pub async fn log_search_keeps_the_lines_that_match<F: Fixture>(fixture: &F) {
             let text = finished.tail(64 * 1024, Some(search)).await.text;
             assert!(text.lines().any(|found| found.ends_with(line.as_str())), "{line:?} is not in {text:?}");
             for other in finished.lines.iter().filter(|other| *other != line) {
-                assert!(!text.contains(other.as_str()), "{other:?} does not match and is in {text:?}");
+                assert!(
+                    !text.contains(other.as_str()),
+                    "{other:?} does not match the search, but is in {text:?}"
+                );
             }
         }
     }
@@ -106,12 +109,12 @@ struct FinishedArtifactJob {
 }
 
 impl FinishedArtifactJob {
-    /// Runs the job of `leaves`. Returns `None` if the fixture claims no artifacts.
+    /// Runs the job of `artifact_job`. Returns `None` if the fixture claims no artifacts.
     async fn run<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
         claimed_ability(F::CLAIMS.artifacts, backend.artifacts(), "artifacts");
         let ArtifactJob { job, name, bytes } =
-            claimed_item(F::CLAIMS.artifacts, fixture.artifact_job(), "leaves")?;
+            claimed_item(F::CLAIMS.artifacts, fixture.artifact_job(), "artifact_job")?;
         let (handle, observation) = run_to_end(fixture, &*backend, &job).await;
         let artifacts = &output(&observation.state).artifacts;
         let listed_artifact = artifacts.iter().find(|artifact| artifact.name == name);
@@ -121,7 +124,7 @@ impl FinishedArtifactJob {
     }
 
     async fn read(&self, name: &str, max_bytes: u64) -> crate::Result<Option<Vec<u8>>> {
-        let artifacts = self.backend.artifacts().expect("it was offered before");
+        let artifacts = self.backend.artifacts().expect("artifacts are claimed");
         Ok(artifacts.read(&self.handle, name, max_bytes).await?.map(|data| data.bytes))
     }
 
@@ -140,16 +143,17 @@ pub async fn artifact_is_read_whole<F: Fixture>(fixture: &F) {
 /// Checks that an artifact that the job did not leave is `None`.
 pub async fn artifact_of_no_such_name_is_none<F: Fixture>(fixture: &F) {
     let Some(finished) = FinishedArtifactJob::run(fixture).await else { return };
-    let content =
-        finished.read("no-such-artifact", 1024).await.expect("a name that is not there is no error");
+    let content = finished.read("no-such-artifact", 1024).await.expect("an unknown name is not an error");
     assert_eq!(content, None);
 }
 
 /// Checks that an artifact larger than the limit is `Rejected`, and that the message contains its size.
 pub async fn artifact_that_is_too_large_is_rejected_with_its_size<F: Fixture>(fixture: &F) {
     let Some(finished) = FinishedArtifactJob::run(fixture).await else { return };
-    let error =
-        finished.read(&finished.name, finished.size() - 1).await.expect_err("it is larger than allowed");
+    let error = finished
+        .read(&finished.name, finished.size() - 1)
+        .await
+        .expect_err("a read beyond the limit is an error");
     assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
     assert!(error.to_string().contains(&finished.size().to_string()), "{error} does not name the size");
 }
@@ -172,7 +176,7 @@ pub async fn artifact_name_leads_nowhere_else<F: Fixture>(fixture: &F) {
     ];
     for name in names {
         match finished.read(&name, 1024 * 1024).await {
-            Ok(content) => assert_eq!(content, None, "{name:?} leads somewhere"),
+            Ok(content) => assert_eq!(content, None, "{name:?} leads outside the job's files"),
             Err(e) => assert_eq!(e.kind(), ErrorKind::Rejected, "{name:?}: {e}"),
         }
     }
@@ -183,7 +187,7 @@ pub async fn wakeup_names_the_job_that_ended<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
     let Some(wakeups) = claimed_ability(F::CLAIMS.wakeups, backend.wakeups(), "wakeups") else { return };
     let handle = start(fixture, &*backend, &fixture.long_job()).await.handle;
-    backend.cancel(&handle).await.expect("the engine takes the request to cancel");
+    backend.cancel(&handle).await.expect("the engine accepts the request to cancel");
     let result = timeout(fixture.timeout(), async { while wakeups.next().await != handle {} }).await;
     assert!(result.is_ok(), "no hint named the job that ended");
     poll_until_ended(fixture, &*backend, &handle).await;

@@ -7,13 +7,16 @@ use crate::{Backend, Finding, ToolTarget, Verdict};
 
 /// Returns the findings for a tool with this target. Returns `None` if the fixture claims no self-check.
 async fn run_checkup<F: Fixture>(backend: &dyn Backend, tool: &str, target: Value) -> Option<Vec<Finding>> {
-    let checkup = claimed_ability(F::CLAIMS.checkup, backend.checkup(), "a check-up")?;
+    let checkup = claimed_ability(F::CLAIMS.checkup, backend.checkup(), "checkup")?;
     Some(checkup.check_up(&[ToolTarget { tool: tool.to_owned(), target }]).await)
 }
 
 fn assert_fixes_given(findings: &[Finding]) {
     for finding in findings.iter().filter(|finding| finding.verdict == Verdict::Fault) {
-        assert!(finding.fix.as_ref().is_some_and(|fix| !fix.is_empty()), "how is it mended? {finding:?}");
+        assert!(
+            finding.fix.as_ref().is_some_and(|fix| !fix.is_empty()),
+            "a fault without a fix: {finding:?}"
+        );
     }
 }
 
@@ -21,7 +24,7 @@ fn assert_fixes_given(findings: &[Finding]) {
 pub async fn checkup_tells_what_is_right<F: Fixture>(fixture: &F) {
     let (backend, (job, _)) = (fixture.backend(), fixture.succeeding_job());
     let Some(findings) = run_checkup::<F>(&*backend, "a_good_tool", job.target).await else { return };
-    assert!(findings.iter().any(|finding| finding.verdict == Verdict::Ok), "nothing is right: {findings:?}");
+    assert!(findings.iter().any(|finding| finding.verdict == Verdict::Ok), "no finding is ok: {findings:?}");
     assert!(findings.iter().all(|finding| finding.verdict != Verdict::Fault), "{findings:?}");
 }
 
@@ -32,7 +35,7 @@ pub async fn checkup_changes_nothing<F: Fixture>(fixture: &F) {
     let handle = start(fixture, &*backend, &job).await.handle;
     if run_checkup::<F>(&*backend, "a_long_tool", job.target.clone()).await.is_some() {
         super::assert_starts(fixture, &job, 1..=1).await;
-        let observation = backend.observe(&handle).await.expect("the job can be looked at");
+        let observation = backend.observe(&handle).await.expect("the job can be polled");
         assert!(!observation.state.has_ended(), "the check-up ended a job: {:?}", observation.state);
     }
     cancel_and_wait(fixture, &*backend, &handle).await;
@@ -41,8 +44,10 @@ pub async fn checkup_changes_nothing<F: Fixture>(fixture: &F) {
 /// Checks that a fault names the tool whose target does not exist in the engine, and explains how to fix it.
 pub async fn checkup_names_the_tool_whose_target_is_missing<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
-    let Some(target) = claimed_item(F::CLAIMS.checkup, fixture.missing_target(), "missing") else { return };
-    let findings = run_checkup::<F>(&*backend, "a_lost_tool", target).await.expect("it is claimed");
+    let Some(target) = claimed_item(F::CLAIMS.checkup, fixture.missing_target(), "missing_target") else {
+        return;
+    };
+    let findings = run_checkup::<F>(&*backend, "a_lost_tool", target).await.expect("the check-up is claimed");
     let names_tool = |finding: &&Finding| {
         finding.verdict == Verdict::Fault
             && format!("{} {}", finding.what, finding.says).contains("a_lost_tool")
@@ -59,7 +64,10 @@ pub async fn checkup_of_an_engine_that_is_away_is_a_fault<F: Fixture>(fixture: &
     let (backend, (job, _)) = (fixture.backend(), fixture.succeeding_job());
     fixture.inject(InjectedFault::CheckupUnavailable).await;
     let findings = run_checkup::<F>(&*backend, "a_good_tool", job.target).await;
-    let findings = findings.expect("who can make trouble for a check-up has one");
-    assert!(findings.iter().any(|finding| finding.verdict == Verdict::Fault), "all is well: {findings:?}");
+    let findings = findings.expect("a fixture with this fault has a check-up");
+    assert!(
+        findings.iter().any(|finding| finding.verdict == Verdict::Fault),
+        "no finding is a fault: {findings:?}"
+    );
     assert_fixes_given(&findings);
 }

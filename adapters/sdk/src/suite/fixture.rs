@@ -17,7 +17,7 @@ use crate::{Backend, JobHandle, JobKey, JobSpec, Level};
 #[async_trait]
 pub trait Fixture: Send + Sync {
     /// What the backend and the fixture can do. The suite checks whether each ability is present or absent as
-    /// claimed. Without `counts_starts` or a fault in `troubles`, it skips what needs them.
+    /// claimed. Without `counts_starts` or a fault in `faults`, it skips what needs them.
     const CLAIMS: Claims;
 
     /// Returns the connected backend.
@@ -30,7 +30,7 @@ pub trait Fixture: Send + Sync {
     fn failing_job(&self) -> JobSpec;
 
     /// Returns a job that runs until it is cancelled, and then ends as cancelled. It should end by itself
-    /// some time after [`Fixture::patience`], because a failed test leaves it running.
+    /// some time after [`Fixture::timeout`], because a failed test leaves it running.
     fn long_job(&self) -> JobSpec;
 
     /// Returns a well-formed handle that belongs to no job.
@@ -67,9 +67,9 @@ pub trait Fixture: Send + Sync {
         None
     }
 
-    /// Removes what `offers` added to the engine for this tool. Called only if `discovery` is claimed.
+    /// Removes what `add_tool` added to the engine for this tool. Called only if `discovery` is claimed.
     async fn remove_tool(&self, _tool: &str) {
-        panic!("`discovery` is claimed, so the fixture must override `withdraws`");
+        panic!("`discovery` is claimed, so the fixture must override `remove_tool`");
     }
 
     /// Returns a target that does not exist in the engine, if `checkup` is claimed.
@@ -85,13 +85,13 @@ pub trait Fixture: Send + Sync {
     /// Returns how many jobs the engine has actually started under this key. Called only if `counts_starts`
     /// is claimed.
     async fn count_starts(&self, _key: &JobKey) -> usize {
-        panic!("`counts_starts` is claimed, so the fixture must override `starts`");
+        panic!("`counts_starts` is claimed, so the fixture must override `count_starts`");
     }
 
     /// Injects a fault into the next request of its kind. Called only for faults that are listed in
-    /// `troubles`.
+    /// `faults`.
     async fn inject(&self, fault: InjectedFault) {
-        panic!("{fault:?} is claimed, so the fixture must override `make`");
+        panic!("{fault:?} is claimed, so the fixture must override `inject`");
     }
 
     /// Returns the timeout for everything that should happen soon.

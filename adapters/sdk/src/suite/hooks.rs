@@ -21,18 +21,18 @@ impl RunningJob {
             return None;
         }
         let handle = start(fixture, &*backend, &fixture.long_job()).await.handle;
-        let request = claimed_item(F::CLAIMS.hooks, fixture.hook_request(&handle), "posts")?;
+        let request = claimed_item(F::CLAIMS.hooks, fixture.hook_request(&handle), "hook_request")?;
         Some(Self { backend, handle, request })
     }
 
     fn read(&self, headers: &[(String, String)], body: &[u8]) -> Option<HookEvent> {
         let headers: Vec<(&str, &str)> =
             headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        self.backend.hooks().expect("it was offered before").read(&Delivery { headers: &headers, body })
+        self.backend.hooks().expect("hooks are claimed").read(&Delivery { headers: &headers, body })
     }
 
     async fn stop(self) {
-        self.backend.cancel(&self.handle).await.expect("the engine takes the request to cancel");
+        self.backend.cancel(&self.handle).await.expect("the engine accepts the request to cancel");
     }
 }
 
@@ -40,9 +40,9 @@ impl RunningJob {
 pub async fn hook_names_the_job<F: Fixture>(fixture: &F) {
     let Some(job) = RunningJob::run(fixture).await else { return };
     let HookRequest { headers, body, .. } = &job.request;
-    let event = job.read(headers, body).expect("the delivery is genuine");
+    let event = job.read(headers, body).expect("the delivery is authentic");
     assert!(event.jobs.contains(&job.handle), "{:?} is not in {event:?}", job.handle);
-    assert_eq!(job.read(headers, body), Some(event), "it says something else the second time");
+    assert_eq!(job.read(headers, body), Some(event), "the repeated delivery has another event");
     job.stop().await;
 }
 
@@ -55,9 +55,9 @@ pub async fn hook_without_proof_is_not_believed<F: Fixture>(fixture: &F) {
         headers.iter().filter(|(name, _)| name != proof_header).cloned().collect();
     assert!(
         headers_without_proof.len() < headers.len(),
-        "the fixture's proof {proof_header:?} is no header of {headers:?}"
+        "the fixture's proof header {proof_header:?} is not in {headers:?}"
     );
-    assert_eq!(job.read(&headers_without_proof, body), None, "nothing proves it");
+    assert_eq!(job.read(&headers_without_proof, body), None, "a delivery without a proof is accepted");
     let with_proof = |change: fn(&str) -> String| -> Vec<_> {
         let change_header = |(name, value): &(String, String)| match name == proof_header {
             true => (name.clone(), change(value)),
@@ -73,12 +73,12 @@ pub async fn hook_without_proof_is_not_believed<F: Fixture>(fixture: &F) {
     ];
     for change in corruptions {
         let headers = with_proof(change);
-        assert_eq!(job.read(&headers, body), None, "a wrong proof is believed: {headers:?}");
+        assert_eq!(job.read(&headers, body), None, "a wrong proof is accepted: {headers:?}");
     }
     if *signs_body {
         let mut other_body = body.clone();
         other_body.push(b' ');
-        assert_eq!(job.read(headers, &other_body), None, "another body is believed");
+        assert_eq!(job.read(headers, &other_body), None, "a changed body is accepted");
     }
     job.stop().await;
 }

@@ -9,7 +9,7 @@
 //!
 //! If a backend or its fixture lacks an ability, [`Fixture::CLAIMS`] must say so. The tests of that ability
 //! then check that it is absent, so that no test passes by oversight. A test that needs a fault passes
-//! without a check if `troubles` does not list that fault. The suite must not know any engine.
+//! without a check if `faults` does not list that fault. The suite must not know any engine.
 
 mod abilities;
 mod checkup;
@@ -122,7 +122,7 @@ pub fn run(test: impl Future<Output = ()>) {
         .worker_threads(2)
         .enable_all()
         .build()
-        .expect("a runtime can be made")
+        .expect("a runtime can be created")
         .block_on(test);
 }
 
@@ -168,11 +168,11 @@ async fn poll_until<F: Fixture>(
     retry_until_some(fixture, what, async || match backend.observe(handle).await {
         Ok(observation) if condition(&observation) => Some(observation),
         Ok(observation) if observation.state.has_ended() => {
-            panic!("waiting until {what}, the job ended as {:?}", observation.state)
+            panic!("the job ended as {:?} before this happened: {what}", observation.state)
         }
         Ok(_) => None,
         Err(e) if is_transient(e.kind()) => None,
-        Err(e) => panic!("the look failed: {e} ({})", e.kind()),
+        Err(e) => panic!("the poll failed: {e} ({})", e.kind()),
     })
     .await
 }
@@ -194,7 +194,7 @@ async fn run_to_end<F: Fixture>(
 }
 
 async fn cancel_and_wait<F: Fixture>(fixture: &F, backend: &dyn Backend, handle: &JobHandle) -> Observation {
-    backend.cancel(handle).await.expect("the engine takes the request to cancel");
+    backend.cancel(handle).await.expect("the engine accepts the request to cancel");
     poll_until_ended(fixture, backend, handle).await
 }
 
@@ -209,7 +209,7 @@ async fn retry_until_some<F: Fixture, T>(
         if let Some(found) = attempt().await {
             return found;
         }
-        assert!(Instant::now() < deadline, "not within {:?}: {what}", fixture.timeout());
+        assert!(Instant::now() < deadline, "timeout after {:?}: {what}", fixture.timeout());
         sleep(Duration::from_millis(10)).await;
     }
 }
@@ -237,19 +237,19 @@ async fn assert_starts<F: Fixture>(fixture: &F, job: &JobSpec, expected: std::op
 fn output(state: &JobState) -> &Output {
     match state {
         JobState::Succeeded(output) => output,
-        state => panic!("the job should have succeeded and is {state:?}"),
+        state => panic!("the job did not succeed: {state:?}"),
     }
 }
 
 /// Returns an ability, and checks that it is offered exactly if the fixture claims it.
 fn claimed_ability<T>(claimed: bool, ability: Option<T>, name: &str) -> Option<T> {
-    assert_eq!(ability.is_some(), claimed, "whether the backend offers {name} must be as its fixture claims");
+    assert_eq!(ability.is_some(), claimed, "the fixture's claim about {name} does not match the backend");
     ability
 }
 
 /// Returns an item of the fixture, and checks that the fixture provides it exactly if it claims to.
 fn claimed_item<T>(claimed: bool, item: Option<T>, name: &str) -> Option<T> {
-    assert_eq!(item.is_some(), claimed, "whether the fixture's {name}() gives a job must be as it claims");
+    assert_eq!(item.is_some(), claimed, "the result of the fixture's {name}() does not match its claims");
     item
 }
 

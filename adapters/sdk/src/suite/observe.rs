@@ -16,7 +16,7 @@ pub async fn success_hands_back_the_output<F: Fixture>(fixture: &F) {
     let contains_text = |content: &Content| matches!(content, Content::Text { text: block_text } if block_text.contains(&text));
     let output = output(&observation.state);
     assert!(output.content.iter().any(contains_text), "{text:?} is not in {output:?}");
-    assert!(observation.questions.is_empty(), "a job that has ended asks nothing");
+    assert!(observation.questions.is_empty(), "an ended job has no open question");
 }
 
 /// Checks that a job that ran and failed is `Failed`, and that the message gives the reason in one line.
@@ -46,7 +46,8 @@ pub async fn ended_job_is_seen_the_same_every_time<F: Fixture>(fixture: &F) {
 /// Checks that a note has the same number in every observation, and that the last observation contains the
 /// job's last notes.
 pub async fn notes_keep_their_numbers_to_the_end<F: Fixture>(fixture: &F) {
-    let Some(NotesJob { job, notes }) = claimed_item(F::CLAIMS.notes, fixture.notes_job(), "says") else {
+    let Some(NotesJob { job, notes }) = claimed_item(F::CLAIMS.notes, fixture.notes_job(), "notes_job")
+    else {
         return;
     };
     let backend = fixture.backend();
@@ -55,25 +56,25 @@ pub async fn notes_keep_their_numbers_to_the_end<F: Fixture>(fixture: &F) {
     let observation = retry_until_some(fixture, "the job has ended", async || {
         let observation = backend.observe(&handle).await.ok()?;
         let numbers: Vec<u64> = observation.notes.iter().map(|note| note.n).collect();
-        assert!(numbers.is_sorted_by(|a, b| a < b), "the oldest first, under different numbers: {numbers:?}");
+        assert!(numbers.is_sorted_by(|a, b| a < b), "note numbers must increase: {numbers:?}");
         for note in &observation.notes {
             let previous = notes_by_number.entry(note.n).or_insert_with(|| note.clone());
-            assert_eq!(previous, note, "the same in every look");
+            assert_eq!(previous, note, "a note is the same in every poll");
         }
         observation.state.has_ended().then_some(observation)
     })
     .await;
     let collected: Vec<_> = notes_by_number.into_values().map(|note| (note.level, note.data)).collect();
-    assert_eq!(collected, notes, "each is known under one number");
+    assert_eq!(collected, notes, "each note has one number");
     let last: Vec<_> = observation.notes.into_iter().map(|note| (note.level, note.data)).collect();
-    assert_eq!(last, notes, "the last look has them all");
+    assert_eq!(last, notes, "the last poll returns all notes");
 }
 
 /// Checks that a job that the engine does not know is `Gone`, not an error.
 pub async fn unknown_job_is_gone<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
     let observation =
-        backend.observe(&fixture.unknown_handle()).await.expect("a job that is gone is no error");
+        backend.observe(&fixture.unknown_handle()).await.expect("an unknown job is not an error");
     assert_eq!(observation.state, JobState::Gone);
 }
 
@@ -88,7 +89,7 @@ pub async fn new_job_is_never_gone<F: Fixture>(fixture: &F) {
     let subject = Subject { handle: handle.clone(), watched: true, age: Duration::ZERO };
     match subject.confirm(backend.start_lag(), backend.observe(&handle).await) {
         Ok(observation) => {
-            assert!(!observation.state.has_ended(), "the new job was seen as {:?}", observation.state)
+            assert!(!observation.state.has_ended(), "the new job was reported as {:?}", observation.state)
         }
         Err(e) => assert_eq!(e.kind(), ErrorKind::Unavailable, "{e}"),
     }
@@ -104,11 +105,11 @@ pub async fn fault_of_a_look_is_an_error<F: Fixture>(fixture: &F) {
     let handle = start(fixture, &*backend, &job).await.handle;
     fixture.inject(InjectedFault::PollUnavailable).await;
     match backend.observe(&handle).await {
-        Ok(observation) => panic!("in trouble, the job was seen as {:?}", observation.state),
+        Ok(observation) => panic!("an unavailable engine reported the job as {:?}", observation.state),
         Err(e) => assert_eq!(e.kind(), ErrorKind::Unavailable, "{e}"),
     }
     let observation = poll_until_ended(fixture, &*backend, &handle).await;
-    assert!(!output(&observation.state).content.is_empty(), "{text:?} is not there after the trouble");
+    assert!(!output(&observation.state).content.is_empty(), "{text:?} is missing after the fault");
 }
 
 /// Checks that polling several jobs of a group returns results in the order of the handles, each equal to a
@@ -125,8 +126,8 @@ pub async fn looks_at_many_answer_in_order<F: Fixture>(fixture: &F) {
         let results = backend.observe_all(&group, &Subject::watched(&handles)).await;
         assert_eq!(results.len(), handles.len());
         for (handle, result) in handles.iter().zip(results) {
-            let single = backend.observe(handle).await.expect("a single look succeeds");
-            assert_eq!(result.expect("a look at many succeeds"), single, "{handle}");
+            let single = backend.observe(handle).await.expect("a single poll succeeds");
+            assert_eq!(result.expect("a poll of several jobs succeeds"), single, "{handle}");
         }
     }
     assert!(backend.observe_all(&backend.group(&all[0]), &[]).await.is_empty());

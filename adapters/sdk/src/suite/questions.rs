@@ -17,11 +17,12 @@ struct OpenQuestion {
 }
 
 impl OpenQuestion {
-    /// Runs the job of `asks` until it asks. Returns `None` if the fixture claims no questions.
+    /// Runs the job of `question_job` until it asks. Returns `None` if the fixture claims no questions.
     async fn ask<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
         claimed_ability(F::CLAIMS.questions, backend.questions(), "questions");
-        let QuestionJob { job, answer } = claimed_item(F::CLAIMS.questions, fixture.question_job(), "asks")?;
+        let QuestionJob { job, answer } =
+            claimed_item(F::CLAIMS.questions, fixture.question_job(), "question_job")?;
         let handle = start(fixture, &*backend, &job).await.handle;
         let observation = poll_until(fixture, &*backend, &handle, "the job asks", |observation| {
             !observation.questions.is_empty()
@@ -37,16 +38,16 @@ impl OpenQuestion {
     }
 
     fn questions(&self) -> &dyn Questions {
-        self.backend.questions().expect("it was offered before")
+        self.backend.questions().expect("questions are claimed")
     }
 
     /// Sends an answer as the server does: it retries while the engine cannot accept it.
     async fn send_answer(&self, fixture: &impl Fixture, answer: &Answer) -> AnswerOutcome {
-        retry_until_some(fixture, "the answer is taken", async || {
+        retry_until_some(fixture, "the answer is accepted", async || {
             match self.questions().answer(&self.handle, &self.question.id, answer).await {
                 Ok(outcome) => Some(outcome),
                 Err(e) if is_transient(e.kind()) => None,
-                Err(e) => panic!("the engine does not take an answer: {e} ({})", e.kind()),
+                Err(e) => panic!("the engine does not accept the answer: {e} ({})", e.kind()),
             }
         })
         .await
@@ -64,7 +65,7 @@ pub async fn question_is_the_same_until_it_is_answered<F: Fixture>(fixture: &F) 
         assert!(schema["properties"].is_object(), "{schema}");
     }
     for _ in 0..3 {
-        let observation = pending.backend.observe(&pending.handle).await.expect("the job can be looked at");
+        let observation = pending.backend.observe(&pending.handle).await.expect("the job can be polled");
         assert_eq!(
             (&observation.state, observation.questions.as_slice()),
             (&JobState::Running, std::slice::from_ref(question))
@@ -78,8 +79,8 @@ pub async fn question_is_the_same_until_it_is_answered<F: Fixture>(fixture: &F) 
 pub async fn answer_lets_the_job_go_on<F: Fixture>(fixture: &F) {
     let Some(pending) = OpenQuestion::ask(fixture).await else { return };
     assert_eq!(pending.send_answer(fixture, &pending.answer).await, AnswerOutcome::Accepted);
-    let observation = pending.backend.observe(&pending.handle).await.expect("the job can be looked at");
-    assert!(observation.questions.is_empty(), "{:?} was answered and is still asked", observation.questions);
+    let observation = pending.backend.observe(&pending.handle).await.expect("the job can be polled");
+    assert!(observation.questions.is_empty(), "{:?} was answered and is still open", observation.questions);
     output(&poll_until_ended(fixture, &*pending.backend, &pending.handle).await.state);
 }
 
@@ -115,10 +116,10 @@ pub async fn answer_nobody_asked_for_is_too_late<F: Fixture>(fixture: &F) {
     let Some(pending) = OpenQuestion::ask(fixture).await else { return };
     let other = format!("not-{}", pending.question.id);
     let outcome = pending.questions().answer(&pending.handle, &other, &pending.answer).await;
-    assert_eq!(outcome.expect("a question that nobody asked is no error"), AnswerOutcome::TooLate);
+    assert_eq!(outcome.expect("an unknown question is not an error"), AnswerOutcome::TooLate);
     let outcome =
         pending.questions().answer(&fixture.unknown_handle(), &pending.question.id, &pending.answer).await;
-    assert_eq!(outcome.expect("a job that is unknown is no error"), AnswerOutcome::TooLate);
+    assert_eq!(outcome.expect("an unknown job is not an error"), AnswerOutcome::TooLate);
     cancel_and_wait(fixture, &*pending.backend, &pending.handle).await;
     assert_eq!(pending.send_answer(fixture, &pending.answer).await, AnswerOutcome::TooLate);
 }

@@ -13,7 +13,7 @@ use crate::{Backend, Error, ErrorKind, JobSpec, Result, Started};
 pub async fn start_does_not_wait_for_the_end<F: Fixture>(fixture: &F) {
     let (backend, job) = (fixture.backend(), fixture.long_job());
     let started = start(fixture, &*backend, &job).await;
-    let observation = backend.observe(&started.handle).await.expect("the job can be looked at");
+    let observation = backend.observe(&started.handle).await.expect("the job can be polled");
     assert!(!observation.state.has_ended(), "the start returned when the job was {:?}", observation.state);
     cancel_and_wait(fixture, &*backend, &started.handle).await;
 }
@@ -54,11 +54,9 @@ pub async fn starts_at_the_same_time_make_one_job<F: Fixture>(fixture: &F) {
     for other in [second, third] {
         match other {
             Ok(started) => assert_eq!(started.handle, handle),
-            Err(e) => assert!(
-                is_search_without_result::<F>(&e),
-                "a start at the same time failed: {e} ({})",
-                e.kind()
-            ),
+            Err(e) => {
+                assert!(is_search_without_result::<F>(&e), "a concurrent start failed: {e} ({})", e.kind())
+            }
         }
     }
     assert_starts(fixture, &job, 1..=1).await;
@@ -74,7 +72,7 @@ pub async fn start_that_may_exist_never_guesses<F: Fixture>(fixture: &F) {
             assert_eq!(
                 F::CLAIMS.repeated_start,
                 RepeatedStart::SameJob,
-                "a backend that only looks has started a job"
+                "a backend that only searches has started a job"
             );
             assert_starts(fixture, &job, 1..=1).await;
             cancel_and_wait(fixture, &*backend, &started.handle).await;
@@ -157,14 +155,15 @@ async fn start_with_fault<F: Fixture>(fixture: &F, fault: InjectedFault) -> Opti
 
 /// Checks that a refused job is `Rejected`, with the engine's message.
 pub async fn start_that_is_refused_says_the_engines_words<F: Fixture>(fixture: &F) {
-    let Some(RefusedJob { job, message }) = claimed_item(F::CLAIMS.refuses, fixture.refused_job(), "refused")
+    let Some(RefusedJob { job, message }) =
+        claimed_item(F::CLAIMS.refuses, fixture.refused_job(), "refused_job")
     else {
         return;
     };
     let backend = fixture.backend();
     let error = expect_error(backend.start(&job).await);
     assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-    assert!(error.to_string().contains(&message), "{error:?} does not hold {message:?}");
+    assert!(error.to_string().contains(&message), "{error:?} does not contain {message:?}");
     assert_starts(fixture, &job, 0..=0).await;
 }
 
@@ -191,10 +190,10 @@ pub async fn find_of_an_unknown_key_starts_nothing<F: Fixture>(fixture: &F) {
 
 /// Searches for a key, and retries while the engine cannot serve the request.
 async fn find<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> Option<Started> {
-    retry_until_some(fixture, "the engine can be asked for a key", async || match backend.find(job).await {
+    retry_until_some(fixture, "the engine can search for a key", async || match backend.find(job).await {
         Ok(found) => Some(found),
         Err(e) if super::is_transient(e.kind()) => None,
-        Err(e) => panic!("the look for a key failed: {e} ({})", e.kind()),
+        Err(e) => panic!("the search for a key failed: {e} ({})", e.kind()),
     })
     .await
 }
@@ -206,7 +205,7 @@ fn is_search_without_result<F: Fixture>(error: &Error) -> bool {
 
 fn expect_error(result: Result<Started>) -> Error {
     match result {
-        Ok(started) => panic!("the start should have failed and gave {}", started.handle),
+        Ok(started) => panic!("the start must fail, but returned {}", started.handle),
         Err(error) => error,
     }
 }

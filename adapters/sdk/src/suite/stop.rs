@@ -16,7 +16,7 @@ pub async fn cancel_twice_is_harmless<F: Fixture>(fixture: &F) {
     let (backend, job) = (fixture.backend(), fixture.long_job());
     let handle = start(fixture, &*backend, &job).await.handle;
     for _ in 0..2 {
-        backend.cancel(&handle).await.expect("the engine takes the request to cancel");
+        backend.cancel(&handle).await.expect("the engine accepts the request to cancel");
     }
     let observation = cancel_and_wait(fixture, &*backend, &handle).await;
     assert!(matches!(observation.state, JobState::Cancelled(_)), "{:?}", observation.state);
@@ -26,11 +26,11 @@ pub async fn cancel_twice_is_harmless<F: Fixture>(fixture: &F) {
 pub async fn cancel_of_an_ended_job_changes_nothing<F: Fixture>(fixture: &F) {
     let (backend, (job, _)) = (fixture.backend(), fixture.succeeding_job());
     let (handle, observation) = run_to_end(fixture, &*backend, &job).await;
-    backend.cancel(&handle).await.expect("to cancel an ended job is success");
+    backend.cancel(&handle).await.expect("the cancel of an ended job succeeds");
     assert_eq!(poll_until_ended(fixture, &*backend, &handle).await, observation);
 }
 
 /// Checks that cancelling a job that the engine does not know succeeds.
 pub async fn cancel_of_an_unknown_job_is_success<F: Fixture>(fixture: &F) {
-    fixture.backend().cancel(&fixture.unknown_handle()).await.expect("to cancel an unknown job is success");
+    fixture.backend().cancel(&fixture.unknown_handle()).await.expect("the cancel of an unknown job succeeds");
 }

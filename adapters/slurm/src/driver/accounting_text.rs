@@ -123,7 +123,7 @@ mod tests {
         );
         let timed_out = &records[1];
         assert_eq!((timed_out.state, timed_out.name.as_str()), (Some(State::Timeout), "tb-be|gin"));
-        assert_eq!(timed_out.max_memory, Some(9304 << 10), "the most of its steps");
+        assert_eq!(timed_out.max_memory, Some(9304 << 10), "the maximum of its steps");
         assert_eq!(timed_out.cpu_time, Some(Duration::from_millis(19_003)));
         assert_eq!(timed_out.time_limit, Some(Duration::from_secs(600)));
         assert_eq!(records[2].tasks, Tasks::Many(vec![7, 8, 9]));

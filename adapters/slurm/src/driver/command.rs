@@ -77,8 +77,8 @@ impl Driver for Commands {
                 text.lines().find(|line| line.split('=').next().is_some_and(|name| name.trim() == key))?;
             Some(line.split_once('=')?.1.trim().to_owned())
         };
-        let name =
-            value("ClusterName").ok_or_else(|| Error::config("scontrol show config names no cluster"))?;
+        let name = value("ClusterName")
+            .ok_or_else(|| Error::config("the output of `scontrol show config` has no `ClusterName`"))?;
         Ok(Cluster {
             name: self.cluster.clone().unwrap_or(name),
             version: value("SLURM_VERSION").unwrap_or_default(),
@@ -188,7 +188,7 @@ impl Driver for Commands {
         match self.cluster().await?.boot_time {
             Some(_) => Ok(()),
             None => Err(Error::config(
-                "scontrol does not write moments as `SLURM_TIME_FORMAT=%s` tells it to: sudo does not hand the variable on",
+                "scontrol ignores `SLURM_TIME_FORMAT=%s`: sudo does not pass the variable on; add it to `env_keep` in the sudo rule",
             )),
         }
     }

@@ -30,7 +30,7 @@ pub(crate) struct Runner {
     sudo_prefix: Vec<String>,
     /// The folder of Slurm's commands, if they are not on the `PATH`.
     commands_dir: Option<PathBuf>,
-    /// The complete environment of a command on this machine, except for `given`.
+    /// The complete environment of a command on this machine, except for `extra_variables`.
     local_environment: BTreeMap<String, String>,
     /// Additional variables of a command, on this machine or on a login node.
     extra_variables: BTreeMap<String, String>,
@@ -160,7 +160,7 @@ impl Runner {
         let (status, out, err) =
             result.map_err(|_| CommandFailure::OutcomeUnknown(self.timeout_error(name)))?.map_err(|e| {
                 CommandFailure::OutcomeUnknown(
-                    Error::unavailable(format!("{name} cannot be heard")).caused_by(e),
+                    Error::unavailable(format!("the output of {name} cannot be read")).caused_by(e),
                 )
             })?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -216,7 +216,7 @@ impl Runner {
         tracing::warn!(
             command = name,
             seconds,
-            "a command of Slurm timed out; the limit is {limited_by}, which can be raised"
+            "command timed out; the limit is {limited_by}, which can be raised"
         );
         Error::unavailable(format!("{name} timed out after {seconds:.1} s"))
     }
@@ -229,7 +229,7 @@ impl Runner {
         };
         match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => Error::config(format!(
-                "{name} cannot be run: `{executable}` is not there or is no program; see {setting}"
+                "{name} cannot be run: `{executable}` does not exist or is not executable; check {setting}"
             )),
             _ => Error::unavailable(format!("{name} cannot be run")),
         }

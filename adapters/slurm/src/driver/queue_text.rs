@@ -200,7 +200,7 @@ mod tests {
         assert_eq!((rows[1].job, &rows[1].tasks), (2, &Tasks::One(3)));
         assert_eq!(rows[1].exit, Some(Exit { code: 1, signal: 0 }));
         assert_eq!(rows[1].time_limit, Some(Duration::from_secs(600)));
-        assert_eq!((rows[2].exit, rows[2].end, rows[2].restarts), (None, None, 2), "it has not ended");
+        assert_eq!((rows[2].exit, rows[2].end, rows[2].restarts), (None, None, 2), "the job has not ended");
         assert_eq!((&rows[2].tasks, rows[2].comment.as_deref()), (&Tasks::Single, Some("progress=2/3")));
     }
 

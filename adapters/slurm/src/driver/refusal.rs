@@ -90,7 +90,7 @@ pub(crate) fn infeasible_message(output: &str) -> Option<&'static str> {
 pub(crate) fn error(command: &str, output: &str) -> Error {
     let summary = summarize(output);
     if summary.is_empty() {
-        return Error::unavailable(format!("{command} failed and said nothing"));
+        return Error::unavailable(format!("{command} failed without a message"));
     }
     Error::new(error_kind(&summary), format!("{command}: {summary}"))
 }
@@ -199,7 +199,7 @@ mod tests {
                 ErrorKind::Config,
                 "sbatch: Sorry, user bridge is not allowed to execute '/usr/bin/sbatch' as asmith on login1.",
             ),
-            ("", ErrorKind::Unavailable, "sbatch failed and said nothing"),
+            ("", ErrorKind::Unavailable, "sbatch failed without a message"),
         ] {
             let error = error("sbatch", output);
             assert_eq!((error.kind(), error.to_string().as_str()), (expected_kind, message));

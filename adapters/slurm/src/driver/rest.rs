@@ -119,7 +119,7 @@ impl Rest {
         let response_time = shape::number(&body["last_update"]);
         let jobs = match body["jobs"].take() {
             Value::Array(jobs) => Arc::new(jobs),
-            _ => return Err(Error::unavailable("slurmrestd: its list of jobs is none")),
+            _ => return Err(Error::unavailable("slurmrestd returned an invalid list of jobs")),
         };
         let mut list = self.job_list.lock();
         *list = Some(JobList::from_response(jobs.clone(), response_time, list.as_ref(), sent));
@@ -144,7 +144,7 @@ impl Rest {
     async fn accounting_cluster_name(&self) -> Result<Option<String>> {
         let response = self.http.accounting("clusters").await?;
         if matches!(response.status, 429 | 502..=504) {
-            return Err(response_error(&response, "its accounting"));
+            return Err(response_error(&response, "accounting"));
         }
         Ok(response.body["clusters"].get(0).and_then(|cluster| cluster["name"].as_str()).map(str::to_owned))
     }
@@ -155,7 +155,7 @@ impl Rest {
         if error_text(&response).contains("Nothing found") {
             return Ok(Vec::new());
         }
-        let body = successful_body(response, "its accounting")?;
+        let body = successful_body(response, "accounting")?;
         Ok(body["jobs"].as_array().into_iter().flatten().filter_map(shape::record).collect())
     }
 }
@@ -206,20 +206,22 @@ fn response_error(response: &RestResponse, what: &str) -> Error {
     let message = error_text(response);
     match (response.status, message.as_str()) {
         (401 | 403, _) => Error::denied(format!(
-            "slurmrestd does not accept our credentials: HTTP {} {message}; a token ends after a while (`scontrol token`)",
+            "slurmrestd rejected the credentials: HTTP {} {message}; if the token has expired, create a new one (`scontrol token`)",
             response.status
         )),
-        (429, _) => Error::limited(None, "slurmrestd asks for patience: HTTP 429"),
+        (429, _) => Error::limited(None, "rate limit of slurmrestd exceeded: HTTP 429"),
         // slurmrestd itself never returns these (its errors are 500). They come from a proxy in front of it.
-        (status @ 502..=504, message) => {
-            Error::unavailable(format!("slurmrestd cannot be reached for {what}: HTTP {status} {message}"))
-        }
-        (404, _) => Error::config(format!("slurmrestd has no {what} at this version of its API: HTTP 404")),
-        (status, "") => {
-            Error::unavailable(format!("slurmrestd answers {what} with HTTP {status} and no words"))
-        }
+        (status @ 502..=504, message) => Error::unavailable(format!(
+            "slurmrestd cannot be reached for the {what} request: HTTP {status} {message}"
+        )),
+        (404, _) => Error::config(format!(
+            "slurmrestd does not support the {what} request in this API version: HTTP 404"
+        )),
+        (status, "") => Error::unavailable(format!(
+            "slurmrestd failed the {what} request without a message: HTTP {status}"
+        )),
         (_, message) if message.starts_with(UNSPECIFIED_ERROR) => Error::unavailable(format!(
-            "slurmrestd: {message}; it says so, too, when a token is wrong or has ended (`scontrol token`)"
+            "slurmrestd: {message}; this can also mean an invalid or expired token (`scontrol token`)"
         )),
         (_, message) => refusal::error("slurmrestd", message),
     }
@@ -285,10 +287,10 @@ impl Driver for Rest {
             // If this fails, the job stays held and never runs.
             drop(self.cancel(id, &submission.name).await);
             return Err(Error::rejected(format!(
-                "slurmrestd of this version leaves out a part of what the job asks for, so that it was taken back: {warning}"
+                "this version of slurmrestd ignores an option of the job, so the job was cancelled: {warning}"
             )));
         }
-        let error = response_error(&response, "a submission");
+        let error = response_error(&response, "submission");
         let is_uncertain = refusal::may_have_arrived(&error_text(&response))
             || matches!(response.status, 200..=299 | 502..=504);
         Err(if is_uncertain { uncertain(&error) } else { error })
@@ -322,7 +324,7 @@ impl Driver for Rest {
         // For an array, Slurm 22.05 reports a failure although the release succeeded.
         let rows = if message.contains("Invalid job id") { Vec::new() } else { self.job(job).await? };
         match rows.is_empty() || rows.iter().any(Row::is_held_by_user) {
-            true => Err(response_error(&response, "a release")),
+            true => Err(response_error(&response, "release")),
             false => Ok(()),
         }
     }
@@ -341,7 +343,7 @@ impl Driver for Rest {
         if refusal::is_ended_or_unknown(&error_text(&response)) {
             return Ok(Vec::new());
         }
-        let body = successful_body(response, "a job")?;
+        let body = successful_body(response, "job")?;
         Ok(body["jobs"].as_array().into_iter().flatten().filter_map(shape::row).collect())
     }
 
@@ -394,7 +396,7 @@ impl Driver for Rest {
         if (response.status == 200 && message.is_empty()) || refusal::is_ended_or_unknown(&message) {
             return Ok(());
         }
-        Err(response_error(&response, "a cancellation"))
+        Err(response_error(&response, "cancellation"))
     }
 
     async fn signal(&self, job: JobId, signal: &Signal) -> Result<()> {
@@ -406,7 +408,7 @@ impl Driver for Rest {
         if response.status == 200 && message.is_empty() {
             return Ok(());
         }
-        let error = response_error(&response, "a signal");
+        let error = response_error(&response, "signal");
         // Without an error message, the signal may have been sent.
         let is_uncertain =
             matches!(response.status, 200..=299 | 502..=504) || refusal::signal_may_have_arrived(&message);
@@ -430,7 +432,7 @@ impl Driver for Rest {
             (self.http.accounting("associations").await?, self.http.accounting("qos").await?);
         for response in [&associations, &qos] {
             if response.status != 200 {
-                return Err(response_error(response, "its accounting"));
+                return Err(response_error(response, "accounting"));
             }
         }
         let own_user = match &self.user {

@@ -39,16 +39,16 @@ impl World {
     }
 }
 
-/// Slurm still shows the job as running `SHOWN_WITHIN` after its scripts ended.
+/// Slurm still shows the job as running `ENDED_GRACE_PERIOD` after its scripts ended.
 #[tokio::test(start_paused = true)]
 async fn ended_script_ends_job() {
     let world = World::new();
     assert_eq!(world.poll().await.state, JobState::Running);
     tokio::time::advance(ENDED_GRACE_PERIOD * 2).await;
-    assert_eq!(world.poll().await.state, JobState::Running, "it has not ended, however long it runs");
+    assert_eq!(world.poll().await.state, JobState::Running, "no end marker, however long the job runs");
     std::fs::create_dir(world.folder.file("ran/job.0")).unwrap();
     std::fs::write(world.folder.file("ends/job.0"), "code=3\n").unwrap();
-    assert_eq!(world.poll().await.state, JobState::Running, "Slurm may only be a little late");
+    assert_eq!(world.poll().await.state, JobState::Running, "Slurm may report the end later");
     tokio::time::advance(ENDED_GRACE_PERIOD - Duration::from_secs(1)).await;
     assert_eq!(world.poll().await.state, JobState::Running);
     tokio::time::advance(Duration::from_secs(1)).await;
@@ -78,7 +78,7 @@ async fn completing_job_waits_for_slurm() {
     );
 }
 
-/// A cancelled job that is held again is cancelled once more after `TRY_EVERY`.
+/// A cancelled job that is held again is cancelled once more after `RETRY_INTERVAL`.
 #[tokio::test(start_paused = true)]
 async fn held_again_job_is_cancelled_again() {
     let world = World::new();
@@ -90,7 +90,7 @@ async fn held_again_job_is_cancelled_again() {
     assert_eq!(world.fake.state().cancelled, [7]);
     tokio::time::advance(RETRY_INTERVAL).await;
     world.poll().await;
-    assert_eq!(world.fake.state().cancelled, [7, 7], "it is still there");
+    assert_eq!(world.fake.state().cancelled, [7, 7], "the job is still held");
     assert!(world.fake.state().released.is_empty());
 }
 
@@ -140,7 +140,7 @@ async fn forgotten_job_has_steady_message() {
         tokio::time::advance(Duration::from_secs(1)).await;
     }
     messages.dedup();
-    assert_eq!(messages, ["Slurm no longer knows it; its end marker is waited for"]);
+    assert_eq!(messages, ["Slurm no longer knows the job; waiting for its end marker"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +164,7 @@ async fn preempted_job_is_reported() {
     std::fs::write(&log, "x\n".repeat(100_000)).unwrap();
     world.fake.state().rows = vec![Row { restarts: 1, ..row(7, "tb-a", State::Running) }];
     let message = world.poll().await.message.unwrap();
-    assert!(message.contains("preempted"), "it is remembered: {message}");
+    assert!(message.contains("preempted"), "the preemption is cached: {message}");
     world.fake.state().rows = vec![Row { restarts: 2, ..row(7, "tb-a", State::Running) }];
     let message = world.poll().await.message.unwrap();
     assert!(!message.contains("preempted"), "{message}");
@@ -212,12 +212,15 @@ async fn end_waits_for_accounting() {
     assert_eq!(poll(other).await[0].state, JobState::Running);
     tokio::time::advance(Duration::from_secs(60)).await;
     poll(one).await;
-    assert_eq!(poll(other).await[0].state, JobState::Running, "it was not asked about");
+    assert_eq!(poll(other).await[0].state, JobState::Running, "the job was not queried");
     tokio::time::advance(Duration::from_secs(60)).await;
-    assert_eq!(poll(other).await[0].state, JobState::Running, "it was asked for the first time");
+    assert_eq!(poll(other).await[0].state, JobState::Running, "this was the first query");
     tokio::time::advance(Duration::from_secs(10)).await;
     let observations = poll(other).await;
-    assert!(matches!(observations[0].state, JobState::Failed(_)), "it knows nothing of it: {observations:?}");
+    assert!(
+        matches!(observations[0].state, JobState::Failed(_)),
+        "accounting has no record: {observations:?}"
+    );
     // Many ended jobs share one query.
     world.fake.state().records = Some((1..=200).map(timeout).collect());
     for batch in handles[..200].chunks(100) {
@@ -304,9 +307,9 @@ async fn false_end_marker_is_ignored() {
     world.fake.state().rows = vec![row(7, "tb-a", State::Completed)];
     std::fs::create_dir(world.folder.file("ran/job.0")).unwrap();
     std::fs::create_dir(world.folder.file("ends/job.0")).unwrap();
-    assert_eq!(world.poll().await.state, JobState::Running, "its end may be on its way");
+    assert_eq!(world.poll().await.state, JobState::Running, "the end marker may be delayed");
     tokio::time::advance(Duration::from_secs(6)).await;
-    assert!(matches!(world.poll().await.state, JobState::Succeeded(_)), "as Slurm says");
+    assert!(matches!(world.poll().await.state, JobState::Succeeded(_)), "Slurm's state counts");
 }
 
 /// A late submission left a second held job under a key. Jobs of other servers are left alone.
@@ -327,12 +330,12 @@ async fn duplicate_held_job_is_cancelled() {
         take_cancelled
     };
     assert_eq!(world.poll().await.state, JobState::Running);
-    assert_eq!(take_cancelled(), [9, 11], "the recorded jobs are others");
+    assert_eq!(take_cancelled(), [9, 11], "the recorded jobs have other numbers");
     assert_eq!(world.poll().await.state, JobState::Running);
-    assert!(take_cancelled().is_empty(), "it was asked just now");
+    assert!(take_cancelled().is_empty(), "the retry interval has not passed");
     tokio::time::advance(RETRY_INTERVAL).await;
     world.poll().await;
-    assert_eq!(take_cancelled(), [9, 11], "it did not help");
+    assert_eq!(take_cancelled(), [9, 11], "the jobs are still held");
 }
 
 /// A job that its user holds is not released by a poll after a restart of the controller.
@@ -363,11 +366,11 @@ async fn user_hold_survives_controller_restart() {
             assert_eq!(observation.unwrap().state, JobState::Queued);
         }
         assert_eq!(world.fake.state().released, released);
-        assert_eq!(world.fake.state().cluster_requests, 1, "once for all that are held");
+        assert_eq!(world.fake.state().cluster_requests, 1, "one request for all held jobs");
         if released.is_empty() {
             tokio::time::advance(RETRY_INTERVAL).await;
             world.poll().await;
-            assert_eq!(world.fake.state().cluster_requests, 1, "once in a minute");
+            assert_eq!(world.fake.state().cluster_requests, 1, "one request per minute");
         }
     }
 }

@@ -81,19 +81,19 @@ fn stopped_job_follows_slurm_state() {
     assert_eq!(
         outcome(true),
         JobOutcome::Cancelled("cancelled".to_owned()),
-        "as a killed controller tells it"
+        "as a killed controller reports it"
     );
-    let reason = "its script was told to end (exit code 143: ended by SIGTERM), by somebody's signal, or by Slurm after its controller \
-                   broke down";
+    let reason = "the script received a termination signal (exit code 143: ended by SIGTERM), from a user, or from Slurm after a \
+                   crash of its controller";
     assert_eq!(outcome(false), JobOutcome::Failed(reason.to_owned()));
     assert!(is_failed(&evaluate(Some((State::OutOfMemory, 0)), true, Some((137, None)), 0), "more memory"));
     assert!(is_failed(
         &evaluate(Some((State::OutOfMemory, 0)), true, Some((1, None)), 0),
-        "more memory than it had asked for (exit code 1)"
+        "more memory than requested (exit code 1)"
     ));
     assert!(is_failed(
         &evaluate(Some((State::OutOfMemory, 0)), true, Some((0, None)), 0),
-        "more memory than it had asked for (though the script ended with 0)"
+        "more memory than requested (although the script ended with 0)"
     ));
     // It ended before the time limit.
     assert_eq!(evaluate(Some((State::Timeout, 0)), true, Some((0, None)), 0), Ok(JobOutcome::Succeeded));
@@ -102,7 +102,7 @@ fn stopped_job_follows_slurm_state() {
 /// Slurm's state counts once the end marker had time to appear.
 #[test]
 fn missing_marker_falls_back_to_slurm() {
-    assert!(evaluate(Some((State::Completed, 0)), true, None, 0).is_err(), "it may be on its way");
+    assert!(evaluate(Some((State::Completed, 0)), true, None, 0).is_err(), "the end marker may be delayed");
     assert_eq!(evaluate(Some((State::Completed, 0)), true, None, 6), Ok(JobOutcome::Succeeded));
     assert!(is_failed(&evaluate(Some((State::Failed, 1)), false, None, 0), "exit code 1"));
     assert!(is_failed(&evaluate(Some((State::NodeFail, 0)), true, None, 0), "node"));
@@ -137,7 +137,7 @@ fn cancel_by_slurm_is_loss() {
         let plan = Plan::default();
         collect_terminal_states(&plan, &evidence)[&None].outcome(&plan, &evidence)
     };
-    assert!(outcome_of(by_node, false, false, 0).is_err(), "its fence may not be seen yet");
+    assert!(outcome_of(by_node, false, false, 0).is_err(), "the fence may not be visible yet");
     assert!(
         matches!(outcome_of(by_node, false, false, 6), Ok(JobOutcome::Lost(why)) if why.contains("called again"))
     );
@@ -152,7 +152,7 @@ fn cancel_by_slurm_is_loss() {
     let unknown_user =
         collect_terminal_states(&Plan::default(), &evidence)[&None].outcome(&Plan::default(), &evidence);
     assert!(
-        matches!(&unknown_user, Ok(JobOutcome::Lost(why)) if why.contains("somebody did, or Slurm itself") && why.contains("called again")),
+        matches!(&unknown_user, Ok(JobOutcome::Lost(why)) if why.contains("by a user or by Slurm itself") && why.contains("called again")),
         "{unknown_user:?}"
     );
     for (record, has_started, cancel_requested) in [
@@ -193,14 +193,14 @@ fn cancel_by_slurm_is_loss() {
     assert!(is_failed(&evaluate(None, true, end, 0), "no longer knows the job"));
     // Or the controller starts the forgotten job again, and its fence shows that it ran.
     let second_start = Some((State::Completed, 0));
-    assert!(is_failed(&evaluate(second_start, true, end, 0), "after its controller broke down"));
+    assert!(is_failed(&evaluate(second_start, true, end, 0), "after a crash of its controller"));
 }
 
 /// A job that was shown as running until its time limit, and never began, is lost.
 #[test]
 fn timeout_without_start_is_loss() {
     let timed_out = Some((State::Timeout, 0));
-    assert!(evaluate(timed_out, false, None, 0).is_err(), "its fence may not be seen yet");
+    assert!(evaluate(timed_out, false, None, 0).is_err(), "the fence may not be visible yet");
     let lost = evaluate(timed_out, false, None, 6);
     assert!(
         matches!(&lost, Ok(JobOutcome::Lost(why)) if why.contains("until its time limit") && why.contains("called again")),
@@ -281,11 +281,15 @@ fn oom_kill_is_recognized() {
             other => panic!("{other:?}"),
         }
     };
-    let memory = "it used more memory than it had asked for";
+    let memory = "used more memory than requested";
     assert_eq!(failure_reason(&[], "137516K", None), format!("{memory} (ended by SIGKILL)"));
     assert_eq!(failure_reason(&[("mem", "100M")], "137516K", None), format!("{memory} (ended by SIGKILL)"));
     assert_eq!(failure_reason(&[("mem", "1G")], "137516K", None), "ended by SIGKILL");
-    assert_eq!(failure_reason(&[("mem-per-cpu", "100M")], "137516K", None), "ended by SIGKILL", "it had two");
+    assert_eq!(
+        failure_reason(&[("mem-per-cpu", "100M")], "137516K", None),
+        "ended by SIGKILL",
+        "the job had two CPUs"
+    );
     let killed = "exit code 137: ended by SIGKILL";
     assert_eq!(failure_reason(&[], "137516K", Some(137)), format!("{memory} ({killed})"));
     assert_eq!(failure_reason(&[], "1024K", Some(137)), killed);
@@ -306,11 +310,11 @@ fn large_array_shares_memory() {
         |terminal_state: &TerminalState| terminal_state.row.as_ref().is_some_and(|row| row.count() == 1);
     assert!(
         terminal_states.len() == 5_000 && terminal_states.values().all(has_bare_row),
-        "none has a list of all"
+        "no row lists all tasks"
     );
 }
 
-/// The accounting alone shows that the job that was to come first failed. A user's cancel stays a cancel.
+/// The accounting alone shows that the job that it depends on failed. A user's cancel stays a cancel.
 #[test]
 fn unmet_dependency_is_failure() {
     // Recorded from Slurm 22.05. A cancel by a user is marked as one.
@@ -319,7 +323,7 @@ fn unmet_dependency_is_failure() {
             "{id}|{state}|0:0|1795339653|Unknown|1795339656|0|UNLIMITED||00:00:00|1|10M|None assigned|tb-a\n"
         )
     };
-    let failed = JobOutcome::Failed("the job that was to come first did not end as required".to_owned());
+    let failed = JobOutcome::Failed("the job that it depends on did not end as required".to_owned());
     let stopped = JobOutcome::Cancelled("cancelled before it began".to_owned());
     let by_user = JobOutcome::Cancelled("cancelled by user 0 before it began".to_owned());
     for (id, state, depends, expected) in [
@@ -377,7 +381,7 @@ fn silent_accounting_delays_loss() {
     assert_eq!(
         outcome_of(vec![row(State::Completed, 0)], true, Accounting::Unavailable),
         Ok(JobOutcome::Succeeded),
-        "the controller knows"
+        "the controller still knows the job"
     );
 }
 

@@ -24,7 +24,7 @@ async fn array_result_lists_failed_elements() {
     assert_eq!((&tasks[1]["task"], &tasks[1]["exit_code"]), (&json!(1), &json!(7)), "{tasks}");
     assert_eq!((&tasks[3]["end"], &tasks[3]["exit_code"]), (&json!("succeeded"), &json!(0)), "{tasks}");
     assert_eq!(world.queue(&job).len(), 4);
-    assert!(!std::path::Path::new("/tmp/never").exists(), "an element was run");
+    assert!(!std::path::Path::new("/tmp/never").exists(), "an element was executed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,7 +39,10 @@ async fn finished_array_elements_are_counted() {
     })
     .await;
     assert_eq!(observation.progress.and_then(|progress| progress.total), Some(5.0));
-    assert!(observation.message.is_some_and(|message| message.contains("2 of 5")), "the message counts");
+    assert!(
+        observation.message.is_some_and(|message| message.contains("2 of 5")),
+        "the message has the counts"
+    );
     world.backend.cancel(&handle).await.unwrap();
     let observation = poll_until_ended(&*world.backend, &handle).await;
     assert!(matches!(observation.state, JobState::Cancelled(_)), "{observation:?}");

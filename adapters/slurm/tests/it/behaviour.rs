@@ -176,7 +176,7 @@ impl Fixture for Lab {
                 InjectedFault::DiscoveryUnavailable | InjectedFault::CheckupUnavailable => {
                     ("/partitions", proxy::Fault::Response(500, UNREACHABLE_REST))
                 }
-                InjectedFault::JobUnlisted => unreachable!("it is not claimed"),
+                InjectedFault::JobUnlisted => unreachable!("this fault is not claimed"),
             };
             return proxy.inject(request, fault);
         }
@@ -188,7 +188,7 @@ impl Fixture for Lab {
             InjectedFault::DiscoveryUnavailable | InjectedFault::CheckupUnavailable => {
                 ("scontrol", Fault::Refused(UNREACHABLE))
             }
-            InjectedFault::JobUnlisted => unreachable!("it is not claimed"),
+            InjectedFault::JobUnlisted => unreachable!("this fault is not claimed"),
         };
         self.world.commands.fault(command, fault);
     }

@@ -64,7 +64,7 @@ async fn job_commands_run_as_caller() {
     let calls = world.commands.calls();
     let lines = sudo_calls();
     assert!(lines.lines().all(|line| line.starts_with("-n -u daemon -- ")), "{lines}");
-    assert_eq!(lines.lines().count(), calls.len(), "nothing was run past it: {calls:?}\n{lines}");
+    assert_eq!(lines.lines().count(), calls.len(), "a command ran without sudo: {calls:?}\n{lines}");
     for name in ["sbatch", "scontrol", "squeue", "scancel"] {
         assert!(lines.lines().any(|line| line.contains(&format!("/{name} "))), "{name} is not in {lines}");
     }
@@ -74,9 +74,9 @@ async fn job_commands_run_as_caller() {
         (
             on_behalf_of("carol", world.job("carol", "echo no")),
             ErrorKind::Denied,
-            "no Unix user runs the jobs of `carol`",
+            "no Unix user for the caller `carol`",
         ),
-        (world.job("nobody", "echo no"), ErrorKind::Denied, "nobody in particular"),
+        (world.job("nobody", "echo no"), ErrorKind::Denied, "no authenticated caller"),
         (on_behalf_of("bob", world.job("bob", "echo no")), ErrorKind::Config, "a password is required"),
     ] {
         let error: Error = backend.start(&job).await.unwrap_err();
@@ -125,8 +125,8 @@ async fn jobs_of_users_are_isolated() {
     if !is_root() {
         // Only root can act as another user without a sudo rule.
         return report_untested(
-            "jobs of two Unix users, which takes root",
-            "what is asked of sudo is looked at",
+            "jobs of two Unix users, which needs root",
+            "another test checks the calls of sudo",
         );
     }
     let world = World::on(TestCluster::without_accounting(), json!({})).await;
@@ -178,7 +178,7 @@ async fn jobs_of_users_are_isolated() {
     };
     assert!(
         can_write("work/more") && !can_write("id") && !can_write("new"),
-        "her job does not write our marks"
+        "her job cannot write the server's files"
     );
 
     // Bob cannot reach her job, by its number or by its task.
@@ -229,13 +229,15 @@ async fn slurmrestd_user_needs_own_token() {
     let own = json!({"url": rest.address, "user": world.cluster.user, "token": rest.token});
     let config =
         |token: Option<&str>| json!({"rest": own, "run_as": {"ann": {"user": ANNS_USER, "token": token}}});
-    let Err(error) = world.connect_another(config(None)).await else { panic!("it takes our own token") };
+    let Err(error) = world.connect_another(config(None)).await else {
+        panic!("the server's own token is used")
+    };
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     if !is_root() {
         // Only root can have the cluster create a token for another user.
         return report_untested(
-            "slurmrestd with tokens of two users, which takes root",
-            "that none is used for another is looked at",
+            "slurmrestd with tokens of two users, which needs root",
+            "the test checks that a user without a token is refused",
         );
     }
     let token = world.cluster.run("scontrol", &["token", &format!("username={ANNS_USER}"), "lifespan=3600"]);
@@ -249,7 +251,7 @@ async fn slurmrestd_user_needs_own_token() {
     let backend =
         world.connect_another(json!({"rest": own, "run_as": {"ann": excluded_user}})).await.unwrap();
     let handle = backend.start(&on_behalf_of("ann", world.job("shut-out", "id -un"))).await.unwrap().handle;
-    assert_contains(&poll_until_ended(&*backend, &handle).await, &["could not open its output files"]);
+    assert_contains(&poll_until_ended(&*backend, &handle).await, &["could not open the output files"]);
     let error = backend.start(&on_behalf_of("bob", world.job("bob", "id -un"))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 }
@@ -279,7 +281,7 @@ fn sudo_rule_permits_only_slurm_commands() {
     // If this process may create mounts, sudo itself is tested.
     if !run_command(Command::new("unshare").args(["-m", "true"])).0 {
         return report_untested(
-            "that sudo holds to the README's rule, which takes a mount",
+            "that sudo enforces the README's rule, which needs a mount",
             "visudo reads the rule",
         );
     }

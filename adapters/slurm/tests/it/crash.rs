@@ -20,7 +20,7 @@ async fn start_until_accepted(backend: &dyn Backend, job: &JobSpec) -> JobHandle
         match backend.start(&job).await {
             Ok(started) => return started.handle,
             Err(error) => {
-                assert!(started_at.elapsed() < POLL_TIMEOUT, "it never started: {error}");
+                assert!(started_at.elapsed() < POLL_TIMEOUT, "the job never started: {error}");
                 job.may_exist = true;
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -72,7 +72,7 @@ async fn messages_stay_steady_after_kill() {
         for (handle, job_messages) in handles.iter().zip(&mut messages) {
             let message = match world.backend.observe(handle).await {
                 Ok(observation) => observation.message.unwrap_or_default(),
-                Err(_) => "it could not be looked at".to_owned(),
+                Err(_) => "the poll failed".to_owned(),
             };
             if job_messages.last() != Some(&message) {
                 job_messages.push(message);
@@ -131,14 +131,14 @@ async fn each_script_runs_once(start: impl AsyncFn(&World, &JobSpec, usize) -> J
         }
         succeeded += 1;
     }
-    assert!(succeeded > 0, "nothing was seen to go on over a kill");
+    assert!(succeeded > 0, "no job survived a kill");
 }
 
 /// Jobs of a key that were never released have priority 0, and keep it when they are cancelled.
 fn assert_one_was_released(world: &World, handle: &JobHandle) {
     let key = handle.as_str().rsplit('/').next().unwrap();
     let all = world.cluster.run("squeue", &["-h", "-t", "all", "-n", key, "-o", "%i %T %r %Q"]);
-    assert!(all.lines().filter(|row| !row.ends_with(" 0")).count() <= 1, "two were released: {all}");
+    assert!(all.lines().filter(|row| !row.ends_with(" 0")).count() <= 1, "two jobs were released: {all}");
 }
 
 /// According to the cluster's own records, the controller forgot a job of this number, and does not show this
@@ -148,13 +148,13 @@ fn assert_lost(world: &World, handle: &JobHandle, state: &JobState) {
     let log = fs::read_to_string(world.cluster.folder.join("log/slurmctld")).unwrap();
     assert!(
         was_forgotten(&log, &number),
-        "{handle} is told as lost, and the controller never forgot it: {state:?}"
+        "{handle} is reported as lost, but the controller never forgot it: {state:?}"
     );
     let rows = world.cluster.run("squeue", &["-h", "-t", "all", "-n", key, "-o", "%i %T"]);
     let completed = format!("{number} COMPLETED");
     assert!(
         !rows.lines().any(|line| line == completed),
-        "{handle} is told as lost, and completed: {state:?}"
+        "{handle} is reported as lost, but completed: {state:?}"
     );
 }
 

@@ -40,7 +40,7 @@ async fn signal_is_reported_by_name() {
     assert_contains(&observation, &["SIGSEGV", "The standard error:\nlast words"]);
     assert!(
         !all_text(&observation).contains("slurm_script"),
-        "the batch script around it says nothing: {}",
+        "the wrapper prints nothing: {}",
         all_text(&observation)
     );
 }
@@ -53,7 +53,7 @@ async fn time_limit_names_option_to_raise() {
     assert!(matches!(observation.state, JobState::Failed(_)), "{observation:?}");
     assert_contains(
         &observation,
-        &["time limit", "It asked for 00:01:00 and ran for 00:01:", "Raise `--time`."],
+        &["time limit", "It requested 00:01:00 and ran for 00:01:", "Raise `--time`."],
     );
 }
 
@@ -63,8 +63,8 @@ async fn time_limit_names_option_to_raise() {
 async fn real_oom_names_option_to_raise() {
     if fs::OpenOptions::new().append(true).open("/sys/fs/cgroup/memory/tasks").is_err() {
         return report_untested(
-            "OUT_OF_MEMORY by the cluster itself, which takes root and control groups of version 1",
-            "what a cluster printed is read",
+            "OUT_OF_MEMORY by the cluster itself, which needs root and control groups of version 1",
+            "recorded.rs uses recorded output",
         );
     }
     let world =
@@ -75,7 +75,7 @@ async fn real_oom_names_option_to_raise() {
     assert!(matches!(observation.state, JobState::Failed(_)), "{observation:?}");
     assert_contains(
         &observation,
-        &["more memory than it had asked for", "asked for 30M of memory", "Raise `--mem`"],
+        &["more memory than requested", "requested 30M of memory", "Raise `--mem`"],
     );
 }
 
@@ -99,10 +99,8 @@ async fn oom_without_cgroups_shows_slurm_line() {
     let target = json!({"resources": {"memory": "20M"}});
     let (_, observation) = world.run(&world.job_with("greedy", lines, json!({}), target)).await;
     assert!(matches!(observation.state, JobState::Failed(_)), "{observation:?}");
-    let expected = [
-        "it used more memory than it had asked for (ended by SIGKILL)",
-        "It asked for 20M of memory and was seen to use ",
-    ];
+    let expected =
+        ["used more memory than requested (ended by SIGKILL)", "It requested 20M of memory and used "];
     assert_contains(&observation, &expected);
     assert_contains(&observation, &["Raise `--mem`.", "exceeded memory limit"]);
     assert!(observation.message.unwrap().contains("used more memory"));
@@ -142,7 +140,7 @@ async fn log_grows_while_job_runs() {
         assert_eq!(
             wait_until_running(&*world.backend, &handle).await.state,
             JobState::Running,
-            "it is read meanwhile"
+            "the job still runs"
         );
         fs::write(world.folder().join(next), "").unwrap();
     }

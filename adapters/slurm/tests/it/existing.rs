@@ -72,7 +72,7 @@ async fn dependent_job_waits_for_outcome() {
         for handle in &failed_dependents {
             let observation = poll_until_ended(&**backend, handle).await;
             assert!(matches!(observation.state, JobState::Failed(_)), "{observation:?}");
-            assert_contains(&observation, &["the job that was to come first did not end as required"]);
+            assert_contains(&observation, &["the job that it depends on did not end as required"]);
         }
         assert_contains(&poll_until_ended(&**backend, &on_failure).await, &["cleared up"]);
         assert_eq!(fs::read_to_string(&order).unwrap(), "first\nsecond\nsecond\n");
@@ -147,7 +147,7 @@ async fn hand_submitted_job_is_followed() {
             .await;
             backend.cancel(&handle).await.unwrap();
             let states = world.cluster.run("squeue", &["-h", "-r", "-j", &job.to_string(), "-o", "%T"]);
-            assert!(states.lines().all(|state| state == "RUNNING"), "it was cancelled: {states}");
+            assert!(states.lines().all(|state| state == "RUNNING"), "the job was cancelled: {states}");
             assert_eq!(wait_until_running(&**backend, &handle).await.state, JobState::Running);
             handles.push(handle);
         }

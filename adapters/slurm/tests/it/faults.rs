@@ -94,7 +94,7 @@ async fn controller_outage_proves_nothing() {
             Ok(observation) => assert_eq!(observation.state, JobState::Running),
             Err(error) => break error,
         }
-        assert!(started_at.elapsed() < POLL_TIMEOUT, "nobody noticed");
+        assert!(started_at.elapsed() < POLL_TIMEOUT, "the outage was not detected");
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -165,15 +165,15 @@ async fn invalid_call_submits_nothing() {
         ("unknown feature", json!({}), json!({"resources": {"constraint": "amd"}}), "feature"),
         ("over the limit of the cluster", json!({}), json!({"resources": {"cpus": 100_000}}), "processors"),
         ("over a bound", json!({"hours": 11}), bounded.clone(), "10:00:00"),
-        ("no limit of time", json!({"hours": "0"}), bounded.clone(), "no limit at all"),
-        ("all memory", json!({"memory": "0"}), memory, "no limit at all"),
+        ("no limit of time", json!({"hours": "0"}), bounded.clone(), "means unlimited"),
+        ("all memory", json!({"memory": "0"}), memory, "means unlimited"),
         ("no time", json!({"hours": "soon"}), bounded, "time"),
         ("not among those allowed", json!({"partition": "closed"}), chosen.clone(), "partition"),
         (
             "behind one that is allowed",
             json!({"partition": "main,closed"}),
             chosen,
-            "`main,closed`, and may be",
+            "`main,closed`, but must match",
         ),
         ("a folder elsewhere", json!({"project": "../../etc"}), subfolder, "`..`"),
         (
@@ -237,5 +237,5 @@ async fn argument_stays_one_word() {
     let expected: String = ["--"].iter().chain(&words).map(|word| format!("{word}\0")).collect();
     assert_eq!(printed, expected);
     assert_eq!(read("name").await.as_deref(), Some("line\nbreak"));
-    assert_eq!(read("ran").await, None, "an argument was run");
+    assert_eq!(read("ran").await, None, "an argument was executed");
 }

@@ -60,8 +60,8 @@ impl UnavailableMount {
             return Some(server);
         }
         report_untested(
-            "a file system whose server is away, which takes root and /dev/fuse",
-            "single files that hang or cannot be read are read",
+            "a file system with an unreachable server, which needs root and /dev/fuse",
+            "the unit tests use single files that hang or cannot be read",
         );
         None
     }
@@ -134,16 +134,16 @@ async fn unreadable_results_are_read_later() {
     let target = json!({"working_dir": scratch, "result": "result.json", "artifacts": ["*.csv"]});
     let job = world.job_with("leaves", &lines, json!({}), target);
     let handle = world.backend.start(&job).await.unwrap().handle;
-    eventually("it has written its files", || scratch.join("a.csv").exists()).await;
+    eventually("the job has written its files", || scratch.join("a.csv").exists()).await;
     let mount = UnavailableMount::with_dead_server(&scratch);
     fs::write(go, "").unwrap();
     if mount.is_some() {
         let message = poll_until(&*world.backend, &handle, "that it waits for its files", |observation| {
-            observation.message.clone().filter(|text| text.ends_with("It is tried again"))
+            observation.message.clone().filter(|text| text.ends_with("The read is retried"))
         });
         let message = message.await;
         let scratch = scratch.display();
-        assert!(message.starts_with(&format!("it has ended; {scratch}")), "{message}");
+        assert!(message.starts_with(&format!("the job has ended; {scratch}")), "{message}");
     }
     drop(mount);
     let observation = poll_until_ended(&*world.backend, &handle).await;

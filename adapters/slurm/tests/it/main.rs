@@ -1,7 +1,7 @@
 //! Integration tests of the adapter on a real Slurm cluster (`tests/slurm`), whose commands can be made to
 //! fail or to lose responses. They must not use internals of the crate.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers may fail it")]
+#![allow(clippy::unwrap_used, reason = "a helper may fail its test")]
 
 mod arrays;
 mod behaviour;

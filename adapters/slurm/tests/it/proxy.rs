@@ -131,7 +131,7 @@ async fn reply<F: Future<Output = io::Result<Box<dyn Stream>>>>(
     };
     let reply = match &fault {
         Some(Fault::Response(status, body)) => format!(
-            "HTTP/1.1 {status} told\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            "HTTP/1.1 {status} injected\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
         )
         .into_bytes(),

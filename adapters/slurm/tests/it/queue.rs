@@ -76,7 +76,7 @@ async fn requeue_runs_only_if_allowed() {
     let by_rest = world.connect_by_rest(json!({})).await;
     let start = async |backend: &dyn Backend, name: &str, requeue: bool| {
         let handle = backend.start(&requeued_job(&world, name, requeue)).await.unwrap().handle;
-        eventually("it runs", || run_log(&world, name).exists()).await;
+        eventually("the script runs", || run_log(&world, name).exists()).await;
         handle
     };
     let requeue = |handle: &JobHandle| world.cluster.try_run("scontrol", &["requeue", &job_number(handle)]);
@@ -105,7 +105,7 @@ async fn requeue_runs_only_if_allowed() {
         assert_contains(&observation, &["this was run 2"]);
         assert_eq!(run_history(&world, name, handle), (2, vec!["job.0".to_owned(), "job.1".to_owned()]));
     }
-    eventually("its second run came to the fence", || rerun_marker(&world, &requeued_anyway).exists()).await;
+    eventually("the second run found the fence", || rerun_marker(&world, &requeued_anyway).exists()).await;
     assert_eq!(run_history(&world, "not-heeded", &requeued_anyway), (1, vec!["job.0".to_owned()]));
 
     assert!(!rerun_marker(&world, &not_requeueable).exists());
@@ -131,7 +131,7 @@ async fn requeue_after_preemption_is_reported() {
     ];
     let world = World::on(TestCluster::own(&options), json!({})).await;
     let handle = world.backend.start(&requeued_job(&world, "yields", true)).await.unwrap().handle;
-    eventually("it runs", || run_log(&world, "yields").exists()).await;
+    eventually("the script runs", || run_log(&world, "yields").exists()).await;
     let go_file = world.folder().join("seen");
     let urgent_script =
         world.script("urgent", &format!("while [ ! -e '{}' ]; do sleep 0.1; done", go_file.display()));

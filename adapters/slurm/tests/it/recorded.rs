@@ -26,6 +26,6 @@ async fn recorded_oom_names_option_to_raise() {
     world.commands.always("sacct", Fault::Says(&sacct_output));
     let observation = poll_until_ended(&*world.backend, &handle).await;
     assert!(matches!(observation.state, JobState::Failed(_)), "{observation:?}");
-    assert_contains(&observation, &["asked for 30M of memory", "34.7 MB", "Raise `--mem`"]);
+    assert_contains(&observation, &["requested 30M of memory", "34.7 MB", "Raise `--mem`"]);
     world.cluster.run("scancel", &[&id]);
 }

@@ -39,13 +39,15 @@ async fn cancel_ends_processes_of_job() {
     let lines = format!("sleep 600 & echo $! >{}; wait", pid_file.display());
     let handle = world.backend.start(&world.job("runs", &lines)).await.unwrap().handle;
     wait_until_running(&*world.backend, &handle).await;
-    eventually("it has begun", || std::fs::read_to_string(&pid_file).is_ok_and(|pid| pid.ends_with('\n')))
-        .await;
+    eventually("the script has begun", || {
+        std::fs::read_to_string(&pid_file).is_ok_and(|pid| pid.ends_with('\n'))
+    })
+    .await;
     let pid = std::fs::read_to_string(&pid_file).unwrap().trim().to_owned();
     world.backend.cancel(&handle).await.unwrap();
     let observation = poll_until_ended(&*world.backend, &handle).await;
     assert!(matches!(observation.state, JobState::Cancelled(_)), "{observation:?}");
-    eventually("what it started has ended", || {
+    eventually("the child process has ended", || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.is_empty() || stat.contains(") Z ")
     })
@@ -68,10 +70,10 @@ async fn cancel_of_ending_job_is_reported() {
     let lines = format!("trap 'sleep 600' TERM; touch {}; sleep 600 & wait; wait", begun_file.display());
     let job = world.job("ends", &lines);
     let handle = world.backend.start(&job).await.unwrap().handle;
-    eventually("it has begun", || begun_file.exists()).await;
+    eventually("the script has begun", || begun_file.exists()).await;
     world.backend.cancel(&handle).await.unwrap();
     let is_ending = || world.queue(&job)[0].contains("COMPLETING");
-    eventually("it is completing", is_ending).await;
+    eventually("the job is completing", is_ending).await;
     world.backend.cancel(&handle).await.unwrap();
     assert!(is_ending(), "{:?}", world.queue(&job));
     assert_eq!(wait_until_running(&*world.backend, &handle).await.state, JobState::Running);
@@ -90,7 +92,7 @@ async fn ineffective_cancel_is_reported() {
     world.commands.fault("scancel", Fault::Says(""));
     let error = world.backend.cancel(&handle).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(error.to_string().contains("scancel was taken, and the job is still PENDING"), "{error}");
+    assert!(error.to_string().contains("scancel reported success, but the job is still PENDING"), "{error}");
     assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Queued);
     world.backend.cancel(&handle).await.unwrap();
     assert!(matches!(poll_until_ended(&*world.backend, &handle).await.state, JobState::Cancelled(_)));
@@ -153,7 +155,7 @@ async fn signal_reaches_running_elements_once() {
     let target = json!({"array": {"parameter": "numbers", "at_once": 1}});
     let array = world.job_with("array", &lines, json!({"numbers": [1, 2]}), target);
     let array = world.backend.start(&array).await.unwrap().handle;
-    eventually("its first task listens", || has_begun(0)).await;
+    eventually("the first task has set its trap", || has_begun(0)).await;
     let signal_job = |handle| {
         let target = json!({"signal": {"job": "{{ job }}", "name": "USR1"}});
         call(target, json!({"job": job_number(handle)}))
@@ -166,10 +168,10 @@ async fn signal_reaches_running_elements_once() {
     let pending_handle = world.backend.start(&pending_job).await.unwrap().handle;
     let error = world.backend.start(&signal_job(&pending_handle)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-    assert_eq!(count(), 0, "it was refused");
+    assert_eq!(count(), 0, "the signal was refused");
     // No part of the array is pending any more.
     world.backend.start(&signal_job(&array)).await.unwrap();
-    eventually("its first task heard it", || count() == 1).await;
+    eventually("the first task has received the signal", || count() == 1).await;
     for handle in [array, pending_handle] {
         world.backend.cancel(&handle).await.unwrap();
         poll_until_ended(&*world.backend, &handle).await;
@@ -191,7 +193,7 @@ async fn rest_signal_reaches_only_steps() {
     let step = world.script("step", &step);
     let job = world.job("steps", &format!("exec srun --ntasks=1 {}", step.display()));
     let running_handle = world.backend.start(&job).await.unwrap().handle;
-    eventually("its step listens", || begun_file.exists()).await;
+    eventually("the step has set its trap", || begun_file.exists()).await;
     let pending_job =
         world.job_with("waits", "true", json!({}), json!({"resources": {"partition": "closed"}}));
     let pending_handle = world.backend.start(&pending_job).await.unwrap().handle;
@@ -204,7 +206,7 @@ async fn rest_signal_reaches_only_steps() {
     assert!(!signal_log.exists());
     by_rest.start(&signal_job(&running_handle)).await.unwrap();
     // The script gets the signal as well, so srun forwards it once more.
-    eventually("it heard it", || signal_log.exists()).await;
+    eventually("the step has received the signal", || signal_log.exists()).await;
     for handle in [running_handle, pending_handle] {
         world.backend.cancel(&handle).await.unwrap();
         poll_until_ended(&*world.backend, &handle).await;

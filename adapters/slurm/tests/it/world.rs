@@ -22,7 +22,7 @@ use crate::cluster::{Cluster, Commands};
 
 /// Reports what this machine does not let a test try, and what covers it instead. Writes to stderr directly,
 /// since `cargo test` hides the output of passing tests. `tests/run` prints it again.
-#[expect(clippy::explicit_write, reason = "what `eprintln!` writes is held back")]
+#[expect(clippy::explicit_write, reason = "`cargo test` captures the output of `eprintln!`")]
 pub(crate) fn report_untested(description: &str, substitute: &str) {
     writeln!(std::io::stderr(), "tried otherwise: {description}: {substitute}").unwrap();
 }
@@ -181,15 +181,15 @@ pub(crate) async fn wait_until_running(backend: &dyn Backend, handle: &JobHandle
 pub(crate) async fn eventually(description: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < POLL_TIMEOUT, "it never happened that {description}");
+        assert!(start.elapsed() < POLL_TIMEOUT, "condition not reached in time: {description}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Waits for a future. Fails the test after [`PATIENCE`].
+/// Waits for a future. Fails the test after [`POLL_TIMEOUT`].
 pub(crate) async fn in_time<T>(description: &str, future: impl Future<Output = T>) -> T {
     let result = tokio::time::timeout(POLL_TIMEOUT, future).await;
-    result.unwrap_or_else(|_| panic!("it never happened that {description}"))
+    result.unwrap_or_else(|_| panic!("condition not reached in time: {description}"))
 }
 
 /// Parses for how many seconds something "has not answered".

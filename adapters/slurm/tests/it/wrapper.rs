@@ -31,7 +31,7 @@ async fn script_receives_sent_signals() {
             begun_file.display()
         );
         let handle = world.backend.start(&world.job("hears", &lines)).await.unwrap().handle;
-        eventually("it listens", || begun_file.exists()).await;
+        eventually("the script has set its trap", || begun_file.exists()).await;
         let target = json!({"signal": {"job": "{{ job }}", "name": signal}});
         world.backend.start(&job(target, json!({"job": job_number(&handle)}))).await.unwrap();
         let observation = poll_until_ended(&*world.backend, &handle).await;

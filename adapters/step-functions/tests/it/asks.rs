@@ -111,7 +111,7 @@ impl QuestionWorld {
                 Ok(result) => return result,
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
             }
-            assert!(started_at.elapsed().as_secs() < 180, "the answer is never taken");
+            assert!(started_at.elapsed().as_secs() < 180, "the answer is not accepted in time");
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
     }
@@ -231,7 +231,7 @@ async fn open_question_sends_heartbeats() {
             "{channel:?}"
         );
         poll_until_ended(&*setup.world.backend, &handle).await;
-        assert_eq!(setup.schedule_count(&handle).await, 1, "{channel:?}: the step was handed out once");
+        assert_eq!(setup.schedule_count(&handle).await, 1, "{channel:?}: the step is scheduled once");
     }
 }
 
@@ -250,7 +250,7 @@ async fn question_survives_server_kill() {
         assert_eq!(
             observation.questions,
             std::slice::from_ref(&question),
-            "{channel:?}: the first look of the next one"
+            "{channel:?}: the first poll after the restart"
         );
         assert_eq!(
             setup.send_answer(&handle, &question, &accept_answer()).await,

@@ -20,7 +20,7 @@ fn finding_about<'a>(findings: &'a [Finding], subject: &str) -> &'a Finding {
     findings
         .iter()
         .find(|finding| finding.what == subject)
-        .unwrap_or_else(|| panic!("nothing about {subject}: {findings:#?}"))
+        .unwrap_or_else(|| panic!("no finding about {subject}: {findings:#?}"))
 }
 
 /// Returns all findings that are not ok.
@@ -42,12 +42,9 @@ async fn doctor_passes_valid_setup_without_start() {
         let problems: Vec<_> =
             not_ok(&findings).into_iter().filter(|finding| finding.what != "clock").collect();
         assert_eq!(problems, Vec::<&Finding>::new(), "{kind:?}");
-        assert_eq!(finding_about(&findings, "credentials").says, "from a profile; lasting");
-        assert_eq!(finding_about(&findings, "Step Functions").says, format!("it answers in `{REGION}`"));
-        assert_eq!(
-            finding_about(&findings, "tool `deploy`").says,
-            format!("it starts `{machine}`, STANDARD")
-        );
+        assert_eq!(finding_about(&findings, "credentials").says, "from a profile; long-term");
+        assert_eq!(finding_about(&findings, "Step Functions").says, format!("reachable in `{REGION}`"));
+        assert_eq!(finding_about(&findings, "tool `deploy`").says, format!("starts `{machine}`, STANDARD"));
         for action in ["Start", "Stop", "Describe", "List"] {
             let subject =
                 format!("permission states:{action}Execution{}", if action == "List" { "s" } else { "" });
@@ -70,8 +67,8 @@ async fn doctor_names_denied_call_and_policy() {
     for (operation, verdict, resource, consequence) in [
         ("StartExecution", Verdict::Fault, &machine, "nothing is started"),
         ("StopExecution", Verdict::Fault, &executions, "tasks cannot be cancelled"),
-        ("DescribeExecution", Verdict::Fault, &executions, "nobody sees how executions end"),
-        ("ListExecutions", Verdict::Warning, &machine, "executions are looked at one by one"),
+        ("DescribeExecution", Verdict::Fault, &executions, "ends of executions are not detected"),
+        ("ListExecutions", Verdict::Warning, &machine, "executions are polled one by one"),
         ("GetExecutionHistory", Verdict::Warning, &executions, "there is no progress"),
     ] {
         world.proxy.inject(operation, Fault::ErrorResponse(400, "AccessDeniedException", denial));
@@ -101,7 +98,7 @@ async fn doctor_names_denied_call_and_policy() {
     }
     world.proxy.inject("DescribeStateMachine", Fault::ErrorResponse(400, "AccessDeniedException", denial));
     let findings = run_checkup(&world, &[tool("deploy", &machine)]).await;
-    assert!(finding_about(&findings, "tool `deploy`").says.contains("cannot be found out"), "{findings:#?}");
+    assert!(finding_about(&findings, "tool `deploy`").says.contains("cannot be checked"), "{findings:#?}");
     assert_eq!(finding_about(&findings, "permission states:DescribeStateMachine").verdict, Verdict::Fault);
 }
 
@@ -119,7 +116,7 @@ async fn doctor_distinguishes_credentials_region_and_clock() {
         let fault = findings.last().unwrap();
         assert_eq!((fault.what.as_str(), fault.verdict), ("credentials", Verdict::Fault), "{findings:#?}");
         assert!(
-            fault.says.contains(code) && fault.says.contains("look whether they have expired"),
+            fault.says.contains(code) && fault.says.contains("check that they have not expired"),
             "{fault:?}"
         );
         assert!(fault.fix.as_deref().unwrap().contains("aws sso login") && !fault.says.contains("T0KEN"));
@@ -229,10 +226,7 @@ async fn doctor_checks_discovery_and_question_channels() {
     let bad = finding_about(&findings, &format!("state machine `{}`", name("bad")));
     assert!(bad.verdict == Verdict::Warning && bad.says.contains("not a JSON object"), "{bad:?}");
     let quick = finding_about(&findings, &format!("state machine `{}`", name("quick")));
-    assert!(
-        quick.says.starts_with("it is not offered as a tool: it is an Express state machine"),
-        "{quick:?}"
-    );
+    assert!(quick.says.starts_with("not offered as a tool: the state machine is Express"), "{quick:?}");
     for action in
         ["sqs:ReceiveMessage", "sqs:DeleteMessage", "states:SendTaskSuccess", "states:ListTagsForResource"]
     {

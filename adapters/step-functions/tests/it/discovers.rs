@@ -85,7 +85,7 @@ async fn discovered_machine_describes_its_own_tool() {
         assert_eq!(find_tool("-d").input_schema["properties"], json!({"of": {"const": "config"}}));
         let truncated = tools.iter().find(|tool| tool.name.contains("-very")).unwrap();
         assert_eq!((truncated.name.len(), long.len() > 64), (64, true));
-        assert_eq!(discover(&world).await.unwrap(), tools, "they are the same the next time");
+        assert_eq!(discover(&world).await.unwrap(), tools, "a repeated discovery returns the same tools");
         for tool in [find_tool("-a"), truncated] {
             let job = job(tool.target.clone(), json!({"day": "today"}));
             let handle = world.backend.start(&job).await.unwrap().handle;
@@ -167,7 +167,7 @@ async fn discovery_beyond_quota_continues_later() {
     let requests =
         world.proxy.take_requests().into_iter().filter(|request| request.operation == "ListTagsForResource");
     let first: HashSet<Vec<u8>> = requests.take(8).map(|request| request.body).collect();
-    assert_eq!(first.len(), 8, "each once, before any is read again");
+    assert_eq!(first.len(), 8, "each is read once before any is read again");
     // If tags do not filter, machines are offered without them.
     let no_quota = json!({"ListTagsForResource": {"burst": 1, "per_second": 0.001}});
     let limited_backend =
@@ -183,7 +183,7 @@ async fn discovery_error_names_denied_call() {
     world.create_named(&prefix, pass_definition("One."), StateMachineType::Standard, &[]).await;
     let denied = |message| Fault::ErrorResponse(400, "AccessDeniedException", message);
     world.proxy.inject("ListTagsForResource", denied("no tags"));
-    assert_eq!(names(&discover(&world).await.unwrap()), [&prefix], "tags only say more about it");
+    assert_eq!(names(&discover(&world).await.unwrap()), [&prefix], "tags are optional without a filter");
     for (operation, message) in [("ListStateMachines", "no lists"), ("DescribeStateMachine", "no looks")] {
         world.proxy.inject(operation, denied(message));
         let error = discover(&world).await.unwrap_err();

@@ -80,8 +80,8 @@ async fn unreadable_history_delays_no_end() {
         assert!(started_at.elapsed() < Duration::from_secs(60), "the end is not reported");
         tokio::time::sleep(Duration::from_millis(500)).await;
     };
-    assert!(started_at.elapsed() > Duration::from_secs(10), "what passes in a moment costs no detail");
-    let reason = "the state that failed is not known, since the history cannot be read: GetExecutionHistory: ThrottlingException: \
+    assert!(started_at.elapsed() > Duration::from_secs(10), "the end waits for the history");
+    let reason = "the failed state is unknown, because the history cannot be read: GetExecutionHistory: ThrottlingException: \
                Rate exceeded";
     assert_eq!(observation.message.as_deref(), Some(&*format!("the execution failed: E: c ({reason})")));
     assert_eq!(
@@ -232,5 +232,5 @@ async fn foreign_handle_is_rejected_without_call() {
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     assert!(error.to_string().contains("`eu-west-1`"), "{error}");
     assert_eq!(world.backend.observe(&JobHandle::new("local:h:b:k")).await.unwrap().state, JobState::Gone);
-    assert_eq!(world.proxy.take_counts().len(), 0, "nobody had to be asked");
+    assert_eq!(world.proxy.take_counts().len(), 0, "no request is sent");
 }

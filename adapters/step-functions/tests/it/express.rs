@@ -93,7 +93,7 @@ async fn lost_express_reply_is_never_repeated() {
     let retry = JobSpec { may_exist: true, ..job.clone() };
     is_final(&world.backend.start(&retry).await.unwrap_err());
     is_final(&world.backend.find(&job).await.unwrap_err());
-    assert_eq!(world.proxy.take_counts().len(), 0, "nothing was started, and nothing can be looked for");
+    assert_eq!(world.proxy.take_counts().len(), 0, "no request is sent");
 }
 
 /// A throttled, unavailable or rejected start is not uncertain.

@@ -47,7 +47,7 @@ async fn wait_for_full_log(backend: &dyn Backend, handle: &JobHandle) -> LogText
         if log.text.contains("the execution failed") {
             return log;
         }
-        assert!(started_at.elapsed() < Duration::from_secs(120), "the end is never logged: {log:?}");
+        assert!(started_at.elapsed() < Duration::from_secs(120), "the end is not logged in time: {log:?}");
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
 }
@@ -111,7 +111,7 @@ async fn denied_history_falls_back_to_cloudwatch() {
     let handle = world.backend.start(&start(&machine, input())).await.unwrap().handle;
     poll_until_ended(&*world.backend, &handle).await;
     let history = wait_for_full_log(&*world.backend, &handle).await;
-    assert_eq!(world.proxy.take_counts().get("FilterLogEvents"), None, "the history has all of it");
+    assert_eq!(world.proxy.take_counts().get("FilterLogEvents"), None, "the history is complete");
     let denied = Fault::ErrorResponse(400, "AccessDeniedException", "not authorized");
     let logs = world.backend.logs().unwrap();
     world.proxy.inject("GetExecutionHistory", denied.clone());

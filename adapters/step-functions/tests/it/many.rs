@@ -127,7 +127,7 @@ async fn long_list_is_read_completely() {
     assert!(results.iter().all(|result| result.as_ref().unwrap().state == JobState::Running));
     let requests = world.proxy.take_requests();
     let lists: Vec<_> = requests.iter().filter(|request| request.operation == "ListExecutions").collect();
-    assert_eq!((lists.len(), requests.len()), (2, 4), "those in no page are looked at");
+    assert_eq!((lists.len(), requests.len()), (2, 4), "executions on no page are described");
     assert!(String::from_utf8_lossy(&lists[1].body).contains(r#""nextToken":"more""#));
     stop(&world, &handles).await;
 }
@@ -178,7 +178,7 @@ async fn two_thousand_executions_need_forty_calls() {
     let counts = world.proxy.take_counts();
     // Calls that the bucket regained in the meantime, on a slow machine.
     let refilled = usize::try_from(started_at.elapsed().as_secs() / 6).unwrap() + 1;
-    assert_eq!(counts["ListExecutions"], 20, "one for each state machine in a minute");
+    assert_eq!(counts["ListExecutions"], 20, "one list for each state machine in a minute");
     assert!((1..=10 + refilled).contains(&counts["GetExecutionHistory"]), "{counts:?}");
     // A definition is read again after a quarter of an hour.
     assert!(counts["DescribeStateMachine"] <= 20 && counts.len() == 3, "{counts:?}");
@@ -203,7 +203,7 @@ async fn cached_list_does_not_hide_changes() {
     assert_eq!(observe(&handles).await, [false; 3]);
     world.proxy.take_counts();
     assert_eq!(observe(&handles).await, [false; 3]);
-    assert_eq!(world.proxy.take_counts().len(), 0, "the list is believed");
+    assert_eq!(world.proxy.take_counts().len(), 0, "the cached list is used");
     // One execution is stopped from here. The other is stopped elsewhere, and an event reports it.
     world.backend.cancel(&handles[0]).await.unwrap();
     world.aws.stop_execution().execution_arn(handles[1].as_str()).send().await.unwrap();

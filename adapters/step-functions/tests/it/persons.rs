@@ -145,7 +145,7 @@ async fn actions_are_signed_as_caller() {
     }
     let requests = setup.world.proxy.take_requests();
     let roles: Vec<_> = requests.iter().filter(|request| request.operation.is_empty()).map(form).collect();
-    assert_eq!(roles.len(), 2, "each session is asked for once");
+    assert_eq!(roles.len(), 2, "each session is requested once");
     let role_parameter = |at: usize, name: &str| {
         roles[at].iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
     };
@@ -272,7 +272,7 @@ async fn rejected_session_is_not_reused() {
                 .map(|request| access_key(request).to_owned()),
         );
     }
-    assert_eq!(keys.len(), people.len(), "three people of one name have three sessions, and keep them");
+    assert_eq!(keys.len(), people.len(), "people with the same name have separate sessions");
 
     let fault = Fault::ErrorResponse(400, "ExpiredTokenException", "The security token S3CRET is expired");
     setup.world.proxy.inject("StartExecution", fault);
@@ -280,7 +280,7 @@ async fn rejected_session_is_not_reused() {
     assert_eq!(
         error.kind(),
         ErrorKind::Unavailable,
-        "nothing was started, and the next attempt has a session: {error}"
+        "nothing was started, and the next attempt uses a new session: {error}"
     );
     assert!(!error.to_string().contains("S3CRET"), "{error}");
     setup.world.proxy.take_requests();

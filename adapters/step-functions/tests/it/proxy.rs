@@ -130,7 +130,7 @@ async fn serve(mut client: TcpStream, upstream: u16, state: &Mutex<ProxyState>) 
             _ => String::new(),
         };
         let response = format!(
-            "HTTP/1.1 {status} told\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {}\r\n{date}connection: \
+            "HTTP/1.1 {status} injected\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {}\r\n{date}connection: \
              close\r\n\r\n{body}",
             body.len()
         );

@@ -132,7 +132,7 @@ async fn missing_credentials_refuse_backend_at_startup() {
 
 /// Starts a metadata service on 127.0.0.1. It issues a token if `gives_tokens` is set, and refuses everything
 /// else with a long response.
-#[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
+#[expect(clippy::disallowed_methods, reason = "it serves while the test sends requests")]
 async fn metadata_service(gives_tokens: bool) -> (String, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());

@@ -110,7 +110,7 @@ fn max_wait_bounds_waiting() {
         let task = next(&task, Event::Nothing, START).task;
         assert_eq!(task.due_at, Some(START + limit));
         let over = next(&task, Event::DeadlinePassed, START + limit).task;
-        let message = format!("not started: nobody confirmed it within {}", format_duration(limit));
+        let message = format!("not started: it was not confirmed within {}", format_duration(limit));
         assert_eq!(over.message.as_deref(), Some(message.as_str()));
     }
 }
@@ -192,7 +192,7 @@ fn unanswered_question_fails_task() {
     assert_eq!(over.message.as_deref(), Some(expected));
     assert_eq!(over.open_questions().count(), 0);
     let refused = next(&over, Event::CancelFailed(failure(ErrorKind::Unavailable)), due).task;
-    assert!(refused.due_at.is_some_and(|at| at <= due + 2 * MINUTE), "the cancellation stays owed");
+    assert!(refused.due_at.is_some_and(|at| at <= due + 2 * MINUTE), "the cancellation stays pending");
 }
 
 /// An answer here ends nothing, nor does one that was given in the engine and is seen late.
@@ -238,7 +238,7 @@ fn answer_within_bounds_consent() {
     let task = next(&task, Event::Nothing, START).task;
     assert_eq!(task.due_at, Some(START + 3 * MINUTE));
     let over = next(&task, Event::DeadlinePassed, START + 3 * MINUTE).task;
-    assert_eq!(over.message.as_deref(), Some("not started: nobody confirmed it within 3m"));
+    assert_eq!(over.message.as_deref(), Some("not started: it was not confirmed within 3m"));
     let answer = Answer::Accept(serde_json::Map::new());
     let consent = Event::Answered { key: "q1".to_owned(), answer, by: any_owner().into() };
     let agreed = next(&task, consent, START).task;

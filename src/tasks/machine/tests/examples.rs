@@ -21,7 +21,7 @@ fn abandoned_task_always_ends() {
                     Event::StartFailed { attempt: attempts, may_exist: true, failure }
                 }
                 Action::Expire => Event::DeadlinePassed,
-                other => panic!("{other:?} is owed for {task:?}"),
+                other => panic!("unexpected action {other:?} for {task:?}"),
             };
             task = next(&task, event, now).task;
         }
@@ -217,7 +217,7 @@ fn refused_answer_follows_tool_rule() {
                 task.message.as_deref(),
                 Some(format!("the question \"go?\" {what}, so the job is stopped").as_str())
             );
-            assert_eq!(todo(&task, START), Action::Cancel, "the job is stopped, and not told");
+            assert_eq!(todo(&task, START), Action::Cancel, "the job is stopped, and gets no answer");
             assert!(task.questions.iter().all(|question| question.status == QuestionStatus::Closed));
         }
     }
@@ -295,14 +295,18 @@ fn refused_answerer_leaves_question_open() {
         task = next(&task, answered(&key), START).task;
         task = next(&task, Event::AnswerNotAllowed { key: key.clone() }, START).task;
         assert!(task.message.as_deref().unwrap().ends_with("asked again"));
-        assert_eq!(next(&task, Event::AnswerNotAllowed { key }, START).task, task, "it was heard already");
+        assert_eq!(
+            next(&task, Event::AnswerNotAllowed { key }, START).task,
+            task,
+            "a repeated event changes nothing"
+        );
         task = next(&task, poll(observation.clone()), START).task;
         assert_invariants(&task);
     }
     task = next(&task, answered("q10"), START).task;
     task = next(&task, Event::AnswerNotAllowed { key: "q10".to_owned() }, START).task;
     task = next(&task, poll(observation), START).task;
-    assert_eq!(open(&task), "", "there is an end to it");
+    assert_eq!(open(&task), "", "the question is not asked again");
     assert_invariants(&task);
 }
 
@@ -324,7 +328,7 @@ fn log_growth_matters_only_when_followed() {
     let over = next(&task, poll(ended), START).task;
     assert_eq!(over.printed.map(|observation| observation.bytes), Some(9));
     assert_eq!(next(&over, Event::LogFollowed { until: until + Duration::from_secs(9) }, START).task, over);
-    assert_eq!(next(&task, poll(observation(8)), until).task.printed, None, "nobody asked again");
+    assert_eq!(next(&task, poll(observation(8)), until).task.printed, None, "no client asked again");
 }
 
 /// A watched row changes in nothing else, and an ended one not at all.
@@ -393,19 +397,19 @@ fn engine_command_carries_requesting_caller() {
     let mut strict = asking_task();
     strict.terms.on_decline = OnRefusal::Fail;
     let stopped = answered(&strict, "ann", Answer::Decline).cancel.expect("it is stopped");
-    assert_eq!(stopped.on_behalf_of, on_behalf_of("ann"), "by whoever said no");
+    assert_eq!(stopped.on_behalf_of, on_behalf_of("ann"), "on behalf of the person who declined");
 
     let cancelled = |task: &Task, by: Option<OnBehalfOf>| {
         let event = Event::CancelRequested { mode: CancelMode::Request, on_behalf_of: by };
         next(task, event, START).task
     };
-    let by = |task: &Task| task.cancel.clone().expect("it is to be stopped").on_behalf_of;
+    let by = |task: &Task| task.cancel.clone().expect("a cancellation is pending").on_behalf_of;
     let task = cancelled(&asking_task(), on_behalf_of("ann"));
     let failure = Failure { kind: ErrorKind::Denied, message: "no token".to_owned(), is_final: false };
     let task = next(&task, Event::CancelFailed(failure), START).task;
     assert_eq!(by(&task), on_behalf_of("ann"));
     let task = cancelled(&task, None);
-    assert_eq!(by(&task), None, "whoever asked for it can, where she could not");
+    assert_eq!(by(&task), None, "the latest requester replaces an earlier one");
     let task = next(&task, Event::CancelTaken { start_lag: Duration::ZERO }, START).task;
     assert_eq!(by(&cancelled(&task, on_behalf_of("bob"))), None);
 }
@@ -421,11 +425,11 @@ fn full_slot_message_hides_owner() {
     let (shared, own) = ("tool:deploy".to_owned(), format!("owner:{owner}"));
     assert_eq!(
         message(std::slice::from_ref(&shared)),
-        "not started: `tool:deploy` is taken up; try again later"
+        "not started: the limit of `tool:deploy` is reached; try again later"
     );
     assert_eq!(
         message(&[own, format!("tool:deploy/owner:{owner}"), shared]),
-        "not started: `tool:deploy` or what one owner may run at once is taken up; try again later"
+        "not started: the limit of `tool:deploy` or running tasks per owner is reached; try again later"
     );
 }
 

@@ -31,7 +31,7 @@ impl Core {
         match result {
             Ok(started) => self.started(task, started).await,
             Err(error) => {
-                self.log_failure(task, &error, "a job could not be started");
+                self.log_failure(task, &error, "job cannot be started");
                 Event::StartFailed { attempt, may_exist, failure: Failure::from(&error) }
             }
         }
@@ -43,7 +43,7 @@ impl Core {
             Ok(Some(started)) => self.started(task, started).await,
             Ok(None) => Event::NotFound,
             Err(error) => {
-                self.log_failure(task, &error, "a job could not be looked for");
+                self.log_failure(task, &error, "search for a job failed");
                 Event::FindFailed(Failure::from(&error))
             }
         }
@@ -89,7 +89,7 @@ impl Core {
         match request.await {
             Ok(()) => Event::CancelTaken { start_lag: self.engines.start_lag(&task.backend) },
             Err(error) => {
-                self.log_failure(task, &error, "a job could not be cancelled");
+                self.log_failure(task, &error, "job cannot be cancelled");
                 Event::CancelFailed(Failure::from(&error))
             }
         }
@@ -105,7 +105,7 @@ impl Core {
             Ok(AnswerOutcome::TooLate) => Event::AnswerTooLate { key },
             Ok(AnswerOutcome::NotAllowed) => Event::AnswerNotAllowed { key },
             Err(error) => {
-                self.log_failure(task, &error, "an answer could not be handed over");
+                self.log_failure(task, &error, "answer cannot be sent to the job");
                 Event::AnswerFailed { key, failure: Failure::from(&error) }
             }
         }

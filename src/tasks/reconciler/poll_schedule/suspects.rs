@@ -61,7 +61,7 @@ impl PollSchedule {
     pub(super) fn record_fault(&mut self, id: TaskId, version: u64, fault: SweepFault, now: Instant) {
         let Some(entry) = self.jobs.get_mut(&id) else { return };
         if entry.suspect.is_none() {
-            tracing::warn!(task = ?id, ?fault, "the adapter cannot look at this job; it is tried again, apart from others");
+            tracing::warn!(task = ?id, ?fault, "adapter crashed or hung during a poll of this job; the job is polled alone");
         }
         let suspect = entry.suspect.get_or_insert(Suspect { since: now, crashes: 0 });
         match fault {

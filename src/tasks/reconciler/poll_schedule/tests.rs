@@ -28,7 +28,7 @@ fn failed(fault: SweepFault) -> PollResult {
     PollResult::Failed { kind: ErrorKind::Unavailable, version: 1, fault: Some(fault) }
 }
 
-/// Makes all polls that are due now, with an adapter that fails for the jobs `over`. Returns the number of
+/// Makes all polls that are due now, with an adapter that fails for `faulty_jobs`. Returns the number of
 /// calls, and the jobs for which it answered.
 fn poll_all(
     schedule: &mut PollSchedule,
@@ -63,13 +63,13 @@ async fn crashing_job_is_found_by_halving() {
     let now = Instant::now();
     let mut schedule = schedule_of(500, now);
     let (calls, answered) = poll_all(&mut schedule, now, SweepFault::Crashed, &["job 321"]);
-    assert_eq!(answered.len(), 499, "each other job is looked at once");
+    assert_eq!(answered.len(), 499, "each other job is polled once");
     assert!(calls <= 32, "{calls} calls");
     let later = now + Duration::from_secs(300);
     let due = schedule.begin_sweep(later, 500).expect("it is due");
-    assert_eq!(due.jobs.len(), 1, "it is looked at alone");
+    assert_eq!(due.jobs.len(), 1, "it is polled alone");
     assert!(due.jobs[0].alone && due.jobs[0].id.as_str() == "job 321");
-    let others = schedule.begin_sweep(later, 500).expect("the others are looked at meanwhile");
+    let others = schedule.begin_sweep(later, 500).expect("the others are polled meanwhile");
     assert!(others.jobs.len() > 200, "{}", others.jobs.len());
 }
 
@@ -89,7 +89,7 @@ async fn hanging_job_is_found_by_halving() {
 fn crashes(schedule: &mut PollSchedule, started: Instant, answers_for_others: bool) -> (Vec<Duration>, u32) {
     let mut crashed_at = Vec::new();
     loop {
-        let now = schedule.next_poll().expect("it is looked at again");
+        let now = schedule.next_poll().expect("it is polled again");
         let due = schedule.begin_sweep(now, 500).expect("it is due");
         schedule.poll_now(&due.jobs[0].id, now);
         crashed_at.push(now - started);
@@ -130,7 +130,7 @@ async fn answer_clears_the_crashes() {
     let later = started + Duration::from_secs(600);
     poll_all(&mut schedule, later, SweepFault::Crashed, &[]);
     let due = schedule.begin_sweep(later + Duration::from_secs(600), 500).unwrap();
-    assert_eq!(due.jobs.len(), 2, "it is looked at with the other one");
+    assert_eq!(due.jobs.len(), 2, "it is polled with the other one");
     assert!(due.jobs.iter().all(|job| !job.alone && job.last_crash.is_none()));
 }
 

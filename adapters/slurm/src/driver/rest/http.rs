@@ -62,7 +62,8 @@ impl Http {
             (None, Some(url)) => url.trim_end_matches('/').to_owned(),
             _ => return Err(Error::config("`rest` needs `socket` or `url`, and not both")),
         };
-        let client = client.build().map_err(|e| Error::config("no HTTP client can be made").caused_by(e))?;
+        let client =
+            client.build().map_err(|e| Error::config("the HTTP client cannot be created").caused_by(e))?;
         let (user, token) = (config.user.clone(), config.token.clone());
         Ok(Self { client, base, address: config.display_address(), user, token, api: Mutex::default() })
     }
@@ -86,10 +87,13 @@ impl Http {
         let description = self.request(Method::GET, "/openapi");
         let response = self.send(description).await.map_err(|failure| unsent(failure.error))?;
         if response.status != 200 {
-            return Err(unsent(super::response_error(&response, "its own description")));
+            return Err(unsent(super::response_error(&response, "API description")));
         }
         let version = newest_version(&response.body).ok_or_else(|| {
-            unsent(Error::config(format!("{} describes no API of Slurm: is it slurmrestd?", self.address)))
+            unsent(Error::config(format!(
+                "{} has no Slurm API; check that it is the address of slurmrestd",
+                self.address
+            )))
         })?;
         let api = Api { version, has_accounting: describes_accounting(&response.body, version) };
         *self.api.lock() = Some(api);
@@ -153,7 +157,7 @@ impl Http {
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.request_failure(error))? {
             if bytes.len() + chunk.len() > MAX_RESPONSE_BYTES {
-                let error = Error::unavailable("slurmrestd answers with more than can be read");
+                let error = Error::unavailable("the response of slurmrestd is too large");
                 return Err(RestFailure { error, may_have_arrived: true });
             }
             bytes.extend_from_slice(&chunk);
@@ -214,7 +218,11 @@ mod tests {
     async fn large_response_is_parsed_off_thread() {
         let test_thread = std::thread::current().id();
         let thread_for = async |size| run_maybe_blocking(size, || std::thread::current().id()).await.unwrap();
-        assert_eq!(thread_for(BLOCKING_PARSE_SIZE - 1).await, test_thread, "a small one is not worth it");
+        assert_eq!(
+            thread_for(BLOCKING_PARSE_SIZE - 1).await,
+            test_thread,
+            "a small response is parsed directly"
+        );
         assert_ne!(thread_for(BLOCKING_PARSE_SIZE).await, test_thread);
     }
 

@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(
             record(&record_json("0x3FC...")).unwrap().tasks,
             Tasks::Single,
-            "all that have none of their own"
+            "a truncated mask names no tasks"
         );
     }
 }

@@ -73,8 +73,8 @@ const FIELDS: [(&str, &str, OptionFormat); 30] = [
     ("time-min", "time_minimum", OptionFormat::Minutes),
 ];
 
-/// Fields that differ from version `PARSED` on. Version 0.0.39 ignores an unknown field silently, later
-/// versions with a warning (`JOB_DESC_MSG` in `data_parser`).
+/// Fields that differ from version [`DATA_PARSER_SINCE`] on. Version 0.0.39 ignores an unknown field
+/// silently, later versions with a warning (`JOB_DESC_MSG` in `data_parser`).
 const DATA_PARSER_FIELDS: [(&str, &str, OptionFormat); 9] = [
     ("cpus-per-gpu", "cpus_per_tres", OptionFormat::Gpus),
     ("exclusive", "shared", OptionFormat::Shared),
@@ -120,7 +120,7 @@ pub(super) fn build(
     for (name, value) in &submission.options {
         let Some((field, kind)) = field(name, version) else {
             return Err(Error::rejected(format!(
-                "slurmrestd takes no option `{name}`: leave it out, or let this backend run Slurm's commands"
+                "slurmrestd does not support the option `{name}`: remove the option, or use Slurm's commands instead of `rest`"
             )));
         };
         let value = format_value(name, value.as_deref().unwrap_or_default(), kind, version)?;

@@ -42,7 +42,7 @@ impl MockServer {
                     }
                 };
                 recorder.lock().unwrap().push((line, body.unwrap_or_default()));
-                let (status, response) = responses.pop_front().expect("no more was to be asked");
+                let (status, response) = responses.pop_front().expect("no further request is expected");
                 let response = response.to_string();
                 let head =
                     format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\nconnection: close", response.len());
@@ -166,7 +166,7 @@ async fn rest_accounting_queries_are_batched() {
     ];
     let (driver, server) = MockServer::driver(40, &responses).await;
     assert_eq!(job_ids(driver.accounting_records(&[5, 7]).await.unwrap()), [7, 5]);
-    assert_eq!(driver.accounting_batch_size(), 20, "it was asked about each of them");
+    assert_eq!(driver.accounting_batch_size(), 20, "each job was queried");
     assert_eq!(job_ids(driver.accounting_records(&[5, 7]).await.unwrap()), [5, 7]);
     assert_eq!(job_ids(driver.accounting_records(&[5, 7]).await.unwrap()), [7]);
     assert_eq!(driver.accounting_batch_size(), 500);
@@ -196,7 +196,10 @@ async fn gateway_error_is_not_slurm_error() {
     for status in 502..=504 {
         let (driver, _server) = MockServer::driver(38, &[(status, busy()), (status, busy())]).await;
         let submitted = driver.submit(&submission()).await.unwrap_err();
-        assert!(matches!(submitted.kind(), ErrorKind::Uncertain), "it may have been handed on: {submitted}");
+        assert!(
+            matches!(submitted.kind(), ErrorKind::Uncertain),
+            "the request may have been forwarded: {submitted}"
+        );
         assert!(matches!(driver.queue().await.unwrap_err().kind(), ErrorKind::Unavailable));
     }
 }
