@@ -209,7 +209,7 @@ fn check(registry: &Registry, file: &File, no_secrets: bool) -> Result<(), Strin
     print(&format!(
         "{}: all right{}: {} on {}{}\n",
         config.file.display(),
-        if no_secrets { ", secrets apart" } else { "" },
+        if no_secrets { ", secrets not checked" } else { "" },
         pluralize(config.tools.len(), "tool"),
         pluralize(config.backends.len(), "backend"),
         extras,

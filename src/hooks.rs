@@ -171,7 +171,7 @@ mod tests {
         for n in 0..MAX_IDS {
             assert!(deliveries.is_new(n.to_string()));
         }
-        assert!(deliveries.is_new("a".to_owned()), "it was forgotten");
+        assert!(deliveries.is_new("a".to_owned()), "the id is not remembered");
         assert_eq!(deliveries.ids.len(), MAX_IDS);
     }
 }

@@ -86,7 +86,7 @@ async fn check_issuer(issuer: &TrustedIssuer) -> Vec<Finding> {
     let check = match oauth::check_issuer(issuer.clone()).await {
         Ok(check) => check,
         Err(why) => {
-            return vec![Finding::fault("connection", why, "fix `ca_file` or `proxy` in [[auth.issuers]]")];
+            return vec![Finding::fault("way", why, "fix `ca_file` or `proxy` in [[auth.issuers]]")];
         }
     };
     let keys = match check.keys {
@@ -325,7 +325,7 @@ async fn check_backend(
     let here = config::locate::this_machine();
     if is_on_other_host(config, backend, &here) {
         let host = backend.host.as_deref().unwrap_or_default();
-        return vec![Finding::ok("host", format!("the jobs run on `{host}`: run the doctor there, too"))];
+        return vec![Finding::ok("place", format!("the jobs run on `{host}`: run the doctor there, too"))];
     }
     let connected = match Connector::of(config, registry, program, None).connect(name, backend).await {
         Ok(connected) => connected,

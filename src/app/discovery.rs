@@ -326,7 +326,7 @@ mod tests {
         engine.set_outage(true);
         let (mut all, started) = (Discoveries::default(), Instant::now());
         all.set_backends(vec![("sim".to_owned(), engine.backend(), settings(3600))]).await;
-        assert!(started.elapsed() < MIN_BACKOFF, "nobody waits for one that has refused");
+        assert!(started.elapsed() < MIN_BACKOFF, "the caller does not wait for a failed backend");
         let mut polled_at = Vec::new();
         for _ in 0..4 {
             assert!(!all.next_result().await);
@@ -345,7 +345,7 @@ mod tests {
         assert!(!all.next_result().await);
         assert_eq!((since.elapsed().as_secs(), all.sources["sim"].tools.len()), (3600, 1));
         all.changed().await;
-        assert_eq!(since.elapsed().as_secs(), 3700, "as the engine asked");
+        assert_eq!(since.elapsed().as_secs(), 3700, "the delay of the engine is used");
         assert_eq!(all.sources["sim"].tools.keys().collect::<Vec<_>>(), ["b"]);
     }
 

@@ -81,7 +81,7 @@ pub(super) fn describe(schema: &Value, draft: Draft, value: &Value, context: &Me
     let mut walk = Walk {
         targets: ReferenceTargets::collect(schema),
         draft,
-        context: context,
+        context,
         steps: MAX_STEPS,
         cache: HashMap::new(),
         rules: HashMap::new(),
@@ -460,7 +460,7 @@ impl<'a> Walk<'a> {
             true => format!("`{location}`: the value (hidden) violates the rule `{keyword}`"),
             false => format!("`{location}`: {} (rule `{keyword}`)", short_line(message, MAX_TEXT)),
         };
-        SchemaViolation { depth: path.depth, kind: kind, text }
+        SchemaViolation { depth: path.depth, kind, text }
     }
 }
 

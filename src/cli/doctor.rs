@@ -85,7 +85,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> Result<T, String> {
 }
 
 fn config_finding(problem: &str) -> CheckResult {
-    CheckResult { of: "config".to_owned(), finding: Finding::fault("file", problem, "mend it there") }
+    CheckResult { of: "config".to_owned(), finding: Finding::fault("file", problem, "fix it there") }
 }
 
 fn format_results(results: &[CheckResult]) -> String {

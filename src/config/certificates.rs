@@ -115,7 +115,7 @@ pub(super) fn check(
         let conditions = rule.conditions();
         if !conditions.identifies_subject() {
             let message = format!(
-                "every certificate of `client_ca` would be {:?}: add `common_name`, `dns`, `uri`, `email` or `sha256`",
+                "every certificate of `client_ca` would authenticate as {:?}: add `common_name`, `dns`, `uri`, `email` or `sha256`",
                 rule.principal
             );
             reader.problem(field("principal"), message);

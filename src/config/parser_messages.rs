@@ -237,7 +237,7 @@ mod tests {
                 "unknown value \"requird\"; did you mean \"required\"? (known: \"required\", \"never\")",
             ),
             ("missing field `uri`", "missing field `uri`: add it"),
-            ("duplicate field duplicate field `uri`", "`uri`: remove one of the two"),
+            ("duplicate field `uri`", "duplicate field `uri`: remove one of the two"),
             (
                 "data did not match any variant of untagged enum Who",
                 "none of the accepted forms: `taskbridge schema` lists them",

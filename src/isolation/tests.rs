@@ -134,7 +134,7 @@ fn job(may_exist: bool) -> JobSpec {
 }
 
 fn kind<T>(answer: Result<T>) -> ErrorKind {
-    let Err(error) = answer else { panic!("it answered") };
+    let Err(error) = answer else { panic!("the call succeeded") };
     assert!(Crash::caused(&error) && error.to_string().contains("backend `faulty` crashed"), "{error}");
     error.kind()
 }
@@ -188,7 +188,7 @@ async fn blocked_calls_block_no_others() {
     for _ in 0..8 {
         let handle = JobHandle::new("blocks");
         let blocked = tokio::time::timeout(Duration::from_millis(20), backend.observe(&handle));
-        assert!(blocked.await.is_err(), "it is blocked");
+        assert!(blocked.await.is_err(), "the call is blocked");
     }
     let fine = JobHandle::new("fine");
     let other = tokio::time::timeout(Duration::from_secs(10), backend.observe(&fine)).await;

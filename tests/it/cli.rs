@@ -115,7 +115,7 @@ async fn faulty_backend_hides_no_tool_mistake() {
     fs::write(dir.config(), format!("{backend}{right}")).unwrap();
     let no_secrets = run(&dir, &["check", "--no-secrets", "--config", "taskbridge.toml"]).await;
     assert_eq!(
-        no_secrets.stdout, "taskbridge.toml: all right, secrets apart: 1 tool on 1 backend\n",
+        no_secrets.stdout, "taskbridge.toml: all right, secrets not checked: 1 tool on 1 backend\n",
         "{no_secrets:?}"
     );
 }

@@ -44,7 +44,7 @@ impl HangingEngine {
     fn new() -> Arc<Self> {
         let engine = SimEngine::new(Mode::Unkeyed);
         let (backend, is_hanging) = (engine.backend(), watch::Sender::new(true));
-        Arc::new(Self { engine, backend, is_hanging: is_hanging, lost_starts: AtomicUsize::new(0) })
+        Arc::new(Self { engine, backend, is_hanging, lost_starts: AtomicUsize::new(0) })
     }
 
     fn is_hanging(&self) -> bool {

@@ -39,7 +39,7 @@ impl Fixture {
         let world_clock: Arc<dyn Clock> = Arc::new(WorldClock::new());
         let clock = SettableClock::new(Arc::clone(&world_clock));
         let dir = tempfile::tempdir().expect("there is a temporary folder");
-        Self { dir, world_clock: world_clock, clock, engine: SimEngine::new(Mode::Keyed) }
+        Self { dir, world_clock, clock, engine: SimEngine::new(Mode::Keyed) }
     }
 
     pub(super) fn store(&self) -> SqliteStore {
@@ -89,7 +89,7 @@ impl Fixture {
         let parts = Parts {
             name: name.to_owned(),
             store: Arc::new(store),
-            engine_links: engine_links,
+            engine_links,
             world_clock: Arc::clone(&self.world_clock),
             leases,
             entropy: Arc::new(Rng::new(2)),

@@ -160,7 +160,7 @@ impl Templates {
             Some(name) => format!("the parameter `{name}`, in `{field}`,"),
             None => format!("`{field}`"),
         };
-        Err(Error::rejected(format!("{origin} holds a NUL character, which no program can be given")))
+        Err(Error::rejected(format!("{origin} contains a NUL character, which no program accepts")))
     }
 
     /// Renders a template as text or, if it consists of a single expression, returns the value of that
@@ -203,7 +203,7 @@ impl Templates {
         let names = self.names(template).unwrap_or_default();
         Error::rejected(
             match names.iter().map(|name| root_name(name)).find(|name| !context.has_parameter(name)) {
-                Some(name) => format!("`{field}` needs the parameter `{name}`, which was not given"),
+                Some(name) => format!("`{field}` needs the parameter `{name}`, which is missing"),
                 None => format!("`{field}` cannot be rendered: {}", safe_message(error)),
             },
         )
@@ -362,14 +362,14 @@ mod tests {
     #[test]
     fn template_error_names_field_and_parameter() {
         for refused in [text("v{{ x }}"), value("v{{ x }}").map(|_| String::new())] {
-            assert_eq!(refused.unwrap_err(), "`f` needs the parameter `x`, which was not given");
+            assert_eq!(refused.unwrap_err(), "`f` needs the parameter `x`, which is missing");
         }
         for (template, part) in [
             ("{{ o.missing }}", "`f` cannot be rendered: undefined value"),
             ("{{ s | nonsense }}", "nonsense"),
             ("{{ s | int }}", "`f` cannot be rendered"),
             ("{{ open", "syntax error"),
-            ("{{ '\\u0000' }}", "`f` holds a NUL character"),
+            ("{{ '\\u0000' }}", "`f` contains a NUL character"),
         ] {
             assert!(text(template).is_err_and(|e| e.contains(part) && !e.contains("a'b")), "{template}");
         }
@@ -379,7 +379,7 @@ mod tests {
             json!({}),
         );
         let nul = Templates::new().render_argument("f", "{{ p }}", &context).unwrap_err().to_string();
-        assert_eq!(nul, "the parameter `p`, in `f`, holds a NUL character, which no program can be given");
+        assert_eq!(nul, "the parameter `p`, in `f`, contains a NUL character, which no program accepts");
         assert!(Templates::new().render_text("f", "{{ p }}", &context).is_ok());
     }
 

@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn mapping_error_names_field_not_value() {
         let missing = input(json!({}), json!({"a": {"b": ["x={{ p }}"]}})).unwrap_err();
-        assert_eq!(missing, "`input.a.b[0]` needs the parameter `p`, which was not given");
+        assert_eq!(missing, "`input.a.b[0]` needs the parameter `p`, which is missing");
         let invalid = input(json!({"p": "secret"}), json!({"a": "{{ p | int }}"})).unwrap_err();
         assert!(invalid.contains("`input.a` cannot be rendered") && !invalid.contains("secret"), "{invalid}");
     }

@@ -55,7 +55,7 @@ fn mistakes_in_certificates() {
         ),
         (
             "mode = \"certificates\"\n[[auth.certificates]]\nprincipal = \"ann\"\nissuer = \"CN=ca\"\n".to_owned(),
-            "x.toml:4: auth.certificates[0].principal: every certificate of `client_ca` would be \"ann\": add `common_name`, `dns`, `uri`, `email` or `sha256`",
+            "x.toml:4: auth.certificates[0].principal: every certificate of `client_ca` would authenticate as \"ann\": add `common_name`, `dns`, `uri`, `email` or `sha256`",
         ),
         (
             "mode = \"certificates\"\n[[auth.certificates]]\nprincipal = \"ann\"\nuri = \"ann\"\ndns = \"\"\nemail = \"ann\"\n\

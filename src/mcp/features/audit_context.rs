@@ -10,7 +10,7 @@ use crate::mcp::wire::jsonrpc::{Id, Request};
 use crate::mcp::wire::params;
 
 /// Returns the context of this request, without its session.
-pub(in crate::mcp) fn for_request(principal: &Principal, request: &Request) -> RequestContext {
+pub(crate) fn for_request(principal: &Principal, request: &Request) -> RequestContext {
     let id = match &request.id {
         Id::Integer(id) => id.to_string(),
         Id::Text(id) => id.clone(),
@@ -24,14 +24,14 @@ pub(in crate::mcp) fn for_request(principal: &Principal, request: &Request) -> R
 }
 
 /// Returns the context of this request in a session.
-pub(in crate::mcp) fn for_session_request(caller: &Caller, request: &Request) -> Arc<RequestContext> {
+pub(crate) fn for_session_request(caller: &Caller, request: &Request) -> Arc<RequestContext> {
     let mut request_context = for_request(&caller.principal, request);
     request_context.session = caller.session.as_ref().map(|session| session.nonce.clone());
     Arc::new(request_context)
 }
 
 /// Returns the context of a message, or of a resumed request, with this method. It has no id and no trace.
-pub(in crate::mcp) fn for_method(caller: &Caller, method: &str) -> Arc<RequestContext> {
+pub(crate) fn for_method(caller: &Caller, method: &str) -> Arc<RequestContext> {
     let mut request_context = RequestContext::of(&caller.principal);
     request_context.method = Some(method.to_owned());
     request_context.session = caller.session.as_ref().map(|session| session.nonce.clone());

@@ -43,12 +43,12 @@ impl FeatureContext {
 
     /// Runs before a request is answered. With `on_failure = "refuse"`, waits until the audit log contains
     /// the events of the request, and fails if it cannot.
-    pub(in crate::mcp) async fn wait_for_audit(&self, request_context: &RequestContext) -> Result<(), Error> {
+    pub(crate) async fn wait_for_audit(&self, request_context: &RequestContext) -> Result<(), Error> {
         self.audit.flush_request(request_context).await.map_err(|error| self.fault(&error))
     }
 
     /// Records in the audit log that an owner asked for a task that does not exist or is not theirs.
-    pub(in crate::mcp) fn not_found(&self, owner: &Owner, id: &TaskId) {
+    pub(crate) fn not_found(&self, owner: &Owner, id: &TaskId) {
         self.audit.record(AuditEvent::NotFound { owner, id });
     }
 

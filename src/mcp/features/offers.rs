@@ -7,7 +7,6 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -21,6 +20,7 @@ use crate::catalog::{
 };
 use crate::current::Current;
 use crate::mcp::Settings;
+use crate::mcp::session::edition::Edition;
 
 /// The current offers.
 pub struct Offers {
@@ -31,47 +31,13 @@ pub struct Offers {
     /// callers. Cleared with the catalog and the settings.
     editions_by_tools: Mutex<HashMap<Vec<bool>, Edition>>,
     /// The list of tools as text. Cleared with the catalog and the settings.
-    pub(in crate::mcp) tool_pages: ListCache,
-}
-
-/// Hashes of the lists, to detect changes. Equal in every process with the same offers and the same version
-/// of this server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Edition {
-    #[serde(rename = "t")]
-    tools: u32,
-    #[serde(rename = "p")]
-    prompts: u32,
-    #[serde(rename = "r")]
-    resources: u32,
-    /// Contents of the resources. They are in no list, but subscribers are notified of changes.
-    #[serde(rename = "c")]
-    contents: u32,
-    /// Access rules. They are never sent; a change only wakes streams whose lists may have changed.
-    #[serde(skip)]
-    rules: u32,
-}
-
-/// A list that clients read, with change notifications.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum List {
-    /// `tools/list`.
-    Tools,
-    /// `prompts/list`.
-    Prompts,
-    /// `resources/list` and `resources/templates/list`.
-    Resources,
-}
-
-impl List {
-    /// All of them.
-    pub const ALL: [List; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+    pub(crate) tool_pages: ListCache,
 }
 
 impl Offers {
     /// Creates the offers. The catalog is shared with the core, which looks up tools there.
     pub fn new(catalog: Arc<Current<Catalog>>, settings: Settings) -> Self {
-        let edition = Edition::of(&catalog.get(), &settings, None);
+        let edition = edition(&catalog.get(), &settings, None);
         let (settings, edition) = (Current::new(settings), watch::Sender::new(edition));
         Self {
             catalog,
@@ -95,7 +61,7 @@ impl Offers {
     /// Replaces the offers. Wakes the receivers of [`Self::editions`] if a list, the contents of a resource
     /// or an access rule differs. Requests in flight keep what they have.
     pub fn replace(&self, catalog: Catalog, settings: Settings) {
-        let edition = Edition::of(&catalog, &settings, None);
+        let edition = edition(&catalog, &settings, None);
         self.catalog.replace(catalog);
         self.settings.replace(settings);
         self.editions_by_tools.lock().clear();
@@ -119,9 +85,7 @@ impl Offers {
         }
         let callable_tools = catalog.tools().map(|tool| permit.may_call(tool)).collect();
         let settings = self.settings();
-        *editions_by_tools
-            .entry(callable_tools)
-            .or_insert_with(|| Edition::of(&catalog, &settings, Some(permit)))
+        *editions_by_tools.entry(callable_tools).or_insert_with(|| edition(&catalog, &settings, Some(permit)))
     }
 
     /// Returns a receiver that changes after the lists may have changed for any caller. [`Self::edition_for`]
@@ -131,30 +95,18 @@ impl Offers {
     }
 }
 
-impl Edition {
-    /// Returns the edition of what this caller may see, or of everything.
-    fn of(catalog: &Catalog, settings: &Settings, permit: Option<Permit<'_>>) -> Self {
-        let may_call = |tool: &Tool| permit.is_none_or(|permit| permit.may_call(tool));
-        let may_prompt = |prompt: &Prompt| permit.is_none_or(|permit| permit.may_prompt(catalog, prompt));
-        let may_read =
-            |readable: ReadableResource<'_>| permit.is_none_or(|permit| permit.may_read(catalog, readable));
-        Self {
-            tools: tools(catalog, settings, may_call),
-            prompts: prompts(catalog.prompts(), may_prompt),
-            resources: resources(catalog.resources(), may_read),
-            contents: contents(catalog.resources(), may_read),
-            rules: rules(catalog),
-        }
-    }
-
-    /// Returns the lists that differ from the other edition. Contents and rules are no lists.
-    pub fn differing(self, other: Self) -> impl Iterator<Item = List> {
-        let differs = move |list: &List| match list {
-            List::Tools => self.tools != other.tools,
-            List::Prompts => self.prompts != other.prompts,
-            List::Resources => self.resources != other.resources,
-        };
-        List::ALL.into_iter().filter(differs)
+/// Returns the edition of what this caller may see, or of everything.
+fn edition(catalog: &Catalog, settings: &Settings, permit: Option<Permit<'_>>) -> Edition {
+    let may_call = |tool: &Tool| permit.is_none_or(|permit| permit.may_call(tool));
+    let may_prompt = |prompt: &Prompt| permit.is_none_or(|permit| permit.may_prompt(catalog, prompt));
+    let may_read =
+        |readable: ReadableResource<'_>| permit.is_none_or(|permit| permit.may_read(catalog, readable));
+    Edition {
+        tools: tools(catalog, settings, may_call),
+        prompts: prompts(catalog.prompts(), may_prompt),
+        resources: resources(catalog.resources(), may_read),
+        contents: contents(catalog.resources(), may_read),
+        rules: rules(catalog),
     }
 }
 
@@ -261,6 +213,7 @@ mod tests {
     use super::*;
     use crate::clock::System;
     use crate::mcp::CompanionTools;
+    use crate::mcp::session::edition::List;
     use crate::seal::Seal;
     use crate::{adapters, config};
 

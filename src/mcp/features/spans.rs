@@ -10,7 +10,7 @@ use crate::mcp::wire::params;
 use crate::trace;
 
 /// Returns the span of a request: one that belongs to a trace, or one that begins a trace.
-pub(in crate::mcp) fn request_span(method: &str, params: &Value) -> Span {
+pub(crate) fn request_span(method: &str, params: &Value) -> Span {
     match params::trace(params) {
         Ok(Some(trace)) => {
             tracing::info_span!(target: trace::TARGET, "request", method, traceparent = trace.parent)
@@ -22,6 +22,6 @@ pub(in crate::mcp) fn request_span(method: &str, params: &Value) -> Span {
 
 /// Returns the trace of the task that a request creates: the current span as the parent, or else the received
 /// trace `came`.
-pub(in crate::mcp) fn task_trace(received: Option<Trace>) -> Option<Trace> {
+pub(crate) fn task_trace(received: Option<Trace>) -> Option<Trace> {
     trace::propagate(received)
 }

@@ -22,7 +22,7 @@ const MAX_CLOCK_SKEW: Duration = Duration::from_secs(2);
 
 /// The registry. Cheap to clone.
 #[derive(Clone, Default)]
-pub(in crate::mcp) struct InFlight {
+pub(crate) struct InFlight {
     state: Arc<Mutex<State>>,
 }
 
@@ -64,19 +64,19 @@ struct Stream {
 
 /// Parameters of [`InFlight::open`].
 #[derive(Clone, Copy)]
-pub(in crate::mcp) struct OpenParams<'a> {
+pub(crate) struct OpenParams<'a> {
     /// The session.
-    pub(in crate::mcp) session: &'a str,
+    pub(crate) session: &'a str,
     /// The request in flight, if there is one.
-    pub(in crate::mcp) request_id: Option<&'a Id>,
+    pub(crate) request_id: Option<&'a Id>,
     /// The name and the number of its stream, if it already has them.
-    pub(in crate::mcp) stream: Option<(&'a str, u64)>,
+    pub(crate) stream: Option<(&'a str, u64)>,
     /// The current time.
-    pub(in crate::mcp) now: Timestamp,
+    pub(crate) now: Timestamp,
 }
 
 /// Guard of something open. Dropping it closes it.
-pub(in crate::mcp) struct InFlightGuard {
+pub(crate) struct InFlightGuard {
     registry: InFlight,
     session: String,
     serial: u64,
@@ -88,7 +88,7 @@ pub(in crate::mcp) struct InFlightGuard {
 
 /// Why something must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::mcp) enum CloseReason {
+pub(crate) enum CloseReason {
     /// The request was cancelled, or the session has ended.
     Cancelled,
     /// The client has resumed the stream on another connection.
@@ -98,7 +98,7 @@ pub(in crate::mcp) enum CloseReason {
 impl InFlight {
     /// Opens something in a session: a request in flight, or a listening stream. `stream` is set if the
     /// stream has a name from the start. An earlier connection of the same stream is then closed.
-    pub(in crate::mcp) fn open(&self, params: OpenParams<'_>) -> InFlightGuard {
+    pub(crate) fn open(&self, params: OpenParams<'_>) -> InFlightGuard {
         let OpenParams { session, request_id, stream, now } = params;
         let mut state = self.state.lock();
         state.serial += 1;
@@ -130,7 +130,7 @@ impl InFlight {
     }
 
     /// Cancels this request, if it is in flight. Of two with this id, it cancels the later.
-    pub(in crate::mcp) fn cancel(&self, session: &str, id: &Id) {
+    pub(crate) fn cancel(&self, session: &str, id: &Id) {
         let mut state = self.state.lock();
         if let Some(request) = state.sessions.get_mut(session).and_then(|entry| entry.requests.remove(id)) {
             request.cancel_token.cancel();
@@ -138,18 +138,18 @@ impl InFlight {
     }
 
     /// Returns the number of sessions with something open here.
-    pub(in crate::mcp) fn sessions(&self) -> usize {
+    pub(crate) fn sessions(&self) -> usize {
         self.state.lock().sessions.len()
     }
 
     /// Returns true if something of this session is open here.
-    pub(in crate::mcp) fn has(&self, session: &str) -> bool {
+    pub(crate) fn has(&self, session: &str) -> bool {
         self.state.lock().sessions.contains_key(session)
     }
 
     /// Applies what the session's row contains: ends the requests that were cancelled, and the connections
     /// whose stream a later connection has resumed.
-    pub(in crate::mcp) fn apply_remote_changes(&self, session: &str, changes: &Streams) {
+    pub(crate) fn apply_remote_changes(&self, session: &str, changes: &Streams) {
         let mut state = self.state.lock();
         let Some(entry) = state.sessions.get_mut(session) else { return };
         for (request, at) in changes.cancelled() {
@@ -170,7 +170,7 @@ impl InFlight {
     }
 
     /// Records that the request of this stream was cancelled.
-    pub(in crate::mcp) fn note_cancelled(&self, stream: &str) {
+    pub(crate) fn note_cancelled(&self, stream: &str) {
         let mut state = self.state.lock();
         if state.cancelled.len() == MAX_CANCELLED {
             state.cancelled.pop_front();
@@ -179,12 +179,12 @@ impl InFlight {
     }
 
     /// Returns true if the request of this stream was cancelled in this process, and is among the last 1024.
-    pub(in crate::mcp) fn was_cancelled(&self, stream: &str) -> bool {
+    pub(crate) fn was_cancelled(&self, stream: &str) -> bool {
         self.state.lock().cancelled.iter().any(|cancelled| cancelled == stream)
     }
 
     /// Ends everything that is open in a session.
-    pub(in crate::mcp) fn end(&self, session: &str) {
+    pub(crate) fn end(&self, session: &str) {
         if let Some(entry) = self.state.lock().sessions.get(session) {
             entry.cancel_token.cancel();
         }
@@ -193,7 +193,7 @@ impl InFlight {
 
 impl InFlightGuard {
     /// Names its stream. An earlier stream of this name ends.
-    pub(in crate::mcp) fn name(&mut self, stream: &str) {
+    pub(crate) fn name(&mut self, stream: &str) {
         self.name_as(stream, 0);
     }
 
@@ -208,7 +208,7 @@ impl InFlightGuard {
     }
 
     /// Waits until it must be closed.
-    pub(in crate::mcp) async fn closed(&self) -> CloseReason {
+    pub(crate) async fn closed(&self) -> CloseReason {
         tokio::select! {
             biased;
             () = self.cancel_token.cancelled() => CloseReason::Cancelled,

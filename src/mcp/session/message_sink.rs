@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::mcp::features::offers::Edition;
+use crate::mcp::session::edition::Edition;
 use crate::mcp::wire::jsonrpc::Id;
 use crate::tasks::task::TaskId;
 

@@ -12,7 +12,7 @@ use taskbridge_sdk::Timestamp;
 use tokio::sync::watch;
 
 use super::log_cursor::LogCursor;
-use crate::mcp::features::offers::Edition;
+use crate::mcp::session::edition::Edition;
 use crate::tasks::streams::{self, StreamHandover};
 use crate::tasks::task::{Task, TaskId};
 

@@ -3,6 +3,7 @@
 //! ([`crate::tasks::store::Sessions`]).
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -10,8 +11,7 @@ use serde_json::{Map, Value};
 use taskbridge_sdk::{Ask, Timestamp};
 
 use crate::auth::Principal;
-use crate::clock;
-use crate::mcp::Bridge;
+use crate::clock::{self, Entropy};
 use crate::mcp::wire::revision::Revision;
 use crate::seal::{Purpose, Seal};
 use crate::tasks::task::Owner;
@@ -184,29 +184,28 @@ pub struct Caller {
 }
 
 impl Session {
-    /// Begins a session.
+    /// Begins a session that is valid for `lifetime` from `issued` on.
     pub fn begin(
-        bridge: &Bridge,
-        principal: &Principal,
-        revision: Revision,
-        client: ClientCapabilities,
+        entropy: &dyn Entropy,
+        (issued, lifetime): (Timestamp, Duration),
+        owner: Owner,
+        (revision, client): (Revision, ClientCapabilities),
     ) -> Self {
-        let nonce: [u8; 16] = clock::random(&*bridge.context.entropy);
-        let issued = bridge.context.clock.now();
+        let nonce: [u8; 16] = clock::random(entropy);
         Self {
             form: FORMAT_VERSION,
             revision,
             client,
-            owner: principal.owner.clone(),
+            owner,
             nonce: data_encoding::BASE32_NOPAD.encode(&nonce).to_ascii_lowercase(),
             issued,
-            expires: issued + bridge.context.settings().session_lifetime,
+            expires: issued + lifetime,
         }
     }
 
     /// Creates a session that begins at this time and lasts for an hour.
     #[cfg(test)]
-    pub(in crate::mcp) fn for_tests(
+    pub(crate) fn for_tests(
         revision: Revision,
         client: ClientCapabilities,
         owner: Owner,
@@ -233,7 +232,7 @@ impl Session {
 /// Cache of opened sessions by token. Most requests use a recent session, and to open a token costs as much
 /// as to parse the request. The cache does not know which sessions have ended.
 #[derive(Default)]
-pub(in crate::mcp) struct SessionCache {
+pub(crate) struct SessionCache {
     cache: Mutex<CachedSessions>,
 }
 
@@ -246,7 +245,7 @@ struct CachedSessions {
 
 impl SessionCache {
     /// As [`Session::open`].
-    pub(in crate::mcp) fn open(&self, seal: &Seal, text: &str, now: Timestamp) -> Option<Session> {
+    pub(crate) fn open(&self, seal: &Seal, text: &str, now: Timestamp) -> Option<Session> {
         let key_generation = seal.rotations();
         {
             let mut cache = self.cache.lock();

@@ -23,23 +23,23 @@ pub struct UninitializedSessions(Mutex<HashMap<String, bool>>);
 
 impl UninitializedSessions {
     /// Records that a session has begun, here or elsewhere, whose client is not known to be ready.
-    pub(in crate::mcp) fn insert(&self, session: &Session) {
+    pub(crate) fn insert(&self, session: &Session) {
         self.set(session, false);
     }
 
     /// Records that its client is ready.
-    pub(in crate::mcp) fn set_ready(&self, session: &Session) {
+    pub(crate) fn set_ready(&self, session: &Session) {
         self.set(session, true);
     }
 
     /// Returns true if its client is known not to be ready, and is within `GRACE`. False for a session
     /// without an entry.
-    pub(in crate::mcp) fn has(&self, session: &Session, now: Timestamp) -> bool {
+    pub(crate) fn has(&self, session: &Session, now: Timestamp) -> bool {
         is_young(session, now) && self.0.lock().get(&session.nonce) == Some(&false)
     }
 
     /// As [`Self::has`], but true for a session without an entry: its client is perhaps not ready.
-    pub(in crate::mcp) fn may_have(&self, session: &Session, now: Timestamp) -> bool {
+    pub(crate) fn may_have(&self, session: &Session, now: Timestamp) -> bool {
         is_young(session, now) && self.0.lock().get(&session.nonce) != Some(&true)
     }
 

@@ -2,4 +2,5 @@
 
 pub mod http;
 mod outbound_queue;
+mod sse;
 pub mod stdio;

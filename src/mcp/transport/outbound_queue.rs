@@ -16,7 +16,7 @@ use crate::mcp::session::message_sink::{MessageSink, Resume};
 const CAPACITY: usize = 16;
 
 /// Outbound queue of a stream.
-pub(in crate::mcp) struct OutboundQueue {
+pub(crate) struct OutboundQueue {
     budget: CallerBudget,
     state: Mutex<State>,
     message_added: Notify,
@@ -35,13 +35,13 @@ struct State {
 
 impl OutboundQueue {
     /// Creates a queue. [`MessageSink::reserve`] takes memory from `part`.
-    pub(in crate::mcp) fn new(budget: CallerBudget) -> Self {
+    pub(crate) fn new(budget: CallerBudget) -> Self {
         Self { budget, state: Mutex::default(), message_added: Notify::new(), space_freed: Notify::new() }
     }
 
     /// Returns a memory reservation for an answer of this size: the handler's reservation, resized, or a new
     /// one. Returns `None` if a new one does not fit the budget.
-    pub(in crate::mcp) fn reserve_for_answer(&self, bytes: usize) -> Option<MemoryReservation> {
+    pub(crate) fn reserve_for_answer(&self, bytes: usize) -> Option<MemoryReservation> {
         match self.state.lock().reservation.take() {
             Some(reservation) => Some(reservation.resize(bytes)),
             None => self.budget.take(bytes),
@@ -49,14 +49,14 @@ impl OutboundQueue {
     }
 
     /// Removes the next message, if there is one, with its memory reservation.
-    pub(in crate::mcp) fn take(&self) -> Option<(Value, Option<MemoryReservation>)> {
+    pub(crate) fn take(&self) -> Option<(Value, Option<MemoryReservation>)> {
         let message = self.state.lock().messages.pop_front()?;
         self.space_freed.notify_one();
         Some(message)
     }
 
     /// Waits for the next message, and removes it.
-    pub(in crate::mcp) async fn next(&self) -> (Value, Option<MemoryReservation>) {
+    pub(crate) async fn next(&self) -> (Value, Option<MemoryReservation>) {
         loop {
             if let Some(message) = self.take() {
                 return message;
@@ -66,29 +66,29 @@ impl OutboundQueue {
     }
 
     /// Returns true if the queue is empty.
-    pub(in crate::mcp) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.state.lock().messages.is_empty()
     }
 
     /// Waits until there is a message, without removing it.
-    pub(in crate::mcp) async fn wait_for_message(&self) {
+    pub(crate) async fn wait_for_message(&self) {
         while self.is_empty() {
             self.message_added.notified().await;
         }
     }
 
     /// Returns how the stream can be resumed, if it can.
-    pub(in crate::mcp) fn resume(&self) -> Option<Resume> {
+    pub(crate) fn resume(&self) -> Option<Resume> {
         self.state.lock().resume.clone()
     }
 
     /// Returns true if the stream is long-lived.
-    pub(in crate::mcp) fn is_long_lived(&self) -> bool {
+    pub(crate) fn is_long_lived(&self) -> bool {
         self.state.lock().is_long_lived
     }
 
     /// Records that a newer stream has taken over.
-    pub(in crate::mcp) fn supersede(&self) {
+    pub(crate) fn supersede(&self) {
         self.state.lock().is_superseded = true;
     }
 }

@@ -6,5 +6,4 @@ pub mod jsonrpc;
 pub mod limits;
 pub mod params;
 pub mod revision;
-pub mod sse;
 pub mod types;

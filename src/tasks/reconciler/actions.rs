@@ -18,7 +18,7 @@ use super::engine::CallPermit;
 use crate::tasks::audit::AuditEvent;
 use crate::tasks::history::{EngineOperation, EventWithCall};
 use crate::tasks::machine::{self, Action, Event};
-use crate::tasks::service::{CommittedStart, DeferredWrite, Orphan};
+use crate::tasks::service::{CommittedStart, DeferredWrite, StartOrigin};
 use crate::tasks::store::{Lease, StoreError};
 use crate::tasks::task::{Job, Task};
 use crate::tasks::task_writer::{Commit, PollRequest};
@@ -31,17 +31,22 @@ pub(super) struct LeasedRow {
     task: Task,
     /// When the lease began, or slightly earlier.
     since: Instant,
-    /// True if no start was sent although the row may show one ([`Job::Starting`]): this process committed it
-    /// and has not sent it yet.
-    unsent: bool,
-    /// See [`CommittedStart::inserted_with_lease`].
-    inserted_with_lease: bool,
-    /// Set while it is unknown whether the row was written at all.
-    orphan: Option<Orphan>,
+    /// Whether its start was committed here, and not sent yet.
+    state: RowState,
     /// The call permit of its backend, until the call is made or given up.
     call_permit: Option<CallPermit>,
     /// The identity of its backend, as known when the row was leased.
     identity: Option<String>,
+}
+
+/// How this process has a row.
+#[derive(Clone, Copy, Debug)]
+enum RowState {
+    /// It was claimed because it was due.
+    Claimed,
+    /// This process committed its start and has not sent it, although the row may show one
+    /// ([`Job::Starting`]).
+    Unsent(StartOrigin),
 }
 
 impl Core {
@@ -86,10 +91,10 @@ impl Core {
     /// Converts a row that was handed over with an unsent start.
     pub(super) fn leased_row(
         &self,
-        CommittedStart { task, since, inserted_with_lease, orphan, call_permit }: CommittedStart,
+        CommittedStart { task, since, origin, call_permit }: CommittedStart,
     ) -> LeasedRow {
         let identity = self.engines.identity(&task.backend);
-        LeasedRow { task, since, unsent: true, inserted_with_lease, orphan, call_permit, identity }
+        LeasedRow { task, since, state: RowState::Unsent(origin), call_permit, identity }
     }
 
     /// Performs the pending action of one row, and ends its lease.
@@ -99,13 +104,13 @@ impl Core {
             // Another action of this process on the row is running, or its result is still being written.
             // Only this action knows that its start was not sent, so it runs after the other one, unless that
             // one sent the start. If it wrote this now, it would end the lease that the other action uses.
-            None if leased.unsent => self.in_progress.wait_for(&leased.task.id).await,
+            None if leased.is_unsent() => self.in_progress.wait_for(&leased.task.id).await,
             // The other action releases the row at its end. Its lease may be newer than this one, which may
             // have expired while this action was queued, so this action must not release it.
             None => return,
         };
-        if let Some(orphan) = leased.orphan.take()
-            && !self.adopt(&mut leased, orphan).await
+        if let RowState::Unsent(StartOrigin::Orphaned { cancel }) = leased.state
+            && !self.adopt(&mut leased, cancel).await
         {
             return;
         }
@@ -115,7 +120,7 @@ impl Core {
         match self.pending_action(&leased) {
             // The clock was corrected after the commit of the start, so the start is not due yet. The row
             // must record that it was not sent before the lease ends.
-            Action::Wait if leased.unsent => return self.requeue(leased).await,
+            Action::Wait if leased.is_unsent() => return self.requeue(leased).await,
             Action::Wait => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
             Action::Resolve => return self.resolve(leased).await,
@@ -155,7 +160,7 @@ impl Core {
     async fn perform(&self, leased: LeasedRow, action: Action) {
         let started = Instant::now();
         let (to, event) = match action {
-            Action::Wait if leased.unsent => return self.requeue(leased).await,
+            Action::Wait if leased.is_unsent() => return self.requeue(leased).await,
             Action::Wait => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
             // The row was written after its claim, and is due at once. It is claimed again.
@@ -164,7 +169,7 @@ impl Core {
                 (EngineOperation::Start, self.start(&leased.task, may_exist).await)
             }
             // The job is no longer wanted, and its start was not sent.
-            Action::Find if leased.unsent => return self.requeue(leased).await,
+            Action::Find if leased.is_unsent() => return self.requeue(leased).await,
             Action::Find => (EngineOperation::Find, self.find(&leased.task).await),
             Action::Cancel => (EngineOperation::Cancel, self.cancel(&leased.task).await),
             Action::Poll => (EngineOperation::Look, self.poll(&leased.task).await),
@@ -208,10 +213,10 @@ impl Core {
         self.finish(&task, Event::Resolved { handles }).await;
     }
 
-    /// Leases a row whose insert has an unknown outcome ([`Orphan`]), and records that its call was
+    /// Leases a row whose insert has an unknown outcome ([`StartOrigin::Orphaned`]), and records that its call was
     /// abandoned. Retries while the store is unavailable. Returns false if there is no such row, or if the
     /// store fails otherwise.
-    async fn adopt(&self, leased: &mut LeasedRow, orphan: Orphan) -> bool {
+    async fn adopt(&self, leased: &mut LeasedRow, cancel: bool) -> bool {
         // A write queues behind the insert if that is still in progress; a read would not.
         let lease = Lease::Acquire(&self.holder, self.settings.lease);
         loop {
@@ -239,10 +244,11 @@ impl Core {
                 }
             }
         }
+        leased.state = RowState::Unsent(StartOrigin::Inserted);
         self.writer.audit.record(AuditEvent::Created(&leased.task));
         if let Some(undelivered) = &leased.task.undelivered {
             let (id, until) = (leased.task.id.clone(), undelivered.waiting_until);
-            let abandoned = DeferredWrite::CallAbandoned { id, until, cancel: orphan.cancel };
+            let abandoned = DeferredWrite::CallAbandoned { id, until, cancel };
             // Without housekeeping the process is ending, and the row's own deadline has the same effect.
             let _ = self.outbox.deferred_writes.send(abandoned);
         }
@@ -253,7 +259,7 @@ impl Core {
     /// counts as a first attempt, unless the job is no longer wanted.
     fn pending_action(&self, leased: &LeasedRow) -> Action {
         match machine::todo(&leased.task, self.writer.now()) {
-            Action::Start { .. } if leased.unsent => Action::Start { may_exist: false },
+            Action::Start { .. } if leased.is_unsent() => Action::Start { may_exist: false },
             action => action,
         }
     }
@@ -261,7 +267,7 @@ impl Core {
     /// Ends the lease of a row that cannot be processed now, and releases its permit. An unsent start is
     /// recorded as such.
     pub(super) async fn requeue(&self, leased: LeasedRow) {
-        if leased.unsent {
+        if leased.is_unsent() {
             return self.record_unsent(leased).await;
         }
         drop(leased.call_permit);
@@ -379,14 +385,14 @@ impl Core {
         // now. An unsent start is still unsent if no other process can have acted on the row: it is
         // unchanged, or it shows the same attempt and the lease has not ended.
         let within = age < self.settings.lease && same_attempt(&row.job, &leased.task.job);
-        let unsent = leased.unsent && (same || within);
+        let state = if same || within { leased.state } else { RowState::Claimed };
         let since = Instant::now();
         let lease = Lease::Acquire(&self.holder, self.settings.lease);
         match self.writer.commit(&row, Event::Nothing, lease).await {
-            Ok(Commit::Done(task)) => Some(LeasedRow { task, since, unsent, ..leased }),
+            Ok(Commit::Done(task)) => Some(LeasedRow { task, since, state, ..leased }),
             Ok(Commit::Conflict | Commit::NoSlot(_)) => {
                 tracing::debug!(task = ?row.id, "leased row changed before its action");
-                if unsent {
+                if let RowState::Unsent(_) = state {
                     self.record_unsent(leased).await;
                 } else {
                     self.release_and_wake(&row).await;
@@ -404,7 +410,7 @@ impl Core {
     /// Gives up a row that cannot be read or written: its lease expires. If its start is unsent, records that
     /// instead.
     async fn give_up(&self, leased: LeasedRow) {
-        if leased.unsent {
+        if leased.is_unsent() {
             self.record_unsent(leased).await;
         }
     }
@@ -422,7 +428,9 @@ impl Core {
         let lease = Lease::Acquire(&self.holder, self.settings.lease);
         let since = Instant::now();
         match self.writer.commit(&leased.task, Event::StartCommitted, lease).await {
-            Ok(Commit::Done(task)) => Some(LeasedRow { task, since, unsent: true, ..leased }),
+            Ok(Commit::Done(task)) => {
+                Some(LeasedRow { task, since, state: RowState::Unsent(StartOrigin::Admitted), ..leased })
+            }
             Ok(Commit::NoSlot(_)) => {
                 self.write_fact(&leased.task, Event::NoSlot, Lease::Release(&self.holder)).await;
                 None
@@ -464,12 +472,15 @@ fn span(task: &Task, action: &Action) -> Span {
 }
 
 impl LeasedRow {
+    /// Returns true if this process committed its start and has not sent it.
+    fn is_unsent(&self) -> bool {
+        matches!(self.state, RowState::Unsent(_))
+    }
+
     /// Returns true if this process inserted the row together with its unsent start, and less than
     /// [`ASSUMED_CURRENT`] ago.
     fn is_new(&self) -> bool {
-        self.inserted_with_lease
-            && self.unsent
-            && self.orphan.is_none()
+        matches!(self.state, RowState::Unsent(StartOrigin::Inserted))
             && self.since.elapsed() < ASSUMED_CURRENT
     }
 
@@ -480,8 +491,7 @@ impl LeasedRow {
         call_permit: CallPermit,
         identity: Option<String>,
     ) -> Self {
-        let (unsent, inserted_with_lease, orphan) = (false, false, None);
-        Self { task, since, unsent, inserted_with_lease, orphan, call_permit: Some(call_permit), identity }
+        Self { task, since, state: RowState::Claimed, call_permit: Some(call_permit), identity }
     }
 }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Core;
 use super::permit_requests::PermitRequests;
 use crate::tasks::machine::Event;
-use crate::tasks::service::{CommittedStart, DeferredWrite};
+use crate::tasks::service::{CommittedStart, DeferredWrite, StartOrigin};
 use crate::tasks::store::{DeletedRow, Lease, Result, StoreError};
 use crate::tasks::task::{Owner, Task};
 use crate::tasks::task_writer::Commit;
@@ -126,8 +126,7 @@ impl Core {
                         permit.send(CommittedStart {
                             task,
                             since,
-                            inserted_with_lease: false,
-                            orphan: None,
+                            origin: StartOrigin::Admitted,
                             call_permit: Some(call_permit),
                         });
                         admitted = true;

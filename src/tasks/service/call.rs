@@ -8,7 +8,7 @@ use taskbridge_sdk::{JobKey, Question};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{CommittedStart, LimitExceeded, Orphan, Service};
+use super::{CommittedStart, LimitExceeded, Service, StartOrigin};
 use crate::clock;
 use crate::tasks::audit::{AuditEvent, AuditedOperation};
 use crate::tasks::machine::{self, Event};
@@ -148,13 +148,8 @@ impl HandoverGuard<'_> {
     fn hand_over(mut self, task: Task) {
         // Without a `CallPermit` the row was inserted as due, and is claimed like any other.
         if let Some((permit, call_permit @ Some(_))) = self.permit.take() {
-            permit.send(CommittedStart {
-                task,
-                since: self.since,
-                inserted_with_lease: true,
-                orphan: None,
-                call_permit,
-            });
+            let origin = StartOrigin::Inserted;
+            permit.send(CommittedStart { task, since: self.since, origin, call_permit });
         }
     }
 
@@ -169,14 +164,8 @@ impl Drop for HandoverGuard<'_> {
         if let Some((permit, call_permit)) = self.permit.take() {
             // A server that shuts down drops its pending calls; their clients did not disconnect.
             let cancel = self.cancel_on_abandon && !self.service.is_stopping();
-            let orphan = Some(Orphan { cancel });
-            permit.send(CommittedStart {
-                task: self.row.clone(),
-                since: self.since,
-                inserted_with_lease: true,
-                orphan,
-                call_permit,
-            });
+            let (task, origin) = (self.row.clone(), StartOrigin::Orphaned { cancel });
+            permit.send(CommittedStart { task, since: self.since, origin, call_permit });
         }
     }
 }

@@ -68,22 +68,26 @@ pub struct CommittedStart {
     pub task: Task,
     /// The start of the lease, or shortly before.
     pub since: Instant,
-    /// True if the row was inserted with its lease. A row that waited may also have been claimed by this
-    /// process, and the end of that action releases the lease.
-    pub inserted_with_lease: bool,
-    /// Set if the outcome of the insert is unknown. The row may still reach the store, or never.
-    pub orphan: Option<Orphan>,
+    /// How the start was committed.
+    pub origin: StartOrigin,
     /// The permit at the backend for the call that starts the job. An orphan may have none; then a later
     /// claim starts its job.
     pub call_permit: Option<CallPermit>,
 }
 
-/// A call whose row was inserted with an unknown outcome: it disconnected meanwhile, or the store became
-/// unavailable.
+/// How a start was committed.
 #[derive(Clone, Copy, Debug)]
-pub struct Orphan {
-    /// Whether the tool wants the job stopped in this case.
-    pub cancel: bool,
+pub enum StartOrigin {
+    /// The row was inserted with its start and its lease.
+    Inserted,
+    /// The row waited. This process may also have claimed it, and the end of that action releases the lease.
+    Admitted,
+    /// As [`Self::Inserted`], but the outcome of the insert is unknown: its call disconnected meanwhile, or
+    /// the store became unavailable. The row may still reach the store, or never.
+    Orphaned {
+        /// Whether the tool wants the job stopped in this case.
+        cancel: bool,
+    },
 }
 
 /// The result of a cancellation request.

@@ -114,7 +114,7 @@ impl CallPath {
         loop {
             state = match state {
                 CallState::Finished(result) => return result,
-                CallState::InputRequired { mut params, response: response } => {
+                CallState::InputRequired { mut params, response } => {
                     let keys = response["inputRequests"].as_object().unwrap().keys();
                     let responses: Map<_, _> = keys.map(|key| (key.clone(), answer.clone())).collect();
                     params["inputResponses"] = responses.into();

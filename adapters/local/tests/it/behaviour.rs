@@ -115,7 +115,7 @@ impl Fixture for Machine {
     }
 
     fn refused_job(&self) -> Option<RefusedJob> {
-        let message = "`command[1]` needs the parameter `word`, which was not given".to_owned();
+        let message = "`command[1]` needs the parameter `word`, which is missing".to_owned();
         Some(RefusedJob { job: job(json!({"command": ["echo", "{{ word }}"]}), json!({})), message })
     }
 

@@ -50,7 +50,7 @@ async fn unsafe_argument_starts_nothing() {
     for (command, value, expected) in [
         (json!(["touch", "{{ a }}"]), "--reference=/etc/passwd", "`a`, in `command[1]`, begins with a dash"),
         (json!(["touch", "-c", "{{ a }}"]), "-", "`a`, in `command[2]`, begins with a dash"),
-        (json!(["touch", "--", "{{ a }}"]), "a\0b", "`a`, in `command[2]`, holds a NUL"),
+        (json!(["touch", "--", "{{ a }}"]), "a\0b", "`a`, in `command[2]`, contains a NUL"),
     ] {
         let error =
             backend.start(&job(json!({ "command": command }), json!({"a": value}))).await.unwrap_err();
@@ -201,7 +201,7 @@ async fn unrenderable_template_starts_nothing() {
     let backend = world.connect(json!({})).await;
     for (arguments, part) in [
         (json!({}), "`command[1]` needs the parameter `a`"),
-        (json!({"a": "x\0y"}), "the parameter `a`, in `command[1]`, holds a NUL character"),
+        (json!({"a": "x\0y"}), "the parameter `a`, in `command[1]`, contains a NUL character"),
     ] {
         let job = job(json!({"command": ["echo", "{{ a }}"]}), arguments);
         let error = backend.start(&job).await.unwrap_err();

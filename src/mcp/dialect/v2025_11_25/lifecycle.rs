@@ -20,7 +20,10 @@ pub(super) fn initialize(
 ) -> Result<(Session, Value), Error> {
     let requested = from_wire::text(params, "protocolVersion", "the revision that the client speaks")?;
     let revision = Revision::negotiate(requested);
-    let session = Session::begin(bridge, principal, revision, client_capabilities(params, revision)?);
+    let context = &bridge.context;
+    let validity = (context.clock.now(), context.settings().session_lifetime);
+    let client = client_capabilities(params, revision)?;
+    let session = Session::begin(&*context.entropy, validity, principal.owner.clone(), (revision, client));
     let tasks = revision.has_tasks().then(|| wire::TasksCapability {
         list: principal.identified.then_some(types::Empty {}),
         cancel: types::Empty {},

@@ -12,12 +12,12 @@ use tokio::time::Instant;
 
 use super::questions::QuestionSender;
 use super::{SessionCall, logging, to_wire, wire};
-use crate::mcp::features::offers::{Edition, List};
 use crate::mcp::features::request::Request as _;
+use crate::mcp::features::resources::subscriptions::{ResourceChanges, ResourceSubscriptions};
 use crate::mcp::features::tools::handle;
 use crate::mcp::features::tools::handle::VisibleStatus;
+use crate::mcp::session::edition::{Edition, List};
 use crate::mcp::session::message_sink::{MessageSink, Resume};
-use crate::mcp::session::resource_subscriptions::{ResourceChanges, ResourceSubscriptions};
 use crate::mcp::session::stream_election::{SentStatus, StreamCandidate};
 use crate::mcp::session::token::Session;
 use crate::mcp::wire::types;
@@ -57,7 +57,7 @@ pub(super) async fn listen(
         // Each turn has a new question sender. When the turn ends, the stream that takes over asks the open
         // questions again.
         let question_sender = QuestionSender::new(call, sink, GRACE, None);
-        let subscriptions = ResourceSubscriptions::new(call.bridge, &call.caller.principal);
+        let subscriptions = ResourceSubscriptions::new(&call.bridge.context, &call.caller.principal);
         let (polled_changes, recheck_at) = (bridge.context.service.follow([]), HashMap::new());
         let mut active_stream = ActiveStream {
             call,

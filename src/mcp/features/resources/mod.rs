@@ -4,5 +4,6 @@ pub mod list;
 pub mod read;
 pub mod read_limit;
 pub mod serve;
+pub mod subscriptions;
 
 pub use self::read::*;

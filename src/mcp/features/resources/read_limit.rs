@@ -24,7 +24,7 @@ pub struct ArtifactReadLimit {
 }
 
 /// A read permit. Dropping it releases the permit.
-pub(in crate::mcp) struct ReadPermit {
+pub(crate) struct ReadPermit {
     _permits: [Option<OwnedSemaphorePermit>; 2],
 }
 
@@ -36,7 +36,7 @@ impl Default for ArtifactReadLimit {
 
 impl ArtifactReadLimit {
     /// Waits for a read permit of this caller.
-    pub(in crate::mcp) async fn acquire(&self, caller: &Principal) -> ReadPermit {
+    pub(crate) async fn acquire(&self, caller: &Principal) -> ReadPermit {
         let semaphore = self.semaphore_of(CallerKey::of(caller));
         // The caller's own semaphore comes first, so that many reads of one caller do not fill the shared
         // queue. Neither semaphore is ever closed.

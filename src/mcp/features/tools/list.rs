@@ -37,7 +37,7 @@ enum ToolEntry {
 
 /// Position in the list: after some of the companions, or after a tool of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(in crate::mcp) enum ToolPosition {
+pub(crate) enum ToolPosition {
     Tool(String),
     Companions(usize),
 }

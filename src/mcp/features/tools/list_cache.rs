@@ -17,57 +17,53 @@ const MAX_PAGES: usize = 1_024;
 
 /// Cache key: everything that the text of a page depends on, except the offers.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(in crate::mcp) struct PageKey {
+pub(crate) struct PageKey {
     /// The revision of the text.
-    pub(in crate::mcp) revision: &'static str,
+    pub(crate) revision: &'static str,
     /// The companion tools that the caller is offered.
-    pub(in crate::mcp) companions: Vec<Companion>,
+    pub(crate) companions: Vec<Companion>,
     /// For each tool of the catalog, whether the caller may call it; `None` if every caller may call all.
-    pub(in crate::mcp) callable: Option<Vec<bool>>,
+    pub(crate) callable: Option<Vec<bool>>,
     /// Start of the page; `None` for the first.
-    pub(in crate::mcp) start: Option<ToolPosition>,
+    pub(crate) start: Option<ToolPosition>,
 }
 
 /// A cached page.
 #[derive(Clone, Debug)]
-pub(in crate::mcp) struct CachedPage {
+pub(crate) struct CachedPage {
     /// A JSON object.
-    pub(in crate::mcp) text: Bytes,
+    pub(crate) text: Bytes,
     /// Start of the next page, if there is one.
-    pub(in crate::mcp) next: Option<ToolPosition>,
+    pub(crate) next: Option<ToolPosition>,
 }
 
 /// Pages of the current offers.
 #[derive(Default)]
-pub(in crate::mcp) struct ListCache(Mutex<Pages>);
+pub(crate) struct ListCache(Mutex<Pages>);
 
 /// The pages, locked. Read the offers only after locking: a page of older offers is then removed by
 /// [`ListCache::clear`].
 #[derive(Default)]
-pub(in crate::mcp) struct Pages {
+pub(crate) struct Pages {
     pages: HashMap<PageKey, CachedPage>,
     bytes: usize,
 }
 
 impl ListCache {
     /// Locks the pages.
-    pub(in crate::mcp) fn lock(&self) -> MutexGuard<'_, Pages> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Pages> {
         self.0.lock()
     }
 
     /// Removes all pages. Call it after the offers were replaced.
-    pub(in crate::mcp) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         *self.0.lock() = Pages::default();
     }
 }
 
 impl Pages {
     /// Returns the page of this key, and writes it if it is missing.
-    pub(in crate::mcp) fn get_or_write(
-        &mut self,
-        key: PageKey,
-        write: impl FnOnce() -> CachedPage,
-    ) -> CachedPage {
+    pub(crate) fn get_or_write(&mut self, key: PageKey, write: impl FnOnce() -> CachedPage) -> CachedPage {
         if let Some(page) = self.pages.get(&key) {
             return page.clone();
         }

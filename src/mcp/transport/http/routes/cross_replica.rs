@@ -13,8 +13,8 @@ use crate::mcp::session::message_sink::Resume;
 use crate::mcp::session::token::Session;
 use crate::mcp::transport::http::error_response::Refusal;
 use crate::mcp::transport::http::{Http, Result};
+use crate::mcp::transport::sse::StreamPosition;
 use crate::mcp::wire::jsonrpc::Id;
-use crate::mcp::wire::sse::StreamPosition;
 use crate::tasks::store::{SessionChange, SessionSettings};
 use crate::tasks::streams::{LISTENER_LEASE, StreamEvent};
 

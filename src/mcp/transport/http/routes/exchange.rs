@@ -18,16 +18,16 @@ use crate::limits::memory_budget::{CallerBudget, MemoryReservation, SMALL};
 use crate::limits::quota::InFlightPermit;
 use crate::mcp::dialect::v2026_07_28::StatelessCaller;
 use crate::mcp::dialect::{v2025_11_25, v2026_07_28};
-use crate::mcp::features::offers::Edition;
+use crate::mcp::session::edition::Edition;
 use crate::mcp::session::in_flight::{CloseReason, InFlightGuard, OpenParams};
 use crate::mcp::session::message_sink::{MessageSink, Resume};
 use crate::mcp::session::token::{Caller, Session};
 use crate::mcp::transport::http::error_response::Refusal;
 use crate::mcp::transport::http::{Http, Result};
 use crate::mcp::transport::outbound_queue::OutboundQueue;
+use crate::mcp::transport::sse::StreamPosition;
 use crate::mcp::wire::jsonrpc;
 use crate::mcp::wire::jsonrpc::{Error, Id, Outcome, Payload, Request};
-use crate::mcp::wire::sse::StreamPosition;
 
 /// How long an answer may take before the client gets a stream. Answers without a wait take a few
 /// milliseconds. A slower answer usually waits for a job, and its client needs the resume information early.

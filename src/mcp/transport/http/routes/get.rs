@@ -13,7 +13,7 @@ use crate::mcp::session::token::Caller;
 use crate::mcp::transport::http::error_response::Refusal;
 use crate::mcp::transport::http::validation::{preconditions, rate_policy};
 use crate::mcp::transport::http::{Http, Result};
-use crate::mcp::wire::sse::StreamPosition;
+use crate::mcp::transport::sse::StreamPosition;
 
 /// Answers a GET.
 pub(in crate::mcp::transport::http) async fn get(

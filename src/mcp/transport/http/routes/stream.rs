@@ -19,9 +19,9 @@ use super::exchange::{Exchange, ExchangeResult, wait_until_closed};
 use crate::limits::memory_budget::MemoryReservation;
 use crate::mcp::session::in_flight::CloseReason;
 use crate::mcp::transport::http::connections::detached_stream;
+use crate::mcp::transport::sse;
+use crate::mcp::transport::sse::StreamPosition;
 use crate::mcp::wire::jsonrpc;
-use crate::mcp::wire::sse;
-use crate::mcp::wire::sse::StreamPosition;
 use crate::metrics::OpenStream;
 
 /// Keep-alive interval of a quiet stream.

@@ -10,13 +10,13 @@ use taskbridge_sdk::Timestamp;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::read::Subject;
 use crate::auth::Principal;
 use crate::catalog::ReadableResource;
-use crate::mcp::Bridge;
 use crate::mcp::features::authorization::{CallerContext, Permit};
-use crate::mcp::features::offers::Edition;
+use crate::mcp::features::context::FeatureContext;
 use crate::mcp::features::resources;
-use crate::mcp::features::resources::read::Subject;
+use crate::mcp::session::edition::Edition;
 use crate::tasks::store::Result;
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::watch::ChangeSubscription;
@@ -28,8 +28,8 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(60);
 
 /// The subscriptions of one stream.
-pub(in crate::mcp) struct ResourceSubscriptions<'a> {
-    bridge: &'a Bridge,
+pub(crate) struct ResourceSubscriptions<'a> {
+    context: &'a FeatureContext,
     caller: &'a Principal,
     subscriptions: BTreeMap<String, ResourceSubscription>,
     changes: ChangeSubscription,
@@ -57,22 +57,22 @@ struct ResourceSubscription {
 
 /// What there is to report.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::mcp) struct ResourceChanges {
+pub(crate) struct ResourceChanges {
     /// Resources that have changed.
-    pub(in crate::mcp) changed: Vec<String>,
+    pub(crate) changed: Vec<String>,
     /// Logs that can never change again for this caller: the task has ended, or the caller has no such task.
-    pub(in crate::mcp) ended: Vec<String>,
+    pub(crate) ended: Vec<String>,
 }
 
 impl<'a> ResourceSubscriptions<'a> {
     /// Creates an empty set of subscriptions.
-    pub(in crate::mcp) fn new(bridge: &'a Bridge, caller: &'a Principal) -> Self {
+    pub(crate) fn new(context: &'a FeatureContext, caller: &'a Principal) -> Self {
         Self {
-            bridge,
+            context,
             caller,
             subscriptions: BTreeMap::new(),
-            changes: bridge.context.service.follow([]),
-            editions: bridge.context.offers.editions(),
+            changes: context.service.follow([]),
+            editions: context.offers.editions(),
             stale_logs: HashSet::new(),
             offers_changed: false,
         }
@@ -80,7 +80,7 @@ impl<'a> ResourceSubscriptions<'a> {
 
     /// Replaces the subscriptions. What a log already contains counts as a change. The current contents of a
     /// resource of the config do not.
-    pub(in crate::mcp) fn set(&mut self, uris: &BTreeSet<String>) {
+    pub(crate) fn set(&mut self, uris: &BTreeSet<String>) {
         for (uri, subscription) in self.subscriptions.extract_if(.., |uri, _| !uris.contains(uri)) {
             tracing::trace!(uri, "no longer followed");
             if let Subject::Log(task) = subscription.subject {
@@ -118,7 +118,7 @@ impl<'a> ResourceSubscriptions<'a> {
     ///
     /// # Errors
     /// If the store fails.
-    pub(in crate::mcp) async fn next(&mut self) -> Result<ResourceChanges> {
+    pub(crate) async fn next(&mut self) -> Result<ResourceChanges> {
         loop {
             // Boxed: thousands may wait here, and only a check needs this memory.
             Box::pin(self.check()).await?;
@@ -176,8 +176,7 @@ impl<'a> ResourceSubscriptions<'a> {
                 subscription.changed |= std::mem::replace(&mut subscription.last_reported, digest) != digest;
             }
         }
-        let (now, by) =
-            (self.bridge.context.clock.now(), CallerContext::new(&self.bridge.context, self.caller));
+        let (now, by) = (self.context.clock.now(), CallerContext::new(self.context, self.caller));
         let logs = self.subscriptions.values_mut().filter_map(|subscription| match &subscription.subject {
             Subject::Log(task) => Some((task.clone(), subscription)),
             Subject::Artifact | Subject::Configured => None,
@@ -189,9 +188,9 @@ impl<'a> ResourceSubscriptions<'a> {
             }
             let row = if must_renew {
                 subscription.renew_at = now + LEASE / 2;
-                self.bridge.context.service.follow_log(&by, &task, LEASE).await?
+                self.context.service.follow_log(&by, &task, LEASE).await?
             } else {
-                self.bridge.context.service.get(&by, &task).await?.map(|view| view.task)
+                self.context.service.get(&by, &task).await?.map(|view| view.task)
             };
             self.stale_logs.remove(&task);
             let log_bytes = row.as_ref().and_then(|row| row.printed).map_or(0, |log_bytes| log_bytes.bytes);
@@ -213,7 +212,7 @@ impl<'a> ResourceSubscriptions<'a> {
 
     /// Returns when to check again, with or without a hint.
     fn next_check(&self) -> Option<Instant> {
-        let now = (Instant::now(), self.bridge.context.clock.now());
+        let now = (Instant::now(), self.context.clock.now());
         let due = self.subscriptions.values().filter_map(|subscription| match &subscription.subject {
             _ if subscription.changed => Some(subscription.not_before),
             Subject::Log(_) => Some(now.0 + subscription.renew_at.since(now.1)),
@@ -225,7 +224,7 @@ impl<'a> ResourceSubscriptions<'a> {
     /// Returns a digest of the contents of a resource of the config.
     fn digest(&self, uri: &str) -> u64 {
         let mut hasher = DefaultHasher::new();
-        let (catalog, permit) = (self.bridge.context.catalog(), Permit::of(self.caller));
+        let (catalog, permit) = (self.context.catalog(), Permit::of(self.caller));
         let may_read = |readable: ReadableResource<'_>| permit.may_read(&catalog, readable);
         catalog.resources().read(uri, may_read).ok().flatten().hash(&mut hasher);
         hasher.finish()

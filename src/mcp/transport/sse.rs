@@ -11,60 +11,60 @@ use crate::seal::{Purpose, Seal};
 
 /// Event without content, for a quiet stream. It keeps the connection open, and detects a client that has
 /// disconnected.
-pub(in crate::mcp) const COMMENT: Bytes = Bytes::from_static(b": still here\n\n");
+pub(crate) const COMMENT: Bytes = Bytes::from_static(b": still here\n\n");
 
 /// A position in a stream. Its sealed form is the id of an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(in crate::mcp) struct StreamPosition {
+pub(crate) struct StreamPosition {
     /// The nonce of the session that the stream belongs to.
     #[serde(rename = "s")]
-    pub(in crate::mcp) session: String,
+    pub(crate) session: String,
     /// The name of the stream, which stays the same when it is resumed.
     #[serde(rename = "t")]
-    pub(in crate::mcp) stream: String,
+    pub(crate) stream: String,
     /// The number of events with an id so far.
     #[serde(rename = "n")]
     count: u64,
     /// How to resume the stream.
     #[serde(rename = "r")]
-    pub(in crate::mcp) resume: Resume,
+    pub(crate) resume: Resume,
     /// True if no event follows this one.
     #[serde(rename = "l", default, skip_serializing_if = "std::ops::Not::not")]
-    pub(in crate::mcp) last: bool,
+    pub(crate) last: bool,
 }
 
 impl StreamPosition {
     /// Starts a new stream.
-    pub(in crate::mcp) fn start(session: &str, resume: Resume, entropy: &dyn Entropy) -> Self {
+    pub(crate) fn start(session: &str, resume: Resume, entropy: &dyn Entropy) -> Self {
         let stream: [u8; 10] = clock::random(entropy);
         let stream = data_encoding::BASE32_NOPAD.encode(&stream).to_ascii_lowercase();
         Self { session: session.to_owned(), stream, count: 0, resume, last: false }
     }
 
     /// Opens an event id of this session. Returns `None` if it belongs to another session or is invalid.
-    pub(in crate::mcp) fn open(seal: &Seal, session: &str, id: &str) -> Option<Self> {
+    pub(crate) fn open(seal: &Seal, session: &str, id: &str) -> Option<Self> {
         seal.open(Purpose::Event, id).filter(|position: &Self| position.session == session)
     }
 
     /// Returns the id of the next event.
-    pub(in crate::mcp) fn advance(&mut self, seal: &Seal) -> String {
+    pub(crate) fn advance(&mut self, seal: &Seal) -> String {
         self.count = self.count.wrapping_add(1);
         seal.seal(Purpose::Event, self)
     }
 }
 
 /// Encodes the first event of a stream: an id that the client can resume from, and no data.
-pub(in crate::mcp) fn priming(id: &str, retry_ms: u32) -> Bytes {
+pub(crate) fn priming(id: &str, retry_ms: u32) -> Bytes {
     format!("id: {id}\nretry: {retry_ms}\ndata:\n\n").into()
 }
 
 /// Encodes the last event of a connection whose stream can be resumed: how long to wait before reconnecting.
-pub(in crate::mcp) fn retry(retry_ms: u32) -> Bytes {
+pub(crate) fn retry(retry_ms: u32) -> Bytes {
     format!("retry: {retry_ms}\n\n").into()
 }
 
 /// Encodes one JSON-RPC message. Its text must not contain a line break; compact JSON never does.
-pub(in crate::mcp) fn message(id: Option<&str>, json: &[u8]) -> Bytes {
+pub(crate) fn message(id: Option<&str>, json: &[u8]) -> Bytes {
     let mut event = Vec::with_capacity(json.len() + id.map_or(0, str::len) + 32);
     event.extend_from_slice(b"event: message\n");
     if let Some(id) = id {
