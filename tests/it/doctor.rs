@@ -134,7 +134,7 @@ async fn doctor_faults_come_with_fixes() {
     assert_eq!(ended.code, Some(1));
     assert!(ended.stdout.contains("fault    backend forge: discovery: "), "{ended:?}");
     assert!(ended.stdout.contains("fault    backend forge: engine: "), "{ended:?}");
-    assert!(ended.stdout.contains("         > start it again"), "{ended:?}");
+    assert!(ended.stdout.contains("         > start the engine at"), "{ended:?}");
     assert!(!ended.stdout.contains("secret-path") && !ended.stdout.contains(secret), "a secret is shown");
 }
 

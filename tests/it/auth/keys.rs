@@ -98,5 +98,5 @@ async fn open_access_needs_explicit_setting() {
     assert_eq!(accepted.code, Some(0), "{}", accepted.stderr);
     let dir = TestDir::new(&public_config("anyone_may_do_everything = true\nmode = \"api_keys\""));
     let refused = dir.run(dir.command("check")).await;
-    assert!(refused.stderr.contains("contradicts"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("only allowed with mode"), "{}", refused.stderr);
 }

@@ -173,7 +173,7 @@ async fn api_key_comes_from_environment() {
     let broken = call_with_key("two\nlines").await;
     assert_eq!(broken.code, Some(2));
     assert!(
-        broken.stderr.contains("characters that no key has") && !broken.stderr.contains("two"),
+        broken.stderr.contains("characters that are invalid in a key") && !broken.stderr.contains("two"),
         "{broken:?}"
     );
     assert!(BASICS.contains("single_user"), "the other tests need no key");
