@@ -1,4 +1,4 @@
-//! `[metrics]`: the listener and the access to the metrics page. It must not print the token.
+//! `[metrics]`: the address of the metrics page, and who may read it. It must not print the token.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -35,7 +35,8 @@ pub(super) struct Metrics {
 pub struct MetricsPage {
     /// The listen address.
     pub listen: SocketAddr,
-    /// The SHA-256 of the required token.
+    /// The SHA-256 hash of the token that readers must send, not the token itself. `None` if no token is
+    /// configured, or if it was not read.
     pub token: Option<[u8; 32]>,
 }
 
@@ -48,7 +49,8 @@ fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAd
     })
 }
 
-/// Validates and converts the table. Returns `None` if there is no metrics page.
+/// Validates and converts the table. Returns `None` if there is no `listen` address. Otherwise it returns the
+/// page even if it recorded a problem: `reader` rejects the config at the end.
 pub(super) fn page(reader: &mut Reader<'_>, metrics: &Metrics, dir: &Path) -> Option<MetricsPage> {
     let Metrics { listen, token, anybody_may_read } = metrics;
     let token = token.as_ref().and_then(|token| {

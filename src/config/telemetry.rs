@@ -17,9 +17,9 @@ const OTLP_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// Path of the collector's traces endpoint.
 const TRACES_PATH: &str = "/v1/traces";
 
-/// Distributed tracing: spans are exported to an OpenTelemetry collector by OTLP over HTTP. They range from a
-/// client's request (with its `traceparent`) to the engine call, which gets the trace context. Changes take
-/// effect after a restart.
+/// Distributed tracing: the server exports spans to an OpenTelemetry collector by OTLP over HTTP. A client's
+/// trace (`traceparent`) continues through its request to the engine call, and the job gets the trace
+/// context. Changes take effect after a restart.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Telemetry {
@@ -31,8 +31,8 @@ pub(super) struct Telemetry {
     headers: BTreeMap<String, Secret>,
     /// The service name of this server.
     service_name: String,
-    /// The sampling rate of traces that start here, from 0 to 1. A client's `traceparent` decides for its own
-    /// trace.
+    /// The sampling rate, from 0 to 1, of traces that start at this server. A trace that a client started
+    /// (`traceparent`) keeps the client's sampling decision.
     sample: f64,
 }
 
@@ -52,15 +52,15 @@ pub struct TraceExport {
     pub headers: Vec<(String, String)>,
     /// The service name of this server.
     pub service: String,
-    /// The sampling rate of traces that start here.
+    /// The sampling rate of traces that start at this server.
     pub sample: f64,
 }
 
-/// Headers contain secrets, and the URL may.
+/// Shows only the origin of the endpoint: headers contain secrets, and the rest of the URL may.
 impl fmt::Debug for TraceExport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Traces")
-            .field("at", &self.endpoint.origin().ascii_serialization())
+        f.debug_struct("TraceExport")
+            .field("endpoint", &self.endpoint.origin().ascii_serialization())
             .finish_non_exhaustive()
     }
 }

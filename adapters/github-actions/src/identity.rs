@@ -1,14 +1,17 @@
-//! Identity of this backend: the server, and the id of the configured repository, which survives a rename. It
-//! must not call GitHub.
+//! Identity of this backend: the GitHub server, and the id of the configured repository. The id survives a
+//! rename of the repository. This module must not call GitHub.
 
 use std::sync::OnceLock;
 
 use reqwest::Url;
 
-/// Server and repository.
+/// Identity of the engine that this backend is connected to. The taskbridge server stores it with its tasks.
+/// A backend with the same name but another engine therefore does not touch them.
 pub(crate) struct Identity {
+    /// Host name, with the port unless it is the default one.
     server: String,
-    /// `None` if the config names no repository: each handle names its own.
+    /// Id of the configured repository; empty until it is known. `None` if the config names no repository:
+    /// then each tool names its own, and the handle of each job contains it.
     repository_id: Option<OnceLock<u64>>,
 }
 

@@ -10,8 +10,8 @@ use taskbridge_sdk::{Level, Note, Progress, one_line, open_regular, short_line};
 /// file size.
 const WINDOW: u64 = 32 * 1024;
 
-/// Longest note that is passed on: a longer text is cut to this many characters, and longer JSON (in bytes)
-/// becomes such a text.
+/// Maximum length of a note: in characters for a text, in bytes for JSON. A longer text is cut to this many
+/// characters, and an ellipsis is added. Longer JSON is treated as a text.
 const MAX_NOTE_LENGTH: usize = 2000;
 
 /// Maximum number of notes per observation.
@@ -32,7 +32,7 @@ pub(crate) fn read(path: &Path) -> JobEvents {
     read_window(path).map(|(offset, bytes)| parse(offset, &bytes)).unwrap_or_default()
 }
 
-/// Returns the end of the file, and the offset at which it starts.
+/// Returns the byte offset at which the tail of the file starts, and the tail: at most [`WINDOW`] bytes.
 fn read_window(path: &Path) -> io::Result<(u64, Vec<u8>)> {
     let mut file = open_regular(path)?;
     let offset = file.metadata()?.len().saturating_sub(WINDOW);
@@ -42,16 +42,16 @@ fn read_window(path: &Path) -> io::Result<(u64, Vec<u8>)> {
     Ok((offset, bytes))
 }
 
-/// Parses complete lines only. The last line may still be incomplete, and the first line of a window may be
-/// cut.
+/// Parses complete lines only, newest first. The last line may still be incomplete, and the first line of a
+/// window may be cut. `offset` is the byte offset of the window in the file.
 fn parse(offset: u64, bytes: &[u8]) -> JobEvents {
     let mut events = JobEvents::default();
     let mut line_ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).rev();
-    let mut next_end = line_ends.next();
-    while let Some(line_end) = next_end {
-        next_end = line_ends.next();
-        let line_start = match (next_end, offset) {
-            (Some(previous_end), _) => previous_end + 1,
+    let mut previous_end = line_ends.next();
+    while let Some(line_end) = previous_end {
+        previous_end = line_ends.next();
+        let line_start = match (previous_end, offset) {
+            (Some(end), _) => end + 1,
             (None, 0) => 0,
             (None, _) => break,
         };
@@ -81,7 +81,8 @@ fn parse(offset: u64, bytes: &[u8]) -> JobEvents {
     events
 }
 
-/// Parses `LEVEL MESSAGE`. A message that is a JSON object or array becomes that value.
+/// Parses `LEVEL MESSAGE`. A message that is a JSON object or array becomes that value. `n` is the byte
+/// offset of the line in the file.
 fn note(n: u64, text: &str) -> Option<Note> {
     let (level, message) = text.trim_start().split_once(' ')?;
     let (level, message) = (Level::parse(level)?, message.trim());
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_numbered_by_line() {
+    fn notes_are_numbered_by_byte_offset() {
         let text = "log info Begun\nlog warning {\"left\": 3}\nprogress 1/2 half\nlog error [unfinished\nlog info on its";
         let events = parse(text);
         let expected = [
@@ -150,11 +151,12 @@ mod tests {
             parse("log\nlog info\nlog info \nlog loud x\n log  info  x \n").notes,
             [Note::text(34, Level::Info, "x")]
         );
+        // A text that is cut has one more character: the ellipsis.
         let long = format!("log info {}\n", "ä".repeat(5000));
         assert_eq!(parse(&long).notes[0].data.as_str().unwrap().chars().count(), MAX_NOTE_LENGTH + 1);
     }
 
-    /// A note has the number of its line, however many lines follow.
+    /// The number of a note is the byte offset of its line, so it stays the same when lines are appended.
     #[test]
     fn note_keeps_number_as_window_moves() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! Optional abilities of a backend. Each is a trait behind a getter of [`crate::Backend`], so that an absent
-//! ability cannot be called. [`crate::Discovery`], [`crate::Checkup`] and [`crate::Hooks`] are three more.
-//! Only [`Questions`] may change a job.
+//! ability cannot be called. Three other optional abilities have modules of their own: [`crate::Discovery`],
+//! [`crate::Checkup`] and [`crate::Hooks`]. Only [`Questions`] may change a job.
 
 use std::time::Duration;
 
@@ -16,8 +16,9 @@ pub trait Questions: Send + Sync {
     ///
     /// - Sending the same answer again is harmless and returns the same result.
     /// - The first answer that the engine accepted is final. The question disappears from observations, at
-    ///   the latest after [`Questions::list_lag`]. Only a page that a person agreed to visit may stay there,
-    ///   until the visit is over.
+    ///   the latest after [`Questions::list_lag`].
+    /// - A URL question ([`crate::Ask::Url`]) is the exception: if the person agreed to visit the page,
+    ///   observations may list the question until the visit is over.
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome>;
 
     /// Sends an answer on behalf of the person who gave it.
@@ -38,7 +39,7 @@ pub trait Questions: Send + Sync {
     /// - A question that is listed after that time is a new question, even if its id is the same. If the lag
     ///   is too short, a person is asked twice. If it is too long, the next question with the same id is
     ///   delayed.
-    /// - [`Duration::MAX`] if an id never names another question.
+    /// - It is [`Duration::MAX`] if a job never uses the id of a question for another question.
     fn list_lag(&self) -> Duration {
         Duration::ZERO
     }
@@ -65,7 +66,9 @@ pub trait Logs: Send + Sync {
     ///
     /// - At most `max_bytes` bytes, cut at the start of a line where possible. `cut` is true if text was left
     ///   out.
-    /// - With `search`, only the lines that contain it (case-insensitive), from everything that is kept.
+    /// - With `search`, only the lines that contain this text (case-insensitive). The search covers the whole
+    ///   log, not only its last `max_bytes` bytes. If it does not reach the start of a very large log, `cut`
+    ///   is true.
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText>;
 }
 
@@ -92,7 +95,8 @@ pub struct LogText {
 pub trait Artifacts: Send + Sync {
     /// Reads one artifact completely. Returns `None` if the job has no artifact with that name.
     ///
-    /// - An artifact larger than `max_bytes` is `Rejected`, and the message contains its size.
+    /// - An artifact larger than `max_bytes` is an error of the kind [`crate::ErrorKind::Rejected`]. Its
+    ///   message contains the size of the artifact.
     /// - A name can never lead outside the files that the job left.
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>>;
 }

@@ -8,14 +8,15 @@ use crate::driver::Options;
 enum ValueRule {
     Flag,
     Value,
-    /// An optional value, only in the same word.
+    /// An optional value, which follows the long name and `=`. A value after the short name is ignored.
     Optional,
 }
 
 use ValueRule::{Flag, Optional, Value};
 
-/// The options of sbatch: short name, long name, kind of value. An unknown option is passed on if it is
-/// written as one word.
+/// Most options of sbatch: short name, long name, and whether the option has a value. The others are in
+/// [`SBATCH_OPTIONS`]. An unknown long option is passed on, with its value if that follows a `=`. An unknown
+/// short option is an error.
 const COMMON_OPTIONS: [(Option<char>, &str, ValueRule); 96] = [
     (Some('a'), "array", Value),
     (Some('A'), "account", Value),
@@ -115,7 +116,7 @@ const COMMON_OPTIONS: [(Option<char>, &str, ValueRule); 96] = [
     (Some('v'), "verbose", Flag),
 ];
 
-/// Further options of sbatch.
+/// The options of sbatch that are not in [`COMMON_OPTIONS`].
 const SBATCH_OPTIONS: [(Option<char>, &str, ValueRule); 5] = [
     (None, "wckey", Value),
     (Some('W'), "wait", Flag),
@@ -153,21 +154,22 @@ const RESERVED_OPTIONS: [&str; 24] = [
     "chdir",
 ];
 
-/// Returns true if neither a script nor the config may set this option. In a script it is ignored (`chdir` is
-/// kept apart), in the config it is an error.
+/// Returns true if this option is reserved. In the options of a target, it is an error. In a script, it is
+/// ignored, except for `chdir`: see [`Directives::chdir`].
 pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED_OPTIONS.contains(&name)
 }
 
-/// The options of a script's `#SBATCH` lines, without those that the adapter sets itself. `chdir` is kept
-/// separately.
+/// The options of a script's `#SBATCH` lines, without the reserved ones ([`is_reserved`]).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Directives {
     pub(crate) options: Options,
+    /// Value of `chdir`, which is reserved. It is used if the target has no `working_dir`.
     pub(crate) chdir: Option<String>,
 }
 
-/// Parses a batch script. The error names the invalid line.
+/// Parses the `#SBATCH` lines of a batch script. The error contains the number of the invalid line. Only the
+/// error for a script that does not begin with `#!` has no number.
 pub(crate) fn read(script: &str) -> Result<Directives, String> {
     if !script.starts_with("#!") {
         return Err(
@@ -195,9 +197,11 @@ pub(crate) fn read(script: &str) -> Result<Directives, String> {
     Ok(directives)
 }
 
+/// Parses the words of one line and adds their options.
 fn options(words: &[String], directives: &mut Directives) -> Result<(), String> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
+        // `None`: the option has no value. `Some(None)`: its value is missing. `Some(Some(_))`: its value.
         let (name, value): (String, Option<Option<String>>) = if let Some(long) = word.strip_prefix("--") {
             let (name, inline_value) =
                 long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value.to_owned())));

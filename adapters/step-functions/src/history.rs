@@ -1,5 +1,5 @@
 //! History of an execution: the parts of its events that this adapter needs, and functions that read the
-//! newest events or find the state that failed.
+//! newest events or find the state that failed. It must not keep events or compute progress.
 
 use aws_sdk_sfn::primitives::DateTime;
 use aws_sdk_sfn::types::HistoryEvent;
@@ -7,8 +7,8 @@ use taskbridge_sdk::{ErrorKind, Result, Timestamp};
 
 use crate::api::{Api, ApiResult};
 
-/// Maximum number of pages read for one purpose. With `PAGE_SIZE` events each, they cover the longest
-/// possible history. It also limits lists of state machines.
+/// Maximum number of pages per read of a history. With [`PAGE_SIZE`] events each, they cover the longest
+/// history that AWS allows (25,000 events). It also limits the pages of a list of state machines.
 pub(crate) const MAX_PAGES: usize = 25;
 /// Maximum number of events per page.
 pub(crate) const PAGE_SIZE: i32 = 1000;
@@ -23,14 +23,16 @@ pub(crate) struct ExecutionEvent {
     pub(crate) at: Option<Timestamp>,
     /// Type as AWS names it, such as `TaskStateEntered`.
     pub(crate) kind: String,
-    /// Name of the state, or of the map of an iteration.
+    /// Name of the state. For an iteration of a map, the name of the map state.
     pub(crate) name: Option<String>,
     /// Number of items of a map, or index of an iteration.
     pub(crate) number: Option<i32>,
     /// Input of a state.
     pub(crate) input: Option<String>,
-    /// Resource that received a task. `parameters` is what it received.
+    /// Resource that runs a task: the ARN of an activity, or an action of a service, such as
+    /// `sendMessage.waitForTaskToken`.
     pub(crate) resource: Option<String>,
+    /// Parameters of a scheduled task; for an activity, its input.
     pub(crate) parameters: Option<String>,
     /// Output of a task.
     pub(crate) output: Option<String>,
@@ -127,9 +129,9 @@ fn error_and_cause(event: &HistoryEvent) -> (Option<String>, Option<String>) {
     (None, None)
 }
 
-/// Returns the events after the one with the id `after_id`, oldest first. If `after_id` is not 0, it reads at
-/// most 2,500 events. The flag is false if more events lie between `after_id` and the returned ones.
-/// `include_data` requests the inputs and outputs of states.
+/// Returns the events after the one with the id `after_id`, oldest first, and whether they are complete. If
+/// `after_id` is not 0, it reads at most the newest 2,500 events. They count as incomplete if this limit is
+/// reached before the event `after_id`. `include_data` requests the inputs and outputs of states.
 pub(crate) async fn read_newest(
     api: &Api,
     arn: &str,
@@ -162,14 +164,16 @@ pub(crate) async fn read_newest(
 pub(crate) async fn find_origin(api: &Api, arn: &str) -> Result<Option<Origin>> {
     match api.history(arn, 500, true, None).await {
         Ok(response) => Ok(origin_in(&response.events.iter().map(ExecutionEvent::from).collect::<Vec<_>>())),
-        // Without the permission, the answer has fewer details but is always the same.
+        // Without the permission to read histories, a retry would be denied, too. The job then ends without
+        // the name of the failed state.
         Err(failure) if failure.error.kind() == ErrorKind::Denied => Ok(None),
         Err(failure) => Err(failure.into()),
     }
 }
 
-/// Follows the newest failure of a task or a state back to its state, or else the end of the execution. The
-/// newest event comes first.
+/// Finds the state in which the failure originated. It starts at the newest failure of a task or state, or
+/// else at the newest event of the execution itself, which is its end. From there it follows the previous
+/// events back to one that entered a state. `events` begins with the newest event.
 fn origin_in(events: &[ExecutionEvent]) -> Option<Origin> {
     let is_failure = |event: &&ExecutionEvent| {
         let kind = event.kind.as_str();
@@ -232,7 +236,8 @@ mod tests {
         assert_eq!(origin(branches).as_deref(), Some("Right"));
     }
 
-    /// A Fail state is the origin, and so is a state that itself fails or times out.
+    /// A Fail state is the origin. If no task or state has a failure event, the origin is the state in which
+    /// the execution ended.
     #[test]
     fn failing_state_is_its_own_origin() {
         let fail = vec![event(2, 1, "FailStateEntered", "GiveUp"), event(3, 2, "ExecutionFailed", "")];

@@ -1,4 +1,5 @@
-//! Tests of rows that queue for slots.
+//! Tests of rows that queue for slots. A slot is a name under which the store counts jobs against a limit,
+//! and a queue is all rows that wait for the same set of slots.
 
 use std::time::Duration;
 
@@ -8,17 +9,19 @@ use crate::clock::Clock;
 use crate::tasks::store::ServedBackend;
 use crate::tasks::task::Task;
 
+/// Adds a row that queues for these slots. It is newer than all others.
 async fn queue(bench: &Bench, slots: &[&str]) -> Task {
     bench.clock.advance(Duration::from_millis(1));
-    let job = pending(true, bench.clock.now());
+    let queued = true;
+    let job = pending(queued, bench.clock.now());
     bench.add(Task { job, ..with_slots(bench.task(), slots) }).await
 }
 
 pub async fn the_head_of_a_line_is_its_oldest_row(bench: &Bench) {
-    let heads = async || bench.store.queue_heads(&[forge()]).await.expect("the lines can be read");
+    let heads = async || bench.store.queue_heads(&[forge()]).await.expect("the queues can be read");
     assert_eq!(heads().await, []);
     bench.add(with_slots(bench.task(), &["a"])).await;
-    assert_eq!(heads().await, [], "it does not wait");
+    assert_eq!(heads().await, [], "a row that does not wait is in no queue");
     let first = queue(bench, &["b"]).await;
     let second = queue(bench, &["a", "b"]).await;
     queue(bench, &["b", "a"]).await;
@@ -26,18 +29,19 @@ pub async fn the_head_of_a_line_is_its_oldest_row(bench: &Bench) {
     let behind = queue(bench, &["b"]).await;
     assert_eq!(heads().await, [first.clone(), second.clone(), third.clone()]);
     bench.update(&closed(first, bench.clock.now())).await;
-    assert_eq!(heads().await, [second, third, behind], "the oldest line is first");
+    assert_eq!(heads().await, [second, third, behind], "the oldest head is first");
 }
 
 /// A row of a backend that is not connected does not block the rows behind it.
 pub async fn line_heads_are_of_connected_backends(bench: &Bench) {
     bench.clock.advance(Duration::from_millis(1));
-    let job = pending(true, bench.clock.now());
+    let queued = true;
+    let job = pending(queued, bench.clock.now());
     let away = Task { backend: "away".to_owned(), job, ..with_slots(bench.task(), &["a"]) };
     let away = bench.add(away).await;
     let behind = queue(bench, &["a"]).await;
     let heads = async |served: &[ServedBackend]| {
-        bench.store.queue_heads(served).await.expect("the lines can be read")
+        bench.store.queue_heads(served).await.expect("the queues can be read")
     };
     assert_eq!(heads(&[forge()]).await, [behind]);
     assert_eq!(heads(&[forge(), ServedBackend::named("away")]).await, [away]);
@@ -45,7 +49,7 @@ pub async fn line_heads_are_of_connected_backends(bench: &Bench) {
 }
 
 pub async fn a_row_knows_how_many_wait_before_it(bench: &Bench) {
-    let ahead = async |task: &Task| bench.store.ahead(task).await.expect("the line can be read");
+    let ahead = async |task: &Task| bench.store.ahead(task).await.expect("the queue can be read");
     let first = queue(bench, &["a"]).await;
     let second = queue(bench, &["a"]).await;
     queue(bench, &["b"]).await;
