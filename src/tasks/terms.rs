@@ -8,25 +8,30 @@ use serde::{Deserialize, Serialize};
 /// existing task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskPolicy {
-    /// How long the client asked to keep the task, after clamping; counted from its creation.
+    /// Requested lifetime of the task, counted from its creation. It is the client's request, raised to
+    /// `min_ttl` or lowered to `max_ttl` of `[lifetime]`; `default_ttl` without a request.
     pub ttl: Duration,
     /// How long the result is kept, counted from the end of the task.
     pub keep_result: Duration,
     /// How long the job may run, counted from its acceptance by the engine.
     pub max_runtime: Duration,
-    /// How long the task may wait for its start (consent, a free slot, an unreachable engine), counted from
-    /// its creation. Without it, as long as `max_runtime`.
+    /// Maximum time from the creation of the task to the start of its job. It includes all waiting: for
+    /// consent, for a free slot, and for an engine that is unavailable. `None`: as long as `max_runtime`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_wait: Option<Duration>,
-    /// How long polls are retried after `max_runtime` while they fail, before the task ends with an
-    /// unknown outcome.
+    /// Grace period after `max_runtime` while polls of the job fail. Polls are retried, and a late result
+    /// still counts. Then the task ends with an unknown outcome.
     #[serde(default = "outcome_grace")]
     pub outcome_grace: Duration,
     /// What happens to the job when `max_runtime` is over.
     pub on_expiry: OnExpiry,
-    /// How long a start is retried while the engine is unreachable or limits the rate of calls.
+    /// Maximum duration of one engine outage before the start, counted from its first failed call. An engine
+    /// that limits the rate of calls counts as unavailable. Then the task ends. `max_wait` is the limit of
+    /// the whole wait, and still applies.
     pub start_within: Duration,
-    /// How long the server searches for a job whose start was not confirmed, if the searches find nothing.
+    /// Minimum time of the search for a job whose start was not confirmed, while the searches find nothing.
+    /// If the engine cannot be searched, it is the longer of this and `start_within`. Then the task ends.
+    /// After `max_wait`, the search may end earlier.
     pub settle_window: Duration,
     /// What happens when a person declines a question of the job.
     #[serde(default, skip_serializing_if = "OnRefusal::is_tell")]
@@ -34,12 +39,12 @@ pub struct TaskPolicy {
     /// What happens when a person closes a question of the job without a choice.
     #[serde(default, skip_serializing_if = "OnRefusal::is_tell")]
     pub on_dismiss: OnRefusal,
-    /// How long a question may stay open, also the one before the start; without it, as long as the other
-    /// deadlines allow.
+    /// Maximum time for the answer to a question, including the consent before the start. `None`: only the
+    /// other deadlines apply (`max_wait` before the start, `max_runtime` after it).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_within: Option<Duration>,
-    /// True if a person other than the owner must answer the questions of the task, even if the
-    /// rules of its tool change.
+    /// True if the owner of the task must not answer its questions. It is part of the task, so it applies
+    /// even if the rules of the tool change or the tool is removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub four_eyes: bool,
 }
