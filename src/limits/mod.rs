@@ -2,7 +2,6 @@
 //! counts on its own. It must not know what is counted, or how a refusal is answered.
 
 pub mod caller_key;
-pub mod delaying_rate;
 pub mod memory_budget;
 pub mod quota;
-pub mod window_rate;
+pub mod rate;

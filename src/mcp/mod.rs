@@ -1,7 +1,7 @@
 //! The protocol: transports and envelopes, with one submodule per generation. A request arrives through
-//! [`transport::http`] or [`transport::stdio`], and [`wire::revision`] decides once which generation handles it. The handlers of that
-//! generation translate between the wire format and [`crate::tasks::service`]. It must not access an engine,
-//! except to read logs and artifacts.
+//! [`transport::http`] or [`transport::stdio`], and [`wire::revision`] decides once which generation handles
+//! it. The handlers of that generation translate between the wire format and [`crate::tasks::service`]. It
+//! must not access an engine, except to read logs and artifacts.
 
 pub mod dialect;
 pub mod features;

@@ -1,5 +1,5 @@
-//! Finds rows that break an invariant, and describes the consequence and the fix. [`check_row`] and [`check_related_records`]
-//! are pure; their input comes from a [`Survey`](super::survey::Survey).
+//! Finds rows that break an invariant, and describes the consequence and the fix. [`check_row`] and
+//! [`check_related_records`] are pure; their input comes from a [`Survey`](super::survey::Survey).
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What clients can do, written once for all generations: tools, tasks, resources, prompts, completion and the
-//! companion tools, with the authorization of callers. [`serve`] handles the methods that all generations
+//! What clients can do, written once for all generations: tools, tasks, resources, prompts, completion and
+//! the companion tools, with the authorization of callers. [`serve`] handles the methods that all generations
 //! have. A feature must not know how a generation writes a result, or which transport carries it.
 
 pub mod audit_context;

@@ -1,5 +1,5 @@
-//! [`Edition`]: which lists a client knows, as hashes. By it, a stream detects which lists have changed since it
-//! reported them. It must not know how the lists are made.
+//! [`Edition`]: which lists a client knows, as hashes. By it, a stream detects which lists have changed since
+//! it reported them. It must not know how the lists are made.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! Sessions and the streams of a client: the sealed session token, what was sent on which stream, open requests,
-//! and resource subscriptions. It must not know a generation's wire types or a transport.
+//! Sessions and the streams of a client: the sealed session token, what was sent on which stream, open
+//! requests, and resource subscriptions. It must not know a generation's wire types or a transport.
 
 pub mod edition;
 pub mod in_flight;

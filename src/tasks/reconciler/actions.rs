@@ -213,9 +213,9 @@ impl Core {
         self.finish(&task, Event::Resolved { handles }).await;
     }
 
-    /// Leases a row whose insert has an unknown outcome ([`StartOrigin::Orphaned`]), and records that its call was
-    /// abandoned. Retries while the store is unavailable. Returns false if there is no such row, or if the
-    /// store fails otherwise.
+    /// Leases a row whose insert has an unknown outcome ([`StartOrigin::Orphaned`]), and records that its
+    /// call was abandoned. Retries while the store is unavailable. Returns false if there is no such row, or
+    /// if the store fails otherwise.
     async fn adopt(&self, leased: &mut LeasedRow, cancel: bool) -> bool {
         // A write queues behind the insert if that is still in progress; a read would not.
         let lease = Lease::Acquire(&self.holder, self.settings.lease);

@@ -1,5 +1,6 @@
-//! `logging/setLevel`, and the log messages of tasks as `notifications/message`. [`crate::mcp::session::log_cursor`]
-//! decides which messages a task has; this module only drops those below the session's level.
+//! `logging/setLevel`, and the log messages of tasks as `notifications/message`.
+//! [`crate::mcp::session::log_cursor`] decides which messages a task has; this module only drops those below
+//! the session's level.
 
 use serde_json::{Map, Value};
 

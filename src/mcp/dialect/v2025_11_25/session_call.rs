@@ -1,5 +1,5 @@
-//! [`SessionCall`] as a [`Dialect`]: how the revisions with sessions differ from the other generation. It must
-//! not handle a method.
+//! [`SessionCall`] as a [`Dialect`]: how the revisions with sessions differ from the other generation. It
+//! must not handle a method.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! [`StatelessCall`] as a [`Dialect`]: how the revision without sessions differs from the other generation. It
-//! must not handle a method.
+//! [`StatelessCall`] as a [`Dialect`]: how the revision without sessions differs from the other generation.
+//! It must not handle a method.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

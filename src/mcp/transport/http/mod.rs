@@ -31,10 +31,9 @@ pub use self::routes::unauthenticated_body::UnauthenticatedBudget;
 pub use self::validation::access_control::{AccessControl, AccessRules};
 use crate::auth::{Peer, Principal, RequestCredentials};
 use crate::limits::caller_key::CallerKey;
-use crate::limits::delaying_rate::DelayingRateLimit;
 use crate::limits::memory_budget::MemoryBudget;
 use crate::limits::quota::InFlightLimit;
-use crate::limits::window_rate::WindowRateLimit;
+use crate::limits::rate::RateLimit;
 use crate::mcp::Bridge;
 use crate::mcp::session::in_flight::InFlight;
 use crate::mcp::session::token::{Session, SessionCache};
@@ -58,16 +57,16 @@ struct Http {
     access_control: Arc<AccessControl>,
     session_cache: SessionCache,
     in_flight: InFlight,
-    poll_rate: DelayingRateLimit,
+    poll_rate: RateLimit,
     /// Rate limit of streams and of requests that wait for jobs.
-    wait_rate: DelayingRateLimit,
+    wait_rate: RateLimit,
     /// Rate limit of notifications, responses and DELETE.
-    one_way_rate: DelayingRateLimit,
-    call_rate: WindowRateLimit,
+    one_way_rate: RateLimit,
+    call_rate: RateLimit,
     /// Rate limit of ended sessions.
-    session_end_rate: WindowRateLimit,
+    session_end_rate: RateLimit,
     /// Rate limit of sessions that begin to store settings.
-    stored_session_rate: WindowRateLimit,
+    stored_session_rate: RateLimit,
     /// Open streams and pending requests per owner.
     in_flight_limit: InFlightLimit,
     /// Request bodies that are incomplete, and notifications, responses and DELETEs in progress, per owner.
@@ -88,11 +87,10 @@ pub fn router(
 ) -> (Router, BoxFuture<'static, Infallible>) {
     bridge.context.service.set_stop_token(shutdown.clone());
     let (session_cache, in_flight) = (SessionCache::default(), InFlight::default());
-    let (poll_rate, wait_rate) =
-        (DelayingRateLimit::with_max_delay(MAX_DELAY), DelayingRateLimit::with_max_delay(MAX_WAIT_DELAY));
-    let one_way_rate = DelayingRateLimit::with_max_delay(MAX_DELAY);
+    let (poll_rate, wait_rate) = (RateLimit::per_second(MAX_DELAY), RateLimit::per_second(MAX_WAIT_DELAY));
+    let one_way_rate = RateLimit::per_second(MAX_DELAY);
     let (call_rate, session_end_rate, stored_session_rate) =
-        (WindowRateLimit::within(MINUTE), WindowRateLimit::within(DAY), WindowRateLimit::within(DAY));
+        (RateLimit::within(MINUTE), RateLimit::within(DAY), RateLimit::within(DAY));
     let open_sessions = in_flight.clone();
     bridge.metrics.set_session_counter(move || open_sessions.sessions());
     let (in_flight_limit, incoming_limit, memory_budget) =

@@ -1,5 +1,5 @@
-//! TCP and TLS connections below HTTP: accepting, counting, timeouts, idle eviction, and streams that leave the
-//! HTTP library. It must not know MCP.
+//! TCP and TLS connections below HTTP: accepting, counting, timeouts, idle eviction, and streams that leave
+//! the HTTP library. It must not know MCP.
 
 pub(super) mod capacity;
 pub(super) mod connection;

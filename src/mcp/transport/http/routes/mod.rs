@@ -1,5 +1,5 @@
-//! Handles POST, GET and DELETE of the endpoint, and the metadata documents: reads bodies, runs a handler, and
-//! writes its answer as one response or as a stream.
+//! Handles POST, GET and DELETE of the endpoint, and the metadata documents: reads bodies, runs a handler,
+//! and writes its answer as one response or as a stream.
 
 pub(super) mod batch;
 pub(super) mod body;

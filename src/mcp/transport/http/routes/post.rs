@@ -225,11 +225,13 @@ async fn limit_stored_sessions(http: &Http, caller: &Caller, request: &Request) 
         return Ok(());
     }
     let limit = bridge.context.settings().limits.max_kept_sessions_per_day;
-    http.stored_session_rate.take(CallerKey::of(&caller.principal), limit, Instant::now()).map_err(|pause| {
-        let request_context = Arc::new(audit_context::for_request(&caller.principal, request));
-        request_context.sync_scope(|| bridge.context.audit.limit_exceeded("max_kept_sessions_per_day"));
-        Refusal::too_many_stored_sessions(limit, pause).for_request(Some(request.id.clone()))
-    })
+    http.stored_session_rate.take(CallerKey::of(&caller.principal), limit, Instant::now()).map(drop).map_err(
+        |pause| {
+            let request_context = Arc::new(audit_context::for_request(&caller.principal, request));
+            request_context.sync_scope(|| bridge.context.audit.limit_exceeded("max_kept_sessions_per_day"));
+            Refusal::too_many_stored_sessions(limit, pause).for_request(Some(request.id.clone()))
+        },
+    )
 }
 
 async fn handle_notification(http: &Http, caller: &Caller, method: &str, params: &Value) -> Result<()> {

@@ -2,8 +2,6 @@
 //! header, the session and the number of open requests where an HTTP method needs them. Also the CORS headers
 //! for browsers. It must not read the parameters of a message.
 
-use std::time::Instant;
-
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -181,7 +179,7 @@ pub(in crate::mcp::transport::http) async fn admit_one_way(
     let permit =
         http.incoming_limit.take(principal, limit).ok_or_else(|| Refusal::too_many_streams(limit))?;
     let limit = settings.max_polls_per_second;
-    match http.one_way_rate.check_rate(CallerKey::of(principal), limit, Instant::now()).wait().await {
+    match http.one_way_rate.wait(CallerKey::of(principal), limit).await {
         true => Ok(permit),
         false => Err(Refusal::too_many_messages(limit)),
     }

@@ -56,7 +56,7 @@ pub(in crate::mcp::transport::http) async fn limit_request(
         RateClass::Call | RateClass::Free => return Ok(()),
     };
     let limit = http.bridge.context.settings().max_polls_per_second;
-    if rate_limit.check_rate(CallerKey::of(principal), limit, Instant::now()).wait().await {
+    if rate_limit.wait(CallerKey::of(principal), limit).await {
         return Ok(());
     }
     let request_context = Arc::new(audit_context::for_request(principal, request));
@@ -67,7 +67,7 @@ pub(in crate::mcp::transport::http) async fn limit_request(
 /// As [`hold`], for a stream that a GET opens.
 pub(in crate::mcp::transport::http) async fn limit_stream(http: &Http, principal: &Principal) -> Result<()> {
     let limit = http.bridge.context.settings().max_polls_per_second;
-    match http.wait_rate.check_rate(CallerKey::of(principal), limit, Instant::now()).wait().await {
+    match http.wait_rate.wait(CallerKey::of(principal), limit).await {
         true => Ok(()),
         false => Err(Refusal::too_many_waits(limit)),
     }
@@ -84,7 +84,7 @@ pub(in crate::mcp::transport::http) fn limit_calls(
         return Ok(());
     }
     let limit = http.bridge.context.settings().max_calls_per_minute;
-    http.call_rate.take(CallerKey::of(caller), limit, Instant::now()).map_err(|pause| {
+    http.call_rate.take(CallerKey::of(caller), limit, Instant::now()).map(drop).map_err(|pause| {
         let request_context = Arc::new(audit_context::for_request(caller, request));
         request_context.sync_scope(|| http.bridge.context.audit.limit_exceeded("max_calls_per_minute"));
         Refusal::too_many_calls(limit, pause).for_request(Some(request.id.clone()))
