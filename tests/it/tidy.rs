@@ -247,8 +247,8 @@ fn files_stay_readable() {
 fn wrappers_delegate_every_method() {
     let mut missing = Vec::new();
     for (wrapper, type_name, traits) in [
-        ("src/metrics/backend.rs", "Measured", &["adapters/sdk/src"][..]),
-        ("src/metrics/store.rs", "Measured", &["src/tasks", "src/sessions"]),
+        ("src/metrics/backend.rs", "MeasuredBackend", &["adapters/sdk/src"][..]),
+        ("src/metrics/store.rs", "MeasuredStore", &["src/tasks", "src/sessions"]),
         ("src/isolation.rs", "Isolated", &["adapters/sdk/src"]),
     ] {
         let wrapper_source = fs::read_to_string(root().join(wrapper)).unwrap();
