@@ -25,19 +25,18 @@ use taskbridge::mcp::features::context::FeatureContext;
 use taskbridge::mcp::features::offers::Offers;
 use taskbridge::mcp::features::resources::EngineReads;
 use taskbridge::mcp::session::SessionState;
-use taskbridge::mcp::session::stream_election::StreamElection;
-use taskbridge::mcp::session::uninitialized::UninitializedSessions;
 use taskbridge::mcp::transport::http;
 use taskbridge::mcp::transport::http::validation::origin::OriginPolicy;
 use taskbridge::mcp::transport::http::{AccessControl, AccessRules, ConnectionLimits, Proxies};
 use taskbridge::mcp::{Bridge, CompanionTools, Settings};
 use taskbridge::seal::Seal;
+use taskbridge::sessions::ServerStore;
 use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::tasks::history::HistoryRecorder;
 use taskbridge::tasks::pace::PollIntervals;
 use taskbridge::tasks::reconciler::Engines;
 use taskbridge::tasks::service::{Outbox, Service};
-use taskbridge::tasks::store::{Holder, Store};
+use taskbridge::tasks::store::Holder;
 use taskbridge::tasks::task_writer::{ReconcilerSignals, TaskWriter};
 use taskbridge::tasks::watch::ChangeNotifier;
 use taskbridge::{adapters, config};
@@ -397,13 +396,13 @@ pub(crate) fn repeated_headers(message: &Value) -> Vec<(&'static str, Vec<u8>)> 
 fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
     let clock: Arc<dyn Clock> = Arc::new(FixedClock);
     let store = SqliteStore::open(&dir.join("tasks.db"), Arc::clone(&clock), Mode::Inline).unwrap();
-    let store: Arc<dyn Store> = Arc::new(store);
+    let store: Arc<dyn ServerStore> = Arc::new(store);
     let config = config::parse(Path::new("fuzz.toml"), dir, CONFIG, &adapters::all(), Some(dir)).unwrap();
     let catalog = Catalog::new(config.tools, config.slot_limits, seal.clone())
         .with_content(config.resources, config.prompts);
     let catalog = Arc::new(Current::new(catalog));
     let writer = TaskWriter {
-        store: Arc::clone(&store),
+        store: store.clone(),
         watch: ChangeNotifier::default(),
         clock: Arc::clone(&clock),
         receivers: Arc::new(taskbridge::tasks::notices::NoReceivers),
@@ -456,11 +455,7 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
             audit,
         },
         reads: EngineReads::new(BTreeMap::new()),
-        sessions: SessionState {
-            store,
-            uninitialized: UninitializedSessions::default(),
-            stream_election: StreamElection::default(),
-        },
+        sessions: SessionState::new(store),
         metrics: Arc::default(),
     }
 }

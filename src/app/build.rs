@@ -23,12 +23,11 @@ use crate::mcp::features::context::FeatureContext;
 use crate::mcp::features::offers::Offers;
 use crate::mcp::features::resources::EngineReads;
 use crate::mcp::session::SessionState;
-use crate::mcp::session::stream_election::StreamElection;
-use crate::mcp::session::uninitialized::UninitializedSessions;
 use crate::mcp::transport::http::AccessControl;
 use crate::metrics::{AuditCounters, Metrics, Scraper};
 use crate::notify::{Http, Notifier, Receivers};
 use crate::seal::Seal;
+use crate::sessions::ServerStore;
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
 use crate::tasks::audit::AuditLineStore;
@@ -37,7 +36,7 @@ use crate::tasks::meter::{Meter, Unmetered};
 use crate::tasks::pace::PollIntervals;
 use crate::tasks::reconciler::{Reconciler, Settings};
 use crate::tasks::service::Service;
-use crate::tasks::store::{Holder, Store};
+use crate::tasks::store::Holder;
 use crate::tasks::task_writer::{ReconcilerSignals, TaskWriter};
 use crate::tasks::time::StoreTime;
 use crate::tasks::watch::ChangeNotifier;
@@ -115,7 +114,7 @@ impl App {
         });
         let receivers = Receivers::new(notify);
         let task_writer = TaskWriter {
-            store: Arc::clone(&store),
+            store: Arc::clone(&store) as _,
             watch: ChangeNotifier::default(),
             clock: Arc::clone(&clock),
             tools: Arc::clone(&catalog) as _,
@@ -128,7 +127,7 @@ impl App {
         };
         let scraper = page.map(|page| {
             let (store, clock, engines) =
-                (Arc::clone(&store), Arc::clone(&clock), current_config.engines.clone());
+                (Arc::clone(&store) as _, Arc::clone(&clock), current_config.engines.clone());
             (Scraper::new(Arc::clone(&metrics), store, clock, engines), page)
         });
         let (lease, nudge) = (reconciler_config.lease, Arc::clone(&task_writer.nudge));
@@ -159,17 +158,14 @@ impl App {
                 audit,
             },
             reads: EngineReads::new(handles(&current_config.backends)),
-            sessions: SessionState {
-                store,
-                uninitialized: UninitializedSessions::default(),
-                stream_election: StreamElection::default(),
-            },
+            sessions: SessionState::new(Arc::clone(&store)),
             metrics,
         };
         let reload_loop = Box::pin(std::future::pending());
         let (bridge, access_control) = (Arc::new(bridge), Arc::new(AccessControl::new(rules)));
         Ok(Self {
             bridge,
+            store,
             access_control,
             reconciler,
             notifier,
@@ -201,7 +197,7 @@ fn replica(entropy: &dyn Entropy) -> Holder {
 async fn open_store(
     config: &Config,
     holder: &Holder,
-) -> Result<(Arc<dyn Store>, Arc<dyn AuditLineStore>), AppError> {
+) -> Result<(Arc<dyn ServerStore>, Arc<dyn AuditLineStore>), AppError> {
     match &config.store.database {
         Database::Sqlite(path) => {
             make_folder(path.parent().unwrap_or(Path::new("/")))?;

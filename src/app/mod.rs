@@ -34,7 +34,7 @@ use crate::mcp::transport::http::AccessControl;
 use crate::metrics::Scraper;
 use crate::notify::{Http, Notifier, Receivers};
 use crate::tasks::reconciler::Reconciler;
-use crate::tasks::store::StoreError;
+use crate::tasks::store::{Store, StoreError};
 use crate::tasks::task_writer::ReconcilerSignals;
 
 pub use checkup::{CheckResult, DiscoveryFailure, discover_tools, pluralize, run_checks};
@@ -44,6 +44,7 @@ pub use serve::{listen, listen_for_metrics};
 /// A server that is ready to serve.
 pub struct App {
     bridge: Arc<Bridge>,
+    store: Arc<dyn Store>,
     access_control: Arc<AccessControl>,
     reconciler: Reconciler,
     notifier: Notifier<Http>,

@@ -32,6 +32,7 @@ use crate::metrics::Metrics;
 use crate::notify::Receivers;
 use crate::shutdown::Hangups;
 use crate::tasks::reconciler::Engines;
+use crate::tasks::store::Store;
 
 /// Poll interval of the config files.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -80,6 +81,7 @@ struct Reloader {
     /// Backends that could not be connected.
     connection_retries: ConnectionRetries,
     bridge: Arc<Bridge>,
+    store: Arc<dyn Store>,
     access_control: Arc<AccessControl>,
     receivers: Receivers,
 }
@@ -135,6 +137,7 @@ impl Reloader {
             discoveries,
             connection_retries,
             bridge,
+            store: Arc::clone(&app.store),
             access_control,
             receivers,
         }
@@ -169,7 +172,7 @@ impl Reloader {
     async fn apply_catalog(&mut self) {
         let catalog = self.discoveries.build_catalog(&self.configured_catalog, &self.origin.registry);
         self.bridge.context.offers.replace_catalog(catalog);
-        self.discoveries.save(&*self.bridge.sessions.store, &self.configured_catalog.tool_rules).await;
+        self.discoveries.save(&*self.store, &self.configured_catalog.tool_rules).await;
     }
 
     /// Applies the result of a connection attempt after an earlier failure.
@@ -275,7 +278,7 @@ impl Reloader {
         let ClientFacingConfig { configured_catalog, settings, rules } =
             ClientFacingConfig::of(config, self.bridge.context.seal.clone())?;
 
-        self.discoveries.load(&*self.bridge.sessions.store, &configured_catalog.tool_rules).await;
+        self.discoveries.load(&*self.store, &configured_catalog.tool_rules).await;
 
         // Nothing below can fail. Callers that lose access are shut out first. A tool is offered only after
         // its backend is in use.
@@ -289,7 +292,7 @@ impl Reloader {
         self.receivers.replace(notify);
         self.configured_catalog = configured_catalog;
         self.current_config.parts = parts;
-        self.discoveries.save(&*self.bridge.sessions.store, &self.configured_catalog.tool_rules).await;
+        self.discoveries.save(&*self.store, &self.configured_catalog.tool_rules).await;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         Ok(ReloadEffect { removed, ..effect })
     }

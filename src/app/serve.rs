@@ -83,6 +83,7 @@ impl App {
     pub async fn serve_http(self, listener: TcpListener, stop: CancellationToken) -> Result<(), AppError> {
         let Self {
             bridge,
+            store,
             access_control,
             reconciler,
             notifier,
@@ -96,9 +97,8 @@ impl App {
             ..
         } = self;
         let audit = Arc::clone(&bridge.context.audit);
-        let (store, engines, closing) =
-            (bridge.sessions.store.clone(), current_config.engines, CancellationToken::new());
-        let health = Health::new(store, engines, stop.clone());
+        let closing = CancellationToken::new();
+        let health = Health::new(store, current_config.engines, stop.clone());
         let hooks = hooks::routes(Hooks::new(Arc::clone(&bridge), nudge));
         let (router, router_loop) = http::router(bridge, Arc::clone(&access_control), closing.clone());
         let router = router.merge(health::routes(health)).merge(hooks);

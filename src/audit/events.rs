@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::Auditor;
 use super::record::{AuditEntry, Engine, Kind, TaskName, sanitize, trace_id};
 use crate::tasks::audit::{AuditEvent, Part};
-use crate::tasks::store::ClientTaskRecord;
 use crate::tasks::task::{Job, Outcome, Task, TaskId};
 
 /// Digests of task ids and of arguments have separate domains.
@@ -65,12 +64,12 @@ impl Auditor {
                 entry.detail = json!({"verb": operation, "why": sanitize(why)});
                 self.write_limited_by_caller(Kind::CallDenied, entry, "")
             }
-            AuditEvent::ClientTask { record: ClientTaskRecord { of: message, stage, .. }, .. } => {
-                let mut entry = self.entry(Kind::ClientTask, "ok");
-                entry.task = Some(self.task_name(&message.task));
-                let what = format!("{} {}", self.task_name(&message.task).digest, sanitize(&message.key));
-                entry.detail =
-                    json!({"question": sanitize(&message.key), "stage": sanitize(&format!("{stage:?}"))});
+            AuditEvent::ClientTask { task, question, stage, .. } => {
+                let (mut entry, question) = (self.entry(Kind::ClientTask, "ok"), sanitize(question));
+                let name = self.task_name(task);
+                let what = format!("{} {question}", name.digest);
+                entry.task = Some(name);
+                entry.detail = json!({"question": question, "stage": sanitize(stage)});
                 self.write_limited_by_caller(Kind::ClientTask, entry, &what)
             }
         }

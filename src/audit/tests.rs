@@ -4,7 +4,6 @@ use super::*;
 use crate::auth::{Identity, Principal};
 use crate::clock::System;
 use crate::store::suite::ManualClock;
-use crate::tasks::store::{ClientTaskRecord, ClientTaskStatus, QuestionMessage};
 use crate::tasks::task::TaskId;
 
 /// Returns an auditor, a receiver of its lines, and its clock.
@@ -65,25 +64,23 @@ fn alert_summary_names_no_other_caller() {
 /// Ten events of a client's own tasks are logged per minute, then one alert.
 #[test]
 fn client_task_events_are_rate_limited() {
-    let (auditor, mut lines, clock) = auditor();
+    let (auditor, mut lines, _) = auditor();
     let owner = Owner::new("ann");
-    let client_task = |key: &str, stage| ClientTaskRecord {
-        of: QuestionMessage { task: TaskId::from_wire("task"), key: key.to_owned(), n: 1 },
-        id: TaskId::from_wire("theirs"),
-        since: clock.now(),
+    let [task, theirs] = ["task", "theirs"].map(TaskId::from_wire);
+    let client_task = |question, stage| AuditEvent::ClientTask {
+        owner: &owner,
+        task: &task,
+        question,
+        theirs: &theirs,
         stage,
-        every: Duration::from_secs(1),
     };
     request("ann").sync_scope(|| {
         for _ in 0..500 {
-            for stage in [ClientTaskStatus::Working, ClientTaskStatus::InputRequired] {
-                auditor.record(AuditEvent::ClientTask { owner: &owner, record: &client_task("one", stage) });
+            for stage in ["Working", "InputRequired"] {
+                auditor.record(client_task("one", stage));
             }
         }
-        auditor.record(AuditEvent::ClientTask {
-            owner: &owner,
-            record: &client_task("two", ClientTaskStatus::Working),
-        });
+        auditor.record(client_task("two", "Working"));
     });
     let lines = take_lines(&mut lines);
     let count_of = |event: &str| lines.iter().filter(|line| line["event"] == event).count();

@@ -325,7 +325,7 @@ fn scope(request: &CallRequest) -> Option<String> {
     if request.principal.identified {
         return Some(format!("owner:{}", request.principal.owner.as_str()));
     }
-    request.origin.session.as_ref().map(|session| format!("session:{session}"))
+    request.origin.channel.as_ref().map(|session| format!("session:{session}"))
 }
 
 fn new_idempotency_key(scope: Option<&str>, key: String, digest: String) -> Result<IdempotencyKey, String> {

@@ -210,7 +210,7 @@ fn equal_calls_have_equal_digests() {
             tool,
             CallRequest {
                 principal: Principal { owner: Owner::new(owner), identified, ..Principal::anonymous() },
-                origin: Origin { session: session.map(str::to_owned), ..Origin::default() },
+                origin: Origin { channel: session.map(str::to_owned), ..Origin::default() },
                 idempotency_key: session.or(identified.then_some("")).map(|_| "k".to_owned()),
                 timeout: Some(Duration::from_secs(1)),
                 consent: Consent::Ask,

@@ -21,8 +21,8 @@ use taskbridge_sdk::Backend;
 use self::families::Families;
 use self::process::Process;
 use crate::clock::Clock;
+use crate::sessions::ServerStore;
 use crate::tasks::meter::Phase;
-use crate::tasks::store::Store;
 
 pub use self::scrape::{CONTENT_TYPE, Scraper};
 
@@ -92,7 +92,11 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Wraps a store to measure each operation.
-    pub fn store(self: &Arc<Self>, inner: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
+    pub fn store(
+        self: &Arc<Self>,
+        inner: Arc<dyn ServerStore>,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<dyn ServerStore> {
         Arc::new(store::MeasuredStore::new(inner, Arc::clone(self), clock))
     }
 

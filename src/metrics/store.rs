@@ -11,26 +11,26 @@ use taskbridge_sdk::{Output, Timestamp};
 
 use super::Metrics;
 use crate::clock::Clock;
+use crate::sessions::{ServerStore, SessionChange, SessionSettings, Sessions};
 use crate::tasks::history::HistoryEntry;
 use crate::tasks::notices::Notice;
 use crate::tasks::store::{
     AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, Counts, DeletedRow, Durations, Facts,
     Group, Groups, Hint, Hints, History, Holder, InsertResult, Keys, LeasedNotice, NewTask, Notices, OpenJob,
-    Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, SessionChange, SessionSettings,
-    Sessions, Store, TaskStore, Time, UpdateResult,
+    Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, TaskStore, Time, UpdateResult,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
 /// A measured store.
 pub(super) struct MeasuredStore {
-    inner: Arc<dyn Store>,
+    inner: Arc<dyn ServerStore>,
     metrics: Arc<Metrics>,
     /// The store's clock.
     clock: Arc<dyn Clock>,
 }
 
 impl MeasuredStore {
-    pub(super) fn new(inner: Arc<dyn Store>, metrics: Arc<Metrics>, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(inner: Arc<dyn ServerStore>, metrics: Arc<Metrics>, clock: Arc<dyn Clock>) -> Self {
         Self { inner, metrics, clock }
     }
 
@@ -70,8 +70,8 @@ impl TaskStore for MeasuredStore {
         self.measure("list", self.inner.list(owner, after, limit)).await
     }
 
-    async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
-        self.measure("of_session", self.inner.of_session(session)).await
+    async fn of_channel(&self, channel: &str) -> Result<Vec<Task>> {
+        self.measure("of_session", self.inner.of_channel(channel)).await
     }
 
     async fn update(&self, change: Change<'_>) -> Result<UpdateResult> {

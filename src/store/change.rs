@@ -59,7 +59,7 @@ impl InsertCommand {
         let history_entry = transition.as_ref().map(EntryColumns::of).transpose()?;
         let notices = NoticeRow::of_all(&notices)?;
         let queue_behind = queue_behind.iter().map(|slot| row::encode_slot(slot)).collect();
-        let (row, session) = (TaskRow::of(&task)?, task.origin.session.clone());
+        let (row, session) = (TaskRow::of(&task)?, task.origin.channel.clone());
         let command = Self {
             row,
             identity,
@@ -128,7 +128,7 @@ impl UpdateCommand {
     pub(super) fn of(change: Change<'_>) -> Result<Self, serde_json::Error> {
         Ok(Self {
             row: TaskRow::of(change.task)?,
-            session: change.task.origin.session.clone(),
+            session: change.task.origin.channel.clone(),
             version: change.task.version,
             decided_at: change.decided_at,
             output: change.output.map(serde_json::to_string).transpose()?,

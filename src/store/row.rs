@@ -88,7 +88,7 @@ impl TaskRow {
             of_backend: task.backend.clone(),
             open,
             closed: matches!(task.job, Job::Closed { .. }),
-            session: if task.has_ended() { None } else { task.origin.session.clone() },
+            session: if task.has_ended() { None } else { task.origin.channel.clone() },
             queue: task.is_queued().then(|| queue_name(&task.slots)),
             digest: task.undelivered.as_ref().map(|undelivered| undelivered.digest.clone()),
             waiting_until: task.undelivered.as_ref().map(|u| u.waiting_until.as_millis()),

@@ -4,7 +4,8 @@
 use async_trait::async_trait;
 
 use super::row::{Slots, TaskRow};
-use crate::tasks::store::{Result, SessionSettings, Store};
+use crate::sessions::SessionSettings;
+use crate::tasks::store::{Result, Store};
 use crate::tasks::task::{Task, TaskId};
 
 /// A row, with the columns that the store keeps in addition to its body.

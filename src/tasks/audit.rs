@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 
-use super::store::{ClientTaskRecord, StoreError};
+use super::store::StoreError;
 use super::task::{Outcome, Owner, Task, TaskId};
 
 /// An audit event.
@@ -54,8 +54,14 @@ pub enum AuditEvent<'a> {
     ClientTask {
         /// The owner that the client acts for.
         owner: &'a Owner,
-        /// The client's task, with its stage.
-        record: &'a ClientTaskRecord,
+        /// The task that asks.
+        task: &'a TaskId,
+        /// The question's key.
+        question: &'a str,
+        /// The client's id of its own task.
+        theirs: &'a TaskId,
+        /// The stage of that task.
+        stage: &'a str,
     },
 }
 
@@ -166,8 +172,8 @@ pub fn log(event: AuditEvent<'_>) {
         AuditEvent::Denied { task, operation: deed, why } => {
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, deed, why, "denied");
         }
-        AuditEvent::ClientTask { owner, record: ClientTaskRecord { of, id, stage, .. } } => {
-            tracing::info!(target: "audit", task = ?of.task, ?owner, question = of.key, theirs = ?id, ?stage, "client's task");
+        AuditEvent::ClientTask { owner, task, question, theirs, stage } => {
+            tracing::info!(target: "audit", ?task, ?owner, question, ?theirs, %stage, "client's task");
         }
     }
 }

@@ -15,7 +15,6 @@ pub mod reconciler;
 pub mod service;
 pub mod slots;
 pub mod store;
-pub mod streams;
 pub mod task;
 pub mod task_writer;
 mod terms;

@@ -1,10 +1,9 @@
-//! The storage traits for tasks, sessions and leases. A store keeps and compares data; it must not decide
+//! The storage traits for tasks and leases. A store keeps and compares data; it must not decide
 //! anything about a task.
 //!
 //! The store compares times by its own clock, so that processes with different clocks agree about leases.
 //! Every method is one transaction: it is atomic, and its effect is durable when the method returns.
 
-mod sessions;
 mod writes;
 
 use std::time::Duration;
@@ -17,10 +16,6 @@ use super::meter::Phase;
 use super::notices::Notice;
 use super::task::{Owner, Task, TaskId};
 
-pub use sessions::{
-    ClientTaskRecord, ClientTaskStatus, MAX_CLIENT_TASKS, MAX_POLLED_TASKS, QuestionMessage, SessionChange,
-    SessionSettings, Sessions,
-};
 pub use writes::{
     AttachRequest, Change, DeletedRow, IdempotencyKey, InsertResult, Lease, MAX_DECISION_AGE, NewTask, Quota,
     SlotLimit, UpdateResult,
@@ -84,8 +79,8 @@ pub trait TaskStore: Send + Sync {
     /// Returns at most `limit` rows of an owner that have not expired, newest first, starting after `after`.
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>>;
 
-    /// Returns the rows of a session ([`super::task::Origin::session`]) that have not ended, oldest first.
-    async fn of_session(&self, session: &str) -> Result<Vec<Task>>;
+    /// Returns the rows of a channel ([`super::task::Origin::channel`]) that have not ended, oldest first.
+    async fn of_channel(&self, channel: &str) -> Result<Vec<Task>>;
 
     /// Writes the row if its version is still `task.version`, and increments the version.
     ///
@@ -380,15 +375,15 @@ pub trait Hints: Send + Sync {
 pub enum Hint {
     /// Unknown data.
     Anything,
-    /// A task, with its session if it has one ([`super::task::Origin::session`]).
+    /// A task, with its channel if it has one ([`super::task::Origin::channel`]).
     Task {
         /// The task.
         id: TaskId,
-        /// The session.
-        session: Option<String>,
+        /// The channel.
+        channel: Option<String>,
     },
-    /// The settings of a session, or its end.
-    Session(String),
+    /// Other data of the front end that belongs to a channel.
+    Channel(String),
 }
 
 /// Row counts for monitoring. They are read now and then, so they must not scan finished rows.
@@ -412,37 +407,14 @@ pub struct Counts {
     pub notices_pending_since: Option<Timestamp>,
 }
 
-/// All storage traits that the server needs.
+/// All storage traits that the core needs.
 pub trait Store:
-    TaskStore
-    + Queue
-    + Groups
-    + Notices
-    + History
-    + Durations
-    + Sessions
-    + Keys
-    + Time
-    + Facts
-    + Hints
-    + RowCounts
+    TaskStore + Queue + Groups + Notices + History + Durations + Keys + Time + Facts + Hints + RowCounts
 {
 }
 
-impl<
-    T: TaskStore
-        + Queue
-        + Groups
-        + Notices
-        + History
-        + Durations
-        + Sessions
-        + Keys
-        + Time
-        + Facts
-        + Hints
-        + RowCounts,
-> Store for T
+impl<T: TaskStore + Queue + Groups + Notices + History + Durations + Keys + Time + Facts + Hints + RowCounts>
+    Store for T
 {
 }
 

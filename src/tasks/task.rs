@@ -10,7 +10,7 @@ use std::time::Duration;
 pub use super::terms::{OnExpiry, OnRefusal, TaskPolicy, outcome_grace};
 pub use asked::{Delivery, QuestionSource, QuestionStatus, TaskQuestion};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use taskbridge_sdk::{GroupKey, JobHandle, JobKey, Note, OnBehalfOf, Progress, Timestamp, Trace};
 
 /// Identifier of a task for its owner. It has 160 random bits, because without authentication the
@@ -117,7 +117,7 @@ pub struct Task {
     /// The progress of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// The maximum of `progress.done` so far: reports under a progress token must not go back.
+    /// The maximum of `progress.done` so far: reported progress must not go back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub furthest: Option<f64>,
     /// Bytes of the files that the backend keeps of the job until the task expires.
@@ -195,12 +195,13 @@ pub struct LogSize {
 /// Where a call came from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The nonce of the session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    /// The token under which progress of this task is reported: a string or an integer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub progress_token: Option<Value>,
+    /// The channel: the name by which a front end groups tasks and subscribes to their changes.
+    #[serde(default, rename = "session", skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// Data of the front end, which the core keeps and does not read. Its names are stored next to the others
+    /// here, so they must differ from these.
+    #[serde(flatten)]
+    pub front_end: Map<String, Value>,
     /// The trace that the call belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,

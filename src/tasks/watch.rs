@@ -20,19 +20,19 @@ pub struct ChangeNotifier {
 #[derive(Default)]
 struct Topics {
     tasks: HashMap<TaskId, watch::Sender<u64>>,
-    sessions: HashMap<String, Vec<Arc<Inbox>>>,
+    channels: HashMap<String, Vec<Arc<Inbox>>>,
     followers: HashMap<TaskId, Vec<Arc<Inbox>>>,
-    /// Receives the sessions for which other processes have changed a setting.
-    remote_sessions: Option<mpsc::UnboundedSender<String>>,
+    /// Receives the channels of which other processes have changed other data than tasks.
+    remote_channels: Option<mpsc::UnboundedSender<String>>,
 }
 
-/// The changes of a session's tasks, or of the followed tasks.
+/// The changes of a channel's tasks, or of the followed tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeSet {
     /// These tasks changed.
     pub tasks: HashSet<TaskId>,
-    /// True if other data may have changed too: another process wrote unknown data, or the settings of the
-    /// session changed.
+    /// True if other data may have changed too: another process wrote unknown data, or other data of the
+    /// channel changed.
     pub others: bool,
     /// True if hints may have been missed, so that any task may have changed.
     pub missed: bool,
@@ -51,7 +51,7 @@ pub struct Listener {
     topics: Arc<Mutex<Topics>>,
 }
 
-/// A subscription to hints about several tasks: all tasks of a session, or the followed ones.
+/// A subscription to hints about several tasks: all tasks of a channel, or the followed ones.
 pub struct ChangeSubscription {
     inbox: Arc<Inbox>,
     scope: SubscriptionScope,
@@ -59,7 +59,7 @@ pub struct ChangeSubscription {
 }
 
 enum SubscriptionScope {
-    Session(String),
+    Channel(String),
     Tasks(HashSet<TaskId>),
 }
 
@@ -71,13 +71,13 @@ impl ChangeNotifier {
         Listener { receiver: sender.subscribe(), task: task.clone(), topics: Arc::clone(&self.topics) }
     }
 
-    /// Subscribes to all tasks of a session.
-    pub fn changes(&self, session: &str) -> ChangeSubscription {
+    /// Subscribes to all tasks of a channel.
+    pub fn changes(&self, channel: &str) -> ChangeSubscription {
         let inbox = Arc::new(Inbox::default());
-        self.topics.lock().sessions.entry(session.to_owned()).or_default().push(Arc::clone(&inbox));
+        self.topics.lock().channels.entry(channel.to_owned()).or_default().push(Arc::clone(&inbox));
         ChangeSubscription {
             inbox,
-            scope: SubscriptionScope::Session(session.to_owned()),
+            scope: SubscriptionScope::Channel(channel.to_owned()),
             topics: Arc::clone(&self.topics),
         }
     }
@@ -93,17 +93,17 @@ impl ChangeNotifier {
         ChangeSubscription { inbox, scope: SubscriptionScope::Tasks(tasks), topics: Arc::clone(&self.topics) }
     }
 
-    /// Notifies the subscribers of this task and of its session.
+    /// Notifies the subscribers of this task and of its channel.
     pub fn changed(&self, task: &Task) {
-        self.notify(&task.id, task.origin.session.as_deref());
+        self.notify(&task.id, task.origin.channel.as_deref());
     }
 
-    /// Returns a receiver of the sessions for which other processes change a setting. Only the receiver of
-    /// the last call is notified.
-    pub fn remote_session_changes(&self) -> mpsc::UnboundedReceiver<String> {
-        let (sender, sessions) = mpsc::unbounded_channel();
-        self.topics.lock().remote_sessions = Some(sender);
-        sessions
+    /// Returns a receiver of the channels of which other processes change other data than tasks. Only the
+    /// receiver of the last call is notified.
+    pub fn remote_channel_changes(&self) -> mpsc::UnboundedReceiver<String> {
+        let (sender, channels) = mpsc::unbounded_channel();
+        self.topics.lock().remote_channels = Some(sender);
+        channels
     }
 
     /// Notifies the subscribers that a hint of the store concerns. The hint is about a write of another
@@ -111,33 +111,34 @@ impl ChangeNotifier {
     pub fn forward_hint(&self, hint: &Hint) {
         match hint {
             Hint::Anything => self.all_changed(),
-            Hint::Task { id, session } => self.notify(id, session.as_deref()),
-            Hint::Session(session) => {
-                self.session_changed(session);
-                if let Some(sender) = &self.topics.lock().remote_sessions {
+            Hint::Task { id, channel } => self.notify(id, channel.as_deref()),
+            Hint::Channel(channel) => {
+                self.channel_changed(channel);
+                if let Some(sender) = &self.topics.lock().remote_channels {
                     // The receiver is gone once the serving of clients has ended.
-                    let _ = sender.send(session.clone());
+                    let _ = sender.send(channel.clone());
                 }
             }
         }
     }
 
-    fn notify(&self, id: &TaskId, session: Option<&str>) {
+    fn notify(&self, id: &TaskId, channel: Option<&str>) {
         let topics = self.topics.lock();
         if let Some(sender) = topics.tasks.get(id) {
             sender.send_modify(|count| *count = count.wrapping_add(1));
         }
-        let of_session = session.and_then(|session| topics.sessions.get(session));
+        let of_channel = channel.and_then(|channel| topics.channels.get(channel));
         let followers = topics.followers.get(id);
-        for inbox in of_session.into_iter().chain(followers).flatten() {
+        for inbox in of_channel.into_iter().chain(followers).flatten() {
             inbox.changed.lock().tasks.insert(id.clone());
             inbox.not_empty.notify_one();
         }
     }
 
-    /// Notifies the subscribers of a session that its settings have changed. They read everything again.
-    pub fn session_changed(&self, session: &str) {
-        for inbox in self.topics.lock().sessions.get(session).into_iter().flatten() {
+    /// Notifies the subscribers of a channel that other data than its tasks has changed. They read everything
+    /// again.
+    pub fn channel_changed(&self, channel: &str) {
+        for inbox in self.topics.lock().channels.get(channel).into_iter().flatten() {
             inbox.changed.lock().others = true;
             inbox.not_empty.notify_one();
         }
@@ -149,7 +150,7 @@ impl ChangeNotifier {
         for sender in topics.tasks.values() {
             sender.send_modify(|count| *count = count.wrapping_add(1));
         }
-        for inbox in topics.sessions.values().chain(topics.followers.values()).flatten() {
+        for inbox in topics.channels.values().chain(topics.followers.values()).flatten() {
             let mut changed = inbox.changed.lock();
             (changed.others, changed.missed) = (true, true);
             drop(changed);
@@ -193,7 +194,7 @@ impl Drop for Listener {
 }
 
 impl ChangeSubscription {
-    /// Subscribes to one more task. Has no effect on a subscription to a session.
+    /// Subscribes to one more task. Has no effect on a subscription to a channel.
     pub fn add_task(&mut self, task: &TaskId) {
         if let SubscriptionScope::Tasks(tasks) = &mut self.scope
             && tasks.insert(task.clone())
@@ -218,7 +219,7 @@ impl Drop for ChangeSubscription {
     fn drop(&mut self) {
         let mut topics = self.topics.lock();
         match &self.scope {
-            SubscriptionScope::Session(session) => remove_inbox(&mut topics.sessions, session, &self.inbox),
+            SubscriptionScope::Channel(channel) => remove_inbox(&mut topics.channels, channel, &self.inbox),
             SubscriptionScope::Tasks(tasks) => {
                 tasks.iter().for_each(|task| remove_inbox(&mut topics.followers, task, &self.inbox));
             }
@@ -247,9 +248,9 @@ mod tests {
     use super::*;
     use crate::tasks::machine::tests::row_of;
 
-    /// A session that was behind learns once that it may have missed changes.
+    /// A subscriber that was behind learns once that it may have missed changes.
     #[tokio::test]
-    async fn session_watch_sees_own_tasks_only() {
+    async fn channel_watch_sees_own_tasks_only() {
         let watch = ChangeNotifier::default();
         let mut changes = watch.changes("s");
         assert!(changes.next().now_or_never().is_none());
@@ -267,7 +268,7 @@ mod tests {
         let mut late = watch.changes("s");
         assert!(late.next().now_or_never().is_none());
         drop((changes, late));
-        assert!(watch.topics.lock().sessions.is_empty());
+        assert!(watch.topics.lock().channels.is_empty());
     }
 
     /// Only the watchers of a task are woken, and a released one is not.

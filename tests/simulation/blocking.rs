@@ -16,8 +16,7 @@ use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
     AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, Counts, DeletedRow, Durations, Facts,
     Group, Groups, Hint, Hints, History, Holder, InsertResult, Keys, LeasedNotice, NewTask, Notices, OpenJob,
-    Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, SessionChange, SessionSettings,
-    Sessions, Store, TaskStore, Time, UpdateResult,
+    Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, Store, TaskStore, Time, UpdateResult,
 };
 use taskbridge::tasks::task::{Owner, Task, TaskId};
 use taskbridge_sdk::{Output, Timestamp};
@@ -93,8 +92,8 @@ impl TaskStore for BlockingStore {
         self.wait(self.inner.list(owner, after, limit))
     }
 
-    async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
-        self.wait(self.inner.of_session(session))
+    async fn of_channel(&self, channel: &str) -> Result<Vec<Task>> {
+        self.wait(self.inner.of_channel(channel))
     }
 
     async fn update(&self, change: Change<'_>) -> Result<UpdateResult> {
@@ -219,30 +218,6 @@ impl Durations for BlockingStore {
 
     async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
         self.wait(self.inner.typical_duration(tool))
-    }
-}
-
-#[async_trait]
-impl Sessions for BlockingStore {
-    async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()> {
-        self.wait(self.inner.end(nonce, forget_after))
-    }
-
-    async fn has_ended(&self, nonce: &str) -> Result<bool> {
-        self.wait(self.inner.has_ended(nonce))
-    }
-
-    async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>> {
-        self.wait(self.inner.settings(nonce))
-    }
-
-    async fn set(
-        &self,
-        nonce: &str,
-        setting: SessionChange,
-        forget_after: Timestamp,
-    ) -> Result<Option<SessionSettings>> {
-        self.wait(self.inner.set(nonce, setting, forget_after))
     }
 }
 

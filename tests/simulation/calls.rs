@@ -144,7 +144,7 @@ impl World {
             }),
             owner,
             // Identifies the call in its row, so that a check can find two rows of one call.
-            origin: Origin { session: Some(format!("call-{n}")), ..Origin::default() },
+            origin: Origin { channel: Some(format!("call-{n}")), ..Origin::default() },
             tool: "work".to_owned(),
             backend: backend.to_owned(),
             spec,
@@ -178,7 +178,7 @@ impl World {
     /// Returns a call of the engine without faults.
     pub(super) fn calm_call(&self, arguments: Value) -> Call {
         Call {
-            origin: Origin { session: Some(format!("call-{}", self.calls)), ..Origin::default() },
+            origin: Origin { channel: Some(format!("call-{}", self.calls)), ..Origin::default() },
             backend: CALM.to_owned(),
             ..call_with(arguments)
         }

@@ -26,7 +26,7 @@ pub(super) fn check_rows(
     for task in rows {
         check_row(world, task)?;
     }
-    let mut calls: Vec<_> = rows.iter().filter_map(|task| task.origin.session.as_ref()).collect();
+    let mut calls: Vec<_> = rows.iter().filter_map(|task| task.origin.channel.as_ref()).collect();
     calls.sort_unstable();
     if let Some(pair) = calls.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(format!("{} made two tasks", pair[0]));

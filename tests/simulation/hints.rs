@@ -51,7 +51,7 @@ impl HintPort {
         }
         for (_, sender) in ports.senders.iter().enumerate().filter(|(number, _)| *number != own_number) {
             // The receiver of an ended process is gone.
-            let _ = sender.send(Hint::Task { id: task.id.clone(), session: task.origin.session.clone() });
+            let _ = sender.send(Hint::Task { id: task.id.clone(), channel: task.origin.channel.clone() });
         }
     }
 

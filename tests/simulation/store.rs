@@ -11,8 +11,8 @@ use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
     AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, Counts, DeletedRow, Durations, Facts,
     Group, Groups, Hint, Hints, History, Holder, InsertResult, Keys, Lease, LeasedNotice, NewTask, Notices,
-    OpenJob, Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, SessionChange,
-    SessionSettings, Sessions, Store, TaskStore, Time, UpdateResult,
+    OpenJob, Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, Store, TaskStore, Time,
+    UpdateResult,
 };
 use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
 use taskbridge_sdk::{JobKey, Output, Timestamp};
@@ -133,9 +133,9 @@ impl TaskStore for PointedStore {
         self.inner.list(owner, after, limit).await
     }
 
-    async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
+    async fn of_channel(&self, channel: &str) -> Result<Vec<Task>> {
         let _connection = self.before_read().await?;
-        self.inner.of_session(session).await
+        self.inner.of_channel(channel).await
     }
 
     async fn update(&self, change: Change<'_>) -> Result<UpdateResult> {
@@ -351,30 +351,6 @@ impl Durations for PointedStore {
     async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
         let _connection = self.before_read().await?;
         self.inner.typical_duration(tool).await
-    }
-}
-
-#[async_trait]
-impl Sessions for PointedStore {
-    async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()> {
-        self.inner.end(nonce, forget_after).await
-    }
-
-    async fn has_ended(&self, nonce: &str) -> Result<bool> {
-        self.inner.has_ended(nonce).await
-    }
-
-    async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>> {
-        self.inner.settings(nonce).await
-    }
-
-    async fn set(
-        &self,
-        nonce: &str,
-        setting: SessionChange,
-        forget_after: Timestamp,
-    ) -> Result<Option<SessionSettings>> {
-        self.inner.set(nonce, setting, forget_after).await
     }
 }
 

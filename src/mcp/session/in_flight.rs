@@ -12,7 +12,7 @@ use taskbridge_sdk::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::mcp::wire::jsonrpc::Id;
-use crate::tasks::streams::Streams;
+use crate::sessions::streams::Streams;
 
 /// How many streams of cancelled requests are remembered.
 const MAX_CANCELLED: usize = 1024;
@@ -55,7 +55,7 @@ struct PendingRequest {
 /// A named stream.
 struct Stream {
     serial: u64,
-    /// Number of its connection among those of its session ([`crate::tasks::streams`]). 0 if it has none: a
+    /// Number of its connection among those of its session ([`crate::sessions::streams`]). 0 if it has none: a
     /// POST opened the stream, or the store cannot be shared.
     n: u64,
     /// Cancelled when the stream is resumed on another connection.
@@ -246,7 +246,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::tasks::streams::StreamEvent;
+    use crate::sessions::streams::StreamEvent;
 
     fn open(
         registry: &InFlight,

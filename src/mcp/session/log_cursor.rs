@@ -6,7 +6,7 @@
 use serde_json::Value;
 use taskbridge_sdk::{Level, Note, Timestamp};
 
-use crate::tasks::streams::{StreamHandover, TaskReport};
+use crate::sessions::streams::{StreamHandover, TaskReport};
 use crate::tasks::task::{EngineOutage, Outcome, StoredNote, Task, TaskId};
 
 /// Logger name of this server. The logger name of a job is its tool's name.

@@ -3,8 +3,10 @@
 
 pub mod edition;
 pub mod in_flight;
+pub mod listener_guard;
 pub mod log_cursor;
 pub mod message_sink;
+pub mod progress_token;
 pub mod stream_election;
 pub mod token;
 pub mod uninitialized;
@@ -13,14 +15,28 @@ use std::sync::Arc;
 
 use self::stream_election::StreamElection;
 use self::uninitialized::UninitializedSessions;
-use crate::tasks::store::Store;
+use crate::sessions::{ServerStore, Sessions};
 
 /// The state of sessions.
 pub struct SessionState {
     /// The store, which keeps the settings of sessions.
-    pub store: Arc<dyn Store>,
+    pub store: Arc<dyn Sessions>,
+    /// True if several processes can use the store at once. The state that they share is then kept there.
+    pub is_shared: bool,
     /// Which sessions' clients are ready to be asked.
     pub uninitialized: UninitializedSessions,
     /// The listening streams of sessions.
     pub stream_election: StreamElection,
+}
+
+impl SessionState {
+    /// Returns the state at the start of a process over this store.
+    pub fn new(store: Arc<dyn ServerStore>) -> Self {
+        Self {
+            is_shared: store.is_shared(),
+            store,
+            uninitialized: UninitializedSessions::default(),
+            stream_election: StreamElection::default(),
+        }
+    }
 }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::log_cursor::LogCursor;
 use crate::mcp::session::edition::Edition;
-use crate::tasks::streams::{self, StreamHandover};
+use crate::sessions::streams::{self, StreamHandover};
 use crate::tasks::task::{Task, TaskId};
 
 /// Maximum number of log cursors of a session, and of its tasks whose end was sent. When there are as many,

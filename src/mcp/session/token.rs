@@ -1,6 +1,6 @@
 //! Sessions as sealed tokens: the client keeps the token, and any replica can open it. The server must not
 //! keep sessions, except in a cache. The few settings of a session are in the store
-//! ([`crate::tasks::store::Sessions`]).
+//! ([`crate::sessions::Sessions`]).
 
 use std::collections::HashMap;
 use std::time::Duration;

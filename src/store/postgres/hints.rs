@@ -80,11 +80,11 @@ impl HintQueue {
 }
 
 /// Returns the hint for a task that was written.
-pub(super) fn task_hint(id: &str, session: Option<&String>) -> Hint {
-    Hint::Task { id: TaskId::from_wire(id), session: session.cloned() }
+pub(super) fn task_hint(id: &str, channel: Option<&String>) -> Hint {
+    Hint::Task { id: TaskId::from_wire(id), channel: channel.cloned() }
 }
 
-/// A hint as it is sent: a task with its session, or one of the two.
+/// A hint as it is sent: a task with its channel, or one of the two.
 type EncodedHint = (Option<String>, Option<String>);
 
 /// Encodes hints as messages.
@@ -94,8 +94,8 @@ fn encode_hints(hints: Vec<Hint>) -> Vec<String> {
         let encoded: EncodedHint = match hint {
             // A replica that reads everything needs no details.
             Hint::Anything => return vec![String::new()],
-            Hint::Task { id, session } => (Some(id.as_str().to_owned()), session),
-            Hint::Session(session) => (None, Some(session)),
+            Hint::Task { id, channel } => (Some(id.as_str().to_owned()), channel),
+            Hint::Channel(channel) => (None, Some(channel)),
         };
         let line = serde_json::to_string(&encoded).unwrap_or_default();
         if !message.is_empty() && message.len() + line.len() > MAX_MESSAGE_BYTES {
@@ -113,8 +113,8 @@ fn decode_hints(message: &str) -> Vec<Hint> {
     let hints: Result<Vec<Hint>, _> = entries
         .map(|entry| {
             entry.map(|parts| match parts {
-                (Some(id), session) => Hint::Task { id: TaskId::from_wire(&id), session },
-                (None, Some(session)) => Hint::Session(session),
+                (Some(id), channel) => Hint::Task { id: TaskId::from_wire(&id), channel },
+                (None, Some(channel)) => Hint::Channel(channel),
                 (None, None) => Hint::Anything,
             })
         })
@@ -264,7 +264,7 @@ mod tests {
     /// Hints are split over as many messages as they need.
     #[test]
     fn postgres_hints_round_trip() {
-        let mut expected = vec![task("t", None), task("u\n\0", Some("s")), Hint::Session("[\"x".to_owned())];
+        let mut expected = vec![task("t", None), task("u\n\0", Some("s")), Hint::Channel("[\"x".to_owned())];
         expected.extend((0..1_000).map(|n| task(&format!("task-{n}"), Some("session"))));
         let messages = encode_hints(expected.clone());
         assert!(messages.len() > 1 && messages.iter().all(|message| message.len() < 8_000));

@@ -8,7 +8,8 @@ use taskbridge_sdk::Timestamp;
 use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
 use super::{PostgresStore, column};
-use crate::tasks::store::{Hint, Result, SessionChange, SessionSettings, Sessions};
+use crate::sessions::{SessionChange, SessionSettings, Sessions};
+use crate::tasks::store::{Hint, Result};
 
 #[async_trait]
 impl Sessions for PostgresStore {
@@ -67,7 +68,7 @@ impl WriteTransaction for EndSession {
     }
 
     fn hint(&self, (): &()) -> Option<Hint> {
-        Some(Hint::Session(self.nonce.clone()))
+        Some(Hint::Channel(self.nonce.clone()))
     }
 }
 
@@ -99,7 +100,7 @@ impl WriteTransaction for ChangeSession {
     }
 
     fn hint(&self, set: &Option<SessionSettings>) -> Option<Hint> {
-        set.as_ref().map(|_| Hint::Session(self.nonce.clone()))
+        set.as_ref().map(|_| Hint::Channel(self.nonce.clone()))
     }
 }
 

@@ -96,10 +96,10 @@ impl TaskStore for PostgresStore {
         row::tasks(&rows).map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
-    async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
+    async fn of_channel(&self, channel: &str) -> Result<Vec<Task>> {
         let sql = "SELECT version, body, n FROM tasks WHERE session = $1 ORDER BY created_at, id";
         let rows =
-            self.executor.read(OperationPriority::Request, sql, &[&column::encode_key(session)]).await?;
+            self.executor.read(OperationPriority::Request, sql, &[&column::encode_key(channel)]).await?;
         row::tasks(&rows).map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 

@@ -7,7 +7,8 @@ use taskbridge_sdk::Timestamp;
 
 use super::fault::SqliteError;
 use super::{Db, SqliteStore};
-use crate::tasks::store::{Result, SessionChange, SessionSettings, Sessions};
+use crate::sessions::{SessionChange, SessionSettings, Sessions};
+use crate::tasks::store::Result;
 
 #[async_trait]
 impl Sessions for SqliteStore {

@@ -69,8 +69,8 @@ impl TaskStore for SqliteStore {
         self.read_long(move |db| list(db, &owner, after.as_ref(), limit)).await
     }
 
-    async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
-        let session = session.to_owned();
+    async fn of_channel(&self, channel: &str) -> Result<Vec<Task>> {
+        let session = channel.to_owned();
         self.read_long(move |db| {
             let mut statement =
                 db.sql("SELECT version, body, n FROM tasks WHERE session = ?1 ORDER BY created_at, id")?;

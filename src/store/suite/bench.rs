@@ -8,9 +8,10 @@ use serde_json::json;
 use taskbridge_sdk::{GroupKey, JobHandle, JobKey, Output, Timestamp};
 
 use crate::clock::Clock;
+use crate::sessions::ServerStore;
 use crate::tasks::store::{
     AttachRequest, Change, ClaimRequest, Holder, IdempotencyKey, InsertResult, Lease, NewTask, ServedBackend,
-    SlotLimit, Store, StoreError, UpdateResult,
+    SlotLimit, StoreError, UpdateResult,
 };
 use crate::tasks::task::{
     Job, OnExpiry, OnRefusal, Origin, Outcome, Owner, Spec, Task, TaskId, TaskPolicy, TaskState, Undelivered,
@@ -51,7 +52,7 @@ impl Clock for ManualClock {
 /// An empty store and its clock.
 pub struct Bench {
     /// The store.
-    pub store: Arc<dyn Store>,
+    pub store: Arc<dyn ServerStore>,
     /// Its clock.
     pub clock: Arc<ManualClock>,
     /// A resource that must live as long as the store (a directory).
@@ -61,7 +62,7 @@ pub struct Bench {
 
 impl Bench {
     /// Creates a bench for this store.
-    pub fn new(store: Arc<dyn Store>, clock: Arc<ManualClock>) -> Self {
+    pub fn new(store: Arc<dyn ServerStore>, clock: Arc<ManualClock>) -> Self {
         Self { store, clock, keep: None, created_count: AtomicU32::new(0) }
     }
 

@@ -96,13 +96,13 @@ pub async fn a_list_goes_on_after_a_position(bench: &Bench) {
 pub async fn a_session_has_its_unended_rows_oldest_first(bench: &Bench) {
     let of = |session: &str, task: Task| Task {
         origin: Origin {
-            session: Some(session.to_owned()),
+            channel: Some(session.to_owned()),
             on_behalf_of: Some(OnBehalfOf::named(session)),
             ..Origin::default()
         },
         ..task
     };
-    let rows = async |session| bench.store.of_session(session).await.expect("the rows are listed");
+    let rows = async |session| bench.store.of_channel(session).await.expect("the rows are listed");
     let older = bench.add(of("s", bench.task())).await;
     bench.add(of("t", bench.task())).await;
     bench.add(bench.task()).await;

@@ -6,11 +6,11 @@ use taskbridge_sdk::Level;
 
 use super::Bench;
 use crate::clock::Clock;
-use crate::tasks::store::{
+use crate::sessions::streams::{StreamEvent, Streams};
+use crate::sessions::{
     ClientTaskRecord, ClientTaskStatus, MAX_CLIENT_TASKS, MAX_POLLED_TASKS, QuestionMessage, SessionChange,
     SessionSettings,
 };
-use crate::tasks::streams::{StreamEvent, Streams};
 use crate::tasks::task::TaskId;
 
 /// Changes a setting of the session `n`, which lasts for a minute.

@@ -97,9 +97,9 @@ fn poll_at(observation: Observation, polled_at: Timestamp) -> Event {
     Event::Observed { observation, polled_at, list_lag: Duration::ZERO }
 }
 
-/// Returns a row with this id, created by this session.
-pub(crate) fn row_of(id: &TaskId, session: &str) -> Task {
-    let origin = Origin { session: Some(session.to_owned()), ..Origin::default() };
+/// Returns a row with this id, of this channel.
+pub(crate) fn row_of(id: &TaskId, channel: &str) -> Task {
+    let origin = Origin { channel: Some(channel.to_owned()), ..Origin::default() };
     Task { id: id.clone(), origin, ..row(false, OnExpiry::Cancel) }
 }
 

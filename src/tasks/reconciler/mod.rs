@@ -171,7 +171,7 @@ impl Leases {
 
 impl Core {
     /// Forwards the store's hints about writes of other processes to the watchers in this process. Wakes the
-    /// loops, unless all hints are about sessions.
+    /// loops, unless all hints are about other data of channels.
     async fn hints(&self, stop: &CancellationToken) {
         loop {
             tokio::select! {
@@ -179,7 +179,7 @@ impl Core {
                 () = stop.cancelled() => return,
                 hints = self.writer.store.changed_elsewhere() => {
                     hints.iter().for_each(|hint| self.writer.watch.forward_hint(hint));
-                    if hints.iter().any(|hint| !matches!(hint, Hint::Session(_))) {
+                    if hints.iter().any(|hint| !matches!(hint, Hint::Channel(_))) {
                         self.writer.nudge.wake_all();
                     }
                 }

@@ -1,20 +1,19 @@
-//! Drop guards: for a plain call that waits for its result, a stream that carries a question, and a listening
-//! stream. A drop cannot write to a store, so it sends a [`DeferredWrite`] to the reconciler, which writes
-//! it.
+//! Drop guards: for a plain call that waits for its result, and a stream that carries a question. A drop cannot
+//! write to a store, so it sends a [`DeferredWrite`] to the reconciler, which writes it. Front ends leave writes
+//! of their own to the reconciler in the same way.
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 
 use super::{QuestionClaim, Service};
 use crate::tasks::machine::{CancelMode, Event};
-use crate::tasks::store::{Lease, Result, SessionChange};
-use crate::tasks::streams::{StreamEvent, TaskReport};
+use crate::tasks::store::{Lease, Result};
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::task_writer::{Commit, TaskWriter};
 
 /// A write that a dropped guard leaves to the reconciler.
-#[derive(Debug)]
 pub enum DeferredWrite {
     /// A plain call disconnected before it received its result.
     CallAbandoned {
@@ -28,17 +27,19 @@ pub enum DeferredWrite {
     },
     /// A stream that carried a question has ended.
     DeliveryEnded(QuestionClaim),
-    /// A listening stream that other processes know of has ended.
-    ListenerClosed {
-        /// Its session.
-        session: String,
-        /// Its number in the session.
-        n: u64,
-        /// Its last reports. An older stream of the session continues from them.
-        reports: Vec<TaskReport>,
-        /// Until when the session's settings are kept.
-        forget_after: Timestamp,
-    },
+    /// A front end left a write.
+    FrontEnd(Box<dyn FrontEndWrite>),
+}
+
+/// A write of a front end, to data that the core does not know. The reconciler makes it in order with the other
+/// deferred writes, and retries it while the store is unavailable.
+#[async_trait]
+pub trait FrontEndWrite: Send + Sync {
+    /// Makes the write. It may be called again after an error.
+    ///
+    /// # Errors
+    /// If the store is unavailable.
+    async fn execute(&self) -> Result<()>;
 }
 
 /// A plain call that waits for its result. If it is dropped before [`CallGuard::mark_delivered`], an equal
@@ -60,30 +61,7 @@ pub struct DeliveryGuard {
     claim: QuestionClaim,
 }
 
-/// A listening stream that other processes know of. On drop it reports that the stream has ended, so that an
-/// older one becomes active.
-#[must_use]
-pub struct ListenerGuard {
-    service: Service,
-    session: String,
-    n: u64,
-    reports: Vec<TaskReport>,
-    forget_after: Timestamp,
-}
-
 impl Service {
-    /// Guards the listening stream `n` of a session. The settings of the session are kept until
-    /// `forget_after`.
-    pub fn guard_listener(&self, session: &str, n: u64, forget_after: Timestamp) -> ListenerGuard {
-        ListenerGuard {
-            service: self.clone(),
-            session: session.to_owned(),
-            n,
-            reports: Vec::new(),
-            forget_after,
-        }
-    }
-
     /// Guards a plain call that waits for `task`.
     pub fn guard_call(&self, task: &Task, cancel_on_abandon: bool) -> CallGuard {
         let until = task.undelivered.as_ref().map(|undelivered| undelivered.waiting_until);
@@ -130,13 +108,6 @@ impl CallGuard {
     /// the task. Its job continues, whatever the tool is configured to do.
     pub fn keep_job(mut self) {
         self.cancel = false;
-    }
-}
-
-impl ListenerGuard {
-    /// Records what the stream has reported, now that it ends.
-    pub fn set_reports(&mut self, reports: Vec<TaskReport>) {
-        self.reports = reports;
     }
 }
 
@@ -198,17 +169,6 @@ impl Drop for DeliveryGuard {
     }
 }
 
-impl Drop for ListenerGuard {
-    fn drop(&mut self) {
-        let session = std::mem::take(&mut self.session);
-        let reports = std::mem::take(&mut self.reports);
-        let write =
-            DeferredWrite::ListenerClosed { session, n: self.n, reports, forget_after: self.forget_after };
-        // As above: without the reconciler, the stream's entry expires after a while.
-        let _ = self.service.outbox.deferred_writes.send(write);
-    }
-}
-
 impl DeferredWrite {
     /// Makes the write.
     ///
@@ -227,16 +187,7 @@ impl DeferredWrite {
                 }
                 Ok(())
             }
-            DeferredWrite::ListenerClosed { session, n, reports, forget_after } => {
-                // The reports come first, since an older stream becomes active as soon as it sees that this
-                // one has closed.
-                if !reports.is_empty() {
-                    let setting = SessionChange::Streams(StreamEvent::Reported(reports.clone()));
-                    writer.store.set(session, setting, *forget_after).await?;
-                }
-                let setting = SessionChange::Streams(StreamEvent::Closed(*n));
-                writer.store.set(session, setting, *forget_after).await.map(drop)
-            }
+            DeferredWrite::FrontEnd(write) => write.execute().await,
         }
     }
 }

@@ -142,9 +142,9 @@ impl Service {
         self.writer.watch.listen(id)
     }
 
-    /// Subscribes to hints about the tasks of a session.
-    pub fn changes(&self, session: &str) -> ChangeSubscription {
-        self.writer.watch.changes(session)
+    /// Subscribes to hints about the tasks of a channel.
+    pub fn changes(&self, channel: &str) -> ChangeSubscription {
+        self.writer.watch.changes(channel)
     }
 
     /// Subscribes to hints about these tasks.
@@ -152,12 +152,12 @@ impl Service {
         self.writer.watch.follow(tasks)
     }
 
-    /// Returns the tasks that a session created and that have not ended.
+    /// Returns the tasks of a channel that have not ended.
     ///
     /// # Errors
     /// If the store is unavailable.
-    pub async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
-        self.writer.store.of_session(session).await
+    pub async fn of_channel(&self, channel: &str) -> Result<Vec<Task>> {
+        self.writer.store.of_channel(channel).await
     }
 
     /// Returns a row with the derived values for a client.

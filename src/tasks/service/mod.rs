@@ -11,7 +11,7 @@ mod look;
 pub use actor::{Actor, TaskOperation};
 pub use answer::{AnswerError, QuestionClaim};
 pub use call::{BlockingCall, Call, CallError, CallResult, WhenFull};
-pub use guard::{CallGuard, DeferredWrite, DeliveryGuard, ListenerGuard};
+pub use guard::{CallGuard, DeferredWrite, DeliveryGuard, FrontEndWrite};
 pub use limit_exceeded::LimitExceeded;
 pub use look::{RENEW_WATCH, View};
 
@@ -186,14 +186,20 @@ impl Service {
         self.writer.apply(task, Event::LogFollowed { until }, Lease::Keep).await
     }
 
-    /// Notifies the streams of a session that its settings have changed.
-    pub fn session_changed(&self, session: &str) {
-        self.writer.watch.session_changed(session);
+    /// Notifies the subscribers of a channel that other data than its tasks has changed.
+    pub fn channel_changed(&self, channel: &str) {
+        self.writer.watch.channel_changed(channel);
     }
 
-    /// Returns a receiver of the sessions whose settings other processes change from now on.
-    pub fn remote_session_changes(&self) -> mpsc::UnboundedReceiver<String> {
-        self.writer.watch.remote_session_changes()
+    /// Returns a receiver of the channels of which other processes change other data than tasks from now on.
+    pub fn remote_channel_changes(&self) -> mpsc::UnboundedReceiver<String> {
+        self.writer.watch.remote_channel_changes()
+    }
+
+    /// Leaves a write of the front end to the reconciler. See [`FrontEndWrite`].
+    pub fn defer(&self, write: Box<dyn FrontEndWrite>) {
+        // The reconciler is gone only at the end of the process.
+        let _ = self.outbox.deferred_writes.send(DeferredWrite::FrontEnd(write));
     }
 
     /// Returns the result of a task; `None` if it has none.

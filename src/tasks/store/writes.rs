@@ -49,7 +49,7 @@ pub struct Quota {
 /// A caller's idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey {
-    /// The scope of the key: the owner, or the session if callers cannot be identified.
+    /// The scope of the key: the owner, or the channel if callers cannot be identified.
     pub scope: String,
     /// The key.
     pub key: String,

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskbridge::clock::Clock as _;
+use taskbridge::sessions::{ServerStore, SessionChange};
 use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::store::suite::{Bench, ManualClock};
 use taskbridge::tasks::history::{EngineCall, EngineOperation, Fact, Transition};
 use taskbridge::tasks::notices::{Notice, NoticeCause, NoticeContent};
 use taskbridge::tasks::store::{
     AccessScope, AttachRequest, Change, ClaimRequest, Group, Holder, IdempotencyKey, InsertResult, Lease,
-    NewTask, ReceiverFilter, ServedBackend, SessionChange, SlotLimit, Store, StoreError, UpdateResult,
+    NewTask, ReceiverFilter, ServedBackend, SlotLimit, StoreError, UpdateResult,
 };
 use taskbridge::tasks::task::{Job, Origin, Outcome, Owner, Task, TaskId, TaskState, Undelivered};
 use taskbridge_sdk::{GroupKey, JobHandle, Level, Output, Timestamp};
@@ -34,7 +35,7 @@ const LEASE: Duration = Duration::from_secs(30);
 struct World {
     random: Random,
     clock: Arc<ManualClock>,
-    stores: [Arc<dyn Store>; 2],
+    stores: [Arc<dyn ServerStore>; 2],
     /// Creates rows; both stores get the same ones.
     bench: Bench,
     /// All rows ever created, as last read.
@@ -202,7 +203,7 @@ impl World {
             owner: Owner::new(self.name()),
             tool: self.name(),
             backend: self.name(),
-            origin: Origin { session, ..Origin::default() },
+            origin: Origin { channel: session, ..Origin::default() },
             slots,
             ..task
         };
@@ -389,13 +390,13 @@ impl World {
         for name in NAMES {
             let owner = Owner::new(name);
             assert_eq!(ok(a.list(&owner, None, 50).await), ok(b.list(&owner, None, 50).await));
-            assert_eq!(ok(a.of_session(name).await), ok(b.of_session(name).await));
+            assert_eq!(ok(a.of_channel(name).await), ok(b.of_channel(name).await));
             assert_eq!(ok(a.typical_duration(name).await), ok(b.typical_duration(name).await));
             assert_eq!(ok(a.settings(name).await), ok(b.settings(name).await));
             assert_eq!(ok(a.has_ended(name).await), ok(b.has_ended(name).await));
             for key in NAMES {
                 let group = Group { backend: name.to_owned(), key: GroupKey::new(key) };
-                let jobs = async |store: &Arc<dyn Store>| {
+                let jobs = async |store: &Arc<dyn ServerStore>| {
                     let mut jobs = ok(store.open_jobs(&group, Some(name), Timestamp::from_millis(0)).await);
                     jobs.sort_by(|a, b| a.id.cmp(&b.id));
                     jobs
@@ -413,8 +414,9 @@ async fn both_stores_come_to_the_same() {
         let clock = clock();
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("tasks.db");
-        let sqlite: Arc<dyn Store> = Arc::new(SqliteStore::open(&file, clock.clone(), Mode::Inline).unwrap());
-        let postgres: Arc<dyn Store> = open_store(&postgres::schema(), &clock).await;
+        let sqlite: Arc<dyn ServerStore> =
+            Arc::new(SqliteStore::open(&file, clock.clone(), Mode::Inline).unwrap());
+        let postgres: Arc<dyn ServerStore> = open_store(&postgres::schema(), &clock).await;
         let bench = Bench::new(Arc::clone(&sqlite), clock.clone());
         let stores = [sqlite, postgres];
         let mut world = World { random: Random::new(seed), clock, stores, bench, rows: Vec::new(), due: 0 };

@@ -224,7 +224,7 @@ async fn unavailable_database_is_used_again() {
         use taskbridge::tasks::store::{Hint, Hints as _};
         // Missed changes are reported as `Hint::Anything` after the reconnect, and before it as a precaution.
         assert_eq!(store.changed_elsewhere().await, [Hint::Anything]);
-        let task_hint = Hint::Task { id: task.id.clone(), session: task.origin.session.clone() };
+        let task_hint = Hint::Task { id: task.id.clone(), channel: task.origin.channel.clone() };
         let mut row = task.clone();
         loop {
             let next = Task { message: Some("by the other".to_owned()), ..row };

@@ -20,19 +20,18 @@ use taskbridge::mcp::features::context::FeatureContext;
 use taskbridge::mcp::features::offers::Offers;
 use taskbridge::mcp::features::resources::EngineReads;
 use taskbridge::mcp::session::SessionState;
-use taskbridge::mcp::session::stream_election::StreamElection;
-use taskbridge::mcp::session::uninitialized::UninitializedSessions;
 use taskbridge::mcp::transport::http;
 use taskbridge::mcp::transport::http::validation::origin::OriginPolicy;
 use taskbridge::mcp::transport::http::{AccessControl, AccessRules, ConnectionLimits, Proxies};
 use taskbridge::mcp::{Bridge, CompanionTools, Settings};
 use taskbridge::seal::Seal;
+use taskbridge::sessions::ServerStore;
 use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::tasks::history::HistoryRecorder;
 use taskbridge::tasks::pace::PollIntervals;
 use taskbridge::tasks::reconciler::Engines;
 use taskbridge::tasks::service::{Outbox, Service};
-use taskbridge::tasks::store::{Holder, Store};
+use taskbridge::tasks::store::Holder;
 use taskbridge::tasks::task_writer::{ReconcilerSignals, TaskWriter};
 use taskbridge::tasks::watch::ChangeNotifier;
 use taskbridge::{adapters, config};
@@ -99,13 +98,13 @@ pub(super) struct Session {
 
 /// Returns a bridge over the database in this directory. Nothing runs jobs.
 pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
-    let store: Arc<dyn Store> =
+    let store: Arc<dyn ServerStore> =
         Arc::new(SqliteStore::open(&dir.join("tasks.db"), Arc::clone(&clock), Mode::Threaded).unwrap());
     let seal = Seal::new(&[7; 32], System::entropy());
     let config = config::parse(Path::new("test.toml"), dir, CONFIG, &adapters::all(), Some(dir)).unwrap();
     let catalog = Arc::new(Current::new(Catalog::new(config.tools, config.slot_limits, seal.clone())));
     let writer = TaskWriter {
-        store: Arc::clone(&store),
+        store: store.clone(),
         watch: ChangeNotifier::default(),
         clock: Arc::clone(&clock),
         receivers: Arc::new(taskbridge::tasks::notices::NoReceivers),
@@ -162,11 +161,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
             audit,
         },
         reads: EngineReads::new(BTreeMap::new()),
-        sessions: SessionState {
-            store,
-            uninitialized: UninitializedSessions::default(),
-            stream_election: StreamElection::default(),
-        },
+        sessions: SessionState::new(store),
         metrics: Arc::default(),
     }
 }

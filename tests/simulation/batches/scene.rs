@@ -160,7 +160,7 @@ impl Scene {
         // Otherwise a slot could seem to be taken by two rows in succession.
         let owner = Owner::new(if !takes_slot && self.rng.one_in(3) { "ben" } else { "ana" });
         let call = Call {
-            origin: Origin { session: Some(format!("call-{number}")), ..Origin::default() },
+            origin: Origin { channel: Some(format!("call-{number}")), ..Origin::default() },
             slots: takes_slot.then(|| "group:one-at-a-time".to_owned()).into_iter().collect(),
             idempotency_key: key.map(|key| IdempotencyKey {
                 scope: owner.as_str().to_owned(),
@@ -275,7 +275,7 @@ impl Scene {
         assert!(duplicate.is_none(), "two jobs of {duplicate:?}");
         let slot_holders = rows.iter().filter(|task| task.holds_slots()).count();
         assert!(slot_holders <= 1, "{slot_holders} tasks hold a slot that is for one");
-        let mut calls: Vec<_> = rows.iter().filter_map(|task| task.origin.session.as_ref()).collect();
+        let mut calls: Vec<_> = rows.iter().filter_map(|task| task.origin.channel.as_ref()).collect();
         calls.sort_unstable();
         assert!(calls.windows(2).all(|pair| pair[0] != pair[1]), "a call made two tasks");
     }
@@ -315,7 +315,7 @@ impl Scene {
     /// id.
     fn responses_match_rows(&self, rows: &[Task], promises: &[Promise]) {
         for RefusedCall { session, error } in &*self.refused_calls.lock() {
-            let row = rows.iter().find(|task| task.origin.session.as_ref() == Some(session));
+            let row = rows.iter().find(|task| task.origin.channel.as_ref() == Some(session));
             assert!(row.is_none(), "{session} was refused ({error}) and is there: {row:?}");
         }
         let is_known = |id: &TaskId| promises.iter().any(|promise| promise.id == *id);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::mcp::wire::jsonrpc::Error;
 use crate::mcp::wire::params::{self, CallParams, TaskAugmentation, invalid_field};
 pub(super) use crate::mcp::wire::params::{cursor, invalid, progress_token, task_id, text};
-use crate::tasks::store::ClientTaskStatus;
+use crate::sessions::ClientTaskStatus;
 use crate::tasks::task::TaskId;
 
 /// Parses the parameters of `tools/call`. Ignores `task` where the session has no tasks.

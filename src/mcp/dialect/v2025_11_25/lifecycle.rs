@@ -10,7 +10,8 @@ use crate::mcp::session::token::{ClientCapabilities, Session};
 use crate::mcp::wire::jsonrpc::Error;
 use crate::mcp::wire::revision::Revision;
 use crate::mcp::wire::types;
-use crate::tasks::store::{SessionChange, StoreError};
+use crate::sessions::SessionChange;
+use crate::tasks::store::StoreError;
 
 /// Creates a session and its `InitializeResult`.
 pub(super) fn initialize(
@@ -51,13 +52,13 @@ pub(super) fn initialize(
 /// # Errors
 /// If the store fails.
 pub(super) async fn initialized(bridge: &Bridge, session: &Session) -> Result<(), StoreError> {
-    if bridge.sessions.store.is_shared()
+    if bridge.sessions.is_shared
         && bridge.sessions.uninitialized.may_have(session, bridge.context.clock.now())
     {
         bridge.sessions.store.set(&session.nonce, SessionChange::Ready, session.expires).await?;
     }
     bridge.sessions.uninitialized.set_ready(session);
-    bridge.context.service.session_changed(&session.nonce);
+    bridge.context.service.channel_changed(&session.nonce);
     Ok(())
 }
 

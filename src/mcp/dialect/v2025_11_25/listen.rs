@@ -17,13 +17,16 @@ use crate::mcp::features::resources::subscriptions::{ResourceChanges, ResourceSu
 use crate::mcp::features::tools::handle;
 use crate::mcp::features::tools::handle::VisibleStatus;
 use crate::mcp::session::edition::{Edition, List};
+use crate::mcp::session::listener_guard::ListenerGuard;
 use crate::mcp::session::message_sink::{MessageSink, Resume};
+use crate::mcp::session::progress_token;
 use crate::mcp::session::stream_election::{SentStatus, StreamCandidate};
 use crate::mcp::session::token::Session;
 use crate::mcp::wire::types;
-use crate::tasks::service::{ListenerGuard, RENEW_WATCH, View};
-use crate::tasks::store::{SessionChange, StoreError};
-use crate::tasks::streams::{self, StreamEvent};
+use crate::sessions::SessionChange;
+use crate::sessions::streams::{self, StreamEvent};
+use crate::tasks::service::{RENEW_WATCH, View};
+use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId, TaskState};
 use crate::tasks::watch::ChangeSubscription;
 
@@ -47,7 +50,7 @@ pub(super) async fn listen(
     // Once the stream is open, the client may have read the lists before this point is reached.
     let edition = lists.unwrap_or_else(|| bridge.context.offers.edition_for(&call.caller.principal));
     let candidate = bridge.sessions.stream_election.enter(&session.nonce, n, since, edition);
-    let listener = (n > 0).then(|| bridge.context.service.guard_listener(&session.nonce, n, session.expires));
+    let listener = (n > 0).then(|| bridge.sessions.guard_listener(&bridge.context.service, session, n));
     let _handover = listener.map(|listener| ListenerHandover { call, candidate: &candidate, listener });
     // Messages on the broken stream may have been lost, so only the lists that its event id names count as
     // known.
@@ -137,7 +140,7 @@ impl ActiveStream<'_> {
         self.notify_lists(bridge.context.offers.edition_for(caller)).await?;
         let mut changes = bridge.context.service.changes(session);
         let mut pending = {
-            let tasks = bridge.context.service.of_session(session).await?;
+            let tasks = bridge.context.service.of_channel(session).await?;
             self.init_sent_statuses(&tasks);
             let mut pending = self.load_settings(session).await?;
             pending.extend(self.pending_tasks(&tasks));
@@ -163,7 +166,7 @@ impl ActiveStream<'_> {
                 changed = changes.next() => {
                     pending.extend(changed.tasks);
                     if changed.others {
-                        let tasks = bridge.context.service.of_session(session).await?;
+                        let tasks = bridge.context.service.of_channel(session).await?;
                         pending.extend(self.load_settings(session).await?);
                         pending.extend(self.pending_tasks(&tasks));
                         if changed.missed {
@@ -176,7 +179,7 @@ impl ActiveStream<'_> {
                 () = self.question_sender.wait_for_hint() => {}
                 () = sleep_until(next, now) => {}
                 () = tokio::time::sleep_until(renew_watch), if self.candidate.with_sent_statuses(|statuses| !statuses.is_empty()) => {
-                    for task in bridge.context.service.of_session(session).await? {
+                    for task in bridge.context.service.of_channel(session).await? {
                         bridge.context.service.mark_watched(task).await;
                     }
                     renew_watch = Instant::now() + RENEW_WATCH;
@@ -242,7 +245,7 @@ impl ActiveStream<'_> {
         let since = self.candidate.begin_scan(now);
         let newest = self.call.bridge.context.service.newest(self.call.owner(), MAX_SEARCHED).await?;
         let missed = newest.into_iter().filter(|task| {
-            let of_session = task.origin.session.as_deref() == Some(session);
+            let of_session = task.origin.channel.as_deref() == Some(session);
             of_session
                 && task.has_ended()
                 && task.created_at >= since
@@ -316,7 +319,7 @@ impl ActiveStream<'_> {
         };
         // Status notifications go to the session that created the task. Other sessions poll it, and only get
         // its questions.
-        let is_own = view.task.origin.session.as_ref() == Some(&self.call.session.nonce);
+        let is_own = view.task.origin.channel.as_ref() == Some(&self.call.session.nonce);
         // The client of a plain call whose result is undelivered does not know the task. After the end of a
         // task was sent, nothing follows, however many hints still arrive.
         if is_own
@@ -387,7 +390,7 @@ impl ActiveStream<'_> {
             progress: last_sent.progress,
         };
         if let (Some(token), Some(furthest), false) =
-            (&task.origin.progress_token, task.furthest, task.has_ended())
+            (progress_token::of(&task.origin), task.furthest, task.has_ended())
             && last_sent.progress.is_none_or(|sent| furthest > sent)
         {
             current.progress = Some(furthest);

@@ -9,7 +9,8 @@ use crate::mcp::session::log_cursor::{DEFAULT_LEVEL, LogMessage};
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::wire::jsonrpc::Outcome;
 use crate::mcp::wire::params;
-use crate::tasks::store::{SessionChange, StoreError};
+use crate::sessions::SessionChange;
+use crate::tasks::store::StoreError;
 use crate::tasks::task::TaskId;
 
 /// `logging/setLevel`: sets the level for the rest of the session, in every process that serves it.

@@ -28,7 +28,8 @@ use crate::mcp::session::token::{Caller, Session};
 use crate::mcp::wire::jsonrpc;
 use crate::mcp::wire::jsonrpc::{INVALID_REQUEST, Id, METHOD_NOT_FOUND, Outcome, Payload, Request};
 use crate::mcp::wire::revision::ResponseOutcome;
-use crate::tasks::store::{SessionChange, StoreError};
+use crate::sessions::SessionChange;
+use crate::tasks::store::StoreError;
 
 /// `companion_tools = "auto"` offers `task_wait`, `task_cancel` and `task_answer` to every session, because a
 /// client with task support need not use a task for every call.
@@ -218,7 +219,7 @@ impl SessionCall<'_> {
             return Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has ended"));
         }
         if is_stored {
-            self.bridge.context.service.session_changed(nonce);
+            self.bridge.context.service.channel_changed(nonce);
         }
         Ok(is_stored)
     }

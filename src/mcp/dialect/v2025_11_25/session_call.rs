@@ -24,9 +24,10 @@ use crate::mcp::wire::jsonrpc::{Error, METHOD_NOT_FOUND};
 use crate::mcp::wire::params::CallParams;
 use crate::mcp::wire::revision::Revision;
 use crate::mcp::wire::types;
+use crate::sessions::SessionChange;
+use crate::sessions::streams::StreamEvent;
 use crate::tasks::service::View;
-use crate::tasks::store::{SessionChange, StoreError};
-use crate::tasks::streams::StreamEvent;
+use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::watch::ChangeSubscription;
 
@@ -197,7 +198,7 @@ impl WaitChannel for SessionChannel<'_> {
             // From here on the session's listening stream sends the log messages: in this process, or in
             // another one over the same store.
             bridge.sessions.stream_election.store_request_cursor(nonce, task, logs);
-            if let Some(report) = logs.request_report(task).filter(|_| bridge.sessions.store.is_shared()) {
+            if let Some(report) = logs.request_report(task).filter(|_| bridge.sessions.is_shared) {
                 let event = SessionChange::Streams(StreamEvent::Reported(vec![report]));
                 bridge.sessions.store.set(nonce, event, *expires).await?;
             }

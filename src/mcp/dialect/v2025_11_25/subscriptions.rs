@@ -8,7 +8,7 @@ use crate::mcp::features::dialect::Dialect as _;
 use crate::mcp::features::request::Request as _;
 use crate::mcp::features::resources::{self, ReadError};
 use crate::mcp::wire::jsonrpc::Outcome;
-use crate::tasks::store::SessionChange;
+use crate::sessions::SessionChange;
 
 /// `resources/subscribe`: from now on the session's listening stream reports changes of the resource.
 pub(super) async fn subscribe(call: &SessionCall<'_>, params: &Value) -> Outcome {

@@ -18,6 +18,7 @@ use crate::mcp::features::spans;
 use crate::mcp::features::tools::handle;
 use crate::mcp::session::log_cursor::LogCursor;
 use crate::mcp::session::message_sink::MessageSink;
+use crate::mcp::session::progress_token;
 use crate::mcp::wire::jsonrpc::{Error, Id, Outcome};
 use crate::mcp::wire::params::{self, CallParams};
 use crate::tasks::service::{CallError, CallResult};
@@ -63,13 +64,13 @@ async fn create_task(
     input: CallInput,
     mode: CallMode,
 ) -> Result<Result<CallResult, CallRefusal>, Error> {
-    let CallParams { task, progress_token, idempotency_key, trace, .. } = params;
+    let CallParams { task, progress_token: token, idempotency_key, trace, .. } = params;
     let is_task = mode == CallMode::Task;
     // Progress of a plain call ends with its answer. Progress of a task continues until the task ends, on a
     // stream of the session.
     let origin = Origin {
-        session: request.session().map(str::to_owned),
-        progress_token: progress_token.filter(|_| is_task && request.session().is_some()),
+        channel: request.session().map(str::to_owned),
+        front_end: progress_token::encode(token.filter(|_| is_task && request.session().is_some())),
         trace: spans::task_trace(trace),
         ..Origin::default()
     };

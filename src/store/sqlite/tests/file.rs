@@ -11,8 +11,9 @@ use taskbridge_sdk::{Level, Timestamp};
 
 use super::{open, opened};
 use crate::clock::Clock as _;
+use crate::sessions::{SessionChange, Sessions};
 use crate::tasks::audit::AuditLineStore as _;
-use crate::tasks::store::{Keys, SessionChange, Sessions, StoreError, TaskStore};
+use crate::tasks::store::{Keys, StoreError, TaskStore};
 
 struct TestDirectory(tempfile::TempDir);
 

@@ -154,8 +154,11 @@ fn tasks(plain: Task) -> impl Strategy<Value = Task> {
             message: session.clone(),
             origin: Origin {
                 on_behalf_of: on_behalf_of.clone(),
-                session,
-                progress_token,
+                channel: session,
+                front_end: progress_token
+                    .map(|token| ("progress_token".to_owned(), token))
+                    .into_iter()
+                    .collect(),
                 ..Origin::default()
             },
             slots,
@@ -221,7 +224,7 @@ fn extreme_values_round_trip_through_store() {
     let mut task = bench.task();
     task.terms.ttl = Duration::from_nanos(1_000_000_001);
     task.terms.keep_result = Duration::MAX;
-    task.origin.progress_token = Some(json!(7));
+    task.origin.front_end.insert("progress_token".to_owned(), json!(7));
     let added = run_inline(bench.add(task.clone()));
     assert_eq!(run_inline(bench.read(&added.id)), Some(Task { version: 1, ..task }));
 }

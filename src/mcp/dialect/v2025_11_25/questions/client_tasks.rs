@@ -12,8 +12,9 @@ use super::{MAX_ATTEMPTS, MessageKind, MessageSubject, QuestionSender, message, 
 use crate::mcp::Bridge;
 use crate::mcp::session::token::Session;
 use crate::seal::Purpose;
+use crate::sessions::{ClientTaskRecord, ClientTaskStatus, QuestionMessage, SessionChange};
 use crate::tasks::service::{Actor, AnswerError};
-use crate::tasks::store::{ClientTaskRecord, ClientTaskStatus, QuestionMessage, SessionChange, StoreError};
+use crate::tasks::store::StoreError;
 use crate::tasks::task::{QuestionStatus, Task, TaskId};
 use crate::tasks::watch::ChangeSubscription;
 
@@ -343,7 +344,7 @@ pub(super) async fn store_change(
     setting: SessionChange,
 ) -> Result<bool, StoreError> {
     let stored = bridge.sessions.store.set(&session.nonce, setting, session.expires).await?;
-    bridge.context.service.session_changed(&session.nonce);
+    bridge.context.service.channel_changed(&session.nonce);
     Ok(stored.is_some())
 }
 

@@ -25,8 +25,9 @@ use crate::mcp::features::request::Request as _;
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::session::token::Session;
 use crate::seal::Purpose;
+use crate::sessions::{MAX_CLIENT_TASKS, QuestionMessage, SessionChange};
 use crate::tasks::service::{DeliveryGuard, QuestionClaim};
-use crate::tasks::store::{MAX_CLIENT_TASKS, QuestionMessage, SessionChange, StoreError};
+use crate::tasks::store::StoreError;
 use crate::tasks::task::{QuestionStatus, Task, TaskId, TaskQuestion};
 
 /// How long a stream counts as carrying a question without renewal.
@@ -115,7 +116,7 @@ enum QuestionState {
 /// If the store fails. The next poll registers it again.
 pub(super) async fn register_poll(call: &SessionCall<'_>, task: &Task) -> Result<(), StoreError> {
     let (session, client) = (call.session, call.client_for(task));
-    let is_own = task.origin.session.as_ref() == Some(&session.nonce);
+    let is_own = task.origin.channel.as_ref() == Some(&session.nonce);
     if is_own || !task.open_questions().any(|task_question| client.can_ask(&task_question.question.ask)) {
         return Ok(());
     }
@@ -254,7 +255,7 @@ impl<'a> QuestionSender<'a> {
     async fn refresh_readiness(&self, task: &Task) -> Result<(), StoreError> {
         let Self { bridge, session, .. } = *self;
         let may_be_unready = bridge.sessions.uninitialized.may_have(session, bridge.context.clock.now());
-        if bridge.sessions.store.is_shared() && may_be_unready && task.open_questions().next().is_some() {
+        if bridge.sessions.is_shared && may_be_unready && task.open_questions().next().is_some() {
             match bridge.sessions.store.settings(&session.nonce).await?.is_some_and(|settings| settings.ready)
             {
                 true => bridge.sessions.uninitialized.set_ready(session),

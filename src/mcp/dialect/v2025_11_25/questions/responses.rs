@@ -15,9 +15,10 @@ use crate::mcp::wire::jsonrpc::{Error, INTERNAL_ERROR, Id, Outcome};
 use crate::mcp::wire::params;
 use crate::mcp::wire::revision::ResponseOutcome;
 use crate::seal::Purpose;
+use crate::sessions::{ClientTaskRecord, ClientTaskStatus, QuestionMessage, SessionChange};
 use crate::tasks::audit::{Audit as _, AuditEvent};
 use crate::tasks::service::{Actor as _, AnswerError, QuestionClaim, TaskOperation};
-use crate::tasks::store::{ClientTaskRecord, ClientTaskStatus, QuestionMessage, SessionChange, StoreError};
+use crate::tasks::store::StoreError;
 use crate::tasks::task::TaskQuestion;
 
 /// Error code of a client whose user rejected a sampling request.
@@ -128,7 +129,7 @@ async fn record_client_task(
         stage: status,
         every: poll_interval,
     };
-    bridge.context.audit.record(AuditEvent::ClientTask { owner: &session.owner, record: &record });
+    record_stage(bridge, session, &record);
     if !store_change(bridge, session, SessionChange::AddClientTask(record)).await? {
         tracing::debug!(task = ?question.task, key = question.key, "the session has ended, or its client holds too many tasks");
     }
@@ -136,6 +137,18 @@ async fn record_client_task(
         note_handled(bridge, question, task_question, None).await?;
     }
     Ok(ResponseOutcome::Accepted)
+}
+
+/// Records the stage of a client's task in the audit log.
+fn record_stage(bridge: &Bridge, session: &Session, record: &ClientTaskRecord) {
+    let QuestionMessage { task, key, .. } = &record.of;
+    bridge.context.audit.record(AuditEvent::ClientTask {
+        owner: &session.owner,
+        task,
+        question: key,
+        theirs: &record.id,
+        stage: record.stage.as_str(),
+    });
 }
 
 /// Handles the response with the status of a client's task.
@@ -179,7 +192,7 @@ async fn update_client_task(
         return Ok(());
     }
     let record = ClientTaskRecord { stage: reported.status, every: reported.poll_interval, ..record };
-    bridge.context.audit.record(AuditEvent::ClientTask { owner: &session.owner, record: &record });
+    record_stage(bridge, session, &record);
     store_change(
         bridge,
         session,

@@ -15,8 +15,8 @@ use crate::mcp::transport::http::error_response::Refusal;
 use crate::mcp::transport::http::{Http, Result};
 use crate::mcp::transport::sse::StreamPosition;
 use crate::mcp::wire::jsonrpc::Id;
-use crate::tasks::store::{SessionChange, SessionSettings};
-use crate::tasks::streams::{LISTENER_LEASE, StreamEvent};
+use crate::sessions::streams::{LISTENER_LEASE, StreamEvent};
+use crate::sessions::{SessionChange, SessionSettings};
 
 /// The longest request id that is recorded, in bytes of JSON. Clients use counters or UUIDs.
 const MAX_ID_BYTES: usize = 200;
@@ -37,7 +37,7 @@ pub(in crate::mcp::transport::http) async fn record_opened(
 ) -> Result<(u64, Timestamp)> {
     let bridge = &http.bridge;
     let now = bridge.context.clock.now();
-    if !bridge.sessions.store.is_shared() {
+    if !bridge.sessions.is_shared {
         return Ok((0, now));
     }
     let listens_until = matches!(position.resume, Resume::Listen { .. }).then(|| now + LISTENER_LEASE);
@@ -67,7 +67,7 @@ pub(in crate::mcp::transport::http) async fn record_opened(
 /// Records that a request was cancelled. A failure is only logged.
 pub(in crate::mcp::transport::http) async fn record_cancelled(http: &Http, session: &Session, id: &Id) {
     let bridge = &http.bridge;
-    if !bridge.sessions.store.is_shared() {
+    if !bridge.sessions.is_shared {
         return;
     }
     let request = encode_id(id);
@@ -92,7 +92,7 @@ pub(in crate::mcp::transport::http) async fn sync_session(
     listening_stream: Option<u64>,
 ) -> bool {
     let bridge = &http.bridge;
-    if !bridge.sessions.store.is_shared() {
+    if !bridge.sessions.is_shared {
         // If the store fails, the session counts as active.
         return !bridge.sessions.store.has_ended(&session.nonce).await.unwrap_or(false);
     }
@@ -114,7 +114,7 @@ pub(in crate::mcp::transport::http) async fn sync_session(
 
 /// Applies the changes that other replicas record for sessions, while it is polled.
 pub(in crate::mcp::transport::http) async fn follow_remote_changes(http: Arc<Http>) -> Infallible {
-    let mut sessions = http.bridge.context.service.remote_session_changes();
+    let mut sessions = http.bridge.context.service.remote_channel_changes();
     loop {
         let Some(session) = sessions.recv().await else { return std::future::pending().await };
         if !http.in_flight.has(&session) {

@@ -29,7 +29,7 @@ use crate::mcp::wire::jsonrpc::{Id, Message, Outcome, Request};
 use crate::mcp::wire::limits::Limits;
 use crate::mcp::wire::revision::{Generation, ResponseOutcome};
 use crate::offload::offload;
-use crate::tasks::store::SessionSettings;
+use crate::sessions::SessionSettings;
 
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";

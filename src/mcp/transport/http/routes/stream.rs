@@ -175,7 +175,7 @@ impl EventStream {
 
     fn message(&mut self, json: &[u8]) -> Bytes {
         // With a shared store, a busy stream must also check for changes made by other replicas.
-        if !self.exchange.http.bridge.sessions.store.is_shared() {
+        if !self.exchange.http.bridge.sessions.is_shared {
             self.keep_alive.reset();
         }
         let id = self.next_id();

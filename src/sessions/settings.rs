@@ -1,40 +1,14 @@
-//! The session state in a store: settings, and the tasks that a client created for our questions. It must
-//! not depend on the protocol.
+//! The settings of a session, with the tasks that its client created for our questions, and their changes.
+//! Plain data; it must not depend on a store or on a generation of the protocol.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::{Level, Timestamp};
 
-use super::Result;
-use crate::tasks::streams::{StreamEvent, Streams};
+use super::streams::{StreamEvent, Streams};
 use crate::tasks::task::TaskId;
-
-/// The session state that a store keeps.
-#[async_trait]
-pub trait Sessions: Send + Sync {
-    /// Ends a session: it is no longer found, and its settings are deleted. The record of the end is kept
-    /// until `forget_after`.
-    async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()>;
-
-    /// Returns true if the session was ended, and the record of that was not deleted yet.
-    async fn has_ended(&self, nonce: &str) -> Result<bool>;
-
-    /// Returns the settings of the session, which are the defaults if none were set; `None` if it was ended.
-    async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>>;
-
-    /// Applies one change to a session's settings, and keeps all of them until `forget_after`. Returns the
-    /// new settings. Returns `None` if nothing changed: the session was ended, or one of its limits is
-    /// reached (subscriptions, [`MAX_CLIENT_TASKS`], [`MAX_POLLED_TASKS`]).
-    async fn set(
-        &self,
-        nonce: &str,
-        change: SessionChange,
-        forget_after: Timestamp,
-    ) -> Result<Option<SessionSettings>>;
-}
 
 /// The maximum number of tasks that the client of one session keeps for our questions.
 pub const MAX_CLIENT_TASKS: usize = 100;
@@ -106,6 +80,18 @@ pub enum ClientTaskStatus {
     Ended,
     /// The client cancelled it.
     Cancelled,
+}
+
+impl ClientTaskStatus {
+    /// Returns the name of the stage in log and audit lines.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ClientTaskStatus::Working => "Working",
+            ClientTaskStatus::InputRequired => "InputRequired",
+            ClientTaskStatus::Ended => "Ended",
+            ClientTaskStatus::Cancelled => "Cancelled",
+        }
+    }
 }
 
 /// One change of [`SessionSettings`].

@@ -1,6 +1,6 @@
 //! The state of a session's streams that processes over one store share: open listening streams, streams that
 //! were resumed on another connection, cancelled requests, and the last reports on tasks. It is kept in the
-//! session's row ([`super::store::SessionSettings`]), so that a process that reads it late sees it too. Pure;
+//! session's row ([`super::SessionSettings`]), so that a process that reads it late sees it too. Pure;
 //! it must not depend on a protocol.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::Timestamp;
 
-use super::task::TaskId;
+use crate::tasks::task::TaskId;
 
 /// How long a listening stream counts as open without a renewal.
 pub const LISTENER_LEASE: Duration = Duration::from_secs(45);

@@ -1,0 +1,44 @@
+//! What a store keeps of the sessions of clients: that one has ended, its settings, and the state of its
+//! streams that processes share. Sessions are above the core: a task knows only the name of its channel, which
+//! is the nonce of its session. This module must not depend on a store or on a generation of the protocol.
+
+mod settings;
+pub mod streams;
+
+use async_trait::async_trait;
+use taskbridge_sdk::Timestamp;
+
+pub use self::settings::{
+    ClientTaskRecord, ClientTaskStatus, MAX_CLIENT_TASKS, MAX_POLLED_TASKS, QuestionMessage, SessionChange,
+    SessionSettings,
+};
+use crate::tasks::store::{Result, Store};
+
+/// The session state that a store keeps. The behaviour suite (`store::suite`) has tests for every method.
+#[async_trait]
+pub trait Sessions: Send + Sync {
+    /// Ends a session: it is no longer found, and its settings are deleted. The record of the end is kept
+    /// until `forget_after`.
+    async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()>;
+
+    /// Returns true if the session was ended, and the record of that was not deleted yet.
+    async fn has_ended(&self, nonce: &str) -> Result<bool>;
+
+    /// Returns the settings of the session, which are the defaults if none were set; `None` if it was ended.
+    async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>>;
+
+    /// Applies one change to a session's settings, and keeps all of them until `forget_after`. Returns the
+    /// new settings. Returns `None` if nothing changed: the session was ended, or one of its limits is
+    /// reached (subscriptions, [`MAX_CLIENT_TASKS`], [`MAX_POLLED_TASKS`]).
+    async fn set(
+        &self,
+        nonce: &str,
+        change: SessionChange,
+        forget_after: Timestamp,
+    ) -> Result<Option<SessionSettings>>;
+}
+
+/// All storage traits that the server needs: those of the core, and the sessions.
+pub trait ServerStore: Store + Sessions {}
+
+impl<T: Store + Sessions> ServerStore for T {}
