@@ -11,7 +11,7 @@ use super::Options;
 pub(crate) struct Node {
     /// All properties that a job can request. Equal nodes have equal configurations.
     configuration: Vec<String>,
-    /// False while the node is down, drained, or powered off.
+    /// False while the node is down, drained or powered off, and until it has registered.
     is_available: bool,
 }
 
@@ -51,9 +51,15 @@ fn node(line: &str) -> Node {
     };
     let configuration =
         CONFIGURATION_FIELDS.iter().map(|name| field_value(name).unwrap_or_default().to_owned()).collect();
-    let is_available = field_value("State")
+    let is_up = field_value("State")
         .is_some_and(|state| state.split('+').all(|part| AVAILABLE_STATES.contains(&part)));
-    Node { configuration, is_available }
+    Node { configuration, is_available: is_up && has_registered(field_value("SlurmdStartTime")) }
+}
+
+/// A controller that has restarted shows a node in its saved state. Until the node registers, its start time
+/// is unknown, and every test of a job fails.
+fn has_registered(slurmd_start_time: Option<&str>) -> bool {
+    !matches!(slurmd_start_time, Some("None" | "Unknown"))
 }
 
 /// Returns true if Slurm may have rejected the test of a job only because nodes are unavailable: it tests
@@ -144,6 +150,9 @@ mod tests {
             (vec![node("IDLE*", "gpu:8")], gpu.clone(), true),
             (vec![node("IDLE", "gpu:4"), node("IDLE+DRAIN", "gpu:4")], options(&[("nodes", "2")]), true),
             (vec![node("IDLE", "gpu:4")], options(&[("nodes", "2")]), false),
+            // Recorded from Slurm 22.05, two seconds after a restart of the controller.
+            (vec![node("MIXED BootTime=None SlurmdStartTime=None", "gpu:4")], gpu.clone(), true),
+            (vec![node("MIXED SlurmdStartTime=2026-11-26T01:10:23", "gpu:4")], gpu.clone(), false),
             (Vec::new(), gpu.clone(), true),
         ] {
             assert_eq!(
