@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::executor::{OperationPriority, Param};
+use super::executor::OperationPriority;
 use super::fault::PostgresError;
+use super::named::named_params;
 use super::tasks::number;
 use super::{PostgresStore, column, row};
 use crate::store::survey::{
@@ -21,19 +22,22 @@ impl Survey for PostgresStore {
                           closed, session, line, digest, waiting_until,
                           array(SELECT slot FROM slots WHERE slots.task = tasks.id) AS held,
                           id, lease_holder, lease_until, EXISTS (SELECT 1 FROM outputs WHERE outputs.task = tasks.id)
-                   FROM tasks WHERE id > $1 ORDER BY id LIMIT $2";
-        let params: [Param<'_>; 2] = [&column::encode(after), &number(limit)];
-        let rows = self.executor.read(OperationPriority::Request, sql, &params).await?;
+                   FROM tasks WHERE id > :after ORDER BY id LIMIT :limit";
+        let (after, limit) = (column::encode(after), number(limit));
+        let rows = self
+            .executor
+            .read(OperationPriority::Request, sql, named_params! { ":after": after, ":limit": limit })
+            .await?;
         let survey_rows: Result<Vec<SurveyRow>, PostgresError> = rows.iter().map(parse_survey_row).collect();
         survey_rows.map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
     async fn ids(&self, prefix: &str, limit: usize) -> Result<Vec<TaskId>> {
-        let sql = "SELECT id FROM tasks WHERE id >= $1 AND id < $2
-                   UNION SELECT task FROM entries WHERE task >= $1 AND task < $2 LIMIT $3";
+        let sql = "SELECT id FROM tasks WHERE id >= :from AND id < :to
+                   UNION SELECT task FROM entries WHERE task >= :from AND task < :to LIMIT :limit";
         let (from, to) = (column::encode(prefix), format!("{}{}", column::encode(prefix), char::MAX));
-        let params: [Param<'_>; 3] = [&from, &to, &number(limit)];
-        let rows = self.executor.read(OperationPriority::Request, sql, &params).await?;
+        let params = named_params! { ":from": from, ":to": to, ":limit": number(limit) };
+        let rows = self.executor.read(OperationPriority::Request, sql, params).await?;
         let id = |row: &Row| Ok(TaskId::from_wire(column::decode(row.try_get(0)?)));
         let ids: Result<Vec<TaskId>, PostgresError> = rows.iter().map(id).collect();
         ids.map_err(|fault| fault.into_store_error(&self.executor.config))
@@ -72,11 +76,11 @@ impl Survey for PostgresStore {
         let session = |row: &Row| Ok((text(row, 0)?, row.try_get::<_, String>(1)?));
         for (nonce, settings) in self.all(sessions, session).await? {
             for (nonce_prefix, task) in records.check_session(&nonce, &settings) {
-                let exists_sql = "SELECT 1 FROM tasks WHERE id = $1 UNION ALL SELECT 1 FROM entries WHERE task = $1 LIMIT 1";
-                let existing = self
-                    .executor
-                    .read(OperationPriority::Request, exists_sql, &[&column::encode(task.as_str())])
-                    .await?;
+                let exists_sql = "SELECT 1 FROM tasks WHERE id = :id
+                                  UNION ALL SELECT 1 FROM entries WHERE task = :id LIMIT 1";
+                let id = column::encode(task.as_str());
+                let existing =
+                    self.executor.read(OperationPriority::Request, exists_sql, &[(":id", &id)]).await?;
                 if existing.is_empty() {
                     records.dangling_sessions.push((nonce_prefix, task.to_string()));
                 }
@@ -99,11 +103,11 @@ impl Survey for PostgresStore {
 impl PostgresStore {
     /// Reads page by page: it occupies a connection only briefly, and never loads all entries at once.
     async fn read_entries(&self, records: &mut RelatedRecords) -> Result<()> {
-        let sql = "SELECT n, task, what FROM entries WHERE n > $1 ORDER BY n LIMIT $2";
+        let sql = "SELECT n, task, what FROM entries WHERE n > :after ORDER BY n LIMIT :limit";
         let mut after = 0_i64;
         loop {
-            let rows =
-                self.executor.read(OperationPriority::Request, sql, &[&after, &number(PAGE_SIZE)]).await?;
+            let params = named_params! { ":after": after, ":limit": number(PAGE_SIZE) };
+            let rows = self.executor.read(OperationPriority::Request, sql, params).await?;
             for row in &rows {
                 let entry =
                     || -> Result<_, PostgresError> { Ok((row.try_get(0)?, text(row, 1)?, text(row, 2)?)) };
