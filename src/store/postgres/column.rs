@@ -6,8 +6,10 @@ use std::error::Error;
 
 use bytes::BytesMut;
 use sha2::{Digest, Sha256};
+use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
+use super::fault::PostgresError;
 use crate::store::row::RowValue;
 
 /// Maximum length of an indexed text, in bytes. An index page allows entries of 2,700 bytes, and an entry has
@@ -60,6 +62,17 @@ impl RowValue<'_> {
             RowValue::Plain(text) => text.map(Cow::Borrowed),
             RowValue::Number(_) | RowValue::Flag(_) => None,
         }
+    }
+
+    /// Returns true if this column of the row has the value.
+    pub(super) fn is_stored(&self, row: &Row, column: &str) -> Result<bool, PostgresError> {
+        Ok(match *self {
+            RowValue::Number(number) => row.try_get::<_, Option<i64>>(column)? == number,
+            RowValue::Flag(flag) => row.try_get::<_, bool>(column)? == flag,
+            RowValue::Text(_) | RowValue::Key(_) | RowValue::Plain(_) => {
+                row.try_get::<_, Option<&str>>(column)? == self.text().as_deref()
+            }
+        })
     }
 }
 

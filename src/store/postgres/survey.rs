@@ -8,8 +8,9 @@ use super::fault::PostgresError;
 use super::named::named_params;
 use super::tasks::number;
 use super::{PostgresStore, column, row};
+use crate::store::row::RowValue;
 use crate::store::survey::{
-    ColumnValue, DEPENDENT_TABLES, PAGE_SIZE, PendingNotice, RelatedRecords, Survey, SurveyRow, UNFINISHED,
+    DEPENDENT_TABLES, PAGE_SIZE, PendingNotice, RelatedRecords, Survey, SurveyRow, UNFINISHED,
     UnfinishedRows, compare_columns,
 };
 use crate::tasks::store::Result;
@@ -18,10 +19,11 @@ use crate::tasks::task::TaskId;
 #[async_trait]
 impl Survey for PostgresStore {
     async fn rows(&self, after: &str, limit: usize) -> Result<Vec<SurveyRow>> {
-        let sql = "SELECT version, body, n, owner, tool, created_at, expires_at, due_at, backend, grp, opened_at, handle,
-                          closed, session, line, digest, waiting_until,
-                          array(SELECT slot FROM slots WHERE slots.task = tasks.id) AS held,
-                          id, lease_holder, lease_until, EXISTS (SELECT 1 FROM outputs WHERE outputs.task = tasks.id)
+        let sql = "SELECT version, body, n, id, owner, tool, created_at, expires_at, due_at, backend, grp,
+                          opened_at, handle, closed, session, line, digest, waiting_until, lease_holder,
+                          lease_until,
+                          array(SELECT slot FROM slots WHERE slots.task = tasks.id) AS taken,
+                          EXISTS (SELECT 1 FROM outputs WHERE outputs.task = tasks.id) AS has_output
                    FROM tasks WHERE id > :after ORDER BY id LIMIT :limit";
         let (after, limit) = (column::encode(after), number(limit));
         let rows = self
@@ -134,45 +136,25 @@ fn text(row: &Row, at: usize) -> Result<String, PostgresError> {
 }
 
 fn parse_survey_row(found: &Row) -> Result<SurveyRow, PostgresError> {
-    let id = column::decode(found.try_get(18)?);
     let task = match row::task(found) {
         Ok(task) => Ok(task),
         Err(PostgresError::Unreadable(why)) => Err(why),
         Err(fault) => return Err(fault),
     };
-    let text = |at: usize| -> Result<ColumnValue, PostgresError> {
-        Ok(found.try_get::<_, Option<String>>(at)?.into())
+    let is_stored = |column: &str, value: RowValue<'_>| value.is_stored(found, column);
+    let mismatches = match &task {
+        Ok(task) => {
+            compare_columns(task, is_stored, found.try_get("taken")?, |slot| column::encode_key(slot).into())?
+        }
+        Err(_) => Vec::new(),
     };
-    let number =
-        |at: usize| -> Result<ColumnValue, PostgresError> { Ok(found.try_get::<_, Option<i64>>(at)?.into()) };
-    let cells = [
-        text(3)?,
-        text(4)?,
-        number(5)?,
-        number(6)?,
-        number(7)?,
-        text(8)?,
-        text(9)?,
-        number(10)?,
-        text(11)?,
-        ColumnValue::Number(found.try_get::<_, bool>(12)?.into()),
-        text(13)?,
-        text(14)?,
-        text(15)?,
-        number(16)?,
-    ];
-    let slots: Vec<String> = found.try_get(17)?;
-    let key = |name: &str| column::encode_key(name).into_owned();
-    let plain = |name: &str| column::encode(name).into_owned();
-    let mismatches =
-        task.as_ref().map(|task| compare_columns(&id, task, &cells, slots, key, plain)).unwrap_or_default();
     Ok(SurveyRow {
-        id,
-        version: found.try_get(0)?,
+        id: column::decode(found.try_get("id")?),
+        version: found.try_get("version")?,
         task,
         mismatches,
-        holder: found.try_get(19)?,
-        lease_until: found.try_get(20)?,
-        has_output: found.try_get(21)?,
+        holder: found.try_get("lease_holder")?,
+        lease_until: found.try_get("lease_until")?,
+        has_output: found.try_get("has_output")?,
     })
 }
