@@ -60,7 +60,57 @@ pub(super) enum Slots {
     Taken(Vec<String>),
 }
 
+/// The value of a parameter, and its name. A parameter for a column has the column's name, after a colon.
+pub(super) type NamedValue<'r> = (&'static str, RowValue<'r>);
+
+/// A value to be bound. Each store decides how it encodes the three kinds of text.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RowValue<'r> {
+    Number(Option<i64>),
+    Flag(bool),
+    /// Text that may contain any character.
+    Text(Option<&'r str>),
+    /// Text of any length that rows are looked up by.
+    Key(Option<&'r str>),
+    /// Text without zero bytes: JSON, ids of our own.
+    Plain(Option<&'r str>),
+}
+
+use RowValue::{Flag, Key, Number, Plain, Text};
+
 impl TaskRow {
+    /// Returns the columns that every update writes.
+    pub(super) fn changing_columns(&self) -> [NamedValue<'_>; 13] {
+        [
+            (":expires_at", Number(Some(self.expires_at))),
+            (":due_at", Number(self.due_at)),
+            (":backend", Text(self.open.backend.as_deref())),
+            (":grp", Text(self.open.group.as_deref())),
+            (":opened_at", Number(self.open.opened_at)),
+            (":handle", Text(self.open.handle.as_deref())),
+            (":closed", Flag(self.closed)),
+            (":session", Key(self.session.as_deref())),
+            (":line", Key(self.queue.as_deref())),
+            (":digest", Key(self.digest.as_deref())),
+            (":waiting_until", Number(self.waiting_until)),
+            (":log_until", Number(self.open.log_until)),
+            (":body", Plain(Some(&self.body))),
+        ]
+    }
+
+    /// Returns all columns, as an insert writes them: also those that never change.
+    pub(super) fn all_columns(&self) -> Vec<NamedValue<'_>> {
+        let mut columns = vec![
+            (":id", Text(Some(&self.id))),
+            (":owner", Key(Some(&self.owner))),
+            (":tool", Text(Some(&self.tool))),
+            (":created_at", Number(Some(self.created_at))),
+            (":of_backend", Text(Some(&self.of_backend))),
+        ];
+        columns.extend(self.changing_columns());
+        columns
+    }
+
     /// Converts a task into its row.
     pub(super) fn of(task: &Task) -> Result<Self, serde_json::Error> {
         let open = match &task.job {

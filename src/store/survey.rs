@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 
-use super::row::{Slots, TaskRow};
+use super::row::{RowValue, Slots, TaskRow};
 use crate::sessions::SessionSettings;
 use crate::tasks::store::{Result, Store};
 use crate::tasks::task::{Task, TaskId};
@@ -147,92 +147,28 @@ impl RelatedRecords {
     }
 }
 
-/// A value of a column.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum ColumnValue {
-    Null,
-    Number(i64),
-    Text(String),
-}
+/// Columns that are not compared with the body: the body itself, and those that old replicas do not write.
+const NOT_COMPARED: [&str; 3] = ["body", "of_backend", "log_until"];
 
-impl From<Option<i64>> for ColumnValue {
-    fn from(number: Option<i64>) -> Self {
-        number.map_or(ColumnValue::Null, ColumnValue::Number)
-    }
-}
-
-impl From<Option<String>> for ColumnValue {
-    fn from(text: Option<String>) -> Self {
-        text.map_or(ColumnValue::Null, ColumnValue::Text)
-    }
-}
-
-/// The columns that repeat the body and are compared with it, in the order in which a survey selects them.
-/// `slots` stands for the rows of that table. `log_until`, `of_backend`, `identity` and `bytes` are not
-/// compared.
-pub(super) const COLUMNS: [&str; 15] = [
-    "owner",
-    "tool",
-    "created_at",
-    "expires_at",
-    "due_at",
-    "backend",
-    "grp",
-    "opened_at",
-    "handle",
-    "closed",
-    "session",
-    "line",
-    "digest",
-    "waiting_until",
-    "slots",
-];
-
-/// Returns the columns that differ from the body. `key` and `text` encode names and other texts as the store
-/// does. `slots` are those that the row has taken, in encoded form. The result is `body` alone if the task
-/// cannot be written as JSON.
-pub(super) fn compare_columns(
-    id: &str,
+/// Returns the columns that differ from the body, as `is_stored` compares each with its value. `slots` are
+/// those that the row has taken, as `encode_key` encodes them. The result is `body` alone if the task cannot
+/// be written as JSON.
+pub(super) fn compare_columns<E>(
     task: &Task,
-    found: &[ColumnValue],
+    is_stored: impl Fn(&str, RowValue<'_>) -> Result<bool, E>,
     mut slots: Vec<String>,
-    key: fn(&str) -> String,
-    text: fn(&str) -> String,
-) -> Vec<&'static str> {
-    let Ok(row) = TaskRow::of(task) else { return vec!["body"] };
-    let key = |name: Option<&String>| ColumnValue::from(name.map(|name| key(name)));
-    let text = |name: Option<&String>| ColumnValue::from(name.map(|name| text(name)));
-    let expected = [
-        key(Some(&row.owner)),
-        text(Some(&row.tool)),
-        ColumnValue::Number(row.created_at),
-        ColumnValue::Number(row.expires_at),
-        row.due_at.into(),
-        text(row.open.backend.as_ref()),
-        text(row.open.group.as_ref()),
-        row.open.opened_at.into(),
-        text(row.open.handle.as_ref()),
-        ColumnValue::Number(row.closed.into()),
-        key(row.session.as_ref()),
-        key(row.queue.as_ref()),
-        key(row.digest.as_ref()),
-        row.waiting_until.into(),
-    ];
-    let mut mismatches: Vec<&'static str> = Vec::new();
-    if row.id != id {
-        mismatches.push("id");
+    encode_key: impl Fn(&str) -> String,
+) -> Result<Vec<&'static str>, E> {
+    let Ok(row) = TaskRow::of(task) else { return Ok(vec!["body"]) };
+    let mut mismatches = Vec::new();
+    for (name, value) in row.all_columns() {
+        let column = name.trim_start_matches(':');
+        if !NOT_COMPARED.contains(&column) && !is_stored(column, value)? {
+            mismatches.push(column);
+        }
     }
-    let columns = COLUMNS.iter().zip(expected).zip(found);
-    mismatches
-        .extend(columns.filter(|((_, expected), found)| expected != *found).map(|((name, _), _)| *name));
     let mut taken: Vec<String> = match &row.slots {
-        Slots::Taken(slots) => slots
-            .iter()
-            .map(|slot| match key(Some(slot)) {
-                ColumnValue::Text(slot) => slot,
-                ColumnValue::Null | ColumnValue::Number(_) => String::new(),
-            })
-            .collect(),
+        Slots::Taken(slots) => slots.iter().map(|slot| encode_key(slot)).collect(),
         Slots::Free | Slots::Never => Vec::new(),
     };
     taken.sort_unstable();
@@ -241,5 +177,5 @@ pub(super) fn compare_columns(
     if taken != slots {
         mismatches.push("slots");
     }
-    mismatches
+    Ok(mismatches)
 }

@@ -7,6 +7,7 @@ use taskbridge_sdk::Timestamp;
 use super::PostgresStore;
 use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
+use super::named::{Params, named_params};
 use super::tasks::number;
 use crate::tasks::audit::AuditLineStore;
 use crate::tasks::store::Result;
@@ -28,7 +29,8 @@ impl AuditLineStore for PostgresStore {
 
     async fn lines_after(&self, n: u64, limit: usize) -> Result<Vec<(u64, String)>> {
         let (n, limit) = (i64::try_from(n).unwrap_or(i64::MAX), number(limit));
-        self.lines("SELECT n, line FROM audit WHERE n > $1 ORDER BY n LIMIT $2", &[&n, &limit]).await
+        let params = named_params! { ":n": n, ":limit": limit };
+        self.lines("SELECT n, line FROM audit WHERE n > :n ORDER BY n LIMIT :limit", params).await
     }
 
     async fn delete_lines(&self, before: Timestamp, limit: usize) -> Result<usize> {
@@ -38,7 +40,7 @@ impl AuditLineStore for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn lines(&self, sql: &str, params: &[super::executor::Param<'_>]) -> Result<Vec<(u64, String)>> {
+    async fn lines(&self, sql: &str, params: Params<'_>) -> Result<Vec<(u64, String)>> {
         let rows = self.executor.read(OperationPriority::Loops, sql, params).await?;
         let line = |row: &tokio_postgres::Row| -> Result<(u64, String), PostgresError> {
             let n: i64 = row.try_get(0)?;
@@ -62,8 +64,10 @@ impl WriteTransaction for AddLines {
 
     async fn write(&self, db: &Db, _again: bool) -> Result<bool, PostgresError> {
         let sql = "INSERT INTO audit (n, at, line)
-                   SELECT $2::bigint + i - 1, moment($1), line FROM unnest($3::text[]) WITH ORDINALITY AS added (line, i)";
-        match db.execute(sql, &[&db.now, &self.first, &self.lines]).await {
+                   SELECT :first::bigint + i - 1, moment(:now), line
+                   FROM unnest(:lines::text[]) WITH ORDINALITY AS added (line, i)";
+        let params = named_params! { ":now": db.now, ":first": self.first, ":lines": self.lines };
+        match db.execute(sql, params).await {
             Ok(_) => Ok(true),
             Err(fault) if fault.is_duplicate(KEY) => Ok(false),
             Err(fault) => Err(fault),
@@ -83,9 +87,10 @@ impl WriteTransaction for DeleteLines {
     async fn write(&self, db: &Db, _again: bool) -> Result<usize, PostgresError> {
         // Without a gap, regardless of the clock: the remaining chain begins with the first line that is
         // kept. The last line always is, because the chain continues from it.
-        let sql = "WITH first AS (SELECT n, at FROM audit ORDER BY n LIMIT $2)
+        let sql = "WITH first AS (SELECT n, at FROM audit ORDER BY n LIMIT :limit)
                    DELETE FROM audit WHERE n IN (SELECT n FROM first) AND n < (SELECT max(n) FROM audit)
-                   AND n < COALESCE((SELECT min(n) FROM first WHERE at >= $1), 9223372036854775807)";
-        Ok(usize::try_from(db.execute(sql, &[&self.before, &self.limit]).await?).unwrap_or(usize::MAX))
+                   AND n < COALESCE((SELECT min(n) FROM first WHERE at >= :before), 9223372036854775807)";
+        let deleted = db.execute(sql, named_params! { ":before": self.before, ":limit": self.limit }).await?;
+        Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
     }
 }

@@ -7,66 +7,84 @@ use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 use tokio_postgres::Row;
 
-use super::executor::{Db, OperationPriority, Param, PostgresExecutor, WriteTransaction};
+use super::executor::{Db, OperationPriority, PostgresExecutor, WriteTransaction};
 use super::fault::PostgresError;
+use super::named::named_params;
 use super::queue::columns_of;
 use super::tasks::number;
 use super::{column, row};
 use crate::store::fair::{self, Candidate, ClaimOrder, VisitedOwners};
+use crate::store::row::NamedValue;
+use crate::store::row::RowValue::{Number, Text};
 use crate::store::{UNREADABLE_RETRY_MS, log_unreadable};
 use crate::tasks::store::{ClaimRequest, ClaimResult, Result, ServedBackend};
 use crate::tasks::task::{Owner, Task, TaskId};
 
-/// Rows of a connected backend ($2, with the identity $3) that can be claimed now ($1).
+/// Rows of a connected backend that can be claimed now.
 macro_rules! claimable {
     () => {
-        "of_backend = $2 AND (identity IS NULL OR $3::text IS NULL OR identity = $3)
-         AND due_at <= moment($1) AND (lease_until IS NULL OR lease_until <= moment($1))"
+        "of_backend = :backend AND (identity IS NULL OR :identity::text IS NULL OR identity = :identity)
+         AND due_at <= moment(:now) AND (lease_until IS NULL OR lease_until <= moment(:now))"
     };
+}
+
+/// Returns the parameters of [`claimable!`].
+fn claimable_values(now: Option<i64>, served: &ServedBackend) -> [NamedValue<'_>; 3] {
+    [
+        (":now", Number(now)),
+        (":backend", Text(Some(&served.backend))),
+        (":identity", Text(served.identity.as_deref())),
+    ]
 }
 
 /// The longest-due rows, in that order.
 const LONGEST_DUE: &str =
-    concat!("SELECT id, owner FROM tasks WHERE ", claimable!(), " ORDER BY due_at, n LIMIT $4::bigint");
+    concat!("SELECT id, owner FROM tasks WHERE ", claimable!(), " ORDER BY due_at, n LIMIT :limit::bigint");
 
-/// Owners of rows with a due time: those after a cursor ($4), then from the first one; and whether any row of
-/// the owner can be claimed. There are up to $5.
+/// Up to `:limit` owners of rows with a due time: those after a cursor, then from the first one; and whether
+/// any row of the owner can be claimed.
 const NEXT_OWNERS: &str = concat!(
     "WITH RECURSIVE visit (owner, began, step) AS (
          SELECT first.owner, first.owner, 1 FROM (
              SELECT COALESCE(
-                 (SELECT min(owner) FROM tasks WHERE of_backend = $2 AND due_at IS NOT NULL AND owner > $4),
-                 (SELECT min(owner) FROM tasks WHERE of_backend = $2 AND due_at IS NOT NULL)) AS owner) AS first
+                 (SELECT min(owner) FROM tasks
+                  WHERE of_backend = :backend AND due_at IS NOT NULL AND owner > :cursor),
+                 (SELECT min(owner) FROM tasks
+                  WHERE of_backend = :backend AND due_at IS NOT NULL)) AS owner) AS first
          WHERE first.owner IS NOT NULL
          UNION ALL
          SELECT next.owner, visit.began, visit.step + 1 FROM visit, LATERAL (
              SELECT COALESCE(
-                 (SELECT min(owner) FROM tasks WHERE of_backend = $2 AND due_at IS NOT NULL AND owner > visit.owner),
-                 (SELECT min(owner) FROM tasks WHERE of_backend = $2 AND due_at IS NOT NULL)) AS owner) AS next
-         WHERE next.owner <> visit.began AND visit.step < $5::bigint)
+                 (SELECT min(owner) FROM tasks
+                  WHERE of_backend = :backend AND due_at IS NOT NULL AND owner > visit.owner),
+                 (SELECT min(owner) FROM tasks
+                  WHERE of_backend = :backend AND due_at IS NOT NULL)) AS owner) AS next
+         WHERE next.owner <> visit.began AND visit.step < :limit::bigint)
      SELECT visit.owner, EXISTS (SELECT 1 FROM tasks WHERE tasks.owner = visit.owner AND ",
     claimable!(),
     ") FROM visit ORDER BY step"
 );
 
-/// Up to $5 rows of each of these owners ($4), in the owners' order.
+/// Up to `:each` rows of each of these owners, in the owners' order.
 const ROWS_OF_OWNERS: &str = concat!(
-    "SELECT due.id, owners.owner FROM unnest($4::text[]) WITH ORDINALITY AS owners (owner, place), LATERAL (
+    "SELECT due.id, owners.owner FROM unnest(:owners::text[]) WITH ORDINALITY AS owners (owner, place),
+     LATERAL (
          SELECT id, due_at, n FROM tasks WHERE tasks.owner = owners.owner AND ",
     claimable!(),
-    " ORDER BY due_at, n LIMIT $5::bigint) AS due ORDER BY owners.place, due.due_at, due.n"
+    " ORDER BY due_at, n LIMIT :each::bigint) AS due ORDER BY owners.place, due.due_at, due.n"
 );
 
-/// Leases the first $5 of these rows ($4) that can still be claimed. Rows that another transaction has locked
-/// are skipped.
+/// Leases the first `:limit` of these rows that can still be claimed. Rows that another transaction has
+/// locked are skipped.
 const LEASE_ROWS: &str = concat!(
     "WITH due AS (SELECT tasks.id, wanted.place
-                  FROM unnest($4::text[]) WITH ORDINALITY AS wanted (id, place) JOIN tasks ON tasks.id = wanted.id
+                  FROM unnest(:ids::text[]) WITH ORDINALITY AS wanted (id, place)
+                      JOIN tasks ON tasks.id = wanted.id
                   WHERE ",
     claimable!(),
-    " ORDER BY wanted.place LIMIT $5::bigint FOR NO KEY UPDATE OF tasks SKIP LOCKED)
-     UPDATE tasks SET version = version + 1, lease_holder = $6, lease_until = moment($1) + $7,
-         identity = COALESCE(identity, $3)
+    " ORDER BY wanted.place LIMIT :limit::bigint FOR NO KEY UPDATE OF tasks SKIP LOCKED)
+     UPDATE tasks SET version = version + 1, lease_holder = :holder, lease_until = moment(:now) + :lease,
+         identity = COALESCE(identity, :identity)
      FROM due WHERE tasks.id = due.id
      RETURNING tasks.version, tasks.body, tasks.n, due.place"
 );
@@ -85,10 +103,8 @@ impl WriteTransaction for Claim {
 
     async fn write(&self, db: &Db, _again: bool) -> Result<ClaimResult, PostgresError> {
         let ClaimRequest { served, limit, cursor } = &self.request;
-        let (backend, identity) =
-            (column::encode(&served.backend), served.identity.as_deref().map(column::encode));
-        let params: [Param<'_>; 4] = [&db.now, &backend, &identity, &number(fair::WINDOW)];
-        let first = db.all(LONGEST_DUE, &params).await?;
+        let claimable = claimable_values(db.now, served);
+        let first = db.all(LONGEST_DUE, &row::bind(&claimable, &[(":limit", &number(fair::WINDOW))])).await?;
         let first = first.iter().map(candidate).collect::<Result<Vec<_>, PostgresError>>()?;
         let visited = if first.len() < fair::WINDOW { None } else { self.visit(db).await? };
         let at = cursor.as_ref().map(|cursor| column::encode_key(cursor.as_str()));
@@ -97,9 +113,11 @@ impl WriteTransaction for Claim {
         if ids.is_empty() {
             return Ok(ClaimResult { tasks: Vec::new(), cursor: cursor.clone() });
         }
-        let params: [Param<'_>; 7] =
-            [&db.now, &backend, &identity, &ids, &number(*limit), &self.holder, &self.lease];
-        let rows = db.all(LEASE_ROWS, &params).await?;
+        let limit = number(*limit);
+        let more = named_params! {
+            ":ids": ids, ":limit": limit, ":holder": self.holder, ":lease": self.lease,
+        };
+        let rows = db.all(LEASE_ROWS, &row::bind(&claimable, more)).await?;
         let mut leased = BTreeMap::new();
         for row in &rows {
             leased.insert(row.try_get::<_, i64>(3)?, row);
@@ -120,10 +138,11 @@ impl WriteTransaction for Claim {
         }
         if !unreadable.is_empty() {
             // Left unchanged, they would be the first in every claim once their leases expire.
-            let sql =
-                "UPDATE tasks SET due_at = moment($1) + $2::bigint, lease_holder = NULL, lease_until = NULL
-                       WHERE n = ANY($3)";
-            db.execute(sql, &[&db.now, &UNREADABLE_RETRY_MS, &unreadable]).await?;
+            let sql = "UPDATE tasks SET due_at = moment(:now) + :delay::bigint, lease_holder = NULL,
+                           lease_until = NULL
+                       WHERE n = ANY(:rows)";
+            let params = named_params! { ":now": db.now, ":delay": UNREADABLE_RETRY_MS, ":rows": unreadable };
+            db.execute(sql, params).await?;
         }
         Ok(ClaimResult { tasks, cursor: after.or_else(|| cursor.clone()) })
     }
@@ -134,10 +153,10 @@ impl Claim {
     /// [`fair::OWNERS`] were visited, or there are no others.
     async fn visit(&self, db: &Db) -> Result<Option<VisitedOwners<String>>, PostgresError> {
         let ClaimRequest { served, limit, cursor } = &self.request;
-        let (backend, identity) =
-            (column::encode(&served.backend), served.identity.as_deref().map(column::encode));
+        let claimable = claimable_values(db.now, served);
         let cursor = cursor.as_ref().map_or_else(Cow::default, |cursor| column::encode_key(cursor.as_str()));
-        let params: [Param<'_>; 5] = [&db.now, &backend, &identity, &cursor, &number(fair::OWNERS)];
+        let most = number(fair::OWNERS);
+        let params = row::bind(&claimable, named_params! { ":cursor": cursor, ":limit": most });
         let (mut owners, mut last): (Vec<String>, Option<String>) = (Vec::new(), None);
         for row in db.all(NEXT_OWNERS, &params).await? {
             let owner: String = row.try_get(0)?;
@@ -150,7 +169,7 @@ impl Claim {
             }
         }
         let each = number(fair::rows_each(*limit, owners.len()));
-        let params: [Param<'_>; 5] = [&db.now, &backend, &identity, &owners, &each];
+        let params = row::bind(&claimable, named_params! { ":owners": owners, ":each": each });
         let rows = db.all(ROWS_OF_OWNERS, &params).await?;
         let rows = rows.iter().map(candidate).collect::<Result<_, PostgresError>>()?;
         Ok(last.map(|last| VisitedOwners { last, rows }))
@@ -170,13 +189,12 @@ pub(super) async fn list_due(
     let sql = concat!(
         "SELECT version, body, n FROM tasks WHERE ",
         claimable!(),
-        " AND due_at >= $4 AND (due_at, id) > ($4, $5) ORDER BY due_at, id LIMIT $6"
+        " AND due_at >= :due AND (due_at, id) > (:due, :id) ORDER BY due_at, id LIMIT :limit"
     );
-    let (backend, identity) =
-        (column::encode(&served.backend), served.identity.as_deref().map(column::encode));
     let (due, id) = after.map_or((i64::MIN, ""), |(due, id)| (due.as_millis(), id.as_str()));
     let (id, limit) = (column::encode(id), number(limit));
-    let params: [Param<'_>; 6] = [&executor.now(), &backend, &identity, &due, &id, &limit];
+    let claimable = claimable_values(executor.now(), served);
+    let params = row::bind(&claimable, named_params! { ":due": due, ":id": id, ":limit": limit });
     let rows = executor.read(OperationPriority::Loops, sql, &params).await?;
     row::tasks(&rows).map_err(|fault| fault.into_store_error(&executor.config))
 }
@@ -190,7 +208,7 @@ const NEXT_DUE: &str = "
                   WHERE of_backend = served.backend AND lease_until > due_at
                       AND (tasks.identity IS NULL OR served.identity IS NULL OR tasks.identity = served.identity)
                       AND due_at < COALESCE(free.due_at, 9223372036854775807)))
-    FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS served (backend, identity, place)
+    FROM unnest(:backends::text[], :identities::text[]) WITH ORDINALITY AS served (backend, identity, place)
     LEFT JOIN LATERAL (
         SELECT due_at FROM tasks
         WHERE of_backend = served.backend AND due_at IS NOT NULL AND (lease_until IS NULL OR lease_until <= due_at)
@@ -203,7 +221,8 @@ pub(super) async fn next_due(
     served: &[ServedBackend],
 ) -> Result<Vec<Option<Timestamp>>> {
     let (backends, identities) = columns_of(served);
-    let rows = executor.read(OperationPriority::Loops, NEXT_DUE, &[&backends, &identities]).await?;
+    let params = named_params! { ":backends": backends, ":identities": identities };
+    let rows = executor.read(OperationPriority::Loops, NEXT_DUE, params).await?;
     let due = |row: &Row| Ok(row.try_get::<_, Option<i64>>(0)?.map(Timestamp::from_millis));
     let due: Result<Vec<_>, PostgresError> = rows.iter().map(due).collect();
     due.map_err(|fault| fault.into_store_error(&executor.config))
@@ -222,14 +241,17 @@ impl WriteTransaction for Adopt {
 
     async fn write(&self, db: &Db, _again: bool) -> Result<Vec<(String, u64)>, PostgresError> {
         let (backend, identity) = (column::encode(&self.backend), column::encode(&self.identity));
-        let sql = "UPDATE tasks SET identity = $2 WHERE of_backend = $1 AND due_at IS NOT NULL AND identity IS NULL";
-        db.execute(sql, &[&backend, &identity]).await?;
+        let params = named_params! { ":backend": backend, ":identity": identity };
+        let sql = "UPDATE tasks SET identity = :identity
+                   WHERE of_backend = :backend AND due_at IS NOT NULL AND identity IS NULL";
+        db.execute(sql, params).await?;
         let sql = "SELECT identity, count(*) FROM tasks
-                   WHERE of_backend = $1 AND due_at IS NOT NULL AND identity <> $2 GROUP BY identity ORDER BY identity";
+                   WHERE of_backend = :backend AND due_at IS NOT NULL AND identity <> :identity
+                   GROUP BY identity ORDER BY identity";
         let other = |row: &Row| {
             let count: i64 = row.try_get(1)?;
             Ok((column::decode(row.try_get(0)?), count.unsigned_abs()))
         };
-        db.all(sql, &[&backend, &identity]).await?.iter().map(other).collect()
+        db.all(sql, params).await?.iter().map(other).collect()
     }
 }

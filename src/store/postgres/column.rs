@@ -2,8 +2,15 @@
 //! encodes both, so that different texts remain different.
 
 use std::borrow::Cow;
+use std::error::Error;
 
+use bytes::BytesMut;
 use sha2::{Digest, Sha256};
+use tokio_postgres::Row;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+
+use super::fault::PostgresError;
+use crate::store::row::RowValue;
 
 /// Maximum length of an indexed text, in bytes. An index page allows entries of 2,700 bytes, and an entry has
 /// at most two texts.
@@ -46,9 +53,44 @@ pub(super) fn encode_key(value: &str) -> Cow<'_, str> {
     Cow::Owned(format!(r"{}\#{digest}", &encoded[..prefix_len]))
 }
 
-/// Encodes an optional text for lookups.
-pub(super) fn encode_optional_key(text: Option<&String>) -> Option<Cow<'_, str>> {
-    text.map(|text| encode_key(text))
+impl RowValue<'_> {
+    /// Returns the text as it is stored.
+    fn text(&self) -> Option<Cow<'_, str>> {
+        match *self {
+            RowValue::Text(text) => text.map(encode),
+            RowValue::Key(text) => text.map(encode_key),
+            RowValue::Plain(text) => text.map(Cow::Borrowed),
+            RowValue::Number(_) | RowValue::Flag(_) => None,
+        }
+    }
+
+    /// Returns true if this column of the row has the value.
+    pub(super) fn is_stored(&self, row: &Row, column: &str) -> Result<bool, PostgresError> {
+        Ok(match *self {
+            RowValue::Number(number) => row.try_get::<_, Option<i64>>(column)? == number,
+            RowValue::Flag(flag) => row.try_get::<_, bool>(column)? == flag,
+            RowValue::Text(_) | RowValue::Key(_) | RowValue::Plain(_) => {
+                row.try_get::<_, Option<&str>>(column)? == self.text().as_deref()
+            }
+        })
+    }
+}
+
+/// Encodes texts.
+impl ToSql for RowValue<'_> {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match *self {
+            RowValue::Number(number) => number.to_sql_checked(ty, out),
+            RowValue::Flag(flag) => flag.to_sql_checked(ty, out),
+            RowValue::Text(_) | RowValue::Key(_) | RowValue::Plain(_) => self.text().to_sql_checked(ty, out),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
 }
 
 /// Returns the number of the advisory lock for a name of a kind within a schema. Lock numbers are shared by

@@ -18,13 +18,13 @@ use deadpool_postgres::{Object, Pool};
 use futures_util::join;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
-use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
 
 use super::connect::ACQUIRE_TIMEOUT;
 use super::connection_config::{ConnectionConfig, STATEMENT_TIMEOUT};
 use super::fault::PostgresError;
 use super::hints::HintQueue;
+use super::named::{self, NamedParam, Param, Params};
 use super::row_locks::RowLocks;
 use super::{StoreClock, column};
 use crate::store::write_state::WriteState;
@@ -112,10 +112,7 @@ impl AdvisoryLocks {
 }
 
 /// Acquires locks in the order of the array.
-const ACQUIRE_LOCKS: &str = "SELECT pg_advisory_xact_lock(name) FROM unnest($1::bigint[]) AS name";
-
-/// A parameter of a statement.
-pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
+const ACQUIRE_LOCKS: &str = "SELECT pg_advisory_xact_lock(name) FROM unnest(:locks::bigint[]) AS name";
 
 impl PostgresExecutor {
     pub(super) fn new(pool: Pool, config: ConnectionConfig, clock: StoreClock) -> Self {
@@ -132,7 +129,7 @@ impl PostgresExecutor {
         &self,
         priority: OperationPriority,
         sql: &str,
-        params: &[Param<'_>],
+        params: Params<'_>,
     ) -> Result<Vec<Row>> {
         let _permit = self.acquire_permit(priority).await?;
         for pause in READ_RETRY_DELAYS {
@@ -148,7 +145,7 @@ impl PostgresExecutor {
         self.read_once(sql, params).await.map_err(|fault| self.to_store_error(fault))
     }
 
-    async fn read_once(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, PostgresError> {
+    async fn read_once(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, PostgresError> {
         let db = self.connection().await?;
         let rows = with_timeout(db.all(sql, params)).await;
         if rows.as_ref().is_err_and(PostgresError::is_connection_lost) {
@@ -273,21 +270,32 @@ async fn with_timeout<T>(
 }
 
 impl Db {
-    /// Returns the rows of a statement. It is prepared on its first use per connection.
-    pub(super) async fn all(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, PostgresError> {
-        let statement = self.client.prepare_cached(sql).await?;
-        Ok(self.client.query(&statement, params).await?)
+    /// Returns a statement, prepared on its first use per connection, and its parameters in their order.
+    async fn prepare<'p>(
+        &self,
+        sql: &str,
+        params: &[NamedParam<'p>],
+    ) -> Result<(Statement, Vec<Param<'p>>), PostgresError> {
+        let numbered = named::numbered(sql);
+        let params = numbered.order(params)?;
+        Ok((self.client.prepare_cached(&numbered.sql).await?, params))
+    }
+
+    /// Returns the rows of a statement.
+    pub(super) async fn all(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, PostgresError> {
+        let (statement, params) = self.prepare(sql, params).await?;
+        Ok(self.client.query(&statement, &params).await?)
     }
 
     /// Returns the first of the rows.
-    pub(super) async fn first(&self, sql: &str, params: &[Param<'_>]) -> Result<Option<Row>, PostgresError> {
+    pub(super) async fn first(&self, sql: &str, params: Params<'_>) -> Result<Option<Row>, PostgresError> {
         Ok(self.all(sql, params).await?.into_iter().next())
     }
 
     /// Returns how many rows a statement wrote.
-    pub(super) async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, PostgresError> {
-        let statement = self.client.prepare_cached(sql).await?;
-        Ok(self.client.execute(&statement, params).await?)
+    pub(super) async fn execute(&self, sql: &str, params: Params<'_>) -> Result<u64, PostgresError> {
+        let (statement, params) = self.prepare(sql, params).await?;
+        Ok(self.client.execute(&statement, &params).await?)
     }
 
     /// Begins a transaction under locks and runs a first query, all in one round trip.
@@ -300,18 +308,17 @@ impl Db {
         &self,
         locks: AdvisoryLocks,
         check_sql: &str,
-        params: &[Param<'_>],
+        params: Params<'_>,
     ) -> Result<Option<Row>, PostgresError> {
         // Prepared before anything is sent, so that the three are sent in this order, which is that of
         // `join!`.
-        let lock = self.client.prepare_cached(ACQUIRE_LOCKS).await?;
-        let check = self.client.prepare_cached(check_sql).await?;
+        let (lock, lock_params) = self.prepare(ACQUIRE_LOCKS, &[(":locks", &locks.0)]).await?;
+        let (check, check_params) = self.prepare(check_sql, params).await?;
         self.in_transaction.store(true, Ordering::Relaxed);
-        let lock_params: [Param<'_>; 1] = [&locks.0];
         let (begin_result, lock_result, rows) = join!(
             self.client.batch_execute("BEGIN"),
             self.client.query(&lock, &lock_params),
-            self.client.query(&check, params),
+            self.client.query(&check, &check_params),
         );
         begin_result?;
         lock_result?;
@@ -320,10 +327,10 @@ impl Db {
 
     /// Executes the last statement of a transaction and its commit, in one round trip, and returns the
     /// statement's rows. If the statement fails, nothing is committed.
-    pub(super) async fn finish(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, PostgresError> {
-        let statement = self.client.prepare_cached(sql).await?;
+    pub(super) async fn finish(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, PostgresError> {
+        let (statement, params) = self.prepare(sql, params).await?;
         let (rows, commit_result) =
-            join!(self.client.query(&statement, params), self.client.batch_execute("COMMIT"));
+            join!(self.client.query(&statement, &params), self.client.batch_execute("COMMIT"));
         let rows = rows?;
         commit_result?;
         self.in_transaction.store(false, Ordering::Relaxed);

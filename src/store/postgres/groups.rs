@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use taskbridge_sdk::{GroupKey, JobHandle, Timestamp};
 use tokio_postgres::Row;
 
-use super::executor::{Db, OperationPriority, Param, WriteTransaction};
+use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
+use super::named::named_params;
 use super::queue::columns_of;
 use super::tasks::millis;
 use super::{PostgresStore, column};
@@ -30,9 +31,11 @@ impl Groups for PostgresStore {
         let renewal_threshold = millis(lease * 2 / 3);
         let (backends, identities) = columns_of(served);
         let names: Vec<_> = served.iter().map(|s| column::encode(&s.lease_name()).into_owned()).collect();
-        let params: [Param<'_>; 6] =
-            [&self.executor.now(), &holder.0, &renewal_threshold, &backends, &identities, &names];
-        let rows = self.executor.read(OperationPriority::Loops, GROUP_LEASES, &params).await?;
+        let params = named_params! {
+            ":now": self.executor.now(), ":holder": holder.0, ":renewal": renewal_threshold,
+            ":backends": backends, ":identities": identities, ":names": names,
+        };
+        let rows = self.executor.read(OperationPriority::Loops, GROUP_LEASES, params).await?;
         if let Some(groups) = groups_if_unchanged(&rows).map_err(to_error)? {
             return Ok(groups);
         }
@@ -60,33 +63,37 @@ impl Groups for PostgresStore {
         opened_since: Timestamp,
     ) -> Result<Vec<OpenJob>> {
         let sql = "SELECT id, tool, handle, opened_at, version FROM tasks
-                   WHERE backend = $1 AND grp = $2 AND opened_at >= $3
-                       AND (identity IS NULL OR $4::text IS NULL OR identity = $4) ORDER BY opened_at";
+                   WHERE backend = :backend AND grp = :grp AND opened_at >= :since
+                       AND (identity IS NULL OR :identity::text IS NULL OR identity = :identity)
+                   ORDER BY opened_at";
         let (backend, key) = (column::encode(&group.backend), column::encode(group.key.as_str()));
         let identity = identity.map(column::encode);
-        let params: [Param<'_>; 4] = [&backend, &key, &opened_since.as_millis(), &identity];
-        let rows = self.executor.read(OperationPriority::Loops, sql, &params).await?;
+        let params = named_params! {
+            ":backend": backend, ":grp": key, ":since": opened_since.as_millis(), ":identity": identity,
+        };
+        let rows = self.executor.read(OperationPriority::Loops, sql, params).await?;
         let jobs: Result<Vec<_>, PostgresError> = rows.iter().map(open_job).collect();
         jobs.map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
     async fn watched_jobs(&self, group: &Group) -> Result<Vec<TaskId>> {
-        let sql = "SELECT id FROM tasks WHERE backend = $1 AND grp = $2 AND log_until > moment($3)";
+        let sql = "SELECT id FROM tasks WHERE backend = :backend AND grp = :grp AND log_until > moment(:now)";
         let (backend, key) = (column::encode(&group.backend), column::encode(group.key.as_str()));
-        let params: [Param<'_>; 3] = [&backend, &key, &self.executor.now()];
-        let rows = self.executor.read(OperationPriority::Loops, sql, &params).await?;
+        let params = named_params! { ":backend": backend, ":grp": key, ":now": self.executor.now() };
+        let rows = self.executor.read(OperationPriority::Loops, sql, params).await?;
         let id = |row: &Row| Ok(TaskId::from_wire(column::decode(row.try_get(0)?)));
         let ids: Result<_, PostgresError> = rows.iter().map(id).collect();
         ids.map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 }
 
-/// The groups of connected backends ($4, $5) with open jobs, and the names of their leases ($6). It walks
-/// from group to group in the index; within a group it skips only jobs of another engine.
+/// The groups of connected backends with open jobs, and the names of their leases. It walks from group to
+/// group in the index; within a group it skips only jobs of another engine.
 macro_rules! open_groups {
     () => {
-        "WITH RECURSIVE served AS (SELECT * FROM unnest($4::text[], $5::text[], $6::text[])
-                                            AS served (backend, identity, name)),
+        "WITH RECURSIVE served AS (
+             SELECT * FROM unnest(:backends::text[], :identities::text[], :names::text[])
+                               AS served (backend, identity, name)),
          open AS (
              SELECT served.*, next.grp FROM served, LATERAL (
                  SELECT grp FROM tasks
@@ -107,13 +114,14 @@ macro_rules! open_groups {
 /// to expire, or if the holder has a group without open jobs.
 const GROUP_LEASES: &str = concat!(
     open_groups!(),
-    " SELECT open.backend, open.grp, COALESCE(groups.holder = $2, false) AS mine,
+    " SELECT open.backend, open.grp, COALESCE(groups.holder = :holder, false) AS mine,
              CASE WHEN open.name IS NOT NULL THEN
                       groups.holder IS NULL
-                      OR groups.until <= moment($1) + CASE WHEN groups.holder = $2 THEN $3::bigint ELSE 0 END
+                      OR groups.until <= moment(:now)
+                         + CASE WHEN groups.holder = :holder THEN :renewal::bigint ELSE 0 END
                   ELSE true END AS unsettled
       FROM open FULL JOIN (SELECT * FROM groups) AS groups ON groups.backend = open.name AND groups.grp = open.grp
-      WHERE open.name IS NOT NULL OR groups.holder = $2
+      WHERE open.name IS NOT NULL OR groups.holder = :holder
       ORDER BY open.backend, open.grp"
 );
 
@@ -121,13 +129,13 @@ const GROUP_LEASES: &str = concat!(
 /// leases and everyone's expired ones.
 const ACQUIRE_GROUPS: &str = concat!(
     open_groups!(),
-    ", gone AS (DELETE FROM groups WHERE (holder = $2 OR until <= moment($1))
+    ", gone AS (DELETE FROM groups WHERE (holder = :holder OR until <= moment(:now))
                     AND NOT EXISTS (SELECT 1 FROM open WHERE open.name = groups.backend AND open.grp = groups.grp)),
       taken AS (
           INSERT INTO groups AS held (backend, grp, holder, until)
-          SELECT name, grp, $2, moment($1) + $3::bigint FROM open ORDER BY name, grp
+          SELECT name, grp, :holder, moment(:now) + :lease::bigint FROM open ORDER BY name, grp
           ON CONFLICT (backend, grp) DO UPDATE SET holder = excluded.holder, until = excluded.until
-              WHERE held.holder = excluded.holder OR held.until <= moment($1)
+              WHERE held.holder = excluded.holder OR held.until <= moment(:now)
           RETURNING backend AS name, grp)
       SELECT open.backend, open.grp FROM taken JOIN open USING (name, grp)"
 );
@@ -174,9 +182,11 @@ impl WriteTransaction for AcquireGroups {
     type Output = Vec<Group>;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Group>, PostgresError> {
-        let params: [Param<'_>; 6] =
-            [&db.now, &self.holder, &self.lease, &self.backends, &self.identities, &self.names];
-        let rows = db.all(ACQUIRE_GROUPS, &params).await?;
+        let params = named_params! {
+            ":now": db.now, ":holder": self.holder, ":lease": self.lease, ":backends": self.backends,
+            ":identities": self.identities, ":names": self.names,
+        };
+        let rows = db.all(ACQUIRE_GROUPS, params).await?;
         let mut groups = rows.iter().map(group).collect::<Result<Vec<_>, _>>()?;
         groups.sort();
         Ok(groups)
@@ -195,14 +205,17 @@ impl WriteTransaction for ReleaseLeases {
     type Output = ();
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
-        let sql = "WITH left_alone AS (DELETE FROM groups WHERE holder = $1),
+        let sql = "WITH left_alone AS (DELETE FROM groups WHERE holder = :holder),
                         given_back AS (UPDATE tasks SET lease_holder = NULL, lease_until = NULL
-                                       WHERE due_at IS NOT NULL AND lease_until IS NOT NULL AND lease_holder = $1
-                                           AND $2::boolean),
-                        put_down AS (UPDATE notices SET due_at = moment($4), holder = NULL
-                                     WHERE holder = $1 AND $2::boolean)
-                   SELECT pg_notify('taskbridge.' || $3::text, '')";
-        db.execute(sql, &[&self.holder, &self.rows, &db.schema(), &db.now]).await?;
+                                       WHERE due_at IS NOT NULL AND lease_until IS NOT NULL
+                                           AND lease_holder = :holder AND :rows::boolean),
+                        put_down AS (UPDATE notices SET due_at = moment(:now), holder = NULL
+                                     WHERE holder = :holder AND :rows::boolean)
+                   SELECT pg_notify('taskbridge.' || :schema::text, '')";
+        let params = named_params! {
+            ":holder": self.holder, ":rows": self.rows, ":schema": db.schema(), ":now": db.now,
+        };
+        db.execute(sql, params).await?;
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use taskbridge_sdk::Timestamp;
 
 use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
+use super::named::named_params;
 use super::tasks::number;
 use super::{PostgresStore, column};
 use crate::store::entry;
@@ -15,9 +16,9 @@ use crate::tasks::task::TaskId;
 #[async_trait]
 impl History for PostgresStore {
     async fn entries(&self, id: &TaskId) -> Result<Vec<HistoryEntry>> {
-        let sql = "SELECT version, at, replica, what FROM entries WHERE task = $1 ORDER BY version, n";
-        let rows =
-            self.executor.read(OperationPriority::Request, sql, &[&column::encode(id.as_str())]).await?;
+        let sql = "SELECT version, at, replica, what FROM entries WHERE task = :id ORDER BY version, n";
+        let id = column::encode(id.as_str());
+        let rows = self.executor.read(OperationPriority::Request, sql, &[(":id", &id)]).await?;
         let entries: Result<Vec<Option<HistoryEntry>>, PostgresError> = rows.iter().map(entry_of).collect();
         let entries = entries.map_err(|fault| fault.into_store_error(&self.executor.config))?;
         Ok(entries.into_iter().flatten().collect())
@@ -25,8 +26,8 @@ impl History for PostgresStore {
 
     async fn delete_entries(&self, before: Timestamp, limit: usize) -> Result<usize> {
         let before = before.as_millis();
-        let sql = "SELECT 1 FROM entries WHERE at < $1 LIMIT 1";
-        if self.executor.read(OperationPriority::Loops, sql, &[&before]).await?.is_empty() {
+        let sql = "SELECT 1 FROM entries WHERE at < :before LIMIT 1";
+        if self.executor.read(OperationPriority::Loops, sql, &[(":before", &before)]).await?.is_empty() {
             return Ok(0);
         }
         self.executor
@@ -51,9 +52,10 @@ impl WriteTransaction for DeleteEntries {
     type Output = usize;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<usize, PostgresError> {
-        let sql = "WITH old AS (SELECT n FROM entries WHERE at < $1
-                                ORDER BY at, n LIMIT $2 FOR UPDATE SKIP LOCKED)
+        let sql = "WITH old AS (SELECT n FROM entries WHERE at < :before
+                                ORDER BY at, n LIMIT :limit FOR UPDATE SKIP LOCKED)
                    DELETE FROM entries USING old WHERE entries.n = old.n";
-        Ok(usize::try_from(db.execute(sql, &[&self.before, &self.limit]).await?).unwrap_or(usize::MAX))
+        let deleted = db.execute(sql, named_params! { ":before": self.before, ":limit": self.limit }).await?;
+        Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
     }
 }

@@ -2,7 +2,7 @@
 //! once.
 //!
 //! - `connection_config`: the connection settings. `connect`: connections and their pool. `executor`:
-//!   executes and retries reads and writes; `row_locks`: their order.
+//!   executes and retries reads and writes; `row_locks`: their order; `named`: their parameters by name.
 //! - `schema`: the schema by version. `row`: converts a row into a task; `column`: encodes text. `fault`:
 //!   errors and their fixes.
 //! - `tasks` with `insert`, `update` and `claim`, `queue`, `groups`, `history`, `notices`, `notes`,
@@ -26,6 +26,7 @@ mod hints;
 mod history;
 mod import;
 mod insert;
+mod named;
 mod notes;
 mod notices;
 mod queue;

@@ -7,6 +7,7 @@ use taskbridge_sdk::Timestamp;
 
 use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
+use super::named::named_params;
 use super::tasks::millis;
 use super::{PostgresStore, column};
 use crate::store::durations;
@@ -22,8 +23,9 @@ impl Durations for PostgresStore {
     }
 
     async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
-        let sql = "SELECT median FROM history WHERE tool = $1";
-        let rows = self.executor.read(OperationPriority::Request, sql, &[&column::encode_key(tool)]).await?;
+        let sql = "SELECT median FROM history WHERE tool = :tool";
+        let tool = column::encode_key(tool);
+        let rows = self.executor.read(OperationPriority::Request, sql, &[(":tool", &tool)]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let median: i64 = row
             .try_get(0)
@@ -45,14 +47,15 @@ impl WriteTransaction for RecordDuration {
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let tool = column::encode_key(&self.tool);
         let locks = db.locks("history", [self.tool.as_str()]);
-        let stored_row = db.begin(locks, "SELECT took FROM history WHERE tool = $1", &[&tool]).await?;
+        let sql = "SELECT took FROM history WHERE tool = :tool";
+        let stored_row = db.begin(locks, sql, &[(":tool", &tool)]).await?;
         let stored: Option<String> = stored_row.map(|row| row.try_get(0)).transpose()?;
         let (took, median) = durations::add(stored.as_deref(), self.took).map_err(|error| {
             PostgresError::Broken(format!("the history of {} cannot be understood ({error})", self.tool))
         })?;
-        let sql = "INSERT INTO history (tool, took, median) VALUES ($1, $2, $3)
+        let sql = "INSERT INTO history (tool, took, median) VALUES (:tool, :took, :median)
                    ON CONFLICT (tool) DO UPDATE SET took = excluded.took, median = excluded.median";
-        db.finish(sql, &[&tool, &took, &median]).await?;
+        db.finish(sql, named_params! { ":tool": tool, ":took": took, ":median": median }).await?;
         Ok(())
     }
 }
@@ -73,8 +76,8 @@ impl WriteTransaction for SealKey {
     type Output = [u8; 32];
 
     async fn write(&self, db: &Db, _again: bool) -> Result<[u8; 32], PostgresError> {
-        let sql = "INSERT INTO keys (name, value) VALUES ('seal', $1) ON CONFLICT DO NOTHING";
-        db.execute(sql, &[&self.0.as_slice()]).await?;
+        let sql = "INSERT INTO keys (name, value) VALUES ('seal', :key) ON CONFLICT DO NOTHING";
+        db.execute(sql, &[(":key", &self.0.as_slice())]).await?;
         let row = db.first("SELECT value FROM keys WHERE name = 'seal'", &[]).await?;
         let key = row.map(|row| row.try_get::<_, Vec<u8>>(0)).transpose()?;
         key.and_then(|key| key.try_into().ok())
@@ -87,7 +90,7 @@ impl Time for PostgresStore {
     async fn now(&self) -> Result<Timestamp> {
         let rows = self
             .executor
-            .read(OperationPriority::Loops, "SELECT moment($1)", &[&self.executor.now()])
+            .read(OperationPriority::Loops, "SELECT moment(:now)", &[(":now", &self.executor.now())])
             .await?;
         let row = rows
             .first()
@@ -109,13 +112,13 @@ impl WriteTransaction for ShortenLeases {
     type Output = ();
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
-        let sql = "WITH latest AS (SELECT moment($1) + $2::bigint AS at),
+        let sql = "WITH latest AS (SELECT moment(:now) + :longest::bigint AS at),
                         of_groups AS (UPDATE groups SET until = latest.at FROM latest WHERE until > latest.at),
                         of_notices AS (UPDATE notices SET due_at = latest.at FROM latest
                                        WHERE holder IS NOT NULL AND due_at > latest.at)
                    UPDATE tasks SET lease_until = latest.at FROM latest
                    WHERE tasks.due_at IS NOT NULL AND lease_until > latest.at";
-        db.execute(sql, &[&db.now, &self.0]).await?;
+        db.execute(sql, named_params! { ":now": db.now, ":longest": self.0 }).await?;
         Ok(())
     }
 }
@@ -125,7 +128,7 @@ impl Facts for PostgresStore {
     async fn fact(&self, name: &str) -> Result<Option<String>> {
         let rows = self
             .executor
-            .read(OperationPriority::Loops, "SELECT value FROM facts WHERE name = $1", &[&name])
+            .read(OperationPriority::Loops, "SELECT value FROM facts WHERE name = :name", &[(":name", &name)])
             .await?;
         let value = rows.first().map(|row| row.try_get(0)).transpose();
         value.map_err(|error| PostgresError::from(error).into_store_error(&self.executor.config))
@@ -156,9 +159,9 @@ impl WriteTransaction for SetFact {
     type Output = ();
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
-        let sql = "INSERT INTO facts (name, value) VALUES ($1, $2)
+        let sql = "INSERT INTO facts (name, value) VALUES (:name, :value)
                    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        db.execute(sql, &[&self.name, &self.value]).await?;
+        db.execute(sql, named_params! { ":name": self.name, ":value": self.value }).await?;
         Ok(())
     }
 }
@@ -178,14 +181,18 @@ impl WriteTransaction for ReplaceFact {
         let Self { name, before, value } = self;
         let changed = match before {
             Some(before) => {
-                let sql =
-                    "UPDATE facts SET value = $3 WHERE name = $1 AND (value = $2 OR ($4 AND value = $3))";
-                db.execute(sql, &[name, before, value, &again]).await?
+                let sql = "UPDATE facts SET value = :value
+                           WHERE name = :name AND (value = :before OR (:again AND value = :value))";
+                let params = named_params! {
+                    ":name": name, ":before": before, ":value": value, ":again": again,
+                };
+                db.execute(sql, params).await?
             }
             None => {
-                let sql = "INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name)
-                           DO UPDATE SET value = excluded.value WHERE $3 AND facts.value = excluded.value";
-                db.execute(sql, &[name, value, &again]).await?
+                let sql = "INSERT INTO facts (name, value) VALUES (:name, :value)
+                           ON CONFLICT (name) DO UPDATE SET value = excluded.value
+                               WHERE :again AND facts.value = excluded.value";
+                db.execute(sql, named_params! { ":name": name, ":value": value, ":again": again }).await?
             }
         };
         Ok(changed == 1)

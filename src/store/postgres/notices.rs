@@ -7,8 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 
-use super::executor::{Db, OperationPriority, Param, WriteTransaction};
+use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
+use super::named::{NamedParam, named_params};
 use super::tasks::millis;
 use super::{PostgresStore, column};
 use crate::store::row::{self, NoticeRow};
@@ -70,17 +71,20 @@ pub(super) struct NoticeColumns {
 }
 
 impl NoticeColumns {
-    pub(super) fn of(notices: &[NoticeRow]) -> Self {
-        Self {
+    /// Returns `None` if there are no notices.
+    pub(super) fn of(notices: &[NoticeRow]) -> Option<Self> {
+        (!notices.is_empty()).then(|| Self {
             ids: notices.iter().map(|notice| notice.id.clone()).collect(),
             receivers: notices.iter().map(|notice| notice.receiver.clone()).collect(),
             since: notices.iter().map(|notice| notice.since).collect(),
             bodies: notices.iter().map(|notice| column::encode(&notice.body).into_owned()).collect(),
-        }
+        })
     }
 
-    pub(super) fn params(&self) -> [Param<'_>; 4] {
-        [&self.ids, &self.receivers, &self.since, &self.bodies]
+    pub(super) fn params(&self) -> [NamedParam<'_>; 4] {
+        *named_params! {
+            ":notices": self.ids, ":receivers": self.receivers, ":since": self.since, ":contents": self.bodies,
+        }
     }
 }
 
@@ -96,14 +100,18 @@ impl WriteTransaction for TakeNotices {
     type Output = Vec<LeasedNotice>;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<Vec<LeasedNotice>, PostgresError> {
-        let sql = "WITH due AS (SELECT id FROM notices WHERE receiver = $2 AND due_at <= moment($1)
-                                ORDER BY due_at, id LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED)
-                   UPDATE notices SET due_at = moment($1) + $4, holder = $3, attempts = attempts + 1
-                   FROM due WHERE notices.id = due.id AND notices.receiver = $2
+        let sql = "WITH due AS (SELECT id FROM notices WHERE receiver = :receiver AND due_at <= moment(:now)
+                                ORDER BY due_at, id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED)
+                   UPDATE notices SET due_at = moment(:now) + :lease, holder = :holder,
+                       attempts = attempts + 1
+                   FROM due WHERE notices.id = due.id AND notices.receiver = :receiver
                    RETURNING notices.id, notices.attempts, notices.body";
-        let params: [Param<'_>; 5] = [&db.now, &self.receiver, &self.holder, &self.lease, &self.limit];
         let mut leased = Vec::new();
-        for found in db.all(sql, &params).await? {
+        let params = named_params! {
+            ":now": db.now, ":receiver": self.receiver, ":holder": self.holder, ":lease": self.lease,
+            ":limit": self.limit,
+        };
+        for found in db.all(sql, params).await? {
             let body = column::decode(found.try_get(2)?);
             match row::notice(found.try_get(0)?, &self.receiver, &body) {
                 Ok(notice) => {
@@ -127,8 +135,8 @@ impl WriteTransaction for AckNotice {
     type Output = ();
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
-        let sql = "DELETE FROM notices WHERE id = $1 AND receiver = $2";
-        db.execute(sql, &[&self.id, &self.receiver]).await?;
+        let sql = "DELETE FROM notices WHERE id = :id AND receiver = :receiver";
+        db.execute(sql, named_params! { ":id": self.id, ":receiver": self.receiver }).await?;
         Ok(())
     }
 }
@@ -145,10 +153,13 @@ impl WriteTransaction for RetryNoticeLater {
     type Output = ();
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
-        let sql = "UPDATE notices SET due_at = moment($1) + $5, holder = NULL
-                   WHERE id = $2 AND receiver = $3 AND holder = $4";
-        let params: [Param<'_>; 5] = [&db.now, &self.id, &self.receiver, &self.holder, &self.pause];
-        db.execute(sql, &params).await?;
+        let sql = "UPDATE notices SET due_at = moment(:now) + :pause, holder = NULL
+                   WHERE id = :id AND receiver = :receiver AND holder = :holder";
+        let params = named_params! {
+            ":now": db.now, ":pause": self.pause, ":id": self.id, ":receiver": self.receiver,
+            ":holder": self.holder,
+        };
+        db.execute(sql, params).await?;
         Ok(())
     }
 }
@@ -164,8 +175,12 @@ impl WriteTransaction for DeleteNotices {
     type Output = usize;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<usize, PostgresError> {
-        let sql = "DELETE FROM notices WHERE since < $1 AND (receiver = ANY ($2::text[])) = $3";
-        let deleted = db.execute(sql, &[&self.before, &self.names, &self.only_named]).await?;
+        let sql =
+            "DELETE FROM notices WHERE since < :before AND (receiver = ANY (:names::text[])) = :only_named";
+        let params = named_params! {
+            ":before": self.before, ":names": self.names, ":only_named": self.only_named,
+        };
+        let deleted = db.execute(sql, params).await?;
         Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
     }
 }

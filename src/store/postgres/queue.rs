@@ -3,17 +3,18 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::executor::{OperationPriority, Param};
+use super::executor::OperationPriority;
 use super::fault::PostgresError;
+use super::named::named_params;
 use super::{PostgresStore, column, row};
 use crate::store::row::queue_name;
 use crate::tasks::store::{Queue, Result, ServedBackend};
 use crate::tasks::task::Task;
 
-/// The condition that a row is of a connected backend ($1, $2).
+/// The condition that a row is of a connected backend.
 macro_rules! waiting {
     () => {
-        "EXISTS (SELECT 1 FROM unnest($1::text[], $2::text[]) AS served (backend, identity)
+        "EXISTS (SELECT 1 FROM unnest(:backends::text[], :identities::text[]) AS served (backend, identity)
                  WHERE of_backend = served.backend
                      AND (tasks.identity IS NULL OR served.identity IS NULL OR tasks.identity = served.identity))"
     };
@@ -31,10 +32,10 @@ const HEADS: &str = concat!(
     " ORDER BY created_at, id LIMIT 1) AS head"
 );
 
-/// The next such row of a queue ($3), after a row ($4, $5).
+/// The next such row of a queue, after a row.
 const NEXT_IN_QUEUE: &str = concat!(
     "SELECT version, body, n, line, created_at, id FROM tasks
-     WHERE line = $3 AND (created_at, id) > ($4, $5) AND ",
+     WHERE line = :line AND (created_at, id) > (:created_at, :id) AND ",
     waiting!(),
     " ORDER BY created_at, id LIMIT 1"
 );
@@ -54,8 +55,11 @@ impl PostgresStore {
         };
         let mut at = position(first).map_err(to_error)?;
         while found.is_none() {
-            let params: [Param<'_>; 5] = [&backends, &identities, &at.0, &at.1, &at.2];
-            let rows = self.executor.read(OperationPriority::Loops, NEXT_IN_QUEUE, &params).await?;
+            let params = named_params! {
+                ":backends": backends, ":identities": identities, ":line": at.0, ":created_at": at.1,
+                ":id": at.2,
+            };
+            let rows = self.executor.read(OperationPriority::Loops, NEXT_IN_QUEUE, params).await?;
             let Some(next) = rows.first() else { break };
             found = row::readable(next).map_err(to_error)?;
             at = position(next).map_err(to_error)?;
@@ -77,7 +81,8 @@ impl Queue for PostgresStore {
     /// unreadable ones.
     async fn queue_heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>> {
         let (backends, identities) = columns_of(served);
-        let rows = self.executor.read(OperationPriority::Loops, HEADS, &[&backends, &identities]).await?;
+        let params = named_params! { ":backends": backends, ":identities": identities };
+        let rows = self.executor.read(OperationPriority::Loops, HEADS, params).await?;
         let mut heads = Vec::with_capacity(rows.len());
         for first in &rows {
             heads.extend(self.first_readable(first, &backends, &identities).await?);
@@ -87,11 +92,13 @@ impl Queue for PostgresStore {
     }
 
     async fn ahead(&self, task: &Task) -> Result<u64> {
-        let sql = "SELECT count(*) FROM tasks WHERE line = $1 AND (created_at, id) < ($2, $3)";
+        let sql = "SELECT count(*) FROM tasks WHERE line = :line AND (created_at, id) < (:created_at, :id)";
         let queue = queue_name(&task.slots);
         let (queue_key, id) = (column::encode_key(&queue), column::encode(task.id.as_str()));
-        let params: [Param<'_>; 3] = [&queue_key, &task.created_at.as_millis(), &id];
-        let rows = self.executor.read(OperationPriority::Request, sql, &params).await?;
+        let params = named_params! {
+            ":line": queue_key, ":created_at": task.created_at.as_millis(), ":id": id,
+        };
+        let rows = self.executor.read(OperationPriority::Request, sql, params).await?;
         let Some(row) = rows.first() else { return Ok(0) };
         let count: i64 = row
             .try_get(0)

@@ -1,8 +1,13 @@
-//! Converts a row into a task.
+//! Converts a row into a task, and binds what is written with a row.
 
 use tokio_postgres::Row;
 
+use super::column;
 use super::fault::PostgresError;
+use super::named::{NamedParam, Param};
+use super::notices::NoticeColumns;
+use crate::store::entry::EntryColumns;
+use crate::store::row::{NamedValue, RowValue, Slots};
 use crate::tasks::task::Task;
 
 /// Parses the task of a row whose first columns are `version`, `body` and `n`.
@@ -48,4 +53,45 @@ pub(super) fn tasks(rows: &[Row]) -> Result<Vec<Task>, PostgresError> {
         tasks.extend(readable(row)?);
     }
     Ok(tasks)
+}
+
+/// A statement that writes a row, with its parameters.
+pub(super) struct RowWrite<'c> {
+    pub(super) sql: &'static str,
+    /// The columns, and what else is one value.
+    pub(super) values: Vec<NamedValue<'c>>,
+    /// The slots to take, unless the statement takes none.
+    pub(super) slots: Option<Vec<String>>,
+    pub(super) notices: Option<NoticeColumns>,
+}
+
+impl RowWrite<'_> {
+    pub(super) fn params(&self) -> Vec<NamedParam<'_>> {
+        let mut params = bind(&self.values, &[]);
+        params.extend(self.slots.iter().map(|slots| (":slots", slots as Param<'_>)));
+        params.extend(self.notices.iter().flat_map(NoticeColumns::params));
+        params
+    }
+}
+
+/// Returns these values as parameters, with more.
+pub(super) fn bind<'p>(values: &'p [NamedValue<'_>], more: &[NamedParam<'p>]) -> Vec<NamedParam<'p>> {
+    let values = values.iter().map(|(name, value)| (*name, value as Param<'p>));
+    values.chain(more.iter().copied()).collect()
+}
+
+/// Returns the values of a history entry; both are null if there is none.
+pub(super) fn entry_values(entry: Option<&EntryColumns>) -> [NamedValue<'_>; 2] {
+    [
+        (":replica", RowValue::Text(entry.map(|entry| entry.replica.as_str()))),
+        (":what", RowValue::Text(entry.map(|entry| entry.what.as_str()))),
+    ]
+}
+
+/// Returns the slots that a row has taken.
+pub(super) fn taken_slots(slots: &Slots) -> Vec<String> {
+    match slots {
+        Slots::Taken(slots) => slots.iter().map(|slot| column::encode_key(slot).into_owned()).collect(),
+        Slots::Free | Slots::Never => Vec::new(),
+    }
 }

@@ -7,6 +7,7 @@ use taskbridge_sdk::Timestamp;
 
 use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
+use super::named::named_params;
 use super::{PostgresStore, column};
 use crate::sessions::{SessionChange, SessionSettings, Sessions};
 use crate::tasks::store::{Hint, Result};
@@ -19,17 +20,14 @@ impl Sessions for PostgresStore {
     }
 
     async fn has_ended(&self, nonce: &str) -> Result<bool> {
-        let sql = "SELECT 1 FROM sessions WHERE nonce = $1 AND settings IS NULL";
-        Ok(!self
-            .executor
-            .read(OperationPriority::Request, sql, &[&column::encode_key(nonce)])
-            .await?
-            .is_empty())
+        let sql = "SELECT 1 FROM sessions WHERE nonce = :nonce AND settings IS NULL";
+        let nonce = column::encode_key(nonce);
+        Ok(!self.executor.read(OperationPriority::Request, sql, &[(":nonce", &nonce)]).await?.is_empty())
     }
 
     async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>> {
-        let rows =
-            self.executor.read(OperationPriority::Request, READ, &[&column::encode_key(nonce)]).await?;
+        let nonce = column::encode_key(nonce);
+        let rows = self.executor.read(OperationPriority::Request, READ, &[(":nonce", &nonce)]).await?;
         let stored = settings(rows.first()).map_err(|fault| fault.into_store_error(&self.executor.config))?;
         Ok(stored.unwrap_or_else(|| Some(SessionSettings::default())))
     }
@@ -45,10 +43,10 @@ impl Sessions for PostgresStore {
     }
 }
 
-const READ: &str = "SELECT settings FROM sessions WHERE nonce = $1";
+const READ: &str = "SELECT settings FROM sessions WHERE nonce = :nonce";
 
 const WRITE: &str = "
-    INSERT INTO sessions (nonce, forget_after, settings) VALUES ($1, $2, $3)
+    INSERT INTO sessions (nonce, forget_after, settings) VALUES (:nonce, :forget_after, :settings)
     ON CONFLICT (nonce) DO UPDATE SET forget_after = excluded.forget_after, settings = excluded.settings";
 
 struct EndSession {
@@ -62,8 +60,11 @@ impl WriteTransaction for EndSession {
 
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let nonce = column::encode_key(&self.nonce);
-        db.begin(db.locks("session", [self.nonce.as_str()]), READ, &[&nonce]).await?;
-        db.finish(WRITE, &[&nonce, &self.forget_after, &None::<String>]).await?;
+        db.begin(db.locks("session", [self.nonce.as_str()]), READ, &[(":nonce", &nonce)]).await?;
+        let params = named_params! {
+            ":nonce": nonce, ":forget_after": self.forget_after, ":settings": None::<String>,
+        };
+        db.finish(WRITE, params).await?;
         Ok(())
     }
 
@@ -84,7 +85,7 @@ impl WriteTransaction for ChangeSession {
 
     async fn write(&self, db: &Db, _again: bool) -> Result<Option<SessionSettings>, PostgresError> {
         let nonce = column::encode_key(&self.nonce);
-        let row = db.begin(db.locks("session", [self.nonce.as_str()]), READ, &[&nonce]).await?;
+        let row = db.begin(db.locks("session", [self.nonce.as_str()]), READ, &[(":nonce", &nonce)]).await?;
         let after = match settings(row.as_ref())? {
             // An ended session is not restarted.
             Some(None) => None,
@@ -95,7 +96,10 @@ impl WriteTransaction for ChangeSession {
             return Ok(None);
         };
         let json = serde_json::to_string(&after).map_err(|error| PostgresError::Broken(error.to_string()))?;
-        db.finish(WRITE, &[&nonce, &self.forget_after, &Some(json)]).await?;
+        let params = named_params! {
+            ":nonce": nonce, ":forget_after": self.forget_after, ":settings": json,
+        };
+        db.finish(WRITE, params).await?;
         Ok(Some(after))
     }
 

@@ -3,12 +3,14 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::executor::{OperationPriority, Param};
+use super::executor::OperationPriority;
 use super::fault::PostgresError;
+use super::named::named_params;
 use super::tasks::number;
 use super::{PostgresStore, column, row};
+use crate::store::row::RowValue;
 use crate::store::survey::{
-    ColumnValue, DEPENDENT_TABLES, PAGE_SIZE, PendingNotice, RelatedRecords, Survey, SurveyRow, UNFINISHED,
+    DEPENDENT_TABLES, PAGE_SIZE, PendingNotice, RelatedRecords, Survey, SurveyRow, UNFINISHED,
     UnfinishedRows, compare_columns,
 };
 use crate::tasks::store::Result;
@@ -17,23 +19,27 @@ use crate::tasks::task::TaskId;
 #[async_trait]
 impl Survey for PostgresStore {
     async fn rows(&self, after: &str, limit: usize) -> Result<Vec<SurveyRow>> {
-        let sql = "SELECT version, body, n, owner, tool, created_at, expires_at, due_at, backend, grp, opened_at, handle,
-                          closed, session, line, digest, waiting_until,
-                          array(SELECT slot FROM slots WHERE slots.task = tasks.id) AS held,
-                          id, lease_holder, lease_until, EXISTS (SELECT 1 FROM outputs WHERE outputs.task = tasks.id)
-                   FROM tasks WHERE id > $1 ORDER BY id LIMIT $2";
-        let params: [Param<'_>; 2] = [&column::encode(after), &number(limit)];
-        let rows = self.executor.read(OperationPriority::Request, sql, &params).await?;
+        let sql = "SELECT version, body, n, id, owner, tool, created_at, expires_at, due_at, backend, grp,
+                          opened_at, handle, closed, session, line, digest, waiting_until, lease_holder,
+                          lease_until,
+                          array(SELECT slot FROM slots WHERE slots.task = tasks.id) AS taken,
+                          EXISTS (SELECT 1 FROM outputs WHERE outputs.task = tasks.id) AS has_output
+                   FROM tasks WHERE id > :after ORDER BY id LIMIT :limit";
+        let (after, limit) = (column::encode(after), number(limit));
+        let rows = self
+            .executor
+            .read(OperationPriority::Request, sql, named_params! { ":after": after, ":limit": limit })
+            .await?;
         let survey_rows: Result<Vec<SurveyRow>, PostgresError> = rows.iter().map(parse_survey_row).collect();
         survey_rows.map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
     async fn ids(&self, prefix: &str, limit: usize) -> Result<Vec<TaskId>> {
-        let sql = "SELECT id FROM tasks WHERE id >= $1 AND id < $2
-                   UNION SELECT task FROM entries WHERE task >= $1 AND task < $2 LIMIT $3";
+        let sql = "SELECT id FROM tasks WHERE id >= :from AND id < :to
+                   UNION SELECT task FROM entries WHERE task >= :from AND task < :to LIMIT :limit";
         let (from, to) = (column::encode(prefix), format!("{}{}", column::encode(prefix), char::MAX));
-        let params: [Param<'_>; 3] = [&from, &to, &number(limit)];
-        let rows = self.executor.read(OperationPriority::Request, sql, &params).await?;
+        let params = named_params! { ":from": from, ":to": to, ":limit": number(limit) };
+        let rows = self.executor.read(OperationPriority::Request, sql, params).await?;
         let id = |row: &Row| Ok(TaskId::from_wire(column::decode(row.try_get(0)?)));
         let ids: Result<Vec<TaskId>, PostgresError> = rows.iter().map(id).collect();
         ids.map_err(|fault| fault.into_store_error(&self.executor.config))
@@ -72,11 +78,11 @@ impl Survey for PostgresStore {
         let session = |row: &Row| Ok((text(row, 0)?, row.try_get::<_, String>(1)?));
         for (nonce, settings) in self.all(sessions, session).await? {
             for (nonce_prefix, task) in records.check_session(&nonce, &settings) {
-                let exists_sql = "SELECT 1 FROM tasks WHERE id = $1 UNION ALL SELECT 1 FROM entries WHERE task = $1 LIMIT 1";
-                let existing = self
-                    .executor
-                    .read(OperationPriority::Request, exists_sql, &[&column::encode(task.as_str())])
-                    .await?;
+                let exists_sql = "SELECT 1 FROM tasks WHERE id = :id
+                                  UNION ALL SELECT 1 FROM entries WHERE task = :id LIMIT 1";
+                let id = column::encode(task.as_str());
+                let existing =
+                    self.executor.read(OperationPriority::Request, exists_sql, &[(":id", &id)]).await?;
                 if existing.is_empty() {
                     records.dangling_sessions.push((nonce_prefix, task.to_string()));
                 }
@@ -99,11 +105,11 @@ impl Survey for PostgresStore {
 impl PostgresStore {
     /// Reads page by page: it occupies a connection only briefly, and never loads all entries at once.
     async fn read_entries(&self, records: &mut RelatedRecords) -> Result<()> {
-        let sql = "SELECT n, task, what FROM entries WHERE n > $1 ORDER BY n LIMIT $2";
+        let sql = "SELECT n, task, what FROM entries WHERE n > :after ORDER BY n LIMIT :limit";
         let mut after = 0_i64;
         loop {
-            let rows =
-                self.executor.read(OperationPriority::Request, sql, &[&after, &number(PAGE_SIZE)]).await?;
+            let params = named_params! { ":after": after, ":limit": number(PAGE_SIZE) };
+            let rows = self.executor.read(OperationPriority::Request, sql, params).await?;
             for row in &rows {
                 let entry =
                     || -> Result<_, PostgresError> { Ok((row.try_get(0)?, text(row, 1)?, text(row, 2)?)) };
@@ -130,45 +136,25 @@ fn text(row: &Row, at: usize) -> Result<String, PostgresError> {
 }
 
 fn parse_survey_row(found: &Row) -> Result<SurveyRow, PostgresError> {
-    let id = column::decode(found.try_get(18)?);
     let task = match row::task(found) {
         Ok(task) => Ok(task),
         Err(PostgresError::Unreadable(why)) => Err(why),
         Err(fault) => return Err(fault),
     };
-    let text = |at: usize| -> Result<ColumnValue, PostgresError> {
-        Ok(found.try_get::<_, Option<String>>(at)?.into())
+    let is_stored = |column: &str, value: RowValue<'_>| value.is_stored(found, column);
+    let mismatches = match &task {
+        Ok(task) => {
+            compare_columns(task, is_stored, found.try_get("taken")?, |slot| column::encode_key(slot).into())?
+        }
+        Err(_) => Vec::new(),
     };
-    let number =
-        |at: usize| -> Result<ColumnValue, PostgresError> { Ok(found.try_get::<_, Option<i64>>(at)?.into()) };
-    let cells = [
-        text(3)?,
-        text(4)?,
-        number(5)?,
-        number(6)?,
-        number(7)?,
-        text(8)?,
-        text(9)?,
-        number(10)?,
-        text(11)?,
-        ColumnValue::Number(found.try_get::<_, bool>(12)?.into()),
-        text(13)?,
-        text(14)?,
-        text(15)?,
-        number(16)?,
-    ];
-    let slots: Vec<String> = found.try_get(17)?;
-    let key = |name: &str| column::encode_key(name).into_owned();
-    let plain = |name: &str| column::encode(name).into_owned();
-    let mismatches =
-        task.as_ref().map(|task| compare_columns(&id, task, &cells, slots, key, plain)).unwrap_or_default();
     Ok(SurveyRow {
-        id,
-        version: found.try_get(0)?,
+        id: column::decode(found.try_get("id")?),
+        version: found.try_get("version")?,
         task,
         mismatches,
-        holder: found.try_get(19)?,
-        lease_until: found.try_get(20)?,
-        has_output: found.try_get(21)?,
+        holder: found.try_get("lease_holder")?,
+        lease_until: found.try_get("lease_until")?,
+        has_output: found.try_get("has_output")?,
     })
 }

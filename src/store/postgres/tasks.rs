@@ -9,6 +9,7 @@ use tokio_postgres::Row;
 use super::claim::{self, Adopt, Claim};
 use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
+use super::named::named_params;
 use super::{PostgresStore, column, row};
 use crate::store::change::{InsertCommand, UpdateCommand};
 use crate::store::row::describe_deleted;
@@ -32,30 +33,27 @@ impl TaskStore for PostgresStore {
         let rows = match access_scope {
             Some(scope) => {
                 let sql = "SELECT version, body, n FROM tasks
-                           WHERE id = $1 AND (owner = $2 OR tool = ANY($4)) AND expires_at > moment($3)";
+                           WHERE id = :id AND (owner = :owner OR tool = ANY(:tools))
+                               AND expires_at > moment(:now)";
                 let owner = column::encode_key(scope.owner.as_str());
                 let tools: Vec<_> = scope.tools.iter().map(|tool| column::encode(tool)).collect();
-                self.executor
-                    .read(OperationPriority::Request, sql, &[&id, &owner, &self.executor.now(), &tools])
-                    .await?
+                let params = named_params! {
+                    ":id": id, ":owner": owner, ":tools": tools, ":now": self.executor.now(),
+                };
+                self.executor.read(OperationPriority::Request, sql, params).await?
             }
             None => {
-                self.executor
-                    .read(
-                        OperationPriority::Loops,
-                        "SELECT version, body, n FROM tasks WHERE id = $1",
-                        &[&id],
-                    )
-                    .await?
+                let sql = "SELECT version, body, n FROM tasks WHERE id = :id";
+                self.executor.read(OperationPriority::Loops, sql, &[(":id", &id)]).await?
             }
         };
         rows.first().map(row::task).transpose().map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
     async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
-        let sql = "SELECT body FROM outputs WHERE task = $1";
-        let rows =
-            self.executor.read(OperationPriority::Request, sql, &[&column::encode(id.as_str())]).await?;
+        let sql = "SELECT body FROM outputs WHERE task = :id";
+        let id = column::encode(id.as_str());
+        let rows = self.executor.read(OperationPriority::Request, sql, &[(":id", &id)]).await?;
         rows.first()
             .map(|row| output(row, 0))
             .transpose()
@@ -63,13 +61,13 @@ impl TaskStore for PostgresStore {
     }
 
     async fn output_within(&self, id: &TaskId, max_bytes: usize) -> Result<BoundedOutput> {
-        let sql = "SELECT octet_length(body)::bigint, CASE WHEN octet_length(body) <= $2::bigint THEN body END FROM outputs
-                   WHERE task = $1";
+        let sql =
+            "SELECT octet_length(body)::bigint, CASE WHEN octet_length(body) <= :limit::bigint THEN body END
+                   FROM outputs WHERE task = :id";
         let limit = i64::try_from(max_bytes).unwrap_or(i64::MAX);
-        let rows = self
-            .executor
-            .read(OperationPriority::Request, sql, &[&column::encode(id.as_str()), &limit])
-            .await?;
+        let id = column::encode(id.as_str());
+        let params = named_params! { ":id": id, ":limit": limit };
+        let rows = self.executor.read(OperationPriority::Request, sql, params).await?;
         let found = |row: &Row| -> Result<BoundedOutput, PostgresError> {
             let bytes = usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(usize::MAX);
             if bytes > max_bytes {
@@ -86,20 +84,22 @@ impl TaskStore for PostgresStore {
         // Without a position, the list begins after the latest possible time.
         let (created_at, id) = after.map_or((i64::MAX, ""), |p| (p.created_at.as_millis(), p.id.as_str()));
         let sql = "SELECT version, body, n FROM tasks
-                   WHERE owner = $1 AND (created_at, id) < ($2, $3) AND expires_at > moment($4)
-                   ORDER BY created_at DESC, id DESC LIMIT $5";
+                   WHERE owner = :owner AND (created_at, id) < (:created_at, :id) AND expires_at > moment(:now)
+                   ORDER BY created_at DESC, id DESC LIMIT :limit";
         let owner = column::encode_key(owner.as_str());
         let (id, limit) = (column::encode(id), number(limit));
-        let params: [super::executor::Param<'_>; 5] =
-            [&owner, &created_at, &id, &self.executor.now(), &limit];
-        let rows = self.executor.read(OperationPriority::Request, sql, &params).await?;
+        let params = named_params! {
+            ":owner": owner, ":created_at": created_at, ":id": id, ":now": self.executor.now(),
+            ":limit": limit,
+        };
+        let rows = self.executor.read(OperationPriority::Request, sql, params).await?;
         row::tasks(&rows).map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
     async fn of_channel(&self, channel: &str) -> Result<Vec<Task>> {
-        let sql = "SELECT version, body, n FROM tasks WHERE session = $1 ORDER BY created_at, id";
-        let rows =
-            self.executor.read(OperationPriority::Request, sql, &[&column::encode_key(channel)]).await?;
+        let sql = "SELECT version, body, n FROM tasks WHERE session = :channel ORDER BY created_at, id";
+        let channel = column::encode_key(channel);
+        let rows = self.executor.read(OperationPriority::Request, sql, &[(":channel", &channel)]).await?;
         row::tasks(&rows).map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
@@ -173,12 +173,14 @@ impl WriteTransaction for Purge {
     type Output = Vec<DeletedRow>;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<Vec<DeletedRow>, PostgresError> {
-        let sql = "WITH old AS (SELECT id FROM tasks WHERE closed AND expires_at <= least($1::bigint, moment($3))
-                                ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED),
-                        forgotten AS (DELETE FROM sessions WHERE forget_after <= least($1::bigint, moment($3)))
+        let sql = "WITH old AS (SELECT id FROM tasks
+                                WHERE closed AND expires_at <= least(:before::bigint, moment(:now))
+                                ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED),
+                        forgotten AS (DELETE FROM sessions
+                                      WHERE forget_after <= least(:before::bigint, moment(:now)))
                    DELETE FROM tasks USING old WHERE tasks.id = old.id
                    RETURNING tasks.of_backend, tasks.identity, tasks.body";
-        let rows = db.all(sql, &[&self.0, &self.1, &db.now]).await?;
+        let rows = db.all(sql, named_params! { ":before": self.0, ":limit": self.1, ":now": db.now }).await?;
         rows.iter()
             .map(|row| {
                 Ok(describe_deleted(row.try_get(0)?, row.try_get(1)?, row.try_get::<_, &str>(2)?.as_bytes()))

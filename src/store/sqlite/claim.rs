@@ -35,14 +35,16 @@ pub(super) fn claim(
     let until = db.expiry_ms(lease);
     let mut read = db.sql("SELECT version, body, n FROM tasks WHERE n = ?1")?;
     let mut lease_row = db.sql(
-        "UPDATE tasks SET version = version + 1, lease_holder = ?2, lease_until = ?3,
-             identity = coalesce(identity, ?4) WHERE n = ?1",
+        "UPDATE tasks SET version = version + 1, lease_holder = :holder, lease_until = :until,
+             identity = coalesce(identity, :identity) WHERE n = :n",
     )?;
     let mut tasks = Vec::new();
     for row in order.rows.iter().take(limit) {
         match read.query_row([row.key], |found| Ok(row::task(found)))? {
             Ok(task) => {
-                lease_row.execute(params![row.key, holder.0, until, request.served.identity])?;
+                lease_row.execute(named_params! {
+                    ":n": row.key, ":holder": holder.0, ":until": until, ":identity": request.served.identity,
+                })?;
                 tasks.push(Task { version: task.version + 1, ..task });
             }
             Err(SqliteError::Unreadable(why)) => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, named_params, params};
 use taskbridge_sdk::{GroupKey, JobHandle, Timestamp};
 
 use super::fault::SqliteError;
@@ -142,10 +142,14 @@ fn acquire(
     for OpenGroup { group, name } in open {
         let taken = db
             .sql(
-                "INSERT INTO groups (backend, grp, holder, until) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT DO UPDATE SET holder = ?3, until = ?4 WHERE holder = ?3 OR until <= ?5",
+                "INSERT INTO groups (backend, grp, holder, until) VALUES (:backend, :grp, :holder, :until)
+                 ON CONFLICT DO UPDATE SET holder = :holder, until = :until
+                     WHERE holder = :holder OR until <= :now",
             )?
-            .execute(params![name.0, name.1, holder.0, db.expiry_ms(lease), db.now_ms()])?;
+            .execute(named_params! {
+                ":backend": name.0, ":grp": name.1, ":holder": holder.0, ":until": db.expiry_ms(lease),
+                ":now": db.now_ms(),
+            })?;
         if taken == 1 {
             acquired.push(group);
         }
@@ -203,11 +207,13 @@ fn open_jobs(
 ) -> Result<Vec<OpenJob>, SqliteError> {
     let mut statement = db.sql(
         "SELECT id, tool, handle, opened_at, version FROM tasks
-         WHERE backend = ?1 AND grp = ?2 AND opened_at >= ?3
-             AND (identity IS NULL OR ?4 IS NULL OR identity = ?4) ORDER BY opened_at",
+         WHERE backend = :backend AND grp = :grp AND opened_at >= :since
+             AND (identity IS NULL OR :identity IS NULL OR identity = :identity) ORDER BY opened_at",
     )?;
-    let since = opened_since.as_millis();
-    let mut rows = statement.query(params![group.backend, group.key.as_str(), since, identity])?;
+    let mut rows = statement.query(named_params! {
+        ":backend": group.backend, ":grp": group.key.as_str(), ":since": opened_since.as_millis(),
+        ":identity": identity,
+    })?;
     let mut jobs = Vec::new();
     while let Some(next) = rows.next()? {
         jobs.push(OpenJob {

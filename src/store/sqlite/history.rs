@@ -1,7 +1,7 @@
 //! [`History`] over SQLite.
 
 use async_trait::async_trait;
-use rusqlite::params;
+use rusqlite::{named_params, params};
 use taskbridge_sdk::Timestamp;
 
 use super::fault::SqliteError;
@@ -41,8 +41,13 @@ pub(super) fn write_entry(
     columns: Option<&EntryColumns>,
 ) -> Result<(), SqliteError> {
     if let Some(EntryColumns { replica, what }) = columns {
-        db.sql("INSERT INTO entries (task, version, at, replica, what) VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute(params![task, version, db.now_ms(), replica, what])?;
+        db.sql(
+            "INSERT INTO entries (task, version, at, replica, what)
+             VALUES (:task, :version, :now, :replica, :what)",
+        )?
+        .execute(named_params! {
+            ":task": task, ":version": version, ":now": db.now_ms(), ":replica": replica, ":what": what,
+        })?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Adds a row ([`InsertCommand`]). The checks and the write are one transaction, so that of two equal calls
 //! one finds the other's row.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, named_params, params};
 
 use super::fault::SqliteError;
 use super::row;
@@ -59,11 +59,14 @@ fn find_by_key(db: &Db<'_>, idempotency_key: &IdempotencyKey) -> Result<Option<(
 fn find_abandoned(db: &Db<'_>, attach: &AttachRequest, owner: &str) -> Result<Option<Task>, SqliteError> {
     let mut statement = db.sql(
         "SELECT version, body, n FROM tasks
-         WHERE digest = ?1 AND waiting_until <= ?2 AND waiting_until > ?3 AND owner = ?4 AND expires_at > ?2
+         WHERE digest = :digest AND waiting_until <= :now AND waiting_until > :earliest AND owner = :owner
+             AND expires_at > :now
          ORDER BY created_at DESC, id DESC LIMIT 1",
     )?;
     let earliest = db.now - attach.within;
-    let mut rows = statement.query(params![attach.digest, db.now_ms(), earliest.as_millis(), owner])?;
+    let mut rows = statement.query(named_params! {
+        ":digest": attach.digest, ":now": db.now_ms(), ":earliest": earliest.as_millis(), ":owner": owner,
+    })?;
     rows.next()?.map(row::task).transpose()
 }
 
@@ -118,35 +121,18 @@ fn write(db: &Db<'_>, command: &InsertCommand) -> Result<(), SqliteError> {
         Some((holder, lease)) => (Some(&holder.0), Some(db.expiry_ms(*lease))),
         None => (None, None),
     };
-    db.sql(
-        "INSERT INTO tasks (id, owner, tool, created_at, version, expires_at, due_at, lease_until, lease_holder,
-                            backend, grp, opened_at, handle, closed, line, digest, waiting_until, body, session,
-                            of_backend, identity, bytes)
-         VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-                 octet_length(?17))",
-    )?
-    .execute(params![
-        row.id,
-        row.owner,
-        row.tool,
-        row.created_at,
-        row.expires_at,
-        row.due_at,
-        until,
-        holder,
-        row.open.backend,
-        row.open.group,
-        row.open.opened_at,
-        row.open.handle,
-        row.closed,
-        row.queue,
-        row.digest,
-        row.waiting_until,
-        row.body,
-        row.session,
-        row.of_backend,
-        command.identity,
-    ])?;
+    let statement = db.sql(
+        "INSERT INTO tasks (id, owner, tool, created_at, version, expires_at, due_at, lease_until,
+                            lease_holder, backend, grp, opened_at, handle, closed, session, line, digest,
+                            waiting_until, log_until, body, of_backend, identity, bytes)
+         VALUES (:id, :owner, :tool, :created_at, 1, :expires_at, :due_at, :lease_until, :lease_holder,
+                 :backend, :grp, :opened_at, :handle, :closed, :session, :line, :digest, :waiting_until,
+                 :log_until, :body, :of_backend, :identity, octet_length(:body))",
+    )?;
+    let more = named_params! {
+        ":lease_until": until, ":lease_holder": holder, ":identity": command.identity,
+    };
+    row::write(statement, &row.all_columns(), more)?;
     if let Slots::Taken(slots) = &row.slots {
         record_slots(db, slots, &row.id)?;
     }
@@ -157,8 +143,10 @@ fn write(db: &Db<'_>, command: &InsertCommand) -> Result<(), SqliteError> {
 /// Records the row of an idempotency key. A key of an expired row is reassigned to this one.
 fn record_key(db: &Db<'_>, idempotency_key: Option<&IdempotencyKey>, task: &str) -> Result<(), SqliteError> {
     if let Some(IdempotencyKey { scope, key, digest }) = idempotency_key {
-        db.sql("INSERT OR REPLACE INTO once (scope, key, digest, task) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![scope, key, digest, task])?;
+        db.sql(
+            "INSERT OR REPLACE INTO once (scope, key, digest, task) VALUES (:scope, :key, :digest, :task)",
+        )?
+        .execute(named_params! { ":scope": scope, ":key": key, ":digest": digest, ":task": task })?;
     }
     Ok(())
 }

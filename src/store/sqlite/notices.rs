@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, named_params, params};
 use taskbridge_sdk::Timestamp;
 
 use super::fault::SqliteError;
@@ -48,8 +48,13 @@ impl Notices for SqliteStore {
         let (Notice { id, receiver, .. }, holder) = (notice.clone(), holder.clone());
         self.write(move |db| {
             let due = db.expiry_ms(pause);
-            db.sql("UPDATE notices SET due_at = ?4, holder = NULL WHERE id = ?1 AND receiver = ?2 AND holder = ?3")?
-                .execute(params![id, receiver, holder.0, due])?;
+            let mut statement = db.sql(
+                "UPDATE notices SET due_at = :due, holder = NULL
+                 WHERE id = :id AND receiver = :receiver AND holder = :holder",
+            )?;
+            statement.execute(named_params! {
+                ":id": id, ":receiver": receiver, ":holder": holder.0, ":due": due,
+            })?;
             Ok(())
         })
         .await
@@ -99,11 +104,16 @@ fn lease_notices(
         Ok((row.get::<_, String>(0)?, row.get(1)?, row.get::<_, String>(2)?))
     })?;
     let due: Vec<(String, u32, String)> = rows.collect::<rusqlite::Result<_>>()?;
-    let mut update =
-        db.sql("UPDATE notices SET due_at = ?4, holder = ?3, attempts = ?5 WHERE id = ?1 AND receiver = ?2")?;
+    let mut update = db.sql(
+        "UPDATE notices SET due_at = :due, holder = :holder, attempts = :attempts
+         WHERE id = :id AND receiver = :receiver",
+    )?;
     let mut leased_notices = Vec::with_capacity(due.len());
     for (id, attempts, body) in due {
-        update.execute(params![id, receiver, holder.0, db.expiry_ms(lease), attempts])?;
+        update.execute(named_params! {
+            ":id": id, ":receiver": receiver, ":holder": holder.0, ":due": db.expiry_ms(lease),
+            ":attempts": attempts,
+        })?;
         match row::notice(id, receiver, &body) {
             Ok(notice) => leased_notices.push(LeasedNotice { notice, attempts }),
             Err(why) => tracing::error!(%why, "a notice is left out"),
@@ -116,9 +126,13 @@ fn lease_notices(
 pub(super) fn write_notices(db: &Db<'_>, notices: &[NoticeRow]) -> Result<(), SqliteError> {
     for notice in notices {
         db.sql(
-            "INSERT OR IGNORE INTO notices (id, receiver, since, due_at, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT OR IGNORE INTO notices (id, receiver, since, due_at, body)
+             VALUES (:id, :receiver, :since, :now, :body)",
         )?
-        .execute(params![notice.id, notice.receiver, notice.since, db.now_ms(), notice.body])?;
+        .execute(named_params! {
+            ":id": notice.id, ":receiver": notice.receiver, ":since": notice.since, ":now": db.now_ms(),
+            ":body": notice.body,
+        })?;
     }
     Ok(())
 }

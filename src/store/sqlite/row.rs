@@ -1,6 +1,10 @@
-//! Converts a row into a task.
+//! Converts a row into a task, and binds the columns of a row.
+
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Error};
 
 use super::fault::SqliteError;
+use crate::store::row::{NamedValue, RowValue};
 use crate::tasks::task::Task;
 
 /// Parses the task of a row whose first columns are `version`, `body` and `n`.
@@ -37,4 +41,37 @@ pub(super) fn tasks(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Task>, SqliteErr
         tasks.extend(readable(next)?);
     }
     Ok(tasks)
+}
+
+impl RowValue<'_> {
+    /// Returns the value as it is stored.
+    pub(super) fn stored(&self) -> ValueRef<'_> {
+        match *self {
+            RowValue::Number(number) => number.map_or(ValueRef::Null, ValueRef::Integer),
+            RowValue::Flag(flag) => ValueRef::Integer(flag.into()),
+            RowValue::Text(text) | RowValue::Key(text) | RowValue::Plain(text) => text.into(),
+        }
+    }
+}
+
+impl ToSql for RowValue<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(self.stored()))
+    }
+}
+
+/// Executes a statement that writes these columns of a row, with more parameters. Returns the number of
+/// written rows.
+pub(super) fn write(
+    mut statement: CachedStatement<'_>,
+    columns: &[NamedValue<'_>],
+    more: &[(&str, &dyn ToSql)],
+) -> Result<usize, SqliteError> {
+    let columns = columns.iter().map(|(name, value)| (*name, value as &dyn ToSql));
+    let params: Vec<_> = columns.chain(more.iter().copied()).collect();
+    // SQLite would write null for a parameter that is not bound.
+    if params.len() != statement.parameter_count() {
+        return Err(Error::InvalidParameterCount(params.len(), statement.parameter_count()).into());
+    }
+    Ok(statement.execute(&*params)?)
 }

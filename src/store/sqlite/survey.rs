@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use rusqlite::params;
-use rusqlite::types::ValueRef;
 
 use super::fault::SqliteError;
 use super::{Db, SqliteStore, row};
+use crate::store::row::RowValue;
 use crate::store::survey::{
-    COLUMNS, ColumnValue, DEPENDENT_TABLES, PendingNotice, RelatedRecords, Survey, SurveyRow, UNFINISHED,
-    UnfinishedRows, compare_columns,
+    DEPENDENT_TABLES, PendingNotice, RelatedRecords, Survey, SurveyRow, UNFINISHED, UnfinishedRows,
+    compare_columns,
 };
 use crate::tasks::store::Result;
 use crate::tasks::task::TaskId;
@@ -95,50 +95,39 @@ fn related_records(db: &Db<'_>) -> Result<RelatedRecords, SqliteError> {
     Ok(records)
 }
 
-/// Reads rows. The selected columns are version, body and number, then those of [`COLUMNS`] in their order,
-/// then those of the store.
+/// Reads rows. The first three columns are those that [`row::task`] reads.
 fn rows(db: &Db<'_>, after: &str, limit: usize) -> Result<Vec<SurveyRow>, SqliteError> {
     let mut statement = db.sql(
-        "SELECT version, body, n, owner, tool, created_at, expires_at, due_at, backend, grp, opened_at, handle, closed,
-                session, line, digest, waiting_until,
-                (SELECT json_group_array(slot) FROM slots WHERE slots.task = tasks.id),
-                id, lease_holder, lease_until, EXISTS (SELECT 1 FROM outputs WHERE outputs.task = tasks.id)
+        "SELECT version, body, n, id, owner, tool, created_at, expires_at, due_at, backend, grp, opened_at,
+                handle, closed, session, line, digest, waiting_until, lease_holder, lease_until,
+                (SELECT json_group_array(slot) FROM slots WHERE slots.task = tasks.id) AS taken,
+                EXISTS (SELECT 1 FROM outputs WHERE outputs.task = tasks.id) AS has_output
          FROM tasks WHERE id > ?1 ORDER BY id LIMIT ?2",
     )?;
     let mut rows = statement.query(params![after, limit])?;
     let mut surveyed = Vec::new();
     while let Some(found) = rows.next()? {
-        let id: String = found.get(18)?;
         let task = match row::task(found) {
             Ok(task) => Ok(task),
             Err(SqliteError::Unreadable(why)) => Err(why),
             Err(fault) => return Err(fault),
         };
-        let cells: Result<Vec<ColumnValue>, SqliteError> =
-            (3..2 + COLUMNS.len()).map(|at| Ok(cell(found.get_ref(at)?))).collect();
-        let slots: String = found.get(17)?;
-        let slots = serde_json::from_str(&slots).unwrap_or_default();
+        let slots = serde_json::from_str(&found.get::<_, String>("taken")?).unwrap_or_default();
+        let is_stored =
+            |column: &str, value: RowValue<'_>| found.get_ref(column).map(|found| found == value.stored());
         let mismatches = match &task {
-            Ok(task) => compare_columns(&id, task, &cells?, slots, str::to_owned, str::to_owned),
+            Ok(task) => compare_columns(task, is_stored, slots, str::to_owned)?,
             Err(_) => Vec::new(),
         };
         surveyed.push(SurveyRow {
-            id,
-            version: found.get(0)?,
+            id: found.get("id")?,
+            version: found.get("version")?,
             task,
             mismatches,
-            holder: found.get(19)?,
-            lease_until: found.get(20)?,
-            has_output: found.get(21)?,
+            holder: found.get("lease_holder")?,
+            lease_until: found.get("lease_until")?,
+            has_output: found.get("has_output")?,
         });
     }
     Ok(surveyed)
-}
-
-fn cell(value: ValueRef<'_>) -> ColumnValue {
-    match value {
-        ValueRef::Integer(number) => ColumnValue::Number(number),
-        ValueRef::Text(text) => ColumnValue::Text(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => ColumnValue::Null,
-    }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::params;
+use rusqlite::{named_params, params};
 use taskbridge_sdk::{Output, Timestamp};
 
 use super::claim;
@@ -157,10 +157,13 @@ fn poll(
 ) -> Result<Option<Task>, SqliteError> {
     let mut statement = db.sql(
         "SELECT version, body, n FROM tasks
-         WHERE id = ?1 AND (owner = ?2 OR tool IN (SELECT value FROM json_each(?4))) AND expires_at > ?3",
+         WHERE id = :id AND (owner = :owner OR tool IN (SELECT value FROM json_each(:tools)))
+             AND expires_at > :now",
     )?;
     let tools = if scope.tools.is_empty() { Cow::Borrowed("[]") } else { Cow::Owned(names(scope.tools)) };
-    let mut rows = statement.query(params![id.as_str(), scope.owner.as_str(), db.now_ms(), tools])?;
+    let mut rows = statement.query(named_params! {
+        ":id": id.as_str(), ":owner": scope.owner.as_str(), ":tools": tools, ":now": db.now_ms(),
+    })?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let body = row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?;
     if let Some(task) = cache.get(id, body) {
@@ -181,10 +184,12 @@ fn list(
     let (created_at, id) = after.map_or((i64::MAX, ""), |p| (p.created_at.as_millis(), p.id.as_str()));
     let mut statement = db.sql(
         "SELECT version, body, n FROM tasks
-         WHERE owner = ?1 AND (created_at, id) < (?2, ?3) AND expires_at > ?4
-         ORDER BY created_at DESC, id DESC LIMIT ?5",
+         WHERE owner = :owner AND (created_at, id) < (:created_at, :id) AND expires_at > :now
+         ORDER BY created_at DESC, id DESC LIMIT :limit",
     )?;
-    row::tasks(statement.query(params![owner.as_str(), created_at, id, db.now_ms(), limit])?)
+    row::tasks(statement.query(named_params! {
+        ":owner": owner.as_str(), ":created_at": created_at, ":id": id, ":now": db.now_ms(), ":limit": limit,
+    })?)
 }
 
 /// Encodes names as JSON.

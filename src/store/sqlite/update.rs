@@ -1,9 +1,9 @@
 //! Updates a row: compare-and-set on its version, with its result, slots and lease in the same transaction.
 
-use rusqlite::params;
+use rusqlite::{named_params, params};
 
 use super::fault::SqliteError;
-use super::{Db, history, insert, notices};
+use super::{Db, history, insert, notices, row};
 use crate::store::change::{LeaseChange, UpdateCommand};
 use crate::store::row::Slots;
 use crate::tasks::store::{Change, UpdateResult};
@@ -54,41 +54,24 @@ fn write_row(db: &Db<'_>, command: &UpdateCommand) -> Result<usize, SqliteError>
         LeaseChange::Release(holder) => (false, Some(holder), None),
         LeaseChange::Acquire(holder, lease) => (true, Some(holder), Some(db.expiry_ms(*lease))),
     };
-    let row = &command.row;
-    // ?16 is the holder that acquires (?14) or releases the lease. If it is null, `=` is never true, and
-    // the lease is kept.
-    let written = db
-        .sql(
-            "UPDATE tasks SET version = version + 1, expires_at = ?3, due_at = ?4, backend = ?5, grp = ?6,
-                 opened_at = ?7, handle = ?8, closed = ?9, line = ?10, digest = ?11, waiting_until = ?12,
-                 body = ?13, session = ?18, log_until = ?19,
-                 lease_until = CASE WHEN ?14 THEN ?17 WHEN lease_holder = ?16 THEN NULL ELSE lease_until END,
-                 lease_holder = CASE WHEN ?14 THEN ?16 WHEN lease_holder = ?16 THEN NULL ELSE lease_holder END
-             WHERE id = ?1 AND version = ?2
-                 AND (NOT ?14 OR lease_holder IS NULL OR lease_holder = ?16 OR lease_until <= ?15)",
-        )?
-        .execute(params![
-            row.id,
-            command.version,
-            row.expires_at,
-            row.due_at,
-            row.open.backend,
-            row.open.group,
-            row.open.opened_at,
-            row.open.handle,
-            row.closed,
-            row.queue,
-            row.digest,
-            row.waiting_until,
-            row.body,
-            acquires_lease,
-            db.now_ms(),
-            holder,
-            until,
-            row.session,
-            row.open.log_until,
-        ])?;
-    Ok(written)
+    // `:holder` acquires or releases the lease. If it is null, `=` is never true, and the lease is kept.
+    let statement = db.sql(
+        "UPDATE tasks SET version = version + 1, expires_at = :expires_at, due_at = :due_at,
+             backend = :backend, grp = :grp, opened_at = :opened_at, handle = :handle, closed = :closed,
+             session = :session, line = :line, digest = :digest, waiting_until = :waiting_until,
+             log_until = :log_until, body = :body,
+             lease_until = CASE WHEN :acquires THEN :lease_until WHEN lease_holder = :holder THEN NULL
+                                ELSE lease_until END,
+             lease_holder = CASE WHEN :acquires THEN :holder WHEN lease_holder = :holder THEN NULL
+                                 ELSE lease_holder END
+         WHERE id = :id AND version = :version
+             AND (NOT :acquires OR lease_holder IS NULL OR lease_holder = :holder OR lease_until <= :now)",
+    )?;
+    let more = named_params! {
+        ":id": command.row.id, ":version": command.version, ":now": db.now_ms(),
+        ":acquires": acquires_lease, ":holder": holder, ":lease_until": until,
+    };
+    row::write(statement, &command.row.changing_columns(), more)
 }
 
 fn has_slots(db: &Db<'_>, command: &UpdateCommand) -> Result<bool, SqliteError> {

@@ -23,7 +23,7 @@ const SOURCES: [&str; 8] = [
 const ALLOWED_SCANS: [(&str, &str); 13] = [
     ("SCAN groups", ""),
     ("SCAN (subquery-1)", "FROM slots"),
-    ("USE TEMP B-TREE", "digest = ?1"),
+    ("USE TEMP B-TREE", "digest = :digest"),
     ("SCAN notices", "WHERE since < ?1"),
     ("SCAN json_each", "WHERE since < ?1"),
     ("SCAN notices", "WHERE holder = ?1"),
@@ -61,6 +61,22 @@ fn every_statement_uses_an_index() {
 fn statements(source: &str) -> impl Iterator<Item = &str> {
     let literals = source.split('"').skip(1).step_by(2);
     literals.filter(|text| ["SELECT", "INSERT", "UPDATE", "DELETE"].iter().any(|verb| text.starts_with(verb)))
+}
+
+/// SQLite takes a parameter that is not bound as null, without an error.
+#[test]
+fn every_named_parameter_is_bound() {
+    let columns = include_str!("../../row.rs");
+    for source in SOURCES {
+        for statement in statements(source) {
+            let names = statement.split(':').skip(1).map(|rest| {
+                rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
+            });
+            for literal in names.map(|name| format!("\":{name}\"")) {
+                assert!(source.contains(&literal) || columns.contains(&literal), "{literal} of {statement}");
+            }
+        }
+    }
 }
 
 #[test]
