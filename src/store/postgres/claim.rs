@@ -28,7 +28,7 @@ macro_rules! claimable {
     };
 }
 
-/// Returns the parameters of [`claimable!`].
+/// Returns the parameters of `claimable!`.
 fn claimable_values(now: Option<i64>, served: &ServedBackend) -> [NamedValue<'_>; 3] {
     [
         (":now", Number(now)),
