@@ -1,6 +1,6 @@
-//! Rate limits per caller (GCRA): a burst, and after it one event for each part of a window. Excess events are
-//! delayed up to a maximum, and refused beyond that. Each process counts on its own. It must not know what
-//! it counts.
+//! Rate limits per caller (GCRA): a burst, and after it one event for each part of a window. Excess events
+//! are delayed up to a maximum, and refused beyond that. Each process counts on its own. It must not know
+//! what it counts.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -55,8 +55,8 @@ struct PendingRequest {
 /// A named stream.
 struct Stream {
     serial: u64,
-    /// Number of its connection among those of its session ([`crate::sessions::streams`]). 0 if it has none: a
-    /// POST opened the stream, or the store cannot be shared.
+    /// Number of its connection among those of its session ([`crate::sessions::streams`]). 0 if it has none:
+    /// a POST opened the stream, or the store cannot be shared.
     n: u64,
     /// Cancelled when the stream is resumed on another connection.
     resumed: CancellationToken,

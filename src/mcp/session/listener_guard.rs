@@ -1,6 +1,6 @@
 //! The guard of a listening stream that other processes know of. When it is dropped, the end of the stream is
-//! recorded in the row of its session. A drop cannot write to a store, so the reconciler makes that write. This
-//! module must not decide which stream is active.
+//! recorded in the row of its session. A drop cannot write to a store, so the reconciler makes that write.
+//! This module must not decide which stream is active.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Named parameters. A statement names them (`:owner`), but PostgreSQL only numbers them (`$1`). A statement is
-//! translated once, and found by its text from then on.
+//! Named parameters. A statement names them (`:owner`), but PostgreSQL only numbers them (`$1`). A statement
+//! is translated once, and found by its text from then on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,8 +84,8 @@ fn number_names(text: &str) -> NumberedStatement {
     NumberedStatement { sql, names }
 }
 
-/// Returns the length of the first part of a text: a cast (`::`), a literal, a quoted identifier, a comment, a
-/// name with its colon, or one character.
+/// Returns the length of the first part of a text: a cast (`::`), a literal, a quoted identifier, a comment,
+/// a name with its colon, or one character.
 fn part_len(text: &str) -> usize {
     for (opening, closing) in [("::", ""), ("'", "'"), ("\"", "\""), ("--", "\n"), ("/*", "*/")] {
         if let Some(inside) = text.strip_prefix(opening) {

@@ -1,6 +1,6 @@
-//! Drop guards: for a plain call that waits for its result, and a stream that carries a question. A drop cannot
-//! write to a store, so it sends a [`DeferredWrite`] to the reconciler, which writes it. Front ends leave writes
-//! of their own to the reconciler in the same way.
+//! Drop guards: for a plain call that waits for its result, and a stream that carries a question. A drop
+//! cannot write to a store, so it sends a [`DeferredWrite`] to the reconciler, which writes it. Front ends
+//! leave writes of their own to the reconciler in the same way.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ pub enum DeferredWrite {
     FrontEnd(Box<dyn FrontEndWrite>),
 }
 
-/// A write of a front end, to data that the core does not know. The reconciler makes it in order with the other
-/// deferred writes, and retries it while the store is unavailable.
+/// A write of a front end, to data that the core does not know. The reconciler makes it in order with the
+/// other deferred writes, and retries it while the store is unavailable.
 #[async_trait]
 pub trait FrontEndWrite: Send + Sync {
     /// Makes the write. It may be called again after an error.
