@@ -18,7 +18,7 @@ use super::sqlite::Source;
 use crate::clock::{self, Clock, System};
 use crate::tasks::store::{Result, StoreError};
 
-/// A SQLite file's record of its copy: the value of [`MOVED`].
+/// A SQLite file's record of its copy: the value of [`MOVED_FACT`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::store) struct CopyRecord {
     /// The id of the copy.

@@ -22,7 +22,7 @@ mod write_state;
 /// Retry delay for an unreadable due row, in milliseconds: a newer program may be able to read it.
 const UNREADABLE_RETRY_MS: i64 = 10 * 60 * 1000;
 
-/// Logs that a claim found an unreadable due row. Its due time is then postponed by [`UNREADABLE_AGAIN`].
+/// Logs that a claim found an unreadable due row. Its due time is then postponed by [`UNREADABLE_RETRY_MS`].
 fn log_unreadable(why: &str) {
     tracing::error!(
         why,

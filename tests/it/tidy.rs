@@ -1,6 +1,7 @@
 //! Checks the module dependencies and conventions that ARCHITECTURE.md promises, by reading the source as
 //! text. It must not judge behaviour. Each violation is reported with its file and line.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -335,6 +336,31 @@ fn wrappers_delegate_every_method() {
 }
 
 /// No file contains a mark for later work, an unimplemented function or an ignored test.
+/// A link in a comment names something that the code has. Rustdoc checks only those of public items.
+#[test]
+fn links_in_comments_name_code() {
+    let sources = sources(&["src", "adapters", "tests", "examples", "benches", "fuzz"]);
+    let is_comment = |line: &&str| line.trim_start().starts_with("//");
+    let code = sources.iter().flat_map(|source| source.text.lines()).filter(|line| !is_comment(line));
+    let words: BTreeSet<&str> =
+        code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect();
+    let mut found = Vec::new();
+    for source in &sources {
+        for (at, line) in source.text.lines().enumerate().filter(|(_, line)| is_comment(line)) {
+            for link in
+                line.split("[`").skip(1).filter_map(|rest| rest.split_once("`]")).map(|(link, _)| link)
+            {
+                let name = link.split("::").last().unwrap_or_default();
+                let name = name.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '_');
+                if !words.contains(name) {
+                    found.push(format!("{}:{}: `{link}`", source.path, at + 1));
+                }
+            }
+        }
+    }
+    assert_none("links to nothing", &found);
+}
+
 #[test]
 fn sources_contain_no_unfinished_work() {
     let patterns = ["TODO", "FIXME", "XXX", "todo!(", "unimplemented!(", "#[ignore"];

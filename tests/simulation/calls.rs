@@ -82,7 +82,7 @@ fn any_job(rng: &Rng, n: u32, backend: &str) -> (Value, Expected) {
     }
 }
 
-/// Reports whether the job ignores cancels and takes longer than `OBEDIENT`.
+/// Reports whether the job ignores cancels and takes longer than `MAX_OBEDIENT_RUNTIME`.
 fn ignores_cancel_for_long(arguments: &Value) -> bool {
     let job_duration = arguments["delay_ms"].as_u64().map(Duration::from_millis);
     arguments["ignore_cancel"] == true && job_duration > Some(MAX_OBEDIENT_RUNTIME)

@@ -23,8 +23,8 @@ pub(super) const LIST_LAG: Duration = Duration::from_secs(10);
 
 /// How long engines with a lag do not know a new job.
 const LISTING_DELAY: Duration = Duration::from_secs(8);
-/// The lag that the backends declare. It is longer than [`UNLISTED`], because a poll can also repeat the one
-/// before.
+/// The lag that the backends declare. It is longer than [`LISTING_DELAY`], because a poll can also repeat the
+/// one before.
 pub(super) const START_LAG: Duration = Duration::from_secs(20);
 
 /// One engine.

@@ -151,7 +151,7 @@ fn a_seed_replays() {
 
 /// Every planted bug is caught by a seed of `tests/run`, and `docs/simulation.md` names one per bug. If a
 /// change of the core makes that seed miss the bug, the test tries the others and prints the row for the
-/// docs. A long run counts how many of the first [`COUNTED`] seeds catch it.
+/// docs. A long run counts how many of the first [`COUNTED_SEEDS`] seeds catch it.
 #[test]
 #[allow(clippy::print_stdout, reason = "the rows are for the docs")]
 fn planted_bugs_are_caught() {

@@ -36,8 +36,8 @@ use crate::mcp::wire::revision::Generation;
 /// Capacity of the output queue in lines. Senders wait while it is full.
 const OUTPUT_CAPACITY: usize = 64;
 
-/// Maximum number of concurrent messages. Further requests are refused. With [`ROOM`] more pending, no input
-/// is read.
+/// Maximum number of concurrent messages. Further requests are refused. With [`OUTPUT_CAPACITY`] more
+/// pending, no input is read.
 const MAX_CONCURRENT: usize = 4096;
 
 /// How long pending requests may continue after the end of the input or after shutdown begins. The rest is

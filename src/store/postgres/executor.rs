@@ -4,7 +4,7 @@
 //! - A write is one transaction in a task of its own, so that it completes or fails as a whole even if its
 //!   caller is dropped. Writes to one row run in the order in which they were started ([`RowLocks`]). If the
 //!   connection breaks, it is unknown whether the write was committed. It is retried then, for up to
-//!   [`SETTLE_WITHIN`]. Writes whose repetition would do harm detect that they are already done. Others
+//!   [`RETRY_TIMEOUT`]. Writes whose repetition would do harm detect that they are already done. Others
 //!   accept it: a claim leases other rows, and a duration is recorded twice.
 //! - Requests never use the last connections: those are reserved for the loops, which would otherwise
 //!   block behind many clients.

@@ -1,6 +1,7 @@
 //! [`Hints`] over LISTEN and NOTIFY, on a connection of its own. Every hint may be lost. The ticks of the
 //! loops make up for that, and for waiting clients a periodic hint that something may have changed: every
-//! [`HEARD`] while the connection works, and every [`UNHEARD`] while it does not.
+//! [`ONLINE_HINT_INTERVAL`] while the connection works, and every [`OFFLINE_HINT_INTERVAL`] while it does
+//! not.
 //!
 //! Writes do not notify in their own transactions, because the database would serialize their commits. The
 //! hints of a short interval are sent together afterwards. A message names its tasks or sessions, so that
@@ -36,9 +37,9 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 /// The first and the longest delay before a broken connection is reopened.
 const RECONNECT_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// Interval of hints that others may have written: without a notification connection (`UNHEARD`), and with
-/// one (`HEARD`), since other replicas may be unable to notify.
+/// Interval of hints that others may have written, while there is no notification connection.
 const OFFLINE_HINT_INTERVAL: Duration = Duration::from_secs(1);
+/// The same interval while there is one, since other replicas may be unable to notify.
 const ONLINE_HINT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Maximum size of one message, in bytes: the database accepts less than 8,000.
@@ -231,7 +232,8 @@ async fn listen(client: &Client, schema: &str) -> Result<i32, PostgresError> {
     Ok(timeout(CONNECT_TIMEOUT, setup).await.map_err(|_| PostgresError::ResponseTimeout)??)
 }
 
-/// Waits for hints and sends them. After [`LIFE_SIGN`] without one, sends a keep-alive query instead.
+/// Waits for hints and sends them. After [`KEEPALIVE_INTERVAL`] without one, sends a keep-alive query
+/// instead.
 async fn send_hints(client: &Client, executor: &PostgresExecutor) -> Result<(), PostgresError> {
     let pending = timeout(KEEPALIVE_INTERVAL, executor.outgoing_hints.take_all()).await;
     let send = async {

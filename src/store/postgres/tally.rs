@@ -1,4 +1,4 @@
-//! [`Tally`] over PostgreSQL. Rows with pending work are those with a due time; the others are only
+//! [`RowCounts`] over PostgreSQL. Rows with pending work are those with a due time; the others are only
 //! counted.
 
 use async_trait::async_trait;

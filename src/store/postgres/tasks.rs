@@ -103,7 +103,7 @@ impl TaskStore for PostgresStore {
         row::tasks(&rows).map_err(|fault| fault.into_store_error(&self.executor.config))
     }
 
-    /// [`Change::patience`] is not used: concurrent commits share a flush of the write-ahead log anyway.
+    /// The delay of a [`Change`] is not used: concurrent commits share a flush of the write-ahead log anyway.
     async fn update(&self, change: Change<'_>) -> Result<UpdateResult> {
         let command = UpdateCommand::of(change).map_err(cannot_write)?;
         let id = command.row.id.clone();

@@ -109,9 +109,9 @@ fn open(path: &Path, mode: Mode) -> Result<Connection, SqliteError> {
     Ok(db)
 }
 
-/// Waits for another process that writes; returns false after [`BUSY_WAIT`]. SQLite's own delays grow to 100
-/// ms. With a neighbour that writes constantly, nearly every attempt would find the file locked, because the
-/// gaps between its transactions are short.
+/// Waits for another process that writes; returns false after [`BUSY_TIMEOUT`]. SQLite's own delays grow to
+/// 100 ms. With a neighbour that writes constantly, nearly every attempt would find the file locked, because
+/// the gaps between its transactions are short.
 fn wait_while_busy(attempts: i32) -> bool {
     std::thread::sleep(BUSY_POLL_INTERVAL);
     BUSY_POLL_INTERVAL * attempts.unsigned_abs() < BUSY_TIMEOUT

@@ -1,4 +1,4 @@
-//! [`Tally`] over SQLite. Rows with pending work are those with a due time; the others are only counted.
+//! [`RowCounts`] over SQLite. Rows with pending work are those with a due time; the others are only counted.
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;

@@ -1,11 +1,11 @@
-//! [`Way`]: how a client calls a tool and gets its result, with the means of its generation. Results have one
-//! form, so that they can be compared.
+//! [`CallPath`]: how a client calls a tool and gets its result, with the means of its generation. Results
+//! have one form, so that they can be compared.
 
 use serde_json::{Map, Value, json};
 
 use crate::support::{Client, Fault, ModernClient, text};
 
-/// A way to call a tool.
+/// How a client calls tools.
 pub(super) struct CallPath {
     name: &'static str,
     client: ProtocolClient,

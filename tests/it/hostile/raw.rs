@@ -1,4 +1,4 @@
-//! [`Raw`]: a connection that can send any bytes, from any local address.
+//! [`RawConnection`]: a connection that can send any bytes, from any local address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;

@@ -115,7 +115,7 @@ async fn unread_answers_stop_further_requests() {
     assert!((1.0..5.0).contains(&served), "{served} lists for a client that reads none");
 }
 
-/// Length of the text of [`something_large`]: far more than the socket buffers take.
+/// Length of the text of [`large_resource`]: far more than the socket buffers take.
 const LARGE: usize = 24 * 1024 * 1024;
 
 fn large_resource() -> String {

@@ -15,7 +15,7 @@ use super::TestDir;
 /// Options for an unencrypted key of the usual kind.
 const KEY: &str = "-nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1";
 
-/// Runs `openssl` in the folder of a [`Place`].
+/// Runs `openssl` in the folder of a [`TestDir`].
 pub(crate) fn openssl(dir: &TestDir, arguments: &str) {
     let mut openssl = Command::new("openssl");
     openssl.args(arguments.split(' '));

@@ -1,5 +1,5 @@
-//! [`Front`]: a load balancer before several servers. It sends each request to the next server, so that
-//! consecutive requests never go to the same one. It must not read more of a request than its head.
+//! [`LoadBalancer`]: a load balancer before several servers. It sends each request to the next server, so
+//! that consecutive requests never go to the same one. It must not read more of a request than its head.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,9 +1,10 @@
 //! A real server for tests of the program's public interface, and minimal clients for it.
 //!
-//! [`Place`] is a config in its own folder, [`Server`] the program that runs there, and [`TestApp`] both.
-//! [`Client`] implements MCP 2025-11-25 over HTTP, [`Modern`] 2026-07-28; they implement only what tests
-//! need. Nothing is left behind: a server is killed by its process id, and a dropped [`Place`] checks for
-//! processes that still belong to it. This module must not decide which behavior is correct: the tests do.
+//! [`TestDir`] is a config in its own folder, [`Server`] the program that runs there, and [`TestApp`] both.
+//! [`Client`] implements MCP 2025-11-25 over HTTP, [`ModernClient`] 2026-07-28; they implement only what
+//! tests need. Nothing is left behind: a server is killed by its process id, and a dropped [`TestDir`] checks
+//! for processes that still belong to it. This module must not decide which behavior is correct: the tests
+//! do.
 
 #![allow(dead_code, unused_imports, reason = "a kit: not every test needs every tool")]
 #![allow(clippy::print_stderr, reason = "a failing test shows what its server said")]
@@ -53,7 +54,7 @@ single_user = true
 path = "state/taskbridge.db"
 "#;
 
-/// A running server with its own [`Place`].
+/// A running server with its own [`TestDir`].
 pub(crate) struct TestApp {
     /// The server. It is stopped before its `Place` checks for leftover processes.
     pub(crate) server: Server,

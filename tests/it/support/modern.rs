@@ -1,5 +1,5 @@
-//! [`Modern`]: a minimal client of MCP 2026-07-28 over HTTP. It keeps no state between requests; each request
-//! declares the client's capabilities.
+//! [`ModernClient`]: a minimal client of MCP 2026-07-28 over HTTP. It keeps no state between requests; each
+//! request declares the client's capabilities.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! [`Numbers`]: one scrape of `/metrics`, parsed by the rules of the OpenMetrics text format. A violation
-//! fails the test.
+//! [`MetricsScrape`]: one scrape of `/metrics`, parsed by the rules of the OpenMetrics text format. A
+//! violation fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! [`Place`]: a config in its own folder. A server there writes only below that folder. When it is dropped,
+//! [`TestDir`]: a config in its own folder. A server there writes only below that folder. When it is dropped,
 //! none of its processes may still run.
 
 use std::fs;

@@ -52,7 +52,7 @@ input_schema = { type = "object" }
 "#;
 
 /// A server. Dropping it stops it. With $TASKBRIDGE_TEST_REPLICAS each test uses this many replicas instead,
-/// on PostgreSQL and behind a [`Front`].
+/// on PostgreSQL and behind a [`LoadBalancer`].
 pub(crate) struct Server {
     pub(crate) engine: ScriptedEngine,
     config: String,

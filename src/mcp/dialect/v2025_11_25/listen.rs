@@ -239,7 +239,7 @@ impl ActiveStream<'_> {
     }
 
     /// Returns the tasks that began and ended since the last check, for when hints were missed. Only the
-    /// owner's newest `MOST_MISSED` tasks are searched.
+    /// owner's newest `MAX_SEARCHED` tasks are searched.
     async fn find_missed(&self, session: &str) -> Result<Vec<TaskId>, StoreError> {
         let now = self.call.bridge.context.clock.now();
         let since = self.candidate.begin_scan(now);

@@ -23,7 +23,7 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum time between two polls, unless the client requests a longer interval. Also the time between two
 /// requests for a result.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(30);
-/// Divisor of a task's age: the poll interval is at least the age divided by this, up to `LONGEST`.
+/// Divisor of a task's age: the poll interval is at least the age divided by this, up to `MAX_POLL_INTERVAL`.
 const AGE_DIVISOR: u32 = 20;
 
 /// What a stream knows of the tasks of its session's client.
@@ -207,8 +207,8 @@ impl QuestionSender<'_> {
         now + interval
     }
 
-    /// Requests the result of a client's task, if due. Sends at most `MOST_TIMES` requests, `LONGEST` apart.
-    /// Returns when it is due again.
+    /// Requests the result of a client's task, if due. Sends at most `MAX_ATTEMPTS` requests,
+    /// `MAX_POLL_INTERVAL` apart. Returns when it is due again.
     async fn fetch(&mut self, record: &ClientTaskRecord, now: Timestamp) -> Option<Timestamp> {
         let ClientTaskRequests { fetched_at, fetches, .. } = self.requests_about(&record.of);
         if fetches == MAX_ATTEMPTS {

@@ -304,7 +304,7 @@ impl<'a> QuestionSender<'a> {
 
     /// Returns true if this stream may ask the question. No open stream may carry it. A question that the
     /// client has dealt with, but that is still open, is asked again only by a stream that asked it before,
-    /// up to `MOST_TIMES` times, or that was opened later.
+    /// up to `MAX_ATTEMPTS` times, or that was opened later.
     fn may_ask(&self, task: &Task, task_question: &TaskQuestion, now: Timestamp) -> bool {
         let id = &task.id;
         let attempts = self.ask_counts.get(&(id.clone(), task_question.key.clone())).copied().unwrap_or(0);

@@ -34,7 +34,7 @@ pub(in crate::mcp::transport::http) struct ConnectionSlot {
 
 impl ConnectionCounter {
     /// Counts one more connection of this address. Returns `None` at the limit, and logs a warning at most
-    /// once per `TELL_EVERY`.
+    /// once per `LOG_EVERY`.
     pub(in crate::mcp::transport::http) fn take(
         &self,
         address: IpAddr,

@@ -277,7 +277,7 @@ pub(in crate::mcp::transport::http) fn complete_response(status: u16, text: Byte
     (status, [(header::CONTENT_TYPE, json)], text).into_response()
 }
 
-/// As [`whole`], for text in pieces. Other responses may share some of the pieces.
+/// As [`complete_response`], for text in pieces. Other responses may share some of the pieces.
 pub(in crate::mcp::transport::http) fn response_in_pieces(status: u16, pieces: Vec<Bytes>) -> Response {
     let length = pieces.iter().map(Bytes::len).sum::<usize>();
     let pieces = futures_util::stream::iter(pieces.into_iter().map(Ok::<_, Infallible>));
