@@ -130,7 +130,8 @@ async fn handle<D: Driven>(client: &mut D, user: &User, line: &Value) -> Result<
             client.prompt(string_field("name")?, arguments()?).await?["messages"][0]["content"]["text"].take()
         }
         "complete" => {
-            let (prompt, argument, value) = (string_field("prompt")?, string_field("argument")?, string_field("value")?);
+            let (prompt, argument, value) =
+                (string_field("prompt")?, string_field("argument")?, string_field("value")?);
             client.complete(prompt, argument, value).await?["completion"]["values"].take()
         }
         other => bail!("there is no {other}"),

@@ -102,7 +102,8 @@ impl Rmcp3 {
         loop {
             match session.call_tool_once(params.clone()).await? {
                 CallToolResponse::InputRequired(input_request) => {
-                    let answers = session.service().answers(&input_request.input_requests.unwrap_or_default())?;
+                    let answers =
+                        session.service().answers(&input_request.input_requests.unwrap_or_default())?;
                     params.input_responses = Some(answers);
                     params.request_state = input_request.request_state;
                 }
