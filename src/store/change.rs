@@ -13,7 +13,7 @@ use crate::tasks::store::{
 use crate::tasks::task::Task;
 
 /// The result of an insert inside the transaction: an [`InsertResult`] without the new task, which the caller
-/// already has. `Nothing` means that nothing prevented the insert: the row was written.
+/// already has.
 pub(super) enum InsertDecision {
     Inserted,
     Existing { task: Task, same: bool },
@@ -27,16 +27,16 @@ pub(super) enum InsertDecision {
 pub(super) struct InsertCommand {
     pub(super) row: TaskRow,
     pub(super) identity: Option<String>,
-    /// The task's session, set even after the task has ended.
+    /// The task's channel, set even after the task has ended (unlike [`TaskRow::session`]).
     pub(super) session: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
-    /// [`NewTask::behind`], each slot encoded as in a queue's name.
+    /// [`NewTask::queue_behind`], each slot encoded as in a queue's name.
     pub(super) queue_behind: Vec<String>,
     pub(super) quota: Option<Quota>,
     pub(super) idempotency_key: Option<IdempotencyKey>,
     pub(super) attach: Option<AttachRequest>,
     pub(super) lease: Option<(Holder, Duration)>,
-    /// The history entry. (In [`TaskRow`], `line` is the queue.)
+    /// The history entry to write with the row.
     pub(super) history_entry: Option<EntryColumns>,
     pub(super) notices: Vec<NoticeRow>,
 }
@@ -104,14 +104,14 @@ impl InsertDecision {
 /// The data of an update.
 pub(super) struct UpdateCommand {
     pub(super) row: TaskRow,
-    /// The task's session, set even after the task has ended.
+    /// The task's channel, set even after the task has ended (unlike [`TaskRow::session`]).
     pub(super) session: Option<String>,
     pub(super) version: u64,
     pub(super) decided_at: Timestamp,
     pub(super) output: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
     pub(super) lease: LeaseChange,
-    /// The history entry. (In [`TaskRow`], `line` is the queue.)
+    /// The history entry to write with the row.
     pub(super) history_entry: Option<EntryColumns>,
     pub(super) notices: Vec<NoticeRow>,
 }

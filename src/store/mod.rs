@@ -1,5 +1,6 @@
-//! Two implementations of [`crate::tasks::store`]: [`sqlite`] and [`postgres`]. A store stores and compares;
-//! it must not decide anything about a task, and must not know a protocol or an engine.
+//! Two implementations of the traits of [`crate::tasks::store`] and of [`crate::sessions`]: [`sqlite`] and
+//! [`postgres`]. A store stores and compares; it must not decide anything about a task, and must not know a
+//! protocol or an engine.
 //!
 //! For operators there are [`survey`] (what is in a store), [`check`] (what is wrong there) and [`copy`]
 //! (from SQLite to PostgreSQL).

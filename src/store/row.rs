@@ -26,9 +26,9 @@ pub(super) struct TaskRow {
     pub(super) of_backend: String,
     pub(super) open: OpenJobColumns,
     pub(super) closed: bool,
-    /// The session, until the task has ended.
+    /// The channel, until the task has ended; the column `session`.
     pub(super) session: Option<String>,
-    /// The queue, if the task waits in one ([`queue_name`]).
+    /// The queue, if the task waits in one ([`queue_name`]); the column `line`.
     pub(super) queue: Option<String>,
     pub(super) digest: Option<String>,
     pub(super) waiting_until: Option<i64>,

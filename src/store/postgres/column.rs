@@ -16,7 +16,7 @@ use crate::store::row::RowValue;
 /// at most two texts.
 const MAX_KEY_BYTES: usize = 1_000;
 
-/// Encodes a text for a column. [`read`] decodes it.
+/// Encodes a text for a column. [`decode`] decodes it.
 pub(super) fn encode(text: &str) -> Cow<'_, str> {
     if text.contains(['\0', '\\']) {
         Cow::Owned(text.replace('\\', r"\\").replace('\0', r"\0"))
@@ -42,7 +42,7 @@ pub(super) fn decode(stored: &str) -> String {
 }
 
 /// Encodes a text for lookups only: a long one is replaced by its beginning and a digest of the whole.
-/// Between the two is `\#`, which [`text`] never writes, so that the result equals no other text.
+/// Between the two is `\#`, which [`encode`] never writes, so that the result equals no other text.
 pub(super) fn encode_key(value: &str) -> Cow<'_, str> {
     let encoded = encode(value);
     if encoded.len() <= MAX_KEY_BYTES {
@@ -76,7 +76,7 @@ impl RowValue<'_> {
     }
 }
 
-/// Encodes texts.
+/// Binds numbers and flags as they are, and texts in their encoded form.
 impl ToSql for RowValue<'_> {
     fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         match *self {

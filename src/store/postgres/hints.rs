@@ -4,7 +4,7 @@
 //! not.
 //!
 //! Writes do not notify in their own transactions, because the database would serialize their commits. The
-//! hints of a short interval are sent together afterwards. A message names its tasks or sessions, so that
+//! hints of a short interval are sent together afterwards. A message names its tasks or channels, so that
 //! no replica reads unrelated rows. An empty message, which replicas of older versions send, may be about
 //! anything.
 
@@ -250,7 +250,7 @@ async fn send_hints(client: &Client, executor: &PostgresExecutor) -> Result<(), 
     Ok(())
 }
 
-/// Returns the channel of the replicas of one schema.
+/// Returns the name of the notification channel of one schema. It is not a channel of tasks.
 fn channel(schema: &str) -> String {
     format!("taskbridge.{schema}")
 }

@@ -45,8 +45,8 @@ impl Target {
         Ok(Self { client, _driver: driver, config: config.clone() })
     }
 
-    /// Writes the whole content page by page, for [`Filled::commit`]; a drop before that rolls it back.
-    /// `None` if the schema already contains this copy.
+    /// Writes the whole content page by page, for [`PendingImport::commit`]; a drop before that rolls it
+    /// back. Returns `None` if the schema already contains this copy.
     ///
     /// # Errors
     /// If the schema contains other data, or if one of the stores cannot be used; nothing was written then.

@@ -20,7 +20,7 @@ use crate::tasks::store::Holder;
 const LOCAL_FILE_SYSTEMS: [u64; 8] =
     [0xEF53, 0x5846_5342, 0x9123_683E, 0x2FC1_2FC1, 0xF2F5_2010, 0xCA45_1A4E, 0x0102_1994, 0x794C_7630];
 
-/// Maximum number of dead holders that one call of [`Holders::dead`] returns, with their locks.
+/// Maximum number of dead holders that one call of [`Holders::find_dead`] returns, with their locks.
 const BATCH: usize = 64;
 
 /// The number of attempts and the delay to lock this process's new file. Another process that found the

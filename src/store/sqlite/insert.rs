@@ -94,8 +94,8 @@ pub(super) fn first_full_slot<'l>(
     Ok(None)
 }
 
-/// Returns true if a row is queued in this queue, or in any queue of one of the slots in `behind`. It walks
-/// from queue to queue, and reads only the first row of each.
+/// Returns true if a row is queued in this queue, or in any queue of one of the slots in `queue_behind`.
+/// It walks from queue to queue, and reads only the first row of each.
 fn has_waiters(db: &Db<'_>, queue: &str, queue_behind: &[String]) -> Result<bool, SqliteError> {
     let mut statement = db.sql("SELECT 1 FROM tasks WHERE line = ?1 LIMIT 1")?;
     if statement.exists([queue])? {

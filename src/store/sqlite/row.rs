@@ -67,11 +67,16 @@ pub(super) fn write(
     columns: &[NamedValue<'_>],
     more: &[(&str, &dyn ToSql)],
 ) -> Result<usize, SqliteError> {
+    let bound = columns.len() + more.len();
     let columns = columns.iter().map(|(name, value)| (*name, value as &dyn ToSql));
-    let params: Vec<_> = columns.chain(more.iter().copied()).collect();
-    // SQLite would write null for a parameter that is not bound.
-    if params.len() != statement.parameter_count() {
-        return Err(Error::InvalidParameterCount(params.len(), statement.parameter_count()).into());
+    for (name, value) in columns.chain(more.iter().copied()) {
+        let index = statement.parameter_index(name)?;
+        let index = index.ok_or_else(|| Error::InvalidParameterName(name.to_owned()))?;
+        statement.raw_bind_parameter(index, value)?;
     }
-    Ok(statement.execute(&*params)?)
+    // SQLite would write null for a parameter that is not bound.
+    if bound != statement.parameter_count() {
+        return Err(Error::InvalidParameterCount(bound, statement.parameter_count()).into());
+    }
+    Ok(statement.raw_execute()?)
 }

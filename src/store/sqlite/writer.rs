@@ -152,8 +152,8 @@ impl Writer {
         Ok(Writer::Thread(Thread { queue: Some(queue), deferred, thread: Some(thread) }))
     }
 
-    /// Does work in a transaction; it is on disk when this returns. It waits up to `patience` for other work
-    /// to share the transaction with (not inline). Submitted work is done even if the future is dropped.
+    /// Does work in a transaction; it is on disk when this returns. It waits up to `batch_delay` for other
+    /// work to share the transaction with (not inline). Submitted work is done even if the future is dropped.
     pub(super) async fn write<T, F>(&self, batch_delay: Duration, mut work: F) -> Result<T>
     where
         T: Send + 'static,

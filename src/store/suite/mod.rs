@@ -1,5 +1,5 @@
-//! The contract of [`crate::tasks::store`] as tests, one for each of its bullets. Every store runs all of
-//! them:
+//! The contract of [`crate::tasks::store`] and [`crate::sessions`] as tests, one for each of its bullets.
+//! Every store runs all of them:
 //!
 //! ```text
 //! taskbridge::store_suite!(open_my_store());
