@@ -12,7 +12,7 @@ use crate::amount;
 use crate::backend::Slurm;
 use crate::config::{Resources, Setting, Target};
 use crate::driver::site::{Partition, Rights};
-use crate::driver::{Options, Submission};
+use crate::driver::{Feasibility, Options, Submission};
 use crate::job_request::read_script;
 use crate::{directives, disk};
 
@@ -230,7 +230,9 @@ impl Slurm {
             options,
         };
         // A test that fails is no fault of the tool.
-        let reason = self.driver.infeasible_reason(&submission).await.ok().flatten()?;
+        let Ok(Feasibility::Infeasible(reason)) = self.driver.feasibility(&submission).await else {
+            return None;
+        };
         let message = format!("no node could ever run its jobs: {reason} (Slurm)");
         Some((message, "request fewer resources, or another partition".to_owned()))
     }

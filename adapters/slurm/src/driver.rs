@@ -23,6 +23,18 @@ pub(crate) mod site;
 /// reuse a number after a crash, so the job's name must match as well.
 pub(crate) type JobId = u32;
 
+/// Whether a node could ever run a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Feasibility {
+    /// A node could run it.
+    #[default]
+    Feasible,
+    /// It is unknown for now, since nodes are unavailable.
+    Unknown,
+    /// No node could run it, with Slurm's message.
+    Infeasible(String),
+}
+
 /// The interface to a cluster. An unreachable or slow controller is `Unavailable`. A submission or a signal
 /// that may have arrived is `Uncertain`.
 #[async_trait]
@@ -39,9 +51,9 @@ pub(crate) trait Driver: Send + Sync {
     /// message.
     async fn submit(&self, submission: &Submission) -> Result<JobId>;
 
-    /// Returns Slurm's message if no node of the cluster could ever run the job, even with all nodes up and
-    /// idle. Submits nothing. Returns `None` if a node could run it, or if that is unknown.
-    async fn infeasible_reason(&self, submission: &Submission) -> Result<Option<String>>;
+    /// Tests whether a node of the cluster could ever run the job, with all nodes up and idle. Submits
+    /// nothing.
+    async fn feasibility(&self, submission: &Submission) -> Result<Feasibility>;
 
     /// Releases a held job. A job that is not held or has ended is success; an unknown job is `Rejected`.
     async fn release(&self, job: JobId) -> Result<()>;

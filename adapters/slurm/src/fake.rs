@@ -8,7 +8,9 @@ use parking_lot::{Mutex, MutexGuard};
 use taskbridge_sdk::{Error, ErrorKind, Result, Timestamp, async_trait};
 
 use crate::driver::site::{Partition, Rights};
-use crate::driver::{Cluster, Driver, JobId, PendingJob, Record, Row, Signal, Submission, Tasks};
+use crate::driver::{
+    Cluster, Driver, Feasibility, JobId, PendingJob, Record, Row, Signal, Submission, Tasks,
+};
 use crate::state::State;
 
 /// One controller. Its clones share their state.
@@ -31,7 +33,7 @@ pub(crate) struct FakeState {
     /// succeeds.
     pub(crate) refusal: Option<ErrorKind>,
     /// The result of a feasibility test, its duration, and the number of tests.
-    pub(crate) never_fits: Option<String>,
+    pub(crate) feasibility: Feasibility,
     pub(crate) test_delay: Duration,
     pub(crate) tests: usize,
     /// Number of submissions.
@@ -111,7 +113,7 @@ impl Driver for Fake {
         state.refusal.map_or(Ok(7), |kind| Err(Error::new(kind, "sbatch: error: refused")))
     }
 
-    async fn infeasible_reason(&self, _: &Submission) -> Result<Option<String>> {
+    async fn feasibility(&self, _: &Submission) -> Result<Feasibility> {
         let delay = {
             let mut state = self.state();
             state.tests += 1;
@@ -120,7 +122,7 @@ impl Driver for Fake {
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
-        Ok(self.state().never_fits.clone())
+        Ok(self.state().feasibility.clone())
     }
 
     async fn release(&self, job: JobId) -> Result<()> {

@@ -11,15 +11,15 @@ use taskbridge_sdk::{Error, Result};
 use tokio::time::Instant;
 
 use crate::backend::Slurm;
-use crate::driver::{Options, Submission};
+use crate::driver::{Feasibility, Options, Submission};
 
 /// How long a start waits for the test, at most.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a positive result, or the lack of a result, is cached.
+/// How long a positive result is cached, and that a test failed or took too long.
 const POSITIVE_TTL: Duration = Duration::from_mins(10);
 
-/// How long a refusal is cached: nodes may be added.
+/// How long another result is cached: nodes may be added, or become available.
 const NEGATIVE_TTL: Duration = Duration::from_secs(30);
 
 /// Maximum number of cached results.
@@ -30,18 +30,18 @@ const PER_CALL_OPTIONS: [&str; 4] = ["array", "begin", "dependency", "kill-on-in
 
 /// Cached results of tests, with their times.
 #[derive(Default)]
-pub(crate) struct FeasibilityCache(Mutex<HashMap<Options, (Option<String>, Instant)>>);
+pub(crate) struct FeasibilityCache(Mutex<HashMap<Options, (Feasibility, Instant)>>);
 
 impl FeasibilityCache {
     /// Returns the cached result for a request, unless it has expired.
-    fn get(&self, request: &Options) -> Option<Option<String>> {
+    fn get(&self, request: &Options) -> Option<Feasibility> {
         let cache = self.0.lock();
         let (result, at) = cache.get(request)?;
-        let ttl = if result.is_some() { NEGATIVE_TTL } else { POSITIVE_TTL };
+        let ttl = if *result == Feasibility::Feasible { POSITIVE_TTL } else { NEGATIVE_TTL };
         (at.elapsed() < ttl).then(|| result.clone())
     }
 
-    fn insert(&self, request: Options, result: Option<String>) {
+    fn insert(&self, request: Options, result: Feasibility) {
         let mut cache = self.0.lock();
         if cache.len() >= MAX_RESULTS {
             cache.clear();
@@ -58,20 +58,22 @@ impl Slurm {
         let result = match self.feasibility_cache.get(&request) {
             Some(result) => result,
             None => {
-                let test =
-                    tokio::time::timeout(self.feasibility_timeout, self.driver.infeasible_reason(submission))
-                        .await;
-                let result = test.ok().and_then(Result::ok).flatten();
+                let test = self.driver.feasibility(submission);
+                let test = tokio::time::timeout(self.feasibility_timeout, test).await;
+                let result = test.ok().and_then(Result::ok).unwrap_or(Feasibility::Feasible);
                 self.feasibility_cache.insert(request, result.clone());
                 result
             }
         };
-        result.map_or(Ok(()), |message| Err(Error::rejected(in_words(&message))))
+        match result {
+            Feasibility::Feasible | Feasibility::Unknown => Ok(()),
+            Feasibility::Infeasible(message) => Err(Error::rejected(rejection_text(&message))),
+        }
     }
 }
 
 /// Formats the refusal: Slurm's message, and what to do.
-pub(crate) fn in_words(message: &str) -> String {
+fn rejection_text(message: &str) -> String {
     format!(
         "{message} (Slurm): no node could ever run this job; request fewer resources, or another partition"
     )
@@ -84,6 +86,10 @@ mod tests {
 
     use super::*;
     use crate::fake::Fake;
+
+    fn infeasible() -> Feasibility {
+        Feasibility::Infeasible("Requested node configuration is not available".to_owned())
+    }
 
     /// Returns the numbers of tests and submissions.
     fn counts(fake: &Fake) -> (usize, usize) {
@@ -106,7 +112,7 @@ mod tests {
         }
         assert_eq!(counts(&fake), (2, 4));
         tokio::time::advance(POSITIVE_TTL).await;
-        fake.state().never_fits = Some("Requested node configuration is not available".to_owned());
+        fake.state().feasibility = infeasible();
         for _ in 0..2 {
             let error = start("1G").await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Rejected);
@@ -117,9 +123,25 @@ mod tests {
         }
         assert_eq!(counts(&fake), (3, 4), "nothing is submitted");
         // An administrator has added a node.
-        fake.state().never_fits = None;
+        fake.state().feasibility = Feasibility::Feasible;
         tokio::time::advance(NEGATIVE_TTL).await;
         start("1G").await.unwrap();
+    }
+
+    /// While nodes are unavailable, a start is neither refused nor found to be possible for long.
+    #[tokio::test(start_paused = true)]
+    async fn unknown_result_is_soon_tested_again() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("job.sh"), "#!/bin/sh\n#SBATCH --gres=gpu:8\ntrue\n").unwrap();
+        let fake = Fake::default();
+        fake.state().feasibility = Feasibility::Unknown;
+        let slurm = Slurm::for_test(Box::new(fake.clone()), dir.path());
+        let job = suite::job(json!({"script": "job.sh"}), json!({}));
+        slurm.begin(&job).await.unwrap();
+        fake.state().feasibility = infeasible();
+        tokio::time::advance(NEGATIVE_TTL).await;
+        assert_eq!(slurm.begin(&job).await.unwrap_err().kind(), ErrorKind::Rejected);
+        assert_eq!(counts(&fake), (2, 1));
     }
 
     /// A test that hangs delays one start, and fails none.
@@ -142,7 +164,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("job.sh"), "#!/bin/sh\ntrue\n").unwrap();
         let fake = Fake::default();
-        fake.state().never_fits = Some("Requested node configuration is not available".to_owned());
+        fake.state().feasibility = infeasible();
         let slurm = Slurm::for_test(Box::new(fake.clone()), dir.path());
         let mut job = suite::job(json!({"script": "job.sh"}), json!({}));
         job.may_exist = true;

@@ -289,8 +289,8 @@ fn advice(
         State::OutOfMemory => {
             let requested =
                 usage.requested_memory.clone().unwrap_or_else(|| "its partition's default".to_owned());
-            let usage_text = usage.max_memory.map_or_else(String::new, |usage_text| {
-                format!(" and used {}", crate::amount::size_in_words(usage_text))
+            let usage_text = usage.max_memory.map_or_else(String::new, |bytes| {
+                format!(" and used at least {}", crate::amount::size_in_words(bytes))
             });
             Some(format!(
                 "It requested {requested} of memory{usage_text}. {}",
@@ -301,8 +301,8 @@ fn advice(
             let limit = usage
                 .limit
                 .map_or_else(|| "its partition's default".to_owned(), crate::amount::time_in_words);
-            let elapsed_text = usage.elapsed.map_or_else(String::new, |elapsed_text| {
-                format!(" and ran for {}", crate::amount::time_in_words(elapsed_text))
+            let elapsed_text = usage.elapsed.map_or_else(String::new, |elapsed| {
+                format!(" and ran for {}", crate::amount::time_in_words(elapsed))
             });
             Some(format!("It requested {limit}{elapsed_text}. {}", raise(&["time"])?))
         }
@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(
             observation.message.as_deref(),
             Some(
-                "used more memory than requested. It requested 4G of memory and used 4.0 GB. Raise `memory`."
+                "used more memory than requested. It requested 4G of memory and used at least 4.0 GB. Raise `memory`."
             )
         );
         let JobState::Failed(output) = observation.state else { panic!("{:?}", observation.state) };

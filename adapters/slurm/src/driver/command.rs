@@ -8,8 +8,8 @@ use taskbridge_sdk::{Error, ErrorKind, Result, async_trait};
 use super::process::{CommandFailure, CommandOutput, Runner};
 use super::site::{self, Partition, Rights};
 use super::{
-    Cluster, Driver, JobId, PendingJob, Record, Row, Signal, Submission, accounting_text, nodes, queue_text,
-    refusal,
+    Cluster, Driver, Feasibility, JobId, PendingJob, Record, Row, Signal, Submission, accounting_text, nodes,
+    queue_text, refusal,
 };
 use crate::config::Config;
 
@@ -62,6 +62,15 @@ impl Commands {
         arguments.extend(extra.iter().cloned());
         Ok(accounting_text::records(&self.run_checked("sacct", arguments).await?))
     }
+
+    /// Tests a submission with the nodes that are up.
+    async fn test(&self, submission: &Submission) -> Result<Feasibility> {
+        let arguments = self.with_cluster(test_arguments(submission));
+        let output = self.runner.run("sbatch", &arguments, &submission.script).await?;
+        let text = format!("{}\n{}", output.stdout, output.stderr);
+        let message = refusal::infeasible_message(&text).filter(|_| !output.success);
+        Ok(message.map_or(Feasibility::Feasible, |message| Feasibility::Infeasible(message.to_owned())))
+    }
 }
 
 fn to_strings(words: &[&str]) -> Vec<String> {
@@ -107,17 +116,17 @@ impl Driver for Commands {
         id.ok_or_else(|| Error::uncertain(format!("sbatch printed no job id: {:?}", output.stdout.trim())))
     }
 
-    async fn infeasible_reason(&self, submission: &Submission) -> Result<Option<String>> {
-        if self.failed_test(submission).await?.is_none() {
-            return Ok(None);
+    async fn feasibility(&self, submission: &Submission) -> Result<Feasibility> {
+        if self.test(submission).await? == Feasibility::Feasible {
+            return Ok(Feasibility::Feasible);
         }
-        let nodes = self.run_checked("scontrol", self::to_strings(&["--oneliner", "show", "node"])).await?;
-        if nodes::unavailable_nodes_may_matter(&nodes::nodes(&nodes), &submission.options) {
-            return Ok(None);
+        let text = self.run_checked("scontrol", to_strings(&["--all", "--oneliner", "show", "node"])).await?;
+        if nodes::unavailable_nodes_may_matter(&nodes::nodes(&text), &submission.options) {
+            return Ok(Feasibility::Unknown);
         }
         // Nodes that register after a restart of the controller may have done so between the test and the
         // list. Only a test after the list counts.
-        self.failed_test(submission).await
+        self.test(submission).await
     }
 
     async fn release(&self, job: JobId) -> Result<()> {
@@ -194,7 +203,8 @@ impl Driver for Commands {
     }
 
     async fn partitions(&self) -> Result<Vec<Partition>> {
-        let text = self.run_checked("scontrol", to_strings(&["--oneliner", "show", "partition"])).await?;
+        let text =
+            self.run_checked("scontrol", to_strings(&["--all", "--oneliner", "show", "partition"])).await?;
         Ok(site::partitions(&text))
     }
 
@@ -244,16 +254,6 @@ fn submit_arguments(submission: &Submission) -> Vec<String> {
     arguments
 }
 
-impl Commands {
-    /// Tests a submission. Returns Slurm's message if the nodes that are up cannot run the job.
-    async fn failed_test(&self, submission: &Submission) -> Result<Option<String>> {
-        let arguments = self.with_cluster(test_arguments(submission));
-        let output = self.runner.run("sbatch", &arguments, &submission.script).await?;
-        let text = format!("{}\n{}", output.stdout, output.stderr);
-        Ok(refusal::infeasible_message(&text).filter(|_| !output.success).map(str::to_owned))
-    }
-}
-
 /// Returns the arguments of a test, which submits nothing. A dependency does not decide whether the job could
 /// ever run.
 fn test_arguments(submission: &Submission) -> Vec<String> {
@@ -298,13 +298,13 @@ mod tests {
                  esac"
             )
         };
-        for (failures, expected) in [(1, None), (2, Some(refusal))] {
+        let infeasible = Feasibility::Infeasible(refusal.to_owned());
+        for (failures, expected) in [(1, Feasibility::Feasible), (2, infeasible)] {
             let _ = std::fs::remove_file(&tests);
             let config = serde_json::json!({"sudo": ["sh", "-c", script(failures)]});
             let config = serde_json::from_value(config).unwrap();
             let commands = Commands::new(&config, Duration::from_secs(20), Some("lab")).unwrap();
-            let reason = commands.infeasible_reason(&submission()).await.unwrap();
-            assert_eq!(reason.as_deref().map(|reason| reason.contains(refusal)), expected.map(|_| true));
+            assert_eq!(commands.feasibility(&submission()).await.unwrap(), expected);
         }
     }
 

@@ -56,10 +56,10 @@ fn node(line: &str) -> Node {
     Node { configuration, is_available: is_up && has_registered(field_value("SlurmdStartTime")) }
 }
 
-/// A controller that has restarted shows a node in its saved state. Until the node registers, its start time
-/// is unknown, and every test of a job fails.
+/// A controller that has restarted shows a node in its saved state. Until the node registers, the start time
+/// of its slurmd is `None`, and every test of a job fails. A line without the field counts as registered.
 fn has_registered(slurmd_start_time: Option<&str>) -> bool {
-    !matches!(slurmd_start_time, Some("None" | "Unknown"))
+    slurmd_start_time != Some("None")
 }
 
 /// Returns true if Slurm may have rejected the test of a job only because nodes are unavailable: it tests

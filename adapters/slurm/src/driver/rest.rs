@@ -12,7 +12,9 @@ use taskbridge_sdk::{Error, ErrorKind, Result, Timestamp, async_trait};
 
 use self::http::{Http, RestResponse};
 use super::site::{self, Partition, Rights};
-use super::{Cluster, Driver, JobId, PendingJob, Record, Row, Signal, Submission, nodes, refusal};
+use super::{
+    Cluster, Driver, Feasibility, JobId, PendingJob, Record, Row, Signal, Submission, nodes, refusal,
+};
 use crate::state::State;
 use crate::{config, unix};
 
@@ -299,16 +301,18 @@ impl Driver for Rest {
     /// Compares the request with the nodes, since slurmrestd cannot test a submission: generic resources, by
     /// their count on one node. The controller refuses other impossible requests at the submission, or
     /// reports them while the job is pending.
-    async fn infeasible_reason(&self, submission: &Submission) -> Result<Option<String>> {
+    async fn feasibility(&self, submission: &Submission) -> Result<Feasibility> {
         if !["gres", "gpus-per-node"].iter().any(|name| submission.options.contains_key(*name)) {
-            return Ok(None);
+            return Ok(Feasibility::Feasible);
         }
         let response = self.http.get("nodes").await?;
         if response.status != 200 {
             return Err(response_error(&response, "nodes"));
         }
         let missing = nodes::missing_resource(&response.body, &submission.options);
-        Ok(missing.map(|missing| format!("Requested node configuration is not available: {missing}")))
+        Ok(missing.map_or(Feasibility::Feasible, |missing| {
+            Feasibility::Infeasible(format!("Requested node configuration is not available: {missing}"))
+        }))
     }
 
     async fn release(&self, job: JobId) -> Result<()> {

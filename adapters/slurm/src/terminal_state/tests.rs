@@ -314,7 +314,7 @@ fn large_array_shares_memory() {
     );
 }
 
-/// The accounting alone shows that the job that it depends on failed. A user's cancel stays a cancel.
+/// The accounting alone shows that a dependency of the job failed. A user's cancel stays a cancel.
 #[test]
 fn unmet_dependency_is_failure() {
     // Recorded from Slurm 22.05. A cancel by a user is marked as one.
