@@ -1,5 +1,5 @@
-//! A third generation of the protocol in one file: lists, calls, waits, prompts and resources work over it
-//! without a change in a feature. It writes everything as plainly as it can.
+//! A third generation of the protocol, for a test: lists, calls, waits, prompts and resources work over it
+//! without a change in a feature. Its wire forms are as plain as possible.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::config;
 use crate::mcp::Bridge;
 use crate::mcp::features::context::FeatureContext;
 use crate::mcp::features::dialect::{Cache, CallMode, CallRefusal, Dialect, WaitChannel};
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::resources::EngineReads;
 use crate::mcp::features::tools::progress::ProgressReport;
 use crate::mcp::features::tools::result::ToolResult;
@@ -106,7 +106,7 @@ impl Dialect for ToyRequest<'_> {
         json!({"task": view.task.id, "new": is_new})
     }
 
-    fn tool_result(&self, result: ToolResult, _related: Option<&TaskId>) -> Value {
+    fn tool_result(&self, result: ToolResult) -> Value {
         json!({"blocks": result.content, "failed": result.is_error})
     }
 
@@ -222,7 +222,7 @@ async fn check_requests(bridge: &Arc<Bridge>) {
     assert_eq!(task["new"], true);
     let id = TaskId::from_wire(task["task"].as_str().unwrap());
     assert!(!request.find_task(&id).await.unwrap().task.has_ended());
-    let page = tasks::list(&request, None).await.unwrap();
+    let page = tasks::list(&request, &json!({})).await.unwrap();
     assert_eq!((page.views.len(), page.next_cursor), (2, None));
     let (had_ended, task) = tasks::cancel(&request, &id, CancelMode::Immediate).await.unwrap();
     assert!(!had_ended && task.has_ended());

@@ -47,15 +47,15 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Returns its name in a line.
+    /// Returns its name in a line. It is kept in audit logs, and operators search for it.
     pub const fn name(self) -> &'static str {
         match self {
             Pattern::Lookups => "many failed lookups",
             Pattern::Authentications => "many failed authentications",
             Pattern::Excess => "many requests beyond a limit",
             Pattern::Denials => "many denied calls",
-            Pattern::Reads => "many reads of the same data",
-            Pattern::ClientTaskReports => "many reports on one client task",
+            Pattern::Reads => "many reads of one and the same",
+            Pattern::ClientTaskReports => "many words on one task of a client's",
         }
     }
 

@@ -27,7 +27,7 @@ impl Key {
         Self(Some(Sha256::new().chain_update(b"taskbridge audit").chain_update(secret).finalize().into()))
     }
 
-    /// Returns true if the hashes cannot be made without a secret.
+    /// Returns true if the hashes cannot be computed without a secret.
     pub fn is_secret(&self) -> bool {
         self.0.is_some()
     }

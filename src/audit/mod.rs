@@ -30,7 +30,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use file::{FileLog, LogContext, LogFileConfig};
 pub use request_context::RequestContext;
-pub use rotation::rotated_files as put_aside;
+pub use rotation::rotated_files;
 pub use stored::StoreLog;
 pub use writer::Writer;
 

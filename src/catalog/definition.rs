@@ -29,7 +29,7 @@ pub struct Definition {
     pub annotations: Value,
     /// The input schema as clients see it.
     pub client_schema: Value,
-    /// The input schema that arguments are validated against: the published one without files, which have
+    /// The input schema that arguments are validated against: the client schema without files, which have
     /// their own rules and clearer messages.
     pub input: Schema,
     /// The schema that a result's structured content is validated against.

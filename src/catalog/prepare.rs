@@ -61,10 +61,10 @@ pub enum Consent {
 /// Omits the arguments, because they can contain secrets.
 impl std::fmt::Debug for CallRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Request")
+        f.debug_struct("CallRequest")
             .field("principal", &self.principal)
             .field("ttl", &self.ttl)
-            .field("waits", &self.timeout)
+            .field("timeout", &self.timeout)
             .field("consent", &self.consent)
             .finish_non_exhaustive()
     }

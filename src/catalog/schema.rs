@@ -1,5 +1,5 @@
-//! [`Schema`]: a compiled JSON Schema, which validates values and describes their faults. It never fetches
-//! anything.
+//! [`Schema`]: a compiled JSON Schema, which validates values and describes their violations. It never
+//! fetches anything.
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::LocationSegment;
@@ -83,8 +83,8 @@ impl Schema {
     /// `is_hidden` returns true for top-level properties that must not be shown.
     ///
     /// # Errors
-    /// If the value does not match: path, value and rule of each fault, up to five. Also if the check would
-    /// take too long.
+    /// If the value does not match: path, value and rule of each violation, up to five. Also if the check
+    /// would take too long.
     pub fn check(
         &self,
         value: &Value,

@@ -2,24 +2,20 @@
 //! errors contain all errors of all branches of `anyOf` and `oneOf`, and their number is unbounded. It must
 //! not decide whether a value matches: the validator does.
 
+mod message;
+
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use jsonschema::error::ValidationErrorKind;
-use jsonschema::{Draft, ValidationError, Validator};
+use jsonschema::{Draft, Validator};
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::short_line;
 
+pub(super) use self::message::MessageContext;
+use self::message::{Path, RuleKind, SchemaViolation, Segment, no_match_message};
 use super::complexity::ReferenceTargets;
 
-/// Maximum number of faults in one description.
-const MAX_FAULTS: usize = 5;
-/// Maximum length of a value that is shown, in bytes.
-const MAX_VALUE_BYTES: usize = 60;
-/// Maximum length of a fault's text, in characters.
-const MAX_TEXT: usize = 400;
-/// Maximum number of `anyOf` and `oneOf` alternatives that are named.
-const MAX_ALTERNATIVES: usize = 10;
+/// Maximum number of violations in one description.
+const MAX_VIOLATIONS: usize = 5;
 /// Maximum work for one description, in steps: a schema check is one, and compiling costs more (see below).
 const MAX_STEPS: usize = 20_000;
 /// Cost in steps to compile the rules of one schema.
@@ -68,15 +64,7 @@ const NON_RULE_KEYWORDS: [&str; 34] = [
 /// Keywords whose result depends on all others. They are left to the validator.
 const SKIPPED_KEYWORDS: [&str; 2] = ["unevaluatedItems", "unevaluatedProperties"];
 
-/// The name of the value and its secret properties.
-pub(super) struct MessageContext<'a> {
-    /// The name of the value as a whole.
-    pub(super) value_name: &'a str,
-    /// Returns true for the top-level properties that must not be shown.
-    pub(super) is_hidden: &'a dyn Fn(&str) -> bool,
-}
-
-/// Describes why a value does not match the schema: path, value and rule of each fault, up to five.
+/// Describes why a value does not match the schema: path, value and rule of each violation, up to five.
 pub(super) fn describe(schema: &Value, draft: Draft, value: &Value, context: &MessageContext<'_>) -> String {
     let mut walk = Walk {
         targets: ReferenceTargets::collect(schema),
@@ -92,67 +80,11 @@ pub(super) fn describe(schema: &Value, draft: Draft, value: &Value, context: &Me
         return format!("`{}` does not match the schema", context.value_name);
     }
     let mut texts: Vec<&str> =
-        violations.iter().take(MAX_FAULTS).map(|violation| violation.text.as_str()).collect();
-    if violations.len() > MAX_FAULTS {
+        violations.iter().take(MAX_VIOLATIONS).map(|violation| violation.text.as_str()).collect();
+    if violations.len() > MAX_VIOLATIONS {
         texts.push("and more");
     }
     texts.join("; ")
-}
-
-/// A fault in one part of the value.
-#[derive(Clone)]
-struct SchemaViolation {
-    /// The depth of the part within the whole value.
-    depth: usize,
-    kind: RuleKind,
-    text: String,
-}
-
-/// The kind of rule that failed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum RuleKind {
-    /// The type of the value.
-    Type,
-    /// The allowed values. Such a member often names the kind of the whole value.
-    AllowedValues,
-    /// Several alternatives.
-    Alternatives,
-    Other,
-}
-
-/// A path in the value.
-#[derive(Clone, Copy)]
-struct Path<'p> {
-    last: Option<(&'p Path<'p>, Segment<'p>)>,
-    depth: usize,
-}
-
-#[derive(Clone, Copy)]
-enum Segment<'p> {
-    Index(usize),
-    Property(&'p str),
-}
-
-impl<'p> Path<'p> {
-    const ROOT: &'static Path<'static> = &Path { last: None, depth: 0 };
-
-    fn child(&'p self, segment: Segment<'p>) -> Self {
-        Self { last: Some((self, segment)), depth: self.depth + 1 }
-    }
-
-    /// Returns the path as text, such as `filters[2].name`, and the top-level property that contains it.
-    fn describe(&self, value_name: &str) -> (String, Option<&'p str>) {
-        let Some((before, last)) = self.last else { return (value_name.to_owned(), None) };
-        let (text, first) = match before.last {
-            Some(_) => before.describe(value_name),
-            None => (String::new(), None),
-        };
-        match last {
-            Segment::Index(index) => (format!("{text}[{index}]"), first),
-            Segment::Property(name) if text.is_empty() => (name.to_owned(), Some(name)),
-            Segment::Property(name) => (format!("{text}.{name}"), first),
-        }
-    }
 }
 
 type Violations = Rc<[SchemaViolation]>;
@@ -163,19 +95,20 @@ struct Walk<'a> {
     context: &'a MessageContext<'a>,
     /// Remaining steps.
     steps: usize,
-    /// Known faults by the memory addresses of schema and value; empty while they are being found.
+    /// Known violations by the memory addresses of schema and value; empty while they are being found.
     cache: HashMap<(*const Value, *const Value), Violations>,
     rules: HashMap<*const Map<String, Value>, Option<Rc<Validator>>>,
     patterns: HashMap<&'a str, Option<Rc<Validator>>>,
 }
 
 impl<'a> Walk<'a> {
-    /// Returns the faults of this value: at most one more than are named. Empty if it matches, or if the
-    /// steps are used up.
+    /// Returns the violations of this value: at most one more than are named. Empty if it matches, or if
+    /// the steps are used up.
     fn violations(&mut self, schema: &'a Value, value: &'a Value, path: &Path<'_>) -> Violations {
         let schema_members = match schema {
             Value::Bool(false) => {
-                return [self.violation(path, "false", "no value is allowed here", RuleKind::Other)].into();
+                return [self.context.violation(path, "false", "no value is allowed here", RuleKind::Other)]
+                    .into();
             }
             Value::Object(members) => members,
             _ => return [].into(),
@@ -187,19 +120,19 @@ impl<'a> Walk<'a> {
         if !self.spend(1) {
             return [].into();
         }
-        // A schema that recurses into itself adds no faults.
+        // A schema that recurses into itself adds no violations.
         self.cache.insert(key, [].into());
-        let mut faults = self.rule_violations(schema_members, value, path);
-        self.check_same_value(schema_members, value, path, &mut faults);
+        let mut violations = self.rule_violations(schema_members, value, path);
+        self.check_same_value(schema_members, value, path, &mut violations);
         match value {
-            Value::Object(members) => self.check_members(schema_members, members, path, &mut faults),
-            Value::Array(items) => self.check_items(schema_members, items, path, &mut faults),
+            Value::Object(members) => self.check_members(schema_members, members, path, &mut violations),
+            Value::Array(items) => self.check_items(schema_members, items, path, &mut violations),
             _ => {}
         }
-        faults.truncate(MAX_FAULTS + 1);
-        let faults: Violations = faults.into();
-        self.cache.insert(key, faults.clone());
-        faults
+        violations.truncate(MAX_VIOLATIONS + 1);
+        let violations: Violations = violations.into();
+        self.cache.insert(key, violations.clone());
+        violations
     }
 
     /// Consumes steps. Returns false if too few are left, and then none remain.
@@ -209,12 +142,12 @@ impl<'a> Walk<'a> {
         enough
     }
 
-    /// Returns true if no fault is found here.
+    /// Returns true if no violation is found here.
     fn is_valid(&mut self, schema: &'a Value, value: &'a Value, path: &Path<'_>) -> bool {
         self.violations(schema, value, path).is_empty()
     }
 
-    /// Returns the faults by the rules without nested schemas.
+    /// Returns the violations of the rules without nested schemas.
     fn rule_violations(
         &mut self,
         schema: &'a Map<String, Value>,
@@ -222,8 +155,8 @@ impl<'a> Walk<'a> {
         path: &Path<'_>,
     ) -> Vec<SchemaViolation> {
         let Some(validator) = self.compile_rules(schema) else { return Vec::new() };
-        let errors = validator.iter_errors(value).take(MAX_FAULTS + 1);
-        errors.map(|error| self.violation_from_error(&error, path)).collect()
+        let errors = validator.iter_errors(value).take(MAX_VIOLATIONS + 1);
+        errors.map(|error| self.context.violation_from_error(&error, path)).collect()
     }
 
     fn compile_rules(&mut self, schema: &'a Map<String, Value>) -> Option<Rc<Validator>> {
@@ -259,7 +192,7 @@ impl<'a> Walk<'a> {
         super::schema::options().with_draft(self.draft).build(rules).ok().map(Rc::new)
     }
 
-    /// Adds the faults by the schemas that apply to the same value.
+    /// Adds the violations of the schemas that apply to the same value.
     fn check_same_value(
         &mut self,
         schema: &'a Map<String, Value>,
@@ -280,7 +213,7 @@ impl<'a> Walk<'a> {
             && self.is_valid(not, value, path)
             && self.steps > 0
         {
-            violations.push(self.violation(
+            violations.push(self.context.violation(
                 path,
                 "not",
                 "the value matches a forbidden schema",
@@ -303,7 +236,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Checks the alternatives of `anyOf` or `oneOf`. Returns the faults of the alternative that fits best.
+    /// Checks the alternatives of `anyOf` or `oneOf`. Returns the violations of the closest
+    /// alternative.
     fn alternative_violations(
         &mut self,
         keyword: &str,
@@ -333,14 +267,19 @@ impl<'a> Walk<'a> {
                 best.to_vec()
             }
             (0, Some(_)) => {
-                vec![self.violation(path, keyword, &no_match_message(alternatives), RuleKind::Alternatives)]
+                vec![self.context.violation(
+                    path,
+                    keyword,
+                    &no_match_message(alternatives),
+                    RuleKind::Alternatives,
+                )]
             }
             (2.., _) if keyword == "oneOf" => {
                 let message = format!(
                     "matches {matching} of the {} alternatives, must match exactly one",
                     alternatives.len()
                 );
-                vec![self.violation(path, keyword, &message, RuleKind::Other)]
+                vec![self.context.violation(path, keyword, &message, RuleKind::Other)]
             }
             _ => Vec::new(),
         }
@@ -356,7 +295,7 @@ impl<'a> Walk<'a> {
         let properties = schema.get("properties").and_then(Value::as_object);
         let additional = schema.get("additionalProperties").filter(|additional| additional.is_object());
         for (name, value) in members {
-            if violations.len() > MAX_FAULTS {
+            if violations.len() > MAX_VIOLATIONS {
                 return;
             }
             let path = path.child(Segment::Property(name));
@@ -405,7 +344,7 @@ impl<'a> Walk<'a> {
             other_items => (list(schema, "prefixItems"), other_items),
         };
         for (n, item) in items.iter().enumerate() {
-            if violations.len() > MAX_FAULTS || self.steps == 0 {
+            if violations.len() > MAX_VIOLATIONS || self.steps == 0 {
                 return;
             }
             if let Some(item_schema) = prefix_items.get(n).or(other_items) {
@@ -424,7 +363,7 @@ impl<'a> Walk<'a> {
             count += u64::from(self.is_valid(contains_schema, item, &path.child(Segment::Index(n))));
         }
         if self.steps > 0 && !(min..=max).contains(&count) {
-            violations.push(self.violation(
+            violations.push(self.context.violation(
                 path,
                 "contains",
                 &format!("{count} of its items match"),
@@ -432,41 +371,10 @@ impl<'a> Walk<'a> {
             ));
         }
     }
-
-    fn violation_from_error(&self, error: &ValidationError<'_>, path: &Path<'_>) -> SchemaViolation {
-        let keyword = error.kind().keyword();
-        // A value that is not a scalar may contain a hidden part, and is too long anyway.
-        let value = match error.instance().as_ref() {
-            value @ (Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null) => {
-                Some(value.to_string()).filter(|text| text.len() <= MAX_VALUE_BYTES)
-            }
-            _ => None,
-        };
-        let message = error.masked_with(value.unwrap_or_else(|| "the value".to_owned())).to_string();
-        let kind = match error.kind() {
-            ValidationErrorKind::Type { .. } => RuleKind::Type,
-            ValidationErrorKind::Constant { .. } | ValidationErrorKind::Enum { .. } => {
-                RuleKind::AllowedValues
-            }
-            _ => RuleKind::Other,
-        };
-        self.violation(path, keyword, &message, kind)
-    }
-
-    fn violation(&self, path: &Path<'_>, keyword: &str, message: &str, kind: RuleKind) -> SchemaViolation {
-        let (location, property) = path.describe(self.context.value_name);
-        // Even a text without the value can repeat part of it, such as the names of unexpected properties.
-        let text = match property.is_some_and(|name| (self.context.is_hidden)(name)) {
-            true => format!("`{location}`: the value (hidden) violates the rule `{keyword}`"),
-            false => format!("`{location}`: {} (rule `{keyword}`)", short_line(message, MAX_TEXT)),
-        };
-        SchemaViolation { depth: path.depth, kind, text }
-    }
 }
 
-/// Returns the distance between a value and an alternative. Faults about the kind of the value count first:
-/// its own, or a member's, which often names the kind. Then follow the depth of the faults and their
-/// number.
+/// Returns the distance between a value and an alternative. Violations about the kind of the value count
+/// first: its own, or a member's, which often names the kind. Then follow their depth and their number.
 fn distance(violations: &[SchemaViolation], path: &Path<'_>) -> (usize, std::cmp::Reverse<usize>, usize) {
     let is_about_kind = |violation: &&SchemaViolation| match violation.kind {
         RuleKind::AllowedValues => violation.depth <= path.depth + 1,
@@ -475,30 +383,6 @@ fn distance(violations: &[SchemaViolation], path: &Path<'_>) -> (usize, std::cmp
     };
     let nearest = violations.iter().map(|violation| violation.depth).min().unwrap_or(usize::MAX);
     (violations.iter().filter(is_about_kind).count(), std::cmp::Reverse(nearest), violations.len())
-}
-
-/// Describes that a value matches none of these alternatives, and names the simple ones among them.
-fn no_match_message(alternatives: &[Value]) -> String {
-    let short = |value: &Value| Some(value.to_string()).filter(|text| text.len() <= MAX_VALUE_BYTES);
-    let names = alternatives.iter().filter_map(|alternative| {
-        match (alternative.get("const"), alternative.get("enum"), alternative.get("type")) {
-            (Some(value), ..) | (_, Some(value), _) => short(value),
-            (.., Some(kind)) => short(kind).map(|kind| format!("type {kind}")),
-            _ => None,
-        }
-    });
-    let names: Vec<String> = names.take(MAX_ALTERNATIVES).collect();
-    let count = match alternatives.len() {
-        1 => "the only alternative".to_owned(),
-        n => format!("any of the {n} alternatives"),
-    };
-    match names.is_empty() {
-        true => format!("does not match {count}"),
-        false if names.len() < alternatives.len() => {
-            format!("does not match {count}, including {}", names.join(", "))
-        }
-        false => format!("does not match {count}: {}", names.join(", ")),
-    }
 }
 
 fn list<'a>(schema: &'a Map<String, Value>, keyword: &str) -> &'a [Value] {

@@ -12,7 +12,7 @@ use super::operate::open;
 use super::store::runtime;
 use super::{File, load, pluralize, print};
 use crate::audit::chain::Key;
-use crate::audit::put_aside;
+use crate::audit::rotated_files;
 use crate::audit::verify::{Report, Verifier};
 use crate::config::Config;
 use crate::config::locate::Environment;
@@ -109,7 +109,7 @@ fn files(registry: &Registry, log: &Log) -> Result<(Vec<PathBuf>, Key), String> 
         return Err(format!("taskbridge: {file}: [audit] has no file: pass the files of a log"));
     };
     let read_error = |error| format!("taskbridge: {}: {error}", log_file.path.display());
-    let mut files = put_aside(&log_file.path).map_err(read_error)?;
+    let mut files = rotated_files(&log_file.path).map_err(read_error)?;
     files.push(log_file.path.clone());
     Ok((files, config.audit.key))
 }

@@ -107,14 +107,9 @@ fn translate(message: &str) -> Option<String> {
     let at = rest.rfind(", expected ")?;
     let (found, expected) = (&rest[..at], &rest[at + ", expected ".len()..]);
     match kind {
-        "invalid type" => Some(format!(
+        "invalid type" | "invalid value" => Some(format!(
             "{} is not valid: write {}",
-            describe_found(found, false),
-            describe_expected(expected)
-        )),
-        "invalid value" => Some(format!(
-            "{} is not valid: write {}",
-            describe_found(found, true),
+            describe_found(found, kind == "invalid value"),
             describe_expected(expected)
         )),
         _ => None,

@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Deserializes a part of the file. Returns `None` if it cannot be read at all. A value does not mean
-    /// that the part is valid: faults are recorded, and their fields are left out.
+    /// that the part is valid: errors are recorded, and their fields are omitted.
     pub(super) fn read<T: DeserializeOwned>(&mut self, field: &str, value: Value) -> Option<T> {
         self.read_with(field, value, |value| {
             serde_path_to_error::deserialize(value).map_err(|error| {
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Parses a part of the file with a parser that stops at the first fault. Each fault is recorded and its
+    /// Parses a part of the file with a parser that stops at the first error. Each error is recorded and its
     /// field removed, and the rest is parsed again.
     pub(super) fn read_with<T>(
         &mut self,
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         mut value: Value,
         parse: impl Fn(&Value) -> Result<T, ParseError>,
     ) -> Option<T> {
-        // Names of removed fields, and of the fields that a typo meant. Their absence is no further fault.
+        // Names of removed fields, and of the fields that a typo meant. Their absence is no further error.
         let mut removed: Vec<String> = Vec::new();
         loop {
             let error = match parse(&value) {

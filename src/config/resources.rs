@@ -103,7 +103,7 @@ fn read_fixed(
         Content::Bytes(bytes) => Body::Bytes(bytes),
     };
     let (uri, tools) = (resource.uri.clone(), resource.tools.clone());
-    Some(Resource { metadata: card(name, resource, mime_type, modified), uri, body, tools })
+    Some(Resource { metadata: metadata(name, resource, mime_type, modified), uri, body, tools })
 }
 
 /// Reads a template for all URIs of a pattern.
@@ -149,7 +149,7 @@ fn read_template(
     let source = if resource.file.is_some() { "file" } else { "text" };
     let text = text_template(reader, &join(field, source), text, "placeholder", &places)?;
     let mime_type = mime_type(&resource, true);
-    Some(ResourceTemplate { metadata: card(name, resource, mime_type, None), pattern, parameters, text })
+    Some(ResourceTemplate { metadata: metadata(name, resource, mime_type, None), pattern, parameters, text })
 }
 
 /// Parses a text template that may only use these names.
@@ -240,7 +240,7 @@ fn mime_type(resource: &offer_shape::Resource, is_text: bool) -> String {
     resource.mime_type.clone().unwrap_or_else(|| by_name().unwrap_or(by_content).to_owned())
 }
 
-fn card(
+fn metadata(
     name: &str,
     resource: offer_shape::Resource,
     mime_type: String,

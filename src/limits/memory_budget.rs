@@ -42,7 +42,7 @@ pub(crate) struct MemoryReservation {
 }
 
 impl MemoryBudget {
-    /// Reserves memory from a budget of `most` bytes. Returns `None` if the budget or the caller's part is
+    /// Reserves memory from a budget of `limit` bytes. Returns `None` if the budget or the caller's part is
     /// exhausted. The only reservation of a caller may exceed its part, and the only reservation of all may
     /// exceed the budget.
     pub(crate) fn take(

@@ -1,6 +1,7 @@
-//! The protocol: transports and envelopes, with one submodule per generation. A request arrives through
-//! [`transport::http`] or [`transport::stdio`], and [`wire::revision`] decides once which generation handles
-//! it. The handlers of that generation translate between the wire format and [`crate::tasks::service`]. It
+//! The protocol, in five modules that depend downwards: [`transport`], [`dialect`] with one module per
+//! generation, [`features`], [`session`] and [`wire`]. A request arrives through [`transport::http`] or
+//! [`transport::stdio`], and [`wire::revision`] decides once which generation handles it. A generation
+//! translates between its wire format and the features, which call [`crate::tasks::service`]. This module
 //! must not access an engine, except to read logs and artifacts.
 
 pub mod dialect;

@@ -63,7 +63,7 @@ pub enum DeliveryResult {
         /// The requested delay before a retry.
         after: Option<Duration>,
     },
-    /// It wants no more notices.
+    /// It answered 410 Gone, so it gets no more notices.
     Gone,
 }
 

@@ -16,6 +16,7 @@ pub use self::settings::{
 use crate::tasks::store::{Result, Store};
 
 /// The session state that a store keeps. The behaviour suite (`store::suite`) has tests for every method.
+/// What is past its `forget_after` is deleted by [`crate::tasks::store::TaskStore::purge`].
 #[async_trait]
 pub trait Sessions: Send + Sync {
     /// Ends a session: it is no longer found, and its settings are deleted. The record of the end is kept

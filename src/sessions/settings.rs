@@ -157,3 +157,15 @@ impl SessionSettings {
         (self.held.len() <= MAX_CLIENT_TASKS && self.polls.len() <= MAX_POLLED_TASKS).then_some(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ClientTaskStatus::{self, Cancelled, Ended, InputRequired, Working};
+
+    /// Lines of earlier versions have the names of the variants.
+    #[test]
+    fn stage_keeps_logged_name() {
+        let stages: [ClientTaskStatus; 4] = [Working, InputRequired, Ended, Cancelled];
+        assert_eq!(stages.map(ClientTaskStatus::as_str), ["Working", "InputRequired", "Ended", "Cancelled"]);
+    }
+}

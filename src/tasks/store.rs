@@ -1,5 +1,5 @@
-//! The storage traits for tasks and leases. A store keeps and compares data; it must not decide
-//! anything about a task.
+//! The storage traits for tasks and leases. A store keeps and compares data; it must not decide anything
+//! about a task.
 //!
 //! The store compares times by its own clock, so that processes with different clocks agree about leases.
 //! Every method is one transaction: it is atomic, and its effect is durable when the method returns.
@@ -65,8 +65,8 @@ pub trait TaskStore: Send + Sync {
     ///   write to that row that this process begins later.
     async fn insert(&self, new: NewTask) -> Result<InsertResult>;
 
-    /// Returns one row by id and reach, in one query. A row out of reach, an expired row and a missing row
-    /// give the same result. Without a reach, the owner and the expiry are ignored (for the reconciler).
+    /// Returns one row by id and scope, in one query. A row out of scope, an expired row and a missing row
+    /// give the same result. Without a scope, the owner and the expiry are ignored (for the reconciler).
     async fn get(&self, id: &TaskId, scope: Option<AccessScope<'_>>) -> Result<Option<Task>>;
 
     /// Returns the result that was written when the task ended; `None` if there is none.
@@ -187,7 +187,7 @@ pub struct AccessScope<'a> {
 }
 
 impl<'a> From<&'a Owner> for AccessScope<'a> {
-    /// Returns a reach of the owner's rows only.
+    /// Returns the scope of the owner's rows only.
     fn from(owner: &'a Owner) -> Self {
         Self { owner, tools: &[] }
     }

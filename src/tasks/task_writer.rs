@@ -87,8 +87,8 @@ pub enum PollRequest {
     Closed(TaskId),
     /// By its backend and handle: the engine sent a hint.
     EngineHint(String, JobHandle),
-    /// Like `Job`, but only this process received the hint: it must be forwarded if another process watches
-    /// the job.
+    /// Like [`Self::EngineHint`], but only this process received the hint: it must be forwarded if another
+    /// process watches the job.
     LocalHint(String, JobHandle),
 }
 

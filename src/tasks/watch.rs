@@ -22,7 +22,7 @@ struct Topics {
     tasks: HashMap<TaskId, watch::Sender<u64>>,
     channels: HashMap<String, Vec<Arc<Inbox>>>,
     followers: HashMap<TaskId, Vec<Arc<Inbox>>>,
-    /// Receives the channels of which other processes have changed other data than tasks.
+    /// Receives the names of channels of which another process has changed data other than tasks.
     remote_channels: Option<mpsc::UnboundedSender<String>>,
 }
 

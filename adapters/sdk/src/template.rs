@@ -124,7 +124,7 @@ impl Templates {
         let unknown = |name: &String| {
             let (head, rest) = name.split_once('.').unwrap_or((name, ""));
             if head == Self::NAMESPACE && !attributes.is_empty() {
-                let is_known = attributes.contains(&self::root_name(rest));
+                let is_known = attributes.contains(&root_name(rest));
                 return (!is_known).then(|| {
                     format!("`{name}` is unknown: `{head}` has `{}` here", attributes.join("`, `"))
                 });

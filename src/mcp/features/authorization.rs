@@ -1,6 +1,6 @@
 //! Authorization of a caller by the rules of the catalog in force: [`Permit`] for tools, and the prompts and
 //! resources tied to them, [`CallerContext`] for tasks. Every generation checks them before it calls, lists
-//! or reads. [`crate::access::may`] makes the decisions. This module must not depend on a generation.
+//! or reads. [`evaluate`] makes the decisions. This module must not depend on a generation.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::authorization::{CallerContext, Permit};
 use super::dialect::Dialect;
-use super::request::Request as _;
+use super::request::RequestExt as _;
 use super::resources::{ARTIFACT_TEMPLATE, LOG_TEMPLATE};
 use crate::auth::Principal;
 use crate::catalog::{Argument, Catalog, Completion, ReadableResource};
@@ -51,7 +51,7 @@ pub async fn serve(request: &dyn Dialect, params: &Value) -> Outcome {
     Ok(request.result(types::value(&types::CompleteResult { completion }), None))
 }
 
-/// Suggests values. `others` are the arguments that already have a value.
+/// Suggests values. `context_arguments` are the arguments that already have a value.
 ///
 /// # Errors
 /// See [`CompletionError`].

@@ -57,7 +57,7 @@ impl FeatureContext {
     pub fn fault(&self, error: &(dyn std::error::Error + 'static)) -> Error {
         let name: [u8; 5] = clock::random(&*self.entropy);
         let name = data_encoding::BASE32_NOPAD.encode(&name).to_ascii_lowercase();
-        tracing::error!(fault = name, error = %error, "a request failed by a fault of ours");
+        tracing::error!(fault = name, error = %error, "internal error");
         let detail = match error.downcast_ref() {
             Some(StoreError::Unreadable(_)) => {
                 "the server's record of this cannot be read. Other tasks are not affected, and asking again will not \

@@ -15,7 +15,7 @@ use super::tools::progress::ProgressReport;
 use super::tools::result::ToolResult;
 use crate::auth::Principal;
 use crate::catalog::{TaskSupport, Tool};
-use crate::mcp::session::log_cursor::LogMessage;
+use crate::mcp::session::log_cursor::{LogCursor, LogMessage};
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::jsonrpc::Error;
@@ -26,7 +26,7 @@ use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::watch::ChangeSubscription;
 
-/// A request in its generation. See [`super::request::Request`] for what all of them share.
+/// A request in its generation. See [`super::request::RequestExt`] for what all of them share.
 #[async_trait]
 pub trait Dialect: Send + Sync {
     /// What the features share.
@@ -44,7 +44,7 @@ pub trait Dialect: Send + Sync {
     /// Capabilities of the client.
     fn client(&self) -> ClientCapabilities;
 
-    /// Name of the session; `None` for a request outside of a session.
+    /// Nonce of the session, which names the channel of its tasks; `None` for a request outside of a session.
     fn session(&self) -> Option<&str> {
         None
     }
@@ -52,7 +52,8 @@ pub trait Dialect: Send + Sync {
     /// Whether `companion_tools = "auto"` offers `task_wait`, `task_cancel` and `task_answer`.
     fn offers_companions(&self) -> bool;
 
-    /// Whether objects with a name can have a title, and annotations a modification time.
+    /// Whether prompts and resources can have a title, and annotations a modification time. Tools always can
+    /// have a title.
     fn has_titles(&self) -> bool {
         true
     }
@@ -127,8 +128,8 @@ pub trait Dialect: Send + Sync {
     /// Returns the answer to a call that became a task.
     fn created_task(&self, view: &View, is_new: bool) -> Value;
 
-    /// Writes a tool result. `related` is the task to name in its metadata, where that is required.
-    fn tool_result(&self, result: ToolResult, related: Option<&TaskId>) -> Value;
+    /// Writes a tool result.
+    fn tool_result(&self, result: ToolResult) -> Value;
 
     /// Whether this client answers the open questions of a task by repeating its request.
     fn is_input_required(&self, _task: &Task) -> bool {
@@ -146,7 +147,8 @@ pub trait Dialect: Send + Sync {
     /// Writes an entry of `tools/list`.
     fn tool(&self, tool: types::Tool<'_>, support: TaskSupport) -> Value;
 
-    /// Writes a result: adds what this generation adds to each.
+    /// Adds to a result what this generation adds to each. Tool results and created tasks have methods of
+    /// their own.
     fn result(&self, body: Value, cache: Option<Cache>) -> Value;
 
     /// Converts a content block of a prompt.
@@ -195,11 +197,7 @@ pub trait WaitChannel: Send + Sync {
     ///
     /// # Errors
     /// If the store fails.
-    async fn finish(
-        self: Box<Self>,
-        _task: &Task,
-        _logs: Option<crate::mcp::session::log_cursor::LogCursor>,
-    ) -> Result<(), StoreError> {
+    async fn finish(self: Box<Self>, _task: &Task, _logs: Option<LogCursor>) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -232,7 +230,8 @@ pub struct CallInput {
     pub consented: bool,
     /// Nonce of the call, if it took more than one round.
     pub nonce: Option<String>,
-    /// Digest of the call, by which a repeated call is recognized.
+    /// Digest of the call, by which a repeated call is recognized. Empty in a generation without repeated
+    /// calls.
     pub fingerprint: String,
 }
 

@@ -23,24 +23,25 @@ use std::sync::Arc;
 use serde_json::Value;
 use tracing::Instrument as _;
 
+use self::context::FeatureContext;
 use self::dialect::Dialect;
-use super::Bridge;
 use super::session::message_sink::MessageSink;
 use super::wire::jsonrpc::{Id, Outcome, Payload, Request};
 use crate::audit::RequestContext;
+use crate::metrics::Metrics;
 
 /// Handles a request, with its span, its metric and its audit context. With `on_failure = "refuse"`, the
 /// answer waits until the audit log is written.
 pub async fn observe<F: Future<Output = Outcome<Payload>>>(
-    bridge: &Bridge,
+    (features, metrics): (&FeatureContext, &Metrics),
     context: Arc<RequestContext>,
     request: Request,
     answer: impl FnOnce(Request) -> F,
 ) -> Outcome<Payload> {
     let span = spans::request_span(&request.method, &request.params);
-    let metric = bridge.metrics.request(&request.method);
+    let metric = metrics.request(&request.method);
     let outcome = context.scope(answer(request).instrument(span)).await;
-    let outcome = bridge.context.wait_for_audit(&context).await.and(outcome);
+    let outcome = features.wait_for_audit(&context).await.and(outcome);
     metric.finish(outcome.is_ok());
     outcome
 }

@@ -11,7 +11,7 @@ use taskbridge_sdk::{Content, Embedded};
 
 use super::authorization::Permit;
 use super::dialect::{Cache, Dialect, PromptInput};
-use super::request::Request as _;
+use super::request::RequestExt as _;
 use super::resources;
 use super::resources::list::Page;
 use super::resources::{Body, EngineReads, ReadError};

@@ -1,5 +1,5 @@
-//! [`Request`]: what the features do with a request of any generation: its caller, its task, and the records
-//! about the delivery of a result. It must not know a generation.
+//! [`RequestExt`]: what the features do with a request of any generation: its caller, its task, and the
+//! records about the delivery of a result. It must not know a generation.
 
 use super::authorization::CallerContext;
 use super::companions::Companion;
@@ -11,7 +11,7 @@ use crate::tasks::service::{CallGuard, View};
 use crate::tasks::task::{Owner, Task, TaskId};
 
 /// A request of any generation.
-pub trait Request: Dialect {
+pub trait RequestExt: Dialect {
     /// Returns the owner of what the caller starts.
     fn owner(&self) -> &Owner {
         &self.principal().owner
@@ -85,4 +85,4 @@ pub trait Request: Dialect {
     }
 }
 
-impl<T: Dialect + ?Sized> Request for T {}
+impl<T: Dialect + ?Sized> RequestExt for T {}

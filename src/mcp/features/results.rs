@@ -46,7 +46,7 @@ impl ResultReadError {
     }
 }
 
-/// Reads the result that a task ended with; `None` if it ended without one. `outlet` reserves memory for a
+/// Reads the result that a task ended with; `None` if it ended without one. `sink` reserves memory for a
 /// large result.
 ///
 /// # Errors

@@ -20,8 +20,8 @@ pub(crate) fn request_span(method: &str, params: &Value) -> Span {
     }
 }
 
-/// Returns the trace of the task that a request creates: the current span as the parent, or else the received
-/// trace `came`.
+/// Returns the trace of the task that a request creates: the current span as the parent, or else the trace
+/// that the request belongs to.
 pub(crate) fn task_trace(received: Option<Trace>) -> Option<Trace> {
     trace::propagate(received)
 }

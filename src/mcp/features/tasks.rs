@@ -1,10 +1,12 @@
-//! Operations on tasks by the protocol's own methods, in every generation. A task that the caller may not see
-//! gets the same "not found" error as a task that never existed. It must not know how a task is written.
+//! Operations behind the methods `tasks/...`, for every generation that has them. A task that the caller may
+//! not see gets the same "not found" error as a task that never existed. It must not know how a task is
+//! written.
 
+use serde_json::Value;
 use taskbridge_sdk::Output;
 
 use super::dialect::Dialect;
-use super::request::Request as _;
+use super::request::RequestExt as _;
 use super::results::{self, ResultReadError};
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::wire::jsonrpc::{Error, METHOD_NOT_FOUND};
@@ -29,7 +31,7 @@ pub struct TaskPage {
 ///
 /// # Errors
 /// If callers are not identified, the cursor is invalid, or the store fails.
-pub async fn list(request: &dyn Dialect, cursor: Option<&str>) -> Result<TaskPage, Error> {
+pub async fn list(request: &dyn Dialect, params: &Value) -> Result<TaskPage, Error> {
     if !request.principal().identified {
         return Err(Error::new(
             METHOD_NOT_FOUND,
@@ -37,7 +39,7 @@ pub async fn list(request: &dyn Dialect, cursor: Option<&str>) -> Result<TaskPag
         ));
     }
     let context = request.context();
-    let after = match cursor {
+    let after = match params::cursor(params)? {
         None => None,
         Some(cursor) => Some(
             cursor::position(&context.seal, LIST, request.owner(), cursor)

@@ -5,20 +5,17 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::Timestamp;
 use tokio_util::sync::CancellationToken;
 
+use super::MAX_CLOCK_SKEW;
 use crate::mcp::wire::jsonrpc::Id;
 use crate::sessions::streams::Streams;
 
 /// How many streams of cancelled requests are remembered.
 const MAX_CANCELLED: usize = 1024;
-
-/// Maximum clock difference of two processes that use the store's time.
-const MAX_CLOCK_SKEW: Duration = Duration::from_secs(2);
 
 /// The registry. Cheap to clone.
 #[derive(Clone, Default)]

@@ -64,8 +64,8 @@ impl LogCursor {
         any_sent.then(|| self.report(&task.id, broken, None))
     }
 
-    /// Returns what a listening stream has sent. `beside` contains its last status and progress; its `since`
-    /// is replaced by that of this cursor.
+    /// Returns what a listening stream has sent. `handover` contains its last status and progress; its
+    /// `since` is replaced by that of this cursor.
     pub fn stream_report(&self, task: &TaskId, handover: StreamHandover) -> TaskReport {
         self.report(task, self.broken_sent, Some(StreamHandover { since: self.since, ..handover }))
     }

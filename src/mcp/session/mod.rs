@@ -1,5 +1,5 @@
 //! Sessions and the streams of a client: the sealed session token, what was sent on which stream, open
-//! requests, and resource subscriptions. It must not know a generation's wire types or a transport.
+//! requests, and which clients are ready. It must not know a generation's wire types or a transport.
 
 pub mod edition;
 pub mod in_flight;
@@ -12,10 +12,16 @@ pub mod token;
 pub mod uninitialized;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use self::stream_election::StreamElection;
 use self::uninitialized::UninitializedSessions;
 use crate::sessions::{ServerStore, Sessions};
+
+/// Maximum clock difference of two processes that use the store's time.
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(2);
+/// Usual clock difference of such processes; it is rarely larger.
+pub(crate) const USUAL_CLOCK_SKEW: Duration = Duration::from_millis(250);
 
 /// The state of sessions.
 pub struct SessionState {

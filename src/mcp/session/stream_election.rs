@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::log_cursor::LogCursor;
 use crate::mcp::session::edition::Edition;
+use crate::mcp::session::{MAX_CLOCK_SKEW, USUAL_CLOCK_SKEW};
 use crate::sessions::streams::{self, StreamHandover};
 use crate::tasks::task::{Task, TaskId};
 
@@ -20,12 +21,6 @@ use crate::tasks::task::{Task, TaskId};
 /// all are removed (of the latter, first the older ones). A request that waited leaves a cursor here, which
 /// nothing else removes if its task had ended.
 const MAX_TASKS: usize = 1024;
-
-/// Maximum clock difference of two processes that use the store's time.
-const MAX_CLOCK_SKEW: Duration = Duration::from_secs(2);
-
-/// Usual clock difference; it is rarely larger.
-const USUAL_CLOCK_SKEW: Duration = Duration::from_millis(250);
 
 /// Maximum delay until other processes see a new row.
 const MAX_PROPAGATION_DELAY: Duration = Duration::from_secs(10);
@@ -215,7 +210,7 @@ impl StreamCandidate {
         scan.last_scan.replace(now).map_or(first, |last| (last - MAX_PROPAGATION_DELAY).max(first))
     }
 
-    /// Records that the end of a task was sent, with a hash of its words.
+    /// Records that the end of a task was sent, with a hash of its status.
     pub fn record_end_sent(&self, task: &TaskId, created_at: Timestamp, status_hash: u64) {
         let mut scan = self.session_streams.scan.lock();
         if scan.ends_sent.len() == MAX_TASKS {
@@ -286,7 +281,7 @@ impl StreamCandidate {
     async fn wait_for(&self, active: bool) {
         let mut streams = self.session_streams.streams.subscribe();
         let own = self.stream;
-        // The sender is in `self.floor`, to which `self` owns a reference.
+        // The sender is in `self.session_streams`, to which `self` owns a reference.
         let _ = streams.wait_for(|streams| streams.is_active(own) == active).await;
     }
 }

@@ -34,7 +34,7 @@ struct State {
 }
 
 impl OutboundQueue {
-    /// Creates a queue. [`MessageSink::reserve`] takes memory from `part`.
+    /// Creates a queue. [`MessageSink::reserve`] takes memory from `budget`.
     pub(crate) fn new(budget: CallerBudget) -> Self {
         Self { budget, state: Mutex::default(), message_added: Notify::new(), space_freed: Notify::new() }
     }

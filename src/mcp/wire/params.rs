@@ -140,7 +140,7 @@ pub fn idempotency_key(params: &Value) -> Result<Option<String>, Error> {
 }
 
 /// Parses a client's result as an answer to this question: an `ElicitResult` for a form or a URL, and any
-/// object for sampling or roots. [`crate::tasks::asking::fit`] then checks whether it fits.
+/// object for sampling or roots. [`crate::tasks::asking::normalize_answer`] then checks whether it fits.
 ///
 /// # Errors
 /// The problem, in words for the client.

@@ -12,7 +12,7 @@ pub const SUPPORTED: [&str; 4] =
     [MODERN, Revision::V2025_11_25.as_str(), Revision::V2025_06_18.as_str(), Revision::V2025_03_26.as_str()];
 
 /// Key in `_meta` by which a request of the generation without sessions names its revision.
-const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// The generation that handles a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 
 #![expect(missing_docs, reason = "the fields are those of the schema")]
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::Value;
 use taskbridge_sdk::Content;
@@ -12,6 +14,11 @@ use crate::catalog::Role;
 /// Returns the JSON of a wire type.
 pub fn value(message: &impl Serialize) -> Value {
     serde_json::to_value(message).expect("wire types have string keys and no failing serializers")
+}
+
+/// Returns a duration in milliseconds, the unit of the wire.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// This server in `serverInfo`.

@@ -4,22 +4,22 @@
 
 mod digest;
 mod poll;
+mod results;
 mod suspects;
+mod sweep;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use taskbridge_sdk::{JobHandle, Subject, Timestamp};
+use taskbridge_sdk::{JobHandle, Timestamp};
 use tokio::time::Instant;
-
-use digest::RUNNING_DIGEST;
 
 pub(super) use digest::digest;
 pub(super) use poll::{DueBatch, DueJob, PollResult, SweepFault};
 
 use crate::tasks::pace::PollIntervals;
 use crate::tasks::store::OpenJob;
-use crate::tasks::task::{INITIAL_WATCH, TaskId};
+use crate::tasks::task::TaskId;
 use suspects::Suspect;
 
 /// Shortest poll interval while hints are relied on: then a poll only finds changes whose hint was lost. The
@@ -197,81 +197,6 @@ impl PollSchedule {
         self.jobs.insert(job.id, entry);
     }
 
-    /// Returns when the next poll is due; `None` if no further poll can begin now.
-    pub(super) fn next_poll(&self) -> Option<Instant> {
-        self.next_of_many().into_iter().chain(self.next_alone()).min()
-    }
-
-    /// Returns when the next sweep is due; `None` while one is in progress.
-    fn next_of_many(&self) -> Option<Instant> {
-        if self.sweeping { None } else { self.first_in(&self.queue) }
-    }
-
-    /// Returns when the next job must be polled alone; `None` while such a poll is in progress.
-    fn next_alone(&self) -> Option<Instant> {
-        if self.polling_alone.is_some() { None } else { self.first_in(&self.solo_queue) }
-    }
-
-    fn first_in(&self, queue: &DueQueue) -> Option<Instant> {
-        let first = queue.first().map(|(at, _)| *at)?;
-        Some(self.paused_until.map_or(first, |until| first.max(until)))
-    }
-
-    /// Takes up to `limit` jobs that are due, if no sweep is in progress; fewer while a job that crashes the
-    /// adapter is searched for. It includes jobs that would be due a moment later, in proportion to their
-    /// intervals, so that many jobs need few sweeps. A job that is due to be polled alone comes first, even
-    /// during a sweep.
-    pub(super) fn begin_sweep(&mut self, now: Instant, limit: usize) -> Option<DueBatch> {
-        if let Some(first) = self.next_alone().filter(|at| *at <= now)
-            && let Some((_, id)) = self.solo_queue.pop_first()
-        {
-            self.polling_alone = Some(id.clone());
-            return Some(self.due([id], first, now));
-        }
-        let first = self.next_of_many().filter(|at| *at <= now)?;
-        let entries = self.due_soon(now, limit.min(self.max_sweep));
-        for entry in &entries {
-            self.queue.remove(entry);
-        }
-        let due = self.due(entries.into_iter().map(|(_, id)| id), first, now);
-        self.sweeping = !due.jobs.is_empty();
-        self.sweeping.then_some(due)
-    }
-
-    /// Returns what is needed to poll these jobs. The first of them has been due since `first`.
-    fn due(&self, ids: impl IntoIterator<Item = TaskId>, first: Instant, now: Instant) -> DueBatch {
-        let delay = now.saturating_duration_since(first);
-        let mut due = DueBatch { subjects: Vec::new(), jobs: Vec::new(), delay };
-        for id in ids {
-            let Some(entry) = self.jobs.get(&id) else { continue };
-            let is_requested = self.watched.contains(&id);
-            let age = now.duration_since(entry.started);
-            let watched = is_requested || entry.log_followed || age < INITIAL_WATCH;
-            due.subjects.push(Subject { handle: entry.handle.clone(), watched, age });
-            due.jobs.push(DueJob {
-                digest: entry.digest.or(entry.blank.then_some(RUNNING_DIGEST)),
-                version: entry.version,
-                last_failed: entry.failures > 0,
-                needs_row_read: entry.log_followed || entry.hinted || is_requested,
-                alone: entry.suspect.is_some(),
-                last_crash: entry.suspect.and_then(|suspect| self.last_crash(suspect, now)),
-                id,
-            });
-        }
-        due
-    }
-
-    /// Returns up to `limit` entries of the schedule that are due now or soon.
-    fn due_soon(&self, now: Instant, limit: usize) -> Vec<(Instant, TaskId)> {
-        let intervals = self.current_intervals();
-        let soon = now + intervals.shortest / 4;
-        let latest = now + (intervals.longest / SLACK_DIVISOR).max(intervals.shortest / 4);
-        let may_be_early =
-            |at: Instant, id| self.jobs.get(id).is_none_or(|entry| at <= now + entry.wait / SLACK_DIVISOR);
-        let entries = self.queue.iter().take_while(|(at, _)| *at <= latest);
-        entries.filter(|(at, id)| *at <= soon || may_be_early(*at, id)).take(limit).cloned().collect()
-    }
-
     /// Returns the tools of these jobs, each once, whose usual duration was not read recently.
     pub(super) fn tools_to_read<'a>(
         &self,
@@ -300,70 +225,6 @@ impl PollSchedule {
             }
         }
         self.watched = watched;
-    }
-
-    /// Applies the results of a sweep or of a separate poll, and schedules the next polls of its jobs.
-    pub(super) fn end_sweep(
-        &mut self,
-        results: Vec<(TaskId, PollResult)>,
-        pause: Option<Duration>,
-        now: Instant,
-    ) {
-        match (&results[..], &self.polling_alone) {
-            ([(id, _)], Some(alone)) if id == alone => self.polling_alone = None,
-            _ => {
-                self.sweeping = false;
-                self.paused_until = None;
-                self.adapt_sweep_size(&results);
-            }
-        }
-        self.paused_until = pause.map(|pause| now + pause).max(self.paused_until);
-        let is_one = results.len() == 1;
-        for (id, result) in results {
-            let is_closed = self.jobs.get(&id).is_some_and(|entry| entry.closed);
-            if matches!(result, PollResult::Observed { .. } | PollResult::Ended) {
-                self.last_answer = Some(now);
-            }
-            match result {
-                PollResult::Observed { .. }
-                | PollResult::Failed { .. }
-                | PollResult::Undecided
-                | PollResult::Superseded { .. }
-                | PollResult::Unwritten
-                    if is_closed =>
-                {
-                    self.remove(&id);
-                }
-                PollResult::RowGone => self.remove(&id),
-                PollResult::Ended => {
-                    self.update_doubt(&id);
-                    self.remove(&id);
-                }
-                PollResult::Observed { digest, log_followed, version } => {
-                    self.record_observation(id, digest, log_followed, version, now);
-                }
-                PollResult::Failed { version, fault: Some(fault), .. } if is_one => {
-                    self.record_fault(id, version, fault, now);
-                }
-                PollResult::Failed { version, fault: Some(_), .. } => {
-                    self.record_failure(&id, version);
-                    self.isolate(&id, now);
-                    self.schedule_poll(id, now, Duration::ZERO);
-                }
-                PollResult::Failed { version, .. } => self.schedule_retry(id, version, now),
-                PollResult::Undecided => {
-                    self.isolate(&id, now);
-                    self.schedule_poll(id, now, Duration::ZERO);
-                }
-                PollResult::Superseded { version } => {
-                    self.jobs.entry(id.clone()).and_modify(|entry| entry.record_version(version));
-                    self.schedule_poll(id, now, Duration::ZERO);
-                }
-                PollResult::Unwritten => {
-                    self.schedule_poll(id, now, self.intervals.longest.min(Duration::from_secs(1)))
-                }
-            }
-        }
     }
 
     /// Moves the next poll of a job to now, and restarts its age, because the job has changed or is about to.
@@ -420,69 +281,6 @@ impl PollSchedule {
             },
             _ => self.intervals,
         }
-    }
-
-    /// Updates the doubt about hints after a change of a job.
-    fn update_doubt(&mut self, id: &TaskId) {
-        let (Some(doubt), Some(entry)) = (&mut self.hint_doubt, self.jobs.get(id)) else { return };
-        *doubt = if entry.hinted {
-            doubt.saturating_sub(1)
-        } else {
-            (*doubt + MISSED_HINT_DOUBT).min(2 * DOUBT_LIMIT)
-        };
-    }
-
-    fn record_observation(
-        &mut self,
-        id: TaskId,
-        digest: Option<u64>,
-        log_followed: bool,
-        version: u64,
-        now: Instant,
-    ) {
-        let Some(entry) = self.jobs.get_mut(&id) else { return };
-        let is_changed = entry.digest.zip(digest).is_some_and(|(before, now)| before != now);
-        if is_changed {
-            entry.since = now;
-            entry.has_changed = true;
-            self.update_doubt(&id);
-        }
-        let intervals = self.current_intervals();
-        let Some(entry) = self.jobs.get_mut(&id) else { return };
-        if version >= entry.version {
-            entry.version = version;
-            entry.digest = digest;
-        }
-        entry.log_followed = log_followed;
-        entry.failures = 0;
-        entry.suspect = None;
-        entry.hinted = entry.poll_again;
-        let typical =
-            if entry.has_changed { None } else { self.typical.get(&entry.tool).and_then(|(_, took)| *took) };
-        let wait = intervals.next_poll(now.duration_since(entry.since), typical, &entry.handle);
-        let wait = if log_followed { wait.min(intervals.shortest.max(FOLLOWED_INTERVAL)) } else { wait };
-        Self::enqueue(&mut self.queue, entry, id, now, wait);
-    }
-
-    /// Records that a poll failed and that the row shows it.
-    fn record_failure(&mut self, id: &TaskId, version: u64) {
-        let Some(entry) = self.jobs.get_mut(id) else { return };
-        entry.failures = entry.failures.saturating_add(1);
-        entry.version = entry.version.max(version);
-        entry.digest = None;
-        entry.blank = false;
-    }
-
-    /// Schedules the next poll after a failed one: the interval doubles with each failure in a row, up to a
-    /// minute. For a job that is polled alone it is at least the longest interval of the config.
-    fn schedule_retry(&mut self, id: TaskId, version: u64, now: Instant) {
-        self.record_failure(&id, version);
-        let Some(entry) = self.jobs.get(&id) else { return };
-        let doubled =
-            self.intervals.shortest.max(Duration::from_millis(250)) * 2u32.pow(entry.failures.min(10));
-        let spread = self.intervals.next_poll(Duration::ZERO, None, &entry.handle);
-        let min_wait = entry.suspect.map_or(Duration::ZERO, |_| self.intervals.longest);
-        self.schedule_poll(id, now, doubled.min(Duration::from_secs(60)).max(min_wait) + spread);
     }
 
     /// Schedules the next poll of a job that has just been polled, so that it is in no queue.

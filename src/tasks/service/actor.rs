@@ -81,8 +81,8 @@ fn acting_person(by: &dyn Actor, task: &Task) -> Result<Option<OnBehalfOf>, Stri
 }
 
 impl Service {
-    /// Returns a task by its id with one read, if it is within the caller's reach. This is the only lookup
-    /// by id for callers. A task out of reach, an expired task and a missing task give the same result.
+    /// Returns a task by its id with one read, if it is within the caller's scope. This is the only lookup
+    /// by id for callers. A task out of scope, an expired task and a missing task give the same result.
     pub(super) async fn find(&self, by: &dyn Actor, id: &TaskId) -> Result<Option<Task>> {
         let tools = by.tools();
         self.writer.store.get(id, Some(AccessScope { owner: by.owner(), tools: &tools })).await

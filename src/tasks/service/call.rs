@@ -1,183 +1,25 @@
 //! Tool calls: the row is committed first, then the reconciler acts on it. This module must not call an
 //! engine.
 
+mod handover;
+mod request;
+
 use std::time::Duration;
 
 use serde_json::Value;
 use taskbridge_sdk::{JobKey, Question};
-use tokio::sync::mpsc;
-use tokio::time::Instant;
 
-use super::{CommittedStart, LimitExceeded, Service, StartOrigin};
+use self::handover::HandoverGuard;
+pub use self::request::{BlockingCall, Call, CallError, CallResult, WhenFull};
+use super::{LimitExceeded, Service};
 use crate::clock;
 use crate::tasks::audit::{AuditEvent, AuditedOperation};
 use crate::tasks::machine::{self, Event};
 use crate::tasks::notices;
-use crate::tasks::reconciler::CallPermit;
 use crate::tasks::slots::is_owner_slot;
-use crate::tasks::store::{
-    AttachRequest, Holder, IdempotencyKey, InsertResult, Lease, NewTask, Quota, StoreError,
-};
-use crate::tasks::task::{
-    Job, Origin, Owner, QuestionSource, Spec, Task, TaskId, TaskPolicy, TaskQuestion, TaskState, Undelivered,
-};
+use crate::tasks::store::{AttachRequest, Holder, InsertResult, Lease, NewTask, Quota, StoreError};
+use crate::tasks::task::{Job, QuestionSource, Task, TaskId, TaskQuestion, TaskState, Undelivered};
 use crate::tasks::task_writer::Commit;
-
-/// A validated call: the arguments match the tool's schema, and the caller may make it.
-#[derive(Clone, Debug)]
-pub struct Call {
-    /// The owner of the new task.
-    pub owner: Owner,
-    /// The origin of the call.
-    pub origin: Origin,
-    /// The tool.
-    pub tool: String,
-    /// The tool's backend.
-    pub backend: String,
-    /// What to start.
-    pub spec: Spec,
-    /// Tasks that the arguments refer to, by parameter. The job receives the handles of their jobs.
-    pub references: Vec<(String, TaskId)>,
-    /// The deadlines.
-    pub terms: TaskPolicy,
-    /// The slots that the job takes.
-    pub slots: Vec<String>,
-    /// What to do if one of the slots is full. A full slot that counts the jobs of one owner, of all tools or
-    /// of one, always refuses the call.
-    pub when_full: WhenFull,
-    /// The storage quota of its owner.
-    pub quota: Option<Quota>,
-    /// The question to ask before the start.
-    pub confirm: Option<Question>,
-    /// The caller's idempotency key.
-    pub idempotency_key: Option<IdempotencyKey>,
-    /// Set for a call that waits for its result.
-    pub blocking: Option<BlockingCall>,
-}
-
-/// What to do with a call if a slot is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhenFull {
-    /// The call waits in the queue.
-    Queue,
-    /// The call is refused.
-    Refuse,
-}
-
-/// A plain call: it waits for its result, and its client does not receive the id of the task.
-#[derive(Clone, Debug)]
-pub struct BlockingCall {
-    /// Digest of owner, tool and arguments.
-    pub digest: String,
-    /// How long the call waits at most. After that, an equal call may take over its task.
-    pub timeout: Duration,
-    /// How long after it disconnected an equal call can take over its task.
-    pub attach_within: Duration,
-    /// Whether the tool wants the job stopped when the call disconnects.
-    pub cancel_on_abandon: bool,
-}
-
-/// The result of a call.
-#[derive(Clone, Debug)]
-pub enum CallResult {
-    /// A new task.
-    Created(Task),
-    /// The task that the same call created under the same idempotency key.
-    Existing(Task),
-    /// The task of an equal call that disconnected before it received its result.
-    Attached(Task),
-}
-
-/// Why a call returned no task. Only after [`Self::Store`] a task may exist.
-#[derive(Debug, thiserror::Error)]
-pub enum CallError {
-    /// A limit is exceeded.
-    #[error(transparent)]
-    LimitExceeded(#[from] LimitExceeded),
-    /// The idempotency key was used for another tool or other arguments.
-    #[error("idempotency key `{key}` was used before with another tool or other arguments: use a new key")]
-    KeyReused {
-        /// The key.
-        key: String,
-    },
-    /// The tool's backend is not connected yet.
-    #[error(
-        "backend `{backend}` of tool {tool} is not connected: {reason}. This call started nothing: the server keeps trying to \
-         connect, so call again later"
-    )]
-    Unconnected {
-        /// The backend.
-        backend: String,
-        /// The tool.
-        tool: String,
-        /// The reason.
-        reason: String,
-    },
-    /// An argument refers to a task that cannot be used.
-    #[error("`{parameter}`: {why}")]
-    Reference {
-        /// The parameter.
-        parameter: String,
-        /// What is wrong with the task, and what to do.
-        why: String,
-    },
-    /// The store failed. If it is unavailable, the outcome of the insert may be unknown: if the row exists,
-    /// the reconciler acts on it.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// The right to pass a row that is inserted with a lease to the reconciler. If it is dropped before the
-/// outcome of the insert is known, it passes the row on as an orphan. Otherwise no process could act on the
-/// row until its lease expires.
-struct HandoverGuard<'a> {
-    service: &'a Service,
-    permit: Option<(mpsc::Permit<'a, CommittedStart>, Option<CallPermit>)>,
-    /// The row as inserted.
-    row: Task,
-    since: Instant,
-    cancel_on_abandon: bool,
-}
-
-impl HandoverGuard<'_> {
-    fn has_call_permit(&self) -> bool {
-        self.permit.as_ref().is_some_and(|(_, call_permit)| call_permit.is_some())
-    }
-
-    /// Passes on the row after the insert succeeded.
-    fn hand_over(mut self, task: Task) {
-        // Without a `CallPermit` the row was inserted as due, and is claimed like any other.
-        if let Some((permit, call_permit @ Some(_))) = self.permit.take() {
-            let origin = StartOrigin::Inserted;
-            permit.send(CommittedStart { task, since: self.since, origin, call_permit });
-        }
-    }
-
-    /// Releases the permit: the row was not inserted, and will not be.
-    fn give_up(mut self) {
-        self.permit = None;
-    }
-}
-
-impl Drop for HandoverGuard<'_> {
-    fn drop(&mut self) {
-        if let Some((permit, call_permit)) = self.permit.take() {
-            // A server that shuts down drops its pending calls; their clients did not disconnect.
-            let cancel = self.cancel_on_abandon && !self.service.is_stopping();
-            let (task, origin) = (self.row.clone(), StartOrigin::Orphaned { cancel });
-            permit.send(CommittedStart { task, since: self.since, origin, call_permit });
-        }
-    }
-}
-
-impl CallResult {
-    /// Returns the task.
-    pub fn into_task(self) -> Task {
-        match self {
-            CallResult::Created(task) | CallResult::Existing(task) | CallResult::Attached(task) => task,
-        }
-    }
-}
 
 impl Service {
     /// Creates a task for a call, or finds the task that the call created before.
@@ -292,21 +134,6 @@ impl Service {
             }
         }
         Ok(())
-    }
-
-    fn handover_guard<'a>(
-        &'a self,
-        permit: (mpsc::Permit<'a, CommittedStart>, Option<CallPermit>),
-        pending: &Task,
-        call: &Call,
-    ) -> HandoverGuard<'a> {
-        let committed = match permit.1 {
-            Some(_) => machine::next(pending, Event::StartCommitted, pending.created_at).task,
-            None => pending.clone(),
-        };
-        let cancel_on_abandon = call.blocking.as_ref().is_some_and(|blocking| blocking.cancel_on_abandon);
-        let row = Task { version: 1, ..committed };
-        HandoverGuard { service: self, permit: Some(permit), row, since: Instant::now(), cancel_on_abandon }
     }
 
     /// Inserts a new row, or attaches to the abandoned task of an equal call.

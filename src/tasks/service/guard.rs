@@ -13,7 +13,7 @@ use crate::tasks::store::{Lease, Result};
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::task_writer::{Commit, TaskWriter};
 
-/// A write that a dropped guard leaves to the reconciler.
+/// A write that a dropped guard or a front end leaves to the reconciler.
 pub enum DeferredWrite {
     /// A plain call disconnected before it received its result.
     CallAbandoned {

@@ -55,7 +55,7 @@ type TypicalDurations = HashMap<String, (Instant, Option<Duration>)>;
 pub struct Outbox {
     /// Rows whose starts this process has committed, and orphans. They need action at once.
     pub committed_starts: mpsc::Sender<CommittedStart>,
-    /// Writes that dropped guards leave to the reconciler.
+    /// Writes that dropped guards and front ends leave to the reconciler.
     pub deferred_writes: mpsc::UnboundedSender<DeferredWrite>,
     /// The connected backends: a row is passed on with a `CallPermit` at its own backend.
     pub engines: Engines,
@@ -80,7 +80,8 @@ pub struct CommittedStart {
 pub enum StartOrigin {
     /// The row was inserted with its start and its lease.
     Inserted,
-    /// The row waited. This process may also have claimed it, and the end of that action releases the lease.
+    /// The row existed before its start was committed: it was queued, or claimed as due. Another action of
+    /// this process may have the row, and the end of that action releases the lease.
     Admitted,
     /// As [`Self::Inserted`], but the outcome of the insert is unknown: its call disconnected meanwhile, or
     /// the store became unavailable. The row may still reach the store, or never.

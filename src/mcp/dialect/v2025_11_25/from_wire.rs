@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::mcp::wire::jsonrpc::Error;
 use crate::mcp::wire::params::{self, CallParams, TaskAugmentation, invalid_field};
-pub(super) use crate::mcp::wire::params::{cursor, invalid, progress_token, task_id, text};
+pub(super) use crate::mcp::wire::params::{invalid, progress_token, task_id, text};
 use crate::sessions::ClientTaskStatus;
 use crate::tasks::task::TaskId;
 
@@ -168,6 +168,6 @@ mod tests {
             assert!(error.message.starts_with(expected), "{}", error.message);
         }
         assert!(task_id(&json!({"taskId": 1})).is_err());
-        assert!(cursor(&json!({"cursor": 1})).is_err());
+        assert!(params::cursor(&json!({"cursor": 1})).is_err());
     }
 }

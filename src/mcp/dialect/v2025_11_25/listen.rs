@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::questions::QuestionSender;
 use super::{SessionCall, logging, to_wire, wire};
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::resources::subscriptions::{ResourceChanges, ResourceSubscriptions};
 use crate::mcp::features::tools::handle;
 use crate::mcp::features::tools::handle::VisibleStatus;
@@ -111,7 +111,7 @@ async fn hand_over(call: &SessionCall<'_>, candidate: &StreamCandidate) {
     }
     let (Session { nonce, expires, .. }, note) = (call.session, StreamEvent::Reported(reports));
     if let Err(error) = call.bridge.sessions.store.set(nonce, SessionChange::Streams(note), *expires).await {
-        tracing::warn!(%error, "what was told on a stream is told again on the next");
+        tracing::warn!(%error, "the state of a stream cannot be stored; the next stream repeats its messages");
     }
 }
 

@@ -20,7 +20,7 @@ use crate::auth::Principal;
 use crate::mcp::Bridge;
 use crate::mcp::features;
 use crate::mcp::features::audit_context;
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::tools::plain_wait::PlainWait;
 use crate::mcp::session::edition::Edition;
 use crate::mcp::session::message_sink::{MessageSink, Resume};
@@ -63,7 +63,10 @@ pub async fn handle(
     sink: &dyn MessageSink,
 ) -> Outcome<Payload> {
     let context = audit_context::for_session_request(caller, &request);
-    features::observe(bridge, context, request, |request| answer(bridge, caller, request, sink)).await
+    features::observe((&bridge.context, &bridge.metrics), context, request, |request| {
+        answer(bridge, caller, request, sink)
+    })
+    .await
 }
 
 async fn answer(
@@ -92,7 +95,8 @@ async fn answer(
         "resources/unsubscribe" => subscriptions::unsubscribe(&call, &params).await,
         "initialize" => Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has begun already")),
         _ => {
-            let outcome = features::serve(&call, (&id, &method), params, sink).await;
+            // Boxed, so that the futures of the other methods need not be as large.
+            let outcome = Box::pin(features::serve(&call, (&id, &method), params, sink)).await;
             return outcome.unwrap_or_else(|| {
                 let revision = call.session.revision.as_str();
                 let message = format!("there is no method {method:?} in a session of {revision}");

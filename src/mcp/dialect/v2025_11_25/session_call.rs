@@ -13,7 +13,7 @@ use crate::auth::Principal;
 use crate::catalog::TaskSupport;
 use crate::mcp::features::context::FeatureContext;
 use crate::mcp::features::dialect::{Cache, CallMode, CallRefusal, Dialect, WaitChannel};
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::resources::EngineReads;
 use crate::mcp::features::tools::progress::ProgressReport;
 use crate::mcp::features::tools::result::ToolResult;
@@ -101,7 +101,7 @@ impl Dialect for SessionCall<'_> {
     fn refused_call(&self, refusal: CallRefusal, mode: CallMode) -> Result<Value, Error> {
         match (refusal, mode) {
             (CallRefusal::InvalidCall(message) | CallRefusal::Busy(message), CallMode::Plain) => {
-                Ok(self.tool_result(ToolResult::error(message), None))
+                Ok(self.tool_result(ToolResult::error(message)))
             }
             // Without a task there is no result in which a client that expects a task could read the error.
             (CallRefusal::InvalidCall(message), CallMode::Task) => Err(from_wire::invalid(message)),
@@ -113,8 +113,8 @@ impl Dialect for SessionCall<'_> {
         to_wire::created_task(self.context(), view, is_new, self.client_for(&view.task))
     }
 
-    fn tool_result(&self, result: ToolResult, related: Option<&TaskId>) -> Value {
-        to_wire::tool_result(self.session.revision, result, related)
+    fn tool_result(&self, result: ToolResult) -> Value {
+        to_wire::tool_result(self.session.revision, result, None)
     }
 
     fn wait_channel<'a>(&'a self, task: &TaskId, sink: &'a dyn MessageSink) -> Box<dyn WaitChannel + 'a> {

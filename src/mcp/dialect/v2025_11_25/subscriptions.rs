@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{SessionCall, from_wire};
 use crate::mcp::features::dialect::Dialect as _;
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::resources::{self, ReadError};
 use crate::mcp::wire::jsonrpc::Outcome;
 use crate::sessions::SessionChange;

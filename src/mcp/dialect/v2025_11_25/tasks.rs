@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{SessionCall, from_wire, questions, to_wire, wire};
 use crate::mcp::features::dialect::Dialect as _;
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::tasks;
 use crate::mcp::features::tools::handle;
 use crate::mcp::features::tools::result::ToolResult;
@@ -54,12 +54,12 @@ async fn read_result(call: &SessionCall<'_>, view: &View, sink: &dyn MessageSink
     let output = tasks::read_result(call, view, sink).await;
     let output = output.map_err(|error| error.to_jsonrpc_error(call.context()))?;
     let result = ToolResult::for_ended_task(call.context(), call.reads(), view, output, None)?;
-    Ok(call.tool_result(result, Some(&view.task.id)))
+    Ok(to_wire::tool_result(call.session.revision, result, Some(&view.task.id)))
 }
 
 /// `tasks/list`: the caller's own tasks, newest first.
 pub(super) async fn list(call: &SessionCall<'_>, params: &Value) -> Outcome {
-    let page = tasks::list(call, from_wire::cursor(params)?).await?;
+    let page = tasks::list(call, params).await?;
     let task = |view| to_wire::task(call.context(), view, call.client_for(&view.task));
     let tasks = page.views.iter().map(task).collect();
     Ok(types::value(&wire::ListTasksResult { tasks, next_cursor: page.next_cursor }))

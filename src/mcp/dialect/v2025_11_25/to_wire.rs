@@ -11,7 +11,7 @@ use crate::mcp::features::tools::handle::VisibleStatus;
 use crate::mcp::features::tools::result::{ToolResult, wrap_in_object};
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::revision::Revision;
-use crate::mcp::wire::types::{TaskStatus, value};
+use crate::mcp::wire::types::{TaskStatus, millis, value};
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
 
@@ -117,9 +117,4 @@ fn link_to_text(block: &mut Content) {
     if let Content::ResourceLink { uri, name, .. } = block {
         *block = Content::text(format!("{name}: {uri}"));
     }
-}
-
-/// Returns a duration in milliseconds, the unit of the wire.
-pub(super) fn millis(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

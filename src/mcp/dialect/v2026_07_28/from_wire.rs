@@ -9,9 +9,8 @@ use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::jsonrpc::Error;
 use crate::mcp::wire::params::{self, CallParams, Retry, invalid_field, level};
 pub(super) use crate::mcp::wire::params::{invalid, task_id};
+use crate::mcp::wire::revision::VERSION;
 
-/// Key of the revision in `_meta`.
-pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// Key of the client's capabilities in `_meta`.
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// Key of the minimum level of log messages in `_meta`.
@@ -70,6 +69,9 @@ fn in_meta(name: &str) -> String {
 
 /// Parses the parameters of `tools/call`.
 pub(super) fn call(params: Value) -> Result<CallParams, Error> {
+    // The first fault in this order is reported.
+    params::progress_token(&params)?;
+    params::idempotency_key(&params)?;
     let retry = retry(&params)?;
     Ok(CallParams { retry, ..params::call(params)? })
 }

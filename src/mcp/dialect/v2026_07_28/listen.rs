@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::tasks::{detailed_task, require_tasks};
 use super::wire::{Acknowledged, Filter};
 use super::{StatelessCall, from_wire, to_wire, wire};
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::resources;
 use crate::mcp::features::resources::subscriptions::{ResourceChanges, ResourceSubscriptions};
 use crate::mcp::features::results::ResultReadError;

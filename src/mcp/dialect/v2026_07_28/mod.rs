@@ -95,7 +95,10 @@ pub async fn handle(
 ) -> Outcome<Payload> {
     let context = Arc::new(audit_context::for_request(&caller.principal, &request));
     let call = StatelessCall { bridge, caller };
-    features::observe(bridge, context, request, |request| answer(&call, request, sink)).await
+    features::observe((&bridge.context, &bridge.metrics), context, request, |request| {
+        answer(&call, request, sink)
+    })
+    .await
 }
 
 async fn answer(call: &StatelessCall<'_>, request: Request, sink: &dyn MessageSink) -> Outcome<Payload> {

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{StatelessCall, to_wire};
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::wire::params;
 use crate::tasks::service::AnswerError;
 use crate::tasks::task::{Task, TaskQuestion};

@@ -16,7 +16,7 @@ use super::{StatelessCall, errors, to_wire, wire};
 use crate::catalog::{ConfirmDefault, Inquiry, Tool};
 use crate::mcp::features::authorization;
 use crate::mcp::features::dialect::{CallInput, Dialect as _};
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::session::log_cursor;
 use crate::mcp::wire::jsonrpc::Error;
 use crate::mcp::wire::params::{self, Retry};
@@ -266,7 +266,7 @@ impl<'a> Round<'a> {
         self.call.client().can_ask(&inquiry.question(&Map::new()).ask)
     }
 
-    /// Returns the answer, if it is valid. Otherwise keeps the problem in `unfit`.
+    /// Returns the answer, if it is valid. Otherwise keeps the problem in `answer_problem`.
     fn answer(&mut self, question: &Question, response: &Value) -> Option<Answer> {
         let answer = params::answer(&question.ask, response)
             .and_then(|answer| asking::normalize_answer(question, answer));

@@ -17,7 +17,7 @@ use crate::mcp::features::context::FeatureContext;
 use crate::mcp::features::dialect::{
     Cache, CallMode, CallRefusal, CallStart, Dialect, PromptInput, ResumedCall, WaitChannel,
 };
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::resources::EngineReads;
 use crate::mcp::features::tools::progress::ProgressReport;
 use crate::mcp::features::tools::result::ToolResult;
@@ -134,7 +134,7 @@ impl Dialect for StatelessCall<'_> {
         to_wire::created_task(task, &view.task.refers_to)
     }
 
-    fn tool_result(&self, result: ToolResult, _related: Option<&TaskId>) -> Value {
+    fn tool_result(&self, result: ToolResult) -> Value {
         to_wire::tool_result(result)
     }
 
@@ -155,14 +155,19 @@ impl Dialect for StatelessCall<'_> {
         types::value(&tool)
     }
 
-    fn result(&self, body: Value, cache: Option<Cache>) -> Value {
-        match cache {
-            None => to_wire::complete(body),
+    fn result(&self, mut body: Value, cache: Option<Cache>) -> Value {
+        let added = match cache {
+            None => to_wire::complete(types::Empty {}),
             Some(Cache { ttl, is_public }) => {
                 let scope = if is_public { wire::CacheScope::Public } else { wire::CacheScope::Private };
-                to_wire::cacheable(body, ttl, scope)
+                to_wire::cacheable(types::Empty {}, ttl, scope)
             }
+        };
+        // The body may be large, and is not copied.
+        if let (Value::Object(body), Value::Object(added)) = (&mut body, added) {
+            body.extend(added);
         }
+        body
     }
 
     fn resource_not_found(&self) -> i32 {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{StatelessCall, errors, from_wire, questions, to_wire, wire};
 use crate::mcp::features::dialect::Dialect as _;
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::results::ResultReadError;
 use crate::mcp::features::tasks;
 use crate::mcp::features::tools::result::ToolResult;

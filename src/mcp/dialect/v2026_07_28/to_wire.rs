@@ -13,7 +13,7 @@ use crate::mcp::features::tools::handle::VisibleStatus;
 use crate::mcp::features::tools::result::ToolResult;
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::jsonrpc::Id;
-use crate::mcp::wire::types::{Empty, SERVER_INFO, TaskStatus, value};
+use crate::mcp::wire::types::{Empty, SERVER_INFO, TaskStatus, millis, value};
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
 
@@ -119,8 +119,4 @@ fn status(state: TaskState) -> TaskStatus {
         TaskState::Ended(task::Outcome::Broken) => TaskStatus::Failed,
         TaskState::Ended(task::Outcome::Cancelled) => TaskStatus::Cancelled,
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

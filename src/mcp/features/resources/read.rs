@@ -70,7 +70,7 @@ pub enum ReadError {
     /// It exists, but cannot be read like this.
     #[error("{0}")]
     Refused(String),
-    /// The engine is unavailable, or did not answer within `PATIENCE`.
+    /// The engine is unavailable, or did not answer within `READ_TIMEOUT`.
     #[error("it cannot be read now: {0}")]
     Unavailable(String),
     /// The deployment is misconfigured; the details are for the operator.

@@ -113,8 +113,8 @@ impl<'a> ResourceSubscriptions<'a> {
         }
     }
 
-    /// Waits until there is something to report. A resource in [`ResourceChanges::over`] is no longer
-    /// followed. It is cancel-safe: a drop while it waits loses nothing.
+    /// Waits until there is something to report. A resource in [`ResourceChanges::ended`] is no
+    /// longer subscribed to. It is cancel-safe: a drop while it waits loses nothing.
     ///
     /// # Errors
     /// If the store fails.

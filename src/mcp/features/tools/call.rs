@@ -12,7 +12,7 @@ use crate::catalog::{CallRequest, Consent, OnAbandon, Tool};
 use crate::mcp::features::authorization;
 use crate::mcp::features::companions::{self, Companion, CompanionCall, CompanionResult, WaitCall};
 use crate::mcp::features::dialect::{CallInput, CallMode, CallRefusal, CallStart, Dialect, ResumedCall};
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::results::{self, ResultReadError};
 use crate::mcp::features::spans;
 use crate::mcp::features::tools::handle;
@@ -36,14 +36,15 @@ pub async fn call(request: &dyn Dialect, id: &Id, params: Value, sink: &dyn Mess
     let tool =
         authorization::authorized_tool(request.context(), request.principal(), &catalog, &params.name)?;
     let mode = request.call_mode(&tool.name, tool.task_support, &params)?;
-    let input = match request.begin_call(tool, &mut params).await? {
+    let mut input = match request.begin_call(tool, &mut params).await? {
         CallStart::Proceed(input) => input,
         CallStart::Answer(result) => return Ok(result),
         CallStart::Resume(resumed) => {
             return resume_call(request, id, tool, resumed, params.progress_token, sink).await;
         }
     };
-    let (progress_token, fingerprint) = (params.progress_token.clone(), input.fingerprint.clone());
+    let (progress_token, fingerprint) =
+        (params.progress_token.clone(), std::mem::take(&mut input.fingerprint));
     let result = match create_task(request, tool, params, input, mode).await? {
         Ok(result) => result,
         Err(refusal) => return request.refused_call(refusal, mode),
@@ -180,17 +181,8 @@ async fn answer_plainly(
     } else {
         Some(context.service.guard_call(&task, tool.on_abandon == OnAbandon::Cancel))
     };
-    let started_at = context.clock.now();
-    let wait = PlainWait {
-        task: task.id,
-        started_at,
-        deadline: started_at + context.settings().call_budget,
-        is_resumed: false,
-        progress_token,
-        preface,
-        logs_since,
-        fingerprint,
-    };
+    let wait = PlainWait::begin(request, task.id, fingerprint);
+    let wait = PlainWait { progress_token, preface, logs_since, ..wait };
     wait.make_resumable(request, id, sink);
     wait.run(request, guard, sink).await
 }
@@ -217,17 +209,8 @@ async fn resume_call(
     let ResumedCall { task, logs_since, fingerprint } = resumed;
     let cancel_on_abandon = tool.on_abandon == OnAbandon::Cancel;
     let guard = task.undelivered.is_some().then(|| context.service.guard_call(&task, cancel_on_abandon));
-    let started_at = context.clock.now();
-    let wait = PlainWait {
-        task: task.id,
-        started_at,
-        deadline: started_at + context.settings().call_budget,
-        is_resumed: false,
-        progress_token,
-        preface: None,
-        logs_since,
-        fingerprint,
-    };
+    let wait = PlainWait::begin(request, task.id, fingerprint);
+    let wait = PlainWait { progress_token, logs_since, ..wait };
     wait.make_resumable(request, id, sink);
     wait.run(request, guard, sink).await
 }
@@ -237,11 +220,12 @@ async fn run_companion(
     request: &dyn Dialect,
     id: &Id,
     companion: Companion,
-    params: CallParams,
+    mut params: CallParams,
     sink: &dyn MessageSink,
 ) -> Outcome {
     let context = request.context();
-    let result = match CompanionCall::parse(companion, &Value::Object(params.arguments.clone())) {
+    let arguments = Value::Object(std::mem::take(&mut params.arguments));
+    let result = match CompanionCall::parse(companion, &arguments) {
         Err(problem) => CompanionResult::refusal(problem),
         Ok(CompanionCall::Command(command)) => {
             let result =
@@ -253,24 +237,19 @@ async fn run_companion(
             let found = context.service.get(&request.actor(), &task).await;
             if let Some(view) = found.map_err(|error| request.fault(&error))? {
                 let fingerprint = format!("{} {task}", companion.name());
-                let budget = context.settings().call_budget;
-                let started_at = context.clock.now();
-                let logs_since = request.begin_wait(&view.task, &fingerprint, &params).await?;
-                let wait = PlainWait {
-                    task,
-                    started_at,
-                    deadline: started_at + timeout.map_or(budget, |timeout| timeout.min(budget)),
-                    is_resumed: false,
-                    progress_token: params.progress_token,
-                    preface: None,
-                    logs_since: logs_since.unwrap_or(started_at),
-                    fingerprint,
-                };
+                let mut wait = PlainWait::begin(request, task, fingerprint);
+                if let Some(heard) = request.begin_wait(&view.task, &wait.fingerprint, &params).await? {
+                    wait.logs_since = heard;
+                }
+                wait.progress_token = params.progress_token;
+                if let Some(timeout) = timeout {
+                    wait.deadline = wait.deadline.min(wait.started_at + timeout);
+                }
                 wait.make_resumable(request, id, sink);
                 return wait.run(request, None, sink).await;
             }
             companions::no_task(context, request.owner(), &task)
         }
     };
-    Ok(request.tool_result(ToolResult::from_companion(result), None))
+    Ok(request.tool_result(ToolResult::from_companion(result)))
 }

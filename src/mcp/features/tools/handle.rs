@@ -1,5 +1,5 @@
 //! Task handles: what a plain call returns when its job takes longer than the call may wait. Contains the
-//! handle, its schema, and the lines for the model. [`standing`] is the status that a client sees, in a
+//! handle, its schema, and the lines for the model. [`visible_status`] is the status that a client sees, in a
 //! handle or in a task of the protocol. Every generation uses them. It must not know how a generation writes
 //! a tool result.
 

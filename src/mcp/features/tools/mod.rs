@@ -14,7 +14,7 @@ use taskbridge_sdk::Output;
 use self::result::ToolResult;
 use super::companions::Companion;
 use super::dialect::Dialect;
-use super::request::Request as _;
+use super::request::RequestExt as _;
 use crate::mcp::wire::jsonrpc::Outcome;
 use crate::tasks::audit::{Audit as _, AuditEvent, Part};
 use crate::tasks::service::View;
@@ -26,9 +26,8 @@ fn answer(request: &dyn Dialect, view: &View, output: Option<Output>, preface: O
     if !view.task.has_ended() {
         let companions = request.is_offered(Companion::Wait);
         let client = request.client_for(&view.task);
-        return Ok(request.tool_result(ToolResult::handle(context, view, client, companions, preface), None));
+        return Ok(request.tool_result(ToolResult::handle(context, view, client, companions, preface)));
     }
     context.audit.record(AuditEvent::Read { task: &view.task, part: Part::Result });
-    Ok(request
-        .tool_result(ToolResult::for_ended_task(context, request.reads(), view, output, preface)?, None))
+    Ok(request.tool_result(ToolResult::for_ended_task(context, request.reads(), view, output, preface)?))
 }

@@ -7,7 +7,7 @@ use taskbridge_sdk::{Output, Timestamp};
 use super::progress::ProgressParams;
 use super::wait::{WaitOptions, wait};
 use crate::mcp::features::dialect::Dialect;
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::results;
 use crate::mcp::session::log_cursor::LogCursor;
 use crate::mcp::session::message_sink::{MessageSink, Resume};
@@ -36,6 +36,22 @@ pub struct PlainWait {
 }
 
 impl PlainWait {
+    /// Returns a wait that begins now and has the whole time budget. It reports no progress, and only new log
+    /// messages.
+    pub(super) fn begin(request: &dyn Dialect, task: TaskId, fingerprint: String) -> Self {
+        let started_at = request.context().clock.now();
+        Self {
+            task,
+            started_at,
+            deadline: started_at + request.context().settings().call_budget,
+            is_resumed: false,
+            progress_token: None,
+            preface: None,
+            logs_since: started_at,
+            fingerprint,
+        }
+    }
+
     /// Sets on the stream how the wait can be resumed.
     pub(super) fn make_resumable(&self, request: &dyn Dialect, id: &Id, sink: &dyn MessageSink) {
         if request.resumes_streams() {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::progress::{ProgressParams, ProgressReporter};
 use crate::mcp::features::dialect::Dialect;
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::session::log_cursor::LogCursor;
 use crate::mcp::session::message_sink::MessageSink;
 use crate::tasks::service::View;

@@ -1,8 +1,9 @@
-//! Streamable HTTP transport: one endpoint for POST, GET, DELETE and OPTIONS. [`preconditions`] contains the
-//! checks before a request is handled, and the larger HTTP methods have files of their own. The transport
-//! must not know the protocol's methods, except the few that concern it. `initialize` creates a session,
-//! `notifications/cancelled` ends a request. [`rate_policy`] applies rate limits by method, and [`post`]
-//! limits the methods that store settings and checks the scopes of a tool call.
+//! Streamable HTTP transport: one endpoint for POST, GET, DELETE and OPTIONS. `connections` accepts and
+//! limits connections, `validation` contains the checks before a request is handled, and `routes` handles
+//! the HTTP methods. The transport must not know the protocol's methods, except the few that concern it.
+//! `initialize` creates a session, `notifications/cancelled` ends a request. `validation::rate_policy`
+//! applies rate limits by method, and `routes::post` limits the methods that store settings and checks the
+//! scopes of a tool call.
 
 mod connections;
 mod error_response;
@@ -31,8 +32,8 @@ pub use self::routes::unauthenticated_body::UnauthenticatedBudget;
 pub use self::validation::access_control::{AccessControl, AccessRules};
 use crate::auth::{Peer, Principal, RequestCredentials};
 use crate::limits::caller_key::CallerKey;
+use crate::limits::in_flight_limit::InFlightLimit;
 use crate::limits::memory_budget::MemoryBudget;
-use crate::limits::quota::InFlightLimit;
 use crate::limits::rate::RateLimit;
 use crate::mcp::Bridge;
 use crate::mcp::session::in_flight::InFlight;

@@ -19,8 +19,8 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Self { input, line: Vec::new(), too_long: false }
     }
 
-    /// Returns the next line that is not blank, of at most `most` bytes, or `None` at the end of the input.
-    /// Cancel safe: no input is lost if the future is dropped.
+    /// Returns the next line that is not blank, of at most `max_bytes` bytes, or `None` at the end of the
+    /// input. Cancel safe: no input is lost if the future is dropped.
     pub(super) async fn next(&mut self, max_bytes: usize) -> io::Result<Option<Result<Vec<u8>, TooLong>>> {
         loop {
             let chunk = self.input.fill_buf().await?;

@@ -59,8 +59,8 @@ impl ClientTasks {
         }
     }
 
-    /// Replaces the known client's tasks. Returns the messages whose client's task is no longer in the
-    /// session's row.
+    /// Replaces the known tasks of the client. Returns the messages whose task is no longer in the session's
+    /// row.
     fn take(&mut self, records: Vec<ClientTaskRecord>) -> Vec<QuestionMessage> {
         let previous = std::mem::replace(&mut self.records, records);
         let (remaining, removed): (Vec<QuestionMessage>, Vec<QuestionMessage>) = previous
@@ -268,7 +268,7 @@ impl QuestionSender<'_> {
 
     /// Handles a client's task that has delivered its answer, or is gone without one. If the question is
     /// still open, this stream can ask it once more. After an answer that did not fit, it can ask at most
-    /// `MOST_TIMES - 1` times more.
+    /// `MAX_ATTEMPTS - 1` times more.
     async fn finish_client_task(&mut self, question: QuestionMessage) -> Result<(), StoreError> {
         if !self.manages_client_tasks() {
             return Ok(());

@@ -9,6 +9,7 @@ use taskbridge_sdk::Ask;
 
 use crate::mcp::dialect::v2025_11_25::{to_wire, wire};
 use crate::mcp::wire::revision::Revision;
+use crate::mcp::wire::types::millis;
 use crate::seal::Seal;
 use crate::tasks::service::QuestionClaim;
 use crate::tasks::task::TaskId;
@@ -22,7 +23,7 @@ pub(super) fn request(
     as_task: Option<Duration>,
     id: &str,
 ) -> Value {
-    let task = as_task.map(|ttl| wire::TaskMetadata { ttl: to_wire::millis(ttl) });
+    let task = as_task.map(|ttl| wire::TaskMetadata { ttl: millis(ttl) });
     let question = &claim.question.question;
     let meta = to_wire::related_meta(&claim.task);
     let message = question_text(claim);

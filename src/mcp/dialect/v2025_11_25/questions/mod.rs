@@ -21,7 +21,7 @@ use super::SessionCall;
 use crate::mcp::Bridge;
 use crate::mcp::features::authorization::CallerContext;
 use crate::mcp::features::dialect::Dialect as _;
-use crate::mcp::features::request::Request as _;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::session::token::Session;
 use crate::seal::Purpose;
@@ -57,7 +57,7 @@ pub(super) struct QuestionSender<'a> {
     ask_counts: HashMap<(TaskId, String), u32>,
     /// The tasks of the session's client; `None` if it creates none.
     client_tasks: Option<ClientTasks>,
-    /// When the task that was attended last must be checked again, with or without a hint.
+    /// When the task of the last [`Self::sync`] must be checked again, with or without a hint.
     recheck_at: Option<Timestamp>,
     closed: bool,
 }

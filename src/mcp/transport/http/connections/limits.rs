@@ -26,7 +26,7 @@ pub struct ConnectionLimits {
     /// How long a client may read nothing while data waits to be sent.
     pub stall_timeout: Duration,
     /// Minimum rate at which a client must read waiting data, in bytes per second, after a grace period of
-    /// `stalled_for` (`min_answer_bytes_per_second`).
+    /// `stall_timeout` (`min_answer_bytes_per_second`).
     pub answer_rate: u64,
     /// Maximum size of a request head in bytes.
     pub head_bytes: usize,

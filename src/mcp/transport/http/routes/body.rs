@@ -7,8 +7,8 @@ use futures_util::{FutureExt as _, StreamExt as _};
 
 use crate::auth::Principal;
 use crate::limits::caller_key::CallerKey;
+use crate::limits::in_flight_limit::InFlightPermit;
 use crate::limits::memory_budget::{MemoryReservation, SMALL};
-use crate::limits::quota::InFlightPermit;
 use crate::mcp::transport::http::connections::timeouts::BodyError;
 use crate::mcp::transport::http::error_response::Refusal;
 use crate::mcp::transport::http::{Http, Result};

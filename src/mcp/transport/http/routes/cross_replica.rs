@@ -5,10 +5,10 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
+use crate::mcp::session::USUAL_CLOCK_SKEW;
 use crate::mcp::session::message_sink::Resume;
 use crate::mcp::session::token::Session;
 use crate::mcp::transport::http::error_response::Refusal;
@@ -20,9 +20,6 @@ use crate::sessions::{SessionChange, SessionSettings};
 
 /// The longest request id that is recorded, in bytes of JSON. Clients use counters or UUIDs.
 const MAX_ID_BYTES: usize = 200;
-
-/// Usual clock difference between two processes that took the time from the store.
-const USUAL_CLOCK_SKEW: Duration = Duration::from_millis(250);
 
 /// Records that a GET opens a stream. Returns the number of the stream within its session (0 if streams are
 /// not counted) and the time from which it listens.
@@ -72,14 +69,14 @@ pub(in crate::mcp::transport::http) async fn record_cancelled(http: &Http, sessi
     }
     let request = encode_id(id);
     if request.len() > MAX_ID_BYTES {
-        tracing::debug!("other replicas do not hear that a request was cancelled whose id is that long");
+        tracing::debug!("other replicas do not learn of a cancelled request: its id is too long to record");
         return;
     }
     let note = StreamEvent::Cancelled { request, at: bridge.context.clock.now() };
     if let Err(error) =
         bridge.sessions.store.set(&session.nonce, SessionChange::Streams(note), session.expires).await
     {
-        tracing::warn!(%error, "other replicas do not hear that a request was cancelled");
+        tracing::warn!(%error, "other replicas do not learn of a cancelled request");
     }
 }
 
@@ -106,7 +103,7 @@ pub(in crate::mcp::transport::http) async fn sync_session(
     if let Some(n) = listening_stream.filter(must_record) {
         let note = SessionChange::Streams(StreamEvent::LeaseRenewed { n, until: now + LISTENER_LEASE });
         if let Err(error) = bridge.sessions.store.set(&session.nonce, note, session.expires).await {
-            tracing::warn!(%error, "other replicas do not hear that a stream is open still");
+            tracing::warn!(%error, "other replicas do not learn that a stream is still open");
         }
     }
     true
@@ -123,7 +120,9 @@ pub(in crate::mcp::transport::http) async fn follow_remote_changes(http: Arc<Htt
         match http.bridge.sessions.store.settings(&session).await {
             Ok(Some(settings)) => apply_settings(&http, &session, &settings),
             Ok(None) => http.in_flight.end(&session),
-            Err(error) => tracing::debug!(%error, "what was said of a session elsewhere is seen later"),
+            Err(error) => {
+                tracing::debug!(%error, "changes to a session from other replicas cannot be read now")
+            }
         }
     }
 }

@@ -105,7 +105,7 @@ impl AccessControl {
         Arc::clone(&self.0.borrow())
     }
 
-    /// Waits until the rules in force no longer permit a connection that began under `began`.
+    /// Waits until the rules in force no longer permit a connection that began under `initial_rules`.
     pub(in crate::mcp::transport::http) async fn wait_until_disallowed(
         &self,
         peer: &Peer,

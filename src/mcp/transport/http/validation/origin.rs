@@ -20,8 +20,8 @@ pub struct OriginPolicy {
 
 impl OriginPolicy {
     /// Allows pages of this machine and of `origins` (`scheme://host[:port]`, or `null`). Allows requests to
-    /// the names of this machine and to `hosts` (`name` or `name:port`). If `hosts` is empty and `bound` is
-    /// not a loopback address, every host name is allowed.
+    /// the names of this machine and to `hosts` (`name` or `name:port`). If `hosts` is empty and
+    /// `bind_address` is not a loopback address, every host name is allowed.
     ///
     /// # Errors
     /// The first invalid origin.

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use super::origin::OriginPolicy;
 use crate::auth::Principal;
 use crate::limits::caller_key::CallerKey;
-use crate::limits::quota::InFlightPermit;
+use crate::limits::in_flight_limit::InFlightPermit;
 use crate::mcp::session::token::Session;
 use crate::mcp::transport::http::error_response::Refusal;
 use crate::mcp::transport::http::{Http, METHODS, Result};

@@ -64,7 +64,7 @@ pub(in crate::mcp::transport::http) async fn limit_request(
     Err(refuse(limit).for_request(Some(request.id.clone())))
 }
 
-/// As [`hold`], for a stream that a GET opens.
+/// As [`limit_request`], for a stream that a GET opens.
 pub(in crate::mcp::transport::http) async fn limit_stream(http: &Http, principal: &Principal) -> Result<()> {
     let limit = http.bridge.context.settings().max_polls_per_second;
     match http.wait_rate.wait(CallerKey::of(principal), limit).await {
