@@ -163,7 +163,7 @@ impl TerminalRecorder {
         command
     }
 
-    /// Records a command line to its end. When a text of `typed` appears, the keys next to it are typed.
+    /// Records a command line to its end. When a text of `inputs` appears, the keys next to it are typed.
     async fn record(&mut self, title: &'static str, line: &str, inputs: &[(&str, &str)]) {
         let mut pty = Pty::start_at(&self.command(line), COLUMNS);
         for (prompt, keys) in inputs {

@@ -53,8 +53,8 @@ impl Source {
     }
 }
 
-/// Returns every line of the files under `folder` that contains one of `words`, except in files that
-/// `allowed` names.
+/// Returns every line of the files under `folder` that contains one of `patterns`, except in files
+/// that `allowed` names.
 fn violations(folder: &str, patterns: &[&str], allowed: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources(&[folder]) {
@@ -93,7 +93,7 @@ const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 22] = [
     ("src/metrics", &["metrics", "clock", "sessions", "tasks", "trace"]),
     ("src/audit", &["audit", "auth", "seal", "clock", "tasks"]),
     ("src/limits", &["limits", "auth", "tasks"]),
-    // The rooms of the protocol, from below. A generation does not reach another one.
+    // The modules of the protocol, from below. A generation does not use another one.
     ("src/mcp/wire", &["mcp::wire", "catalog", "seal", "clock", "tasks"]),
     ("src/mcp/session", &["mcp::wire", "mcp::session", "auth", "seal", "clock", "sessions", "tasks"]),
     (
@@ -335,7 +335,6 @@ fn wrappers_delegate_every_method() {
     assert_none("methods that a wrapper does not hand on", &missing);
 }
 
-/// No file contains a mark for later work, an unimplemented function or an ignored test.
 /// A link in a comment names something that the code has. Rustdoc checks only those of public items.
 #[test]
 fn links_in_comments_name_code() {
@@ -361,6 +360,7 @@ fn links_in_comments_name_code() {
     assert_none("links to nothing", &found);
 }
 
+/// No file contains a mark for later work, an unimplemented function or an ignored test.
 #[test]
 fn sources_contain_no_unfinished_work() {
     let patterns = ["TODO", "FIXME", "XXX", "todo!(", "unimplemented!(", "#[ignore"];

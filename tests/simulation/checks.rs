@@ -17,7 +17,7 @@ pub(super) fn starts(world: &World, key: &JobKey) -> usize {
     world.engines.iter().chain(&world.foreign).map(|engine| engine.sim.starts(key)).sum()
 }
 
-/// Checks all rows. `before` is the time of the previous check, by the world's clock and by the store's.
+/// Checks all rows. `previous_check` is when that was last done, by the world's clock and by the store's.
 pub(super) fn check_rows(
     world: &World,
     rows: &[Task],

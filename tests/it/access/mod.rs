@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 /// Timeout for anything in these tests.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Awaits a future with a timeout of [`PATIENCE`].
+/// Awaits a future with a timeout of [`TIMEOUT`].
 async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(TIMEOUT, future).await.expect("it takes a moment and no more")
 }

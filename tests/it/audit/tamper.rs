@@ -11,7 +11,7 @@ use crate::support::{Client, TestDir};
 
 const KEY: &str = "key = \"0123456789abcdef0123456789abcdef\"\n";
 
-/// Returns a `Place` with a log of a few lines.
+/// Returns a [`TestDir`] with a log of a few lines.
 async fn dir_with_log(extra: &str) -> TestDir {
     let dir = dir_with_audit_file(extra);
     let server = dir.serve();

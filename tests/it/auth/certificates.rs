@@ -17,8 +17,8 @@ const SECURED: &str = "[server.tls]\ncertificate = { file = \"server.pem\" }\nke
 const ANN: &str = "[[auth.certificates]]\nprincipal = \"ann\"\ncommon_name = \"Ann\"\nissuer = \"CN=ca\"\ngroups = [\"release\"]\n";
 const NIGHTLY: &str = "[[auth.certificates]]\nprincipal = \"nightly\"\nuri = \"spiffe://example/nightly\"\nscopes = [\"run\"]\n";
 
-/// Creates a `Place` with this `[auth]`, whose server accepts client certificates of these authorities. `ca`
-/// issues the certificates of the server and its clients.
+/// Creates a [`TestDir`] with this `[auth]`, whose server accepts client certificates of these authorities.
+/// `ca` issues the certificates of the server and its clients.
 fn dir_with_tls(auth: &str, clients: &[&str]) -> TestDir {
     let dir = TestDir::new(&format!("{}{SECURED}", config(auth)));
     for name in ["ca", "other"] {

@@ -183,7 +183,7 @@ impl Node {
 }
 
 /// Advances the clock in steps of 100 ms, which are shorter than any timeout of a call. External processes
-/// get `each` of real time per second.
+/// get `real_time` per second.
 async fn advance(seconds: u32, real_time: Duration) {
     for _ in 0..10 * seconds {
         tokio::time::advance(Duration::from_millis(100)).await;

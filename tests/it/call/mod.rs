@@ -14,7 +14,8 @@ use tokio::process::{Child, ChildStderr};
 
 use crate::support::{BASICS, PROGRAM, ProgramOutput, Pty, Server, TestDir};
 
-/// The tools that the tests call. A job that waits does so for a file in the folder `gates` of its `Place`.
+/// The tools that the tests call. A job that waits does so for a file in the folder `gates` of its
+/// [`TestDir`].
 const TOOLS: &str = r#"
 [reconciler]
 lease = "2s"
@@ -119,7 +120,7 @@ parameters.text = { type = "file" }
 target.command = ["wc", "-c", "{{ text }}"]
 "#;
 
-/// A server and its `Place`, in which the client runs.
+/// A server and its [`TestDir`], in which the client runs.
 struct CallFixture {
     server: Server,
     dir: TestDir,
@@ -170,7 +171,7 @@ impl CallFixture {
     }
 }
 
-/// Reads until a line contains `words`, and returns the line.
+/// Reads until a line contains `expected`, and returns the line.
 async fn wait_for_line(lines: &mut Lines<BufReader<ChildStderr>>, expected: &str) -> String {
     let search = tokio::time::timeout(Duration::from_secs(60), async {
         while let Some(line) = lines.next_line().await.unwrap() {
@@ -183,7 +184,7 @@ async fn wait_for_line(lines: &mut Lines<BufReader<ChildStderr>>, expected: &str
     search.await.unwrap()
 }
 
-/// Returns the id that follows `words` in a text.
+/// Returns the id that follows `prefix` in a text.
 fn id_after(prefix: &str, text: &str) -> String {
     let (_, rest) = text.split_once(prefix).unwrap_or_else(|| panic!("no {prefix:?} in: {text}"));
     rest.chars().take_while(char::is_ascii_alphanumeric).collect()

@@ -22,7 +22,7 @@ use crate::support::{BASICS, Server, TestApp, TestDir};
 const SECURED: &str =
     "[server.tls]\ncertificate = { file = \"server.pem\" }\nkey = { file = \"server.key\" }\n";
 
-/// Creates a `Place` with two authorities, and a server certificate of the first.
+/// Creates a [`TestDir`] with two authorities, and a server certificate of the first.
 fn dir_with_tls(extra: &str) -> TestDir {
     let dir = TestDir::new(&format!("{BASICS}\n{SECURED}{extra}"));
     for name in ["ca", "other"] {
@@ -49,7 +49,7 @@ async fn is_served(client: &Client, server: &Server) -> bool {
     matches!(client.get(url).send().await, Ok(response) if response.status() == 200)
 }
 
-/// Waits until the server's log contains `words`.
+/// Waits until the server's log contains `expected`.
 async fn wait_for_log(dir: &TestDir, expected: &str) {
     let polls = async {
         while !fs::read_to_string(dir.path("server.log")).unwrap().contains(expected) {

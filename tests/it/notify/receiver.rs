@@ -1,5 +1,5 @@
-//! [`Hooks`]: a receiver of notices that checks every POST: headers, signature and the shape of the event. A
-//! test sets its replies.
+//! [`WebhookReceiver`]: a receiver of notices that checks every POST: headers, signature and the shape of the
+//! event. A test sets its replies.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

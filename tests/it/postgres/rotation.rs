@@ -48,7 +48,7 @@ parameters.delay_ms = {{ type = "integer", default = 0 }}
     )
 }
 
-/// A server in its own `Place`, whose keys can be changed.
+/// A server in its own [`TestDir`], whose keys can be changed.
 struct Replica {
     dir: TestDir,
     server: Server,

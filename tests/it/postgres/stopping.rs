@@ -47,7 +47,7 @@ parameters.delay_ms.type = "integer"
     )
 }
 
-/// Counts rows of a table; `what` is the table and an optional condition.
+/// Counts rows of a table; `source` is the table and an optional condition.
 async fn count(schema: &str, source: &str) -> i64 {
     let row = shared().client(schema).await.query_one(&format!("SELECT count(*) FROM {source}"), &[]).await;
     row.unwrap().get(0)

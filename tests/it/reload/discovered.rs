@@ -11,7 +11,7 @@ use crate::support::{BASICS, Client, Fault, ModernClient, Server, SimProcess, Te
 
 const CHANGED: &str = "notifications/tools/list_changed";
 
-/// An engine whose offered tools a test sets, and a `Place` for servers that use it.
+/// An engine whose offered tools a test sets, and a [`TestDir`] for servers that use it.
 struct Forge {
     engine: SimProcess,
     dir: TestDir,

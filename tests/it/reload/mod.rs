@@ -46,7 +46,7 @@ fn replace_config(dir: &TestDir, config: &str) {
     std::fs::rename(dir.path("taskbridge.new"), dir.config()).unwrap();
 }
 
-/// Waits until a job of [`waiting`] runs.
+/// Waits until a job of [`waiting_tool`] runs.
 async fn wait_for_job_start(dir: &TestDir) {
     let started = tokio::time::timeout(TIMEOUT, async {
         while !dir.path("begun").exists() {
@@ -56,17 +56,17 @@ async fn wait_for_job_start(dir: &TestDir) {
     started.await.expect("no job begins");
 }
 
-/// Lets the jobs of [`waiting`] end.
+/// Lets the jobs of [`waiting_tool`] end.
 fn release_jobs(dir: &TestDir) {
     std::fs::write(dir.path("go"), "").unwrap();
 }
 
-/// Waits until the server's log contains `words`, and returns the line.
+/// Waits until the server's log contains `expected`, and returns the line.
 async fn wait_for_log(dir: &TestDir, expected: &str) -> String {
     wait_for_nth_log(dir, expected, 1).await
 }
 
-/// Waits until `words` are logged this many times, and returns the last line.
+/// Waits until `expected` is logged this many times, and returns the last line.
 async fn wait_for_nth_log(dir: &TestDir, expected: &str, times: usize) -> String {
     let log = || std::fs::read_to_string(dir.path("server.log")).unwrap();
     let found = tokio::time::timeout(TIMEOUT, async {

@@ -78,7 +78,7 @@ impl Listener {
 
 /// A server, and all its listeners.
 struct Fixture {
-    /// Dropped first, so that the server is stopped before its `Place` checks for leftover processes.
+    /// Dropped first, so that the server is stopped before its [`TestDir`] checks for leftover processes.
     server: Server,
     dir: TestDir,
     listeners: Vec<Listener>,

@@ -260,7 +260,7 @@ fn form_capabilities() -> Value {
     json!({"elicitation": {"form": {}}})
 }
 
-/// Returns an HTTP client with persistent connections and a timeout of [`PATIENCE`].
+/// Returns an HTTP client with persistent connections and a timeout of [`TIMEOUT`].
 pub(super) fn http_client() -> reqwest::Client {
     let http = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).pool_idle_timeout(None);
     http.build().unwrap()

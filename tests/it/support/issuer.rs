@@ -189,7 +189,7 @@ impl Issuer {
         self.state.unknown_path_requests.load(Ordering::SeqCst)
     }
 
-    /// Returns the claims of a valid token for a subject, overridden by `more`.
+    /// Returns the claims of a valid token for a subject, overridden by `overrides`.
     pub(crate) fn claims(&self, subject: &str, overrides: &Value) -> Value {
         let mut claims = json!({
             "iss": self.url, "aud": RESOURCE, "sub": subject, "exp": seconds(3600), "iat": seconds(-1),

@@ -56,7 +56,7 @@ path = "state/taskbridge.db"
 
 /// A running server with its own [`TestDir`].
 pub(crate) struct TestApp {
-    /// The server. It is stopped before its `Place` checks for leftover processes.
+    /// The server. It is stopped before its [`TestDir`] checks for leftover processes.
     pub(crate) server: Server,
     /// Its folder with the config.
     pub(crate) dir: TestDir,

@@ -55,7 +55,7 @@ impl Proxy {
         self.state.send_modify(|state| state.target = target);
     }
 
-    /// Sets the state from now on. It applies to existing connections too, except for [`Way::Shut`].
+    /// Sets the state from now on. It applies to existing connections too, except for [`ProxyMode::Shut`].
     pub(crate) fn set(&self, mode: ProxyMode) {
         self.state.send_modify(|state| state.mode = mode);
     }

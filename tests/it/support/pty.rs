@@ -80,7 +80,7 @@ impl Pty {
         self.type_keys(&format!("{line}\n"));
     }
 
-    /// Waits until `words` are shown, after the previous match.
+    /// Waits until `expected` is shown, after the previous match.
     pub(crate) async fn wait_for(&mut self, expected: &str) {
         let shown = tokio::time::timeout(TIMEOUT, async {
             loop {

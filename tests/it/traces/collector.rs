@@ -190,7 +190,7 @@ async fn call_is_traced_into_engine() {
     }
 }
 
-/// Returns how many times the server's log contains `words`.
+/// Returns how many times the server's log contains `expected`.
 fn times(app: &TestApp, expected: &str) -> usize {
     fs::read_to_string(app.dir.path("server.log")).unwrap().matches(expected).count()
 }

@@ -155,13 +155,13 @@ impl Client {
         self.open(method, params).await.end().await
     }
 
-    /// Sends a request that must succeed. See [`Client::ask`].
+    /// Sends a request that must succeed. See [`Client::try_get`].
     pub(super) async fn get(&self, method: &str, params: Value) -> Value {
         let answer = self.try_get(method, params).await;
         answer.unwrap_or_else(|failure| panic!("{method}: {failure:?}"))
     }
 
-    /// Sends a request that must fail. See [`Client::ask`].
+    /// Sends a request that must fail. See [`Client::try_get`].
     pub(super) async fn expect_error(&self, method: &str, params: Value) -> Failure {
         self.try_get(method, params).await.expect_err(method)
     }
