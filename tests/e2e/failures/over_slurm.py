@@ -83,7 +83,7 @@ class Slurm:
             (r"\btb-[a-z2-7]{26}\b", "tb-aaaaaaaaaaaaaaaaaaaaaaaaaa"),
             (rf"({own}.*\n)*{own}StepId=\d+\.batch exceeded .*(\n{own}.*)*", too_much),
             (r"CANCELLED AT [\dT:-]+", "CANCELLED AT 2026-01-01T12:00:00"),
-            (r"and used [\d.]+ \wB", "and used 300 MB"),
+            (r"and used at least [\d.]+ \wB", "and used at least 300 MB"),
             (r"ran for 00:0[1-9]:\d\d", "ran for 00:01:20"),
             (r"ran for 00:00:\d\d", "ran for 00:00:01"),
             (r"(, max memory [^,\n]+)?(, CPU efficiency [^,\n]+)?, on node1", ", on node1"),
