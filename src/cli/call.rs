@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use humantime_serde::re::humantime::parse_duration;
 
-use crate::client::{self, ClientCommand, Invocation};
+use taskbridge_client::{self as client, ClientCommand, Invocation};
 use crate::config::locate::Environment;
 
 /// Default endpoint.

@@ -92,12 +92,12 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tasks::machine::tests::row_of;
-    use crate::tasks::task::{EngineOutage, TaskId};
+    use crate::store::suite::task;
+    use crate::tasks::task::{EngineOutage, Owner};
 
     #[test]
     fn names_are_compared_as_a_whole() {
-        let task = row_of(&TaskId::from_wire("t"), "s");
+        let task = Task { owner: Owner::new("ana"), tool: "deploy".to_owned(), ..task(0, Timestamp::from_millis(0)) };
         let now = task.created_at + Duration::from_secs(60);
         let filter = Filter::default();
         assert!(filter.is_empty() && filter.matches(&task, now));
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn all_conditions_must_hold() {
         let outage = EngineOutage { since: Timestamp::from_millis(0), reason: "away".to_owned() };
-        let task = Task { trouble: Some(outage), ..row_of(&TaskId::from_wire("t"), "s") };
+        let task = Task { trouble: Some(outage), ..task(0, Timestamp::from_millis(0)) };
         let now = task.created_at + Duration::from_secs(60);
         let filter = |since: u64, outage| Filter {
             since: Some(Duration::from_secs(since)),

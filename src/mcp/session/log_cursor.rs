@@ -151,7 +151,7 @@ fn server_message(level: Level, text: &str) -> LogMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tasks::machine::tests::row_of;
+    use crate::store::suite::task;
     use crate::tasks::task::TaskState;
 
     fn at(millis: i64) -> Timestamp {
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn task_notes_are_sent_once() {
-        let mut task = row_of(&TaskId::from_wire("t"), "s");
+        let mut task = task(0, at(0));
         let (mut cursor, mut late_cursor) = (LogCursor::since(at(0)), LogCursor::since(at(15)));
         assert!(!cursor.is_behind(&task));
         for (n, seen_at) in [(0, 10), (7, 20)] {

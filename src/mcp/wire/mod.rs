@@ -2,8 +2,8 @@
 //! and server-sent events. It must not know a method's meaning.
 
 pub mod cursor;
-pub mod jsonrpc;
 pub mod limits;
 pub mod params;
-pub mod revision;
 pub mod types;
+
+pub use taskbridge_wire::{jsonrpc, revision};

@@ -1,0 +1,430 @@
+//! The client's commands: list the tools, call one, watch a task, cancel it. Each prints its result. It
+//! must not know how anything is drawn or sent.
+
+use std::io::{IsTerminal as _, stdout};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::arguments::{parse_arguments, parse_json};
+use super::error::ServerCallError;
+use super::follow::{FollowOutcome, FollowedCall, PROGRESS_TOKEN, Signals, TIMED_OUT};
+use super::listing::{TaskSupport, Tool, find_tool, format_tools};
+use super::output::{FinishedCall, format_result};
+use super::screen::{Screen, write_line};
+use super::session::{ServerMessageSender, Session};
+use super::task::{Status, Task, cancel, get_task, list_with_prefix};
+use super::terminal::{Terminal, columns, sanitize_for_terminal};
+use super::wait::retry_until_reached;
+use super::{Call, ClientCommand, FAILURE, Failure, Invocation, SUCCESS, print, print_error, save};
+use taskbridge_wire::jsonrpc::Outcome;
+
+/// The `_meta` key for a call's idempotency key on a taskbridge server.
+const IDEMPOTENCY_KEY: &str = "io.taskbridge/idempotency-key";
+
+/// Tools of taskbridge servers that replace the protocol's requests about tasks, for clients without them.
+const COMPANION_TOOLS: [&str; 5] = ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs"];
+
+/// Text in the error of a taskbridge server for a call that requires consent.
+const CONSENT_ERROR_TEXT: &str = "cannot be asked";
+
+/// Minimum length of an id prefix, in characters.
+const MIN_PREFIX_CHARS: usize = 4;
+
+/// Runs the command and returns the exit code.
+pub(super) async fn run(
+    invocation: &Invocation,
+    session: &Session,
+    terminal: Option<&Terminal>,
+    signals: &mut Signals,
+    input: &[u8],
+) -> Result<u8, Failure> {
+    let deadline = invocation.timeout.map(|timeout| Instant::now() + timeout);
+    let mut context = CommandContext { invocation, session, terminal, signals, deadline };
+    match &invocation.command {
+        ClientCommand::List { tool } => context.list(tool.as_deref()).await,
+        ClientCommand::Call(call) => context.call(call, input).await,
+        ClientCommand::Attach { task } => context.attach(task).await,
+        ClientCommand::Cancel { task } => context.cancel(task).await,
+    }
+}
+
+/// The context of a command.
+struct CommandContext<'a> {
+    invocation: &'a Invocation,
+    session: &'a Session,
+    terminal: Option<&'a Terminal>,
+    signals: &'a mut Signals,
+    /// When the timeout expires.
+    deadline: Option<Instant>,
+}
+
+impl CommandContext<'_> {
+    /// Runs a short request, unless a signal interrupts it.
+    async fn run_interruptible<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, ServerCallError>>,
+    ) -> Result<Result<T, ServerCallError>, Failure> {
+        tokio::select! {
+            code = self.signals.next() => Err(Failure::new(code, "interrupted; nothing was started")),
+            result = work => Ok(result),
+        }
+    }
+
+    async fn list(&mut self, tool: Option<&str>) -> Result<u8, Failure> {
+        let (mut tools, mut entries) = self.tools().await?;
+        if let Some(name) = tool {
+            find_tool(&tools, name).map_err(Failure::usage)?;
+            tools.retain(|tool| tool.name == name);
+            entries.retain(|entry| entry["name"] == name);
+        } else if self.session.server().is_taskbridge {
+            // They are for clients without task support, and this client has it.
+            tools.retain(|tool| !COMPANION_TOOLS.contains(&&*tool.name));
+        }
+        match self.invocation.json {
+            true => print(&format!("{:#}\n", Value::Array(entries))),
+            false => print(&sanitize_for_terminal(&format_tools(&tools, columns(stdout())))),
+        }
+        Ok(SUCCESS)
+    }
+
+    async fn tools(&mut self) -> Result<(Vec<Tool>, Vec<Value>), Failure> {
+        let session = self.session;
+        let result = self.run_interruptible(session.tools()).await?;
+        result.map_err(|error| Failure::usage(format!("the server does not list its tools: {error}")))
+    }
+
+    async fn call(&mut self, call: &Call, input: &[u8]) -> Result<u8, Failure> {
+        let (tools, _) = self.tools().await?;
+        let tool = find_tool(&tools, &call.tool).map_err(Failure::usage)?;
+        let arguments = read_arguments(tool, call, input)?;
+        let server = self.session.server();
+        let as_task = server.has_tasks && tool.task_support != TaskSupport::Forbidden;
+        if call.detach && !as_task {
+            let message =
+                format!("--detach: {} cannot run as a task on this server; omit --detach", tool.name);
+            return Err(Failure::usage(message));
+        }
+        let params = self.params(call, arguments, as_task);
+        let screen = Screen::new(tool.name.clone(), self.invocation.quiet || call.detach);
+        if as_task {
+            self.call_as_task(call, params, screen).await
+        } else {
+            self.call_blocking(tool, params, screen).await
+        }
+    }
+
+    fn params(&self, call: &Call, arguments: Map<String, Value>, as_task: bool) -> Value {
+        let mut params = json!({
+            "name": call.tool, "arguments": arguments, "_meta": {"progressToken": PROGRESS_TOKEN},
+        });
+        if as_task {
+            params["task"] = call.ttl.map_or(json!({}), |ttl| json!({"ttl": millis(ttl)}));
+        }
+        // With a key, a call whose answer was lost can be retried.
+        let generate_key = || self.session.server().is_taskbridge.then(random_key);
+        if let Some(key) = call.idempotency_key.clone().or_else(generate_key) {
+            params["_meta"][IDEMPOTENCY_KEY] = json!(key);
+        }
+        params
+    }
+
+    async fn call_as_task(&mut self, call: &Call, params: Value, mut screen: Screen) -> Result<u8, Failure> {
+        let session = self.session;
+        let log_retry =
+            |call_error: &ServerCallError| print_error(&format!("retrying the call: {call_error}"));
+        let response = tokio::select! {
+            code = self.signals.next() => {
+                return Err(Failure::new(code, "interrupted while sending the call; it may have started"));
+            }
+            response = send_call(session, &params, None, log_retry) => response.map_err(|call_error| self.start_failure(&call.tool, &call_error))?,
+        };
+        let response = match response {
+            Ok(response) => response,
+            Err(error) => return Err(self.start_failure(&call.tool, &ServerCallError::JsonRpc(error))),
+        };
+        let Some(task) = response.get("task").and_then(Task::parse) else {
+            // The tool ran synchronously instead.
+            return self.finish(FinishedCall { task: None, outcome: Ok(response) }, &mut screen).await;
+        };
+        if call.detach {
+            match self.invocation.json {
+                true => print(&format!("{:#}\n", task.raw)),
+                false => print(&format!("{}\n", task.id)),
+            }
+            if !self.invocation.quiet {
+                print_error(&format!(
+                    "{} continues in the background; {}",
+                    call.tool,
+                    self.watch_command(&task.id)
+                ));
+            }
+            return Ok(SUCCESS);
+        }
+        screen.print_line(&format!("{}: task {}", call.tool, task.id));
+        self.follow(&call.tool, &task.id, true, screen).await
+    }
+
+    /// Watches a task until it ends, and prints its result.
+    async fn follow(
+        &mut self,
+        label: &str,
+        id: &str,
+        is_ours: bool,
+        mut screen: Screen,
+    ) -> Result<u8, Failure> {
+        let Self { session, terminal, deadline, .. } = *self;
+        let followed_call =
+            FollowedCall { session, label, task: Some(id), receives_progress: is_ours, terminal, deadline };
+        match followed_call.follow_task(id, &mut screen, self.signals).await {
+            Ok(FollowOutcome::Answered(outcome)) => {
+                let task = get_task(self.session, id).await.ok();
+                self.finish(FinishedCall { task, outcome }, &mut screen).await
+            }
+            Ok(FollowOutcome::Detached(code)) => Ok(self.report_detached(label, Some(id), code)),
+            Err(ServerCallError::JsonRpc(error)) => Err(Failure::new(
+                FAILURE,
+                format!("task {id} no longer exists on the server: {}", error.message),
+            )),
+            Err(call_error) => Err(Failure::new(
+                FAILURE,
+                format!("{call_error}; {label} may still be running: {}", self.watch_command(id)),
+            )),
+        }
+    }
+
+    async fn call_blocking(&mut self, tool: &Tool, params: Value, mut screen: Screen) -> Result<u8, Failure> {
+        let Self { session, terminal, deadline, .. } = *self;
+        let followed_call = FollowedCall {
+            session,
+            label: &tool.name,
+            task: None,
+            receives_progress: true,
+            terminal,
+            deadline,
+        };
+        let start_call = |message_sender: ServerMessageSender| {
+            let params = &params;
+            async move { send_call(session, params, Some(&message_sender), |_| {}).await }
+        };
+        let outcome = match followed_call.follow_call(start_call, &mut screen, self.signals).await {
+            Ok(FollowOutcome::Answered(outcome)) => outcome,
+            Ok(FollowOutcome::Detached(code)) => return Ok(self.report_detached(&tool.name, None, code)),
+            Err(error) => return Err(self.start_failure(&tool.name, &error)),
+        };
+        match outcome.as_ref().ok().and_then(|result| background_task_id(tool, result)) {
+            Some(id) => {
+                screen.print_line(&format!("{}: still running; continues as task {id}", tool.name));
+                let id = id.to_owned();
+                self.follow(&tool.name, &id, false, screen).await
+            }
+            None => self.finish(FinishedCall { task: None, outcome }, &mut screen).await,
+        }
+    }
+
+    async fn attach(&mut self, id: &str) -> Result<u8, Failure> {
+        let task = self.find_task(id).await?;
+        let id = &*task.id;
+        let label = format!("task {}", id.chars().take(8).collect::<String>());
+        let mut screen = Screen::new(label.clone(), self.invocation.quiet);
+        screen.set_age(task.age(jiff::Timestamp::now().as_millisecond()));
+        self.follow(&label, id, false, screen).await
+    }
+
+    /// Finds the task with this id, or the only listed one with this prefix of at least
+    /// `MIN_PREFIX_CHARS` characters.
+    async fn find_task(&mut self, id: &str) -> Result<Task, Failure> {
+        if !self.session.server().has_tasks {
+            return Err(Failure::usage("this server does not support tasks"));
+        }
+        let session = self.session;
+        match self.run_interruptible(get_task(session, id)).await? {
+            Ok(task) => return Ok(task),
+            Err(ServerCallError::JsonRpc(_)) => {}
+            Err(error) => return Err(Failure::usage(error.to_string())),
+        }
+        // Not every caller may list tasks; those who may not need the whole id.
+        let mut candidates = match id.len() >= MIN_PREFIX_CHARS {
+            true => self.run_interruptible(list_with_prefix(session, id)).await?.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let ids: Vec<&str> = candidates.iter().map(|task| &*task.id).collect();
+        match ids.as_slice() {
+            [] => {
+                Err(Failure::usage(format!("task {id} not found: it has expired or belongs to another user")))
+            }
+            [_] => Ok(candidates.remove(0)),
+            several => {
+                let several = several.join(", ");
+                Err(Failure::usage(format!("several tasks begin with {id}: {several}; use a longer prefix")))
+            }
+        }
+    }
+
+    async fn cancel(&mut self, id: &str) -> Result<u8, Failure> {
+        let task = self.find_task(id).await?;
+        let (id, session) = (&*task.id, self.session);
+        let result =
+            self.run_interruptible(retry_until_reached(async || cancel(session, id).await, |_| {})).await?;
+        let task = result.map_err(|error| Failure::new(FAILURE, error.to_string()))?;
+        match self.invocation.json {
+            true => print(&format!("{:#}\n", task.raw)),
+            false if self.invocation.quiet => {}
+            false => print(&format!("task {id} is {}\n", task.status.text())),
+        }
+        Ok(SUCCESS)
+    }
+
+    fn start_failure(&self, tool: &str, error: &ServerCallError) -> Failure {
+        let message = format!("{tool} could not be run: {error}");
+        // The server refuses a call that requires consent first.
+        let hint = match self.terminal.is_none() && message.contains(CONSENT_ERROR_TEXT) {
+            true => " (standard input is not a terminal, so no question can be asked)",
+            false => "",
+        };
+        Failure::new(FAILURE, sanitize_for_terminal(&format!("{message}{hint}")))
+    }
+
+    /// Returns the command that watches the task again.
+    fn watch_command(&self, id: &str) -> String {
+        format!("watch it with: {} --task {id}", self.invocation.watch_command)
+    }
+
+    fn report_detached(&self, label: &str, id: Option<&str>, code: u8) -> u8 {
+        let reason = if code == TIMED_OUT { "timeout; " } else { "" };
+        print_error(&match id {
+            Some(id) => format!("{reason}{label} continues in the background; {}", self.watch_command(id)),
+            None => format!("{reason}stopped waiting for {label}; its job may still be running"),
+        });
+        code
+    }
+
+    /// Prints the result of a call.
+    async fn finish(&mut self, finished: FinishedCall, screen: &mut Screen) -> Result<u8, Failure> {
+        let status = finished.status();
+        screen.print_line(&format!("{} {} after {}", screen.label(), status.text(), screen.elapsed()));
+        let mut saved = save::SaveResult::default();
+        if let (Some(folder), Ok(result)) = (&self.invocation.save, &finished.outcome) {
+            let saving = save::save(self.session, result, folder);
+            saved = tokio::select! {
+                code = self.signals.next() => return Err(Failure::new(code, "interrupted while saving files")),
+                saved = saving => saved,
+            };
+        }
+        let files: Vec<String> = saved.files.iter().map(|file| file.display().to_string()).collect();
+        if self.invocation.json {
+            print(&format!("{:#}\n", finished.document(&files)));
+        } else {
+            match &finished.outcome {
+                Ok(result) => {
+                    self.show(result, finished.task.as_ref(), status == Status::Completed, &files);
+                }
+                Err(error) => print_error(&sanitize_for_terminal(&error.message)),
+            }
+        }
+        saved.problems.iter().for_each(|problem| print_error(&sanitize_for_terminal(problem)));
+        let has_succeeded = status == Status::Completed && saved.problems.is_empty();
+        Ok(if has_succeeded { SUCCESS } else { FAILURE })
+    }
+
+    fn show(&self, result: &Value, task: Option<&Task>, has_succeeded: bool, saved_files: &[String]) {
+        let output = format_result(result);
+        match has_succeeded {
+            // If the output is not a terminal, the result is printed unchanged: another program may read
+            // it.
+            true if stdout().is_terminal() => print(&taskbridge_sdk::sanitize(&output.text)),
+            true => print(&output.text),
+            false => print_error(taskbridge_sdk::sanitize(&output.text).trim_end()),
+        }
+        if self.invocation.quiet {
+            return;
+        }
+        if self.invocation.save.is_some() {
+            saved_files.iter().for_each(|file| write_line(&sanitize_for_terminal(&format!("saved {file}"))));
+            return;
+        }
+        output.other_content.iter().for_each(|line| write_line(&sanitize_for_terminal(line)));
+        let more_than_a_log = output.other_content.iter().any(|line| !line.starts_with("[log,"));
+        if let Some(task) = task.filter(|_| more_than_a_log) {
+            write_line(&format!(
+                "save with: {} --task {} --save FOLDER",
+                self.invocation.watch_command, task.id
+            ));
+        }
+    }
+}
+
+/// Calls the tool, and retries until the server was reached. After a network error or an HTTP status 5xx, the
+/// server may have accepted the request. It is then retried only on a taskbridge server, where the
+/// idempotency key prevents a second start. The statuses 408 and 429 are retried on any server.
+async fn send_call(
+    session: &Session,
+    params: &Value,
+    message_sender: Option<&ServerMessageSender>,
+    mut on_retry: impl FnMut(&ServerCallError),
+) -> Result<Outcome, ServerCallError> {
+    let is_safe = session.server().is_taskbridge;
+    let result = retry_until_reached(
+        async || match session.request("tools/call", params.clone(), message_sender).await {
+            Err(ServerCallError::JsonRpc(error)) => Ok(Err(error)),
+            Err(call_error) if !is_safe && call_error.may_have_arrived() => {
+                let reason = format!("{call_error}; it is not known whether the server accepted the call");
+                Err(ServerCallError::InvalidResponse(reason))
+            }
+            result => result.map(Ok),
+        },
+        |call_error| on_retry(call_error),
+    );
+    result.await
+}
+
+/// Returns the task that continues after a plain call, if the answer names one. Tools about tasks also
+/// answer with a task: for them, it is the result.
+fn background_task_id<'a>(tool: &Tool, result: &'a Value) -> Option<&'a str> {
+    let about_tasks = tool.input_schema.pointer("/properties/task_id").is_some();
+    let content = result.get("structuredContent").filter(|_| !about_tasks)?;
+    let status = content.get("status")?.as_str()?;
+    content.get("poll_after_seconds")?;
+    ["working", "input_required"].contains(&status).then(|| content.get("task_id")?.as_str())?
+}
+
+fn read_arguments(tool: &Tool, call: &Call, input: &[u8]) -> Result<Map<String, Value>, Failure> {
+    let mut read_file = |path: &str| match path {
+        "-" => Ok(input.to_vec()),
+        path => std::fs::read(path),
+    };
+    let base = match &call.json_arguments {
+        None => Map::new(),
+        Some(source) => {
+            let usage_error = |reason: String| Failure::usage(format!("--args {source}: {reason}"));
+            let path = if source == "-" { Some("-") } else { source.strip_prefix('@') };
+            let text = match path {
+                None => source.clone(),
+                Some(path) => {
+                    let bytes =
+                        read_file(path).map_err(|error| usage_error(format!("cannot be read: {error}")))?;
+                    String::from_utf8(bytes)
+                        .map_err(|_| usage_error("content is not UTF-8 text".to_owned()))?
+                }
+            };
+            match parse_json(&text).map_err(usage_error)? {
+                Value::Object(base) => base,
+                _ => return Err(usage_error("must be a JSON object: {\"NAME\": VALUE, ...}".to_owned())),
+            }
+        }
+    };
+    parse_arguments(tool, base, &call.assignments, &mut read_file)
+        .map_err(|problems| Failure::usage(problems.join("\ntaskbridge: ")))
+}
+
+fn random_key() -> String {
+    let mut bytes = [0; 20];
+    #[allow(clippy::disallowed_methods, reason = "only the server is simulated")]
+    getrandom::fill(&mut bytes).expect("the system provides random bytes");
+    data_encoding::BASE32_NOPAD.encode(&bytes).to_ascii_lowercase()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,371 @@
+//! Executes reads and writes on pooled connections, and retries them after conflicts and network errors.
+//!
+//! - A read is one statement. It may be dropped at any point, and is retried if its connection was stale.
+//! - A write is one transaction in a task of its own, so that it completes or fails as a whole even if its
+//!   caller is dropped. Writes to one row run in the order in which they were started ([`RowLocks`]). If the
+//!   connection breaks, it is unknown whether the write was committed. It is retried then, for up to
+//!   [`RETRY_TIMEOUT`]. Writes whose repetition would do harm detect that they are already done. Others
+//!   accept it: a claim leases other rows, and a duration is recorded twice.
+//! - Requests never use the last connections: those are reserved for the loops, which would otherwise
+//!   block behind many clients.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use deadpool_postgres::{Object, Pool};
+use futures_util::join;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_postgres::{Row, Statement};
+
+use super::connect::ACQUIRE_TIMEOUT;
+use super::connection_config::{ConnectionConfig, STATEMENT_TIMEOUT};
+use super::fault::PostgresError;
+use super::hints::HintQueue;
+use super::named::{self, NamedParam, Param, Params};
+use super::row_locks::RowLocks;
+use super::{StoreClock, column};
+use crate::write_state::WriteState;
+use taskbridge_core::tasks::store::{Hint, Result, StoreError};
+
+/// Maximum number of retries of a write after conflicts with other transactions.
+const MAX_CONFLICT_RETRIES: u32 = 20;
+
+/// How long a write with an unknown outcome is retried.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Delays before the retries of a read whose connection was unusable. All pooled connections may be stale
+/// at once.
+const READ_RETRY_DELAYS: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(20), Duration::from_millis(50), Duration::from_millis(100)];
+
+/// Timeout of a read, or of one attempt of a write, after which the connection is closed. The server's
+/// statement timeout is shorter.
+const RESPONSE_TIMEOUT: Duration = STATEMENT_TIMEOUT.saturating_add(Duration::from_secs(5));
+
+/// Returns the number of connections that are reserved for the loops.
+fn reserved_connections(connections: usize) -> usize {
+    (connections / 4).clamp(1, 4)
+}
+
+/// The priority class of a connection request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OperationPriority {
+    /// A client's request: their number is unlimited.
+    Request,
+    /// The loops that act on tasks, or a change of a row; few of them run at once.
+    Loops,
+}
+
+/// The connection pool, and the state shared by all reads and writes.
+pub(super) struct PostgresExecutor {
+    pool: Pool,
+    request_permits: Arc<Semaphore>,
+    row_locks: RowLocks,
+    clock: StoreClock,
+    schema: Arc<str>,
+    pub(super) config: ConnectionConfig,
+    /// Hints about writes, to be sent to other replicas.
+    pub(super) outgoing_hints: HintQueue,
+    /// The outcome of the last writes.
+    pub(super) write_state: WriteState,
+}
+
+/// One write transaction.
+#[async_trait]
+pub(super) trait WriteTransaction: Send + Sync + 'static {
+    type Output: Send + 'static;
+
+    /// Executes the whole transaction. `again` is true if an earlier attempt has an unknown outcome.
+    async fn write(&self, db: &Db, again: bool) -> Result<Self::Output, PostgresError>;
+
+    /// Returns the hint for other replicas.
+    fn hint(&self, _done: &Self::Output) -> Option<Hint> {
+        None
+    }
+}
+
+/// One connection during one operation.
+pub(super) struct Db {
+    client: Object,
+    /// The current time, if it is not the database's own.
+    pub(super) now: Option<i64>,
+    schema: Arc<str>,
+    /// True within a transaction of several statements.
+    in_transaction: AtomicBool,
+}
+
+/// Advisory locks of a transaction. All transactions acquire locks in the same order, so that no two
+/// deadlock.
+#[derive(Default)]
+pub(super) struct AdvisoryLocks(Vec<i64>);
+
+impl AdvisoryLocks {
+    fn with<'n>(mut self, schema: &str, kind: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
+        self.0.extend(names.into_iter().map(|name| column::lock_id(schema, kind, name)));
+        self.0.sort_unstable();
+        self.0.dedup();
+        self
+    }
+}
+
+/// Acquires locks in the order of the array.
+const ACQUIRE_LOCKS: &str = "SELECT pg_advisory_xact_lock(name) FROM unnest(:locks::bigint[]) AS name";
+
+impl PostgresExecutor {
+    pub(super) fn new(pool: Pool, config: ConnectionConfig, clock: StoreClock) -> Self {
+        let request_limit = config.max_connections - reserved_connections(config.max_connections);
+        let request_permits = Arc::new(Semaphore::new(request_limit));
+        let schema = Arc::from(config.schema.as_str());
+        let (row_locks, outgoing_hints, write_state) =
+            (RowLocks::new(), HintQueue::default(), WriteState::default());
+        Self { pool, request_permits, row_locks, clock, schema, config, outgoing_hints, write_state }
+    }
+
+    /// Returns the rows of one read-only statement.
+    pub(super) async fn read(
+        &self,
+        priority: OperationPriority,
+        sql: &str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>> {
+        let _permit = self.acquire_permit(priority).await?;
+        for pause in READ_RETRY_DELAYS {
+            match self.read_once(sql, params).await {
+                Err(fault)
+                    if fault.is_connection_lost() && !matches!(fault, PostgresError::ResponseTimeout) =>
+                {
+                    sleep(pause).await
+                }
+                result => return result.map_err(|fault| self.to_store_error(fault)),
+            }
+        }
+        self.read_once(sql, params).await.map_err(|fault| self.to_store_error(fault))
+    }
+
+    async fn read_once(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, PostgresError> {
+        let db = self.connection().await?;
+        let rows = with_timeout(db.all(sql, params)).await;
+        if rows.as_ref().is_err_and(PostgresError::is_connection_lost) {
+            db.discard();
+        }
+        rows
+    }
+
+    /// Returns the current time for statements, the parameter of `moment`: `None` is the database's own.
+    pub(super) fn now(&self) -> Option<i64> {
+        self.clock.now_override()
+    }
+
+    /// Executes a write. A write of one row waits for earlier writes of that row by this process.
+    pub(super) async fn write<W: WriteTransaction>(
+        self: &Arc<Self>,
+        priority: OperationPriority,
+        row: Option<&str>,
+        transaction: W,
+    ) -> Result<W::Output> {
+        // In this order, so that a request that waits for a connection never blocks a row for the loops.
+        let permit = self.acquire_permit(priority).await?;
+        let row_lock = match row {
+            Some(row) => Some(self.row_locks.lock(row).await),
+            None => None,
+        };
+        let executor = Arc::clone(self);
+        let handle = super::spawn(async move {
+            let result = executor.run_with_retries(&transaction).await;
+            drop((permit, row_lock));
+            result
+        });
+        handle.await.unwrap_or_else(|_| {
+            Err(StoreError::Unavailable("the server is stopping: a write was given up".to_owned()))
+        })
+    }
+
+    async fn acquire_permit(&self, priority: OperationPriority) -> Result<Option<OwnedSemaphorePermit>> {
+        if priority == OperationPriority::Loops {
+            return Ok(None);
+        }
+        let permit = timeout(ACQUIRE_TIMEOUT, Arc::clone(&self.request_permits).acquire_owned()).await;
+        permit.map(|permit| permit.ok()).map_err(|_| self.to_store_error(PostgresError::Busy))
+    }
+
+    async fn connection(&self) -> Result<Db, PostgresError> {
+        let client = self.pool.get().await?;
+        Ok(Db {
+            client,
+            now: self.now(),
+            schema: Arc::clone(&self.schema),
+            in_transaction: AtomicBool::new(false),
+        })
+    }
+
+    async fn run_with_retries<W: WriteTransaction>(&self, transaction: &W) -> Result<W::Output> {
+        let since = Instant::now();
+        // Set once an attempt was interrupted: from then on, something may have been written.
+        let mut again = false;
+        let mut conflicts = 0;
+        let mut pause = Duration::from_millis(20);
+        loop {
+            let fault = match self.attempt(transaction, again).await {
+                Ok(output) => {
+                    transaction.hint(&output).into_iter().for_each(|hint| self.outgoing_hints.push(hint));
+                    self.write_state.record_success();
+                    return Ok(output);
+                }
+                Err(fault) => fault,
+            };
+            if fault.is_conflict() && conflicts < MAX_CONFLICT_RETRIES {
+                conflicts += 1;
+                continue;
+            }
+            again |= fault.is_connection_lost();
+            let is_retryable = fault.is_connection_lost()
+                || matches!(
+                    fault,
+                    PostgresError::Connect(_) | PostgresError::ConnectTimeout | PostgresError::Busy
+                );
+            if !again || !is_retryable || since.elapsed() > RETRY_TIMEOUT {
+                let reason = fault.outage_reason();
+                let error = match self.to_store_error(fault) {
+                    StoreError::Unavailable(why) if again => StoreError::Unavailable(format!(
+                        "{why}; it is not known whether the last change was made"
+                    )),
+                    error => error,
+                };
+                if let Some(reason) = reason {
+                    self.write_state.record_failure(reason, &error);
+                }
+                return Err(error);
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    /// Executes one attempt. On failure the connection is closed, together with an open transaction.
+    async fn attempt<W: WriteTransaction>(
+        &self,
+        transaction: &W,
+        again: bool,
+    ) -> Result<W::Output, PostgresError> {
+        let db = self.connection().await?;
+        let result = with_timeout(transaction.write(&db, again)).await;
+        if result.is_err() || db.in_transaction.load(Ordering::Relaxed) {
+            db.discard();
+        }
+        result
+    }
+
+    fn to_store_error(&self, fault: PostgresError) -> StoreError {
+        fault.into_store_error(&self.config)
+    }
+}
+
+async fn with_timeout<T>(
+    operation: impl Future<Output = Result<T, PostgresError>>,
+) -> Result<T, PostgresError> {
+    timeout(RESPONSE_TIMEOUT, operation).await.unwrap_or(Err(PostgresError::ResponseTimeout))
+}
+
+impl Db {
+    /// Returns a statement, prepared on its first use per connection, and its parameters in their order.
+    async fn prepare<'p>(
+        &self,
+        sql: &str,
+        params: &[NamedParam<'p>],
+    ) -> Result<(Statement, Vec<Param<'p>>), PostgresError> {
+        let numbered = named::numbered(sql);
+        let params = numbered.order(params)?;
+        Ok((self.client.prepare_cached(&numbered.sql).await?, params))
+    }
+
+    /// Returns the rows of a statement.
+    pub(super) async fn all(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, PostgresError> {
+        let (statement, params) = self.prepare(sql, params).await?;
+        Ok(self.client.query(&statement, &params).await?)
+    }
+
+    /// Returns the first of the rows.
+    pub(super) async fn first(&self, sql: &str, params: Params<'_>) -> Result<Option<Row>, PostgresError> {
+        Ok(self.all(sql, params).await?.into_iter().next())
+    }
+
+    /// Returns how many rows a statement wrote.
+    pub(super) async fn execute(&self, sql: &str, params: Params<'_>) -> Result<u64, PostgresError> {
+        let (statement, params) = self.prepare(sql, params).await?;
+        Ok(self.client.execute(&statement, &params).await?)
+    }
+
+    /// Begins a transaction under locks and runs a first query, all in one round trip.
+    ///
+    /// It waits until no other transaction has one of these locks, and keeps them until it ends. Everything
+    /// that those transactions committed is visible from then on. At READ COMMITTED each statement sees
+    /// what was committed before it began. This query begins after the locks are acquired, and a commit is
+    /// visible before its locks are released.
+    pub(super) async fn begin(
+        &self,
+        locks: AdvisoryLocks,
+        check_sql: &str,
+        params: Params<'_>,
+    ) -> Result<Option<Row>, PostgresError> {
+        // Prepared before anything is sent, so that the three are sent in this order, which is that of
+        // `join!`.
+        let (lock, lock_params) = self.prepare(ACQUIRE_LOCKS, &[(":locks", &locks.0)]).await?;
+        let (check, check_params) = self.prepare(check_sql, params).await?;
+        self.in_transaction.store(true, Ordering::Relaxed);
+        let (begin_result, lock_result, rows) = join!(
+            self.client.batch_execute("BEGIN"),
+            self.client.query(&lock, &lock_params),
+            self.client.query(&check, &check_params),
+        );
+        begin_result?;
+        lock_result?;
+        Ok(rows?.into_iter().next())
+    }
+
+    /// Executes the last statement of a transaction and its commit, in one round trip, and returns the
+    /// statement's rows. If the statement fails, nothing is committed.
+    pub(super) async fn finish(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, PostgresError> {
+        let (statement, params) = self.prepare(sql, params).await?;
+        let (rows, commit_result) =
+            join!(self.client.query(&statement, &params), self.client.batch_execute("COMMIT"));
+        let rows = rows?;
+        commit_result?;
+        self.in_transaction.store(false, Ordering::Relaxed);
+        Ok(rows)
+    }
+
+    /// Rolls back a transaction that wrote nothing.
+    pub(super) async fn roll_back(&self) -> Result<(), PostgresError> {
+        self.client.batch_execute("ROLLBACK").await?;
+        self.in_transaction.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns the name of the schema.
+    pub(super) fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// Returns the locks for these names of a kind.
+    pub(super) fn locks<'n>(&self, kind: &str, names: impl IntoIterator<Item = &'n str>) -> AdvisoryLocks {
+        AdvisoryLocks::default().with(&self.schema, kind, names)
+    }
+
+    /// Adds the locks for more names.
+    pub(super) fn add_locks<'n>(
+        &self,
+        locks: AdvisoryLocks,
+        kind: &str,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> AdvisoryLocks {
+        locks.with(&self.schema, kind, names)
+    }
+
+    /// Closes the connection instead of returning it to the pool.
+    fn discard(self) {
+        drop(Object::take(self.client));
+    }
+}

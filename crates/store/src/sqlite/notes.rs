@@ -1,0 +1,152 @@
+//! The small traits over SQLite: [`Durations`], [`Keys`], [`Time`], [`Facts`] and [`Hints`].
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{OptionalExtension, params};
+use taskbridge_sdk::Timestamp;
+
+use super::fault::SqliteError;
+use super::{Db, Mode, SqliteStore};
+use crate::durations;
+use taskbridge_core::tasks::store::{Durations, Facts, Hint, Hints, Keys, Result, Time};
+
+/// Poll interval for writes of other processes.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+#[async_trait]
+impl Durations for SqliteStore {
+    async fn record_duration(&self, tool: &str, took: Duration) -> Result<()> {
+        let tool = tool.to_owned();
+        let took = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
+        self.write(move |db| record_duration(db, &tool, took)).await
+    }
+
+    async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
+        self.read(|db| {
+            let mut statement = db.sql("SELECT median FROM history WHERE tool = ?1")?;
+            let median: Option<i64> = statement.query_row([tool], |row| row.get(0)).optional()?;
+            Ok(median.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
+        })
+    }
+}
+
+/// Records a duration. The median is computed here, when a job ends, and not on every poll that reads it.
+fn record_duration(db: &Db<'_>, tool: &str, took: i64) -> Result<(), SqliteError> {
+    let stored: Option<String> =
+        db.sql("SELECT took FROM history WHERE tool = ?1")?.query_row([tool], |row| row.get(0)).optional()?;
+    let (json, median) = durations::add(stored.as_deref(), took).map_err(|error| {
+        SqliteError::Broken(format!("the history of {tool} cannot be understood ({error})"))
+    })?;
+    db.sql("INSERT OR REPLACE INTO history (tool, took, median) VALUES (?1, ?2, ?3)")?
+        .execute(params![tool, json, median])?;
+    Ok(())
+}
+
+#[async_trait]
+impl Keys for SqliteStore {
+    async fn seal_key(&self, new_key: [u8; 32]) -> Result<[u8; 32]> {
+        self.write(move |db| {
+            db.sql("INSERT OR IGNORE INTO keys (name, value) VALUES ('seal', ?1)")?.execute([new_key])?;
+            Ok(db.sql("SELECT value FROM keys WHERE name = 'seal'")?.query_row([], |row| row.get(0))?)
+        })
+        .await
+    }
+}
+
+/// A file is used on one machine, whose clock all processes share.
+#[async_trait]
+impl Time for SqliteStore {
+    async fn now(&self) -> Result<Timestamp> {
+        self.read(|db| Ok(db.now))
+    }
+
+    async fn shorten_leases(&self, longest: Duration) -> Result<()> {
+        self.write(move |db| {
+            let latest = db.expiry_ms(longest);
+            db.sql("UPDATE groups SET until = ?1 WHERE until > ?1")?.execute([latest])?;
+            db.sql("UPDATE tasks SET lease_until = ?1 WHERE due_at IS NOT NULL AND lease_until > ?1")?
+                .execute([latest])?;
+            db.sql("UPDATE notices SET due_at = ?1 WHERE holder IS NOT NULL AND due_at > ?1")?
+                .execute([latest])?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Facts for SqliteStore {
+    async fn fact(&self, name: &str) -> Result<Option<String>> {
+        self.read(|db| {
+            let mut statement = db.sql("SELECT value FROM facts WHERE name = ?1")?;
+            Ok(statement.query_row([name], |row| row.get(0)).optional()?)
+        })
+    }
+
+    async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        self.write(move |db| {
+            db.sql("INSERT OR REPLACE INTO facts (name, value) VALUES (?1, ?2)")?.execute([&name, &value])?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool> {
+        let (name, before, value) = (name.to_owned(), before.map(str::to_owned), value.to_owned());
+        self.write(move |db| {
+            let changed = match &before {
+                Some(before) => db
+                    .sql("UPDATE facts SET value = ?3 WHERE name = ?1 AND value = ?2")?
+                    .execute([&name, before, &value])?,
+                None => db
+                    .sql("INSERT OR IGNORE INTO facts (name, value) VALUES (?1, ?2)")?
+                    .execute([&name, &value])?,
+            };
+            Ok(changed == 1)
+        })
+        .await
+    }
+
+    fn write_failure(&self) -> Option<&'static str> {
+        if self.writer.has_stopped() {
+            Some("the writer thread has stopped")
+        } else {
+            self.write_state.failure()
+        }
+    }
+}
+
+#[async_trait]
+impl Hints for SqliteStore {
+    async fn changed_elsewhere(&self) -> Vec<Hint> {
+        // A simulation creates hints itself.
+        if self.mode == Mode::Inline {
+            return std::future::pending().await;
+        }
+        loop {
+            // The delay comes first, so that a busy neighbour does not make this process busy as well.
+            tokio::time::sleep(POLL_INTERVAL).await;
+            if self.others_wrote().await.unwrap_or(false) {
+                return vec![Hint::Anything];
+            }
+        }
+    }
+}
+
+impl SqliteStore {
+    /// Returns true if another process has written since the last call. It is a hint: of two concurrent
+    /// calls, only one may get it.
+    pub(super) async fn others_wrote(&self) -> Result<bool> {
+        let version = self.write(|db| Ok(data_version(db.conn)?)).await?;
+        Ok(self.last_data_version.swap(version, Ordering::Relaxed) != version)
+    }
+}
+
+/// Returns a number that changes when another connection has written to the file. On the only writing
+/// connection of this process, that is another process.
+pub(super) fn data_version(db: &rusqlite::Connection) -> rusqlite::Result<i64> {
+    db.pragma_query_value(None, "data_version", |row| row.get(0))
+}

@@ -1,0 +1,138 @@
+//! [`Notices`] over SQLite. A notice has no lease of its own: while it is leased, its due time is the end of
+//! the lease.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{OptionalExtension, named_params, params};
+use taskbridge_sdk::Timestamp;
+
+use super::fault::SqliteError;
+use super::{Db, SqliteStore};
+use crate::row::{self, NoticeRow};
+use taskbridge_core::tasks::notices::Notice;
+use taskbridge_core::tasks::store::{Holder, LeasedNotice, Notices, ReceiverFilter, Result};
+
+#[async_trait]
+impl Notices for SqliteStore {
+    async fn take_notices(
+        &self,
+        receiver: &str,
+        holder: &Holder,
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<LeasedNotice>> {
+        // An idle tick only reads.
+        let some_due = |db: &Db<'_>| {
+            let mut statement =
+                db.sql("SELECT 1 FROM notices WHERE receiver = ?1 AND due_at <= ?2 LIMIT 1")?;
+            Ok(statement.query_row(params![receiver, db.now_ms()], |_| Ok(())).optional()?.is_some())
+        };
+        if !self.read(some_due)? {
+            return Ok(Vec::new());
+        }
+        let (receiver, holder) = (receiver.to_owned(), holder.clone());
+        self.write(move |db| lease_notices(db, &receiver, &holder, lease, limit)).await
+    }
+
+    async fn ack_notice(&self, notice: &Notice) -> Result<()> {
+        let Notice { id, receiver, .. } = notice.clone();
+        self.write(move |db| {
+            db.sql("DELETE FROM notices WHERE id = ?1 AND receiver = ?2")?.execute([&id, &receiver])?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
+        let (Notice { id, receiver, .. }, holder) = (notice.clone(), holder.clone());
+        self.write(move |db| {
+            let due = db.expiry_ms(pause);
+            let mut statement = db.sql(
+                "UPDATE notices SET due_at = :due, holder = NULL
+                 WHERE id = :id AND receiver = :receiver AND holder = :holder",
+            )?;
+            statement.execute(named_params! {
+                ":id": id, ":receiver": receiver, ":holder": holder.0, ":due": due,
+            })?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn delete_notices(&self, which: ReceiverFilter<'_>, before: Timestamp) -> Result<usize> {
+        let (names, only_named) = match which {
+            ReceiverFilter::Only(name) => (vec![name.to_owned()], true),
+            ReceiverFilter::AllExcept(names) => (names.to_vec(), false),
+        };
+        let names = serde_json::Value::from(names).to_string();
+        let has_match = |db: &Db<'_>| {
+            let mut statement = db.sql(
+                "SELECT 1 FROM notices
+                 WHERE since < ?1 AND (receiver IN (SELECT value FROM json_each(?2))) = ?3 LIMIT 1",
+            )?;
+            let found =
+                statement.query_row(params![before.as_millis(), names, only_named], |_| Ok(())).optional()?;
+            Ok(found.is_some())
+        };
+        if !self.read(has_match)? {
+            return Ok(0);
+        }
+        self.write(move |db| {
+            let params = params![before.as_millis(), names, only_named];
+            let mut statement = db.sql(
+                "DELETE FROM notices
+                 WHERE since < ?1 AND (receiver IN (SELECT value FROM json_each(?2))) = ?3",
+            )?;
+            Ok(statement.execute(params)?)
+        })
+        .await
+    }
+}
+
+fn lease_notices(
+    db: &Db<'_>,
+    receiver: &str,
+    holder: &Holder,
+    lease: Duration,
+    limit: usize,
+) -> Result<Vec<LeasedNotice>, SqliteError> {
+    let mut statement = db.sql(
+        "SELECT id, attempts + 1, body FROM notices WHERE receiver = ?1 AND due_at <= ?2 ORDER BY due_at, id LIMIT ?3",
+    )?;
+    let rows = statement.query_map(params![receiver, db.now_ms(), limit], |row| {
+        Ok((row.get::<_, String>(0)?, row.get(1)?, row.get::<_, String>(2)?))
+    })?;
+    let due: Vec<(String, u32, String)> = rows.collect::<rusqlite::Result<_>>()?;
+    let mut update = db.sql(
+        "UPDATE notices SET due_at = :due, holder = :holder, attempts = :attempts
+         WHERE id = :id AND receiver = :receiver",
+    )?;
+    let mut leased_notices = Vec::with_capacity(due.len());
+    for (id, attempts, body) in due {
+        update.execute(named_params! {
+            ":id": id, ":receiver": receiver, ":holder": holder.0, ":due": db.expiry_ms(lease),
+            ":attempts": attempts,
+        })?;
+        match row::notice(id, receiver, &body) {
+            Ok(notice) => leased_notices.push(LeasedNotice { notice, attempts }),
+            Err(why) => tracing::error!(%why, "a notice is left out"),
+        }
+    }
+    Ok(leased_notices)
+}
+
+/// Writes the notices of a change.
+pub(super) fn write_notices(db: &Db<'_>, notices: &[NoticeRow]) -> Result<(), SqliteError> {
+    for notice in notices {
+        db.sql(
+            "INSERT OR IGNORE INTO notices (id, receiver, since, due_at, body)
+             VALUES (:id, :receiver, :since, :now, :body)",
+        )?
+        .execute(named_params! {
+            ":id": notice.id, ":receiver": notice.receiver, ":since": notice.since, ":now": db.now_ms(),
+            ":body": notice.body,
+        })?;
+    }
+    Ok(())
+}
