@@ -1,18 +1,18 @@
 //! The list of compiled-in adapters, one line each. This file must not contain anything else.
 
-use taskbridge_github_actions::GithubActions;
-use taskbridge_local::Local;
 use taskbridge_sdk::Registry;
 use taskbridge_sdk::sim::Sim;
-use taskbridge_slurm::Slurm;
-use taskbridge_step_functions::StepFunctions;
 
-/// Returns the registry of all adapters.
+/// Returns the registry of all adapters of this build. Each has a Cargo feature of its name.
 pub fn all() -> Registry {
-    Registry::new()
-        .with::<GithubActions>()
-        .with::<Local>()
-        .with::<Sim>()
-        .with::<Slurm>()
-        .with::<StepFunctions>()
+    let registry = Registry::new().with::<Sim>();
+    #[cfg(feature = "github-actions")]
+    let registry = registry.with::<taskbridge_github_actions::GithubActions>();
+    #[cfg(feature = "local")]
+    let registry = registry.with::<taskbridge_local::Local>();
+    #[cfg(feature = "slurm")]
+    let registry = registry.with::<taskbridge_slurm::Slurm>();
+    #[cfg(feature = "step-functions")]
+    let registry = registry.with::<taskbridge_step_functions::StepFunctions>();
+    registry
 }

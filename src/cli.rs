@@ -63,6 +63,7 @@ enum Command {
     #[command(subcommand)]
     Key(key::Command),
     /// Migrate the schema of a PostgreSQL store, and print what was done.
+    #[cfg(feature = "postgres")]
     Migrate {
         #[command(flatten)]
         file: File,
@@ -144,6 +145,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
             Err(message) => Err(message),
         },
         Some(Command::Discover(options)) => doctor::discover(&registry, &options),
+        #[cfg(feature = "postgres")]
         Some(Command::Migrate { file }) => store::migrate(&registry, &file),
         Some(Command::Store(command)) => match store::run(&registry, command) {
             Ok(code) => return code,

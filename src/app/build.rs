@@ -28,6 +28,7 @@ use crate::metrics::{AuditCounters, Metrics, Scraper};
 use crate::notify::{Http, Notifier, Receivers};
 use crate::seal::Seal;
 use crate::sessions::ServerStore;
+#[cfg(feature = "postgres")]
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
 use crate::tasks::audit::AuditLineStore;
@@ -205,6 +206,7 @@ async fn open_store(
             store.lock_holder(holder).await;
             Ok((Arc::clone(&store) as _, store))
         }
+        #[cfg(feature = "postgres")]
         Database::Postgres(connection) => {
             make_folder(&config.store.backends_dir)?;
             let store = Arc::new(PostgresStore::open(connection.clone(), StoreClock::Database).await?);

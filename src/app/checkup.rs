@@ -17,6 +17,7 @@ use crate::clock::{self, Clock as _, System};
 use crate::config::{self, Config, Database};
 use crate::notify::Http;
 use crate::seal::Seal;
+#[cfg(feature = "postgres")]
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
 use crate::store::survey::{Survey, UnfinishedRows};
@@ -31,6 +32,7 @@ const MAX_NAME_LENGTH: usize = 64;
 /// Number of rows that are read at a time.
 const PAGE: usize = 500;
 /// Number of PostgreSQL connections.
+#[cfg(feature = "postgres")]
 const CONNECTIONS: usize = 2;
 /// Clock difference that causes a warning. It is harmless, because everything uses the store's clock.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(120);
@@ -232,6 +234,7 @@ async fn check_store(config: &Config) -> (Vec<Finding>, Vec<UnfinishedRows>) {
         }
         Database::Sqlite(path) => SqliteStore::open_existing(path, System::clock(), Mode::Threaded)
             .map(|store| Arc::new(store) as Arc<dyn Survey>),
+        #[cfg(feature = "postgres")]
         Database::Postgres(connection) => {
             let connection = connection.clone().without_migration().with_connections(CONNECTIONS);
             let result = PostgresStore::open(connection, StoreClock::Database).await;
@@ -254,6 +257,7 @@ async fn check_store(config: &Config) -> (Vec<Finding>, Vec<UnfinishedRows>) {
             // Other errors of a file include the fix in their own text.
             Database::Sqlite(_) if matches!(error, StoreError::Broken(_)) => "follow the instructions in the error",
             Database::Sqlite(_) => "make the file readable and writable for the server",
+            #[cfg(feature = "postgres")]
             Database::Postgres(_) => {
                 "make the database reachable with the settings of [store]; if its schema is the cause, run `taskbridge migrate`"
             }

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use taskbridge_sdk::{Backend, ConnectContext, Error, ErrorKind, Registry};
 
 use super::AppError;
-use crate::config::{self, Config, Database, ToolRules};
+use crate::config::{self, Config, ToolRules};
 use crate::isolation::Isolation;
 use crate::metrics::Metrics;
 
@@ -216,7 +216,7 @@ fn config_location(config: &Config, backend: &config::Backend) -> String {
 /// Returns true if the jobs of a backend belong to servers on another machine. Only in a PostgreSQL store,
 /// which servers on several machines can share, is that possible.
 pub(super) fn is_on_other_host(config: &Config, settings: &config::Backend, here: &str) -> bool {
-    let shared = matches!(config.store.database, Database::Postgres(_));
+    let shared = config.store.database.is_shared();
     shared && settings.host.as_ref().is_some_and(|host| host != here)
 }
 

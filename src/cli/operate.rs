@@ -13,12 +13,14 @@ use crate::clock::System;
 use crate::config::locate::Environment;
 use crate::config::{Config, Database};
 use crate::notify::Receivers;
+#[cfg(feature = "postgres")]
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
 use crate::store::survey::Survey;
 use crate::tasks::audit::AuditLineStore;
 
 /// Number of PostgreSQL connections that one command uses.
+#[cfg(feature = "postgres")]
 const CONNECTIONS: usize = 2;
 
 /// An open store, with the settings that commands need.
@@ -55,6 +57,7 @@ pub(super) async fn open(registry: &Registry, file: &File) -> Result<OperatorCon
             let store = Arc::new(result.map_err(|error| format!("taskbridge: {error}"))?);
             (Arc::clone(&store) as _, store)
         }
+        #[cfg(feature = "postgres")]
         Database::Postgres(connection) => {
             let connection = connection.without_migration().with_connections(CONNECTIONS);
             let result = PostgresStore::open(connection, StoreClock::Database).await;

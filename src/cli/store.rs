@@ -7,13 +7,18 @@ use clap::Subcommand;
 use taskbridge_sdk::Registry;
 use tokio::runtime::Runtime;
 
+#[cfg(feature = "postgres")]
+use super::load;
 use super::operate::{OperatorContext, open};
-use super::{File, load, print};
+use super::{File, print};
 use crate::app::pluralize;
+#[cfg(feature = "postgres")]
 use crate::config::Database;
+#[cfg(feature = "postgres")]
 use crate::config::locate::Environment;
 use crate::store::check::{self, Expectations, Finding};
 use crate::store::copy;
+#[cfg(feature = "postgres")]
 use crate::store::postgres::{self, ConnectionConfig, MigrationReport};
 use crate::tasks::store::StoreError;
 
@@ -22,6 +27,7 @@ pub(super) enum Command {
     /// Copy a SQLite store into an empty PostgreSQL store, including running tasks. Stop the server first,
     /// and start it with the new config afterwards. The SQLite file can no longer be served. Run an
     /// interrupted copy again to complete it.
+    #[cfg(feature = "postgres")]
     Copy {
         /// The source: `sqlite:` and the path of the database file.
         #[arg(long, value_name = "sqlite:FILE", value_parser = sqlite)]
@@ -54,6 +60,7 @@ fn sqlite(text: &str) -> Result<PathBuf, String> {
 /// Runs the subcommand.
 pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, String> {
     match command {
+        #[cfg(feature = "postgres")]
         Command::Copy { from, to } => {
             let database = postgres_config(registry, &File { config: Some(to) })?;
             let result = block_on(copy::from_sqlite(&from, database.clone()))?;
@@ -122,6 +129,7 @@ fn display_path(path: &Path) -> impl std::fmt::Display {
 }
 
 /// Migrates the schema to the current version.
+#[cfg(feature = "postgres")]
 pub(super) fn migrate(registry: &Registry, file: &File) -> Result<(), String> {
     let database = postgres_config(registry, file)?;
     let MigrationReport { before, after, applied } = block_on(postgres::migrate(&database))?;
@@ -134,6 +142,7 @@ pub(super) fn migrate(registry: &Registry, file: &File) -> Result<(), String> {
 }
 
 /// Returns the PostgreSQL database of a config.
+#[cfg(feature = "postgres")]
 fn postgres_config(registry: &Registry, file: &File) -> Result<ConnectionConfig, String> {
     let config = load(registry, file, &Environment::of_process())?.0;
     match config.store.database {
@@ -151,6 +160,7 @@ pub(super) fn runtime() -> Result<Runtime, String> {
     Runtime::new().map_err(|error| format!("taskbridge: threads cannot be started: {error}"))
 }
 
+#[cfg(feature = "postgres")]
 fn block_on<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, String> {
     runtime()?.block_on(work).map_err(|error| format!("taskbridge: {error}"))
 }

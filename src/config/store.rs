@@ -8,9 +8,12 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::duration;
+#[cfg(feature = "postgres")]
+use super::files;
 use super::reader::Reader;
 use super::secret::Secret;
-use super::{duration, files};
+#[cfg(feature = "postgres")]
 use crate::store::postgres::{ConnectionConfig, ConnectionConfigError};
 
 /// The store of tasks.
@@ -89,6 +92,7 @@ pub enum Database {
     /// A SQLite file.
     Sqlite(PathBuf),
     /// A PostgreSQL database.
+    #[cfg(feature = "postgres")]
     Postgres(ConnectionConfig),
 }
 
@@ -97,8 +101,16 @@ impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Database::Sqlite(path) => path.display().fmt(f),
+            #[cfg(feature = "postgres")]
             Database::Postgres(connection) => connection.fmt(f),
         }
+    }
+}
+
+impl Database {
+    /// Returns true if servers on several machines can use it.
+    pub fn is_shared(&self) -> bool {
+        !matches!(self, Database::Sqlite(_))
     }
 }
 
@@ -141,8 +153,7 @@ pub(super) fn resolve(
                 .or_else(|| state.map(|state| state.join("backends")))
                 .unwrap_or_else(|| unknown(reader, "backends_dir"));
             // On an error the problem is recorded, so this placeholder is never used.
-            let database = postgres(reader, store, dir)
-                .map_or_else(|| Database::Sqlite(PathBuf::new()), Database::Postgres);
+            let database = postgres(reader, store, dir).unwrap_or_else(|| Database::Sqlite(PathBuf::new()));
             StoreSettings { database, backends_dir, history }
         }
     }
@@ -171,7 +182,16 @@ fn check_misplaced(reader: &mut Reader<'_>, store: &Store) {
     }
 }
 
-fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<ConnectionConfig> {
+#[cfg(not(feature = "postgres"))]
+fn postgres(reader: &mut Reader<'_>, _store: Store, _dir: &Path) -> Option<Database> {
+    let message = "this program is built without PostgreSQL: build it with the Cargo feature `postgres`, or use \
+                   kind = \"sqlite\"";
+    reader.problem("store.kind", message);
+    None
+}
+
+#[cfg(feature = "postgres")]
+fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<Database> {
     let Some(url) = &store.url else {
         let message = "a PostgreSQL store needs `url`: write postgres://USER@HOST:PORT/DATABASE";
         reader.problem("store.url", message);
@@ -206,9 +226,11 @@ fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<Connect
         }
         connection = connection.with_connections(max.get());
     }
-    Some(if store.migrate == Some(Migrate::Manual) { connection.without_migration() } else { connection })
+    let migrates = store.migrate != Some(Migrate::Manual);
+    Some(Database::Postgres(if migrates { connection } else { connection.without_migration() }))
 }
 
+#[cfg(feature = "postgres")]
 fn report_problem<T>(reader: &mut Reader<'_>, field: &str, message: String) -> Option<T> {
     reader.problem(field, message);
     None

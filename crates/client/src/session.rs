@@ -115,9 +115,7 @@ impl Session {
         *self.server.borrow_mut() = ServerInfo {
             has_tasks: revision.has_tasks()
                 && result.pointer("/capabilities/tasks/requests/tools/call").is_some(),
-            is_taskbridge: result
-                .pointer("/serverInfo/name")
-                .is_some_and(|name| name == "taskbridge"),
+            is_taskbridge: result.pointer("/serverInfo/name").is_some_and(|name| name == "taskbridge"),
         };
         *self.headers.borrow_mut() = SessionHeaders { session, revision: Some(revision) };
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});

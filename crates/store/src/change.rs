@@ -28,6 +28,7 @@ pub(super) struct InsertCommand {
     pub(super) row: TaskRow,
     pub(super) identity: Option<String>,
     /// The task's channel, set even after the task has ended (unlike [`TaskRow::session`]).
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL has it in a column"))]
     pub(super) session: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
     /// [`NewTask::queue_behind`], each slot encoded as in a queue's name.
@@ -105,6 +106,7 @@ impl InsertDecision {
 pub(super) struct UpdateCommand {
     pub(super) row: TaskRow,
     /// The task's channel, set even after the task has ended (unlike [`TaskRow::session`]).
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL has it in a column"))]
     pub(super) session: Option<String>,
     pub(super) version: u64,
     pub(super) decided_at: Timestamp,

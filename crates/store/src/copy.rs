@@ -13,10 +13,14 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::Timestamp;
 
+#[cfg(feature = "postgres")]
 use super::postgres::{self, Target};
 use super::sqlite::Source;
+#[cfg(feature = "postgres")]
 use taskbridge_core::clock::{self, Clock, System};
-use taskbridge_core::tasks::store::{Result, StoreError};
+use taskbridge_core::tasks::store::Result;
+#[cfg(feature = "postgres")]
+use taskbridge_core::tasks::store::StoreError;
 
 /// A SQLite file's record of its copy: the value of [`MOVED_FACT`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -201,6 +205,7 @@ impl fmt::Display for CopyCounts {
 /// If a server has the file open, if an earlier copy of it is complete, or if one was begun to another
 /// target. If the schema contains other data, or one of the two cannot be used. If nothing was committed, a
 /// mark that this call set is removed again.
+#[cfg(feature = "postgres")]
 pub async fn from_sqlite(file: &Path, to: postgres::ConnectionConfig) -> Result<Option<CopyCounts>> {
     // Before the file is changed: an unreachable target is the likelier mistake.
     postgres::migrate(&to).await?;

@@ -2,6 +2,8 @@
 //! [`postgres`]. A store stores and compares; it must not decide anything about a task, and must not know a
 //! protocol or an engine.
 //!
+//! PostgreSQL and what copies into it need the feature `postgres`.
+//!
 //! For operators there are [`survey`] (what is in a store), [`check`] (what is wrong there) and [`copy`]
 //! (from SQLite to PostgreSQL).
 //!
@@ -9,10 +11,12 @@
 
 mod change;
 pub mod check;
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "a copy needs a target"))]
 pub mod copy;
 mod durations;
 mod entry;
 mod fair;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 mod row;
 pub mod sqlite;

@@ -114,6 +114,7 @@ pub(super) const DEPENDENT_TABLES: [&str; 3] = ["slots", "outputs", "once"];
 const NONCE_PREFIX_CHARS: usize = 8;
 
 /// Number of history entries that are read at once.
+#[cfg(feature = "postgres")]
 pub(super) const PAGE_SIZE: usize = 1_000;
 
 /// Maximum number of unreadable entries that are reported. The queries for orphans and for histories that are

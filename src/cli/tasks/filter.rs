@@ -97,7 +97,11 @@ mod tests {
 
     #[test]
     fn names_are_compared_as_a_whole() {
-        let task = Task { owner: Owner::new("ana"), tool: "deploy".to_owned(), ..task(0, Timestamp::from_millis(0)) };
+        let task = Task {
+            owner: Owner::new("ana"),
+            tool: "deploy".to_owned(),
+            ..task(0, Timestamp::from_millis(0))
+        };
         let now = task.created_at + Duration::from_secs(60);
         let filter = Filter::default();
         assert!(filter.is_empty() && filter.matches(&task, now));

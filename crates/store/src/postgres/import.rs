@@ -50,11 +50,7 @@ impl Target {
     ///
     /// # Errors
     /// If the schema contains other data, or if one of the stores cannot be used; nothing was written then.
-    pub(crate) async fn fill(
-        &mut self,
-        source: &Source,
-        copy: &str,
-    ) -> Result<Option<PendingImport<'_>>> {
+    pub(crate) async fn fill(&mut self, source: &Source, copy: &str) -> Result<Option<PendingImport<'_>>> {
         let config = &self.config;
         let tx = begin(&mut self.client).await.map_err(|fault| fault.into_store_error(config))?;
         match schema_content(&tx, copy).await.map_err(|fault| fault.into_store_error(config))? {

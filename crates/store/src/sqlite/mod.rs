@@ -14,6 +14,7 @@
 mod audit;
 mod claim;
 mod connect;
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "a copy needs a target"))]
 mod export;
 mod fair_yield;
 mod fault;
@@ -55,8 +56,8 @@ use self::holders::Holders;
 use self::readers::Readers;
 use self::task_cache::TaskCache;
 use self::writer::{Writer, WriterConnection};
-use taskbridge_core::clock::Clock;
 use crate::write_state::WriteState;
+use taskbridge_core::clock::Clock;
 use taskbridge_core::tasks::store::{Groups as _, Holder, Result, StoreError};
 
 /// How long an operation waits for another process that has the file locked.

@@ -18,8 +18,8 @@ use super::Db;
 use super::fair_yield::FairYield;
 use super::fault::SqliteError;
 use super::files::Files;
-use taskbridge_core::clock::Clock;
 use crate::write_state::WriteState;
+use taskbridge_core::clock::Clock;
 use taskbridge_core::tasks::store::{Result, StoreError};
 
 /// Number of operations at which a transaction takes no more, so that the first of a burst does not wait for

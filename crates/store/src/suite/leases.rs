@@ -8,7 +8,9 @@ use taskbridge_sdk::{GroupKey, Timestamp};
 use super::Bench;
 use super::bench::{LEASE, closed, forge, holder, new_task};
 use taskbridge_core::clock::Clock;
-use taskbridge_core::tasks::store::{ClaimRequest, Group, InsertResult, Lease, NewTask, ServedBackend, UpdateResult};
+use taskbridge_core::tasks::store::{
+    ClaimRequest, Group, InsertResult, Lease, NewTask, ServedBackend, UpdateResult,
+};
 use taskbridge_core::tasks::task::{Owner, Task, TaskId};
 
 pub async fn a_claim_leases_what_is_due(bench: &Bench) {

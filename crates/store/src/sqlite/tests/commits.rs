@@ -11,8 +11,8 @@ use rusqlite::Connection;
 use super::super::fault::SqliteError;
 use super::super::{Db, SqliteStore};
 use super::opened;
-use taskbridge_core::clock::Clock;
 use crate::suite::{Bench, forge};
+use taskbridge_core::clock::Clock;
 use taskbridge_core::tasks::store::{
     Change, Facts as _, Groups, Holder, InsertResult, Keys, NewTask, Result, SlotLimit, StoreError,
     TaskStore, UpdateResult,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::opened;
-use taskbridge_core::clock::Clock as _;
 use crate::UNREADABLE_RETRY_MS;
+use taskbridge_core::clock::Clock as _;
 use taskbridge_core::tasks::store::{AccessScope, StoreError};
 use taskbridge_core::tasks::task::Owner;
 
