@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Artifacts, Backend, Budget, Checkup, ConnectContext, Discovery, Error, GroupKey, Hooks, JobHandle,
-    JobSpec, Logs, Observation, OnBehalfOf, Questions, Result, Secret, Started, Subject, async_trait,
+    Abilities, Backend, Budget, ConnectContext, Error, GroupKey, JobHandle, JobSpec, Observation, OnBehalfOf,
+    Result, Secret, Started, Subject, async_trait,
 };
 use tokio::time::Instant;
 
@@ -265,24 +265,16 @@ impl Backend for Actions {
         self.poll_group(group, jobs).await
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        Some(self)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        Some(self)
-    }
-
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        Some(self)
-    }
-
-    fn discovery(&self) -> Option<&dyn Discovery> {
-        Some(self)
-    }
-
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        Some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            questions: Some(self),
+            logs: Some(self),
+            artifacts: Some(self),
+            discovery: Some(self),
+            checkup: Some(self),
+            hooks: self.webhook_secret.as_ref().map(|_| self as _),
+            ..Abilities::default()
+        }
     }
 
     fn identity(&self) -> Option<String> {
@@ -291,10 +283,6 @@ impl Backend for Actions {
 
     fn budgets(&self) -> Vec<Budget> {
         self.api.own_client.limits.budget().into_iter().collect()
-    }
-
-    fn hooks(&self) -> Option<&dyn Hooks> {
-        self.webhook_secret.as_ref().map(|_| self as &dyn Hooks)
     }
 }
 

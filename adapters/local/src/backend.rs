@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Artifacts, Backend, Checkup, ConnectContext, Error, GroupKey, JobHandle, JobKey, JobSpec, JobState, Logs,
-    Observation, Questions, Result, Started, Subject, Wakeups, async_trait,
+    Abilities, Backend, ConnectContext, Error, GroupKey, JobHandle, JobKey, JobSpec, JobState, Observation,
+    Result, Started, Subject, async_trait,
 };
 
 use crate::config::Config;
@@ -185,28 +185,19 @@ impl Backend for Local {
         }
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        Some(self)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        Some(self)
-    }
-
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        Some(self)
-    }
-
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        Some(&self.wakeups)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            questions: Some(self),
+            logs: Some(self),
+            artifacts: Some(self),
+            wakeups: Some(&self.wakeups),
+            checkup: Some(self),
+            ..Abilities::default()
+        }
     }
 
     fn identity(&self) -> Option<String> {
         Some(format!("local {}", self.identity))
-    }
-
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        Some(self)
     }
 }
 

@@ -1,13 +1,32 @@
-//! Optional abilities of a backend. Each is a trait behind a getter of [`crate::Backend`], so that an absent
-//! ability cannot be called. Three other optional abilities have modules of their own: [`crate::Discovery`],
-//! [`crate::Checkup`] and [`crate::Hooks`]. Only [`Questions`] may change a job.
+//! [`Abilities`]: what a backend can do beyond the methods of [`crate::Backend`]. Each ability is a trait of
+//! its own, so that an absent ability cannot be called. Three of them have modules of their own:
+//! [`Discovery`], [`Checkup`] and [`Hooks`]. Only [`Questions`] may change a job.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{Answer, ArtifactData, JobHandle, OnBehalfOf, Result};
+use crate::{Answer, ArtifactData, Checkup, Discovery, Hooks, JobHandle, OnBehalfOf, Result};
+
+/// Optional abilities of a backend. `None` means that the backend lacks the ability.
+#[derive(Clone, Copy, Default)]
+pub struct Abilities<'a> {
+    /// Answers questions, if the engine's jobs can ask any.
+    pub questions: Option<&'a dyn Questions>,
+    /// Reads job logs, if the engine keeps them.
+    pub logs: Option<&'a dyn Logs>,
+    /// Reads the files of jobs, if the engine keeps them.
+    pub artifacts: Option<&'a dyn Artifacts>,
+    /// Source of hints about changed jobs, if the engine sends any.
+    pub wakeups: Option<&'a dyn Wakeups>,
+    /// Lists what the engine could run, if the engine can list it.
+    pub discovery: Option<&'a dyn Discovery>,
+    /// Self-check of the backend, if it can report more than that it is connected.
+    pub checkup: Option<&'a dyn Checkup>,
+    /// Parser for requests to `/hooks/NAME`, if the config enables them.
+    pub hooks: Option<&'a dyn Hooks>,
+}
 
 /// Ability to answer the questions of jobs.
 #[async_trait]

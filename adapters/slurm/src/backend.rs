@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Artifacts, Backend, Checkup, ConnectContext, Discovery, Error, ErrorKind, GroupKey, JobHandle, JobSpec,
-    Logs, Observation, Questions, Result, Started, Subject, async_trait,
+    Abilities, Backend, ConnectContext, Error, ErrorKind, GroupKey, JobHandle, JobSpec, Observation, Result,
+    Started, Subject, async_trait,
 };
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -321,30 +321,21 @@ impl Backend for Slurm {
         self.poll_jobs(jobs).await
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        Some(self)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        Some(self)
-    }
-
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        Some(self)
-    }
-
-    fn discovery(&self) -> Option<&dyn Discovery> {
-        Some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            questions: Some(self),
+            logs: Some(self),
+            artifacts: Some(self),
+            discovery: Some(self),
+            checkup: Some(self),
+            ..Abilities::default()
+        }
     }
 
     /// Returns the cluster's name, once the controller has reported it. Slurm does not allow a cluster to be
     /// renamed.
     fn identity(&self) -> Option<String> {
         self.cluster.get().map(|cluster| format!("slurm {}", cluster.name))
-    }
-
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        Some(self)
     }
 }
 

@@ -20,7 +20,7 @@ impl OpenQuestion {
     /// Runs the job of `question_job` until it asks. Returns `None` if the fixture claims no questions.
     async fn ask<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        claimed_ability(F::CLAIMS.questions, backend.questions(), "questions");
+        claimed_ability(F::CLAIMS.questions, backend.abilities().questions, "questions");
         let QuestionJob { job, answer } =
             claimed_item(F::CLAIMS.questions, fixture.question_job(), "question_job")?;
         let handle = start(fixture, &*backend, &job).await.handle;
@@ -38,7 +38,7 @@ impl OpenQuestion {
     }
 
     fn questions(&self) -> &dyn Questions {
-        self.backend.questions().expect("questions are claimed")
+        self.backend.abilities().questions.expect("questions are claimed")
     }
 
     /// Sends an answer as the server does: it retries while the engine cannot accept it.
