@@ -265,16 +265,12 @@ impl Backend for Isolated {
         let (inner, group, count, jobs) = (Arc::clone(&self.inner), group.clone(), jobs.len(), jobs.to_vec());
         let permit = match self.isolation.permit() {
             Ok(permit) => permit,
-            Err(error) => {
-                return (0..count).map(|_| Err(Error::unavailable(error.to_string()))).collect();
-            }
+            Err(error) => return vec![Err(error); count],
         };
         let work = async move { inner.observe_all(&group, &jobs).await };
         match self.isolation.run("observe_all", permit, work).await {
             Ok(answers) => answers,
-            Err(crash) => {
-                (0..count).map(|_| Err(self.isolation.crash_error(ErrorKind::Unavailable, crash))).collect()
-            }
+            Err(crash) => vec![Err(self.isolation.crash_error(ErrorKind::Unavailable, crash)); count],
         }
     }
 

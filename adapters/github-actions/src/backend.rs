@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Abilities, Backend, Budget, ConnectContext, Error, GroupKey, JobHandle, JobSpec, Observation, OnBehalfOf,
+    Abilities, Backend, Budget, ConnectContext, GroupKey, JobHandle, JobSpec, Observation, OnBehalfOf,
     Result, Secret, Started, Subject, async_trait,
 };
 use tokio::time::Instant;
@@ -110,7 +110,7 @@ impl Actions {
         // An invalid token or an unknown repository is found here. A temporary failure does not prevent the
         // server from starting.
         match backend.resolve_identity().await {
-            Err(error) if !is_transient(&error) => Err(error.while_connecting()),
+            Err(error) if !error.kind().is_transient() => Err(error.while_connecting()),
             _ => Ok(backend),
         }
     }
@@ -202,11 +202,6 @@ impl Actions {
         self.cancel_requests.lock().remove(&run);
         self.progress_tracker.forget(run);
     }
-}
-
-fn is_transient(error: &Error) -> bool {
-    use taskbridge_sdk::ErrorKind::{Limited, Unavailable};
-    matches!(error.kind(), Limited { .. } | Unavailable)
 }
 
 #[async_trait]

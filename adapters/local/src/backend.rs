@@ -181,7 +181,7 @@ impl Backend for Local {
         let polls: Vec<_> = jobs.iter().map(|job| make_poll(&job.handle)).collect();
         match run_blocking(move || polls.into_iter().map(|poll| poll()).collect()).await {
             Ok(observations) => observations,
-            Err(_) => jobs.iter().map(|_| Err(disk_access_aborted())).collect(),
+            Err(error) => vec![Err(error); jobs.len()],
         }
     }
 
@@ -203,9 +203,6 @@ impl Backend for Local {
 
 /// Runs disk access on a blocking thread. A read takes microseconds, unless the disk stalls.
 pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|e| disk_access_aborted().caused_by(e))
-}
-
-fn disk_access_aborted() -> Error {
-    Error::unavailable("the disk access was aborted")
+    let aborted = |e| Error::unavailable("the disk access was aborted").caused_by(e);
+    tokio::task::spawn_blocking(work).await.map_err(aborted)
 }

@@ -109,6 +109,24 @@ pub struct LogText {
     pub cut: bool,
 }
 
+impl LogText {
+    /// Returns the last whole lines of a text that fit into `max_bytes`. If the last line alone does not fit,
+    /// returns its end.
+    pub fn last_lines(text: String, max_bytes: usize) -> Self {
+        if text.len() <= max_bytes {
+            return Self { text, cut: false };
+        }
+        let start = text.ceil_char_boundary(text.len() - max_bytes);
+        let at_line_start = start == 0 || text.as_bytes()[start - 1] == b'\n';
+        let end = &text[start..];
+        let text = match end.split_once('\n') {
+            Some((_, lines)) if !at_line_start && !lines.is_empty() => lines,
+            _ => end,
+        };
+        Self { text: text.to_owned(), cut: true }
+    }
+}
+
 /// Ability to read the files that jobs leave.
 #[async_trait]
 pub trait Artifacts: Send + Sync {
@@ -126,4 +144,22 @@ pub trait Wakeups: Send + Sync {
     /// Waits for the next hint and returns the handle of the job. Hints may be lost, duplicated or wrong.
     /// They only reduce latency.
     async fn next(&self) -> JobHandle;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_lines_never_exceed_the_limit() {
+        let text = "one\nzwei äöü\nthree\n";
+        for max_bytes in 0..30 {
+            let log = LogText::last_lines(text.to_owned(), max_bytes);
+            assert!(log.text.len() <= max_bytes, "{max_bytes}: {log:?}");
+            assert_eq!(log.cut, max_bytes < 22, "{max_bytes}: {log:?}");
+            assert!(text.ends_with(&log.text), "{max_bytes}: {log:?}");
+        }
+        assert_eq!(LogText::last_lines(text.to_owned(), 20).text, "zwei äöü\nthree\n");
+        assert_eq!(LogText::last_lines(text.to_owned(), 3).text, "ee\n");
+    }
 }

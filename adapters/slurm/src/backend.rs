@@ -14,7 +14,7 @@ use taskbridge_sdk::{
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::config::{Config, Person};
+use crate::config::{Config, Person, Target};
 use crate::discovery::Discover;
 use crate::disk::{Disk, Disks};
 use crate::driver::command::Commands;
@@ -26,7 +26,6 @@ use crate::feasibility::{self, FeasibilityCache};
 use crate::folder::Folder;
 use crate::handle::SlurmHandle;
 use crate::job_cache::JobCache;
-use crate::job_request;
 use crate::jobs_folder;
 use crate::plan::Plan;
 use crate::queue_cache::QueueCache;
@@ -266,7 +265,8 @@ pub(crate) fn unlisted_user_error(user: Option<&str>) -> Error {
 
 /// Returns true unless the job attaches to an existing job or sends a signal to one.
 fn is_submission(job: &JobSpec) -> bool {
-    job_request::target(job).is_ok_and(|target| target.attach.is_none() && target.signal.is_none())
+    let is_submission = |target: Target| target.attach.is_none() && target.signal.is_none();
+    job.parse_target().is_ok_and(is_submission)
 }
 
 /// Adds to an error what an administrator can do if the outcome of an earlier attempt stays unknown.

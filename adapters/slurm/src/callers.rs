@@ -136,9 +136,7 @@ impl Backend for UserRouter {
         // All jobs of a group belong to one user.
         match jobs.first().map(|job| self.backend_for_job(&job.handle)) {
             Some(Ok(slurm)) => slurm.observe_all(group, jobs).await,
-            Some(Err(error)) => {
-                jobs.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect()
-            }
+            Some(Err(error)) => vec![Err(error); jobs.len()],
             None => Vec::new(),
         }
     }

@@ -141,7 +141,7 @@ impl Backend for SimBackend {
             Ok(_) => unexpected_reply(),
             Err(error) => error,
         };
-        jobs.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect()
+        vec![Err(error); jobs.len()]
     }
 
     fn start_lag(&self) -> Duration {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Fixture, QuestionJob, cancel_and_wait, claimed_ability, claimed_item, is_transient, output, poll_until,
+    Fixture, QuestionJob, cancel_and_wait, claimed_ability, claimed_item, output, poll_until,
     poll_until_ended, retry_until_some, start,
 };
 use crate::{Answer, AnswerOutcome, Backend, JobHandle, JobState, Question, Questions};
@@ -46,7 +46,7 @@ impl OpenQuestion {
         retry_until_some(fixture, "the answer is accepted", async || {
             match self.questions().answer(&self.handle, &self.question.id, answer).await {
                 Ok(outcome) => Some(outcome),
-                Err(e) if is_transient(e.kind()) => None,
+                Err(e) if e.kind().is_transient() => None,
                 Err(e) => panic!("the engine does not accept the answer: {e} ({})", e.kind()),
             }
         })
