@@ -133,7 +133,7 @@ impl std::error::Error for Error {
 }
 
 impl ErrorKind {
-    /// Returns true if the same request may succeed a moment later, and this one had no effect.
+    /// Returns true if a later attempt may succeed. After a first start, nothing has started.
     pub fn is_transient(self) -> bool {
         matches!(self, ErrorKind::Limited { .. } | ErrorKind::Unavailable)
     }

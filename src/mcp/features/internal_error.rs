@@ -1,5 +1,5 @@
-//! [`internal_error`]: the answer to a request that failed inside the server. The operator's log has the
-//! details, and the client gets only a reference to them.
+//! [`internal_error`]: the answer to a request that failed inside the server. It must not show the cause to
+//! the client: the cause is in the operator's log, and the client gets a reference to that entry.
 
 use crate::clock::{self, System};
 use crate::mcp::wire::jsonrpc::{Error, INTERNAL_ERROR};
