@@ -2,6 +2,9 @@
 //! also counts new rows, the delay of claims and the outcomes of notices. It must not change the results.
 //! Some labels keep the former name of an operation, because dashboards use it.
 
+// A wrapper delegates every method. Otherwise the default would run.
+#![deny(clippy::missing_trait_methods)]
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

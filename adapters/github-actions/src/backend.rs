@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Artifacts, Backend, Budget, Checkup, ConnectContext, Discovery, Error, GroupKey, Hooks, JobHandle,
-    JobSpec, Logs, Observation, OnBehalfOf, Questions, Result, Secret, Started, Subject, async_trait,
+    Abilities, Backend, Budget, ConnectContext, GroupKey, JobHandle, JobSpec, Observation, OnBehalfOf,
+    Result, Secret, Started, Subject, async_trait,
 };
 use tokio::time::Instant;
 
@@ -110,7 +110,7 @@ impl Actions {
         // An invalid token or an unknown repository is found here. A temporary failure does not prevent the
         // server from starting.
         match backend.resolve_identity().await {
-            Err(error) if !is_transient(&error) => Err(error.while_connecting()),
+            Err(error) if !error.kind().is_transient() => Err(error.while_connecting()),
             _ => Ok(backend),
         }
     }
@@ -204,11 +204,6 @@ impl Actions {
     }
 }
 
-fn is_transient(error: &Error) -> bool {
-    use taskbridge_sdk::ErrorKind::{Limited, Unavailable};
-    matches!(error.kind(), Limited { .. } | Unavailable)
-}
-
 #[async_trait]
 impl Backend for Actions {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
@@ -265,24 +260,16 @@ impl Backend for Actions {
         self.poll_group(group, jobs).await
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        Some(self)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        Some(self)
-    }
-
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        Some(self)
-    }
-
-    fn discovery(&self) -> Option<&dyn Discovery> {
-        Some(self)
-    }
-
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        Some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            questions: Some(self),
+            logs: Some(self),
+            artifacts: Some(self),
+            discovery: Some(self),
+            checkup: Some(self),
+            hooks: self.webhook_secret.as_ref().map(|_| self as _),
+            ..Abilities::default()
+        }
     }
 
     fn identity(&self) -> Option<String> {
@@ -291,10 +278,6 @@ impl Backend for Actions {
 
     fn budgets(&self) -> Vec<Budget> {
         self.api.own_client.limits.budget().into_iter().collect()
-    }
-
-    fn hooks(&self) -> Option<&dyn Hooks> {
-        self.webhook_secret.as_ref().map(|_| self as &dyn Hooks)
     }
 }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use http::HeaderMap;
-use serde::Deserialize as _;
 use taskbridge_sdk::{Checkup, Error, ErrorKind, Finding, Timestamp, ToolTarget, async_trait};
 
 use crate::backend::Actions;
@@ -25,12 +24,8 @@ const MAX_CALLER_TOKENS: usize = 50;
 #[async_trait]
 impl Checkup for Actions {
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
-        let targets: Vec<(&str, Result<Target, String>)> = tools
-            .iter()
-            .map(|ToolTarget { tool, target }| {
-                (tool.as_str(), Target::deserialize(target).map_err(|error| error.to_string()))
-            })
-            .collect();
+        let targets: Vec<(&str, Result<Target, Finding>)> =
+            tools.iter().map(|tool| (tool.tool.as_str(), tool.parse())).collect();
         let target_repositories =
             targets.iter().filter_map(|(_, target)| target.as_ref().ok()?.repository.as_ref());
         let repositories: BTreeSet<&String> = self.repository.iter().chain(target_repositories).collect();
@@ -71,12 +66,8 @@ impl Checkup for Actions {
             let what = format!("tool `{tool}`");
             let target = match target {
                 Ok(target) => target,
-                Err(reason) => {
-                    findings.push(Finding::fault(
-                        what,
-                        reason,
-                        "run `taskbridge check`, and correct the tool's target",
-                    ));
+                Err(finding) => {
+                    findings.push(finding.clone());
                     continue;
                 }
             };

@@ -195,13 +195,9 @@ impl Tail {
             self.end_line();
         }
         let text: String = self.lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
-        if text.len() <= self.max_bytes {
-            return (text, self.cut);
-        }
-        // A single line is too long.
-        let earliest = text.len() - self.max_bytes;
-        let at = (earliest..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-        (text[at..].to_owned(), true)
+        // A single line may be too long.
+        let tail = LogText::last_lines(text, self.max_bytes);
+        (tail.text, tail.cut || self.cut)
     }
 }
 

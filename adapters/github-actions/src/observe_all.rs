@@ -23,9 +23,7 @@ impl Actions {
             Ok(listed_runs) => listed_runs,
             // Runs that cannot be listed can still be polled one by one.
             Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Config) => HashMap::new(),
-            Err(error) => {
-                return jobs.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect();
-            }
+            Err(error) => return vec![Err(error); jobs.len()],
         };
         let polls: Vec<_> = jobs.iter().map(|job| self.poll_subject(job, &listed_runs, started_at)).collect();
         let observations = stream::iter(polls).buffered(MAX_CONCURRENT_POLLS).collect().await;

@@ -5,7 +5,6 @@
 
 use std::sync::atomic::Ordering;
 
-use serde::Deserialize;
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, Observation, Result, Started};
 use tokio::time::Instant;
 
@@ -24,7 +23,7 @@ const MAX_PAGES: usize = 10;
 
 impl Actions {
     pub(crate) async fn start_job(&self, job: &JobSpec) -> Result<Started> {
-        let target = parse_target(job)?;
+        let target: Target = job.parse_target()?;
         let repository = self.repository_of(&target)?;
         if let Some(template) = &target.attach {
             return self.attach(job, &target, repository, template).await;
@@ -130,7 +129,7 @@ impl Actions {
 
     /// Searches for the run of a job. It starts none.
     pub(crate) async fn find_job(&self, job: &JobSpec) -> Result<Option<Started>> {
-        let target = parse_target(job)?;
+        let target: Target = job.parse_target()?;
         let repository = self.repository_of(&target)?;
         if let Some(template) = &target.attach {
             return match self.attach(job, &target, repository, template).await {
@@ -219,8 +218,4 @@ impl Actions {
         ))
         .into_final()
     }
-}
-
-fn parse_target(job: &JobSpec) -> Result<Target> {
-    Target::deserialize(&job.target).map_err(|e| Error::config(format!("the tool's target is invalid: {e}")))
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Artifacts, Backend, Checkup, ConnectContext, Error, GroupKey, JobHandle, JobKey, JobSpec, JobState, Logs,
-    Observation, Questions, Result, Started, Subject, Wakeups, async_trait,
+    Abilities, Backend, ConnectContext, Error, GroupKey, JobHandle, JobKey, JobSpec, JobState, Observation,
+    Result, Started, Subject, async_trait,
 };
 
 use crate::config::Config;
@@ -181,40 +181,28 @@ impl Backend for Local {
         let polls: Vec<_> = jobs.iter().map(|job| make_poll(&job.handle)).collect();
         match run_blocking(move || polls.into_iter().map(|poll| poll()).collect()).await {
             Ok(observations) => observations,
-            Err(_) => jobs.iter().map(|_| Err(disk_access_aborted())).collect(),
+            Err(error) => vec![Err(error); jobs.len()],
         }
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        Some(self)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        Some(self)
-    }
-
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        Some(self)
-    }
-
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        Some(&self.wakeups)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            questions: Some(self),
+            logs: Some(self),
+            artifacts: Some(self),
+            wakeups: Some(&self.wakeups),
+            checkup: Some(self),
+            ..Abilities::default()
+        }
     }
 
     fn identity(&self) -> Option<String> {
         Some(format!("local {}", self.identity))
     }
-
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        Some(self)
-    }
 }
 
 /// Runs disk access on a blocking thread. A read takes microseconds, unless the disk stalls.
 pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|e| disk_access_aborted().caused_by(e))
-}
-
-fn disk_access_aborted() -> Error {
-    Error::unavailable("the disk access was aborted")
+    let aborted = |e| Error::unavailable("the disk access was aborted").caused_by(e);
+    tokio::task::spawn_blocking(work).await.map_err(aborted)
 }

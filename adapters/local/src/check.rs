@@ -11,7 +11,7 @@ pub(crate) fn check(target: &Target, parameters: &[&str]) -> Vec<Problem> {
     let templates = Templates::new();
     let provided_names: Vec<&str> =
         job_dir::PROVIDED_NAMES.into_iter().chain(["arguments", "caller"]).collect();
-    let mut problems = Vec::new();
+    let mut problems: Vec<Problem> = Templates::reserved_name_problem(parameters).into_iter().collect();
     let mut problem =
         |field: &str, message: String| problems.push(Problem { field: field.to_owned(), message });
 
@@ -19,15 +19,6 @@ pub(crate) fn check(target: &Target, parameters: &[&str]) -> Vec<Problem> {
         for message in templates.check(template, parameters, &provided_names) {
             problem(&field, message);
         }
-    }
-    if parameters.contains(&Templates::NAMESPACE) {
-        problem(
-            "",
-            format!(
-                "a parameter cannot have the name `{}`: templates use it for the job's own paths",
-                Templates::NAMESPACE
-            ),
-        );
     }
     match target.command.first() {
         Some(CommandArgument::One(program)) if !program.trim().is_empty() => {}

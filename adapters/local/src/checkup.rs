@@ -19,9 +19,10 @@ impl Checkup for Local {
             let mut findings = vec![check_jobs_folder(&jobs), check_supervisor(&program)];
             findings.extend(target_paths.into_iter().map(|(tool, paths)| {
                 let name = format!("tool `{tool}`");
-                match paths.and_then(|paths| paths.check()) {
-                    Ok(message) => Finding::ok(name, message),
-                    Err((message, fix)) => Finding::fault(name, message, fix),
+                match paths.map(TargetPaths::check) {
+                    Ok(Ok(message)) => Finding::ok(name, message),
+                    Ok(Err((message, fix))) => Finding::fault(name, message, fix),
+                    Err(finding) => finding,
                 }
             }));
             findings
@@ -45,9 +46,8 @@ struct TargetPaths {
 
 impl Local {
     /// Returns the locations of a target. Omits those that depend on the arguments of a call.
-    fn target_paths(&self, ToolTarget { target, .. }: &ToolTarget) -> Result<TargetPaths, TargetFault> {
-        let target: Target = serde_json::from_value(target.clone())
-            .map_err(|error| (error.to_string(), "run `taskbridge check`, and correct the tool's target"))?;
+    fn target_paths(&self, tool: &ToolTarget) -> Result<TargetPaths, Finding> {
+        let target: Target = tool.parse()?;
         let setup = &self.setup;
         let program = match target.command.first() {
             Some(CommandArgument::One(program)) => program.clone(),

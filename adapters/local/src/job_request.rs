@@ -62,8 +62,7 @@ impl LaunchRequest {
 
     /// Renders a job's target. Returns `Rejected` if that fails because of the caller's arguments.
     pub(crate) fn new(job: &JobSpec, setup: &Setup, dir: &JobDir) -> Result<Self> {
-        let target = Target::deserialize(&job.target)
-            .map_err(|e| Error::config(format!("the tool's target is invalid: {e}")))?;
+        let target: Target = job.parse_target()?;
         let (arguments, files) = stage(job, dir)?;
         let (templates, context) = (Templates::new(), context(job, &arguments, dir));
         let stdin = target.stdin.as_deref();

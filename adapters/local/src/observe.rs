@@ -87,36 +87,22 @@ pub(crate) fn tail(dir: &JobDir, request: &LogRequest, max_stream_bytes: u64) ->
         RetainedLog::read(&dir.log_dir(), Stream::Out, max_stream_bytes)?,
         RetainedLog::read(&dir.log_dir(), Stream::Err, max_stream_bytes)?,
     ];
-    let mut cut = streams.iter().any(|log| log.dropped > 0);
+    let is_incomplete = streams.iter().any(|log| log.dropped > 0);
     let [out, err] = streams.map(|log| filter_lines(log.into_text(), request.search.as_deref()));
     let text = match (out.is_empty(), err.is_empty()) {
         (_, true) => out,
         (true, false) => err,
         (false, false) => format!("==> stdout <==\n{}\n==> stderr <==\n{err}", out.trim_end_matches('\n')),
     };
-    let (text, truncated) = last_lines(text, request.max_bytes);
-    cut |= truncated;
-    Ok(LogText { text, cut })
+    let mut tail = LogText::last_lines(text, request.max_bytes);
+    tail.cut |= is_incomplete;
+    Ok(tail)
 }
 
 /// Returns the lines that contain the search text.
 fn filter_lines(text: String, search: Option<&str>) -> String {
     let Some(search) = search.map(str::to_lowercase) else { return text };
     text.split_inclusive('\n').filter(|line| line.to_lowercase().contains(&search)).collect()
-}
-
-/// Returns the last whole lines that fit. If the last line alone does not fit, returns its end.
-fn last_lines(text: String, max: usize) -> (String, bool) {
-    if text.len() <= max {
-        return (text, false);
-    }
-    let start = (text.len() - max..=text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(text.len());
-    let at_line_start = start == 0 || text.as_bytes()[start - 1] == b'\n';
-    let end = &text[start..];
-    match end.split_once('\n') {
-        Some((_, lines)) if !at_line_start && !lines.is_empty() => (lines.to_owned(), true),
-        _ => (end.to_owned(), true),
-    }
 }
 
 /// Returns the error for a folder that cannot be read or written now. It is a fault of the engine, never of

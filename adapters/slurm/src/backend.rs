@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Artifacts, Backend, Checkup, ConnectContext, Discovery, Error, ErrorKind, GroupKey, JobHandle, JobSpec,
-    Logs, Observation, Questions, Result, Started, Subject, async_trait,
+    Abilities, Backend, ConnectContext, Error, ErrorKind, GroupKey, JobHandle, JobSpec, Observation, Result,
+    Started, Subject, async_trait,
 };
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::config::{Config, Person};
+use crate::config::{Config, Person, Target};
 use crate::discovery::Discover;
 use crate::disk::{Disk, Disks};
 use crate::driver::command::Commands;
@@ -26,7 +26,6 @@ use crate::feasibility::{self, FeasibilityCache};
 use crate::folder::Folder;
 use crate::handle::SlurmHandle;
 use crate::job_cache::JobCache;
-use crate::job_request;
 use crate::jobs_folder;
 use crate::plan::Plan;
 use crate::queue_cache::QueueCache;
@@ -266,7 +265,8 @@ pub(crate) fn unlisted_user_error(user: Option<&str>) -> Error {
 
 /// Returns true unless the job attaches to an existing job or sends a signal to one.
 fn is_submission(job: &JobSpec) -> bool {
-    job_request::target(job).is_ok_and(|target| target.attach.is_none() && target.signal.is_none())
+    let is_submission = |target: Target| target.attach.is_none() && target.signal.is_none();
+    job.parse_target().is_ok_and(is_submission)
 }
 
 /// Adds to an error what an administrator can do if the outcome of an earlier attempt stays unknown.
@@ -321,30 +321,21 @@ impl Backend for Slurm {
         self.poll_jobs(jobs).await
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        Some(self)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        Some(self)
-    }
-
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        Some(self)
-    }
-
-    fn discovery(&self) -> Option<&dyn Discovery> {
-        Some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            questions: Some(self),
+            logs: Some(self),
+            artifacts: Some(self),
+            discovery: Some(self),
+            checkup: Some(self),
+            ..Abilities::default()
+        }
     }
 
     /// Returns the cluster's name, once the controller has reported it. Slurm does not allow a cluster to be
     /// renamed.
     fn identity(&self) -> Option<String> {
         self.cluster.get().map(|cluster| format!("slurm {}", cluster.name))
-    }
-
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        Some(self)
     }
 }
 

@@ -59,10 +59,8 @@ pub(crate) async fn scan<T: Send + 'static, R: Send + 'static>(
     for (at, result) in done.lock().drain(..) {
         outcomes[at] = Some(ScanOutcome::Done(result));
     }
-    let error = || match &hang_error {
-        Some(error) => Error::new(error.kind(), error.to_string()),
-        None => Error::unavailable("the file operation was interrupted"),
-    };
+    let error =
+        || hang_error.clone().unwrap_or_else(|| Error::unavailable("the file operation was interrupted"));
     for (at, item) in pending.lock().drain(..) {
         outcomes[at] =
             Some(if hang_error.is_some() { ScanOutcome::Hung(error()) } else { ScanOutcome::Deferred(item) });

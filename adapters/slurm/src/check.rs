@@ -12,7 +12,7 @@ use crate::{active_job, directives};
 
 /// Returns all problems of a target, for a tool with these parameters.
 pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
-    let mut problems = Vec::new();
+    let mut problems: Vec<Problem> = Templates::reserved_name_problem(parameters).into_iter().collect();
     let mut add_problem =
         |field: &str, message: String| problems.push(Problem { field: field.to_owned(), message });
     let templates = Templates::new();
@@ -21,15 +21,6 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
         for message in templates.check(template, parameters, builtins) {
             add_problem(&field, message);
         }
-    }
-    if parameters.contains(&Templates::NAMESPACE) {
-        add_problem(
-            "",
-            format!(
-                "a parameter cannot be named `{}`: templates use this name for the job's own values",
-                Templates::NAMESPACE
-            ),
-        );
     }
     let modes = [target.script.is_some(), target.attach.is_some(), target.signal.is_some()];
     if modes.iter().filter(|mode| **mode).count() != 1 {

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
-use serde::Deserialize as _;
 use taskbridge_sdk::{Checkup, Error, Finding, ToolTarget, async_trait};
 
 use crate::amount;
@@ -145,15 +144,9 @@ impl Slurm {
         user_rights: &[UserRights<'_>],
     ) -> Finding {
         let what = format!("tool `{}`", tool.tool);
-        let target = match Target::deserialize(&tool.target) {
+        let target: Target = match tool.parse() {
             Ok(target) => target,
-            Err(error) => {
-                return Finding::fault(
-                    what,
-                    error.to_string(),
-                    "run `taskbridge check`, and correct the tool's target",
-                );
-            }
+            Err(finding) => return finding,
         };
         let Some(script) = &target.script else {
             return Finding::ok(what, "submits nothing");

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Error, FileContent, JobSpec, Result, SourceFile, TemplateContext, Templates, Trace};
 
@@ -34,11 +33,6 @@ pub(crate) struct SubmitRequest {
     pub(crate) files: Vec<(String, Vec<u8>, u32)>,
     /// Files of the caller to copy: the source and the new name.
     pub(crate) copies: Vec<(SourceFile, String)>,
-}
-
-/// Parses the target of a job.
-pub(crate) fn target(job: &JobSpec) -> Result<Target> {
-    Target::deserialize(&job.target).map_err(|e| Error::config(format!("the tool's target is invalid: {e}")))
 }
 
 impl SubmitRequest {

@@ -40,9 +40,7 @@ impl Slurm {
         match self.observe_handles(own_handles).await {
             Ok(observations) => results.extend(observations),
             Err(error) => {
-                let failed = |handle: &SlurmHandle| {
-                    (handle.to_job_handle().to_string(), Err(Error::new(error.kind(), error.to_string())))
-                };
+                let failed = |handle: &SlurmHandle| (handle.to_job_handle().to_string(), Err(error.clone()));
                 results.extend(handles.iter().flatten().flatten().map(failed));
             }
         }

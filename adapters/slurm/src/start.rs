@@ -6,15 +6,16 @@
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started};
 
 use crate::backend::Slurm;
+use crate::config::Target;
 use crate::driver::{JobId, Row};
 use crate::folder::{CANCELLED, Folder, ID, MAY_RELEASE, PLAN, RELEASED};
-use crate::job_request::{self, SubmitRequest};
+use crate::job_request::SubmitRequest;
 use crate::jobs_folder::check_mounted;
 use crate::plan::Plan;
 
 impl Slurm {
     pub(crate) async fn begin(&self, job: &JobSpec) -> Result<Started> {
-        let target = job_request::target(job)?;
+        let target: Target = job.parse_target()?;
         let key = job.key.as_str();
         self.ensure_jobs_folder().await?;
         let cluster = self.cluster().await?;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use aws_sdk_sfn::config::SharedCredentialsProvider;
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Backend, Checkup, ConnectContext, Discovery, Error, GroupKey, Hooks, JobHandle, JobSpec, Logs,
-    Observation, OnBehalfOf, Questions, Result, Started, Subject, Wakeups, async_trait,
+    Abilities, Backend, ConnectContext, Error, GroupKey, JobHandle, JobSpec, Observation, OnBehalfOf, Result,
+    Started, Subject, async_trait,
 };
 use tokio::time::Instant;
 
@@ -215,20 +215,16 @@ impl Backend for StepFunctions {
         self.poll_group(group, jobs).await
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        self.reader.as_ref().map(|_| self as &dyn Questions)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        Some(self)
-    }
-
-    fn discovery(&self) -> Option<&dyn Discovery> {
-        Some(self)
-    }
-
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        Some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            questions: self.reader.as_ref().map(|_| self as _),
+            logs: Some(self),
+            discovery: Some(self),
+            checkup: Some(self),
+            hooks: self.hook.as_ref().map(|hook| hook as _),
+            wakeups: self.reader.as_ref().map(|reader| reader as _),
+            ..Abilities::default()
+        }
     }
 
     fn identity(&self) -> Option<String> {
@@ -237,14 +233,6 @@ impl Backend for StepFunctions {
 
     fn budgets(&self) -> Vec<taskbridge_sdk::Budget> {
         self.api.budgets()
-    }
-
-    fn hooks(&self) -> Option<&dyn Hooks> {
-        self.hook.as_ref().map(|hook| hook as &dyn Hooks)
-    }
-
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        self.reader.as_ref().map(|reader| reader as &dyn Wakeups)
     }
 }
 

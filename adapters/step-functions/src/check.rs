@@ -30,20 +30,12 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
     if let Some(template) = &target.attach {
         check_template("attach", template);
     }
-    let mut add_problem =
-        |field: &str, message: String| problems.push(Problem { field: field.to_owned(), message });
     if target.attach.is_some() && target.input.is_some() {
-        let message = "an attached execution gets no input: leave out `input` or `attach`";
-        add_problem("input", message.to_owned());
+        let message = "an attached execution gets no input: leave out `input` or `attach`".to_owned();
+        problems.push(Problem { field: "input".to_owned(), message });
     }
-    if (target.input.is_some() || target.attach.is_some()) && parameters.contains(&Templates::NAMESPACE) {
-        add_problem(
-            "",
-            format!(
-                "a parameter cannot have the name `{}` here: templates use it for values of the server",
-                Templates::NAMESPACE
-            ),
-        );
+    if target.input.is_some() || target.attach.is_some() {
+        problems.extend(Templates::reserved_name_problem(parameters));
     }
     problems
 }

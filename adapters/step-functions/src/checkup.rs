@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use aws_sdk_sfn::config::ProvideCredentials as _;
 use aws_sdk_sfn::types::{StateMachineStatus, StateMachineType};
-use serde::Deserialize as _;
 use taskbridge_sdk::{Checkup, ErrorKind, Finding, ToolTarget, Verdict, async_trait};
 
 use crate::api::ApiResult;
@@ -175,12 +174,9 @@ impl StepFunctions {
         permissions: &mut Vec<RequiredPermission>,
     ) -> (Finding, Option<ToolMachine>) {
         let subject = format!("tool `{}`", tool.tool);
-        let target = match Target::deserialize(&tool.target) {
+        let target: Target = match tool.parse() {
             Ok(target) => target,
-            Err(error) => {
-                let fix = "run `taskbridge check`, and correct the tool's target";
-                return (Finding::fault(subject, error.to_string(), fix), None);
-            }
+            Err(finding) => return (finding, None),
         };
         let machine_fix = "create the state machine, or correct `state_machine` in the tool's target";
         // A target that is not an ARN is resolved by its name.

@@ -56,7 +56,7 @@ impl StepFunctions {
                 self.with_progress(&arn, observation, job.watched).await
             }
             None => match &running_list.list_error {
-                Some(error) => Err(copy_error(error)),
+                Some(error) => Err(error.clone()),
                 // The caller discards all results if the last one is too late.
                 None if started_at.elapsed() > self.call_timeout / 2 => Err(Error::unavailable(
                     "Step Functions responds slowly, so this execution was not polled",
@@ -113,9 +113,4 @@ impl StepFunctions {
         }
         Ok(running)
     }
-}
-
-/// Returns a copy of an error.
-fn copy_error(error: &Error) -> Error {
-    Error::new(error.kind(), error.to_string())
 }

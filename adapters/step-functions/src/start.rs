@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
 use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Observation, Result, Started, one_line};
 
 use crate::api::StartRequest;
@@ -21,7 +20,7 @@ use crate::state::ExecutionDescription;
 
 impl StepFunctions {
     pub(crate) async fn start_job(&self, job: &JobSpec) -> Result<Started> {
-        let target = target(job)?;
+        let target: Target = job.parse_target()?;
         if let Some(template) = &target.attach {
             return self.attach(job, &target, template).await?.map_err(Error::rejected);
         }
@@ -58,13 +57,12 @@ impl StepFunctions {
     /// Handles a start without a signer. If an earlier attempt may have started an execution (`may_exist`),
     /// it searches for that one.
     async fn recover_without_signer(&self, job: &JobSpec, error: Error) -> Result<Started> {
-        let is_transient = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Limited { .. });
         match job.may_exist {
             false if job.on_behalf_of.is_none() => Err(Error::rejected(error.to_string())),
             false => Err(error),
             true => match self.find_job(job).await? {
                 Some(started) => Ok(started),
-                None if is_transient => Err(error),
+                None if error.kind().is_transient() => Err(error),
                 None => Err(Error::uncertain(error.to_string())),
             },
         }
@@ -192,7 +190,7 @@ impl StepFunctions {
 
     /// Searches for the execution of a job. It starts none.
     pub(crate) async fn find_job(&self, job: &JobSpec) -> Result<Option<Started>> {
-        let target = target(job)?;
+        let target: Target = job.parse_target()?;
         if let Some(template) = &target.attach {
             return Ok(self.attach(job, &target, template).await?.ok());
         }
@@ -257,8 +255,4 @@ fn lost_execution_error(machine: &Machine, name: &str, reason: &str) -> Error {
         machine.arn.console()
     ))
     .into_final()
-}
-
-fn target(job: &JobSpec) -> Result<Target> {
-    Target::deserialize(&job.target).map_err(|e| Error::config(format!("the tool's target is invalid: {e}")))
 }

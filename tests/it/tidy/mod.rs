@@ -109,39 +109,6 @@ fn files_stay_readable() {
     assert!(median <= 180, "the median file has {median} lines");
 }
 
-/// A wrapper of a trait must delegate every method, including those with a default. Otherwise the default
-/// would run.
-#[test]
-fn wrappers_delegate_every_method() {
-    let mut missing = Vec::new();
-    for (wrapper, type_name, traits) in [
-        ("src/metrics/backend.rs", "MeasuredBackend", &["adapters/sdk/src"][..]),
-        ("src/metrics/store.rs", "MeasuredStore", &["src/tasks", "src/sessions"]),
-        ("src/isolation.rs", "Isolated", &["adapters/sdk/src"]),
-    ] {
-        let wrapper_source = fs::read_to_string(root().join(wrapper)).unwrap();
-        let suffix = format!(" for {type_name} {{");
-        let trait_names =
-            wrapper_source.lines().filter_map(|line| line.strip_prefix("impl ")?.strip_suffix(&*suffix));
-        for name in trait_names {
-            let is_here = |source: &Source| source.text.contains(&format!("pub trait {name}: "));
-            let source = sources(traits).into_iter().find(is_here).unwrap();
-            let from = source.text.find(&format!("pub trait {name}: ")).unwrap();
-            let to = from + source.text[from..].find("\n}\n").unwrap();
-            for line in source.text[from..to].lines().map(str::trim) {
-                let function = line.strip_prefix("async ").unwrap_or(line);
-                let Some(function) = function.strip_prefix("fn ").and_then(|f| f.split('(').next()) else {
-                    continue;
-                };
-                if !wrapper_source.contains(&format!("fn {function}(")) {
-                    missing.push(format!("{wrapper}: {name}::{function}"));
-                }
-            }
-        }
-    }
-    assert_none("methods that a wrapper does not delegate", &missing);
-}
-
 /// A link in a comment names something that the code has. Rustdoc checks links more exactly, but not those of
 /// tests and of comments that are no documentation.
 #[test]
