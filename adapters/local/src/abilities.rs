@@ -8,8 +8,10 @@ use taskbridge_sdk::{
 };
 
 use crate::backend::Local;
-use crate::job_dir::JobDir;
-use crate::{artifacts, observe, questions};
+use crate::observe::poll;
+use crate::questions;
+use crate::result::artifacts;
+use crate::store::job_dir::JobDir;
 
 #[async_trait]
 impl Questions for Local {
@@ -29,7 +31,7 @@ impl Logs for Local {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
         let (request, max_bytes) = (request.clone(), self.setup.config.max_output_bytes.get());
         Ok(self
-            .with_job_dir(handle, move |dir| observe::tail(dir, &request, max_bytes))
+            .with_job_dir(handle, move |dir| poll::tail(dir, &request, max_bytes))
             .await?
             .unwrap_or_default())
     }

@@ -14,11 +14,15 @@ use taskbridge_sdk::{
 };
 
 use crate::config::Config;
-use crate::handle::{self, Machine};
-use crate::job_dir::{JobDir, SupervisorState, create_private_dir};
-use crate::job_request::LaunchRequest;
+use crate::config::environment;
+use crate::identity::engine;
+use crate::identity::handle::{self, Machine};
+use crate::observe::poll;
+use crate::store::job_dir::{JobDir, SupervisorState, create_private_dir};
+use crate::store::sweep;
+use crate::submit::request::LaunchRequest;
+use crate::submit::start;
 use crate::wakeups::Listener;
-use crate::{environment, identity, launch, observe, sweep};
 
 /// Interval between sweeps of old folders.
 const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
@@ -56,7 +60,7 @@ impl Local {
         let identity = run_blocking(move || {
             create_private_dir(&folder)?;
             sweep::sweep(&folder, keep)?;
-            identity::get_or_create(&state)
+            engine::get_or_create(&state)
         })
         .await?
         .map_err(folder_error)?;
@@ -82,9 +86,9 @@ impl Local {
     async fn find_claimed(&self, key: &JobKey) -> Result<Option<Started>> {
         let (dir, this_machine) = (self.dir(key.as_str()), self.this_machine.clone());
         let poll = move || {
-            let unreadable = |e| observe::read_error(&dir, e);
+            let unreadable = |e| poll::read_error(&dir, e);
             let Some(claim) = dir.read_claim().map_err(unreadable)? else { return Ok(None) };
-            let first = observe::observe(&dir, &claim.machine, &this_machine)?;
+            let first = poll::observe(&dir, &claim.machine, &this_machine)?;
             Ok(Some(Started { handle: claim.machine.handle(dir.key()), first: Some(first) }))
         };
         run_blocking(poll).await?
@@ -108,7 +112,7 @@ impl Local {
     ) -> Result<Option<T>> {
         let Some((_, key)) = handle::parse(handle) else { return Ok(None) };
         let dir = self.dir(key);
-        run_blocking(move || work(&dir).map_err(|e| observe::read_error(&dir, e))).await?.map(Some)
+        run_blocking(move || work(&dir).map_err(|e| poll::read_error(&dir, e))).await?.map(Some)
     }
 }
 
@@ -122,7 +126,7 @@ impl Backend for Local {
         let request = LaunchRequest::new(job, &self.setup, &dir)?;
         let files = job.files.clone();
         run_blocking(move || LaunchRequest::check_sources(&files)).await??;
-        let launched = launch::launch(&self.program, &dir, &request).await;
+        let launched = start::launch(&self.program, &dir, &request).await;
         self.sweep_if_due();
         // A supervisor that could not reply may still have claimed the job. If it is unclaimed now, it stays
         // so, because the only supervisor that could claim it has ended.
@@ -172,7 +176,7 @@ impl Backend for Local {
             let parsed = handle::parse(handle).map(|(machine, key)| (machine, self.dir(key)));
             let this_machine = self.this_machine.clone();
             move || match parsed {
-                Some((machine, dir)) => observe::observe(&dir, &machine, &this_machine),
+                Some((machine, dir)) => poll::observe(&dir, &machine, &this_machine),
                 None => {
                     Ok(Observation::new(JobState::Gone).with_message("the handle is not that of a local job"))
                 }

@@ -12,33 +12,25 @@
 compile_error!("the local adapter needs Linux: it relies on pidfd, memfd and /proc");
 
 mod abilities;
-mod artifacts;
 mod backend;
 mod check;
-mod checkup;
 mod config;
-mod environment;
-mod events;
 mod files;
-mod handle;
 mod identity;
-mod job_dir;
-mod job_request;
-mod launch;
-mod log;
 mod observe;
-mod orphans;
 mod questions;
+mod result;
+mod store;
+mod submit;
 mod supervisor;
-mod sweep;
 mod wakeups;
 
 use std::sync::Arc;
 
 use taskbridge_sdk::{Adapter, Backend, ConnectContext, Helper, Problem, Result, async_trait};
 
+pub use config::environment::VariableName;
 pub use config::{Config, Target};
-pub use environment::VariableName;
 
 /// Adapter for commands on this machine.
 pub struct Local;
@@ -53,7 +45,7 @@ impl Adapter for Local {
     type Target = Target;
 
     fn check(_: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
-        check::check(target, parameters)
+        check::target::check(target, parameters)
     }
 
     async fn connect(config: Config, context: &ConnectContext) -> Result<Arc<dyn Backend>> {

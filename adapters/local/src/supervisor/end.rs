@@ -9,12 +9,12 @@ use taskbridge_sdk::{Content, JobState, Observation, Output, one_line};
 
 use super::declared;
 use super::watch::Ending;
-use crate::artifacts;
-use crate::events;
 use crate::files;
-use crate::job_dir::JobDir;
-use crate::job_request::LaunchRequest;
-use crate::log::{RetainedLog, Stream, printed as printed_bytes};
+use crate::observe::events;
+use crate::result::artifacts;
+use crate::result::log::{RetainedLog, Stream, printed as printed_bytes};
+use crate::store::job_dir::JobDir;
+use crate::submit::request::LaunchRequest;
 
 /// Maximum bytes of standard error shown for a failed job: its last ones.
 const MAX_STDERR_BYTES: usize = 4096;

@@ -18,9 +18,9 @@ use std::time::Duration;
 use taskbridge_sdk::{JobState, Observation, Output};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::handle::Machine;
-use crate::job_dir::{Claim, JobDir};
-use crate::job_request::LaunchRequest;
+use crate::identity::handle::Machine;
+use crate::store::job_dir::{Claim, JobDir};
+use crate::submit::request::LaunchRequest;
 use crate::wakeups;
 
 /// Reply to the server after the job was claimed, by this supervisor or by another.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use taskbridge_sdk::{JobState, Observation, Output, count_values, open_regular};
 
 use crate::files::{self, Draft, MAX_JSON_VALUES, read_json};
-use crate::handle::Machine;
+use crate::identity::handle::Machine;
 
 /// Names of the paths and values that a job receives: `artifacts` is `$TASKBRIDGE_ARTIFACTS`, and
 /// `taskbridge.artifacts` in templates.

@@ -1,6 +1,8 @@
-//! Config of this backend and its tools. It only defines the types: [`crate::check`] checks them, and
-//! [`crate::job_request`] turns them into something to run. The comments below become the config's JSON
+//! Config of this backend and its tools. It only defines the types: [`crate::check::target`] checks them, and
+//! [`crate::submit::request`] turns them into something to run. The comments below become the config's JSON
 //! Schema.
+
+pub(crate) mod environment;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -11,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use taskbridge_sdk::CommandArgument;
 
-use crate::environment::VariableName;
+use crate::config::environment::VariableName;
 
 /// Runs commands on the server's machine. Jobs outlive the server.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -10,8 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 use crate::Local;
-use crate::job_dir::JobDir;
-use crate::job_request::LaunchRequest;
+use crate::store::job_dir::JobDir;
+use crate::submit::request::LaunchRequest;
 use crate::supervisor::CLAIMED_REPLY;
 
 /// Starts a supervisor and returns when the job is claimed, by it or by another. After an error this

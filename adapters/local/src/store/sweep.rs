@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::files::Draft;
-use crate::job_dir::{JobDir, SupervisorState};
+use crate::store::job_dir::{JobDir, SupervisorState};
 
 /// Removes every folder whose job ended at least `keep` ago. Without a recorded end, the last change of the
 /// folder counts.

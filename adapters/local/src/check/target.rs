@@ -4,7 +4,7 @@
 use taskbridge_sdk::{CommandArgument, Problem, Templates};
 
 use crate::config::Target;
-use crate::job_dir;
+use crate::store::job_dir;
 
 /// Returns all problems of a target for a tool with these parameters.
 pub(crate) fn check(target: &Target, parameters: &[&str]) -> Vec<Problem> {

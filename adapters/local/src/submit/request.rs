@@ -16,7 +16,7 @@ use taskbridge_sdk::{
 
 use crate::backend::Setup;
 use crate::config::Target;
-use crate::job_dir::{self, JobDir};
+use crate::store::job_dir::{self, JobDir};
 
 /// One job, ready to run. It can contain secrets, so it has no `Debug`.
 #[derive(Serialize, Deserialize)]

@@ -6,10 +6,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use taskbridge_sdk::{Error, JobState, LogRequest, LogText, Observation, Result, Timestamp};
 
-use crate::handle::Machine;
-use crate::job_dir::{JobDir, SupervisorState};
-use crate::log::{RetainedLog, Stream, printed};
-use crate::{events, orphans, questions};
+use crate::identity::handle::Machine;
+use crate::observe::events;
+use crate::observe::orphans;
+use crate::questions;
+use crate::result::log::{RetainedLog, Stream, printed};
+use crate::store::job_dir::{JobDir, SupervisorState};
 
 /// Polls a job that was started on `machine`, from `this_machine`.
 pub(crate) fn observe(dir: &JobDir, machine: &Machine, this_machine: &Machine) -> Result<Observation> {

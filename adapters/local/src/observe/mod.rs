@@ -1,0 +1,5 @@
+//! Polls of jobs.
+
+pub(crate) mod events;
+pub(crate) mod orphans;
+pub(crate) mod poll;
