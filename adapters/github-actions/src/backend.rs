@@ -11,18 +11,18 @@ use taskbridge_sdk::{
 };
 use tokio::time::Instant;
 
-use crate::api::Api;
-use crate::caller_credentials::CallerClients;
-use crate::client;
 use crate::config::{Config, Discover};
-use crate::credential::CredentialKind;
-use crate::end::PendingEnd;
-use crate::failure::RetrySafety;
-use crate::handle::RunHandle;
-use crate::identity::Identity;
-use crate::links::Links;
-use crate::list_cache::RunListCache;
-use crate::progress::ProgressTracker;
+use crate::driver::api::Api;
+use crate::driver::callers::CallerClients;
+use crate::driver::client;
+use crate::driver::credential::CredentialKind;
+use crate::driver::error::RetrySafety;
+use crate::driver::links::Links;
+use crate::identity::engine::Identity;
+use crate::identity::handle::RunHandle;
+use crate::observe::conclude::PendingEnd;
+use crate::store::list_cache::RunListCache;
+use crate::store::progress::ProgressTracker;
 
 /// How long a dispatched run may be unknown to reads of GitHub.
 const START_LAG: Duration = Duration::from_secs(60);
@@ -127,7 +127,7 @@ impl Actions {
 
     /// Returns the default branch of a repository. `max_age` is the maximum age of the cached response.
     pub(crate) async fn default_branch(&self, max_age: Duration, repository: &str) -> Result<String> {
-        let current = crate::workflow::fetch_repository(&self.api, max_age, repository).await?;
+        let current = crate::driver::workflow::fetch_repository(&self.api, max_age, repository).await?;
         if self.repository.as_deref() == Some(repository) {
             self.identity.set_repository_id(current.id);
         }
@@ -301,7 +301,7 @@ impl Backend for Actions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::standin::{Repository, Standin};
+    use crate::driver::standin::{Repository, Standin};
 
     #[tokio::test]
     async fn identity_survives_new_credentials() {

@@ -10,7 +10,7 @@ use taskbridge_sdk::{Delivery, HookEvent, Hooks, JobHandle, same_secret};
 use tokio::time::Instant;
 
 use crate::backend::Actions;
-use crate::handle::RunHandle;
+use crate::identity::handle::RunHandle;
 
 /// Common fields of events about runs, as far as they are used.
 #[derive(Default, Deserialize)]

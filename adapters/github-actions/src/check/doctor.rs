@@ -10,10 +10,10 @@ use taskbridge_sdk::{Checkup, Error, ErrorKind, Finding, Timestamp, ToolTarget, 
 
 use crate::backend::Actions;
 use crate::config::Target;
-use crate::credential::{CredentialKind, server_time};
-use crate::failure::header_text;
-use crate::wire::{ListedWorkflow, ProtectedEnvironment, Repository, Webhook};
-use crate::workflow::{self, MARKER, Workflow};
+use crate::driver::credential::{CredentialKind, server_time};
+use crate::driver::error::header_text;
+use crate::driver::wire::{ListedWorkflow, ProtectedEnvironment, Repository, Webhook};
+use crate::driver::workflow::{self, MARKER, Workflow};
 
 /// Tolerated difference of this machine's clock for an App: its requests are signed with the time, and GitHub
 /// tolerates about a minute. For a token, five times as much is tolerated.

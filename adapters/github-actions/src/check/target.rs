@@ -4,7 +4,7 @@
 use taskbridge_sdk::{Problem, Templates};
 
 use crate::config::{Config, Target};
-use crate::workflow::{MARKER, MAX_INPUTS};
+use crate::driver::workflow::{MARKER, MAX_INPUTS};
 
 /// Returns all problems of a target for a tool with these parameters.
 pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {

@@ -13,9 +13,9 @@ use serde_json::Value;
 use taskbridge_sdk::Error;
 use tokio::time::timeout;
 
-use crate::caller_credentials::AuthenticatedClient;
-use crate::failure::{Failure, RetrySafety, unknown_outcome};
-use crate::response_cache::ResponseCache;
+use crate::driver::callers::AuthenticatedClient;
+use crate::driver::error::{Failure, RetrySafety, unknown_outcome};
+use crate::driver::response_cache::ResponseCache;
 
 /// Maximum size of a response. A page of a hundred runs has about a megabyte.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;

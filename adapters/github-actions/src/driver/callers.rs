@@ -9,10 +9,10 @@ use octocrab::Octocrab;
 use taskbridge_sdk::{Error, OnBehalfOf, Result, one_line};
 
 use crate::backend::Actions;
-use crate::client;
 use crate::config::Config;
-use crate::credential::CredentialKind;
-use crate::limits::Limits;
+use crate::driver::client;
+use crate::driver::credential::CredentialKind;
+use crate::driver::limits::Limits;
 
 /// Credential and its rate limits.
 pub(crate) struct AuthenticatedClient {

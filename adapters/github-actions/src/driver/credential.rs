@@ -5,7 +5,7 @@ use http::HeaderMap;
 use taskbridge_sdk::{Finding, Timestamp};
 
 use crate::config::Config;
-use crate::failure::{header_date, header_text};
+use crate::driver::error::{header_date, header_text};
 
 /// Page on which tokens are created.
 const TOKENS_URL: &str = "https://github.com/settings/tokens";

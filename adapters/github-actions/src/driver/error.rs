@@ -7,7 +7,7 @@ use http::HeaderMap;
 use octocrab::Error as Octocrab;
 use taskbridge_sdk::{Error, Timestamp, find_cause, one_line, root_cause};
 
-use crate::wire::ErrorResponse;
+use crate::driver::wire::ErrorResponse;
 
 /// How long to wait if GitHub reports a rate limit without a time.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(60);

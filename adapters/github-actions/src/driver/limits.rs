@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{Budget, Error, ErrorKind, Result};
 use tokio::time::Instant;
 
-use crate::failure::retry_after;
+use crate::driver::error::retry_after;
 
 /// Fraction of the hourly limit below which a credential sends only essential requests.
 const SCARCE_FRACTION: f64 = 0.1;

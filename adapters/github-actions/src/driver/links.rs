@@ -8,10 +8,10 @@ use http::header::{CONTENT_TYPE, RANGE};
 use reqwest::{Url, redirect};
 use taskbridge_sdk::{Error, Result, root_cause};
 
-use crate::api::Api;
-use crate::client;
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::driver::api::Api;
+use crate::driver::client;
+use crate::driver::error::Failure;
 
 /// Timeout of a whole download.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(60);

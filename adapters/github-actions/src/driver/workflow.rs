@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Error, Result};
 
-use crate::api::{Api, ApiResult};
-use crate::failure::Failure;
-use crate::wire::{File, Repository};
+use crate::driver::api::{Api, ApiResult};
+use crate::driver::error::Failure;
+use crate::driver::wire::{File, Repository};
 
 /// Input that a workflow declares and shows in its `run-name`, to identify a run.
 pub(crate) const MARKER: &str = "taskbridge_job";

@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Content, JobState, Observation, Output, Result, Timestamp, one_line};
 use tokio::time::Instant;
 
-use crate::artifacts::RunOutput;
 use crate::backend::Actions;
-use crate::handle::RunHandle;
-use crate::partial_read::{PartialReader, RETRY_FOR};
-use crate::state::{EndKind, RunConclusion};
-use crate::wire::{Annotation, Job, Run, parse_time};
+use crate::driver::wire::{Annotation, Job, Run, parse_time};
+use crate::identity::handle::RunHandle;
+use crate::observe::{EndKind, RunConclusion};
+use crate::result::artifacts::RunOutput;
+use crate::result::partial_read::{PartialReader, RETRY_FOR};
 
 /// Number of failed jobs whose last log lines and annotations are read.
 const MAX_DETAILED_JOBS: usize = 3;

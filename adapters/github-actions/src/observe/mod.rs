@@ -1,8 +1,12 @@
 //! Translation of a run's status and conclusion to states of the sdk. Pure.
 
+pub(crate) mod conclude;
+pub(crate) mod poll;
+pub(crate) mod poll_many;
+
 use taskbridge_sdk::{JobState, Output, Timestamp, one_line};
 
-use crate::wire::{Run, parse_time};
+use crate::driver::wire::{Run, parse_time};
 
 /// Stage of a run.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,10 +6,10 @@ use taskbridge_sdk::{JobHandle, JobState, Observation, Result};
 use tokio::time::Instant;
 
 use crate::backend::Actions;
-use crate::handle::RunHandle;
-use crate::progress::RunProgress;
-use crate::state::{Stage, state_since};
-use crate::wire::{Job, Jobs, Repository, Run};
+use crate::driver::wire::{Job, Jobs, Repository, Run};
+use crate::identity::handle::RunHandle;
+use crate::observe::{Stage, state_since};
+use crate::store::progress::RunProgress;
 
 /// Maximum number of pages of jobs, a hundred each. GitHub runs at most 256 jobs of a matrix.
 const MAX_PAGES: usize = 4;

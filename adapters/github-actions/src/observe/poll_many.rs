@@ -8,10 +8,10 @@ use taskbridge_sdk::{Error, ErrorKind, GroupKey, Observation, Result, Subject};
 use tokio::time::Instant;
 
 use crate::backend::Actions;
-use crate::handle::{RunHandle, runs_path};
-use crate::list_cache::CachedRuns;
-use crate::progress;
-use crate::wire::{Run, Runs};
+use crate::driver::wire::{Run, Runs};
+use crate::identity::handle::{RunHandle, runs_path};
+use crate::store::list_cache::CachedRuns;
+use crate::store::progress;
 
 /// Number of runs polled concurrently. GitHub allows at most a hundred concurrent requests.
 const MAX_CONCURRENT_POLLS: usize = 16;

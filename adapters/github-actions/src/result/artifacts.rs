@@ -7,12 +7,12 @@ use taskbridge_sdk::{
     Artifact, ArtifactData, Artifacts, Error, JobHandle, Result, Timestamp, async_trait, media_type,
 };
 
-use crate::archive::{Archive, too_large};
 use crate::backend::Actions;
-use crate::handle::RunHandle;
-use crate::links::Body;
-use crate::partial_read::PartialReader;
-use crate::wire::{self, parse_time};
+use crate::driver::links::Body;
+use crate::driver::wire::{self, parse_time};
+use crate::identity::handle::RunHandle;
+use crate::result::archive::{Archive, too_large};
+use crate::result::partial_read::PartialReader;
 
 /// Artifact with which a workflow returns data, and its name without an archive.
 const OUTPUT_NAMES: [&str; 2] = ["taskbridge-output", "taskbridge-output.json"];

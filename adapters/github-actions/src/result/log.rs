@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use taskbridge_sdk::{Error, JobHandle, LogRequest, LogText, Logs, Result, async_trait};
 
 use crate::backend::Actions;
-use crate::handle::RunHandle;
-use crate::wire::Job;
+use crate::driver::wire::Job;
+use crate::identity::handle::RunHandle;
 
 /// Maximum bytes of a failed job's last lines in a result.
 const MAX_FAILURE_BYTES: usize = 1200;

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use taskbridge_sdk::GroupKey;
 use tokio::time::Instant;
 
-use crate::wire::Run;
+use crate::driver::wire::Run;
 
 /// Maximum age of a list.
 const MAX_AGE: Duration = Duration::from_secs(40);

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{Observation, one_line};
 use tokio::time::Instant;
 
-use crate::wire::{Job, Run, parse_time};
+use crate::driver::wire::{Job, Run, parse_time};
 
 /// How long the progress of a run is kept after its last read.
 const PROGRESS_TTL: Duration = Duration::from_secs(600);
@@ -143,7 +143,7 @@ pub(crate) fn usual_duration(runs: &[Run]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Step;
+    use crate::driver::wire::Step;
     use taskbridge_sdk::{JobState, Progress};
 
     fn job(name: &str, status: &str, steps: &[&str]) -> Job {

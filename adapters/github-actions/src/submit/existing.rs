@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use crate::backend::Actions;
 use crate::config::Target;
-use crate::failure::{Failure, RetrySafety};
-use crate::handle::RunHandle;
-use crate::inputs::render;
-use crate::wire::Run;
+use crate::driver::error::{Failure, RetrySafety};
+use crate::driver::wire::Run;
+use crate::identity::handle::RunHandle;
+use crate::submit::inputs::render;
 
 /// Run that a caller named.
 struct NamedRun {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use taskbridge_sdk::{Error, JobSpec, Result, TemplateContext, Templates};
 
 use crate::config::Target;
-use crate::workflow::{Input, InputKind, MARKER, MAX_INPUTS, Workflow, value_text};
+use crate::driver::workflow::{Input, InputKind, MARKER, MAX_INPUTS, Workflow, value_text};
 
 /// Returns the inputs of a run, each as text.
 pub(crate) fn build(job: &JobSpec, target: &Target, workflow: &Workflow) -> Result<Map<String, Value>> {

@@ -11,11 +11,11 @@ use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobSpec, Result, one_line};
 use tokio::time::{Instant, timeout};
 
 use crate::backend::Actions;
-use crate::check::allows;
+use crate::check::target::allows;
 use crate::config::Target;
-use crate::handle::RunHandle;
-use crate::inputs::{self, render};
-use crate::workflow::{self, Workflow};
+use crate::driver::workflow::{self, Workflow};
+use crate::identity::handle::RunHandle;
+use crate::submit::inputs::{self, render};
 
 /// How long a workflow's file and a repository's default branch are cached.
 const CACHE_TTL: Duration = Duration::from_secs(300);

@@ -9,15 +9,15 @@ use serde::Deserialize;
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, Observation, Result, Started};
 use tokio::time::Instant;
 
-use crate::api::{ApiResult, parse_response};
 use crate::backend::Actions;
-use crate::caller_credentials::AuthenticatedClient;
 use crate::config::Target;
-use crate::failure::{Failure, RetrySafety};
-use crate::handle::{RunHandle, runs_path};
-use crate::job_request::DispatchRequest;
-use crate::wire::{DispatchResponse, Run, Runs};
-use crate::workflow::MARKER;
+use crate::driver::api::{ApiResult, parse_response};
+use crate::driver::callers::AuthenticatedClient;
+use crate::driver::error::{Failure, RetrySafety};
+use crate::driver::wire::{DispatchResponse, Run, Runs};
+use crate::driver::workflow::MARKER;
+use crate::identity::handle::{RunHandle, runs_path};
+use crate::submit::request::DispatchRequest;
 
 /// Maximum number of pages that are searched for a key: GitHub lists at most a thousand runs.
 const MAX_PAGES: usize = 10;

@@ -1,0 +1,4 @@
+//! What this process remembers about runs. All of it may be lost. It must not call GitHub.
+
+pub(crate) mod list_cache;
+pub(crate) mod progress;
