@@ -12,26 +12,26 @@ use taskbridge_sdk::{
 };
 use tokio::time::Instant;
 
-use crate::account::Account;
-use crate::answer::DeliveredAnswers;
-use crate::api::{Api, ApiResult};
-use crate::arn::ExecutionArn;
-use crate::budget::Budget;
-use crate::caller_credentials::{CallerSessions, Signer};
-use crate::check;
-use crate::checkup::Settings;
-use crate::client::{self, Clients};
+use crate::check::doctor::Settings;
+use crate::check::target;
 use crate::config::Config;
 use crate::discovery::DiscoveryCache;
+use crate::driver::api::{Api, ApiResult};
+use crate::driver::budget::Budget;
+use crate::driver::callers::{CallerSessions, Signer};
+use crate::driver::client::{self, Clients};
+use crate::driver::machines::Machines;
+use crate::driver::queue::Queue;
 use crate::hooks::Hook;
-use crate::list_cache::ExecutionListCache;
-use crate::machines::Machines;
-use crate::progress::ExecutionTracker;
-use crate::question_history::QuestionChannels;
-use crate::queue::Queue;
-use crate::reader::{Reader, Sources};
-use crate::state::{STOPPED_CAUSE, STOPPED_ERROR};
-use crate::tokens::Tokens;
+use crate::identity::arn::ExecutionArn;
+use crate::identity::engine::Account;
+use crate::observe::{STOPPED_CAUSE, STOPPED_ERROR};
+use crate::questions::DeliveredAnswers;
+use crate::store::history::questions::QuestionChannels;
+use crate::store::list_cache::ExecutionListCache;
+use crate::store::progress::ExecutionTracker;
+use crate::store::tokens::Tokens;
+use crate::wakeups::{Reader, Sources};
 
 /// How long a new execution may be unknown to parts of AWS.
 const START_LAG: Duration = Duration::from_secs(60);
@@ -76,7 +76,7 @@ impl StepFunctions {
         let Clients { step_functions, logs, queue, region, account, credentials, caller_sessions } =
             client::connect(&config, context).await?;
         if let Some(problem) =
-            check::check_question_settings(&config, &region).or_else(|| Budget::check(&config.quotas))
+            target::check_question_settings(&config, &region).or_else(|| Budget::check(&config.quotas))
         {
             return Err(Error::config(problem));
         }
@@ -251,6 +251,6 @@ impl Backend for StepFunctions {
 impl StepFunctions {
     async fn has_ended(&self, arn: &ExecutionArn<'_>) -> bool {
         let result = self.api.describe(arn.as_str()).await;
-        result.is_ok_and(|execution| crate::state::ExecutionDescription::from(execution).has_ended())
+        result.is_ok_and(|execution| crate::observe::ExecutionDescription::from(execution).has_ended())
     }
 }

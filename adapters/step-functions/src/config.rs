@@ -1,5 +1,5 @@
 //! Config of this backend and its tools. It defines shapes and checks single values of `per_caller`;
-//! [`crate::check`] validates the rest. The comments below become the descriptions in the config's JSON
+//! [`crate::check::target`] validates the rest. The comments below become the descriptions in the config's JSON
 //! Schema.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 use taskbridge_sdk::Secret;
 
-use crate::session::TagValue;
+use crate::identity::session::TagValue;
 
 /// Starts executions of AWS Step Functions. Credentials are found as by every AWS tool: in the environment,
 /// in `~/.aws`, or from the container or machine that the server runs on.

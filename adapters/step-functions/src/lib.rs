@@ -22,47 +22,19 @@
 //! It must not depend on the server: all context arrives in [`taskbridge_sdk::ConnectContext`]. It never
 //! retries, and neither does the AWS SDK.
 
-mod account;
-mod answer;
-mod api;
-mod arn;
 mod backend;
-mod bound;
-mod budget;
-mod caller_credentials;
 mod check;
-mod checkup;
-mod client;
-mod clock_skew;
-mod cloudwatch;
 mod config;
-mod content;
-mod definition;
-mod discovered_machine;
 mod discovery;
-mod failure;
-mod history;
+mod driver;
 mod hooks;
 mod identity;
-mod input;
-mod list_cache;
-mod log;
-mod machines;
-mod needs;
 mod observe;
-mod observe_all;
-mod offline;
-mod permissions;
-mod policy;
-mod progress;
-mod question_history;
-mod queue;
-mod reader;
-mod session;
-mod start;
-mod state;
-mod tokens;
-mod trust;
+mod questions;
+mod result;
+mod store;
+mod submit;
+mod wakeups;
 
 use std::sync::Arc;
 
@@ -71,7 +43,7 @@ use taskbridge_sdk::{
 };
 
 pub use config::{AssumeRole, Config, Discover, PerCaller, Quota, Target};
-pub use session::TagValue;
+pub use identity::session::TagValue;
 
 /// Adapter for AWS Step Functions.
 pub struct StepFunctions;
@@ -86,11 +58,11 @@ impl Adapter for StepFunctions {
     const SECRETS: &'static [&'static str] = &["hook_secret"];
 
     fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
-        check::check(config, target, parameters)
+        check::target::check(config, target, parameters)
     }
 
     fn policies(config: &Config, tools: &[ToolTarget]) -> Vec<PolicyDocument> {
-        offline::policies(config, tools)
+        check::offline::policies(config, tools)
     }
 
     async fn connect(config: Config, context: &ConnectContext) -> Result<Arc<dyn Backend>> {

@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{Answer, AnswerOutcome, Error, JobHandle, OnBehalfOf, Questions, Result, async_trait};
 use tokio::time::Instant;
 
-use crate::arn::ExecutionArn;
 use crate::backend::StepFunctions;
-use crate::question_history::{DECLINED, QuestionOutcome, QuestionSettlement};
-use crate::tokens::PendingToken;
+use crate::identity::arn::ExecutionArn;
+use crate::store::history::questions::{DECLINED, QuestionOutcome, QuestionSettlement};
+use crate::store::tokens::PendingToken;
 
 /// How long a delivered answer is remembered, because the history may not show it yet.
 const ANSWER_TTL: Duration = Duration::from_secs(120);

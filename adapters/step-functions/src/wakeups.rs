@@ -14,16 +14,16 @@ use serde_json::Value;
 use taskbridge_sdk::{JobHandle, Wakeups, async_trait};
 use tokio::time::{Instant, sleep};
 
-use crate::api::Api;
-use crate::arn::{ExecutionArn, attached_handle};
-use crate::caller_credentials::Signer;
-use crate::content::QuestionContent;
-use crate::failure::Failure;
+use crate::driver::api::Api;
+use crate::driver::callers::Signer;
+use crate::driver::error::Failure;
+use crate::driver::queue::Queue;
 use crate::hooks::event_execution_arn;
-use crate::progress::ExecutionTracker;
-use crate::question_history::BAD_QUESTION;
-use crate::queue::Queue;
-use crate::tokens::{PendingToken, Receipt, Token, Tokens};
+use crate::identity::arn::{ExecutionArn, attached_handle};
+use crate::store::history::content::QuestionContent;
+use crate::store::history::questions::BAD_QUESTION;
+use crate::store::progress::ExecutionTracker;
+use crate::store::tokens::{PendingToken, Receipt, Token, Tokens};
 
 /// Delay after a failed read.
 const RETRY_DELAY: Duration = Duration::from_secs(5);

@@ -8,19 +8,19 @@ use aws_sdk_sfn::types::{StateMachineStatus, StateMachineType};
 use serde::Deserialize as _;
 use taskbridge_sdk::{Checkup, ErrorKind, Finding, ToolTarget, Verdict, async_trait};
 
-use crate::api::ApiResult;
-use crate::arn::MachineArn;
 use crate::backend::StepFunctions;
-use crate::bound::{self, UnboundedError};
-use crate::clock_skew::{ClockReading, now};
+use crate::check::needs::{self, ToolMachine};
+use crate::check::permissions::{Attempt, RequiredPermission};
+use crate::check::trust;
 use crate::config::{Config, Target};
-use crate::discovered_machine::DiscoveredMachine;
-use crate::failure::missing_credentials_error;
-use crate::identity;
-use crate::machines::Description;
-use crate::needs::{self, ToolMachine};
-use crate::permissions::{Attempt, RequiredPermission};
-use crate::trust;
+use crate::discovery::machine::DiscoveredMachine;
+use crate::driver::api::ApiResult;
+use crate::driver::clock_skew::{ClockReading, now};
+use crate::driver::credentials;
+use crate::driver::error::missing_credentials_error;
+use crate::driver::machines::Description;
+use crate::identity::arn::MachineArn;
+use crate::submit::bound::{self, UnboundedError};
 
 /// Clock difference above which AWS rejects signatures.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(300);
@@ -108,7 +108,7 @@ impl StepFunctions {
     async fn check_credentials(&self) -> Finding {
         let subject = "credentials";
         match self.credentials.provide_credentials().await {
-            Ok(credentials) => identity::describe_credentials(&credentials, now()),
+            Ok(credentials) => credentials::describe_credentials(&credentials, now()),
             Err(error) => {
                 let error = missing_credentials_error("loading credentials", &error);
                 let fix = "configure credentials as for any AWS tool: `aws configure`, `aws sso login`, a `profile`, or a role of \

@@ -1,15 +1,15 @@
 //! Permissions that the tools, the discovery and the questions of a config need. Apart from one call for each
-//! activity and the queue, it tries none: [`crate::permissions`] does.
+//! activity and the queue, it tries none: [`crate::check::permissions`] does.
 
 use std::collections::BTreeSet;
 
 use taskbridge_sdk::{ErrorKind, Finding, Verdict};
 
 use crate::backend::StepFunctions;
-use crate::checkup::Settings;
-use crate::cloudwatch::LogGroup;
+use crate::check::doctor::Settings;
+use crate::check::permissions::{Attempt, RequiredPermission, STARTED_HERE, execution_arn};
 use crate::hooks::SECRET_HEADER;
-use crate::permissions::{Attempt, RequiredPermission, STARTED_HERE, execution_arn};
+use crate::store::history::cloudwatch::LogGroup;
 
 /// State machine of a tool, configured or discovered.
 pub(crate) struct ToolMachine {

@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use futures_util::stream::{self, StreamExt as _};
 use taskbridge_sdk::{ErrorKind, Finding, Verdict};
 
-use crate::api::{ApiResult, StartRequest};
 use crate::backend::StepFunctions;
-use crate::caller_credentials::Signer;
-use crate::clock_skew;
-use crate::cloudwatch::Window;
-use crate::failure::{Failure, Repeat};
-use crate::policy::{Policy, too_large};
-use crate::tokens::{Receipt, Token};
-use crate::trust;
+use crate::check::policy::{Policy, too_large};
+use crate::check::trust;
+use crate::driver::api::{ApiResult, StartRequest};
+use crate::driver::callers::Signer;
+use crate::driver::clock_skew;
+use crate::driver::error::{Failure, Repeat};
+use crate::store::history::cloudwatch::Window;
+use crate::store::tokens::{Receipt, Token};
 
 /// Name that no execution has, but that a policy for executions started here covers. Also serves as an
 /// invalid token and receipt.

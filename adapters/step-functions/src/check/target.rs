@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 use taskbridge_sdk::{Problem, Templates};
 
-use crate::arn::{MachineArn, is_name};
-use crate::client::origin;
 use crate::config::{Config, Target};
+use crate::driver::client::origin;
+use crate::identity::arn::{MachineArn, is_name};
 
 /// Variables that templates find under [`Templates::NAMESPACE`].
 const TEMPLATE_VARIABLES: [&str; 3] = ["arguments", "caller", "job"];

@@ -1,12 +1,12 @@
 //! Check that the role of `per_caller` can be assumed, and the trust policy for it. The check assumes the
-//! role in a session of its own. [`crate::permissions`] tries the permissions of people with that session.
+//! role in a session of its own. [`crate::check::permissions`] tries the permissions of people with that session.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::Finding;
 
-use crate::caller_credentials::{CallerSessions, Signer};
+use crate::check::policy::Policy;
 use crate::config::PerCaller;
-use crate::policy::Policy;
+use crate::driver::callers::{CallerSessions, Signer};
 
 /// Placeholder for the bridge's identity if AWS did not return it.
 pub(crate) const UNKNOWN_BRIDGE: &str = "THE ARN OF THE BRIDGE'S OWN USER OR ROLE";

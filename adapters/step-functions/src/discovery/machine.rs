@@ -12,9 +12,9 @@ use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{DiscoveredTool, tool_name};
 
-use crate::bound::{self, UnboundedError};
-use crate::cloudwatch::LogGroup;
-use crate::machines::Description;
+use crate::driver::machines::Description;
+use crate::store::history::cloudwatch::LogGroup;
+use crate::submit::bound::{self, UnboundedError};
 
 const DESCRIPTION: &str = "taskbridge:description";
 const SCHEMA: &str = "taskbridge:input_schema";

@@ -1,6 +1,8 @@
 //! Discovery of state machines as tools. The results are cached and may be lost. AWS allows few calls for
 //! tags, so each discovery reads the new state machines and refreshes a few known ones.
 
+pub(crate) mod machine;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use aws_sdk_sfn::types::{StateMachineListItem, StateMachineStatus, StateMachineType};
@@ -9,12 +11,12 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{DiscoveredTool, Discovery, Error, ErrorKind, Result, async_trait};
 use tokio::time::Instant;
 
-use crate::api::ApiResult;
 use crate::backend::StepFunctions;
 use crate::config::Discover;
-use crate::discovered_machine::DiscoveredMachine;
-use crate::history::MAX_PAGES;
-use crate::machines::{Description, is_gone};
+use crate::discovery::machine::DiscoveredMachine;
+use crate::driver::api::ApiResult;
+use crate::driver::machines::{Description, is_gone};
+use crate::store::history::MAX_PAGES;
 
 /// Number of state machines that are read concurrently.
 const CONCURRENCY: usize = 8;

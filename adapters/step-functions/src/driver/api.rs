@@ -19,13 +19,13 @@ use aws_sdk_sfn::operation::start_execution::StartExecutionOutput;
 use aws_sdk_sfn::operation::start_sync_execution::StartSyncExecutionOutput;
 use aws_sdk_sfn::types::ExecutionStatus;
 
-use crate::budget::{Budget, Operation};
-use crate::caller_credentials::Signer;
-use crate::client::timeouts;
-use crate::clock_skew::{ClockInterceptor, ClockReading};
-use crate::cloudwatch::Window;
-use crate::failure::{Failure, Repeat};
-use crate::tokens::Token;
+use crate::driver::budget::{Budget, Operation};
+use crate::driver::callers::Signer;
+use crate::driver::client::timeouts;
+use crate::driver::clock_skew::{ClockInterceptor, ClockReading};
+use crate::driver::error::{Failure, Repeat};
+use crate::store::history::cloudwatch::Window;
+use crate::store::tokens::Token;
 
 /// Timeout of a synchronous start: an Express execution runs for at most five minutes, plus time for the
 /// response.

@@ -14,10 +14,10 @@ use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_sdk_sfn::config::{ProvideCredentials, Region, SharedCredentialsProvider};
 use taskbridge_sdk::{ConnectContext, Error, ErrorKind, Result};
 
-use crate::account::Account;
-use crate::caller_credentials::CallerSessions;
 use crate::config::{AssumeRole, Config};
-use crate::failure::missing_credentials_error;
+use crate::driver::callers::CallerSessions;
+use crate::driver::error::missing_credentials_error;
+use crate::identity::engine::Account;
 
 /// Timeout of establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::Message;
 
-use crate::api::ApiResult;
-use crate::client::timeouts;
-use crate::failure::{Failure, Repeat};
-use crate::tokens::Receipt;
+use crate::driver::api::ApiResult;
+use crate::driver::client::timeouts;
+use crate::driver::error::{Failure, Repeat};
+use crate::store::tokens::Receipt;
 
 /// How long a call waits for messages.
 const RECEIVE_WAIT: Duration = Duration::from_secs(20);

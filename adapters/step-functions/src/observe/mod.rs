@@ -1,12 +1,15 @@
 //! Translation of AWS's description of an execution to an observation of the sdk. Pure.
 
+pub(crate) mod poll;
+pub(crate) mod poll_many;
+
 use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
 use aws_sdk_sfn::operation::start_sync_execution::StartSyncExecutionOutput;
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp, excerpt, one_line, short_line};
 
-use crate::arn::execution_console;
-use crate::history::{Origin, timestamp};
+use crate::identity::arn::execution_console;
+use crate::store::history::{Origin, timestamp};
 
 /// Error with which the cancellation of a task stops an execution.
 pub(crate) const STOPPED_ERROR: &str = "taskbridge.Cancelled";

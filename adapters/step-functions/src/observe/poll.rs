@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use taskbridge_sdk::{Error, JobHandle, JobState, Observation, Result};
 
-use crate::arn::ExecutionArn;
 use crate::backend::StepFunctions;
-use crate::history;
-use crate::progress::PollContext;
-use crate::state::{ExecutionDescription, gone_observation};
+use crate::identity::arn::ExecutionArn;
+use crate::observe::{ExecutionDescription, gone_observation};
+use crate::store::history;
+use crate::store::progress::PollContext;
 
 /// How long the end of a failed execution waits for its history, which names the failed state. The server
 /// polls with backoff, so the end is reported within twice this time.

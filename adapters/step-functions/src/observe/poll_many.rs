@@ -5,11 +5,11 @@ use futures_util::stream::{self, StreamExt};
 use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobState, Observation, Result, Subject};
 use tokio::time::Instant;
 
-use crate::arn::ExecutionArn;
 use crate::backend::StepFunctions;
-use crate::clock_skew;
-use crate::history::timestamp;
-use crate::list_cache::{CachedExecutions, Running};
+use crate::driver::clock_skew;
+use crate::identity::arn::ExecutionArn;
+use crate::store::history::timestamp;
+use crate::store::list_cache::{CachedExecutions, Running};
 
 /// Number of executions polled concurrently.
 const CONCURRENCY: usize = 16;

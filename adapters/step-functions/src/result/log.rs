@@ -4,12 +4,12 @@
 
 use taskbridge_sdk::{ErrorKind, JobHandle, LogRequest, LogText, Logs, Result, async_trait, one_line};
 
-use crate::api::{Api, ApiResult};
-use crate::arn::ExecutionArn;
 use crate::backend::StepFunctions;
-use crate::cloudwatch::{self, Window};
-use crate::history::{ExecutionEvent, MAX_PAGES, PAGE_SIZE};
-use crate::state::ExecutionDescription;
+use crate::driver::api::{Api, ApiResult};
+use crate::identity::arn::ExecutionArn;
+use crate::observe::ExecutionDescription;
+use crate::store::history::cloudwatch::{self, Window};
+use crate::store::history::{ExecutionEvent, MAX_PAGES, PAGE_SIZE};
 
 #[async_trait]
 impl Logs for StepFunctions {

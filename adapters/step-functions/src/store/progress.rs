@@ -9,16 +9,16 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{Observation, Question, Result, Timestamp};
 use tokio::time::Instant;
 
-use crate::api::{Api, ApiResult};
-use crate::arn::ExecutionArn;
-use crate::budget::Bucket;
-use crate::content::QuestionContent;
-use crate::definition::Definition;
-use crate::history::{ExecutionEvent, read_newest};
-use crate::list_cache::ExecutionListCache;
-use crate::log;
-use crate::machines::Machines;
-use crate::question_history::{QuestionChannels, QuestionHistory};
+use crate::driver::api::{Api, ApiResult};
+use crate::driver::budget::Bucket;
+use crate::driver::definition::Definition;
+use crate::driver::machines::Machines;
+use crate::identity::arn::ExecutionArn;
+use crate::result::log;
+use crate::store::history::content::QuestionContent;
+use crate::store::history::questions::{QuestionChannels, QuestionHistory};
+use crate::store::history::{ExecutionEvent, read_newest};
+use crate::store::list_cache::ExecutionListCache;
 
 /// Minimum interval between two reads of the history of one execution. The first read, a read after a hint
 /// with question channels, and the read for an answer do not wait for it.

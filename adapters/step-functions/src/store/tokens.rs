@@ -8,7 +8,7 @@ use std::fmt;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::content::QuestionContent;
+use crate::store::history::content::QuestionContent;
 
 /// Maximum number of tokens. Beyond it, all tokens of the execution with the oldest token are dropped.
 const MAX_TOKENS: usize = 20_000;

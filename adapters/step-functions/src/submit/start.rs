@@ -6,18 +6,18 @@ use std::sync::Arc;
 use serde::Deserialize;
 use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Observation, Result, Started, one_line};
 
-use crate::api::StartRequest;
-use crate::arn::{ExecutionArn, MachineArn, attached_handle, express_handle, is_name};
 use crate::backend::StepFunctions;
-use crate::bound::{self, UnboundedError};
-use crate::caller_credentials::Signer;
 use crate::config::Target;
-use crate::definition::Definition;
-use crate::failure::{Failure, Repeat};
-use crate::history::timestamp;
-use crate::input;
-use crate::machines::{Machine, is_gone};
-use crate::state::ExecutionDescription;
+use crate::driver::api::StartRequest;
+use crate::driver::callers::Signer;
+use crate::driver::definition::Definition;
+use crate::driver::error::{Failure, Repeat};
+use crate::driver::machines::{Machine, is_gone};
+use crate::identity::arn::{ExecutionArn, MachineArn, attached_handle, express_handle, is_name};
+use crate::observe::ExecutionDescription;
+use crate::store::history::timestamp;
+use crate::submit::bound::{self, UnboundedError};
+use crate::submit::input;
 
 impl StepFunctions {
     pub(crate) async fn start_job(&self, job: &JobSpec) -> Result<Started> {

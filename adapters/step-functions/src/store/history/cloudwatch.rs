@@ -6,9 +6,9 @@ use aws_sdk_sfn::types::{LogLevel, LoggingConfiguration};
 use serde_json::Value;
 use taskbridge_sdk::{LogRequest, LogText, Result, Timestamp};
 
-use crate::api::Api;
-use crate::history::ExecutionEvent;
-use crate::log::Tail;
+use crate::driver::api::Api;
+use crate::result::log::Tail;
+use crate::store::history::ExecutionEvent;
 
 /// Maximum number of pages read for one tail. AWS may return an empty page with a token for the next one.
 const MAX_PAGES: usize = 5;

@@ -1,11 +1,15 @@
 //! History of an execution: the parts of its events that this adapter needs, and functions that read the
 //! newest events or find the state that failed. It must not keep events or compute progress.
 
+pub(crate) mod cloudwatch;
+pub(crate) mod content;
+pub(crate) mod questions;
+
 use aws_sdk_sfn::primitives::DateTime;
 use aws_sdk_sfn::types::HistoryEvent;
 use taskbridge_sdk::{ErrorKind, Result, Timestamp};
 
-use crate::api::{Api, ApiResult};
+use crate::driver::api::{Api, ApiResult};
 
 /// Maximum number of pages per read of a history. With [`PAGE_SIZE`] events each, they cover the longest
 /// history that AWS allows (25,000 events). It also limits the pages of a list of state machines.

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use serde_json::Value;
 use taskbridge_sdk::{Answer, Question};
 
-use crate::content::QuestionContent;
-use crate::history::ExecutionEvent;
+use crate::store::history::ExecutionEvent;
+use crate::store::history::content::QuestionContent;
 
 /// Error with which a step ends if its question was declined.
 pub(crate) const DECLINED: &str = "taskbridge.Declined";

@@ -1,0 +1,7 @@
+//! What this process remembers about executions. All of it may be lost. It must not decide what becomes of a
+//! task.
+
+pub(crate) mod history;
+pub(crate) mod list_cache;
+pub(crate) mod progress;
+pub(crate) mod tokens;
