@@ -14,25 +14,25 @@ use taskbridge_sdk::{
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use crate::config::environment::VariableName;
 use crate::config::{Config, Person};
 use crate::discovery::Discover;
-use crate::disk::{Disk, Disks};
 use crate::driver::command::Commands;
 use crate::driver::process::OTHER_USER_UMASK;
 use crate::driver::rest::Rest;
 use crate::driver::{Cluster, Driver, JobId};
-use crate::environment::VariableName;
-use crate::feasibility::{self, FeasibilityCache};
-use crate::folder::Folder;
-use crate::handle::SlurmHandle;
-use crate::job_cache::JobCache;
-use crate::job_request;
-use crate::jobs_folder;
-use crate::plan::Plan;
-use crate::queue_cache::QueueCache;
-use crate::release::ControllerStart;
-use crate::sweep;
-use crate::unix::UnixUser;
+use crate::identity::handle::SlurmHandle;
+use crate::identity::unix::UnixUser;
+use crate::observe::release::ControllerStart;
+use crate::store::disk::{Disk, Disks};
+use crate::store::folder::Folder;
+use crate::store::job_cache::JobCache;
+use crate::store::jobs_folder;
+use crate::store::plan::Plan;
+use crate::store::queue_cache::QueueCache;
+use crate::store::sweep;
+use crate::submit::feasibility::{self, FeasibilityCache};
+use crate::submit::request;
 
 /// Interval between two removals of old folders.
 const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
@@ -266,7 +266,7 @@ pub(crate) fn unlisted_user_error(user: Option<&str>) -> Error {
 
 /// Returns true unless the job attaches to an existing job or sends a signal to one.
 fn is_submission(job: &JobSpec) -> bool {
-    job_request::target(job).is_ok_and(|target| target.attach.is_none() && target.signal.is_none())
+    request::target(job).is_ok_and(|target| target.attach.is_none() && target.signal.is_none())
 }
 
 /// Adds to an error what an administrator can do if the outcome of an earlier attempt stays unknown.
@@ -357,7 +357,7 @@ pub(crate) fn step_timeout(config: &Config, context: &ConnectContext) -> Duratio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::driver::fake::Fake;
 
     #[tokio::test]
     async fn identity_is_cluster_name() {

@@ -14,9 +14,9 @@ use taskbridge_sdk::{
 
 use crate::backend::{Slurm, step_timeout, unlisted_user_error};
 use crate::config::{Config, Person};
-use crate::disk::Disks;
-use crate::handle::SlurmHandle;
-use crate::unix::UnixUser;
+use crate::identity::handle::SlurmHandle;
+use crate::identity::unix::UnixUser;
+use crate::store::disk::Disks;
 
 /// A cluster with one backend per Unix user.
 pub(crate) struct UserRouter {

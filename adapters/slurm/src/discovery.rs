@@ -11,11 +11,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{DiscoveredTool, Discovery, Error, Finding, Result, async_trait, tool_name};
 
-use crate::amount;
 use crate::backend::Slurm;
-use crate::disk;
 use crate::driver::site::{Partition, Rights};
-use crate::folder::open_regular;
+use crate::notation::amount;
+use crate::store::disk;
+use crate::store::folder::open_regular;
 
 /// Maximum number of bytes of a script that are searched for `#TASKBRIDGE` lines.
 const MAX_HEADER_BYTES: u64 = 64 * 1024;

@@ -8,13 +8,14 @@ use rustix::fs::{Access, access};
 use serde::Deserialize as _;
 use taskbridge_sdk::{Checkup, Error, Finding, ToolTarget, async_trait};
 
-use crate::amount;
 use crate::backend::Slurm;
 use crate::config::{Resources, Setting, Target};
 use crate::driver::site::{Partition, Rights};
 use crate::driver::{Feasibility, Options, Submission};
-use crate::job_request::read_script;
-use crate::{directives, disk};
+use crate::notation::amount;
+use crate::notation::directives;
+use crate::store::disk;
+use crate::submit::request::read_script;
 
 #[async_trait]
 impl Checkup for Slurm {

@@ -4,11 +4,12 @@
 use taskbridge_sdk::{CommandArgument, Problem, Templates, unknown_parameter};
 
 use crate::config::{Config, Setting, SignalTo, Target};
-use crate::handle::is_user;
-use crate::pattern::path_problem;
-use crate::settings::Kind;
-use crate::wrapper::FORWARDED_SIGNALS;
-use crate::{active_job, directives};
+use crate::identity::handle::is_user;
+use crate::notation::directives;
+use crate::notation::pattern::path_problem;
+use crate::observe::active_job;
+use crate::submit::settings::Kind;
+use crate::submit::wrapper::FORWARDED_SIGNALS;
 
 /// Returns all problems of a target, for a tool with these parameters.
 pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {

@@ -87,7 +87,7 @@ pub(crate) fn infeasible_message(output: &str) -> Option<&'static str> {
 }
 
 /// Returns the error for a failed command.
-pub(crate) fn error(command: &str, output: &str) -> Error {
+pub(crate) fn parse(command: &str, output: &str) -> Error {
     let summary = summarize(output);
     if summary.is_empty() {
         return Error::unavailable(format!("{command} failed without a message"));
@@ -201,7 +201,7 @@ mod tests {
             ),
             ("", ErrorKind::Unavailable, "sbatch failed without a message"),
         ] {
-            let error = error("sbatch", output);
+            let error = parse("sbatch", output);
             assert_eq!((error.kind(), error.to_string().as_str()), (expected_kind, message));
         }
         assert!(is_ended_or_unknown("scancel: error: Kill job error on job id 3: Invalid job id specified"));
@@ -210,12 +210,12 @@ mod tests {
         ));
         let socket_error = "sbatch: error: slurm_msg_sendto: address:port=127.0.0.1:27817 msg_type=4003: Unexpected missing socket error";
         assert!(
-            may_have_arrived(socket_error) && error("sbatch", socket_error).kind() == ErrorKind::Unavailable
+            may_have_arrived(socket_error) && parse("sbatch", socket_error).kind() == ErrorKind::Unavailable
         );
         let not_connected = "sbatch: error: Batch job submission failed: Transport endpoint is not connected";
         assert!(
             may_have_arrived(not_connected)
-                && error("sbatch", not_connected).kind() == ErrorKind::Unavailable
+                && parse("sbatch", not_connected).kind() == ErrorKind::Unavailable
         );
         assert!(!may_have_arrived("Unable to contact slurm controller (connect failure)"));
     }

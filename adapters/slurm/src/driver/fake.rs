@@ -8,10 +8,10 @@ use parking_lot::{Mutex, MutexGuard};
 use taskbridge_sdk::{Error, ErrorKind, Result, Timestamp, async_trait};
 
 use crate::driver::site::{Partition, Rights};
+use crate::driver::state::State;
 use crate::driver::{
     Cluster, Driver, Feasibility, JobId, PendingJob, Record, Row, Signal, Submission, Tasks,
 };
-use crate::state::State;
 
 /// One controller. Its clones share their state.
 #[derive(Clone, Default)]

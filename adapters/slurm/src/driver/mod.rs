@@ -2,22 +2,25 @@
 //! methods send several requests, each with its own timeout. A driver must not decide anything: it does not
 //! know folders or tasks, and a job key is only a job's name to it.
 
+pub(crate) mod accounting_text;
+pub(crate) mod command;
+pub(crate) mod error;
+#[cfg(test)]
+pub(crate) mod fake;
+pub(crate) mod nodes;
+pub(crate) mod process;
+pub(crate) mod queue_text;
+pub(crate) mod rest;
+pub(crate) mod site;
+pub(crate) mod state;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use taskbridge_sdk::{Result, Timestamp, async_trait};
 
 use self::site::{Partition, Rights};
-use crate::state::State;
-
-pub(crate) mod accounting_text;
-pub(crate) mod command;
-pub(crate) mod nodes;
-pub(crate) mod process;
-pub(crate) mod queue_text;
-pub(crate) mod refusal;
-pub(crate) mod rest;
-pub(crate) mod site;
+use crate::driver::state::State;
 
 /// The number of a job. Each task of an array has a number of its own, in addition to the array's. Slurm may
 /// reuse a number after a crash, so the job's name must match as well.

@@ -12,11 +12,10 @@ use taskbridge_sdk::{Error, ErrorKind, Result, Timestamp, async_trait};
 
 use self::http::{Http, RestResponse};
 use super::site::{self, Partition, Rights};
-use super::{
-    Cluster, Driver, Feasibility, JobId, PendingJob, Record, Row, Signal, Submission, nodes, refusal,
-};
-use crate::state::State;
-use crate::{config, unix};
+use super::{Cluster, Driver, Feasibility, JobId, PendingJob, Record, Row, Signal, Submission, error, nodes};
+use crate::config;
+use crate::driver::state::State;
+use crate::identity::unix;
 
 mod http;
 pub(crate) mod shape;
@@ -225,7 +224,7 @@ fn response_error(response: &RestResponse, what: &str) -> Error {
         (_, message) if message.starts_with(UNSPECIFIED_ERROR) => Error::unavailable(format!(
             "slurmrestd: {message}; this can also mean an invalid or expired token (`scontrol token`)"
         )),
-        (_, message) => refusal::error("slurmrestd", message),
+        (_, message) => error::parse("slurmrestd", message),
     }
 }
 
@@ -293,7 +292,7 @@ impl Driver for Rest {
             )));
         }
         let error = response_error(&response, "submission");
-        let is_uncertain = refusal::may_have_arrived(&error_text(&response))
+        let is_uncertain = error::may_have_arrived(&error_text(&response))
             || matches!(response.status, 200..=299 | 502..=504);
         Err(if is_uncertain { uncertain(&error) } else { error })
     }
@@ -344,7 +343,7 @@ impl Driver for Rest {
     async fn job(&self, job: JobId) -> Result<Vec<Row>> {
         let response = self.http.get(&format!("job/{job}")).await?;
         // slurmrestd reports this with HTTP 500.
-        if refusal::is_ended_or_unknown(&error_text(&response)) {
+        if error::is_ended_or_unknown(&error_text(&response)) {
             return Ok(Vec::new());
         }
         let body = successful_body(response, "job")?;
@@ -397,7 +396,7 @@ impl Driver for Rest {
         }
         let response = self.http.delete(&format!("job/{job}")).await.map_err(|failure| failure.error)?;
         let message = error_text(&response);
-        if (response.status == 200 && message.is_empty()) || refusal::is_ended_or_unknown(&message) {
+        if (response.status == 200 && message.is_empty()) || error::is_ended_or_unknown(&message) {
             return Ok(());
         }
         Err(response_error(&response, "cancellation"))
@@ -415,7 +414,7 @@ impl Driver for Rest {
         let error = response_error(&response, "signal");
         // Without an error message, the signal may have been sent.
         let is_uncertain =
-            matches!(response.status, 200..=299 | 502..=504) || refusal::signal_may_have_arrived(&message);
+            matches!(response.status, 200..=299 | 502..=504) || error::signal_may_have_arrived(&message);
         Err(if is_uncertain && !matches!(response.status, 400..=499) { uncertain(&error) } else { error })
     }
 

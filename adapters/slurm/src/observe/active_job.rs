@@ -4,12 +4,12 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 use taskbridge_sdk::{JobState, Observation, Progress, Question, Timestamp, short_line};
 
-use crate::array_counts::ArrayCounts;
 use crate::driver::Row;
-use crate::job_request::INITIAL_COMMENT;
-use crate::plan::Plan;
-use crate::reason;
-use crate::state::{Phase, State};
+use crate::driver::state::{Phase, State};
+use crate::observe::reason;
+use crate::store::array_counts::ArrayCounts;
+use crate::store::plan::Plan;
+use crate::submit::request::INITIAL_COMMENT;
 
 /// Id of the question of a job that waits for an approval, and the field of the target that asks for it.
 pub(crate) const APPROVAL: &str = "approval";

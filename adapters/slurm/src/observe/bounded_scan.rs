@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use taskbridge_sdk::Error;
 use tokio::time::Instant;
 
-use crate::disk::{Disk, is_abandoned};
+use crate::store::disk::{Disk, is_abandoned};
 
 /// Number of concurrent readers, so that one slow folder does not block the others.
 const CONCURRENCY: usize = 4;

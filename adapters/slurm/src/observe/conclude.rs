@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp};
 
 use crate::driver::JobId;
-use crate::end::Run;
-use crate::folder::{Folder, Stream};
-use crate::outputs::{JobOutputs, MAX_FAILED_LOG_BYTES, MAX_LOG_BYTES};
-use crate::plan::Plan;
-use crate::state::State;
-use crate::table;
-use crate::terminal_state::{
+use crate::driver::state::State;
+use crate::observe::task_table;
+use crate::observe::terminal_state::{
     Accounting, JobOutcome, TerminalEvidence, TerminalState, collect_terminal_states,
 };
-use crate::usage::{self, Usage};
+use crate::observe::usage::{self, Usage};
+use crate::result::outputs::{JobOutputs, MAX_FAILED_LOG_BYTES, MAX_LOG_BYTES};
+use crate::store::end_marker::Run;
+use crate::store::folder::{Folder, Stream};
+use crate::store::plan::Plan;
 
 /// How long to wait for a job's output that cannot be read, because the server of its file system is
 /// unavailable.
@@ -186,7 +186,7 @@ fn array_report(
         .iter()
         .map(|(task, terminal_state)| (*task, Usage::of(plan, terminal_state)))
         .collect();
-    let mut text = format!("{counts}.\n\n{}", table::text(terminal_states, outcomes, &usages));
+    let mut text = format!("{counts}.\n\n{}", task_table::text(terminal_states, outcomes, &usages));
     let advice = terminal_states
         .iter()
         .find_map(|(task, terminal_state)| advice(plan, terminal_state, &outcomes[task], &usages[task]));
@@ -210,7 +210,7 @@ fn array_report(
     }
     let summary = json!({
         "job": job, "succeeded": succeeded, "failed": failed, "cancelled": cancelled, "lost": lost, "total": total,
-        "tasks": table::json(terminal_states, outcomes, &usages),
+        "tasks": task_table::json(terminal_states, outcomes, &usages),
     });
     Some(EndReport { outcome: overall, text, advice, summary })
 }
@@ -290,7 +290,7 @@ fn advice(
             let requested =
                 usage.requested_memory.clone().unwrap_or_else(|| "its partition's default".to_owned());
             let usage_text = usage.max_memory.map_or_else(String::new, |bytes| {
-                format!(" and used at least {}", crate::amount::size_in_words(bytes))
+                format!(" and used at least {}", crate::notation::amount::size_in_words(bytes))
             });
             Some(format!(
                 "It requested {requested} of memory{usage_text}. {}",
@@ -300,9 +300,9 @@ fn advice(
         State::Timeout => {
             let limit = usage
                 .limit
-                .map_or_else(|| "its partition's default".to_owned(), crate::amount::time_in_words);
+                .map_or_else(|| "its partition's default".to_owned(), crate::notation::amount::time_in_words);
             let elapsed_text = usage.elapsed.map_or_else(String::new, |elapsed| {
-                format!(" and ran for {}", crate::amount::time_in_words(elapsed))
+                format!(" and ran for {}", crate::notation::amount::time_in_words(elapsed))
             });
             Some(format!("It requested {limit}{elapsed_text}. {}", raise(&["time"])?))
         }

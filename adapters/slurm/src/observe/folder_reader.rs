@@ -6,13 +6,13 @@ use std::time::Duration;
 use taskbridge_sdk::{Error, Result};
 
 use crate::backend::Slurm;
-use crate::bounded_scan::{ScanOutcome, scan};
-use crate::folder::{Folder, PLAN};
-use crate::handle::SlurmHandle;
-use crate::job_snapshot::JobSnapshot;
-use crate::jobs_folder::check_mounted;
-use crate::plan::Plan;
-use crate::start::read_error;
+use crate::identity::handle::SlurmHandle;
+use crate::observe::bounded_scan::{ScanOutcome, scan};
+use crate::observe::snapshot::JobSnapshot;
+use crate::store::folder::{Folder, PLAN};
+use crate::store::jobs_folder::check_mounted;
+use crate::store::plan::Plan;
+use crate::submit::start::read_error;
 
 /// How long Slurm may show a job as running whose scripts have all ended. A controller that crashed at such
 /// an end can do so until the job's time limit.
@@ -159,8 +159,8 @@ mod tests {
     use taskbridge_sdk::{JobHandle, JobState, Observation, Subject};
 
     use super::*;
-    use crate::fake::Fake;
-    use crate::hanging;
+    use crate::driver::fake::Fake;
+    use crate::store::disk::hanging;
 
     /// Creates a job without pending or running parts: an array of this many tasks, or a single job.
     fn ended_job(slurm: &Slurm, job: u32, tasks: Option<u32>) -> JobHandle {

@@ -10,21 +10,21 @@ use futures_util::{StreamExt as _, stream};
 use taskbridge_sdk::{Error, JobState, Observation, Result, Subject};
 use tokio::time::Instant;
 
-use crate::active_job;
 use crate::backend::Slurm;
-use crate::disk::{MAX_CONCURRENT, check_not_abandoned};
 use crate::driver::{CancelledBy, JobId, Row};
-use crate::end::Run;
-use crate::folder::{FINAL_OBSERVATION, Folder};
-use crate::handle::SlurmHandle;
-use crate::job_snapshot::JobSnapshot;
-use crate::plan::Plan;
-use crate::queue_cache::{AccountingReply, Freshness, Queue};
-use crate::release::RETRY_INTERVAL;
-use crate::result::{self, Conclusion};
-use crate::start::{read_error, write_error};
-use crate::terminal_state::{Accounting, TerminalEvidence};
-use crate::unix::name_of;
+use crate::identity::handle::SlurmHandle;
+use crate::identity::unix::name_of;
+use crate::observe::active_job;
+use crate::observe::conclude::{self, Conclusion};
+use crate::observe::release::RETRY_INTERVAL;
+use crate::observe::snapshot::JobSnapshot;
+use crate::observe::terminal_state::{Accounting, TerminalEvidence};
+use crate::store::disk::{MAX_CONCURRENT, check_not_abandoned};
+use crate::store::end_marker::Run;
+use crate::store::folder::{FINAL_OBSERVATION, Folder};
+use crate::store::plan::Plan;
+use crate::store::queue_cache::{AccountingReply, Freshness, Queue};
+use crate::submit::start::{read_error, write_error};
 
 /// How long a job counts as young after this process changed it.
 const YOUNG_AGE: Duration = Duration::from_secs(60);
@@ -291,7 +291,7 @@ fn conclude_job(
     });
     let by: BTreeSet<u32> = by.collect();
     evidence.user_names = by.into_iter().filter_map(|number| Some((number, name_of(number)?))).collect();
-    result::conclude(plan, evidence, folder, job, accounting_wait)
+    conclude::conclude(plan, evidence, folder, job, accounting_wait)
 }
 
 /// Closes the fences of these runs, so that they never begin. Returns false if one has begun.

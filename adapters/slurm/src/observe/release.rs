@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use crate::backend::Slurm;
 use crate::driver::JobId;
-use crate::folder::{Folder, ID};
-use crate::handle::is_key;
-use crate::job_snapshot::JobSnapshot;
-use crate::queue_cache::Queue;
-use crate::start::read_id;
-use crate::sweep::is_start_abandoned;
+use crate::identity::handle::is_key;
+use crate::observe::snapshot::JobSnapshot;
+use crate::store::folder::{Folder, ID};
+use crate::store::queue_cache::Queue;
+use crate::store::sweep::is_start_abandoned;
+use crate::submit::start::read_id;
 
 /// Interval between attempts of polls to release a job whose release failed, or to cancel a duplicate.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(10);
@@ -115,10 +115,10 @@ mod tests {
     use taskbridge_sdk::{JobHandle, Subject};
 
     use super::*;
-    use crate::fake::{Fake, held_row};
-    use crate::folder::PLAN;
-    use crate::plan::Plan;
-    use crate::sweep::sweep;
+    use crate::driver::fake::{Fake, held_row};
+    use crate::store::folder::PLAN;
+    use crate::store::plan::Plan;
+    use crate::store::sweep::sweep;
 
     /// A held job whose start was given up a day ago is cancelled, once the server had time to resume starts.
     #[tokio::test(start_paused = true)]

@@ -9,17 +9,17 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{Error, Observation, Result, Timestamp};
 use tokio::time::Instant;
 
-use crate::array_counts::ArrayCounts;
 use crate::driver::Row;
-use crate::end::Run;
-use crate::folder::{ANSWER, CANCELLED, FINAL_OBSERVATION, Folder, MAY_RELEASE, RELEASED, Stream};
-use crate::handle::SlurmHandle;
-use crate::log;
-use crate::plan::Plan;
-use crate::runs::{AllRuns, Runs};
-use crate::start::read_error;
-use crate::state::{Phase, State};
-use crate::terminal_state::TerminalEvidence;
+use crate::driver::state::{Phase, State};
+use crate::identity::handle::SlurmHandle;
+use crate::observe::terminal_state::TerminalEvidence;
+use crate::result::log;
+use crate::store::array_counts::ArrayCounts;
+use crate::store::end_marker::Run;
+use crate::store::folder::{ANSWER, CANCELLED, FINAL_OBSERVATION, Folder, MAY_RELEASE, RELEASED, Stream};
+use crate::store::plan::Plan;
+use crate::store::runs::{AllRuns, Runs};
+use crate::submit::start::read_error;
 
 /// Maximum number of marker files that one poll reads of an array that is still active. The next poll
 /// continues.
@@ -288,9 +288,9 @@ mod tests {
     use taskbridge_sdk::JobState;
 
     use super::*;
-    use crate::active_job;
     use crate::driver::Tasks;
-    use crate::fake::row;
+    use crate::driver::fake::row;
+    use crate::observe::active_job;
 
     /// Slurm shows the job as running, and its script has not begun after `START_GRACE_PERIOD`.
     #[test]

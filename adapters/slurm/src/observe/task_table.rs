@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::amount::{size_in_words, time_in_words};
-use crate::state::State;
-use crate::terminal_state::{JobOutcome, TerminalState};
-use crate::usage::Usage;
+use crate::driver::state::State;
+use crate::notation::amount::{size_in_words, time_in_words};
+use crate::observe::terminal_state::{JobOutcome, TerminalState};
+use crate::observe::usage::Usage;
 
 /// Maximum number of rows of the text table. Unsuccessful tasks come first.
 const MAX_ROWS: usize = 15;

@@ -5,11 +5,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::driver::state::State;
 use crate::driver::{CancelledBy, Exit, Record, Row, Tasks};
-use crate::end::{ALREADY_RUN_EXIT_CODE, EndMarker, NO_FOLDER_EXIT_CODE, Run, in_words, signal_name};
-use crate::plan::Plan;
-use crate::state::State;
-use crate::usage::Usage;
+use crate::observe::usage::Usage;
+use crate::store::end_marker::{
+    ALREADY_RUN_EXIT_CODE, EndMarker, NO_FOLDER_EXIT_CODE, Run, in_words, signal_name,
+};
+use crate::store::plan::Plan;
 
 /// How long a marker may take to become visible after Slurm reports the job's end: shared file systems cache.
 const MARKER_VISIBILITY_DELAY: Duration = Duration::from_secs(5);

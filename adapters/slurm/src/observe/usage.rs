@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use taskbridge_sdk::Timestamp;
 
-use crate::amount::{size, size_in_words, time_in_words};
 use crate::driver::Record;
-use crate::plan::Plan;
-use crate::terminal_state::TerminalState;
+use crate::notation::amount::{size, size_in_words, time_in_words};
+use crate::observe::terminal_state::TerminalState;
+use crate::store::plan::Plan;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Usage {

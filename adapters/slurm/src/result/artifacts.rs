@@ -10,13 +10,13 @@ use taskbridge_sdk::{
     Artifact, ArtifactData, Artifacts, Error, JobHandle, Result, async_trait, media_type, open_confined,
 };
 
-use crate::amount::size_in_words;
 use crate::backend::Slurm;
-use crate::disk::{self, ProgressReader};
-use crate::folder::PLAN;
-use crate::pattern::fits_path;
-use crate::plan::Plan;
-use crate::start::read_error;
+use crate::notation::amount::size_in_words;
+use crate::notation::pattern::fits_path;
+use crate::store::disk::{self, ProgressReader};
+use crate::store::folder::PLAN;
+use crate::store::plan::Plan;
+use crate::submit::start::read_error;
 
 /// Maximum number of files listed.
 const MAX_ARTIFACTS: usize = 1000;
@@ -165,7 +165,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::unix::UnixUser;
+    use crate::identity::unix::UnixUser;
 
     #[test]
     fn artifact_path_stays_in_folder() {

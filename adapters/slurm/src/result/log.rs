@@ -8,9 +8,9 @@ use std::path::Path;
 use taskbridge_sdk::{Error, JobHandle, LogRequest, LogText, Logs, Result, async_trait};
 
 use crate::backend::Slurm;
-use crate::disk::{self, ProgressReader};
-use crate::folder::{Folder, PLAN, Stream, open_regular};
-use crate::plan::Plan;
+use crate::store::disk::{self, ProgressReader};
+use crate::store::folder::{Folder, PLAN, Stream, open_regular};
+use crate::store::plan::Plan;
 
 /// Maximum number of bytes that are searched, from the end of a log.
 const MAX_SEARCH_BYTES: u64 = 256 * 1024 * 1024;

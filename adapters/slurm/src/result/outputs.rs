@@ -7,9 +7,11 @@ use std::path::Path;
 use serde_json::Value;
 use taskbridge_sdk::{Artifact, Content};
 
-use crate::folder::{Folder, Stream, read_open};
-use crate::plan::Plan;
-use crate::{artifacts, disk, log};
+use crate::result::artifacts;
+use crate::result::log;
+use crate::store::disk;
+use crate::store::folder::{Folder, Stream, read_open};
+use crate::store::plan::Plan;
 
 /// Maximum size of the result file in bytes.
 const MAX_RESULT_BYTES: u64 = 1024 * 1024;

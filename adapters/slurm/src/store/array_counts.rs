@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::driver::state::{Phase, State};
 use crate::driver::{Record, Row, Tasks};
-use crate::end::{EndMarker, Run};
-use crate::state::{Phase, State};
+use crate::store::end_marker::{EndMarker, Run};
 
 /// Interval of accounting queries about tasks whose ends are unknown. The database may be late.
 const QUERY_INTERVAL: Duration = Duration::from_secs(10);
@@ -205,9 +205,9 @@ mod tests {
 
     use super::*;
     use crate::backend::Slurm;
-    use crate::fake::{Fake, row};
-    use crate::folder::PLAN;
-    use crate::plan::Plan;
+    use crate::driver::fake::{Fake, row};
+    use crate::store::folder::PLAN;
+    use crate::store::plan::Plan;
 
     fn task(task: u32, state: State) -> Row {
         Row { tasks: Tasks::One(task), ..row(7, "tb-a", state) }

@@ -21,9 +21,9 @@ use serde::de::DeserializeOwned;
 use taskbridge_sdk::{BoundedFile, Timestamp, count_values};
 use tokio::time::Instant;
 
-use crate::disk::{self, ProgressReader, check_not_abandoned};
-use crate::end::{EndMarker, Run};
-use crate::unix::UnixUser;
+use crate::identity::unix::UnixUser;
+use crate::store::disk::{self, ProgressReader, check_not_abandoned};
+use crate::store::end_marker::{EndMarker, Run};
 
 /// Maximum size of one of our files in bytes. Scripts can write to most of them.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
@@ -38,7 +38,7 @@ const MAX_RUNS: usize = 200_000;
 /// Number of bytes that are copied before the data is synced.
 const COPY_CHUNK: u64 = 16 * 1024 * 1024;
 
-/// The [`crate::plan::Plan`] of the job, written before the submission.
+/// The [`crate::store::plan::Plan`] of the job, written before the submission.
 pub(crate) const PLAN: &str = "plan.json";
 /// The job's number, written once after the submission. A job with this file is a *recorded* job.
 pub(crate) const ID: &str = "id";
@@ -253,8 +253,8 @@ impl Folder {
 
     /// Returns all runs that began, and the ends of those that have ended.
     #[cfg(test)]
-    pub(crate) fn all_runs(&self) -> crate::runs::AllRuns {
-        crate::runs::Runs::default().read(self, None).unwrap().unwrap()
+    pub(crate) fn all_runs(&self) -> crate::store::runs::AllRuns {
+        crate::store::runs::Runs::default().read(self, None).unwrap().unwrap()
     }
 }
 

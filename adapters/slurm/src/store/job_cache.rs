@@ -9,9 +9,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::array_counts::ArrayCounts;
 use crate::driver::JobId;
-use crate::runs::Runs;
+use crate::store::array_counts::ArrayCounts;
+use crate::store::runs::Runs;
 
 /// Maximum number of jobs.
 const MAX_JOBS: usize = 100_000;

@@ -10,8 +10,9 @@ use std::path::Path;
 
 use taskbridge_sdk::{Error, Result};
 
-use crate::handle::is_key;
-use crate::{disk, folder};
+use crate::identity::handle::is_key;
+use crate::store::disk;
+use crate::store::folder;
 
 /// The marker file.
 pub(crate) const MARKER_FILE: &str = ".taskbridge";

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use taskbridge_sdk::Timestamp;
 
 use crate::driver::JobId;
-use crate::indices;
-use crate::unix::UnixUser;
+use crate::identity::unix::UnixUser;
+use crate::notation::indices;
 
 /// The description of a job in its folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl Plan {
     }
 
     pub(crate) fn time_limit(&self) -> Option<Duration> {
-        crate::amount::time(self.asked.get("time")?)
+        crate::notation::amount::time(self.asked.get("time")?)
     }
 }
 

@@ -6,8 +6,8 @@ use std::io;
 
 use tokio::time::Instant;
 
-use crate::end::{EndMarker, Run};
-use crate::folder::Folder;
+use crate::store::end_marker::{EndMarker, Run};
+use crate::store::folder::Folder;
 
 /// What has been read so far.
 #[derive(Debug, Default)]

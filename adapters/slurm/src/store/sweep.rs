@@ -6,9 +6,9 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::disk;
-use crate::folder::{FINAL_OBSERVATION, Folder, ID, PLAN, write_draft};
-use crate::handle::is_key;
+use crate::identity::handle::is_key;
+use crate::store::disk;
+use crate::store::folder::{FINAL_OBSERVATION, Folder, ID, PLAN, write_draft};
 
 /// The time within which a start is repeated, if at all.
 const START_RETRY_WINDOW: Duration = Duration::from_hours(24);

@@ -8,10 +8,10 @@ use taskbridge_sdk::{Error, JobHandle, JobSpec, JobState, Observation, Result, T
 use crate::backend::Slurm;
 use crate::config::{After, When};
 use crate::driver::JobId;
-use crate::folder::{FINAL_OBSERVATION, ID, PLAN};
-use crate::handle::{self, SlurmHandle};
-use crate::plan::Plan;
-use crate::start::{read_error, read_id};
+use crate::identity::handle::{self, SlurmHandle};
+use crate::store::folder::{FINAL_OBSERVATION, ID, PLAN};
+use crate::store::plan::Plan;
+use crate::submit::start::{read_error, read_id};
 
 /// A job that a caller refers to, by the handle of its task or by its number.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,13 +5,13 @@ use taskbridge_sdk::{Error, ErrorKind, JobSpec, JobState, Observation, Output, R
 
 use crate::backend::Slurm;
 use crate::config::SignalTo;
-use crate::dependency::{JobReference, parse_reference};
+use crate::driver::state::Phase;
 use crate::driver::{Cluster, JobId, Row, Signal};
-use crate::folder::{FINAL_OBSERVATION, PLAN};
-use crate::handle;
-use crate::plan::{Attached, Plan};
-use crate::start::{read_error, write_error};
-use crate::state::Phase;
+use crate::identity::handle;
+use crate::store::folder::{FINAL_OBSERVATION, PLAN};
+use crate::store::plan::{Attached, Plan};
+use crate::submit::dependency::{JobReference, parse_reference};
+use crate::submit::start::{read_error, write_error};
 
 /// The file that is written before a signal is sent. While the job has no stored end, it means that the
 /// signal may have been sent.
@@ -63,7 +63,7 @@ impl Slurm {
             .jobs
             .run(move || {
                 folder
-                    .write_first(crate::folder::ID, id.to_string().as_bytes())
+                    .write_first(crate::store::folder::ID, id.to_string().as_bytes())
                     .map_err(|e| write_error(&folder, e))
             })
             .await??;
@@ -175,8 +175,8 @@ mod tests {
 
     use super::*;
     use crate::driver::Tasks;
-    use crate::fake::{Fake, held_row, row};
-    use crate::state::State;
+    use crate::driver::fake::{Fake, held_row, row};
+    use crate::driver::state::State;
 
     struct World {
         slurm: Slurm,

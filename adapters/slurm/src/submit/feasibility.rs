@@ -85,7 +85,7 @@ mod tests {
     use taskbridge_sdk::{ErrorKind, suite};
 
     use super::*;
-    use crate::fake::Fake;
+    use crate::driver::fake::Fake;
 
     fn infeasible() -> Feasibility {
         Feasibility::Infeasible("Requested node configuration is not available".to_owned())

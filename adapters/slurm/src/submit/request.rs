@@ -12,14 +12,16 @@ use taskbridge_sdk::{Error, FileContent, JobSpec, Result, SourceFile, TemplateCo
 
 use crate::backend::Setup;
 use crate::config::{Array, Target};
-use crate::disk;
 use crate::driver::{Options, Submission};
-use crate::folder::{Folder, Stream};
-use crate::plan::Plan;
-use crate::quote::{line_word, set_arguments};
-use crate::root::root;
-use crate::wrapper::wrapper;
-use crate::{directives, folder, settings};
+use crate::notation::directives;
+use crate::notation::quote::{line_word, set_arguments};
+use crate::store::disk;
+use crate::store::folder;
+use crate::store::folder::{Folder, Stream};
+use crate::store::plan::Plan;
+use crate::submit::root::root;
+use crate::submit::settings;
+use crate::submit::wrapper::wrapper;
 
 /// Default maximum size of an artifact in bytes.
 const DEFAULT_MAX_ARTIFACT_BYTES: u64 = 64 * 1024 * 1024;

@@ -7,8 +7,8 @@ use taskbridge_sdk::{Error, Result, TemplateContext, Templates};
 
 use crate::backend::Setup;
 use crate::config::Target;
-use crate::disk;
-use crate::folder::Folder;
+use crate::store::disk;
+use crate::store::folder::Folder;
 
 /// Returns the folder in which the script of a job runs. `script_chdir` is the script's own `--chdir`.
 pub(crate) fn root(

@@ -6,8 +6,9 @@ use taskbridge_sdk::{Error, Result, TemplateContext, Templates, short_line};
 
 use crate::config::{Bounded, Resources, Setting};
 use crate::driver::Options;
-use crate::pattern::fits;
-use crate::{amount, directives};
+use crate::notation::amount;
+use crate::notation::directives;
+use crate::notation::pattern::fits;
 
 /// Maximum number of characters of a value in a message.
 const MAX_SHOWN_CHARS: usize = 80;

@@ -12,10 +12,10 @@ use taskbridge_sdk::{Error, Result, SourceFile};
 use tokio::time::timeout;
 
 use crate::backend::Slurm;
-use crate::disk;
-use crate::folder::Folder;
-use crate::job_request::SubmitRequest;
-use crate::start::write_error;
+use crate::store::disk;
+use crate::store::folder::Folder;
+use crate::submit::request::SubmitRequest;
+use crate::submit::start::write_error;
 
 /// The files that this process is copying.
 static IN_PROGRESS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -96,9 +96,9 @@ mod tests {
     use taskbridge_sdk::{ErrorKind, FileContent, InputFile, suite};
 
     use super::*;
-    use crate::fake::Fake;
-    use crate::folder::PLAN;
-    use crate::hanging;
+    use crate::driver::fake::Fake;
+    use crate::store::disk::hanging;
+    use crate::store::folder::PLAN;
 
     #[tokio::test]
     async fn grown_or_linked_file_is_refused() {

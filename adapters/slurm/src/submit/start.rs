@@ -7,14 +7,14 @@ use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started};
 
 use crate::backend::Slurm;
 use crate::driver::{JobId, Row};
-use crate::folder::{CANCELLED, Folder, ID, MAY_RELEASE, PLAN, RELEASED};
-use crate::job_request::{self, SubmitRequest};
-use crate::jobs_folder::check_mounted;
-use crate::plan::Plan;
+use crate::store::folder::{CANCELLED, Folder, ID, MAY_RELEASE, PLAN, RELEASED};
+use crate::store::jobs_folder::check_mounted;
+use crate::store::plan::Plan;
+use crate::submit::request::{self, SubmitRequest};
 
 impl Slurm {
     pub(crate) async fn begin(&self, job: &JobSpec) -> Result<Started> {
-        let target = job_request::target(job)?;
+        let target = request::target(job)?;
         let key = job.key.as_str();
         self.ensure_jobs_folder().await?;
         let cluster = self.cluster().await?;
@@ -272,7 +272,7 @@ mod tests {
     use taskbridge_sdk::suite;
 
     use super::*;
-    use crate::fake::{Fake, held_row};
+    use crate::driver::fake::{Fake, held_row};
 
     /// Creates a backend with an in-memory controller, and a batch script.
     fn world() -> (tempfile::TempDir, Fake, Slurm) {

@@ -4,12 +4,12 @@
 use taskbridge_sdk::{Error, Result};
 
 use crate::backend::Slurm;
+use crate::driver::state::{Phase, State};
 use crate::driver::{JobId, Row};
-use crate::folder::{CANCELLED, PLAN};
-use crate::handle::SlurmHandle;
-use crate::plan::Plan;
-use crate::start::{read_error, write_error};
-use crate::state::{Phase, State};
+use crate::identity::handle::SlurmHandle;
+use crate::store::folder::{CANCELLED, PLAN};
+use crate::store::plan::Plan;
+use crate::submit::start::{read_error, write_error};
 
 impl Slurm {
     pub(crate) async fn stop(&self, handle: &SlurmHandle) -> Result<()> {

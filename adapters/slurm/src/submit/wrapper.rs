@@ -1,9 +1,9 @@
 //! The batch script that Slurm runs: `wrapper.sh`. It creates the fence of its run, runs the script of the
-//! job's folder only if the fence did not exist, and writes the end marker (see [`crate::folder`]). The
+//! job's folder only if the fence did not exist, and writes the end marker (see [`crate::store::folder`]). The
 //! format of the files that it reads and writes must not change, since jobs outlive the server's version.
 //! Pure.
 
-use crate::quote::line_word;
+use crate::notation::quote::line_word;
 
 /// The signals that the wrapper passes on to the script. Slurm sends the script's signals to the wrapper
 /// only. Signals that stop, continue or kill a process would affect the wrapper and not reach the script.
@@ -28,8 +28,8 @@ mod tests {
     use std::process::{Command, Output};
 
     use super::*;
-    use crate::end::{EndMarker, Run};
-    use crate::folder::Folder;
+    use crate::store::end_marker::{EndMarker, Run};
+    use crate::store::folder::Folder;
 
     /// Waits for a signal, for at most a minute.
     const WAIT: &str = "for i in $(seq 1200); do sleep 0.05; done";
@@ -198,14 +198,23 @@ mod tests {
         let folder = folder(dir.path(), "echo begun", "set --\n");
         folder.write("tasks", b"set --\n", 0o600).unwrap();
         let (output, end) = run(&folder, &[("SLURM_ARRAY_TASK_ID", "7")]);
-        assert_eq!((output.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER_EXIT_CODE));
+        assert_eq!(
+            (output.stdout.len(), end.unwrap().code),
+            (0, crate::store::end_marker::NO_FOLDER_EXIT_CODE)
+        );
         // A file system on which the file is temporarily not visible.
         let missing_tasks = self::folder(&dir.path().join("gone"), "echo begun", "set --\n");
         let (output, end) = run(&missing_tasks, &[("SLURM_ARRAY_TASK_ID", "0")]);
-        assert_eq!((output.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER_EXIT_CODE));
+        assert_eq!(
+            (output.stdout.len(), end.unwrap().code),
+            (0, crate::store::end_marker::NO_FOLDER_EXIT_CODE)
+        );
         let other = self::folder(&dir.path().join("other"), "echo begun", "");
         std::fs::remove_file(other.file("parameters")).unwrap();
         let (output, end) = run(&other, &[]);
-        assert_eq!((output.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER_EXIT_CODE));
+        assert_eq!(
+            (output.stdout.len(), end.unwrap().code),
+            (0, crate::store::end_marker::NO_FOLDER_EXIT_CODE)
+        );
     }
 }

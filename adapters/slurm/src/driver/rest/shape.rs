@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::parse_timestamp;
+use crate::driver::state::{Phase, State};
 use crate::driver::{CancelledBy, Exit, JobId, PendingJob, Record, Row, Tasks};
-use crate::indices;
-use crate::state::{Phase, State};
+use crate::notation::indices;
 
 /// The number of minutes that means no limit.
 const INFINITE: i64 = 0xffff_ffff;

@@ -4,13 +4,13 @@ use taskbridge_sdk::{JobHandle, Timestamp};
 
 use super::*;
 use crate::driver::Record;
-use crate::fake::{Fake, held_row, row};
-use crate::folder::{CANCELLED, ID, MAY_RELEASE, PLAN, RELEASED};
-use crate::folder_reader::ENDED_GRACE_PERIOD;
-use crate::plan::Attached;
-use crate::queue_cache::QueueCache;
-use crate::release::{RELEASE_LOSS_WINDOW, START_TIME_TTL};
-use crate::state::State;
+use crate::driver::fake::{Fake, held_row, row};
+use crate::driver::state::State;
+use crate::observe::folder_reader::ENDED_GRACE_PERIOD;
+use crate::observe::release::{RELEASE_LOSS_WINDOW, START_TIME_TTL};
+use crate::store::folder::{CANCELLED, ID, MAY_RELEASE, PLAN, RELEASED};
+use crate::store::plan::Attached;
+use crate::store::queue_cache::QueueCache;
 
 struct World {
     slurm: Slurm,
@@ -147,7 +147,7 @@ async fn forgotten_job_has_steady_message() {
 async fn preempted_job_is_reported() {
     let world = World::new();
     std::fs::create_dir_all(world.folder.file("logs")).unwrap();
-    let log = world.folder.log(crate::folder::Stream::Err, None);
+    let log = world.folder.log(crate::store::folder::Stream::Err, None);
     std::fs::write(
         &log,
         "slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-25T07:34:53 DUE TO PREEMPTION ***\n",

@@ -13,12 +13,12 @@ use taskbridge_sdk::{
 };
 
 use crate::backend::Slurm;
-use crate::disk::MAX_CONCURRENT;
-use crate::fake::{Fake, row};
-use crate::folder::{Folder, PLAN, RELEASED};
-use crate::hanging;
-use crate::plan::Plan;
-use crate::state::State;
+use crate::driver::fake::{Fake, row};
+use crate::driver::state::State;
+use crate::store::disk::MAX_CONCURRENT;
+use crate::store::disk::hanging;
+use crate::store::folder::{Folder, PLAN, RELEASED};
+use crate::store::plan::Plan;
 
 /// A cluster with one running job.
 struct World {
@@ -102,7 +102,10 @@ async fn hung_folder_affects_one_cluster() {
         tokio::task::yield_now().await;
     }
     assert_eq!(world.poll().await.unwrap().state, JobState::Running);
-    assert!(!world.folder.has(crate::folder::CANCELLED).unwrap(), "abandoned work has no effect later");
+    assert!(
+        !world.folder.has(crate::store::folder::CANCELLED).unwrap(),
+        "abandoned work has no effect later"
+    );
 }
 
 /// The time for which a folder hung does not count towards the deadline for its jobs' end markers.

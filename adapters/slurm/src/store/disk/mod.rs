@@ -3,6 +3,11 @@
 //! time limit. Otherwise it is abandoned, though its thread stays blocked. The number of concurrent pieces is
 //! limited. It must not know what the work is.
 
+#[cfg(test)]
+pub(crate) mod hanging;
+#[cfg(test)]
+pub(crate) mod hangs;
+
 use std::cell::RefCell;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -82,7 +87,7 @@ pub(crate) fn enter_path(path: &Path) {
         }
     });
     #[cfg(test)]
-    crate::hanging::wait(path);
+    crate::store::disk::hanging::wait(path);
 }
 
 /// Records progress on the same path.
@@ -118,7 +123,7 @@ impl<R: Read> Read for ProgressReader<R> {
         #[cfg(test)]
         CURRENT_WORK
             .with_borrow(|current| current.as_ref().map(|work| work.progress.lock().path.clone()))
-            .inspect(|path| crate::hanging::wait(path));
+            .inspect(|path| crate::store::disk::hanging::wait(path));
         Ok(count)
     }
 }
@@ -438,7 +443,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
-        let hang = crate::hanging::hang(&path);
+        let hang = crate::store::disk::hanging::hang(&path);
         let work = disks.jobs.run(move || {
             let before = is_abandoned();
             enter_path(&path);
