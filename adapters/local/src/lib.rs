@@ -11,10 +11,10 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("the local adapter needs Linux: it relies on pidfd, memfd and /proc");
 
-mod abilities;
 mod backend;
 mod check;
 mod config;
+mod core;
 mod files;
 mod identity;
 mod observe;
@@ -29,15 +29,14 @@ use std::sync::Arc;
 
 use taskbridge_sdk::{Adapter, Backend, ConnectContext, Helper, Problem, Result, async_trait};
 
-pub use config::environment::VariableName;
-pub use config::{Config, Target};
+pub use config::{Config, Target, VariableName};
 
 /// Adapter for commands on this machine.
 pub struct Local;
 
 #[async_trait]
 impl Adapter for Local {
-    const KIND: &'static str = "local";
+    const KIND: &'static str = core::KIND;
     const HELPER: Option<Helper> = Some(supervisor::main);
     const ONE_MACHINE: bool = true;
 
@@ -49,6 +48,6 @@ impl Adapter for Local {
     }
 
     async fn connect(config: Config, context: &ConnectContext) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(backend::Local::connect(config, context).await?))
+        Ok(Arc::new(core::Local::connect(config, context).await?))
     }
 }

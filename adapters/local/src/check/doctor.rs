@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use taskbridge_sdk::{Checkup, CommandArgument, Finding, ToolTarget, async_trait};
 
-use crate::backend::{Local, run_blocking};
 use crate::config::Target;
+use crate::core::{Local, run_blocking};
 
 #[async_trait]
 impl Checkup for Local {

@@ -2,48 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
 use taskbridge_sdk::{Error, Result};
 
-use crate::config::Config;
+use crate::config::{Config, VariableName};
 
 /// Default `PATH` of a job.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// Prefix of the variables that describe the job to itself.
-const RESERVED_PREFIX: &str = "TASKBRIDGE_";
-
-/// Name of an environment variable that a config may set.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
-#[serde(try_from = "String")]
-#[schemars(with = "String", extend("pattern" = "^(?!TASKBRIDGE_)[^=]+$"))]
-pub struct VariableName(String);
-
-impl VariableName {
-    /// Returns the name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for VariableName {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(format!(
-                "`{name}` is not a name of an environment variable: it is empty, or contains `=` or NUL"
-            ));
-        }
-        if name.starts_with(RESERVED_PREFIX) {
-            return Err(format!(
-                "`{name}` cannot be set: variables that begin with `{RESERVED_PREFIX}` are the server's own"
-            ));
-        }
-        Ok(Self(name))
-    }
-}
 
 /// Returns the environment that all jobs of a backend share, without the variables of each job.
 pub(crate) fn shared_variables(config: &Config) -> Result<BTreeMap<String, String>> {

@@ -13,7 +13,39 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use taskbridge_sdk::CommandArgument;
 
-use crate::config::environment::VariableName;
+/// Prefix of the variables that describe the job to itself.
+const RESERVED_PREFIX: &str = "TASKBRIDGE_";
+
+/// Name of an environment variable that a config may set.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String", extend("pattern" = "^(?!TASKBRIDGE_)[^=]+$"))]
+pub struct VariableName(String);
+
+impl VariableName {
+    /// Returns the name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for VariableName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(format!(
+                "`{name}` is not a name of an environment variable: it is empty, or contains `=` or NUL"
+            ));
+        }
+        if name.starts_with(RESERVED_PREFIX) {
+            return Err(format!(
+                "`{name}` cannot be set: variables that begin with `{RESERVED_PREFIX}` are the server's own"
+            ));
+        }
+        Ok(Self(name))
+    }
+}
 
 /// Runs commands on the server's machine. Jobs outlive the server.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

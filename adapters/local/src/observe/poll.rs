@@ -4,19 +4,19 @@
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use taskbridge_sdk::{Error, JobState, LogRequest, LogText, Observation, Result, Timestamp};
+use taskbridge_sdk::{Error, JobState, Observation, Result, Timestamp};
 
 use crate::identity::handle::Machine;
 use crate::observe::events;
 use crate::observe::orphans;
 use crate::questions;
-use crate::result::log::{RetainedLog, Stream, printed};
+use crate::result::log::printed;
 use crate::store::job_dir::{JobDir, SupervisorState};
 
 /// Polls a job that was started on `machine`, from `this_machine`.
 pub(crate) fn observe(dir: &JobDir, machine: &Machine, this_machine: &Machine) -> Result<Observation> {
     // The lock is checked first: once it is free, no process writes a final record.
-    let supervisor = dir.supervisor_state().map_err(|e| read_error(dir, e))?;
+    let supervisor = dir.supervisor_state().map_err(|e| dir.read_error(e))?;
     let invalid_end = match dir.read_end() {
         Ok(Some((end, written_at))) => return Ok(Observation { since: Some(timestamp(written_at)), ..end }),
         Ok(None) => None,
@@ -24,11 +24,11 @@ pub(crate) fn observe(dir: &JobDir, machine: &Machine, this_machine: &Machine) -
         Err(e) if e.kind() == io::ErrorKind::InvalidData => {
             Some(format!("the job's end.json was not written by its supervisor: {e}"))
         }
-        Err(e) => return Err(read_error(dir, e)),
+        Err(e) => return Err(dir.read_error(e)),
     };
     match supervisor {
         SupervisorState::Supervised { since } => {
-            let observation = observe_running(dir, since).map_err(|e| read_error(dir, e))?;
+            let observation = observe_running(dir, since).map_err(|e| dir.read_error(e))?;
             Ok(Observation { message: invalid_end.or(observation.message), ..observation })
         }
         SupervisorState::Ended | SupervisorState::Unclaimed => {
@@ -77,55 +77,6 @@ fn observe_gone(
         _ => "the job's files are gone",
     };
     Ok(Observation::new(JobState::Gone).with_message(reason))
-}
-
-/// Returns the end of what the job printed, both streams one after the other. `max_stream_bytes` is the
-/// number of bytes that are kept per stream.
-pub(crate) fn tail(dir: &JobDir, request: &LogRequest, max_stream_bytes: u64) -> io::Result<LogText> {
-    if !dir.path().exists() {
-        return Ok(LogText::default());
-    }
-    let streams = [
-        RetainedLog::read(&dir.log_dir(), Stream::Out, max_stream_bytes)?,
-        RetainedLog::read(&dir.log_dir(), Stream::Err, max_stream_bytes)?,
-    ];
-    let mut cut = streams.iter().any(|log| log.dropped > 0);
-    let [out, err] = streams.map(|log| filter_lines(log.into_text(), request.search.as_deref()));
-    let text = match (out.is_empty(), err.is_empty()) {
-        (_, true) => out,
-        (true, false) => err,
-        (false, false) => format!("==> stdout <==\n{}\n==> stderr <==\n{err}", out.trim_end_matches('\n')),
-    };
-    let (text, truncated) = last_lines(text, request.max_bytes);
-    cut |= truncated;
-    Ok(LogText { text, cut })
-}
-
-/// Returns the lines that contain the search text.
-fn filter_lines(text: String, search: Option<&str>) -> String {
-    let Some(search) = search.map(str::to_lowercase) else { return text };
-    text.split_inclusive('\n').filter(|line| line.to_lowercase().contains(&search)).collect()
-}
-
-/// Returns the last whole lines that fit. If the last line alone does not fit, returns its end.
-fn last_lines(text: String, max: usize) -> (String, bool) {
-    if text.len() <= max {
-        return (text, false);
-    }
-    let start = (text.len() - max..=text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(text.len());
-    let at_line_start = start == 0 || text.as_bytes()[start - 1] == b'\n';
-    let end = &text[start..];
-    match end.split_once('\n') {
-        Some((_, lines)) if !at_line_start && !lines.is_empty() => (lines.to_owned(), true),
-        _ => (end.to_owned(), true),
-    }
-}
-
-/// Returns the error for a folder that cannot be read or written now. It is a fault of the engine, never of
-/// the job.
-pub(crate) fn read_error(dir: &JobDir, error: io::Error) -> Error {
-    Error::unavailable(format!("the folder of the job {} cannot be read: {error}", dir.key()))
-        .caused_by(error)
 }
 
 fn timestamp(time: SystemTime) -> Timestamp {

@@ -2,3 +2,4 @@
 
 pub(crate) mod artifacts;
 pub(crate) mod log;
+pub(crate) mod tail;

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use taskbridge_sdk::{JobState, Observation, Output, count_values, open_regular};
+use taskbridge_sdk::{Error, JobState, Observation, Output, count_values, open_regular};
 
 use crate::files::{self, Draft, MAX_JSON_VALUES, read_json};
 use crate::identity::handle::Machine;
@@ -185,6 +185,13 @@ impl JobDir {
     /// Returns the path of the FIFO that wakes the supervisor.
     pub(crate) fn wake_fifo(&self) -> PathBuf {
         self.0.join("wake")
+    }
+
+    /// Returns the error for a folder that cannot be read or written now. It is a fault of the engine, never
+    /// of the job.
+    pub(crate) fn read_error(&self, error: io::Error) -> Error {
+        Error::unavailable(format!("the folder of the job {} cannot be read: {error}", self.key()))
+            .caused_by(error)
     }
 }
 

@@ -14,9 +14,12 @@ use taskbridge_sdk::{
     Error, FileContent, InputFile, JobSpec, Result, SourceFile, TemplateContext, Templates, Trace,
 };
 
-use crate::backend::Setup;
 use crate::config::Target;
+use crate::core::Setup;
 use crate::store::job_dir::{self, JobDir};
+
+/// Reply of a supervisor after the job was claimed, by it or by another.
+pub(crate) const CLAIMED_REPLY: &str = "taken";
 
 /// One job, ready to run. It can contain secrets, so it has no `Debug`.
 #[derive(Serialize, Deserialize)]

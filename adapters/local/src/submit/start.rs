@@ -5,21 +5,20 @@ use std::io;
 use std::path::Path;
 use std::process::Stdio;
 
-use taskbridge_sdk::{Adapter, Error, Result};
+use taskbridge_sdk::{Error, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-use crate::Local;
+use crate::core::KIND;
 use crate::store::job_dir::JobDir;
-use crate::submit::request::LaunchRequest;
-use crate::supervisor::CLAIMED_REPLY;
+use crate::submit::request::{CLAIMED_REPLY, LaunchRequest};
 
 /// Starts a supervisor and returns when the job is claimed, by it or by another. After an error this
 /// supervisor has not claimed the job, unless it died in between. The folder shows which.
 pub(crate) async fn launch(program: &Path, dir: &JobDir, request: &LaunchRequest) -> Result<()> {
     let spawned = Command::new(program)
         .arg("adapter-helper")
-        .arg(Local::KIND)
+        .arg(KIND)
         .arg(dir.path())
         // The request contains the job's environment. The server's own environment stays private.
         .env_clear()

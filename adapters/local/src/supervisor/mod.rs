@@ -20,11 +20,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::identity::handle::Machine;
 use crate::store::job_dir::{Claim, JobDir};
-use crate::submit::request::LaunchRequest;
+use crate::submit::request::{CLAIMED_REPLY, LaunchRequest};
 use crate::wakeups;
-
-/// Reply to the server after the job was claimed, by this supervisor or by another.
-pub(crate) const CLAIMED_REPLY: &str = "taken";
 
 /// Runs the helper role: `PROGRAM adapter-helper local FOLDER`, with a [`LaunchRequest`] on standard input.
 /// One line on standard output reports that the job is claimed, or why nothing will run.
