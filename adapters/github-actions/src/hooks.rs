@@ -9,7 +9,7 @@ use sha2::Sha256;
 use taskbridge_sdk::{Delivery, HookEvent, Hooks, JobHandle, same_secret};
 use tokio::time::Instant;
 
-use crate::backend::Actions;
+use crate::core::Actions;
 use crate::identity::handle::RunHandle;
 
 /// Common fields of events about runs, as far as they are used.

@@ -6,6 +6,7 @@
 mod backend;
 mod check;
 mod config;
+mod core;
 mod discovery;
 mod driver;
 mod hooks;
@@ -41,6 +42,6 @@ impl Adapter for GithubActions {
     }
 
     async fn connect(config: Config, context: &ConnectContext) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(backend::Actions::connect(config, context).await?))
+        Ok(Arc::new(core::Actions::connect(config, context).await?))
     }
 }

@@ -11,7 +11,7 @@ use taskbridge_sdk::{
 };
 use tokio::time::Instant;
 
-use crate::backend::Actions;
+use crate::core::Actions;
 use crate::driver::error::RetrySafety;
 use crate::driver::wire::{PendingDeployment, Review, Run};
 use crate::identity::handle::RunHandle;

@@ -8,8 +8,8 @@ use http::HeaderMap;
 use serde::Deserialize as _;
 use taskbridge_sdk::{Checkup, Error, ErrorKind, Finding, Timestamp, ToolTarget, async_trait};
 
-use crate::backend::Actions;
 use crate::config::Target;
+use crate::core::Actions;
 use crate::driver::credential::{CredentialKind, server_time};
 use crate::driver::error::header_text;
 use crate::driver::wire::{ListedWorkflow, ProtectedEnvironment, Repository, Webhook};

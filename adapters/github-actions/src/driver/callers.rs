@@ -6,9 +6,8 @@
 use std::collections::HashMap;
 
 use octocrab::Octocrab;
-use taskbridge_sdk::{Error, OnBehalfOf, Result, one_line};
+use taskbridge_sdk::{OnBehalfOf, Result};
 
-use crate::backend::Actions;
 use crate::config::Config;
 use crate::driver::client;
 use crate::driver::credential::CredentialKind;
@@ -49,27 +48,9 @@ impl CallerClients {
     pub(crate) fn all(&self) -> impl Iterator<Item = (&String, &AuthenticatedClient, CredentialKind)> {
         self.0.iter().map(|(id, (client, kind))| (id, client, *kind))
     }
-}
 
-impl Actions {
-    /// Returns the credential for requests on behalf of a person.
-    ///
-    /// # Errors
-    /// `Denied` without a person, or if their token is unknown.
-    pub(crate) fn client_for(&self, on_behalf_of: Option<&OnBehalfOf>) -> Result<&AuthenticatedClient> {
-        let Some(clients) = &self.caller_clients else { return Ok(&self.api.own_client) };
-        let on_behalf_of = on_behalf_of.ok_or_else(|| {
-            Error::denied(
-                "the caller is unknown, so there is no GitHub token to act with (`per_caller`), and no request was sent; \
-                 authenticate callers by API keys or tokens",
-            )
-        })?;
-        let id = on_behalf_of.id();
-        clients.0.get(&id).map(|(client, _)| client).ok_or_else(|| {
-            Error::denied(format!(
-                "there is no GitHub token for `{}`, so no request was sent: add one to `per_caller.tokens`",
-                one_line(&id)
-            ))
-        })
+    /// Returns the credential of a person, if it is known.
+    pub(crate) fn of(&self, on_behalf_of: &OnBehalfOf) -> Option<&AuthenticatedClient> {
+        self.0.get(&on_behalf_of.id()).map(|(client, _)| client)
     }
 }

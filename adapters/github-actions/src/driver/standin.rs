@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use taskbridge_sdk::ConnectContext;
 
-use crate::backend::Actions;
+use crate::core::Actions;
 
 /// Environment that the run's jobs wait for.
 pub(crate) const ENVIRONMENT: u64 = 5;

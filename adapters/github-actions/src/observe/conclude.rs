@@ -1,19 +1,17 @@
 //! Result of an ended run, as text and as data: its conclusion, its jobs, the cause of a failure, and its
-//! artifacts. Parts that still cannot be read after `RETRY_FOR` are named, and the end is reported without
+//! artifacts. Parts that still cannot be read after a retry period are named, and the end is reported without
 //! them.
-
-use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Content, JobState, Observation, Output, Result, Timestamp, one_line};
 use tokio::time::Instant;
 
-use crate::backend::Actions;
+use crate::core::Actions;
 use crate::driver::wire::{Annotation, Job, Run, parse_time};
 use crate::identity::handle::RunHandle;
 use crate::observe::{EndKind, RunConclusion};
 use crate::result::artifacts::RunOutput;
-use crate::result::partial_read::{PartialReader, RETRY_FOR};
+use crate::result::partial_read::PartialReader;
 
 /// Number of failed jobs whose last log lines and annotations are read.
 const MAX_DETAILED_JOBS: usize = 3;
@@ -27,8 +25,6 @@ const EXIT_CODE_PREFIX: &str = "Process completed with exit code";
 const CONCURRENCY_PREFIX: &str = "Canceling since a higher priority waiting request";
 /// Part of GitHub's annotation for a job that was cancelled because of its `timeout-minutes`.
 const TIME_LIMIT_TEXT: &str = "exceeded the maximum execution time";
-/// How long an end that is not reported yet is remembered after its first poll.
-const PENDING_END_TTL: Duration = Duration::from_secs(600);
 
 /// Cause of a failed job.
 struct FailureDetails {
@@ -36,23 +32,6 @@ struct FailureDetails {
     step: Option<String>,
     log_lines: String,
     annotations: Vec<Annotation>,
-}
-
-/// End that is not reported yet, because parts of it could not be read.
-pub(crate) struct PendingEnd {
-    /// First and last attempt of this process to read the parts.
-    first_read_at: Instant,
-    last_read_at: Instant,
-    reason: String,
-}
-
-impl PendingEnd {
-    /// Returns true if the parts may be read again. The interval between retries doubles: a link costs a
-    /// request of the hourly limit, and polls are frequent.
-    fn is_due(&self, now: Instant) -> bool {
-        let age = now - self.first_read_at;
-        age >= RETRY_FOR || age >= (self.last_read_at - self.first_read_at) * 2
-    }
 }
 
 /// All that was read about an ended run.
@@ -68,14 +47,14 @@ struct EndedRunData {
 
 impl Actions {
     /// Returns the observation of an ended run. While parts cannot be read but may become available, the run
-    /// counts as running, for at most `RETRY_FOR` after its end was first seen.
+    /// counts as running, for a limited time after its end was first seen.
     pub(crate) async fn observe_end(
         &self,
         run_handle: &RunHandle,
         run: &Run,
         end: RunConclusion,
     ) -> Result<Observation> {
-        if let Some(reason) = self.pending_reason(run_handle, Instant::now()) {
+        if let Some(reason) = self.pending_ends.reason(run_handle, Instant::now()) {
             self.record_polled(run_handle);
             return Ok(pending_observation(&end, &reason));
         }
@@ -99,7 +78,7 @@ impl Actions {
             _ => None,
         };
         if let Some(reason) = reader.retryable_reason()
-            && self.record_unread(run_handle, reason, Instant::now())
+            && self.pending_ends.record(run_handle, reason, Instant::now())
         {
             self.record_polled(run_handle);
             return Ok(pending_observation(&end, reason));
@@ -112,27 +91,6 @@ impl Actions {
             &end,
             EndedRunData { jobs, failures, run_output, cause, unread_parts },
         ))
-    }
-
-    /// Records that parts could not be read. Returns false once the end of this attempt was first seen
-    /// `RETRY_FOR` ago.
-    fn record_unread(&self, run_handle: &RunHandle, reason: &str, now: Instant) -> bool {
-        let mut pending_ends = self.pending_ends.lock();
-        pending_ends.retain(|_, end| now - end.first_read_at < PENDING_END_TTL);
-        let new = || PendingEnd { first_read_at: now, last_read_at: now, reason: String::new() };
-        let end = pending_ends.entry((run_handle.run, run_handle.attempt)).or_insert_with(new);
-        end.last_read_at = now;
-        reason.clone_into(&mut end.reason);
-        now - end.first_read_at < RETRY_FOR
-    }
-
-    /// Returns why parts of this end could not be read, until the next retry is due.
-    fn pending_reason(&self, run_handle: &RunHandle, now: Instant) -> Option<String> {
-        let pending_ends = self.pending_ends.lock();
-        pending_ends
-            .get(&(run_handle.run, run_handle.attempt))
-            .filter(|end| !end.is_due(now))
-            .map(|end| end.reason.clone())
     }
 
     async fn annotations(&self, run_handle: &RunHandle, job: &Job) -> Result<Vec<Annotation>> {
@@ -330,26 +288,4 @@ fn attempt_url(run_url: &Run, attempt: u64) -> String {
 fn capitalize(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A link that stays missing is polled five times a second, but requested only a few times.
-    #[test]
-    fn retries_of_unread_parts_become_rarer() {
-        let first_read_at = Instant::now();
-        let mut pending_end =
-            PendingEnd { first_read_at, last_read_at: first_read_at, reason: String::new() };
-        let mut tries = 0;
-        for poll in 1..=RETRY_FOR.as_secs() * 5 {
-            let now = first_read_at + Duration::from_millis(200) * u32::try_from(poll).unwrap();
-            if pending_end.is_due(now) {
-                (pending_end.last_read_at, tries) = (now, tries + 1);
-            }
-        }
-        assert!((5..=10).contains(&tries), "{tries}");
-        assert!(pending_end.is_due(first_read_at + RETRY_FOR), "the last retry is at the end");
-    }
 }

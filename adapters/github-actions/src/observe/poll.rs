@@ -5,7 +5,7 @@ use std::time::Duration;
 use taskbridge_sdk::{JobHandle, JobState, Observation, Result};
 use tokio::time::Instant;
 
-use crate::backend::Actions;
+use crate::core::Actions;
 use crate::driver::wire::{Job, Jobs, Repository, Run};
 use crate::identity::handle::RunHandle;
 use crate::observe::{Stage, state_since};

@@ -7,7 +7,7 @@ use futures_util::stream::{self, StreamExt as _};
 use taskbridge_sdk::{Error, ErrorKind, GroupKey, Observation, Result, Subject};
 use tokio::time::Instant;
 
-use crate::backend::Actions;
+use crate::core::Actions;
 use crate::driver::wire::{Run, Runs};
 use crate::identity::handle::{RunHandle, runs_path};
 use crate::store::list_cache::CachedRuns;

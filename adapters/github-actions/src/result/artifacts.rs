@@ -7,7 +7,7 @@ use taskbridge_sdk::{
     Artifact, ArtifactData, Artifacts, Error, JobHandle, Result, Timestamp, async_trait, media_type,
 };
 
-use crate::backend::Actions;
+use crate::core::Actions;
 use crate::driver::links::Body;
 use crate::driver::wire::{self, parse_time};
 use crate::identity::handle::RunHandle;

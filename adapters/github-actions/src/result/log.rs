@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use taskbridge_sdk::{Error, JobHandle, LogRequest, LogText, Logs, Result, async_trait};
 
-use crate::backend::Actions;
+use crate::core::Actions;
 use crate::driver::wire::Job;
 use crate::identity::handle::RunHandle;
 

@@ -7,9 +7,6 @@ use std::time::Duration;
 use taskbridge_sdk::{Error, ErrorKind, Result, one_line};
 use tokio::time::{Instant, timeout_at};
 
-/// How long after its end was first seen a run is polled again for parts that could not be read.
-pub(crate) const RETRY_FOR: Duration = Duration::from_secs(40);
-
 /// Maximum number of parts that are named.
 const MAX_REASONS: usize = 10;
 

@@ -5,8 +5,8 @@
 use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Result, Started, one_line};
 use tokio::time::Instant;
 
-use crate::backend::Actions;
 use crate::config::Target;
+use crate::core::Actions;
 use crate::driver::error::{Failure, RetrySafety};
 use crate::driver::wire::Run;
 use crate::identity::handle::RunHandle;

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobSpec, Result, one_line};
 use tokio::time::{Instant, timeout};
 
-use crate::backend::Actions;
 use crate::check::target::allows;
 use crate::config::Target;
+use crate::core::Actions;
 use crate::driver::workflow::{self, Workflow};
 use crate::identity::handle::RunHandle;
 use crate::submit::inputs::{self, render};

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, Observation, Result, Started};
 use tokio::time::Instant;
 
-use crate::backend::Actions;
 use crate::config::Target;
+use crate::core::Actions;
 use crate::driver::api::{ApiResult, parse_response};
 use crate::driver::callers::AuthenticatedClient;
 use crate::driver::error::{Failure, RetrySafety};
