@@ -12,8 +12,8 @@ use taskbridge_sdk::{
     Questions, Result, Started, Subject, ToolTarget, async_trait,
 };
 
-use crate::backend::{Slurm, step_timeout, unlisted_user_error};
 use crate::config::{Config, Person};
+use crate::core::{Slurm, step_timeout, unlisted_user_error};
 use crate::identity::handle::SlurmHandle;
 use crate::identity::unix::UnixUser;
 use crate::store::disk::Disks;

@@ -11,6 +11,7 @@ mod backend;
 mod callers;
 mod check;
 mod config;
+mod core;
 mod discovery;
 mod driver;
 mod identity;
@@ -25,11 +26,11 @@ use std::sync::Arc;
 
 use taskbridge_sdk::{Adapter, Backend, ConnectContext, Problem, Result, async_trait};
 
+pub use config::discover::Discover;
 pub use config::environment::VariableName;
 pub use config::{
     After, Amount, Array, Bounded, Config, Person, Resources, Rest, Setting, SignalTo, Ssh, Target, When,
 };
-pub use discovery::Discover;
 
 /// The Slurm adapter.
 #[derive(Debug)]
@@ -52,8 +53,8 @@ impl Adapter for Slurm {
         Ok(match &config.run_as {
             Some(run_as) => Arc::new(callers::UserRouter::connect(&config, run_as, context).await?),
             None => {
-                let disks = store::disk::Disks::new(backend::step_timeout(&config, context));
-                Arc::new(backend::Slurm::connect(&config, context, &disks, None).await?)
+                let disks = store::disk::Disks::new(core::step_timeout(&config, context));
+                Arc::new(core::Slurm::connect(&config, context, &disks, None).await?)
             }
         })
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use taskbridge_sdk::{Answer, AnswerOutcome, Error, JobHandle, Questions, Result, async_trait};
 
-use crate::backend::Slurm;
+use crate::core::Slurm;
 use crate::identity::handle::SlurmHandle;
 use crate::observe::active_job::APPROVAL;
 use crate::store::folder::{ANSWER, CANCELLED, PLAN};
+use crate::store::folder::{read_error, write_error};
 use crate::store::plan::Plan;
-use crate::submit::start::{read_error, write_error};
 
 const YES: &[u8] = b"yes";
 const NO: &[u8] = b"no";

@@ -8,12 +8,13 @@ use rustix::fs::{Access, access};
 use serde::Deserialize as _;
 use taskbridge_sdk::{Checkup, Error, Finding, ToolTarget, async_trait};
 
-use crate::backend::Slurm;
 use crate::config::{Resources, Setting, Target};
+use crate::core::Slurm;
 use crate::driver::site::{Partition, Rights};
-use crate::driver::{Feasibility, Options, Submission};
+use crate::driver::{Feasibility, Submission};
 use crate::notation::amount;
 use crate::notation::directives;
+use crate::notation::directives::Options;
 use crate::store::disk;
 use crate::submit::request::read_script;
 

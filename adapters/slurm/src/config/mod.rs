@@ -1,6 +1,7 @@
 //! Config of this backend and its tools. Defines only the format: [`crate::check::target`] validates it and
 //! [`crate::submit::request`] turns it into a submission. The doc comments below become the config's JSON Schema.
 
+pub(crate) mod discover;
 pub(crate) mod environment;
 
 use std::collections::BTreeMap;
@@ -11,8 +12,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use taskbridge_sdk::{CommandArgument, Secret};
 
+use crate::config::discover::Discover;
 use crate::config::environment::VariableName;
-use crate::discovery::Discover;
 
 /// Submits batch scripts to a Slurm cluster.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -1,8 +1,9 @@
 //! Parser for the output of sacct. Pure: it must not run anything.
 
 use super::queue_text::parse_timestamp;
-use super::{CancelledBy, Exit, JobId, Record, Tasks};
+use super::{CancelledBy, Exit, Record, Tasks};
 use crate::driver::state::State;
+use crate::identity::handle::JobId;
 use crate::notation::amount;
 use crate::notation::indices;
 

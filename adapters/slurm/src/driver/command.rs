@@ -8,10 +8,11 @@ use taskbridge_sdk::{Error, ErrorKind, Result, async_trait};
 use super::process::{CommandFailure, CommandOutput, Runner};
 use super::site::{self, Partition, Rights};
 use super::{
-    Cluster, Driver, Feasibility, JobId, PendingJob, Record, Row, Signal, Submission, accounting_text, error,
-    nodes, queue_text,
+    Cluster, Driver, Feasibility, PendingJob, Record, Row, Signal, Submission, accounting_text, error, nodes,
+    queue_text,
 };
 use crate::config::Config;
+use crate::identity::handle::JobId;
 
 /// A driver that runs Slurm's commands.
 pub(crate) struct Commands {

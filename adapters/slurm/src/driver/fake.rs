@@ -9,9 +9,8 @@ use taskbridge_sdk::{Error, ErrorKind, Result, Timestamp, async_trait};
 
 use crate::driver::site::{Partition, Rights};
 use crate::driver::state::State;
-use crate::driver::{
-    Cluster, Driver, Feasibility, JobId, PendingJob, Record, Row, Signal, Submission, Tasks,
-};
+use crate::driver::{Cluster, Driver, Feasibility, PendingJob, Record, Row, Signal, Submission, Tasks};
+use crate::identity::handle::JobId;
 
 /// One controller. Its clones share their state.
 #[derive(Clone, Default)]

@@ -14,17 +14,14 @@ pub(crate) mod rest;
 pub(crate) mod site;
 pub(crate) mod state;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use taskbridge_sdk::{Result, Timestamp, async_trait};
 
 use self::site::{Partition, Rights};
 use crate::driver::state::State;
-
-/// The number of a job. Each task of an array has a number of its own, in addition to the array's. Slurm may
-/// reuse a number after a crash, so the job's name must match as well.
-pub(crate) type JobId = u32;
+use crate::identity::handle::JobId;
+use crate::notation::directives::Options;
 
 /// Whether a node could ever run a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,9 +112,6 @@ pub(crate) struct Cluster {
     /// Maximum number of tasks of an array, if known.
     pub(crate) max_array: Option<u32>,
 }
-
-/// Options of sbatch by their long names. `None` is an option without a value.
-pub(crate) type Options = BTreeMap<String, Option<String>>;
 
 /// A job to submit and hold. Its processes must not see the server's environment.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,9 @@
 
 use taskbridge_sdk::{GroupKey, JobHandle};
 
-use crate::driver::JobId;
+/// The number of a job. Each task of an array has a number of its own, in addition to the array's. Slurm may
+/// reuse a number after a crash, so the job's name must match as well.
+pub(crate) type JobId = u32;
 
 /// The parts of a handle.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,10 @@
 //! Parser for the `#SBATCH` lines of a batch script, which are the job's defaults. It follows sbatch's rules.
 //! Pure.
 
-use crate::driver::Options;
+use std::collections::BTreeMap;
+
+/// Options of sbatch by their long names. `None` is an option without a value.
+pub(crate) type Options = BTreeMap<String, Option<String>>;
 
 /// Whether an option has a value.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,12 +7,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp};
 
-use crate::driver::JobId;
 use crate::driver::state::State;
+use crate::identity::handle::JobId;
+use crate::observe::outcome::JobOutcome;
 use crate::observe::task_table;
-use crate::observe::terminal_state::{
-    Accounting, JobOutcome, TerminalEvidence, TerminalState, collect_terminal_states,
-};
+use crate::observe::terminal_state::{Accounting, TerminalEvidence, TerminalState, collect_terminal_states};
 use crate::observe::usage::{self, Usage};
 use crate::result::outputs::{JobOutputs, MAX_FAILED_LOG_BYTES, MAX_LOG_BYTES};
 use crate::store::end_marker::Run;

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use taskbridge_sdk::{Error, Result};
 
-use crate::backend::Slurm;
+use crate::core::Slurm;
 use crate::identity::handle::SlurmHandle;
 use crate::observe::bounded_scan::{ScanOutcome, scan};
 use crate::observe::snapshot::JobSnapshot;
+use crate::store::folder::read_error;
 use crate::store::folder::{Folder, PLAN};
 use crate::store::jobs_folder::check_mounted;
 use crate::store::plan::Plan;
-use crate::submit::start::read_error;
 
 /// How long Slurm may show a job as running whose scripts have all ended. A controller that crashed at such
 /// an end can do so until the job's time limit.

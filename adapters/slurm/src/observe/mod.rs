@@ -4,6 +4,7 @@ pub(crate) mod active_job;
 pub(crate) mod bounded_scan;
 pub(crate) mod conclude;
 pub(crate) mod folder_reader;
+pub(crate) mod outcome;
 pub(crate) mod poll;
 pub(crate) mod reason;
 pub(crate) mod release;

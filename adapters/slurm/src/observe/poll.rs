@@ -10,8 +10,9 @@ use futures_util::{StreamExt as _, stream};
 use taskbridge_sdk::{Error, JobState, Observation, Result, Subject};
 use tokio::time::Instant;
 
-use crate::backend::Slurm;
-use crate::driver::{CancelledBy, JobId, Row};
+use crate::core::Slurm;
+use crate::driver::{CancelledBy, Row};
+use crate::identity::handle::JobId;
 use crate::identity::handle::SlurmHandle;
 use crate::identity::unix::name_of;
 use crate::observe::active_job;
@@ -22,9 +23,9 @@ use crate::observe::terminal_state::{Accounting, TerminalEvidence};
 use crate::store::disk::{MAX_CONCURRENT, check_not_abandoned};
 use crate::store::end_marker::Run;
 use crate::store::folder::{FINAL_OBSERVATION, Folder};
+use crate::store::folder::{read_error, write_error};
 use crate::store::plan::Plan;
 use crate::store::queue_cache::{AccountingReply, Freshness, Queue};
-use crate::submit::start::{read_error, write_error};
 
 /// How long a job counts as young after this process changed it.
 const YOUNG_AGE: Duration = Duration::from_secs(60);

@@ -7,14 +7,14 @@ use std::time::Duration;
 use taskbridge_sdk::{Result, Timestamp};
 use tokio::time::Instant;
 
-use crate::backend::Slurm;
-use crate::driver::JobId;
+use crate::core::{ControllerStart, Slurm};
+use crate::identity::handle::JobId;
 use crate::identity::handle::is_key;
 use crate::observe::snapshot::JobSnapshot;
 use crate::store::folder::{Folder, ID};
+use crate::store::plan::read_id;
 use crate::store::queue_cache::Queue;
 use crate::store::sweep::is_start_abandoned;
-use crate::submit::start::read_id;
 
 /// Interval between attempts of polls to release a job whose release failed, or to cancel a duplicate.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(10);
@@ -31,13 +31,6 @@ pub(crate) const START_TIME_TTL: Duration = Duration::from_secs(60);
 
 /// The time in which a restarted server resumes its interrupted starts, however long it was down.
 const RESUME_WINDOW: Duration = Duration::from_hours(1);
-
-/// The controller's start time, if it is known, and when the cached value expires.
-#[derive(Clone, Copy)]
-pub(crate) struct ControllerStart {
-    at: Option<Timestamp>,
-    expires_at: Instant,
-}
 
 impl Slurm {
     /// Decides whether a held job is to be released. If it was released before, its user has held it since,

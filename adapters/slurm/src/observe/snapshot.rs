@@ -16,10 +16,10 @@ use crate::observe::terminal_state::TerminalEvidence;
 use crate::result::log;
 use crate::store::array_counts::ArrayCounts;
 use crate::store::end_marker::Run;
+use crate::store::folder::read_error;
 use crate::store::folder::{ANSWER, CANCELLED, FINAL_OBSERVATION, Folder, MAY_RELEASE, RELEASED, Stream};
 use crate::store::plan::Plan;
 use crate::store::runs::{AllRuns, Runs};
-use crate::submit::start::read_error;
 
 /// Maximum number of marker files that one poll reads of an array that is still active. The next poll
 /// continues.

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::driver::state::State;
 use crate::notation::amount::{size_in_words, time_in_words};
-use crate::observe::terminal_state::{JobOutcome, TerminalState};
+use crate::observe::outcome::JobOutcome;
+use crate::observe::terminal_state::TerminalState;
 use crate::observe::usage::Usage;
 
 /// Maximum number of rows of the text table. Unsuccessful tasks come first.

@@ -10,13 +10,13 @@ use taskbridge_sdk::{
     Artifact, ArtifactData, Artifacts, Error, JobHandle, Result, async_trait, media_type, open_confined,
 };
 
-use crate::backend::Slurm;
+use crate::core::Slurm;
 use crate::notation::amount::size_in_words;
 use crate::notation::pattern::fits_path;
 use crate::store::disk::{self, ProgressReader};
 use crate::store::folder::PLAN;
+use crate::store::folder::read_error;
 use crate::store::plan::Plan;
-use crate::submit::start::read_error;
 
 /// Maximum number of files listed.
 const MAX_ARTIFACTS: usize = 1000;

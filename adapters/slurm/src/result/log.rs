@@ -7,7 +7,7 @@ use std::path::Path;
 
 use taskbridge_sdk::{Error, JobHandle, LogRequest, LogText, Logs, Result, async_trait};
 
-use crate::backend::Slurm;
+use crate::core::Slurm;
 use crate::store::disk::{self, ProgressReader};
 use crate::store::folder::{Folder, PLAN, Stream, open_regular};
 use crate::store::plan::Plan;

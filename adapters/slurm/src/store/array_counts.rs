@@ -204,7 +204,7 @@ mod tests {
     use taskbridge_sdk::{JobHandle, Subject};
 
     use super::*;
-    use crate::backend::Slurm;
+    use crate::core::Slurm;
     use crate::driver::fake::{Fake, row};
     use crate::store::folder::PLAN;
     use crate::store::plan::Plan;

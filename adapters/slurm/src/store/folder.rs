@@ -18,7 +18,7 @@ use rustix::fs::{Gid, chown};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use taskbridge_sdk::{BoundedFile, Timestamp, count_values};
+use taskbridge_sdk::{BoundedFile, Error, Timestamp, count_values};
 use tokio::time::Instant;
 
 use crate::identity::unix::UnixUser;
@@ -250,12 +250,16 @@ impl Folder {
         }
         Ok(ends)
     }
+}
 
-    /// Returns all runs that began, and the ends of those that have ended.
-    #[cfg(test)]
-    pub(crate) fn all_runs(&self) -> crate::store::runs::AllRuns {
-        crate::store::runs::Runs::default().read(self, None).unwrap().unwrap()
-    }
+pub(crate) fn write_error(folder: &Folder, error: std::io::Error) -> Error {
+    Error::unavailable(format!("the job's folder {} cannot be written: {error}", folder.path().display()))
+        .caused_by(error)
+}
+
+pub(crate) fn read_error(folder: &Folder, error: std::io::Error) -> Error {
+    Error::unavailable(format!("the job's folder {} cannot be read: {error}", folder.path().display()))
+        .caused_by(error)
 }
 
 /// An output stream of a job.

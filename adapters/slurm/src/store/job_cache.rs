@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::driver::JobId;
+use crate::identity::handle::JobId;
 use crate::store::array_counts::ArrayCounts;
 use crate::store::runs::Runs;
 

@@ -4,6 +4,7 @@
 pub(crate) mod array_counts;
 pub(crate) mod disk;
 pub(crate) mod end_marker;
+pub(crate) mod feasibility_cache;
 pub(crate) mod folder;
 pub(crate) mod job_cache;
 pub(crate) mod jobs_folder;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::Timestamp;
 
-use crate::driver::JobId;
+use crate::identity::handle::JobId;
 use crate::identity::unix::UnixUser;
 use crate::notation::indices;
 
@@ -62,6 +62,11 @@ impl Plan {
     pub(crate) fn time_limit(&self) -> Option<Duration> {
         crate::notation::amount::time(self.asked.get("time")?)
     }
+}
+
+/// Parses the content of the `ID` file.
+pub(crate) fn read_id(bytes: &[u8]) -> Option<JobId> {
+    std::str::from_utf8(bytes).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

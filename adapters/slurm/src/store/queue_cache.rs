@@ -12,7 +12,8 @@ use taskbridge_sdk::{Error, Result};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::driver::{Driver, JobId, Record, Row};
+use crate::driver::{Driver, Record, Row};
+use crate::identity::handle::JobId;
 
 /// Requests for the queue, and for positions, take at most one part in this many of the time: the interval is
 /// at least this many times the duration of the last request.

@@ -80,3 +80,11 @@ impl Runs {
         self.end_markers.len() + self.invalid_markers.len()
     }
 }
+
+#[cfg(test)]
+impl Folder {
+    /// Returns all runs that began, and the ends of those that have ended.
+    pub(crate) fn all_runs(&self) -> AllRuns {
+        Runs::default().read(self, None).unwrap().unwrap()
+    }
+}

@@ -5,13 +5,14 @@
 use serde_json::Value;
 use taskbridge_sdk::{Error, JobHandle, JobSpec, JobState, Observation, Result, TemplateContext, Templates};
 
-use crate::backend::Slurm;
 use crate::config::{After, When};
-use crate::driver::JobId;
+use crate::core::Slurm;
+use crate::identity::handle::JobId;
 use crate::identity::handle::{self, SlurmHandle};
+use crate::store::folder::read_error;
 use crate::store::folder::{FINAL_OBSERVATION, ID, PLAN};
 use crate::store::plan::Plan;
-use crate::submit::start::{read_error, read_id};
+use crate::store::plan::read_id;
 
 /// A job that a caller refers to, by the handle of its task or by its number.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,15 +3,16 @@
 
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, JobState, Observation, Output, Result, Started};
 
-use crate::backend::Slurm;
 use crate::config::SignalTo;
+use crate::core::Slurm;
 use crate::driver::state::Phase;
-use crate::driver::{Cluster, JobId, Row, Signal};
+use crate::driver::{Cluster, Row, Signal};
 use crate::identity::handle;
+use crate::identity::handle::JobId;
 use crate::store::folder::{FINAL_OBSERVATION, PLAN};
+use crate::store::folder::{read_error, write_error};
 use crate::store::plan::{Attached, Plan};
 use crate::submit::dependency::{JobReference, parse_reference};
-use crate::submit::start::{read_error, write_error};
 
 /// The file that is written before a signal is sent. While the job has no stored end, it means that the
 /// signal may have been sent.

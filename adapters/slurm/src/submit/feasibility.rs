@@ -3,52 +3,13 @@
 //! a frequently called tool costs Slurm one test. If the test gives no result in time, the job is submitted
 //! and Slurm decides.
 
-use std::collections::HashMap;
-use std::time::Duration;
-
-use parking_lot::Mutex;
 use taskbridge_sdk::{Error, Result};
-use tokio::time::Instant;
 
-use crate::backend::Slurm;
-use crate::driver::{Feasibility, Options, Submission};
-
-/// How long a start waits for the test, at most.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a positive result is cached, and that a test failed or took too long.
-const POSITIVE_TTL: Duration = Duration::from_mins(10);
-
-/// How long another result is cached: nodes may be added, or become available.
-const NEGATIVE_TTL: Duration = Duration::from_secs(30);
-
-/// Maximum number of cached results.
-const MAX_RESULTS: usize = 1000;
+use crate::core::Slurm;
+use crate::driver::{Feasibility, Submission};
 
 /// Options that do not decide whether a node could ever run a job, and may differ from call to call.
 const PER_CALL_OPTIONS: [&str; 4] = ["array", "begin", "dependency", "kill-on-invalid-dep"];
-
-/// Cached results of tests, with their times.
-#[derive(Default)]
-pub(crate) struct FeasibilityCache(Mutex<HashMap<Options, (Feasibility, Instant)>>);
-
-impl FeasibilityCache {
-    /// Returns the cached result for a request, unless it has expired.
-    fn get(&self, request: &Options) -> Option<Feasibility> {
-        let cache = self.0.lock();
-        let (result, at) = cache.get(request)?;
-        let ttl = if *result == Feasibility::Feasible { POSITIVE_TTL } else { NEGATIVE_TTL };
-        (at.elapsed() < ttl).then(|| result.clone())
-    }
-
-    fn insert(&self, request: Options, result: Feasibility) {
-        let mut cache = self.0.lock();
-        if cache.len() >= MAX_RESULTS {
-            cache.clear();
-        }
-        cache.insert(request, (result, Instant::now()));
-    }
-}
 
 impl Slurm {
     /// Fails with Slurm's message if no node could ever run this job.
@@ -81,11 +42,14 @@ fn rejection_text(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
     use taskbridge_sdk::{ErrorKind, suite};
 
     use super::*;
     use crate::driver::fake::Fake;
+    use crate::store::feasibility_cache::{NEGATIVE_TTL, POSITIVE_TTL};
 
     fn infeasible() -> Feasibility {
         Feasibility::Infeasible("Requested node configuration is not available".to_owned())

@@ -10,10 +10,11 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Error, FileContent, JobSpec, Result, SourceFile, TemplateContext, Templates, Trace};
 
-use crate::backend::Setup;
 use crate::config::{Array, Target};
-use crate::driver::{Options, Submission};
+use crate::core::Setup;
+use crate::driver::Submission;
 use crate::notation::directives;
+use crate::notation::directives::Options;
 use crate::notation::quote::{line_word, set_arguments};
 use crate::store::disk;
 use crate::store::folder;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use taskbridge_sdk::{Error, Result, TemplateContext, Templates};
 
-use crate::backend::Setup;
 use crate::config::Target;
+use crate::core::Setup;
 use crate::store::disk;
 use crate::store::folder::Folder;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use taskbridge_sdk::{Error, Result, TemplateContext, Templates, short_line};
 
 use crate::config::{Bounded, Resources, Setting};
-use crate::driver::Options;
 use crate::notation::amount;
 use crate::notation::directives;
+use crate::notation::directives::Options;
 use crate::notation::pattern::fits;
 
 /// Maximum number of characters of a value in a message.

@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{Error, Result, SourceFile};
 use tokio::time::timeout;
 
-use crate::backend::Slurm;
+use crate::core::Slurm;
 use crate::store::disk;
 use crate::store::folder::Folder;
+use crate::store::folder::write_error;
 use crate::submit::request::SubmitRequest;
-use crate::submit::start::write_error;
 
 /// The files that this process is copying.
 static IN_PROGRESS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());

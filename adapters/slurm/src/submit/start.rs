@@ -5,11 +5,12 @@
 
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started};
 
-use crate::backend::Slurm;
-use crate::driver::{JobId, Row};
-use crate::store::folder::{CANCELLED, Folder, ID, MAY_RELEASE, PLAN, RELEASED};
+use crate::core::Slurm;
+use crate::driver::Row;
+use crate::identity::handle::JobId;
+use crate::store::folder::{CANCELLED, Folder, ID, MAY_RELEASE, PLAN, RELEASED, read_error, write_error};
 use crate::store::jobs_folder::check_mounted;
-use crate::store::plan::Plan;
+use crate::store::plan::{Plan, read_id};
 use crate::submit::request::{self, SubmitRequest};
 
 impl Slurm {
@@ -240,11 +241,6 @@ fn is_refusal(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Rejected | ErrorKind::Denied | ErrorKind::Config)
 }
 
-/// Parses the content of the `ID` file.
-pub(crate) fn read_id(bytes: &[u8]) -> Option<JobId> {
-    std::str::from_utf8(bytes).ok()?.trim().parse().ok()
-}
-
 fn write_files(folder: &Folder, request: &SubmitRequest) -> std::io::Result<()> {
     let user = request.plan.user.as_ref();
     folder.create(user)?;
@@ -254,16 +250,6 @@ fn write_files(folder: &Folder, request: &SubmitRequest) -> std::io::Result<()> 
         folder.write(name, content, shared_mode(*mode))?;
     }
     folder.write_json(PLAN, &request.plan)
-}
-
-pub(crate) fn write_error(folder: &Folder, error: std::io::Error) -> Error {
-    Error::unavailable(format!("the job's folder {} cannot be written: {error}", folder.path().display()))
-        .caused_by(error)
-}
-
-pub(crate) fn read_error(folder: &Folder, error: std::io::Error) -> Error {
-    Error::unavailable(format!("the job's folder {} cannot be read: {error}", folder.path().display()))
-        .caused_by(error)
 }
 
 #[cfg(test)]

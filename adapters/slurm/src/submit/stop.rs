@@ -3,13 +3,14 @@
 
 use taskbridge_sdk::{Error, Result};
 
-use crate::backend::Slurm;
+use crate::core::Slurm;
+use crate::driver::Row;
 use crate::driver::state::{Phase, State};
-use crate::driver::{JobId, Row};
+use crate::identity::handle::JobId;
 use crate::identity::handle::SlurmHandle;
 use crate::store::folder::{CANCELLED, PLAN};
+use crate::store::folder::{read_error, write_error};
 use crate::store::plan::Plan;
-use crate::submit::start::{read_error, write_error};
 
 impl Slurm {
     pub(crate) async fn stop(&self, handle: &SlurmHandle) -> Result<()> {

@@ -12,7 +12,7 @@ use taskbridge_sdk::{
     suite,
 };
 
-use crate::backend::Slurm;
+use crate::core::Slurm;
 use crate::driver::fake::{Fake, row};
 use crate::driver::state::State;
 use crate::store::disk::MAX_CONCURRENT;
@@ -202,7 +202,7 @@ async fn jobs_folder_is_created_after_hang() {
     let world = World::new();
     let hang = hanging::hang(world.dir.path());
     let error = advance_until(world.slurm.ensure_jobs_folder()).await.unwrap_err();
-    assert!(crate::backend::is_transient(&error), "{error}");
+    assert!(crate::core::is_transient(&error), "{error}");
     drop(hang);
     world.slurm.ensure_jobs_folder().await.unwrap();
 }

@@ -1,6 +1,9 @@
 //! Tests of the verdicts for all kinds of ends, by the available facts.
 
 use super::*;
+use crate::driver::{Row, Tasks};
+use crate::observe::terminal_state::collect_terminal_states;
+use crate::store::end_marker::Run;
 
 fn row(state: State, code: u32) -> Row {
     Row {
