@@ -25,6 +25,7 @@
 mod backend;
 mod check;
 mod config;
+mod core;
 mod discovery;
 mod driver;
 mod hooks;
@@ -42,8 +43,8 @@ use taskbridge_sdk::{
     Adapter, Backend, ConnectContext, PolicyDocument, Problem, Result, ToolTarget, async_trait,
 };
 
+pub use config::session::TagValue;
 pub use config::{AssumeRole, Config, Discover, PerCaller, Quota, Target};
-pub use identity::session::TagValue;
 
 /// Adapter for AWS Step Functions.
 pub struct StepFunctions;
@@ -66,6 +67,6 @@ impl Adapter for StepFunctions {
     }
 
     async fn connect(config: Config, context: &ConnectContext) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(backend::StepFunctions::connect(config, context).await?))
+        Ok(Arc::new(core::StepFunctions::connect(config, context).await?))
     }
 }

@@ -14,16 +14,19 @@ use serde_json::Value;
 use taskbridge_sdk::{JobHandle, Wakeups, async_trait};
 use tokio::time::{Instant, sleep};
 
+use crate::config::Config;
 use crate::driver::api::Api;
 use crate::driver::callers::Signer;
+use crate::driver::client::origin;
 use crate::driver::error::Failure;
 use crate::driver::queue::Queue;
+use crate::driver::token::{Receipt, Token};
 use crate::hooks::event_execution_arn;
-use crate::identity::arn::{ExecutionArn, attached_handle};
+use crate::identity::arn::{ExecutionArn, attached_handle, is_name};
 use crate::store::history::content::QuestionContent;
 use crate::store::history::questions::BAD_QUESTION;
 use crate::store::progress::ExecutionTracker;
-use crate::store::tokens::{PendingToken, Receipt, Token, Tokens};
+use crate::store::tokens::{PendingToken, Tokens};
 
 /// Delay after a failed read.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
@@ -222,4 +225,54 @@ impl Sources {
 /// Returns true if the execution has a name that a server like this one assigns.
 fn is_started_here(arn: &str) -> bool {
     arn.rsplit(':').next().is_some_and(|name| name.starts_with("tb-"))
+}
+
+/// Returns an error message if the settings for questions are invalid.
+pub(crate) fn check_settings(config: &Config, region: &str) -> Option<String> {
+    for activity in &config.activities {
+        let parts: Vec<&str> = activity.split(':').collect();
+        let is_valid = matches!(parts[..], ["arn", _, "states", arn_region, account, "activity", name]
+            if arn_region == region && !account.is_empty() && is_name(name));
+        if !is_valid {
+            return Some(format!(
+                "activities: `{activity}` is not the ARN of an activity in `{region}`, such as \
+                 `arn:aws:states:{region}:123456789012:activity:ask`"
+            ));
+        }
+    }
+    if let Some(queue) = config.queue.as_deref().filter(|queue| origin(queue).is_none()) {
+        return Some(format!(
+            "queue: `{queue}` is not the URL of a queue, such as `https://sqs.{region}.amazonaws.com/123456789012/questions`"
+        ));
+    }
+    let range = Duration::from_secs(1)..=Duration::from_secs(3600);
+    (!range.contains(&config.heartbeat)).then(|| "heartbeat: give a time between 1s and 1h".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// An invalid activity, queue or heartbeat is reported with its field.
+    #[test]
+    fn invalid_question_config_names_its_field() {
+        let (activity, queue) = ("arn:aws:states:r-1:1:activity:ask", "http://127.0.0.1:9/1/q");
+        for (config, part) in [
+            (json!({"activities": [activity], "queue": queue, "heartbeat": "1s"}), None),
+            (json!({"activities": [activity, "ask"]}), Some("activities: `ask` is not the ARN")),
+            (json!({"activities": [activity.replace("r-1", "r-2")]}), Some("in `r-1`")),
+            (json!({"queue": "questions"}), Some("queue: `questions` is not the URL")),
+            (json!({"queue": "https://sqs.r-1.amazonaws.com/q"}), Some("is not the URL")),
+            (json!({"heartbeat": "0s"}), Some("heartbeat: give a time")),
+        ] {
+            let problem = check_settings(&serde_json::from_value(config.clone()).unwrap(), "r-1");
+            assert_eq!(problem.is_some(), part.is_some(), "{config}: {problem:?}");
+            assert!(
+                part.is_none_or(|part| problem.is_some_and(|problem| problem.contains(part))),
+                "{config}"
+            );
+        }
+    }
 }

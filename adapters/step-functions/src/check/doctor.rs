@@ -8,18 +8,18 @@ use aws_sdk_sfn::types::{StateMachineStatus, StateMachineType};
 use serde::Deserialize as _;
 use taskbridge_sdk::{Checkup, ErrorKind, Finding, ToolTarget, Verdict, async_trait};
 
-use crate::backend::StepFunctions;
 use crate::check::needs::{self, ToolMachine};
 use crate::check::permissions::{Attempt, RequiredPermission};
 use crate::check::trust;
-use crate::config::{Config, Target};
-use crate::discovery::machine::DiscoveredMachine;
+use crate::config::Target;
+use crate::core::StepFunctions;
 use crate::driver::api::ApiResult;
 use crate::driver::clock_skew::{ClockReading, now};
 use crate::driver::credentials;
 use crate::driver::error::missing_credentials_error;
 use crate::driver::machines::Description;
 use crate::identity::arn::MachineArn;
+use crate::store::discovery_cache::DiscoveredMachine;
 use crate::submit::bound::{self, UnboundedError};
 
 /// Clock difference above which AWS rejects signatures.
@@ -27,37 +27,6 @@ const MAX_CLOCK_SKEW: Duration = Duration::from_secs(300);
 /// Number of state machines, including those of configured tools, from which on discovered ones are not
 /// checked.
 const MAX_DISCOVERED_CHECKED: usize = 20;
-
-/// Parts of the config that the self-check and the IAM policies need.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) backend: String,
-    /// Pattern of the names of discovered state machines, for a policy. `None` without discovery.
-    pub(crate) discovery_pattern: Option<String>,
-    pub(crate) filters_by_tags: bool,
-    pub(crate) asks_questions: bool,
-    pub(crate) activities: Vec<String>,
-    pub(crate) queue: Option<String>,
-    pub(crate) has_hook: bool,
-    pub(crate) endpoint: Option<String>,
-}
-
-impl Settings {
-    /// Returns the settings of the backend with this name.
-    pub(crate) fn of(config: &Config, backend: &str) -> Self {
-        let discover = config.discover.as_ref();
-        Self {
-            backend: backend.to_owned(),
-            discovery_pattern: discover.map(|discover| format!("{}*", discover.starting_with)),
-            filters_by_tags: discover.is_some_and(|discover| !discover.tags.is_empty()),
-            asks_questions: !config.activities.is_empty() || config.queue.is_some(),
-            activities: config.activities.clone(),
-            queue: config.queue.clone(),
-            has_hook: config.hook_secret.is_some(),
-            endpoint: config.endpoint.clone(),
-        }
-    }
-}
 
 #[async_trait]
 impl Checkup for StepFunctions {

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use taskbridge_sdk::{ErrorKind, Finding, Verdict};
 
-use crate::backend::StepFunctions;
-use crate::check::doctor::Settings;
 use crate::check::permissions::{Attempt, RequiredPermission, STARTED_HERE, execution_arn};
+use crate::core::Settings;
+use crate::core::StepFunctions;
+use crate::driver::log_group::LogGroup;
 use crate::hooks::SECRET_HEADER;
-use crate::store::history::cloudwatch::LogGroup;
 
 /// State machine of a tool, configured or discovered.
 pub(crate) struct ToolMachine {

@@ -5,14 +5,14 @@
 use serde::Deserialize as _;
 use taskbridge_sdk::{PolicyDocument, ToolTarget, Verdict};
 
-use crate::check::doctor::Settings;
 use crate::check::needs::{self, ToolMachine};
 use crate::check::permissions::{Attempt, RequiredPermission, split_by_credentials};
 use crate::check::policy::Policy;
 use crate::check::trust;
 use crate::config::{Config, Target};
+use crate::core::Settings;
+use crate::driver::log_group::LogGroup;
 use crate::identity::arn::MachineArn;
-use crate::store::history::cloudwatch::LogGroup;
 
 /// Returns the policy of the server's credentials. With `per_caller`, also returns the policy and the trust
 /// policy of the role for people.

@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use futures_util::stream::{self, StreamExt as _};
 use taskbridge_sdk::{ErrorKind, Finding, Verdict};
 
-use crate::backend::StepFunctions;
 use crate::check::policy::{Policy, too_large};
 use crate::check::trust;
+use crate::core::StepFunctions;
 use crate::driver::api::{ApiResult, StartRequest};
 use crate::driver::callers::Signer;
 use crate::driver::clock_skew;
 use crate::driver::error::{Failure, Repeat};
-use crate::store::history::cloudwatch::Window;
-use crate::store::tokens::{Receipt, Token};
+use crate::driver::log_group::Window;
+use crate::driver::token::{Receipt, Token};
 
 /// Name that no execution has, but that a policy for executions started here covers. Also serves as an
 /// invalid token and receipt.

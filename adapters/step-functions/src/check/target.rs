@@ -1,13 +1,10 @@
-//! Offline checks of targets and of the settings for questions. It must not check whether the state machine
+//! Offline checks of targets. It must not check whether the state machine
 //! exists, which depends on the account and not on the config.
-
-use std::time::Duration;
 
 use serde_json::Value;
 use taskbridge_sdk::{Problem, Templates};
 
 use crate::config::{Config, Target};
-use crate::driver::client::origin;
 use crate::identity::arn::{MachineArn, is_name};
 
 /// Variables that templates find under [`Templates::NAMESPACE`].
@@ -46,28 +43,6 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
         );
     }
     problems
-}
-
-/// Returns an error message if the settings for questions are invalid.
-pub(crate) fn check_question_settings(config: &Config, region: &str) -> Option<String> {
-    for activity in &config.activities {
-        let parts: Vec<&str> = activity.split(':').collect();
-        let is_valid = matches!(parts[..], ["arn", _, "states", arn_region, account, "activity", name]
-            if arn_region == region && !account.is_empty() && is_name(name));
-        if !is_valid {
-            return Some(format!(
-                "activities: `{activity}` is not the ARN of an activity in `{region}`, such as \
-                 `arn:aws:states:{region}:123456789012:activity:ask`"
-            ));
-        }
-    }
-    if let Some(queue) = config.queue.as_deref().filter(|queue| origin(queue).is_none()) {
-        return Some(format!(
-            "queue: `{queue}` is not the URL of a queue, such as `https://sqs.{region}.amazonaws.com/123456789012/questions`"
-        ));
-    }
-    let range = Duration::from_secs(1)..=Duration::from_secs(3600);
-    (!range.contains(&config.heartbeat)).then(|| "heartbeat: give a time between 1s and 1h".to_owned())
 }
 
 /// Returns an error message if the state machine of a target is invalid.
@@ -162,27 +137,6 @@ mod tests {
             assert_eq!(actual.len(), 1, "{target}: {actual:?}");
             assert_eq!(actual[0].0, field, "{target}");
             assert!(actual[0].1.contains(part), "{target}: {actual:?}");
-        }
-    }
-
-    /// An invalid activity, queue or heartbeat is reported with its field.
-    #[test]
-    fn invalid_question_config_names_its_field() {
-        let (activity, queue) = ("arn:aws:states:r-1:1:activity:ask", "http://127.0.0.1:9/1/q");
-        for (config, part) in [
-            (json!({"activities": [activity], "queue": queue, "heartbeat": "1s"}), None),
-            (json!({"activities": [activity, "ask"]}), Some("activities: `ask` is not the ARN")),
-            (json!({"activities": [activity.replace("r-1", "r-2")]}), Some("in `r-1`")),
-            (json!({"queue": "questions"}), Some("queue: `questions` is not the URL")),
-            (json!({"queue": "https://sqs.r-1.amazonaws.com/q"}), Some("is not the URL")),
-            (json!({"heartbeat": "0s"}), Some("heartbeat: give a time")),
-        ] {
-            let problem = check_question_settings(&serde_json::from_value(config.clone()).unwrap(), "r-1");
-            assert_eq!(problem.is_some(), part.is_some(), "{config}: {problem:?}");
-            assert!(
-                part.is_none_or(|part| problem.is_some_and(|problem| problem.contains(part))),
-                "{config}"
-            );
         }
     }
 

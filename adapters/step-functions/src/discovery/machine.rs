@@ -13,27 +13,13 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::{DiscoveredTool, tool_name};
 
 use crate::driver::machines::Description;
-use crate::store::history::cloudwatch::LogGroup;
+use crate::store::discovery_cache::DiscoveredMachine;
 use crate::submit::bound::{self, UnboundedError};
 
 const DESCRIPTION: &str = "taskbridge:description";
 const SCHEMA: &str = "taskbridge:input_schema";
 /// Delimiter before and after a schema in a comment.
 const FENCE: &str = "```";
-
-/// State machine that the filter of discovery accepts.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct DiscoveredMachine {
-    pub(crate) arn: String,
-    pub(crate) name: String,
-    pub(crate) express: bool,
-    pub(crate) tags: BTreeMap<String, String>,
-    pub(crate) comment: Option<String>,
-    /// Description of its version, if it has one.
-    pub(crate) description: Option<String>,
-    pub(crate) timeout_seconds: Option<u64>,
-    pub(crate) log_group: Option<LogGroup>,
-}
 
 impl DiscoveredMachine {
     /// Adds the attributes from its description.

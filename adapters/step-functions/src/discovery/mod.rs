@@ -3,73 +3,20 @@
 
 pub(crate) mod machine;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_sfn::types::{StateMachineListItem, StateMachineStatus, StateMachineType};
 use futures_util::stream::{self, StreamExt as _};
-use parking_lot::Mutex;
 use taskbridge_sdk::{DiscoveredTool, Discovery, Error, ErrorKind, Result, async_trait};
 use tokio::time::Instant;
 
-use crate::backend::StepFunctions;
-use crate::config::Discover;
-use crate::discovery::machine::DiscoveredMachine;
-use crate::driver::api::ApiResult;
+use crate::core::StepFunctions;
+use crate::driver::api::{ApiResult, MAX_PAGES};
 use crate::driver::machines::{Description, is_gone};
-use crate::store::history::MAX_PAGES;
+use crate::store::discovery_cache::{CachedMachine, DiscoveredMachine};
 
 /// Number of state machines that are read concurrently.
 const CONCURRENCY: usize = 8;
-/// Number of known state machines that one discovery refreshes, least recently read first.
-const REFRESH_COUNT: usize = 10;
-
-/// Filter of discovery, and the cached results.
-pub(crate) struct DiscoveryCache {
-    filter: Discover,
-    entries: Mutex<HashMap<String, CachedMachine>>,
-    /// Problems of state machines that were already logged.
-    logged_problems: Mutex<BTreeSet<String>>,
-}
-
-/// Cached result for a state machine.
-#[derive(Clone)]
-struct CachedMachine {
-    read_at: Instant,
-    /// Creation time at AWS: a new state machine of the same name has another.
-    created_at: i64,
-    /// `None` if the filter excludes it, or it no longer exists.
-    machine: Option<DiscoveredMachine>,
-}
-
-impl DiscoveryCache {
-    pub(crate) fn new(filter: Discover) -> Self {
-        Self { filter, entries: Mutex::default(), logged_problems: Mutex::default() }
-    }
-
-    fn matches_tags(&self, tags: &BTreeMap<String, String>) -> bool {
-        let matches = |(name, value): (&String, &String)| {
-            tags.get(name).is_some_and(|actual| value.is_empty() || actual == value)
-        };
-        self.filter.tags.iter().all(matches)
-    }
-
-    /// Removes cached state machines that are no longer in the list. Returns those of the list that are not
-    /// cached, and those to refresh.
-    fn select_reads(
-        &self,
-        list: &[StateMachineListItem],
-    ) -> (Vec<StateMachineListItem>, Vec<StateMachineListItem>) {
-        let mut entries = self.entries.lock();
-        let listed: HashMap<&str, i64> =
-            list.iter().map(|item| (item.state_machine_arn.as_str(), item.creation_date.secs())).collect();
-        entries.retain(|arn, entry| listed.get(arn.as_str()) == Some(&entry.created_at));
-        let (mut cached, new): (Vec<_>, Vec<_>) =
-            list.iter().cloned().partition(|item| entries.contains_key(&item.state_machine_arn));
-        cached.sort_by_key(|item| entries.get(&item.state_machine_arn).map(|entry| entry.read_at));
-        cached.truncate(REFRESH_COUNT);
-        (new, cached)
-    }
-}
 
 #[async_trait]
 impl Discovery for StepFunctions {

@@ -24,8 +24,8 @@ use crate::driver::callers::Signer;
 use crate::driver::client::timeouts;
 use crate::driver::clock_skew::{ClockInterceptor, ClockReading};
 use crate::driver::error::{Failure, Repeat};
-use crate::store::history::cloudwatch::Window;
-use crate::store::tokens::Token;
+use crate::driver::log_group::Window;
+use crate::driver::token::Token;
 
 /// Timeout of a synchronous start: an Express execution runs for at most five minutes, plus time for the
 /// response.
@@ -34,6 +34,12 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(310);
 /// Timeout of a poll: Step Functions answers a poll of an activity within a minute, plus time for the
 /// response.
 const POLL_TIMEOUT: Duration = Duration::from_secs(70);
+
+/// Maximum number of pages per read of a history. With [`PAGE_SIZE`] events each, they cover the longest
+/// history that AWS allows (25,000 events). It also limits the pages of a list of state machines.
+pub(crate) const MAX_PAGES: usize = 25;
+/// Maximum number of events per page.
+pub(crate) const PAGE_SIZE: i32 = 1000;
 
 /// Result of a call.
 pub(crate) type ApiResult<T> = std::result::Result<T, Failure>;

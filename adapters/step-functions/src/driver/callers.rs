@@ -16,8 +16,8 @@ use taskbridge_sdk::{Error, ErrorKind, OnBehalfOf, Result};
 use tokio::time::{Instant, timeout};
 
 use crate::config::PerCaller;
+use crate::config::session::Session;
 use crate::driver::error::{Failure, Repeat};
-use crate::identity::session::Session;
 
 /// Maximum number of cached sessions. The least recently used one is evicted.
 const MAX_SESSIONS: usize = 1000;

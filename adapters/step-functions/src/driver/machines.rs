@@ -11,12 +11,12 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{Error, Result};
 use tokio::time::Instant;
 
+use crate::driver::api::MAX_PAGES;
 use crate::driver::api::{Api, ApiResult};
 use crate::driver::definition::Definition;
 use crate::driver::error::Failure;
+use crate::driver::log_group::LogGroup;
 use crate::identity::arn::MachineArn;
-use crate::store::history::MAX_PAGES;
-use crate::store::history::cloudwatch::LogGroup;
 
 /// How long a description is cached. The state machine may change.
 const DESCRIPTION_TTL: Duration = Duration::from_secs(900);

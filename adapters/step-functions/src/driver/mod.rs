@@ -9,5 +9,8 @@ pub(crate) mod clock_skew;
 pub(crate) mod credentials;
 pub(crate) mod definition;
 pub(crate) mod error;
+pub(crate) mod execution;
+pub(crate) mod log_group;
 pub(crate) mod machines;
 pub(crate) mod queue;
+pub(crate) mod token;

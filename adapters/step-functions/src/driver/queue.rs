@@ -8,7 +8,7 @@ use aws_sdk_sqs::types::Message;
 use crate::driver::api::ApiResult;
 use crate::driver::client::timeouts;
 use crate::driver::error::{Failure, Repeat};
-use crate::store::tokens::Receipt;
+use crate::driver::token::Receipt;
 
 /// How long a call waits for messages.
 const RECEIVE_WAIT: Duration = Duration::from_secs(20);

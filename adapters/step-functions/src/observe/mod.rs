@@ -3,13 +3,12 @@
 pub(crate) mod poll;
 pub(crate) mod poll_many;
 
-use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
-use aws_sdk_sfn::operation::start_sync_execution::StartSyncExecutionOutput;
 use serde_json::{Map, Value};
-use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp, excerpt, one_line, short_line};
+use taskbridge_sdk::{Content, JobState, Observation, Output, excerpt, one_line, short_line};
 
+use crate::driver::execution::ExecutionDescription;
 use crate::identity::arn::execution_console;
-use crate::store::history::{Origin, timestamp};
+use crate::store::history::Origin;
 
 /// Error with which the cancellation of a task stops an execution.
 pub(crate) const STOPPED_ERROR: &str = "taskbridge.Cancelled";
@@ -22,48 +21,6 @@ const MAX_INPUT_SHOWN: usize = 400;
 /// Maximum length of a cause and of a stack that are shown as text, in bytes. The data contains the cause in
 /// full, which includes the stack.
 const MAX_CAUSE_SHOWN: usize = 600;
-
-/// Description of an execution by AWS.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ExecutionDescription {
-    pub(crate) arn: String,
-    /// Status as AWS names it, such as `TIMED_OUT`.
-    pub(crate) status: String,
-    /// Time of the last redrive, if the execution was redriven.
-    pub(crate) started: Option<Timestamp>,
-    pub(crate) stopped: Option<Timestamp>,
-    pub(crate) output: Option<String>,
-    pub(crate) error: Option<String>,
-    pub(crate) cause: Option<String>,
-}
-
-impl From<DescribeExecutionOutput> for ExecutionDescription {
-    fn from(response: DescribeExecutionOutput) -> Self {
-        Self {
-            status: response.status.as_str().to_owned(),
-            started: timestamp(response.redrive_date.as_ref().unwrap_or(&response.start_date)),
-            stopped: response.stop_date.as_ref().and_then(timestamp),
-            arn: response.execution_arn,
-            output: response.output,
-            error: response.error,
-            cause: response.cause,
-        }
-    }
-}
-
-impl From<StartSyncExecutionOutput> for ExecutionDescription {
-    fn from(response: StartSyncExecutionOutput) -> Self {
-        Self {
-            status: response.status.as_str().to_owned(),
-            started: timestamp(&response.start_date),
-            stopped: timestamp(&response.stop_date),
-            arn: response.execution_arn,
-            output: response.output,
-            error: response.error,
-            cause: response.cause,
-        }
-    }
-}
 
 impl ExecutionDescription {
     /// Returns true if the execution failed or timed out, so that its history may contain the origin.
@@ -239,6 +196,8 @@ fn child_execution_url(cause: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use taskbridge_sdk::Timestamp;
+
     use super::*;
     use serde_json::json;
 

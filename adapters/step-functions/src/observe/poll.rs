@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use taskbridge_sdk::{Error, JobHandle, JobState, Observation, Result};
 
-use crate::backend::StepFunctions;
+use crate::core::StepFunctions;
+use crate::driver::execution::ExecutionDescription;
 use crate::identity::arn::ExecutionArn;
-use crate::observe::{ExecutionDescription, gone_observation};
+use crate::observe::gone_observation;
 use crate::store::history;
 use crate::store::progress::PollContext;
 

@@ -5,10 +5,10 @@ use futures_util::stream::{self, StreamExt};
 use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobState, Observation, Result, Subject};
 use tokio::time::Instant;
 
-use crate::backend::StepFunctions;
+use crate::core::StepFunctions;
 use crate::driver::clock_skew;
+use crate::driver::execution::timestamp;
 use crate::identity::arn::ExecutionArn;
-use crate::store::history::timestamp;
 use crate::store::list_cache::{CachedExecutions, Running};
 
 /// Number of executions polled concurrently.

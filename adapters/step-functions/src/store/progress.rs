@@ -14,8 +14,8 @@ use crate::driver::budget::Bucket;
 use crate::driver::definition::Definition;
 use crate::driver::machines::Machines;
 use crate::identity::arn::ExecutionArn;
-use crate::result::log;
 use crate::store::history::content::QuestionContent;
+use crate::store::history::log_lines;
 use crate::store::history::questions::{QuestionChannels, QuestionHistory};
 use crate::store::history::{ExecutionEvent, read_newest};
 use crate::store::list_cache::ExecutionListCache;
@@ -240,7 +240,7 @@ impl ExecutionTracker {
         for event in &events {
             tracked.steps.apply(&tracked.definition, event);
             tracked.question_history.apply(&self.channels, event);
-            tracked.log_bytes += log::length(event);
+            tracked.log_bytes += log_lines::length(event);
         }
         if !is_complete {
             // Some events that count were not read.

@@ -3,40 +3,15 @@
 //! queue, or when the step misses its heartbeat and its activity is scheduled again.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::driver::token::{Receipt, Token};
 use crate::store::history::content::QuestionContent;
 
 /// Maximum number of tokens. Beyond it, all tokens of the execution with the oldest token are dropped.
 const MAX_TOKENS: usize = 20_000;
-
-/// Token. It is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Token(String);
-
-impl Token {
-    pub(crate) fn new(token: impl Into<String>) -> Self {
-        Self(token.into())
-    }
-
-    /// Returns the token, for the call that sends it.
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(..)")
-    }
-}
-
-/// Receipt of a queue message, with which the message can be deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Receipt(pub(crate) String);
 
 /// Token, with the question that waits for an answer.
 #[derive(Clone, Debug)]

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use serde::Deserialize;
 use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Observation, Result, Started, one_line};
 
-use crate::backend::StepFunctions;
 use crate::config::Target;
+use crate::core::StepFunctions;
 use crate::driver::api::StartRequest;
 use crate::driver::callers::Signer;
 use crate::driver::definition::Definition;
 use crate::driver::error::{Failure, Repeat};
+use crate::driver::execution::ExecutionDescription;
+use crate::driver::execution::timestamp;
 use crate::driver::machines::{Machine, is_gone};
 use crate::identity::arn::{ExecutionArn, MachineArn, attached_handle, express_handle, is_name};
-use crate::observe::ExecutionDescription;
-use crate::store::history::timestamp;
 use crate::submit::bound::{self, UnboundedError};
 use crate::submit::input;
 

@@ -3,19 +3,14 @@
 
 pub(crate) mod cloudwatch;
 pub(crate) mod content;
+pub(crate) mod log_lines;
 pub(crate) mod questions;
 
-use aws_sdk_sfn::primitives::DateTime;
 use aws_sdk_sfn::types::HistoryEvent;
 use taskbridge_sdk::{ErrorKind, Result, Timestamp};
 
-use crate::driver::api::{Api, ApiResult};
-
-/// Maximum number of pages per read of a history. With [`PAGE_SIZE`] events each, they cover the longest
-/// history that AWS allows (25,000 events). It also limits the pages of a list of state machines.
-pub(crate) const MAX_PAGES: usize = 25;
-/// Maximum number of events per page.
-pub(crate) const PAGE_SIZE: i32 = 1000;
+use crate::driver::api::{Api, ApiResult, MAX_PAGES, PAGE_SIZE};
+use crate::driver::execution::timestamp;
 
 /// Event of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,11 +45,6 @@ pub(crate) struct ExecutionEvent {
 pub(crate) struct Origin {
     pub(crate) state: String,
     pub(crate) input: Option<String>,
-}
-
-/// Converts a time of AWS.
-pub(crate) fn timestamp(time: &DateTime) -> Option<Timestamp> {
-    time.to_millis().ok().map(Timestamp::from_millis)
 }
 
 impl From<&HistoryEvent> for ExecutionEvent {

@@ -2,6 +2,8 @@
 //! [`crate::check::target`] validates the rest. The comments below become the descriptions in the config's JSON
 //! Schema.
 
+pub(crate) mod session;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 use taskbridge_sdk::Secret;
 
-use crate::identity::session::TagValue;
+use crate::config::session::TagValue;
 
 /// Starts executions of AWS Step Functions. Credentials are found as by every AWS tool: in the environment,
 /// in `~/.aws`, or from the container or machine that the server runs on.
