@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::config::{Config, Discover};
 use crate::driver::api::Api;
 use crate::driver::callers::{AuthenticatedClient, CallerClients};
-use crate::driver::credential::CredentialKind;
+use crate::driver::credentials::CredentialKind;
 use crate::driver::error::RetrySafety;
 use crate::driver::links::Links;
 use crate::driver::{client, workflow};

@@ -1,7 +1,7 @@
 //! `kind = "github-actions"`: each job is one attempt of a run of a workflow of GitHub Actions.
 //! `workflow_dispatch` starts the run, or an existing run is followed or rerun. The runs belong to GitHub and
-//! therefore outlive the server. README.md lists the guarantees. It must depend on nothing of the server but
-//! the sdk.
+//! therefore outlive the server. README.md lists the guarantees, and `adapters/README.md` describes the
+//! layout. It must depend on nothing of the server but the sdk.
 
 mod backend;
 mod check;

@@ -1,10 +1,9 @@
 //! `kind = "local"`: runs commands on this machine as jobs that outlive the server.
 //!
 //! It is also the smallest complete adapter, intended as a template for others. The server registers
-//! [`Local`]. A start uses `job_request` (what to run) and `launch` (how to start it). A `supervisor` process
-//! per job runs the command and writes everything into the job's folder (`job_dir`). `backend` and its
-//! abilities (`observe`, `questions`, `artifacts`, ...) read from there. README.md describes what a job can
-//! do, and the files.
+//! [`Local`]. `submit` decides what to run and starts a `supervisor` process per job. It runs the command and
+//! writes everything into the job's folder (`store`). `observe`, `questions` and `result` read from there.
+//! README.md describes what a job can do, and the files; `adapters/README.md` describes the layout.
 //!
 //! It must not know the server: it receives all information in [`ConnectContext`].
 

@@ -2,10 +2,10 @@
 //! on the shared file system, and then released. Slurm runs the jobs, so they outlive the server. README.md
 //! describes the guarantees.
 //!
-//! A call becomes a `job_request`, which `start` submits. `wrapper.sh` runs the script once (once more after
-//! each requeue, if the target allows requeues) and writes its exit status into the job's `folder`. A poll
-//! (`observe`) combines the queue, the accounting database and the folder (`terminal_state`, `result`). Only
-//! the `driver` talks to Slurm. The crate must know nothing of the server but the sdk.
+//! A call becomes a job in `submit`: `wrapper.sh` there runs the script once (once more after each requeue,
+//! if the target allows requeues), and writes its exit status into the job's folder (`store`). A poll
+//! (`observe`) combines the queue, the accounting database and the folder. Only the `driver` talks to Slurm.
+//! `adapters/README.md` describes the layout. The crate must know nothing of the server but the sdk.
 
 mod backend;
 mod callers;

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::core::{START_LAG, StepFunctions};
 use crate::driver::execution::ExecutionDescription;
-use crate::identity::arn::ExecutionArn;
-use crate::observe::{STOPPED_CAUSE, STOPPED_ERROR};
+use crate::identity::handle::ExecutionArn;
+use crate::observe::conclude::{STOPPED_CAUSE, STOPPED_ERROR};
 
 #[async_trait]
 impl Backend for StepFunctions {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 use taskbridge_sdk::{Delivery, HookEvent, Hooks, JobHandle, Secret, same_secret};
 
-use crate::identity::arn::{ExecutionArn, attached_handle};
+use crate::identity::handle::{ExecutionArn, attached_handle};
 use crate::store::progress::ExecutionTracker;
 
 /// Header that contains the secret.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use taskbridge_sdk::{Answer, AnswerOutcome, Error, JobHandle, OnBehalfOf, Questions, Result, async_trait};
 
 use crate::core::StepFunctions;
-use crate::identity::arn::ExecutionArn;
+use crate::identity::handle::ExecutionArn;
 use crate::store::history::questions::{DECLINED, QuestionOutcome, QuestionSettlement};
 use crate::store::tokens::PendingToken;
 

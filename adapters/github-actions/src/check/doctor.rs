@@ -10,7 +10,7 @@ use taskbridge_sdk::{Checkup, Error, ErrorKind, Finding, Timestamp, ToolTarget, 
 
 use crate::config::Target;
 use crate::core::Actions;
-use crate::driver::credential::{CredentialKind, server_time};
+use crate::driver::credentials::{CredentialKind, server_time};
 use crate::driver::error::header_text;
 use crate::driver::wire::{ListedWorkflow, ProtectedEnvironment, Repository, Webhook};
 use crate::driver::workflow::{self, MARKER, Workflow};

@@ -10,7 +10,7 @@ use taskbridge_sdk::{OnBehalfOf, Result};
 
 use crate::config::Config;
 use crate::driver::client;
-use crate::driver::credential::CredentialKind;
+use crate::driver::credentials::CredentialKind;
 use crate::driver::limits::Limits;
 
 /// Credential and its rate limits.

@@ -4,7 +4,7 @@
 pub(crate) mod api;
 pub(crate) mod callers;
 pub(crate) mod client;
-pub(crate) mod credential;
+pub(crate) mod credentials;
 pub(crate) mod error;
 pub(crate) mod limits;
 pub(crate) mod links;

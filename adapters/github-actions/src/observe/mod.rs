@@ -1,4 +1,31 @@
-//! Translation of a run's status and conclusion to states of the sdk. Pure.
+//! What a run's status and conclusion say of its job, and what the task becomes. Pure. This file holds the
+//! table; the modules poll and conclude.
+//!
+//! | status | job | task | message |
+//! |---|---|---|---|
+//! | `queued` | queued | working | waits for a runner |
+//! | `requested` | queued | working | waits for a runner |
+//! | `pending` | queued | working | waits for another run of its concurrency group |
+//! | `in_progress` | running | working | its progress |
+//! | `waiting` | running | working | its open reviews are questions, a timer is a message |
+//! | `completed` | running | working | the run has ended, and GitHub reports no conclusion yet |
+//! | any other | running | working | GitHub reports an unknown status: any other |
+//!
+//! | conclusion of a completed run | job | task | message |
+//! |---|---|---|---|
+//! | `success` | succeeded | completed | the run succeeded |
+//! | `neutral` | succeeded | completed | the run ended with the conclusion neutral |
+//! | `skipped` | succeeded | completed | the run had nothing to do: all of its jobs were skipped |
+//! | `failure` | failed | failed | the run failed |
+//! | `timed_out` | failed | failed | the run timed out |
+//! | `startup_failure` | failed | failed | the run could not be started: check the workflow's file |
+//! | `action_required` | failed | failed | the run ended because GitHub requires an action first |
+//! | `stale` | failed | failed | the run was marked as stale by GitHub |
+//! | any other | failed | failed | the run ended with an unknown conclusion: any other |
+//! | `cancelled` | cancelled | cancelled | the run was cancelled |
+//!
+//! A run that does not exist is gone, and its task fails. `conclude` adds the cause of a failure to the
+//! message.
 
 pub(crate) mod conclude;
 pub(crate) mod poll;
@@ -59,11 +86,7 @@ impl Stage {
 
 impl RunConclusion {
     fn from_name(conclusion: &str) -> Self {
-        let kind = match conclusion {
-            "success" | "neutral" | "skipped" => EndKind::Succeeded,
-            "cancelled" => EndKind::Cancelled,
-            _ => EndKind::Failed,
-        };
+        let kind = known_conclusion(conclusion).map_or(EndKind::Failed, |(kind, _)| kind);
         Self { conclusion: conclusion.to_owned(), kind }
     }
 
@@ -77,19 +100,28 @@ impl RunConclusion {
 
     /// Returns the text for people, such as `the run failed`.
     pub(crate) fn describe(&self) -> String {
-        match self.conclusion.as_str() {
-            "success" => "the run succeeded".to_owned(),
-            "failure" => "the run failed".to_owned(),
-            "cancelled" => "the run was cancelled".to_owned(),
-            "timed_out" => "the run timed out".to_owned(),
-            "skipped" => "the run had nothing to do: all of its jobs were skipped".to_owned(),
-            "startup_failure" => "the run could not be started: check the workflow's file".to_owned(),
-            "action_required" => "the run ended because GitHub requires an action first".to_owned(),
-            "stale" => "the run was marked as stale by GitHub".to_owned(),
-            "neutral" => "the run ended with the conclusion neutral".to_owned(),
-            other => format!("the run ended with an unknown conclusion: {}", one_line(other)),
+        match known_conclusion(&self.conclusion) {
+            Some((_, text)) => text.to_owned(),
+            None => format!("the run ended with an unknown conclusion: {}", one_line(&self.conclusion)),
         }
     }
+}
+
+/// Returns the kind of end that a conclusion means, and its text for people. An unknown conclusion is a
+/// failure.
+fn known_conclusion(name: &str) -> Option<(EndKind, &'static str)> {
+    Some(match name {
+        "success" => (EndKind::Succeeded, "the run succeeded"),
+        "neutral" => (EndKind::Succeeded, "the run ended with the conclusion neutral"),
+        "skipped" => (EndKind::Succeeded, "the run had nothing to do: all of its jobs were skipped"),
+        "failure" => (EndKind::Failed, "the run failed"),
+        "timed_out" => (EndKind::Failed, "the run timed out"),
+        "startup_failure" => (EndKind::Failed, "the run could not be started: check the workflow's file"),
+        "action_required" => (EndKind::Failed, "the run ended because GitHub requires an action first"),
+        "stale" => (EndKind::Failed, "the run was marked as stale by GitHub"),
+        "cancelled" => (EndKind::Cancelled, "the run was cancelled"),
+        _ => return None,
+    })
 }
 
 /// Returns the time of the end for an ended run, otherwise the time of the start.
@@ -112,6 +144,38 @@ mod tests {
             ..Run::default()
         };
         Stage::from_run(&run)
+    }
+
+    /// The tables at the top of this file are what the code does.
+    #[test]
+    fn state_table_matches_code() {
+        let source = include_str!("mod.rs").lines();
+        let rows: Vec<&str> = source.filter_map(|line| line.strip_prefix("//! | ")).collect();
+        assert_eq!(rows.len(), 19);
+        let mut is_conclusion = false;
+        for row in rows {
+            let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").collect();
+            let [name, job, task, message] = cells[..] else { panic!("{row}") };
+            if job == "job" {
+                is_conclusion = name.starts_with("conclusion");
+                continue;
+            }
+            let name = Some(name.trim_matches('`'));
+            let stage = if is_conclusion { stage(Some("completed"), name) } else { stage(name, None) };
+            let (actual, expected_task, text) = match stage {
+                Stage::Queued(text) => ("queued", "working", text),
+                Stage::Running(text) => ("running", "working", text),
+                Stage::Waiting => ("running", "working", None),
+                Stage::Ended(end) => match end.state(Output::default()) {
+                    JobState::Succeeded(_) => ("succeeded", "completed", Some(end.describe())),
+                    JobState::Failed(_) => ("failed", "failed", Some(end.describe())),
+                    JobState::Cancelled(_) => ("cancelled", "cancelled", Some(end.describe())),
+                    other => panic!("{other:?}"),
+                },
+            };
+            assert_eq!((job, task), (actual, expected_task), "{row}");
+            assert!(text.is_none_or(|text| text == message), "{row}");
+        }
     }
 
     /// Every known status and conclusion has a stage, and an unknown conclusion is a failure.

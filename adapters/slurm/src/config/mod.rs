@@ -1,5 +1,6 @@
 //! Config of this backend and its tools. Defines only the format: [`crate::check::target`] validates it and
-//! [`crate::submit::request`] turns it into a submission. The doc comments below become the config's JSON Schema.
+//! [`crate::submit::request`] turns it into a submission. The doc comments below become the config's JSON
+//! Schema.
 
 pub(crate) mod discover;
 pub(crate) mod environment;

@@ -40,7 +40,7 @@ pub(crate) enum Phase {
 }
 
 impl State {
-    const NAMES: [(&'static str, State); 24] = [
+    pub(crate) const NAMES: [(&'static str, State); 24] = [
         ("PENDING", State::Pending),
         ("CONFIGURING", State::Configuring),
         ("RUNNING", State::Running),

@@ -6,7 +6,7 @@ use taskbridge_sdk::{JobState, Observation, Progress, Question, Timestamp, short
 
 use crate::driver::Row;
 use crate::driver::state::{Phase, State};
-use crate::observe::reason;
+use crate::observe::{Meaning, meaning, reason};
 use crate::store::array_counts::ArrayCounts;
 use crate::store::plan::Plan;
 use crate::submit::request::INITIAL_COMMENT;
@@ -71,7 +71,7 @@ pub(crate) fn with_preempted(mut observation: Observation, preempted: bool) -> O
 }
 
 fn observe_single(row: &Row, position: Option<usize>) -> Observation {
-    let is_waiting = row.state.phase() == Phase::Waiting;
+    let is_waiting = meaning(row.state) == Meaning::Queued;
     let state = if is_waiting { JobState::Queued } else { JobState::Running };
     let status = if is_waiting { waiting_status(row, position) } else { running_status(row) };
     let (progress, note) = row.comment.as_deref().map(parse_comment).unwrap_or_default();

@@ -8,6 +8,7 @@ use crate::driver::state::State;
 use crate::driver::{CancelledBy, Exit};
 use crate::observe::terminal_state::{Accounting, TerminalEvidence, TerminalState};
 use crate::observe::usage::Usage;
+use crate::observe::{Meaning, meaning};
 use crate::store::end_marker::{
     ALREADY_RUN_EXIT_CODE, EndMarker, NO_FOLDER_EXIT_CODE, in_words, signal_name,
 };
@@ -117,24 +118,33 @@ impl TerminalState {
                 false => Ok(lost_before_start("Slurm showed the job as running until its time limit")),
             };
         }
-        Ok(match state {
-            State::Completed => JobOutcome::Succeeded,
-            State::Cancelled if self.has_unmet_dependency(plan, evidence) => {
+        Ok(match meaning(state) {
+            Meaning::Succeeded => JobOutcome::Succeeded,
+            Meaning::Cancelled if self.has_unmet_dependency(plan, evidence) => {
                 JobOutcome::Failed("the job that it depends on did not end as required".to_owned())
             }
-            State::Cancelled => JobOutcome::Cancelled(match self.has_started {
+            Meaning::Cancelled => JobOutcome::Cancelled(match self.has_started {
                 true => "cancelled".to_owned(),
                 false => "cancelled before it began".to_owned(),
             }),
-            State::Failed if code == Some(NO_FOLDER_EXIT_CODE) && plan.attached.is_none() => JobOutcome::Failed(
-                "the node cannot write into the job's folder; check that `jobs_dir` is on a file system that all nodes share".to_owned(),
-            ),
-            State::Failed if !self.has_started && self.exit.is_some_and(|exit| exit.signal == OUTPUT_ERROR_SIGNAL) => JobOutcome::Failed(
-                "the node could not open the output files; check that the job's user may write into the job's folder there".to_owned(),
-            ),
-            State::Failed => JobOutcome::Failed(self.exit.map_or_else(|| "failed".to_owned(), exit_in_words)),
-            state => JobOutcome::Failed(state.describe().to_owned()),
+            Meaning::Queued | Meaning::Running | Meaning::Failed => {
+                JobOutcome::Failed(self.failure_reason(state, plan))
+            }
         })
+    }
+
+    fn failure_reason(&self, state: State, plan: &Plan) -> String {
+        let code = self.exit.map(|exit| exit.code);
+        match state {
+            State::Failed if code == Some(NO_FOLDER_EXIT_CODE) && plan.attached.is_none() => {
+                "the node cannot write into the job's folder; check that `jobs_dir` is on a file system that all nodes share".to_owned()
+            }
+            State::Failed if !self.has_started && self.exit.is_some_and(|exit| exit.signal == OUTPUT_ERROR_SIGNAL) => {
+                "the node could not open the output files; check that the job's user may write into the job's folder there".to_owned()
+            }
+            State::Failed => self.exit.map_or_else(|| "failed".to_owned(), exit_in_words),
+            state => state.describe().to_owned(),
+        }
     }
 
     /// Returns true if no user is known to have cancelled the job. After a crash, the controller can assign a

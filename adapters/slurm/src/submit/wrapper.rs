@@ -1,6 +1,6 @@
 //! The batch script that Slurm runs: `wrapper.sh`. It creates the fence of its run, runs the script of the
-//! job's folder only if the fence did not exist, and writes the end marker (see [`crate::store::folder`]). The
-//! format of the files that it reads and writes must not change, since jobs outlive the server's version.
+//! job's folder only if the fence did not exist, and writes the end marker (see [`crate::store::folder`]).
+//! The format of the files that it reads and writes must not change, since jobs outlive the server's version.
 //! Pure.
 
 use crate::notation::quote::line_word;

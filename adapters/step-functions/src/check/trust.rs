@@ -1,5 +1,6 @@
 //! Check that the role of `per_caller` can be assumed, and the trust policy for it. The check assumes the
-//! role in a session of its own. [`crate::check::permissions`] tries the permissions of people with that session.
+//! role in a session of its own. [`crate::check::permissions`] tries the permissions of people with that
+//! session.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::Finding;

@@ -1,6 +1,6 @@
 //! Config of this backend and its tools. It defines shapes and checks single values of `per_caller`;
-//! [`crate::check::target`] validates the rest. The comments below become the descriptions in the config's JSON
-//! Schema.
+//! [`crate::check::target`] validates the rest. The comments below become the descriptions in the config's
+//! JSON Schema.
 
 pub(crate) mod session;
 

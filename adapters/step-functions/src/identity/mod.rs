@@ -2,3 +2,4 @@
 
 pub(crate) mod arn;
 pub(crate) mod engine;
+pub(crate) mod handle;

@@ -6,7 +6,7 @@ use taskbridge_sdk::{Error, JobHandle, JobState, Observation, Result};
 
 use crate::core::StepFunctions;
 use crate::driver::execution::ExecutionDescription;
-use crate::identity::arn::ExecutionArn;
+use crate::identity::handle::ExecutionArn;
 use crate::observe::gone_observation;
 use crate::store::history;
 use crate::store::progress::PollContext;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::core::StepFunctions;
 use crate::driver::clock_skew;
 use crate::driver::execution::timestamp;
-use crate::identity::arn::ExecutionArn;
+use crate::identity::handle::ExecutionArn;
 use crate::store::list_cache::{CachedExecutions, Running};
 
 /// Number of executions polled concurrently.

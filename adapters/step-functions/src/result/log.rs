@@ -8,7 +8,7 @@ use crate::core::StepFunctions;
 use crate::driver::api::{Api, ApiResult, MAX_PAGES, PAGE_SIZE};
 use crate::driver::execution::ExecutionDescription;
 use crate::driver::log_group::Window;
-use crate::identity::arn::ExecutionArn;
+use crate::identity::handle::ExecutionArn;
 use crate::store::history::log_lines::Tail;
 use crate::store::history::{ExecutionEvent, cloudwatch};
 

@@ -1,4 +1,5 @@
-//! Answers that this process delivered recently. All of it may be lost: the history shows them a moment later.
+//! Answers that this process delivered recently. All of it may be lost: the history shows them a moment
+//! later.
 
 use std::collections::HashMap;
 use std::time::Duration;

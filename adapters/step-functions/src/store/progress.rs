@@ -13,7 +13,7 @@ use crate::driver::api::{Api, ApiResult};
 use crate::driver::budget::Bucket;
 use crate::driver::definition::Definition;
 use crate::driver::machines::Machines;
-use crate::identity::arn::ExecutionArn;
+use crate::identity::handle::ExecutionArn;
 use crate::store::history::content::QuestionContent;
 use crate::store::history::log_lines;
 use crate::store::history::questions::{QuestionChannels, QuestionHistory};

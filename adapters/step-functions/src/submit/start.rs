@@ -15,9 +15,10 @@ use crate::driver::error::{Failure, Repeat};
 use crate::driver::execution::ExecutionDescription;
 use crate::driver::execution::timestamp;
 use crate::driver::machines::{Machine, is_gone};
-use crate::identity::arn::{ExecutionArn, MachineArn, attached_handle, express_handle, is_name};
+use crate::identity::arn::{MachineArn, is_name};
+use crate::identity::handle::{ExecutionArn, attached_handle, express_handle};
 use crate::submit::bound::{self, UnboundedError};
-use crate::submit::input;
+use crate::submit::request;
 
 impl StepFunctions {
     pub(crate) async fn start_job(&self, job: &JobSpec) -> Result<Started> {
@@ -25,7 +26,7 @@ impl StepFunctions {
         if let Some(template) = &target.attach {
             return self.attach(job, &target, template).await?.map_err(Error::rejected);
         }
-        let input = input::build(job, &target)?;
+        let input = request::build(job, &target)?;
         let by = match self.signer(job.on_behalf_of.as_ref()).await {
             Ok(by) => by,
             Err(error) => return self.recover_without_signer(job, error).await,
@@ -38,7 +39,7 @@ impl StepFunctions {
             machine: machine.arn.as_str(),
             name: job.key.as_str(),
             input: &input,
-            trace: job.trace.as_ref().and_then(input::trace_header),
+            trace: job.trace.as_ref().and_then(request::trace_header),
         };
         let result = match machine.express {
             true => self.start_express(&by, job, &machine, &target, &request).await,
@@ -132,7 +133,7 @@ impl StepFunctions {
             )),
             code: failure.code,
         })?;
-        if execution.input.as_deref().is_some_and(|input| !input::are_equal(input, request.input)) {
+        if execution.input.as_deref().is_some_and(|input| !request::are_equal(input, request.input)) {
             let message = format!("the execution {arn} exists with another input");
             return Err(Failure { code: None, error: Error::uncertain(message) });
         }
@@ -225,7 +226,7 @@ impl StepFunctions {
         target: &Target,
         template: &str,
     ) -> Result<Result<Started, String>> {
-        let reference = input::text(job, "attach", template)?;
+        let reference = request::text(job, "attach", template)?;
         let machine = self.machines.resolve(&self.api, &self.region, &target.state_machine).await?;
         if machine.express {
             return Ok(Err("an execution of an Express state machine cannot be followed".to_owned()));
