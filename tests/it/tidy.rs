@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod adapters;
+
 /// A source file, with its path relative to the root.
 struct Source {
     path: String,
@@ -43,8 +45,12 @@ impl Source {
     /// Returns the numbered lines that are neither comments nor in a trailing test module.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self.text.lines().enumerate().map(|(at, line)| (at + 1, line));
+        // `#[cfg(test)] mod name;` names a test module, and the code continues.
+        let test_items = self.text.lines().skip(1).chain([""]).map(|line| !line.ends_with(';'));
         lines
-            .take_while(|(_, line)| !line.starts_with("#[cfg(test)]"))
+            .zip(test_items)
+            .take_while(|((_, line), is_block)| !(line.starts_with("#[cfg(test)]") && *is_block))
+            .map(|(line, _)| line)
             .filter(|(_, line)| !line.trim_start().starts_with("//"))
     }
 
