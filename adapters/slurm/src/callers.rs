@@ -15,11 +15,11 @@ use taskbridge_sdk::{
     Observation, OnBehalfOf, Questions, Result, Started, Subject, ToolTarget, async_trait,
 };
 
-use crate::backend::{Slurm, step_timeout, unlisted_user_error};
 use crate::config::{Config, Person};
-use crate::disk::Disks;
-use crate::handle::SlurmHandle;
-use crate::unix::UnixUser;
+use crate::core::{Slurm, step_timeout, unlisted_user_error};
+use crate::identity::handle::SlurmHandle;
+use crate::identity::unix::UnixUser;
+use crate::store::disk::Disks;
 
 /// A cluster with one backend per Unix user.
 pub(crate) struct UserRouter {

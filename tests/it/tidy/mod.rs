@@ -1,6 +1,7 @@
 //! Checks the conventions that ARCHITECTURE.md promises, by reading the source as text. It must not judge
 //! behaviour. Each violation is reported with its file and line.
 
+mod adapters;
 mod dependencies;
 mod named_tests;
 
