@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::super::schema;
 
 /// The source files with statements.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     include_str!("../tasks.rs"),
     include_str!("../insert.rs"),
     include_str!("../update.rs"),
@@ -14,13 +14,14 @@ const SOURCES: [&str; 8] = [
     include_str!("../notes.rs"),
     include_str!("../history.rs"),
     include_str!("../notices.rs"),
+    include_str!("../deliveries.rs"),
 ];
 
 /// Intended full scans of small data: the first due rows, watched groups, an owner's rows and taken slots
 /// up to a limit, and abandoned rows of one digest. The same applies to lists of names: backends elsewhere,
 /// and tools with visible tasks. Other scans are rare: expired notices are searched once a minute, and the
 /// notices of a process that ends are searched once.
-const ALLOWED_SCANS: [(&str, &str); 13] = [
+const ALLOWED_SCANS: [(&str, &str); 14] = [
     ("SCAN groups", ""),
     ("SCAN (subquery-1)", "FROM slots"),
     ("USE TEMP B-TREE", "digest = :digest"),
@@ -29,6 +30,7 @@ const ALLOWED_SCANS: [(&str, &str); 13] = [
     ("SCAN notices", "WHERE holder = ?1"),
     // Only after the clock was set back.
     ("SCAN notices", "WHERE holder IS NOT NULL"),
+    ("SCAN deliveries", "WHERE until > ?1"),
     ("SCAN json_each", "value = json_extract(tasks.body"),
     ("SCAN json_each", "tool IN (SELECT value FROM json_each"),
     ("SCAN (subquery", "owner = ?1 LIMIT ?2"),
