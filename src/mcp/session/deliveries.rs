@@ -73,9 +73,9 @@ impl SessionState {
         }))
     }
 
-    /// Records that the client has handled message `n`, whatever its response. The question can be sent again,
-    /// but not on the streams that are open now. If an answer was rejected, `problem` is the reason, written
-    /// for the person who answered.
+    /// Records that the client has handled message `n`, whatever its response. The question can be sent
+    /// again, but not on the streams that are open now. If an answer was rejected, `problem` is the reason,
+    /// written for the person who answered.
     ///
     /// # Errors
     /// If the store is unavailable.

@@ -1,5 +1,6 @@
 //! Sessions and the streams of a client: the sealed session token, what was sent on which stream, claims on
-//! questions, open requests, and which clients are ready. It must not know a generation's wire types or a transport.
+//! questions, open requests, and which clients are ready. It must not know a generation's wire types or a
+//! transport.
 
 pub mod deliveries;
 pub mod edition;

@@ -1,6 +1,6 @@
 //! The drop guard of a plain call that waits for its result. A drop cannot write to a store, so it sends a
-//! [`DeferredWrite`] to the reconciler, which writes it. Front ends leave writes of their own to the reconciler
-//! in the same way.
+//! [`DeferredWrite`] to the reconciler, which writes it. Front ends leave writes of their own to the
+//! reconciler in the same way.
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;

@@ -192,7 +192,8 @@ impl Service {
         self.writer.watch.channel_changed(channel);
     }
 
-    /// Notifies the subscribers of a task, and of its channel, that data of the front end about it has changed.
+    /// Notifies the subscribers of a task, and of its channel, that data of the front end about it has
+    /// changed.
     pub fn task_changed(&self, id: &TaskId, channel: Option<&str>) {
         self.writer.watch.task_changed(id, channel);
     }

@@ -1,5 +1,5 @@
-//! The deliveries of questions: what a stream knows of them, its claims, and the state of what it has in flight.
-//! It must not decide which question is sent.
+//! The deliveries of questions: what a stream knows of them, its claims, and the state of what it has in
+//! flight. It must not decide which question is sent.
 
 use std::collections::{BTreeMap, HashMap};
 
