@@ -1,7 +1,7 @@
 //! What a store keeps of the sessions of clients: that one has ended, its settings, the state of its streams
-//! that processes share, and the messages that carry questions to clients. Sessions are above the core: a task
-//! knows only the name of its channel, which is the nonce of its session. This module must not depend on a
-//! store or on a generation of the protocol.
+//! that processes share, and the messages that carry questions to clients. Sessions are above the core: a
+//! task knows only the name of its channel, which is the nonce of its session. This module must not depend on
+//! a store or on a generation of the protocol.
 
 pub mod deliveries;
 mod settings;

@@ -87,14 +87,15 @@ impl Claims {
             self.pause(20_000).await;
             let renewal = DeliveryChange::Renew { n, lease: LEASE };
             match store.change_delivery(&self.question, renewal).await {
-                Ok(Some(renewed)) => self.update(n, renewed.until),
+                Ok(Some(renewed)) => self.update(n, |_| renewed.until),
                 Ok(None) => return,
                 Err(_) => {}
             }
         }
         if self.rng.one_in(2) {
-            // Recorded before, because the reply may be lost.
-            self.update(n, self.fixture.clock.now());
+            // Recorded before, because the reply may be lost. The claim may have expired.
+            let now = self.fixture.clock.now();
+            self.update(n, |until| until.min(now));
             let end = DeliveryChange::End { n, handled: self.rng.one_in(2), problem: None };
             let _ = store.change_delivery(&self.question, end).await;
         }
@@ -106,8 +107,10 @@ impl Claims {
         assert!(previous.is_none(), "two streams have message {}", claimed.n);
     }
 
-    fn update(&self, n: u32, until: Timestamp) {
-        self.spans.lock().get_mut(&n).expect("it was claimed").until = until;
+    fn update(&self, n: u32, until: impl FnOnce(Timestamp) -> Timestamp) {
+        let mut spans = self.spans.lock();
+        let span = spans.get_mut(&n).expect("it was claimed");
+        span.until = until(span.until);
     }
 
     async fn pause(&self, max_ms: u64) {
