@@ -6,14 +6,15 @@
 //! - `connect`: opens connections. `schema`: the schema by version. `row`: converts a row into a task.
 //!   `fault`: errors and their fixes.
 //! - `tasks` with `insert`, `update` and `claim`, `queue`, `groups`, `history`, `notices`, `notes`,
-//!   `tally`: the traits of [`crate::tasks::store`]. `sessions`: the trait of [`crate::sessions`]. `audit`:
-//!   lines of the audit log. `survey`: the operators' view.
+//!   `tally`: the traits of [`crate::tasks::store`]. `sessions`, `deliveries`: the traits of
+//!   [`crate::sessions`]. `audit`: lines of the audit log. `survey`: the operators' view.
 //! - `files`: checks that the paths still name the open files. `holders`: detects dead lease holders.
 //! - `export`: the whole content, for a copy into another store.
 
 mod audit;
 mod claim;
 mod connect;
+mod deliveries;
 mod export;
 mod fair_yield;
 mod fault;
