@@ -100,11 +100,11 @@ mod tests {
         let fake = Fake::default();
         fake.state().feasibility = Feasibility::Unknown;
         let slurm = Slurm::for_test(Box::new(fake.clone()), dir.path());
-        let job = suite::job(json!({"script": "job.sh"}), json!({}));
-        slurm.begin(&job).await.unwrap();
+        let job = || suite::job(json!({"script": "job.sh"}), json!({}));
+        slurm.begin(&job()).await.unwrap();
         fake.state().feasibility = infeasible();
         tokio::time::advance(NEGATIVE_TTL).await;
-        assert_eq!(slurm.begin(&job).await.unwrap_err().kind(), ErrorKind::Rejected);
+        assert_eq!(slurm.begin(&job()).await.unwrap_err().kind(), ErrorKind::Rejected);
         assert_eq!(counts(&fake), (2, 1));
     }
 
