@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use super::{Source, assert_none, root, sources};
 
@@ -199,42 +200,49 @@ fn circle_of_modules_is_found() {
     assert_eq!(found(&parent), ["b uses b::c", "b::c uses b"]);
 }
 
-/// The table of names in adapters/README.md marks the files that each adapter has, and no folder is crowded.
+/// Returns the rows of the table of names: a name, and whether each adapter has it.
+fn listed_names(readme: &str) -> Vec<(&str, Vec<bool>)> {
+    let rows = readme.lines().filter_map(|line| line.strip_prefix("| `"));
+    let cells = rows.map(|row| row.trim_end_matches('|').split('|').map(str::trim).collect::<Vec<_>>());
+    let row = |cells: Vec<&'_ str>| cells[2..].iter().map(|mark| *mark == "x").collect();
+    cells.map(|cells| (cells[0].trim_end_matches(['`', '/']), row(cells))).collect()
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// The table in adapters/README.md marks the names that each adapter has, and has all at the top of an adapter.
 #[test]
 fn adapter_files_have_listed_names() {
     let readme = fs::read_to_string(root().join("adapters/README.md")).unwrap();
-    let mut errors = Vec::new();
-    let mut listed = BTreeSet::new();
-    for row in readme.lines().filter_map(|line| line.strip_prefix("| `")) {
-        let cells: Vec<&str> = row.trim_end_matches('|').split('|').map(str::trim).collect();
-        let name = cells[0].trim_matches('`').trim_end_matches('/');
-        listed.insert(name.to_owned());
-        for (adapter, mark) in ADAPTERS.iter().zip(&cells[2..]) {
-            let path = root().join(format!("adapters/{adapter}/src/{name}"));
-            let exists = path.exists() || path.with_extension("rs").exists();
-            if exists != (*mark == "x") {
-                errors.push(format!("{adapter}: `{name}` exists: {exists}"));
-            }
-        }
-    }
+    let listed = listed_names(&readme);
     assert!(listed.len() > 25, "the table has {} rows", listed.len());
-    for adapter in ADAPTERS {
-        let mut folders = vec![root().join(format!("adapters/{adapter}/src"))];
-        let entries =
-            |folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
-        for path in entries(&folders[0]) {
-            let name = path.file_stem().unwrap().to_str().unwrap();
-            if !listed.contains(name) {
-                errors.push(format!("{adapter}: `{name}` is not in the table"));
-            }
-        }
-        while let Some(folder) = folders.pop() {
-            let entries = entries(&folder);
-            if entries.len() > MAX_ENTRIES {
-                errors.push(format!("{} has {} entries", folder.display(), entries.len()));
-            }
-            folders.extend(entries.into_iter().filter(|path| path.is_dir()));
-        }
+    let mut errors = Vec::new();
+    for (column, adapter) in ADAPTERS.iter().enumerate() {
+        let folder = root().join(format!("adapters/{adapter}/src"));
+        let exists = |name: &str| folder.join(name).exists() || folder.join(format!("{name}.rs")).exists();
+        let wrong = listed.iter().filter(|(name, marks)| exists(name) != marks[column]);
+        errors.extend(wrong.map(|(name, _)| format!("{adapter}: the mark of `{name}`")));
+        let names =
+            entries(&folder).into_iter().map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
+        let unlisted = names.filter(|name| !listed.iter().any(|(listed, _)| listed == name));
+        errors.extend(unlisted.map(|name| format!("{adapter}: `{name}` is not listed")));
     }
-    assert_none("files that differ from adapters/README.md", &errors);
+    assert_none("names that differ from adapters/README.md", &errors);
+}
+
+#[test]
+fn adapter_folders_are_small() {
+    let mut folders: Vec<PathBuf> =
+        ADAPTERS.iter().map(|adapter| root().join(format!("adapters/{adapter}/src"))).collect();
+    let mut crowded = Vec::new();
+    while let Some(folder) = folders.pop() {
+        let entries = entries(&folder);
+        if entries.len() > MAX_ENTRIES {
+            crowded.push(format!("{}: {} entries", folder.display(), entries.len()));
+        }
+        folders.extend(entries.into_iter().filter(|path| path.is_dir()));
+    }
+    assert_none("folders of an adapter with too many entries", &crowded);
 }
