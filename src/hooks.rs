@@ -67,7 +67,7 @@ pub fn routes(hooks: Hooks) -> Router {
 }
 
 async fn receive(State(hooks): State<Hooks>, Path(name): Path<String>, request: Request) -> Response {
-    let backend = hooks.bridge.reads.backend(&name).filter(|backend| backend.hooks().is_some());
+    let backend = hooks.bridge.reads.backend(&name).filter(|backend| backend.abilities().hooks.is_some());
     // Checked first, so that no body is read for a backend without a hook.
     let Some(backend) = backend else { return StatusCode::NOT_FOUND.into_response() };
     let (head, body) = request.into_parts();
@@ -111,7 +111,7 @@ fn accept(
 fn read(backend: &dyn Backend, headers: &HeaderMap, body: &[u8]) -> Option<HookEvent> {
     let headers: Vec<(&str, &str)> =
         headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
-    backend.hooks()?.read(&Delivery { headers: &headers, body })
+    backend.abilities().hooks?.read(&Delivery { headers: &headers, body })
 }
 
 impl RecentDeliveries {

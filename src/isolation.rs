@@ -6,6 +6,9 @@
 //! Methods of an adapter that are not async run on the caller's thread. A panic in one is caught too; they
 //! must not block.
 
+// A wrapper delegates every method. Otherwise the default would run.
+#![deny(clippy::missing_trait_methods)]
+
 mod panics;
 
 use std::collections::BTreeMap;
@@ -16,9 +19,10 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Budget, Checkup, Delivery, DiscoveredTool,
-    Discovery, Error, ErrorKind, Finding, GroupKey, HookEvent, Hooks, JobHandle, JobSpec, LogRequest,
-    LogText, Logs, Observation, OnBehalfOf, Questions, Result, Started, Subject, ToolTarget, Wakeups,
+    Abilities, Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Budget, Checkup, Delivery,
+    DiscoveredTool, Discovery, Error, ErrorKind, Finding, GroupKey, HookEvent, Hooks, JobHandle, JobSpec,
+    LogRequest, LogText, Logs, Observation, OnBehalfOf, Questions, Result, Started, Subject, ToolTarget,
+    Wakeups,
 };
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -207,11 +211,6 @@ impl Isolated {
             Err(crash) => Err(self.isolation.crash_error(crash_kind, crash)),
         }
     }
-
-    /// Returns true if the backend supports an operation.
-    fn supports(&self, operation: &'static str, capability: impl FnOnce(&dyn Backend) -> bool) -> bool {
-        self.isolation.call_sync(operation, || capability(&*self.inner)).unwrap_or_default()
-    }
 }
 
 #[async_trait]
@@ -266,45 +265,26 @@ impl Backend for Isolated {
         let (inner, group, count, jobs) = (Arc::clone(&self.inner), group.clone(), jobs.len(), jobs.to_vec());
         let permit = match self.isolation.permit() {
             Ok(permit) => permit,
-            Err(error) => {
-                return (0..count).map(|_| Err(Error::unavailable(error.to_string()))).collect();
-            }
+            Err(error) => return vec![Err(error); count],
         };
         let work = async move { inner.observe_all(&group, &jobs).await };
         match self.isolation.run("observe_all", permit, work).await {
             Ok(answers) => answers,
-            Err(crash) => {
-                (0..count).map(|_| Err(self.isolation.crash_error(ErrorKind::Unavailable, crash))).collect()
-            }
+            Err(crash) => vec![Err(self.isolation.crash_error(ErrorKind::Unavailable, crash)); count],
         }
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        self.supports("questions", |inner| inner.questions().is_some()).then_some(self)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        self.supports("logs", |inner| inner.logs().is_some()).then_some(self)
-    }
-
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        self.supports("artifacts", |inner| inner.artifacts().is_some()).then_some(self)
-    }
-
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        self.supports("wakeups", |inner| inner.wakeups().is_some()).then_some(self)
-    }
-
-    fn discovery(&self) -> Option<&dyn Discovery> {
-        self.supports("discovery", |inner| inner.discovery().is_some()).then_some(self)
-    }
-
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        self.supports("checkup", |inner| inner.checkup().is_some()).then_some(self)
-    }
-
-    fn hooks(&self) -> Option<&dyn Hooks> {
-        self.supports("hooks", |inner| inner.hooks().is_some()).then_some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        let inner = self.isolation.call_sync("abilities", || self.inner.abilities()).unwrap_or_default();
+        Abilities {
+            questions: inner.questions.and(Some(self)),
+            logs: inner.logs.and(Some(self)),
+            artifacts: inner.artifacts.and(Some(self)),
+            wakeups: inner.wakeups.and(Some(self)),
+            discovery: inner.discovery.and(Some(self)),
+            checkup: inner.checkup.and(Some(self)),
+            hooks: inner.hooks.and(Some(self)),
+        }
     }
 
     fn identity(&self) -> Option<String> {
@@ -335,7 +315,7 @@ impl Questions for Isolated {
             (handle.clone(), question.to_owned(), answer.clone(), by.cloned());
         let send = |inner: Arc<dyn Backend>| {
             Box::pin(async move {
-                let Some(questions) = inner.questions() else { return Ok(AnswerOutcome::TooLate) };
+                let Some(questions) = inner.abilities().questions else { return Ok(AnswerOutcome::TooLate) };
                 questions.answer_for(&handle, &question, &answer, by.as_ref()).await
             }) as _
         };
@@ -343,7 +323,7 @@ impl Questions for Isolated {
     }
 
     fn list_lag(&self) -> Duration {
-        let lag = || self.inner.questions().map(Questions::list_lag);
+        let lag = || self.inner.abilities().questions.map(Questions::list_lag);
         self.isolation.call_sync("list_lag", lag).flatten().unwrap_or_default()
     }
 }
@@ -354,7 +334,7 @@ impl Logs for Isolated {
         let (handle, request) = (handle.clone(), request.clone());
         let tail = |inner: Arc<dyn Backend>| {
             Box::pin(async move {
-                let Some(logs) = inner.logs() else { return Ok(LogText::default()) };
+                let Some(logs) = inner.abilities().logs else { return Ok(LogText::default()) };
                 logs.tail(&handle, &request).await
             }) as _
         };
@@ -368,7 +348,7 @@ impl Artifacts for Isolated {
         let (handle, name) = (handle.clone(), name.to_owned());
         let read = move |inner: Arc<dyn Backend>| {
             Box::pin(async move {
-                let Some(artifacts) = inner.artifacts() else { return Ok(None) };
+                let Some(artifacts) = inner.abilities().artifacts else { return Ok(None) };
                 artifacts.read(&handle, &name, max_bytes).await
             }) as _
         };
@@ -383,7 +363,7 @@ impl Wakeups for Isolated {
         loop {
             let inner = Arc::clone(&self.inner);
             let hint = async move {
-                match inner.wakeups() {
+                match inner.abilities().wakeups {
                     Some(wakeups) => wakeups.next().await,
                     None => std::future::pending().await,
                 }
@@ -406,7 +386,7 @@ impl Discovery for Isolated {
     async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
         let discover = |inner: Arc<dyn Backend>| {
             Box::pin(async move {
-                let Some(discovery) = inner.discovery() else { return Ok(Vec::new()) };
+                let Some(discovery) = inner.abilities().discovery else { return Ok(Vec::new()) };
                 discovery.discover().await
             }) as _
         };
@@ -419,7 +399,7 @@ impl Checkup for Isolated {
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
         let (inner, tools) = (Arc::clone(&self.inner), tools.to_vec());
         let check_up = async move {
-            match inner.checkup() {
+            match inner.abilities().checkup {
                 Some(checkup) => checkup.check_up(&tools).await,
                 None => Vec::new(),
             }
@@ -439,10 +419,11 @@ impl Checkup for Isolated {
 
 impl Hooks for Isolated {
     fn read(&self, delivery: &Delivery<'_>) -> Option<HookEvent> {
-        let read = || self.inner.hooks().and_then(|hooks| hooks.read(delivery));
+        let read = || self.inner.abilities().hooks.and_then(|hooks| hooks.read(delivery));
         self.isolation.call_sync("hooks", read).flatten()
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::missing_trait_methods)]
 mod tests;

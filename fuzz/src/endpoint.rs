@@ -1,117 +1,35 @@
 //! [`Endpoint`]: the real endpoint in this process, over its own database, called without a connection. Time
 //! and randomness are deterministic, so the same bytes lead to the same responses. No reconciler runs: no
-//! request waits for a job to end. This file checks the invariants of every response.
+//! request waits for a job to end.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderMap, Request, header};
+use axum::http::{Request, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use futures_util::{StreamExt as _, poll};
 use serde_json::{Value, json};
-use taskbridge::audit::{AuditDependencies, Auditor};
 use taskbridge::auth::{ApiKeys, Authenticator, Identity, Key};
-use taskbridge::catalog::Catalog;
-use taskbridge::clock::{Clock, Entropy};
-use taskbridge::current::Current;
-use taskbridge::mcp::features::context::FeatureContext;
-use taskbridge::mcp::features::offers::Offers;
-use taskbridge::mcp::features::resources::EngineReads;
-use taskbridge::mcp::session::SessionState;
+use taskbridge::clock::Entropy;
 use taskbridge::mcp::transport::http;
 use taskbridge::mcp::transport::http::validation::origin::OriginPolicy;
 use taskbridge::mcp::transport::http::{AccessControl, AccessRules, ConnectionLimits, Proxies};
-use taskbridge::mcp::{Bridge, CompanionTools, Settings};
 use taskbridge::seal::Seal;
-use taskbridge::sessions::ServerStore;
-use taskbridge::store::sqlite::{Mode, SqliteStore};
-use taskbridge::tasks::history::HistoryRecorder;
-use taskbridge::tasks::pace::PollIntervals;
-use taskbridge::tasks::reconciler::Engines;
-use taskbridge::tasks::service::{Outbox, Service};
-use taskbridge::tasks::store::Holder;
-use taskbridge::tasks::task_writer::{ReconcilerSignals, TaskWriter};
-use taskbridge::tasks::watch::ChangeNotifier;
-use taskbridge::{adapters, config};
-use taskbridge_sdk::Timestamp;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt as _;
 
-/// A config with one example of everything that parses client input.
-const CONFIG: &str = r#"
-[backends.sim]
-kind = "sim"
-
-[tools.run]
-backend = "sim"
-target = {}
-parameters.n = { type = "integer", required = false }
-
-[tools.careful]
-backend = "sim"
-target = {}
-confirm = "Really?"
-
-[tools.deploy]
-backend = "sim"
-target = {}
-confirm = "Deploy to {{ env }}?"
-parameters.env = { type = "string", enum = ["staging", "production"], ask = "Where to?" }
-parameters.note = { type = "string", required = false }
-
-[tools.routed]
-backend = "sim"
-target = {}
-parameters.region = { type = "string", header = "Region" }
-parameters.count = { type = "integer", required = false, header = "Count" }
-parameters.dry = { type = "boolean", required = false, header = "Dry" }
-
-[resources.runbook]
-uri = "runbook://deploy"
-text = "Roll back."
-
-[resources.service]
-uri = "service://{id}/data"
-text = "about {{ id }}"
-places.id = { suggest = ["api", "web"] }
-
-[resources.region]
-uri = "region://{name}"
-text = "about {{ name }}"
-places.name = {}
-
-[prompts.release]
-arguments = [{ name = "env", same_as = "deploy.env" }, { name = "notes", required = false }]
-messages = [{ text = "Release to {{ env }}." }]
-
-[prompts.plain]
-messages = [{ text = "Hello." }]
-"#;
+use super::bridge::{CountingEntropy, bridge};
+use super::response::{HttpResponse, read_response};
 
 /// The key of the only caller, and its digest for the config.
 const KEY: (&str, &str) =
     ("ann-has-this-key", "8210d11de7103c21215fa34e4ca01feb54c1cc38464c1b8fa40200c3ed828a0a");
 
-/// Maximum size of a request body.
-const MAX_BODY: usize = 64 * 1024;
 /// Maximum length of a response beyond the request's length with escapes.
 const MAX_ADDED: usize = 64 * 1024;
-/// Maximum number of bytes to read from a stream.
-const MAX_STREAMED: usize = 256 * 1024;
-
-/// Number of polls for a response. Nothing here waits for another thread, so a response that is not ready by
-/// then waits for a job or an event.
-const MAX_POLLS: usize = 64;
 
 /// Known tasks, for requests that refer to them.
 pub(crate) struct KnownTasks {
@@ -130,35 +48,6 @@ pub struct Endpoint {
     /// Known tasks.
     pub(crate) known_tasks: KnownTasks,
     _dir: TempDir,
-}
-
-/// The response to a request, as far as it arrived.
-pub(crate) struct HttpResponse {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    body: Vec<u8>,
-}
-
-/// A stopped clock.
-struct FixedClock;
-
-impl Clock for FixedClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000)
-    }
-}
-
-/// Numbers that depend only on how many were drawn before.
-#[derive(Default)]
-struct CountingEntropy(AtomicU64);
-
-impl Entropy for CountingEntropy {
-    fn fill(&self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
-            let mixed = self.0.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            chunk.copy_from_slice(&mixed.to_be_bytes()[..chunk.len()]);
-        }
-    }
 }
 
 impl Default for Endpoint {
@@ -259,90 +148,6 @@ impl Endpoint {
     }
 }
 
-/// Sends a request, and reads the response until no more bytes arrive.
-async fn read_response(router: Router, request: Request<Body>, max_bytes: usize) -> Option<HttpResponse> {
-    let mut response_future = std::pin::pin!(router.oneshot(request));
-    let response = poll_ready(&mut response_future).await?.unwrap_or_else(|never| match never {});
-    let (head, body) = response.into_parts();
-    let is_stream = head.headers.get(header::CONTENT_TYPE).is_some_and(|value| value == "text/event-stream");
-    let mut chunks = body.into_data_stream();
-    let mut body = Vec::new();
-    while let Some(Some(chunk)) = poll_ready(&mut chunks.next()).await {
-        let chunk = chunk.expect("no answer breaks off");
-        body.extend_from_slice(&chunk);
-        // A stream has events of any number of tasks, and each event is a response of its own.
-        let length = if is_stream { chunk.len() } else { body.len() };
-        assert!(length <= max_bytes, "an answer of more than {max_bytes} bytes");
-        if body.len() > MAX_STREAMED {
-            break;
-        }
-    }
-    Some(HttpResponse { status: head.status.as_u16(), headers: head.headers, body })
-}
-
-/// Returns the future's output if it is ready without waiting.
-async fn poll_ready<T>(mut work: impl Future<Output = T> + Unpin) -> Option<T> {
-    for _ in 0..MAX_POLLS {
-        if let std::task::Poll::Ready(output) = poll!(&mut work) {
-            return Some(output);
-        }
-        tokio::task::yield_now().await;
-    }
-    None
-}
-
-impl HttpResponse {
-    /// Parses the JSON of a response.
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
-    }
-
-    fn has_content_type(&self, kind: &str) -> bool {
-        self.headers.get(header::CONTENT_TYPE).is_some_and(|value| value == kind)
-    }
-
-    fn check(&self, sent: &[u8]) {
-        let text = String::from_utf8_lossy(&self.body);
-        // The database and the engine have no faults, so the client caused every error.
-        assert!(self.status < 500, "status {}: {text}", self.status);
-        if self.body.is_empty() {
-            return assert!(self.status < 400, "status {} and no reason", self.status);
-        }
-        if self.has_content_type("text/event-stream") {
-            let events = text.lines().filter_map(|line| line.strip_prefix("data: "));
-            return events.for_each(|data| check_message(&serde_json::from_str(data).expect(data), sent));
-        }
-        assert!(
-            self.has_content_type("application/json"),
-            "status {} with {:?}: {text}",
-            self.status,
-            self.headers
-        );
-        check_message(&self.json(), sent);
-    }
-}
-
-/// Checks the invariants of every message from the server.
-fn check_message(message: &Value, sent: &[u8]) {
-    assert_eq!(message["jsonrpc"], "2.0", "{message}");
-    if message.get("method").is_some() {
-        return;
-    }
-    let (result, error) = (message.get("result"), message.get("error"));
-    assert!(result.is_some() != error.is_some(), "{message}");
-    if let Some(error) = error {
-        let reason = error["message"].as_str().unwrap_or_default();
-        assert!(error["code"].is_i64() && !reason.is_empty(), "{message}");
-        assert_ne!(error["code"], -32603, "{message}");
-    }
-    if let (Ok(sent), Some(id)) = (serde_json::from_slice::<Value>(sent), message.get("id"))
-        && !id.is_null()
-    {
-        assert_eq!(*id, sent["id"], "an answer to another request");
-    }
-}
-
 /// Returns a request.
 pub(crate) fn request(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
@@ -390,72 +195,4 @@ pub(crate) fn repeated_headers(message: &Value) -> Vec<(&'static str, Vec<u8>)> 
     }
     headers.retain(|(_, value)| axum::http::HeaderValue::from_bytes(value).is_ok());
     headers
-}
-
-/// Creates a bridge over a database in this folder.
-fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
-    let clock: Arc<dyn Clock> = Arc::new(FixedClock);
-    let store = SqliteStore::open(&dir.join("tasks.db"), Arc::clone(&clock), Mode::Inline).unwrap();
-    let store: Arc<dyn ServerStore> = Arc::new(store);
-    let config = config::parse(Path::new("fuzz.toml"), dir, CONFIG, &adapters::all(), Some(dir)).unwrap();
-    let catalog = Catalog::new(config.tools, config.slot_limits, seal.clone())
-        .with_content(config.resources, config.prompts);
-    let catalog = Arc::new(Current::new(catalog));
-    let writer = TaskWriter {
-        store: store.clone(),
-        watch: ChangeNotifier::default(),
-        clock: Arc::clone(&clock),
-        receivers: Arc::new(taskbridge::tasks::notices::NoReceivers),
-        tools: Arc::clone(&catalog) as _,
-        nudge: Arc::new(ReconcilerSignals::default()),
-        history_recorder: HistoryRecorder { replica: Holder("fuzz".to_owned()), enabled: true },
-        meter: Arc::new(taskbridge::tasks::meter::Unmetered),
-        audit: Arc::new(taskbridge::tasks::audit::LogOnlyAudit),
-    };
-    let outbox = Outbox {
-        committed_starts: mpsc::channel(1).0,
-        deferred_writes: mpsc::unbounded_channel().0,
-        engines: Engines::default(),
-    };
-    let poll_intervals =
-        PollIntervals { shortest: Duration::from_millis(50), longest: Duration::from_secs(30) };
-    let holder = Holder("fuzz".to_owned());
-    // A call returns a handle at once, and lists have pages.
-    let settings = Settings {
-        call_budget: Duration::ZERO,
-        quick_wait: Duration::ZERO,
-        progress_every: Duration::from_secs(5),
-        companion_tools: CompanionTools::Always,
-        page_size: 1,
-        session_lifetime: Duration::from_secs(3600),
-        max_log_bytes: 1024,
-        max_artifact_bytes: 1024,
-        max_body_bytes: MAX_BODY,
-        max_polls_per_second: u32::MAX,
-        limits: taskbridge::mcp::wire::limits::Limits::default(),
-        max_calls_per_minute: u32::MAX,
-    };
-    let service =
-        Service::new(writer, Arc::clone(entropy), holder, Duration::from_secs(30), poll_intervals, outbox);
-    let replica = "fuzz".to_owned();
-    let dependencies = AuditDependencies {
-        seal: seal.clone(),
-        clock: Arc::clone(&clock),
-        entropy: Arc::clone(entropy),
-        replica,
-    };
-    let audit = Arc::new(Auditor::off(dependencies));
-    Bridge {
-        context: FeatureContext {
-            service,
-            offers: Offers::new(catalog, settings),
-            seal: seal.clone(),
-            clock,
-            entropy: Arc::clone(entropy),
-            audit,
-        },
-        reads: EngineReads::new(BTreeMap::new()),
-        sessions: SessionState::new(store),
-        metrics: Arc::default(),
-    }
 }

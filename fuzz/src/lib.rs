@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "what finds nothing to unwrap has found a mistake")]
 
 pub mod bounds;
+mod bridge;
 pub mod cursor;
 mod draw;
 mod endpoint;
@@ -14,6 +15,7 @@ pub mod forwarded;
 pub mod headers;
 pub mod issuer;
 pub mod key;
+mod response;
 pub mod session;
 pub mod state;
 pub mod token;

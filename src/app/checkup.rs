@@ -138,7 +138,7 @@ pub async fn discover_tools(
 }
 
 async fn discover(backend: &dyn Backend) -> Result<Vec<DiscoveredTool>, Error> {
-    let discovery = backend.discovery();
+    let discovery = backend.abilities().discovery;
     let discovery =
         discovery.ok_or_else(|| Error::config("this kind of backend does not support discovery"))?;
     let timeout_error =
@@ -348,7 +348,7 @@ async fn check_backend(
     if backend.discover.is_some() {
         findings.push(check_discovery(config, registry, name, &*connected).await);
     }
-    let Some(checkup) = connected.checkup() else { return findings };
+    let Some(checkup) = connected.abilities().checkup else { return findings };
     let configured = config.tools.iter().filter(|tool| tool.backend == name);
     let tools: Vec<ToolTarget> =
         configured.map(|tool| ToolTarget { tool: tool.name.clone(), target: tool.target.clone() }).collect();

@@ -270,7 +270,7 @@ fn discover_after(
     let start_at = Instant::now() + delay;
     Box::pin(async move {
         tokio::time::sleep_until(start_at).await;
-        let Some(discovery) = backend.discovery() else {
+        let Some(discovery) = backend.abilities().discovery else {
             return Err(Error::config("discovery is not supported: remove `discover`"));
         };
         match tokio::time::timeout(DISCOVERY_TIMEOUT, discovery.discover()).await {

@@ -229,7 +229,12 @@ async fn check_requests(bridge: &Arc<Bridge>) {
 
     let contents = serve("resources/read", json!({"uri": "runbook://deploy"})).await;
     assert_eq!(contents["body"]["contents"][0]["text"], "Read me.");
+    assert_eq!(contents["cached"], true);
+    let unknown = json!({"uri": "runbook://unknown"});
+    let answer = features::serve(&request, (&Id::Integer(1), "resources/read"), unknown, &sink).await;
+    assert!(matches!(answer, Some(Err(error)) if error.code == INVALID_PARAMS));
     let prompt = serve("prompts/get", json!({"name": "hello"})).await;
     assert_eq!(prompt["body"]["messages"][0]["content"]["text"], "Say hello.");
+    assert_eq!(prompt["cached"], false);
     assert!(features::serve(&request, (&Id::Integer(1), "toy/method"), json!({}), &sink).await.is_none());
 }

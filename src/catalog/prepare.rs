@@ -219,6 +219,11 @@ impl Tool {
         &self.definition.inquiries
     }
 
+    /// Returns true if calls need consent before they start.
+    pub fn needs_consent(&self) -> bool {
+        self.definition.confirm.is_some()
+    }
+
     /// Returns the consent that a call with these arguments needs before it starts, and the behaviour if
     /// the client cannot be asked.
     pub fn confirmation(&self, arguments: &Map<String, Value>) -> Option<(Question, ConfirmDefault)> {

@@ -13,6 +13,7 @@ use super::*;
 struct Faulty {
     hints: AtomicU32,
     dropped: Arc<AtomicBool>,
+    abilities_panic: bool,
 }
 
 /// Records when it is dropped.
@@ -55,24 +56,16 @@ impl Backend for Faulty {
         panic!("group")
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        Some(self)
-    }
-
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        Some(self)
-    }
-
-    fn hooks(&self) -> Option<&dyn Hooks> {
-        Some(self)
-    }
-
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        Some(self)
-    }
-
-    fn discovery(&self) -> Option<&dyn Discovery> {
-        panic!("discovery")
+    fn abilities(&self) -> Abilities<'_> {
+        assert!(!self.abilities_panic, "abilities");
+        Abilities {
+            questions: Some(self),
+            wakeups: Some(self),
+            discovery: Some(self),
+            checkup: Some(self),
+            hooks: Some(self),
+            ..Abilities::default()
+        }
     }
 
     fn identity(&self) -> Option<String> {
@@ -106,6 +99,13 @@ impl Wakeups for Faulty {
 impl Hooks for Faulty {
     fn read(&self, _: &Delivery<'_>) -> Option<HookEvent> {
         panic!("hooks")
+    }
+}
+
+#[async_trait]
+impl Discovery for Faulty {
+    async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
+        panic!("discover")
     }
 }
 
@@ -155,17 +155,29 @@ async fn panic_fails_one_call() {
         .to_vec();
     let results = backend.observe_all(&GroupKey::new(""), &both).await;
     assert_eq!(results.into_iter().map(kind).collect::<Vec<_>>(), [ErrorKind::Unavailable; 2]);
-    let questions = backend.questions().unwrap();
+    let questions = backend.abilities().questions.unwrap();
     let answer = questions.answer_for(&handle, "q", &Answer::Decline, None).await;
     assert_eq!((kind(answer), questions.list_lag()), (ErrorKind::Unavailable, Duration::ZERO));
     assert_eq!((backend.group(&handle), backend.identity()), (GroupKey::new(""), None));
-    assert!(backend.discovery().is_none() && backend.budgets().is_empty());
-    assert!(backend.hooks().unwrap().read(&Delivery { headers: &[], body: b"" }).is_none());
-    let findings = backend.checkup().unwrap().check_up(&[]).await;
+    let discovery = backend.abilities().discovery.unwrap();
+    assert_eq!(kind(discovery.discover().await), ErrorKind::Unavailable);
+    assert!(backend.budgets().is_empty());
+    assert!(backend.abilities().hooks.unwrap().read(&Delivery { headers: &[], body: b"" }).is_none());
+    let findings = backend.abilities().checkup.unwrap().check_up(&[]).await;
     assert!(findings[0].says.contains("crashed"), "{findings:?}");
     assert!(backend.observe(&JobHandle::new("fine")).await.is_ok());
     let text = metrics.text();
     assert!(text.contains("taskbridge_engine_crashes_total{backend=\"faulty\"} 14\n"), "{text}");
+}
+
+/// A backend whose `abilities` panics has none.
+#[tokio::test]
+async fn panic_in_abilities_gives_none() {
+    let connecting = async { Ok(Arc::new(Faulty { abilities_panic: true, ..Faulty::default() }) as _) };
+    let backend = Isolation::new("faulty", None).unwrap().connect(connecting).await.unwrap();
+    let Abilities { questions, logs, artifacts, wakeups, discovery, checkup, hooks } = backend.abilities();
+    assert!(questions.is_none() && logs.is_none() && artifacts.is_none() && wakeups.is_none());
+    assert!(discovery.is_none() && checkup.is_none() && hooks.is_none());
 }
 
 #[tokio::test]
@@ -217,6 +229,7 @@ async fn abandoned_call_is_dropped() {
 #[tokio::test]
 async fn hints_continue_after_a_panic() {
     let backend = isolated(None).await;
-    let hint = tokio::time::timeout(Duration::from_secs(20), backend.wakeups().unwrap().next()).await;
+    let hint =
+        tokio::time::timeout(Duration::from_secs(20), backend.abilities().wakeups.unwrap().next()).await;
     assert_eq!(hint.unwrap(), JobHandle::new("hinted"));
 }

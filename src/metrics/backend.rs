@@ -1,5 +1,8 @@
 //! [`MeasuredBackend`]: a backend wrapper that measures each call. It does not change the results.
 
+// A wrapper delegates every method. Otherwise the default would run.
+#![deny(clippy::missing_trait_methods)]
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,9 +10,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Budget, Checkup, DiscoveredTool, Discovery,
-    Error, ErrorKind, GroupKey, Hooks, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation,
-    OnBehalfOf, Questions, Result, Started, Subject, Wakeups,
+    Abilities, Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Budget, DiscoveredTool, Discovery,
+    Error, ErrorKind, GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, OnBehalfOf,
+    Questions, Result, Started, Subject,
 };
 
 use tracing::{Instrument as _, Span};
@@ -200,32 +203,15 @@ impl Backend for MeasuredBackend {
         results
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        self.inner.questions().map(|_| self as &dyn Questions)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        self.inner.logs().map(|_| self as &dyn Logs)
-    }
-
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        self.inner.artifacts().map(|_| self as &dyn Artifacts)
-    }
-
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        self.inner.wakeups()
-    }
-
-    fn discovery(&self) -> Option<&dyn Discovery> {
-        self.inner.discovery().map(|_| self as &dyn Discovery)
-    }
-
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        self.inner.checkup()
-    }
-
-    fn hooks(&self) -> Option<&dyn Hooks> {
-        self.inner.hooks()
+    fn abilities(&self) -> Abilities<'_> {
+        let inner = self.inner.abilities();
+        Abilities {
+            questions: inner.questions.and(Some(self)),
+            logs: inner.logs.and(Some(self)),
+            artifacts: inner.artifacts.and(Some(self)),
+            discovery: inner.discovery.and(Some(self)),
+            ..inner
+        }
     }
 
     fn identity(&self) -> Option<String> {
@@ -242,7 +228,7 @@ impl Backend for MeasuredBackend {
 #[async_trait]
 impl Questions for MeasuredBackend {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
-        let Some(questions) = self.inner.questions() else { return Ok(AnswerOutcome::TooLate) };
+        let Some(questions) = self.inner.abilities().questions else { return Ok(AnswerOutcome::TooLate) };
         self.measure("answer", questions.answer(handle, question, answer)).await
     }
 
@@ -253,19 +239,19 @@ impl Questions for MeasuredBackend {
         answer: &Answer,
         on_behalf_of: Option<&OnBehalfOf>,
     ) -> Result<AnswerOutcome> {
-        let Some(questions) = self.inner.questions() else { return Ok(AnswerOutcome::TooLate) };
+        let Some(questions) = self.inner.abilities().questions else { return Ok(AnswerOutcome::TooLate) };
         self.measure("answer", questions.answer_for(handle, question, answer, on_behalf_of)).await
     }
 
     fn list_lag(&self) -> Duration {
-        self.inner.questions().map(Questions::list_lag).unwrap_or_default()
+        self.inner.abilities().questions.map(Questions::list_lag).unwrap_or_default()
     }
 }
 
 #[async_trait]
 impl Logs for MeasuredBackend {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
-        let Some(logs) = self.inner.logs() else { return Ok(LogText::default()) };
+        let Some(logs) = self.inner.abilities().logs else { return Ok(LogText::default()) };
         self.measure("read_log", logs.tail(handle, request)).await
     }
 }
@@ -273,7 +259,7 @@ impl Logs for MeasuredBackend {
 #[async_trait]
 impl Artifacts for MeasuredBackend {
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
-        let Some(artifacts) = self.inner.artifacts() else { return Ok(None) };
+        let Some(artifacts) = self.inner.abilities().artifacts else { return Ok(None) };
         self.measure("read_artifact", artifacts.read(handle, name, max_bytes)).await
     }
 }
@@ -281,7 +267,7 @@ impl Artifacts for MeasuredBackend {
 #[async_trait]
 impl Discovery for MeasuredBackend {
     async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
-        let Some(discovery) = self.inner.discovery() else { return Ok(Vec::new()) };
+        let Some(discovery) = self.inner.abilities().discovery else { return Ok(Vec::new()) };
         self.measure("discover", discovery.discover()).await
     }
 }

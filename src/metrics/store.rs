@@ -2,6 +2,10 @@
 //! also counts new rows, the delay of claims and the outcomes of notices. It must not change the results.
 //! Some labels keep the former name of an operation, because dashboards use it.
 
+// A wrapper delegates every method. Otherwise the default would run.
+#![deny(clippy::missing_trait_methods)]
+
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +15,10 @@ use taskbridge_sdk::{Output, Timestamp};
 
 use super::Metrics;
 use crate::clock::Clock;
-use crate::sessions::{ServerStore, SessionChange, SessionSettings, Sessions};
+use crate::sessions::{
+    DeliveredQuestion, Deliveries, Delivery, DeliveryChange, ServerStore, SessionChange, SessionSettings,
+    Sessions,
+};
 use crate::tasks::history::HistoryEntry;
 use crate::tasks::notices::Notice;
 use crate::tasks::store::{
@@ -237,6 +244,21 @@ impl Sessions for MeasuredStore {
         forget_after: Timestamp,
     ) -> Result<Option<SessionSettings>> {
         self.measure("set", self.inner.set(nonce, change, forget_after)).await
+    }
+}
+
+#[async_trait]
+impl Deliveries for MeasuredStore {
+    async fn deliveries(&self, task: &TaskId) -> Result<BTreeMap<String, Delivery>> {
+        self.measure("deliveries", self.inner.deliveries(task)).await
+    }
+
+    async fn change_delivery(
+        &self,
+        question: &DeliveredQuestion,
+        change: DeliveryChange,
+    ) -> Result<Option<Delivery>> {
+        self.measure("change_delivery", self.inner.change_delivery(question, change)).await
     }
 }
 

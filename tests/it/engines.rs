@@ -28,7 +28,7 @@ use taskbridge::tasks::tools::{OpenedSpec, ToolCatalog};
 use taskbridge::tasks::watch::ChangeNotifier;
 use taskbridge_sdk::sim::{Config, Mode as Keys, SimEngine};
 use taskbridge_sdk::{
-    Backend, JobHandle, JobKey, JobSpec, Observation, Output, Result, Started, Timestamp, Wakeups,
+    Abilities, Backend, JobHandle, JobKey, JobSpec, Observation, Output, Result, Started, Timestamp,
 };
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -151,8 +151,8 @@ impl Backend for Connection {
         self.inner.start_lag()
     }
 
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        self.inner.wakeups()
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities { wakeups: self.inner.abilities().wakeups, ..Abilities::default() }
     }
 
     fn identity(&self) -> Option<String> {

@@ -14,8 +14,8 @@ use serde_json::json;
 use taskbridge::app::{self, App};
 use taskbridge::{adapters, config};
 use taskbridge_sdk::{
-    Adapter, Backend, ConnectContext, GroupKey, JobHandle, JobSpec, JobState, Observation, Output, Problem,
-    Result, Started, Wakeups,
+    Abilities, Adapter, Backend, ConnectContext, GroupKey, JobHandle, JobSpec, JobState, Observation, Output,
+    Problem, Result, Started, Wakeups,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -112,8 +112,8 @@ impl Backend for FaultyBackend {
         GroupKey::new("")
     }
 
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        Some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities { wakeups: Some(self), ..Abilities::default() }
     }
 }
 

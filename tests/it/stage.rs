@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use taskbridge_sdk::{
-    Adapter, Answer, AnswerOutcome, ArtifactData, Artifacts, Ask, Backend, ConnectContext, Error, GroupKey,
-    JobHandle, JobKey, JobSpec, JobState, Level, LogRequest, LogText, Logs, Note, Observation, OnBehalfOf,
-    Output, Problem, Question, Questions, Result, Started, Subject, Wakeups,
+    Abilities, Adapter, Answer, AnswerOutcome, ArtifactData, Artifacts, Ask, Backend, ConnectContext, Error,
+    GroupKey, JobHandle, JobKey, JobSpec, JobState, Level, LogRequest, LogText, Logs, Note, Observation,
+    OnBehalfOf, Output, Problem, Question, Questions, Result, Started, Subject, Wakeups,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -257,20 +257,14 @@ impl Backend for ScriptedBackend {
         Ok(())
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        Some(self)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        Some(self)
-    }
-
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        Some(self)
-    }
-
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        Some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            questions: Some(self),
+            logs: Some(self),
+            artifacts: Some(self),
+            wakeups: Some(self),
+            ..Abilities::default()
+        }
     }
 }
 

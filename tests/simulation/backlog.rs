@@ -14,7 +14,7 @@ use taskbridge::tasks::service::Call;
 use taskbridge::tasks::task::{Outcome, Owner};
 use taskbridge_sdk::sim::{Mode, SimEngine};
 use taskbridge_sdk::{
-    Backend, Error, GroupKey, JobHandle, JobSpec, Observation, Result, Started, Subject, Wakeups,
+    Abilities, Backend, Error, GroupKey, JobHandle, JobSpec, Observation, Result, Started, Subject,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -82,8 +82,8 @@ impl Backend for HangingEngine {
         Err(Error::unavailable("nothing is cancelled here"))
     }
 
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        self.backend.wakeups()
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities { wakeups: self.backend.abilities().wakeups, ..Abilities::default() }
     }
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {

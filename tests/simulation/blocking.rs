@@ -2,6 +2,7 @@
 //! has a paused clock. Each call completes on its first poll, so virtual time does not move during it. Calls
 //! are only delegated here.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,16 +12,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use taskbridge::clock::Clock;
+use taskbridge::sessions::{DeliveredQuestion, Deliveries, Delivery, DeliveryChange};
 use taskbridge::tasks::history::HistoryEntry;
 use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
     AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, Counts, DeletedRow, Durations, Facts,
     Group, Groups, Hint, Hints, History, Holder, InsertResult, Keys, LeasedNotice, NewTask, Notices, OpenJob,
-    Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, Store, TaskStore, Time, UpdateResult,
+    Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, TaskStore, Time, UpdateResult,
 };
 use taskbridge::tasks::task::{Owner, Task, TaskId};
 use taskbridge_sdk::{Output, Timestamp};
 use tokio::runtime::Handle;
+
+use super::store::SimStore;
 
 /// Polls a future to completion on this thread. Its I/O and timers run on `runtime`, even if this thread is
 /// already inside another runtime, as in a simulation.
@@ -56,7 +60,7 @@ impl Clock for CallTime {
 
 /// A store whose calls complete on their first poll.
 pub(super) struct BlockingStore {
-    pub(super) inner: Arc<dyn Store>,
+    pub(super) inner: Arc<dyn SimStore>,
     pub(super) runtime: Handle,
     /// The store's clock in the simulation, and the copy of it that `inner` reads.
     pub(super) clock: Arc<dyn Clock>,
@@ -123,6 +127,21 @@ impl TaskStore for BlockingStore {
 
     async fn next_due(&self, served: &[ServedBackend]) -> Result<Vec<Option<Timestamp>>> {
         self.wait(self.inner.next_due(served))
+    }
+}
+
+#[async_trait]
+impl Deliveries for BlockingStore {
+    async fn deliveries(&self, task: &TaskId) -> Result<BTreeMap<String, Delivery>> {
+        self.wait(self.inner.deliveries(task))
+    }
+
+    async fn change_delivery(
+        &self,
+        question: &DeliveredQuestion,
+        change: DeliveryChange,
+    ) -> Result<Option<Delivery>> {
+        self.wait(self.inner.change_delivery(question, change))
     }
 }
 

@@ -12,8 +12,8 @@ use taskbridge::clock::Clock;
 use taskbridge::tasks::reconciler::Crash;
 use taskbridge::tasks::store::Holder;
 use taskbridge_sdk::{
-    Answer, AnswerOutcome, Backend, Error, ErrorKind, GroupKey, JobHandle, JobSpec, JobState, Observation,
-    Output, Questions, Result, Started, Subject, Wakeups,
+    Abilities, Answer, AnswerOutcome, Backend, Error, ErrorKind, GroupKey, JobHandle, JobSpec, JobState,
+    Observation, Output, Questions, Result, Started, Subject, Wakeups,
 };
 
 use super::bugs::Bug;
@@ -239,19 +239,16 @@ impl Backend for Connection {
         if self.faults.lags && !self.has(Bug::NewIsGone) { START_LAG } else { Duration::ZERO }
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        Some(self)
-    }
-
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        Some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities { questions: Some(self), wakeups: Some(self), ..Abilities::default() }
     }
 }
 
 #[async_trait]
 impl Wakeups for Connection {
     async fn next(&self) -> JobHandle {
-        let wakeups = self.backend.wakeups().expect("the simulated engine of this process gives hints");
+        let wakeups =
+            self.backend.abilities().wakeups.expect("the simulated engine of this process gives hints");
         let handle = wakeups.next().await;
         self.hinted_jobs.lock().insert(handle.clone());
         handle
@@ -263,7 +260,8 @@ impl Questions for Connection {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
         self.check_lease(key_in(handle), "answer");
         self.pass_call(ErrorKind::Unavailable).await?;
-        let questions = self.backend.questions().expect("the simulated engine's jobs can be answered");
+        let questions =
+            self.backend.abilities().questions.expect("the simulated engine's jobs can be answered");
         if self.has(Bug::AnswerForgetsTheEngine) {
             return Ok(AnswerOutcome::Accepted);
         }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use taskbridge::tasks::task::Outcome;
 use taskbridge_sdk::{
-    Backend, Error, GroupKey, JobHandle, JobSpec, Observation, Result, Started, Subject, Wakeups,
+    Abilities, Backend, Error, GroupKey, JobHandle, JobSpec, Observation, Result, Started, Subject,
 };
 
 use super::fixture::{Fixture, call_with};
@@ -59,8 +59,8 @@ impl Backend for CuttableBackend {
         self.backend()?.cancel(handle).await
     }
 
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        self.engine.wakeups()
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities { wakeups: self.engine.abilities().wakeups, ..Abilities::default() }
     }
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {

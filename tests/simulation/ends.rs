@@ -104,9 +104,8 @@ async fn check_notices(world: &World, store: &dyn Store, record: &Record) -> Res
         if ends != 1 {
             return Err(format!("{} has ended, and {ends} notices say how", name(&task.id)));
         }
-        let unnotified = task.questions.iter().find(|question| {
-            question.delivery.is_some() && count_notices(task, &NoticeCause::Asks(question.key.clone())) == 0
-        });
+        let is_unnotified = |key: &String| count_notices(task, &NoticeCause::Asks(key.clone())) == 0;
+        let unnotified = task.questions.iter().find(|question| is_unnotified(&question.key));
         if let Some(question) = unnotified {
             return Err(format!("{} has asked {}, and no notice says so", name(&task.id), question.key));
         }

@@ -16,7 +16,6 @@ use tokio::sync::Semaphore;
 use super::clocks::{SettableClock, WorldClock};
 use super::engines::SIM;
 use super::hints::HintBus;
-use super::leases::Leases;
 use super::node::{EngineLink, Node, Parts};
 use super::plan::terms;
 use super::planted::PlantedBug;
@@ -74,29 +73,37 @@ impl Fixture {
         store_faults: &Arc<StoreFaults>,
         engine_links: Vec<EngineLink>,
     ) -> Node {
-        let points = Points::new(Arc::new(Rng::new(1)));
-        let leases: Arc<Leases> = Arc::default();
-        let store = PointedStore {
+        let store = self.pointed_store(name, store_faults, Rng::new(1));
+        let parts = Parts {
+            name: name.to_owned(),
+            engine_links,
+            world_clock: Arc::clone(&self.world_clock),
+            leases: Arc::clone(&store.leases),
+            entropy: Arc::new(Rng::new(2)),
+            points: Arc::clone(&store.points),
+            bug: None,
+            store: Arc::new(store),
+        };
+        Node::start(parts).await.expect("the store is there")
+    }
+
+    /// Opens the store of a process.
+    pub(super) fn pointed_store(
+        &self,
+        name: &str,
+        store_faults: &Arc<StoreFaults>,
+        rng: Rng,
+    ) -> PointedStore {
+        PointedStore {
             inner: Arc::new(self.store()),
-            points: Arc::clone(&points),
+            points: Points::new(Arc::new(rng)),
             clock: Arc::clone(&self.world_clock),
-            leases: Arc::clone(&leases),
+            leases: Arc::default(),
             store_faults: Arc::clone(store_faults),
             planted_bug: PlantedBug::new(None, name.to_owned(), Arc::default(), self.dir.path()),
             connections: Semaphore::new(CONNECTIONS),
             hints: Arc::<HintBus>::default().open(false),
-        };
-        let parts = Parts {
-            name: name.to_owned(),
-            store: Arc::new(store),
-            engine_links,
-            world_clock: Arc::clone(&self.world_clock),
-            leases,
-            entropy: Arc::new(Rng::new(2)),
-            points,
-            bug: None,
-        };
-        Node::start(parts).await.expect("the store is there")
+        }
     }
 
     /// Returns a row if it exists.

@@ -23,6 +23,7 @@ mod clients;
 mod clocks;
 mod connection;
 mod cut_off;
+mod deliveries;
 mod ends;
 mod engines;
 mod fixture;

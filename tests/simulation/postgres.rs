@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use taskbridge::clock::Clock;
 use taskbridge::store::postgres::{self, PostgresStore, StoreClock};
-use taskbridge::tasks::store::Store;
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::Client;
 
 use super::blocking::{BlockingStore, CallTime, block_on};
 use super::bugs::Bug;
 use super::plan::Plan;
+use super::store::SimStore;
 use super::{check_seeds, for_each, knob, run};
 use crate::support::postgres::{schema, shared};
 
@@ -88,12 +88,12 @@ impl Database {
     }
 
     /// Opens a store over this database, with this clock and its own connections.
-    pub(super) fn open(&self, clock: &Arc<dyn Clock>) -> Arc<dyn Store> {
+    pub(super) fn open(&self, clock: &Arc<dyn Clock>) -> Arc<dyn SimStore> {
         let config = shared().connection_config(&self.schema).without_migration().with_connections(4);
         let call_time = Arc::new(CallTime::default());
         let store_clock = StoreClock::Custom(Arc::clone(&call_time) as _);
         let inner = block_on(runtime().handle(), PostgresStore::open(config, store_clock));
-        let inner: Arc<dyn Store> = Arc::new(inner.expect("the server is there"));
+        let inner: Arc<dyn SimStore> = Arc::new(inner.expect("the server is there"));
         let (runtime, clock) = (runtime().handle().clone(), Arc::clone(clock));
         Arc::new(BlockingStore { inner, runtime, clock, call_time })
     }

@@ -1,11 +1,13 @@
 //! The real store with a point before and after every access, behind the faults of its connection. It
 //! records the leases that it grants, and applies [`PlantedBug`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use taskbridge::clock::Clock;
+use taskbridge::sessions::{DeliveredQuestion, Deliveries, Delivery, DeliveryChange};
 use taskbridge::tasks::history::HistoryEntry;
 use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
@@ -27,9 +29,14 @@ use super::planted::PlantedBug;
 use super::points::Points;
 use super::store_faults::StoreFaults;
 
+/// What the simulation needs of a store.
+pub(super) trait SimStore: Store + Deliveries {}
+
+impl<T: Store + Deliveries> SimStore for T {}
+
 /// The store of one process.
 pub(super) struct PointedStore {
-    pub(super) inner: Arc<dyn Store>,
+    pub(super) inner: Arc<dyn SimStore>,
     pub(super) points: Arc<Points>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) leases: Arc<Leases>,
@@ -338,6 +345,24 @@ impl History for PointedStore {
     async fn delete_entries(&self, before: Timestamp, limit: usize) -> Result<usize> {
         self.before_write().await?;
         self.inner.delete_entries(before, limit).await
+    }
+}
+
+#[async_trait]
+impl Deliveries for PointedStore {
+    async fn deliveries(&self, task: &TaskId) -> Result<BTreeMap<String, Delivery>> {
+        let _connection = self.before_read().await?;
+        self.inner.deliveries(task).await
+    }
+
+    async fn change_delivery(
+        &self,
+        question: &DeliveredQuestion,
+        change: DeliveryChange,
+    ) -> Result<Option<Delivery>> {
+        self.before_write().await?;
+        let changed = self.inner.change_delivery(question, change).await;
+        self.after_write(changed).await
     }
 }
 

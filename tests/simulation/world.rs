@@ -10,7 +10,6 @@ use std::time::Duration;
 use serde_json::json;
 use taskbridge::clock::{Clock, System};
 use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
-use taskbridge::tasks::store::Store;
 use taskbridge::tasks::task::{Job, Task, TaskId};
 use taskbridge_sdk::sim::Mode;
 use taskbridge_sdk::{Backend, Timestamp};
@@ -30,7 +29,7 @@ use super::points::Points;
 use super::postgres::Database;
 use super::record::SharedRecord;
 use super::rng::Rng;
-use super::store::{CONNECTIONS, PointedStore};
+use super::store::{CONNECTIONS, PointedStore, SimStore};
 use super::store_faults::StoreFaults;
 
 /// Minutes without a fault after which every cancelled job has stopped. Longer than the longest delay that
@@ -53,7 +52,7 @@ fn empty_store() -> &'static [u8] {
 }
 
 /// Opens a store with this clock, over the database, or over the file if there is none.
-fn open(file: &Path, database: Option<&Database>, clock: &Arc<dyn Clock>) -> Arc<dyn Store> {
+fn open(file: &Path, database: Option<&Database>, clock: &Arc<dyn Clock>) -> Arc<dyn SimStore> {
     if let Some(database) = database {
         return database.open(clock);
     }
@@ -88,7 +87,7 @@ pub(super) struct World {
     /// When the rows were last read, by both clocks.
     pub(super) last_check_at: (Timestamp, Timestamp),
     /// A store for reading the rows from outside of all processes.
-    pub(super) inspection_store: Arc<dyn Store>,
+    pub(super) inspection_store: Arc<dyn SimStore>,
 }
 
 /// The machine of a process.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{DiscoveredTool, Discovery, Error, Result, async_trait, tool_name};
 
-use crate::backend::Actions;
-use crate::check::allows;
-use crate::wire::{ListedWorkflow, Workflows};
-use crate::workflow::{self, Input, InputKind, MARKER, MAX_INPUTS, Workflow, value_text};
+use crate::check::target::allows;
+use crate::core::Actions;
+use crate::driver::wire::{ListedWorkflow, Workflows};
+use crate::driver::workflow::{self, Input, InputKind, MARKER, MAX_INPUTS, Workflow, value_text};
 
 /// Folder of the workflow files. GitHub also lists workflows of its own, which cannot be started.
 const FOLDER: &str = ".github/workflows/";

@@ -11,10 +11,10 @@ use taskbridge_sdk::{
 };
 use tokio::time::Instant;
 
-use crate::backend::Actions;
-use crate::failure::RetrySafety;
-use crate::handle::RunHandle;
-use crate::wire::{PendingDeployment, Review, Run};
+use crate::core::Actions;
+use crate::driver::error::RetrySafety;
+use crate::driver::wire::{PendingDeployment, Review, Run};
+use crate::identity::handle::RunHandle;
 
 /// Maximum length of a comment, in characters.
 const MAX_COMMENT_CHARS: usize = 1000;
@@ -165,7 +165,8 @@ fn form() -> Value {
 }
 
 fn reviewer_names(deployment: &PendingDeployment) -> String {
-    let name = |reviewer: &crate::wire::UserOrTeam| reviewer.login.clone().or_else(|| reviewer.name.clone());
+    let name =
+        |reviewer: &crate::driver::wire::UserOrTeam| reviewer.login.clone().or_else(|| reviewer.name.clone());
     let names: Vec<String> =
         deployment.reviewers.iter().filter_map(|reviewer| name(&reviewer.reviewer)).collect();
     if names.is_empty() { "a permitted reviewer".to_owned() } else { names.join(" or ") }
@@ -295,7 +296,7 @@ mod tests {
         assert!(observe_pending(json!([])).message.is_some());
     }
 
-    use crate::standin::{ENVIRONMENT, Repository, Standin};
+    use crate::driver::standin::{ENVIRONMENT, Repository, Standin};
 
     async fn question_ids(backend: &Actions) -> Vec<String> {
         let run_handle = RunHandle::parse(&JobHandle::new("o/r/w.yml/7/2")).unwrap();

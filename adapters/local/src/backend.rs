@@ -1,114 +1,35 @@
-//! [`Local`]: the connected backend that the server calls. It must not keep data of jobs, which exist only in
-//! their folders.
+//! What the server calls: [`Backend`], and the abilities to answer questions and to read logs and artifacts.
+//! It must not keep data of jobs, which exist only in their folders.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use parking_lot::Mutex;
 use taskbridge_sdk::{
-    Artifacts, Backend, Checkup, ConnectContext, Error, GroupKey, JobHandle, JobKey, JobSpec, JobState, Logs,
-    Observation, Questions, Result, Started, Subject, Wakeups, async_trait,
+    Abilities, Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Error, GroupKey, JobHandle, JobKey,
+    JobSpec, JobState, LogRequest, LogText, Logs, Observation, Questions, Result, Started, Subject,
+    async_trait,
 };
 
-use crate::config::Config;
-use crate::handle::{self, Machine};
-use crate::job_dir::{JobDir, SupervisorState, create_private_dir};
-use crate::job_request::LaunchRequest;
-use crate::wakeups::Listener;
-use crate::{environment, identity, launch, observe, sweep};
-
-/// Interval between sweeps of old folders.
-const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
-
-/// Config in the form that rendering needs.
-pub(crate) struct Setup {
-    pub(crate) config: Config,
-    pub(crate) config_dir: PathBuf,
-    /// Environment that all jobs share.
-    pub(crate) environment: BTreeMap<String, String>,
-}
-
-/// This machine as a backend.
-pub(crate) struct Local {
-    pub(crate) setup: Setup,
-    pub(crate) jobs: PathBuf,
-    pub(crate) program: PathBuf,
-    this_machine: Machine,
-    /// Id of the folder that jobs run in.
-    identity: String,
-    wakeups: Listener,
-    last_sweep: Mutex<Instant>,
-}
+use crate::core::{Local, run_blocking};
+use crate::identity::handle;
+use crate::observe::poll;
+use crate::questions;
+use crate::result::{artifacts, tail};
+use crate::store::job_dir::{JobDir, SupervisorState};
+use crate::submit::request::LaunchRequest;
+use crate::submit::start;
 
 impl Local {
-    pub(crate) async fn connect(config: Config, context: &ConnectContext) -> Result<Self> {
-        let this_machine = Machine::current()?;
-        let environment = environment::shared_variables(&config)?;
-        let (jobs, keep) = (context.state_dir.join("jobs"), config.keep);
-        let folder_error = |e: io::Error| {
-            let folder = context.state_dir.display();
-            Error::config(format!("the folder {folder} cannot be used for jobs: {e}")).caused_by(e)
-        };
-        let (folder, state) = (jobs.clone(), context.state_dir.clone());
-        let identity = run_blocking(move || {
-            create_private_dir(&folder)?;
-            sweep::sweep(&folder, keep)?;
-            identity::get_or_create(&state)
-        })
-        .await?
-        .map_err(folder_error)?;
-        let wakeups = Listener::open(&jobs, this_machine.clone()).map_err(folder_error)?;
-        let setup = Setup { config, config_dir: context.config_dir.clone(), environment };
-        let last_sweep = Mutex::new(Instant::now());
-        Ok(Self {
-            setup,
-            jobs,
-            program: context.program.clone(),
-            this_machine,
-            identity,
-            wakeups,
-            last_sweep,
-        })
-    }
-
-    fn dir(&self, key: &str) -> JobDir {
-        JobDir::new(self.jobs.join(key))
-    }
-
     /// Returns the job and its current state, if a supervisor ever claimed it.
     async fn find_claimed(&self, key: &JobKey) -> Result<Option<Started>> {
         let (dir, this_machine) = (self.dir(key.as_str()), self.this_machine.clone());
         let poll = move || {
-            let unreadable = |e| observe::read_error(&dir, e);
+            let unreadable = |e| dir.read_error(e);
             let Some(claim) = dir.read_claim().map_err(unreadable)? else { return Ok(None) };
-            let first = observe::observe(&dir, &claim.machine, &this_machine)?;
+            let first = poll::observe(&dir, &claim.machine, &this_machine)?;
             Ok(Some(Started { handle: claim.machine.handle(dir.key()), first: Some(first) }))
         };
         run_blocking(poll).await?
-    }
-
-    fn sweep_if_due(&self) {
-        let mut last = self.last_sweep.lock();
-        if last.elapsed() >= SWEEP_INTERVAL {
-            *last = Instant::now();
-            let (jobs, keep) = (self.jobs.clone(), self.setup.config.keep);
-            // No caller waits for this sweep. The next sweep handles what it leaves.
-            drop(tokio::task::spawn_blocking(move || sweep::sweep(&jobs, keep)));
-        }
-    }
-
-    /// Runs `work` on the folder of a job. Returns `None` if the handle is not valid for this backend.
-    pub(crate) async fn with_job_dir<T: Send + 'static>(
-        &self,
-        handle: &JobHandle,
-        work: impl FnOnce(&JobDir) -> io::Result<T> + Send + 'static,
-    ) -> Result<Option<T>> {
-        let Some((_, key)) = handle::parse(handle) else { return Ok(None) };
-        let dir = self.dir(key);
-        run_blocking(move || work(&dir).map_err(|e| observe::read_error(&dir, e))).await?.map(Some)
     }
 }
 
@@ -122,7 +43,7 @@ impl Backend for Local {
         let request = LaunchRequest::new(job, &self.setup, &dir)?;
         let files = job.files.clone();
         run_blocking(move || LaunchRequest::check_sources(&files)).await??;
-        let launched = launch::launch(&self.program, &dir, &request).await;
+        let launched = start::launch(&self.program, &dir, &request).await;
         self.sweep_if_due();
         // A supervisor that could not reply may still have claimed the job. If it is unclaimed now, it stays
         // so, because the only supervisor that could claim it has ended.
@@ -172,7 +93,7 @@ impl Backend for Local {
             let parsed = handle::parse(handle).map(|(machine, key)| (machine, self.dir(key)));
             let this_machine = self.this_machine.clone();
             move || match parsed {
-                Some((machine, dir)) => observe::observe(&dir, &machine, &this_machine),
+                Some((machine, dir)) => poll::observe(&dir, &machine, &this_machine),
                 None => {
                     Ok(Observation::new(JobState::Gone).with_message("the handle is not that of a local job"))
                 }
@@ -181,40 +102,55 @@ impl Backend for Local {
         let polls: Vec<_> = jobs.iter().map(|job| make_poll(&job.handle)).collect();
         match run_blocking(move || polls.into_iter().map(|poll| poll()).collect()).await {
             Ok(observations) => observations,
-            Err(_) => jobs.iter().map(|_| Err(disk_access_aborted())).collect(),
+            Err(error) => vec![Err(error); jobs.len()],
         }
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        Some(self)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        Some(self)
-    }
-
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        Some(self)
-    }
-
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        Some(&self.wakeups)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            questions: Some(self),
+            logs: Some(self),
+            artifacts: Some(self),
+            wakeups: Some(&self.wakeups),
+            checkup: Some(self),
+            ..Abilities::default()
+        }
     }
 
     fn identity(&self) -> Option<String> {
         Some(format!("local {}", self.identity))
     }
+}
 
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        Some(self)
+#[async_trait]
+impl Questions for Local {
+    async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
+        let (question, answer) = (question.to_owned(), answer.clone());
+        let write_answer = move |dir: &JobDir| questions::answer(dir, &question, &answer);
+        Ok(self.with_job_dir(handle, write_answer).await?.unwrap_or(AnswerOutcome::TooLate))
+    }
+
+    fn list_lag(&self) -> Duration {
+        questions::LIST_LAG
     }
 }
 
-/// Runs disk access on a blocking thread. A read takes microseconds, unless the disk stalls.
-pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|e| disk_access_aborted().caused_by(e))
+#[async_trait]
+impl Logs for Local {
+    async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
+        let (request, max_bytes) = (request.clone(), self.setup.config.max_output_bytes.get());
+        Ok(self
+            .with_job_dir(handle, move |dir| tail::tail(dir, &request, max_bytes))
+            .await?
+            .unwrap_or_default())
+    }
 }
 
-fn disk_access_aborted() -> Error {
-    Error::unavailable("the disk access was aborted")
+#[async_trait]
+impl Artifacts for Local {
+    async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
+        let name = name.to_owned();
+        let read = move |dir: &JobDir| Ok(artifacts::read(&dir.provided_path("artifacts"), &name, max_bytes));
+        self.with_job_dir(handle, read).await?.unwrap_or(Ok(None))
+    }
 }

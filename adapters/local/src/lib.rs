@@ -1,51 +1,41 @@
 //! `kind = "local"`: runs commands on this machine as jobs that outlive the server.
 //!
-//! It is also the smallest complete adapter, intended as a template for others. The server registers
-//! [`Local`]. A start uses `job_request` (what to run) and `launch` (how to start it). A `supervisor` process
-//! per job runs the command and writes everything into the job's folder (`job_dir`). `backend` and its
-//! abilities (`observe`, `questions`, `artifacts`, ...) read from there. README.md describes what a job can
-//! do, and the files.
+//! The server registers [`Local`]. `submit` decides what to run and starts a `supervisor` process per job. It
+//! runs the command and writes everything into the job's folder (`store`). `observe`, `questions` and
+//! `result` read from there. README.md describes what a job can do, and the files; `adapters/README.md`
+//! describes the layout.
 //!
 //! It must not know the server: it receives all information in [`ConnectContext`].
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the local adapter needs Linux: it relies on pidfd, memfd and /proc");
 
-mod abilities;
-mod artifacts;
 mod backend;
 mod check;
-mod checkup;
 mod config;
-mod environment;
-mod events;
+mod core;
 mod files;
-mod handle;
 mod identity;
-mod job_dir;
-mod job_request;
-mod launch;
-mod log;
 mod observe;
-mod orphans;
 mod questions;
+mod result;
+mod store;
+mod submit;
 mod supervisor;
-mod sweep;
 mod wakeups;
 
 use std::sync::Arc;
 
 use taskbridge_sdk::{Adapter, Backend, ConnectContext, Helper, Problem, Result, async_trait};
 
-pub use config::{Config, Target};
-pub use environment::VariableName;
+pub use config::{Config, Target, VariableName};
 
 /// Adapter for commands on this machine.
 pub struct Local;
 
 #[async_trait]
 impl Adapter for Local {
-    const KIND: &'static str = "local";
+    const KIND: &'static str = core::KIND;
     const HELPER: Option<Helper> = Some(supervisor::main);
     const ONE_MACHINE: bool = true;
 
@@ -53,10 +43,10 @@ impl Adapter for Local {
     type Target = Target;
 
     fn check(_: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
-        check::check(target, parameters)
+        check::target::check(target, parameters)
     }
 
     async fn connect(config: Config, context: &ConnectContext) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(backend::Local::connect(config, context).await?))
+        Ok(Arc::new(core::Local::connect(config, context).await?))
     }
 }

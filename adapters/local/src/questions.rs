@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Answer, AnswerOutcome, Ask, Question};
 
 use crate::files::{self, Draft, read_json};
-use crate::job_dir::{JobDir, SupervisorState};
+use crate::store::job_dir::{JobDir, SupervisorState};
 
 /// Maximum size of a question or answer, and of all open questions of a job together, in bytes. A parsed
 /// question takes more memory than its file, and each poll reads all of them.

@@ -12,8 +12,8 @@ use taskbridge_sdk::{JobHandle, Wakeups, async_trait};
 use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
 
-use crate::handle::{Machine, is_key};
-use crate::job_dir::JobDir;
+use crate::identity::handle::{Machine, is_key};
+use crate::store::job_dir::JobDir;
 
 /// Longest line that can be a hint, in bytes. Any process of this user can write to the FIFO.
 const MAX_LINE_BYTES: usize = 256;

@@ -1,13 +1,32 @@
-//! Optional abilities of a backend. Each is a trait behind a getter of [`crate::Backend`], so that an absent
-//! ability cannot be called. Three other optional abilities have modules of their own: [`crate::Discovery`],
-//! [`crate::Checkup`] and [`crate::Hooks`]. Only [`Questions`] may change a job.
+//! [`Abilities`]: what a backend can do beyond the methods of [`crate::Backend`]. Each ability is a trait of
+//! its own, so that an absent ability cannot be called. Three of them have modules of their own:
+//! [`Discovery`], [`Checkup`] and [`Hooks`]. Only [`Questions`] may change a job.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{Answer, ArtifactData, JobHandle, OnBehalfOf, Result};
+use crate::{Answer, ArtifactData, Checkup, Discovery, Hooks, JobHandle, OnBehalfOf, Result};
+
+/// Optional abilities of a backend. `None` means that the backend lacks the ability.
+#[derive(Clone, Copy, Default)]
+pub struct Abilities<'a> {
+    /// Answers questions, if the engine's jobs can ask any.
+    pub questions: Option<&'a dyn Questions>,
+    /// Reads job logs, if the engine keeps them.
+    pub logs: Option<&'a dyn Logs>,
+    /// Reads the files of jobs, if the engine keeps them.
+    pub artifacts: Option<&'a dyn Artifacts>,
+    /// Source of hints about changed jobs, if the engine sends any.
+    pub wakeups: Option<&'a dyn Wakeups>,
+    /// Lists what the engine could run, if the engine can list it.
+    pub discovery: Option<&'a dyn Discovery>,
+    /// Self-check of the backend, if it can report more than that it is connected.
+    pub checkup: Option<&'a dyn Checkup>,
+    /// Parser for requests to `/hooks/NAME`, if the config enables them.
+    pub hooks: Option<&'a dyn Hooks>,
+}
 
 /// Ability to answer the questions of jobs.
 #[async_trait]
@@ -90,6 +109,24 @@ pub struct LogText {
     pub cut: bool,
 }
 
+impl LogText {
+    /// Returns the last whole lines of a text that fit into `max_bytes`. If the last line alone does not fit,
+    /// returns its end.
+    pub fn last_lines(text: String, max_bytes: usize) -> Self {
+        if text.len() <= max_bytes {
+            return Self { text, cut: false };
+        }
+        let start = text.ceil_char_boundary(text.len() - max_bytes);
+        let at_line_start = start == 0 || text.as_bytes()[start - 1] == b'\n';
+        let end = &text[start..];
+        let text = match end.split_once('\n') {
+            Some((_, lines)) if !at_line_start && !lines.is_empty() => lines,
+            _ => end,
+        };
+        Self { text: text.to_owned(), cut: true }
+    }
+}
+
 /// Ability to read the files that jobs leave.
 #[async_trait]
 pub trait Artifacts: Send + Sync {
@@ -107,4 +144,22 @@ pub trait Wakeups: Send + Sync {
     /// Waits for the next hint and returns the handle of the job. Hints may be lost, duplicated or wrong.
     /// They only reduce latency.
     async fn next(&self) -> JobHandle;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_lines_never_exceed_the_limit() {
+        let text = "one\nzwei äöü\nthree\n";
+        for max_bytes in 0..30 {
+            let log = LogText::last_lines(text.to_owned(), max_bytes);
+            assert!(log.text.len() <= max_bytes, "{max_bytes}: {log:?}");
+            assert_eq!(log.cut, max_bytes < 22, "{max_bytes}: {log:?}");
+            assert!(text.ends_with(&log.text), "{max_bytes}: {log:?}");
+        }
+        assert_eq!(LogText::last_lines(text.to_owned(), 20).text, "zwei äöü\nthree\n");
+        assert_eq!(LogText::last_lines(text.to_owned(), 3).text, "ee\n");
+    }
 }

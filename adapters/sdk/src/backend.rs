@@ -7,8 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::{
-    Artifacts, Budget, Checkup, Discovery, GroupKey, Hooks, JobHandle, JobSpec, Logs, Observation,
-    OnBehalfOf, Questions, Result, Started, Subject, Wakeups,
+    Abilities, Budget, GroupKey, JobHandle, JobSpec, Observation, OnBehalfOf, Result, Started, Subject,
 };
 
 /// One configured connection to an engine.
@@ -108,34 +107,11 @@ pub trait Backend: Send + Sync {
         observations
     }
 
-    /// Returns the interface for answering questions, if the engine's jobs can ask any.
-    fn questions(&self) -> Option<&dyn Questions> {
-        None
-    }
-
-    /// Returns the interface for reading job logs, if the engine keeps them.
-    fn logs(&self) -> Option<&dyn Logs> {
-        None
-    }
-
-    /// Returns the interface for reading the files of jobs, if the engine keeps them.
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        None
-    }
-
-    /// Returns the source of hints about changed jobs, if the engine sends any.
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        None
-    }
-
-    /// Returns the interface for listing what the engine could run, if the engine can list it.
-    fn discovery(&self) -> Option<&dyn Discovery> {
-        None
-    }
-
-    /// Returns the self-check of the backend, if it can report more than that it is connected.
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        None
+    /// Returns the optional abilities of this backend. The default has none.
+    ///
+    /// - The server may call it before each use. It is answered from memory.
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities::default()
     }
 
     /// Returns what this backend is connected to: its kind, and the account, cluster, server or folder that
@@ -157,10 +133,5 @@ pub trait Backend: Send + Sync {
     /// - There are few budgets, and each keeps its name. A budget that is not known yet is missing.
     fn budgets(&self) -> Vec<Budget> {
         Vec::new()
-    }
-
-    /// Returns the parser for requests to `/hooks/NAME`, if the config enables them.
-    fn hooks(&self) -> Option<&dyn Hooks> {
-        None
     }
 }

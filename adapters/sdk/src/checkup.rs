@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -32,6 +33,19 @@ pub struct ToolTarget {
     pub tool: String,
     /// Target of the tool.
     pub target: Value,
+}
+
+impl ToolTarget {
+    /// Parses the target.
+    ///
+    /// # Errors
+    /// A fault of this tool if the target does not have the shape of `T`.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Finding> {
+        T::deserialize(&self.target).map_err(|error| {
+            let fix = "run `taskbridge check`, and correct the tool's target";
+            Finding::fault(format!("tool `{}`", self.tool), error.to_string(), fix)
+        })
+    }
 }
 
 /// A policy that an administrator must grant, in the engine's own format.

@@ -2,6 +2,7 @@
 //! not decide on retries: the tables in the server's reconciler do.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -36,14 +37,13 @@ pub enum ErrorKind {
 /// Failed attempt: its kind, a message that a person can act on, and the underlying cause.
 ///
 /// The message must not contain a secret, because it can reach the result of a task. `Display` does not
-/// include the source.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
+/// include the source. A clone shares the source.
+#[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
     is_final: bool,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
@@ -99,7 +99,7 @@ impl Error {
     /// Attaches the cause of the error, for the operator's log.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.source = Some(source.into().into());
         self
     }
 
@@ -117,6 +117,25 @@ impl Error {
     /// Returns the kind, which determines what the caller must do.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl ErrorKind {
+    /// Returns true if a later attempt may succeed. After a first start, nothing has started.
+    pub fn is_transient(self) -> bool {
+        matches!(self, ErrorKind::Limited { .. } | ErrorKind::Unavailable)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -98,6 +99,16 @@ pub struct JobSpec {
     /// own credentials must not start a job for a person without credentials, and must not fall back to its
     /// own.
     pub on_behalf_of: Option<OnBehalfOf>,
+}
+
+impl JobSpec {
+    /// Parses the target.
+    ///
+    /// # Errors
+    /// `Config` if it does not have the shape of `T`, such as after a change of the config.
+    pub fn parse_target<T: DeserializeOwned>(&self) -> Result<T> {
+        T::deserialize(&self.target).map_err(|e| Error::config(format!("the tool's target is invalid: {e}")))
+    }
 }
 
 /// Position in a distributed trace, in the format of W3C Trace Context, level 1.

@@ -45,7 +45,7 @@ mod source_file;
 mod template;
 mod time;
 
-pub use abilities::{AnswerOutcome, Artifacts, LogRequest, LogText, Logs, Questions, Wakeups};
+pub use abilities::{Abilities, AnswerOutcome, Artifacts, LogRequest, LogText, Logs, Questions, Wakeups};
 pub use adapter::{Adapter, ConnectContext, Helper, Problem};
 pub use async_trait::async_trait;
 pub use backend::Backend;

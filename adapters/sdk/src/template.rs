@@ -9,7 +9,7 @@ use minijinja::value::Serde;
 use minijinja::{Environment, ErrorKind, Output, State, UndefinedBehavior, Value};
 use serde_json::{Map, Value as Json};
 
-use crate::{Error, Result};
+use crate::{Error, Problem, Result};
 
 /// Parser and renderer of templates. An undefined variable is an error. It does not escape: an adapter that
 /// writes the result for a shell must quote it.
@@ -112,6 +112,15 @@ impl Templates {
             names.remove(global);
         }
         Ok(names)
+    }
+
+    /// Returns a problem if a tool with templates has a parameter with the name [`Templates::NAMESPACE`].
+    pub fn reserved_name_problem(parameters: &[&str]) -> Option<Problem> {
+        let message = format!(
+            "a parameter cannot have the name `{}`: templates use it for values of the server",
+            Self::NAMESPACE
+        );
+        parameters.contains(&Self::NAMESPACE).then(|| Problem { field: String::new(), message })
     }
 
     /// Returns all errors in a template of a tool with these parameters. `attributes` lists those of

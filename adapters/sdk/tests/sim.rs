@@ -25,7 +25,7 @@ fn with_may_exist(job: &JobSpec) -> JobSpec {
 }
 
 async fn next_hint(backend: &SimBackend) -> JobHandle {
-    backend.wakeups().expect("an engine in this process gives hints").next().await
+    backend.abilities().wakeups.expect("an engine in this process gives hints").next().await
 }
 
 fn millis(n: u64) -> Duration {

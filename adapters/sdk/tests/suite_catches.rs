@@ -14,10 +14,10 @@ use taskbridge_sdk::suite::{
     QuestionJob, RefusedJob, RepeatedStart, fresh_key, job,
 };
 use taskbridge_sdk::{
-    Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Checkup, Delivery, DiscoveredTool, Discovery,
-    Error, ErrorKind, Finding, GroupKey, HookEvent, Hooks, JobHandle, JobKey, JobSpec, JobState, Level,
-    LogRequest, LogText, Logs, Observation, Output, Questions, Result, Started, Subject, ToolTarget, Verdict,
-    Wakeups,
+    Abilities, Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Checkup, Delivery, DiscoveredTool,
+    Discovery, Error, ErrorKind, Finding, GroupKey, HookEvent, Hooks, JobHandle, JobKey, JobSpec, JobState,
+    Level, LogRequest, LogText, Logs, Observation, Output, Questions, Result, Started, Subject, ToolTarget,
+    Verdict, Wakeups,
 };
 
 /// A planted bug of a backend.
@@ -173,32 +173,16 @@ impl Backend for Flawed {
         if self.has(Flaw::IgnoresStartLag) { Duration::ZERO } else { self.inner.start_lag() }
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        Some(self)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        (!self.has(Flaw::HidesItsLogs)).then_some(self)
-    }
-
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        Some(self)
-    }
-
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        if self.has(Flaw::GivesNoHints) { Some(self) } else { self.inner.wakeups() }
-    }
-
-    fn discovery(&self) -> Option<&dyn Discovery> {
-        Some(self)
-    }
-
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        Some(self)
-    }
-
-    fn hooks(&self) -> Option<&dyn Hooks> {
-        Some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            questions: Some(self),
+            logs: (!self.has(Flaw::HidesItsLogs)).then_some(self),
+            artifacts: Some(self),
+            wakeups: if self.has(Flaw::GivesNoHints) { Some(self) } else { self.inner.abilities().wakeups },
+            discovery: Some(self),
+            checkup: Some(self),
+            hooks: Some(self),
+        }
     }
 }
 
@@ -211,7 +195,7 @@ impl Questions for Flawed {
             Flaw::RefusesRepeatedAnswer if !has_question => return Ok(AnswerOutcome::TooLate),
             _ => {}
         }
-        let questions = self.inner.questions().expect("the sim has questions");
+        let questions = self.inner.abilities().questions.expect("the sim has questions");
         let outcome = questions.answer(handle, question, answer).await?;
         Ok(if self.has(Flaw::AcceptsEveryAnswer) { AnswerOutcome::Accepted } else { outcome })
     }
@@ -226,7 +210,7 @@ impl Logs for Flawed {
             Flaw::IgnoresTheSearch => request.search = None,
             _ => {}
         }
-        let mut log = self.inner.logs().expect("the sim has logs").tail(handle, &request).await?;
+        let mut log = self.inner.abilities().logs.expect("the sim has logs").tail(handle, &request).await?;
         log.cut &= !self.has(Flaw::LogsWithoutCut);
         Ok(log)
     }
@@ -240,7 +224,7 @@ impl Artifacts for Flawed {
         {
             return Ok(Some(ArtifactData { bytes, mime_type: None }));
         }
-        let artifacts = self.inner.artifacts().expect("the sim has artifacts");
+        let artifacts = self.inner.abilities().artifacts.expect("the sim has artifacts");
         match artifacts.read(handle, name, max_bytes).await {
             Ok(Some(mut data)) if self.has(Flaw::CutsFiles) => {
                 data.bytes.pop();
@@ -262,7 +246,7 @@ impl Wakeups for Flawed {
 #[async_trait]
 impl Discovery for Flawed {
     async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
-        let result = self.inner.discovery().expect("the sim has discovery").discover().await;
+        let result = self.inner.abilities().discovery.expect("the sim has discovery").discover().await;
         let mut tools = match result {
             Err(_) if self.has(Flaw::HidesDiscoveryFault) => Vec::new(),
             other => other?,
@@ -283,7 +267,8 @@ impl Discovery for Flawed {
 #[async_trait]
 impl Checkup for Flawed {
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
-        let mut findings = self.inner.checkup().expect("the sim has a check-up").check_up(tools).await;
+        let mut findings =
+            self.inner.abilities().checkup.expect("the sim has a check-up").check_up(tools).await;
         match self.flaw {
             Flaw::ReportsNothingAsOk => findings.retain(|finding| finding.verdict != Verdict::Ok),
             Flaw::EndsJobsInCheckup => {
@@ -309,7 +294,7 @@ impl Hooks for Flawed {
             Flaw::AcceptsProofPrefix if !given.is_empty() && SECRET.starts_with(given) => genuine_headers,
             _ => delivery.headers.to_vec(),
         };
-        let hooks = self.inner.hooks().expect("the sim has a secret");
+        let hooks = self.inner.abilities().hooks.expect("the sim has a secret");
         let mut event = hooks.read(&Delivery { headers: &headers, body: delivery.body })?;
         if self.has(Flaw::NamesNoJob) {
             event.jobs.clear();

@@ -2,21 +2,24 @@
 //! caller determines the user of `start` and `find`, and the handle that of all other calls about a job. No
 //! call for one user's job ever runs as another user or as our own user. Discovery runs as our own user.
 
+// A wrapper delegates every method. Otherwise the default would run.
+#![deny(clippy::missing_trait_methods)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use taskbridge_sdk::{
-    Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Checkup, ConnectContext, DiscoveredTool,
-    Discovery, Error, Finding, GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation,
-    Questions, Result, Started, Subject, ToolTarget, async_trait,
+    Abilities, Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Budget, Checkup, ConnectContext,
+    DiscoveredTool, Discovery, Error, Finding, GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs,
+    Observation, OnBehalfOf, Questions, Result, Started, Subject, ToolTarget, async_trait,
 };
 
-use crate::backend::{Slurm, step_timeout, unlisted_user_error};
 use crate::config::{Config, Person};
-use crate::disk::Disks;
-use crate::handle::SlurmHandle;
-use crate::unix::UnixUser;
+use crate::core::{Slurm, step_timeout, unlisted_user_error};
+use crate::identity::handle::SlurmHandle;
+use crate::identity::unix::UnixUser;
+use crate::store::disk::Disks;
 
 /// A cluster with one backend per Unix user.
 pub(crate) struct UserRouter {
@@ -113,6 +116,18 @@ impl Backend for UserRouter {
         self.backend_for_job(handle)?.cancel(handle).await
     }
 
+    async fn cancel_for(&self, handle: &JobHandle, on_behalf_of: Option<&OnBehalfOf>) -> Result<()> {
+        self.backend_for_job(handle)?.cancel_for(handle, on_behalf_of).await
+    }
+
+    async fn forget(&self, handle: &JobHandle) -> Result<()> {
+        self.backend_for_job(handle)?.forget(handle).await
+    }
+
+    fn start_lag(&self) -> Duration {
+        self.own_backend.start_lag()
+    }
+
     fn group(&self, handle: &JobHandle) -> GroupKey {
         self.own_backend.group(handle)
     }
@@ -121,42 +136,45 @@ impl Backend for UserRouter {
         // All jobs of a group belong to one user.
         match jobs.first().map(|job| self.backend_for_job(&job.handle)) {
             Some(Ok(slurm)) => slurm.observe_all(group, jobs).await,
-            Some(Err(error)) => {
-                jobs.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect()
-            }
+            Some(Err(error)) => vec![Err(error); jobs.len()],
             None => Vec::new(),
         }
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        Some(self)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        Some(self)
-    }
-
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        Some(self)
-    }
-
-    fn discovery(&self) -> Option<&dyn Discovery> {
-        Some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            questions: Some(self),
+            logs: Some(self),
+            artifacts: Some(self),
+            discovery: Some(self),
+            checkup: Some(self),
+            ..Abilities::default()
+        }
     }
 
     fn identity(&self) -> Option<String> {
         self.own_backend.identity()
     }
 
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        Some(self)
+    fn budgets(&self) -> Vec<Budget> {
+        self.own_backend.budgets()
     }
 }
 
 #[async_trait]
 impl Questions for UserRouter {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
-        self.backend_for_job(handle)?.answer(handle, question, answer).await
+        self.answer_for(handle, question, answer, None).await
+    }
+
+    async fn answer_for(
+        &self,
+        handle: &JobHandle,
+        question: &str,
+        answer: &Answer,
+        on_behalf_of: Option<&OnBehalfOf>,
+    ) -> Result<AnswerOutcome> {
+        self.backend_for_job(handle)?.answer_for(handle, question, answer, on_behalf_of).await
     }
 
     fn list_lag(&self) -> Duration {

@@ -6,40 +6,21 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{DiscoveredTool, Discovery, Error, Finding, Result, async_trait, tool_name};
 
-use crate::amount;
-use crate::backend::Slurm;
-use crate::disk;
+use crate::config::discover::Discover;
+use crate::core::Slurm;
 use crate::driver::site::{Partition, Rights};
-use crate::folder::open_regular;
+use crate::notation::amount;
+use crate::store::disk;
+use crate::store::folder::open_regular;
 
 /// Maximum number of bytes of a script that are searched for `#TASKBRIDGE` lines.
 const MAX_HEADER_BYTES: u64 = 64 * 1024;
 
 /// File name extensions of batch scripts.
 const EXTENSIONS: [&str; 5] = ["sh", "bash", "sbatch", "slurm", "job"];
-
-/// Settings for the tools to offer.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a table: { scripts = \"FOLDER\" }")]
-#[schemars(rename = "SlurmDiscover")]
-pub struct Discover {
-    /// The folder of the batch scripts: files that end with `.sh`, `.bash`, `.sbatch`, `.slurm` or `.job`.
-    /// Each is a tool, so everyone with write access to the folder decides what runs. A relative path starts
-    /// at the folder of the config file.
-    pub scripts: PathBuf,
-    /// The partitions that callers may choose. The default is all that are up.
-    #[serde(default)]
-    pub partitions: Option<Vec<String>>,
-    /// The qualities of service that callers may choose, as far as the accounting database grants them to the
-    /// server's user. The default is none.
-    #[serde(default)]
-    pub qos: Option<Vec<String>>,
-}
 
 #[async_trait]
 impl Discovery for Slurm {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use taskbridge_sdk::{Answer, AnswerOutcome, Error, JobHandle, Questions, Result, async_trait};
 
-use crate::active_job::APPROVAL;
-use crate::backend::Slurm;
-use crate::folder::{ANSWER, CANCELLED, PLAN};
-use crate::handle::SlurmHandle;
-use crate::plan::Plan;
-use crate::start::{read_error, write_error};
+use crate::core::Slurm;
+use crate::identity::handle::SlurmHandle;
+use crate::observe::active_job::APPROVAL;
+use crate::store::folder::{ANSWER, CANCELLED, PLAN};
+use crate::store::folder::{read_error, write_error};
+use crate::store::plan::Plan;
 
 const YES: &[u8] = b"yes";
 const NO: &[u8] = b"no";
@@ -94,7 +94,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fake::{Fake, held_row};
+    use crate::driver::fake::{Fake, held_row};
 
     /// The number was reused for another held job after the first approval.
     #[tokio::test]

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 use taskbridge_sdk::{Delivery, HookEvent, Hooks, JobHandle, Secret, same_secret};
 
-use crate::arn::{ExecutionArn, attached_handle};
-use crate::progress::ExecutionTracker;
+use crate::identity::handle::{ExecutionArn, attached_handle};
+use crate::store::progress::ExecutionTracker;
 
 /// Header that contains the secret.
 pub(crate) const SECRET_HEADER: &str = "x-taskbridge-secret";

@@ -1,68 +1,38 @@
 //! `kind = "step-functions"`: jobs are executions of AWS Step Functions.
 //!
-//! The server registers [`StepFunctions`]. The modules:
+//! The server registers [`StepFunctions`]. `adapters/README.md` describes the layout. In this adapter:
 //!
-//! - `start` starts executions: it chooses the name and handles unclear responses. `input` builds the input,
-//!   and `bound` refuses executions that may run too long.
-//! - `observe` polls one execution and `observe_all` many, with the lists that `list_cache` caches.
-//! - `state` translates the status, `progress` computes the progress. `log` builds the log from the history,
-//!   or from `cloudwatch`.
-//! - `question_history` and `content` find the questions of an execution. `reader` receives the `tokens` of
-//!   waiting steps, and `answer` delivers the answers.
-//! - `discovery` finds state machines, and `discovered_machine` turns them into tools.
-//! - `checkup` checks everything. `needs` lists the permissions, `permissions` tries each one, `policy` is
-//!   the policy that grants them, and `offline` writes it without a call of AWS.
-//! - `hooks` parses posts of EventBridge.
-//! - `caller_credentials` chooses the credentials of a call, `session` describes a person to AWS, and `trust`
-//!   checks that the role can be assumed.
+//! - `submit` starts executions: it chooses the name and handles unclear responses. Its `bound` refuses
+//!   executions that may run too long.
+//! - `observe` polls one execution or many, with the lists that `store` caches.
+//! - `store::history` reads histories: the progress, the questions and the log come from there, or from
+//!   CloudWatch Logs.
+//! - `wakeups` receives the tokens of waiting steps, and `questions` delivers the answers.
+//! - `check` has the permissions that a config needs: `needs` lists them, `permissions` tries each one,
+//!   `policy` is the policy that grants them, `offline` writes it without a call of AWS, and `trust` checks
+//!   that the role of people can be assumed.
+//! - `driver` has the calls of AWS. Its `callers` chooses the credentials of a call, and only its `error`
+//!   interprets errors.
 //!
-//! Only `client`, `api`, `queue`, `caller_credentials` and `trust` call AWS, and only `failure` interprets
-//! its errors. README.md lists for users what a job can do, and what was tested against what.
+//! README.md lists for users what a job can do, and what was tested against what.
 //!
 //! It must not depend on the server: all context arrives in [`taskbridge_sdk::ConnectContext`]. It never
 //! retries, and neither does the AWS SDK.
 
-mod account;
-mod answer;
-mod api;
-mod arn;
 mod backend;
-mod bound;
-mod budget;
-mod caller_credentials;
 mod check;
-mod checkup;
-mod client;
-mod clock_skew;
-mod cloudwatch;
 mod config;
-mod content;
-mod definition;
-mod discovered_machine;
+mod core;
 mod discovery;
-mod failure;
-mod history;
+mod driver;
 mod hooks;
 mod identity;
-mod input;
-mod list_cache;
-mod log;
-mod machines;
-mod needs;
 mod observe;
-mod observe_all;
-mod offline;
-mod permissions;
-mod policy;
-mod progress;
-mod question_history;
-mod queue;
-mod reader;
-mod session;
-mod start;
-mod state;
-mod tokens;
-mod trust;
+mod questions;
+mod result;
+mod store;
+mod submit;
+mod wakeups;
 
 use std::sync::Arc;
 
@@ -70,8 +40,8 @@ use taskbridge_sdk::{
     Adapter, Backend, ConnectContext, PolicyDocument, Problem, Result, ToolTarget, async_trait,
 };
 
+pub use config::session::TagValue;
 pub use config::{AssumeRole, Config, Discover, PerCaller, Quota, Target};
-pub use session::TagValue;
 
 /// Adapter for AWS Step Functions.
 pub struct StepFunctions;
@@ -86,14 +56,14 @@ impl Adapter for StepFunctions {
     const SECRETS: &'static [&'static str] = &["hook_secret"];
 
     fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
-        check::check(config, target, parameters)
+        check::target::check(config, target, parameters)
     }
 
     fn policies(config: &Config, tools: &[ToolTarget]) -> Vec<PolicyDocument> {
-        offline::policies(config, tools)
+        check::offline::policies(config, tools)
     }
 
     async fn connect(config: Config, context: &ConnectContext) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(backend::StepFunctions::connect(config, context).await?))
+        Ok(Arc::new(core::StepFunctions::connect(config, context).await?))
     }
 }

@@ -56,7 +56,7 @@ pub(super) async fn ask(terminal: &Terminal, label: &str, question: &Value) -> i
         let url = question.get("url").and_then(Value::as_str).unwrap_or_default();
         let text = "The server asks you to open this URL in a browser. Check the URL first:";
         terminal.print(&format!("  {text}\n\n    {}\n\n", sanitize_for_terminal(url)))?;
-        return consent(terminal, "  Do you open it? [yes, no, cancel] ").await;
+        return consent(terminal, "  Will you open it? [yes, no, cancel] ").await;
     }
     let empty = json!({});
     let schema = question.get("requestedSchema").unwrap_or(&empty);

@@ -29,6 +29,9 @@ const COMPANION_TOOLS: [&str; 5] = ["task_wait", "task_cancel", "task_answer", "
 /// Text in the error of a taskbridge server for a call that requires consent.
 const CONSENT_ERROR_TEXT: &str = "cannot be asked";
 
+/// What an interrupted request about a task has done that only reads it.
+const NO_EFFECT: &str = "nothing was changed";
+
 /// Minimum length of an id prefix, in characters.
 const MIN_PREFIX_CHARS: usize = 4;
 
@@ -61,13 +64,14 @@ struct CommandContext<'a> {
 }
 
 impl CommandContext<'_> {
-    /// Runs a short request, unless a signal interrupts it.
+    /// Runs a short request, unless a signal interrupts it. `effect` says what the request has done by then.
     async fn run_interruptible<T>(
         &mut self,
+        effect: &str,
         work: impl Future<Output = Result<T, ServerCallError>>,
     ) -> Result<Result<T, ServerCallError>, Failure> {
         tokio::select! {
-            code = self.signals.next() => Err(Failure::new(code, "interrupted; nothing was started")),
+            code = self.signals.next() => Err(Failure::new(code, format!("interrupted; {effect}"))),
             result = work => Ok(result),
         }
     }
@@ -91,7 +95,7 @@ impl CommandContext<'_> {
 
     async fn tools(&mut self) -> Result<(Vec<Tool>, Vec<Value>), Failure> {
         let session = self.session;
-        let result = self.run_interruptible(session.tools()).await?;
+        let result = self.run_interruptible("nothing was started", session.tools()).await?;
         result.map_err(|error| Failure::usage(format!("the server does not list its tools: {error}")))
     }
 
@@ -239,14 +243,16 @@ impl CommandContext<'_> {
             return Err(Failure::usage("this server does not support tasks"));
         }
         let session = self.session;
-        match self.run_interruptible(get_task(session, id)).await? {
+        match self.run_interruptible(NO_EFFECT, get_task(session, id)).await? {
             Ok(task) => return Ok(task),
             Err(ServerCallError::JsonRpc(_)) => {}
             Err(error) => return Err(Failure::usage(error.to_string())),
         }
         // Not every caller may list tasks; those who may not need the whole id.
         let mut candidates = match id.len() >= MIN_PREFIX_CHARS {
-            true => self.run_interruptible(list_with_prefix(session, id)).await?.unwrap_or_default(),
+            true => {
+                self.run_interruptible(NO_EFFECT, list_with_prefix(session, id)).await?.unwrap_or_default()
+            }
             false => Vec::new(),
         };
         let ids: Vec<&str> = candidates.iter().map(|task| &*task.id).collect();
@@ -265,8 +271,8 @@ impl CommandContext<'_> {
     async fn cancel(&mut self, id: &str) -> Result<u8, Failure> {
         let task = self.find_task(id).await?;
         let (id, session) = (&*task.id, self.session);
-        let result =
-            self.run_interruptible(retry_until_reached(async || cancel(session, id).await, |_| {})).await?;
+        let cancellation = retry_until_reached(async || cancel(session, id).await, |_| {});
+        let result = self.run_interruptible("the task may have been cancelled", cancellation).await?;
         let task = result.map_err(|error| Failure::new(FAILURE, error.to_string()))?;
         match self.invocation.json {
             true => print(&format!("{:#}\n", task.raw)),

@@ -199,6 +199,19 @@ pub fn check_related_records(records: &RelatedRecords, expectations: &Expectatio
             );
         }
     }
+    for (task, key, until) in &records.deliveries {
+        let until = Timestamp::from_millis(*until);
+        if until > expectations.longest_lease() {
+            add(
+                format!("question {key} of task {task}"),
+                format!("a stream has it until {until}"),
+                "no other stream asks it before that",
+                format!(
+                    "DELETE FROM deliveries WHERE task = '{task}' AND key = '{key}'; it may be asked again"
+                ),
+            );
+        }
+    }
     for (task, version, row_version) in &records.histories_ahead {
         add(
             format!("history of task {task}"),

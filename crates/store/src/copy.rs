@@ -94,7 +94,7 @@ pub(super) enum CopyValue {
 use ColumnType::{Bytes, Flag, Key, Number, Plain, Small, Text};
 
 /// All tables that are copied. Tables that reference tasks come after them.
-pub(super) const TABLES: [Table; 11] = [
+pub(super) const TABLES: [Table; 12] = [
     Table {
         name: "tasks",
         columns: &[
@@ -128,6 +128,18 @@ pub(super) const TABLES: [Table; 11] = [
         name: "once",
         columns: &[("scope", Key), ("key", Key), ("digest", Text), ("task", Text)],
         order: "task",
+    },
+    Table {
+        name: "deliveries",
+        columns: &[
+            ("task", Text),
+            ("key", Text),
+            ("n", Number),
+            ("until", Number),
+            ("over", Flag),
+            ("problem", Text),
+        ],
+        order: "task, key",
     },
     Table {
         name: "entries",
@@ -180,7 +192,7 @@ impl CopyCounts {
 
 impl fmt::Display for CopyCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [tasks, outputs, _, once, entries, notices, history, sessions, _, audit, _] = self.rows;
+        let [tasks, outputs, _, once, _, entries, notices, history, sessions, _, audit, _] = self.rows;
         let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         write!(
             f,

@@ -70,6 +70,8 @@ pub struct RelatedRecords {
     pub orphans: Vec<(&'static str, String)>,
     /// The leased groups: backend, key, holder and expiry.
     pub groups: Vec<(String, String, String, i64)>,
+    /// The claimed questions: task, key and the expiry of the claim.
+    pub deliveries: Vec<(String, String, i64)>,
     /// Tasks whose history is ahead of their row: task, version in the history, version of the row.
     pub histories_ahead: Vec<(String, i64, i64)>,
     /// Sessions, by nonce prefix, with state for a task that has neither a row nor a history.
@@ -107,7 +109,7 @@ impl PendingNotice {
 }
 
 /// Tables whose records belong to tasks.
-pub(super) const DEPENDENT_TABLES: [&str; 3] = ["slots", "outputs", "once"];
+pub(super) const DEPENDENT_TABLES: [&str; 4] = ["slots", "outputs", "once", "deliveries"];
 
 /// Length of the nonce prefix that is shown: the whole nonce would allow its reader to take over the
 /// session.

@@ -65,7 +65,7 @@ struct Folder(PathBuf);
 #[async_trait]
 impl Backend for Folder {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
-        let target = Target::deserialize(&job.target).map_err(|e| Error::rejected(e.to_string()))?;
+        let target: Target = job.parse_target()?;
         let path = Path::new(job.arguments["path"].as_str().unwrap_or_default());
         if !path.is_absolute() {
             return Err(Error::rejected(format!("path = \"{}\": give an absolute path", path.display())));
@@ -78,7 +78,7 @@ impl Backend for Folder {
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
-        let target = Target::deserialize(&job.target).map_err(|e| Error::rejected(e.to_string()))?;
+        let target: Target = job.parse_target()?;
         let exists = self.0.join(job.key.as_str()).is_symlink();
         Ok(exists.then(|| Started { handle: handle(job, &target), first: None }))
     }

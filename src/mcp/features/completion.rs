@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::authorization::{CallerContext, Permit};
 use super::dialect::Dialect;
-use super::request::RequestExt as _;
 use super::resources::{ARTIFACT_TEMPLATE, LOG_TEMPLATE};
 use crate::auth::Principal;
 use crate::catalog::{Argument, Catalog, Completion, ReadableResource};
@@ -44,7 +43,7 @@ pub async fn serve(request: &dyn Dialect, params: &Value) -> Outcome {
     let completion = complete(context, caller, reference, argument, prefix, &context_arguments).await;
     let completion = completion.map_err(|error| match error {
         CompletionError::Unknown(message) => params::invalid(message),
-        CompletionError::Store(error) => request.fault(&error),
+        CompletionError::Store(error) => error.into(),
     })?;
     let (total, has_more) = (completion.total, completion.has_more());
     let completion = types::Completion { values: completion.values, total, has_more };

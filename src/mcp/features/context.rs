@@ -5,13 +5,12 @@ use std::sync::Arc;
 use super::offers::Offers;
 use crate::audit::{Auditor, RequestContext};
 use crate::catalog::Catalog;
-use crate::clock::{self, Clock, Entropy};
+use crate::clock::{Clock, Entropy};
 use crate::mcp::Settings;
-use crate::mcp::wire::jsonrpc::{Error, INTERNAL_ERROR};
+use crate::mcp::wire::jsonrpc::Error;
 use crate::seal::Seal;
 use crate::tasks::audit::{Audit as _, AuditEvent};
 use crate::tasks::service::Service;
-use crate::tasks::store::StoreError;
 use crate::tasks::task::{Owner, TaskId};
 
 /// What the features share.
@@ -44,28 +43,11 @@ impl FeatureContext {
     /// Runs before a request is answered. With `on_failure = "refuse"`, waits until the audit log contains
     /// the events of the request, and fails if it cannot.
     pub(crate) async fn wait_for_audit(&self, request_context: &RequestContext) -> Result<(), Error> {
-        self.audit.flush_request(request_context).await.map_err(|error| self.fault(&error))
+        Ok(self.audit.flush_request(request_context).await?)
     }
 
     /// Records in the audit log that an owner asked for a task that does not exist or is not theirs.
     pub(crate) fn not_found(&self, owner: &Owner, id: &TaskId) {
         self.audit.record(AuditEvent::NotFound { owner, id });
-    }
-
-    /// Logs an internal error under a random name. Returns an error that gives the client only this name. For
-    /// an unreadable row, the error also states that other tasks are not affected.
-    pub fn fault(&self, error: &(dyn std::error::Error + 'static)) -> Error {
-        let name: [u8; 5] = clock::random(&*self.entropy);
-        let name = data_encoding::BASE32_NOPAD.encode(&name).to_ascii_lowercase();
-        tracing::error!(fault = name, error = %error, "internal error");
-        let detail = match error.downcast_ref() {
-            Some(StoreError::Unreadable(_)) => {
-                "the server's record of this cannot be read. Other tasks are not affected, and asking again will not \
-                 help: the operator has to mend it, and "
-            }
-            _ => "",
-        };
-        let message = format!("internal error: {detail}the server's log says more under fault={name}");
-        Error::new(INTERNAL_ERROR, message)
     }
 }

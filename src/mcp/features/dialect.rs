@@ -173,6 +173,11 @@ pub trait WaitChannel: Send + Sync {
         false
     }
 
+    /// Whether [`Self::sync`] may have work after a hint about the task, although its row is unchanged.
+    fn follows_hints(&self) -> bool {
+        false
+    }
+
     /// Sends what is due, except progress and log messages. Returns when it has work again, at the latest.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ pub mod completion;
 pub mod context;
 pub mod dialect;
 pub mod instructions;
+pub mod internal_error;
 pub mod offers;
 pub mod prompts;
 pub mod request;

@@ -11,7 +11,7 @@ use taskbridge_sdk::{Content, Embedded};
 
 use super::authorization::Permit;
 use super::dialect::{Cache, Dialect, PromptInput};
-use super::request::RequestExt as _;
+use super::internal_error::internal_error;
 use super::resources;
 use super::resources::list::Page;
 use super::resources::{Body, EngineReads, ReadError};
@@ -94,8 +94,7 @@ pub async fn get(request: &dyn Dialect, params: &Value) -> Outcome {
         PromptInput::InputRequired(result) => return Ok(result),
     };
     let rendered = render(request.context(), request.reads(), request.principal(), name, arguments).await;
-    let RenderedPrompt { description, messages } =
-        rendered.map_err(|problem| prompt_error(request, &problem))?;
+    let RenderedPrompt { description, messages } = rendered.map_err(|problem| prompt_error(&problem))?;
     let messages = messages
         .into_iter()
         .map(|(role, content)| types::PromptMessage { role, content: request.content(content) });
@@ -103,15 +102,15 @@ pub async fn get(request: &dyn Dialect, params: &Value) -> Outcome {
     Ok(request.result(body, None))
 }
 
-fn prompt_error(request: &dyn Dialect, problem: &PromptError) -> Error {
+fn prompt_error(problem: &PromptError) -> Error {
     let (code, data) = match problem {
         PromptError::Unknown(_) | PromptError::Arguments(_) => (INVALID_PARAMS, None),
         PromptError::Resource { uri, source } => match source {
             ReadError::NotFound | ReadError::Refused(_) => (INVALID_PARAMS, Some(json!({ "uri": uri }))),
             ReadError::Unavailable(_) => (INTERNAL_ERROR, Some(json!({ "uri": uri }))),
-            ReadError::Denied(cause) => return request.fault(cause),
-            ReadError::Template(cause) => return request.fault(cause),
-            ReadError::Store(cause) => return request.fault(cause),
+            ReadError::Denied(cause) => return internal_error(cause),
+            ReadError::Template(cause) => return internal_error(cause),
+            ReadError::Store(cause) => return internal_error(cause),
         },
     };
     Error { code, message: problem.to_string(), data }

@@ -32,11 +32,6 @@ pub trait RequestExt: Dialect {
         companion.is_offered(self.context(), self.principal(), self.offers_companions())
     }
 
-    /// Logs an internal error. The error for the client only contains a reference to the log entry.
-    fn fault(&self, error: &(dyn std::error::Error + 'static)) -> Error {
-        self.context().fault(error)
-    }
-
     /// Returns the error for a task that is unknown, has expired or is not visible to the caller.
     fn task_not_found(&self, id: &TaskId) -> Error {
         self.context().not_found(self.owner(), id);
@@ -49,8 +44,8 @@ pub trait RequestExt: Dialect {
     /// If there is no such task, or the store fails.
     fn find_task(&self, id: &TaskId) -> impl Future<Output = Result<View, Error>> + Send {
         async move {
-            let view = self.context().service.get(&self.actor(), id).await;
-            view.map_err(|error| self.fault(&error))?.ok_or_else(|| self.task_not_found(id))
+            let view = self.context().service.get(&self.actor(), id).await?;
+            view.ok_or_else(|| self.task_not_found(id))
         }
     }
 

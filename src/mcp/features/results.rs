@@ -29,12 +29,11 @@ pub enum ResultReadError {
     MemoryExhausted(TaskId),
 }
 
-impl ResultReadError {
-    /// Returns the error for a client.
-    pub fn to_jsonrpc_error(&self, context: &FeatureContext) -> Error {
-        match self {
-            Self::Store(error) => context.fault(error),
-            Self::MemoryExhausted(id) => Error::new(
+impl From<ResultReadError> for Error {
+    fn from(error: ResultReadError) -> Self {
+        match error {
+            ResultReadError::Store(error) => error.into(),
+            ResultReadError::MemoryExhausted(id) => Error::new(
                 MEMORY_EXHAUSTED,
                 format!(
                     "task {id} has ended, and its result is larger than there is room for now: too much is on its way between \

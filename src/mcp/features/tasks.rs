@@ -47,8 +47,7 @@ pub async fn list(request: &dyn Dialect, params: &Value) -> Result<TaskPage, Err
         ),
     };
     let size = context.settings().page_size;
-    let page = context.service.list(request.owner(), after.as_ref(), size + 1).await;
-    let mut views = page.map_err(|error| request.fault(&error))?;
+    let mut views = context.service.list(request.owner(), after.as_ref(), size + 1).await?;
     let has_more = views.len() > size;
     views.truncate(size);
     let last = views.last().filter(|_| has_more);
@@ -61,8 +60,7 @@ pub async fn list(request: &dyn Dialect, params: &Value) -> Result<TaskPage, Err
 /// # Errors
 /// If there is no such task, the caller may not cancel it, or the store fails.
 pub async fn cancel(request: &dyn Dialect, id: &TaskId, mode: CancelMode) -> Result<(bool, Task), Error> {
-    let cancellation = request.context().service.cancel(&request.actor(), id, mode).await;
-    match cancellation.map_err(|error| request.fault(&error))? {
+    match request.context().service.cancel(&request.actor(), id, mode).await? {
         CancelResult::Done(task) => Ok((false, task)),
         CancelResult::AlreadyEnded(task) => Ok((true, task)),
         CancelResult::Refused(reason) => Err(params::invalid(reason)),

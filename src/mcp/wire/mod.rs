@@ -1,5 +1,5 @@
-//! What every generation shares on the wire: JSON-RPC, revisions, parameters, cursors, limits of a message,
-//! and server-sent events. It must not know a method's meaning.
+//! What every generation shares on the wire: JSON-RPC, revisions, types, parameters, cursors, and limits of a
+//! message. It must not know a method's meaning.
 
 pub mod cursor;
 pub mod limits;

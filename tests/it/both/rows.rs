@@ -113,11 +113,8 @@ fn normalize(mut row: Value) -> Value {
     }
     for question in members(&mut row, "questions") {
         set(question, "at");
-        // The stream on which the question was sent, in the generation that sends questions. Also the time
-        // when the engine accepted the answer, which can be written after the job's end.
-        for name in ["delivery", "settled_at"] {
-            question.as_object_mut().unwrap().remove(name);
-        }
+        // When the engine accepted the answer can be written after the job's end.
+        question.as_object_mut().unwrap().remove("settled_at");
     }
     row
 }

@@ -21,7 +21,7 @@ const fn on_open(sql: &'static str, expected: &'static [&'static str]) -> Breach
     Breach { open: true, sql, expected }
 }
 
-const BREACHES: [Breach; 25] = [
+const BREACHES: [Breach; 26] = [
     on_ended("UPDATE tasks SET body = '{}' WHERE id = 'ID'", &["task ID: the task in row", "cannot be understood"]),
     on_ended("UPDATE tasks SET owner = 'eve' WHERE id = 'ID'", &["something else than `owner`"]),
     on_ended("UPDATE tasks SET digest = 'd', waiting_until = 1 WHERE id = 'ID'", &["than `digest`, `waiting_until`"]),
@@ -79,11 +79,15 @@ const BREACHES: [Breach; 25] = [
          VALUES ('n', 'ci', 1, 9000000000000, '{\"task\":\"t\",\"tool\":\"x\",\"at\":1,\"ended\":\"succeeded\"}')",
         &["notice n: for ci: it is due at 2255", "hears nothing before that"],
     ),
+    on_ended(
+        "INSERT INTO deliveries (task, key, n, until, over) VALUES ('ID', 'q1', 1, 9999999999999, FALSE)",
+        &["question q1 of task ID: a stream has it until 2286", "no other stream asks it"],
+    ),
     on_ended("UPDATE entries SET at = 1000000000000", &["history: its first entry is of 2001", "start a server"]),
 ];
 
 /// Breaches that can only occur where the database does not prevent them.
-const ORPHANS: [(&str, &str); 3] = [
+const ORPHANS: [(&str, &str); 4] = [
     ("INSERT INTO slots (slot, task) VALUES ('s', 'nobody')", "slots of task nobody: there is no such task"),
     (
         "INSERT INTO outputs (task, body) VALUES ('nobody', '{}')",
@@ -93,9 +97,14 @@ const ORPHANS: [(&str, &str); 3] = [
         "INSERT INTO once (scope, key, digest, task) VALUES ('s', 'k', 'd', 'nobody')",
         "once of task nobody: there is no such task",
     ),
+    (
+        "INSERT INTO deliveries (task, key, n, until, over) VALUES ('nobody', 'q1', 1, 0, FALSE)",
+        "deliveries of task nobody: there is no such task",
+    ),
 ];
 
-const TABLES: [&str; 8] = ["tasks", "outputs", "slots", "once", "groups", "sessions", "entries", "notices"];
+const TABLES: [&str; 9] =
+    ["tasks", "outputs", "slots", "once", "deliveries", "groups", "sessions", "entries", "notices"];
 
 /// Returns SQL that copies all tables, so that they can be restored after each breach.
 fn backup_sql() -> String {

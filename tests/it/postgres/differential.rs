@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskbridge::clock::Clock as _;
-use taskbridge::sessions::{ServerStore, SessionChange};
+use taskbridge::sessions::{DeliveredQuestion, DeliveryChange, ServerStore, SessionChange};
 use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::store::suite::{Bench, ManualClock};
 use taskbridge::tasks::history::{EngineCall, EngineOperation, Fact, Transition};
@@ -152,6 +152,30 @@ impl World {
             });
         }
         notices
+    }
+
+    /// Claims a question of one row, renews or ends the claim.
+    async fn deliver(&mut self) {
+        let [a, b] = self.stores.clone();
+        let task = &self.rows[self.random.below(self.rows.len() as u64) as usize];
+        let (task, channel) = (task.id.clone(), task.origin.channel.clone());
+        for _ in 0..4 {
+            let question = DeliveredQuestion {
+                task: task.clone(),
+                channel: channel.clone(),
+                key: self.name(),
+                recorded: None,
+            };
+            let seen = ok(a.deliveries(&task).await).remove(&question.key);
+            let n = seen.as_ref().map_or(1, |delivery| delivery.n);
+            let change = match self.random.below(3) {
+                0 => DeliveryChange::Claim { seen, lease: LEASE },
+                1 => DeliveryChange::Renew { n, lease: LEASE },
+                _ => DeliveryChange::End { n, handled: self.chance(50), problem: Some(self.name()) },
+            };
+            let one = ok(a.change_delivery(&question, change.clone()).await);
+            assert_eq!(one, ok(b.change_delivery(&question, change).await));
+        }
     }
 
     /// Takes notices of one receiver, and acknowledges some of them.
@@ -341,6 +365,7 @@ impl World {
                     ok(b.delete_entries(before, limit).await)
                 );
             }
+            95 if !self.rows.is_empty() => self.deliver().await,
             _ => {
                 let longest = if self.chance(5) { 8_000_000 } else { 60_000 };
                 let by = self.random.millis(longest);
@@ -385,6 +410,7 @@ impl World {
             }
             assert_eq!(ok(a.output(id).await), ok(b.output(id).await));
             assert_eq!(ok(a.entries(id).await), ok(b.entries(id).await));
+            assert_eq!(ok(a.deliveries(id).await), ok(b.deliveries(id).await));
             assert_eq!(ok(a.ahead(task).await), ok(b.ahead(task).await));
         }
         for name in NAMES {

@@ -229,14 +229,14 @@ async fn database_errors_hide_password() {
     let migrated = dir.run(dir.command("migrate")).await;
     assert_eq!(migrated.code, Some(0), "{}", migrated.stderr);
     let applied_steps = "0001_tasks, 0002_history, 0003_notices, 0004_of_backend, 0005_followed_logs, 0006_audit, \
-                0007_backends, 0008_bytes";
-    let summary = format!("(schema {schema}): from version 0 to 8: {applied_steps}\n");
+                0007_backends, 0008_bytes, 0009_deliveries";
+    let summary = format!("(schema {schema}): from version 0 to 9: {applied_steps}\n");
     assert!(migrated.stdout.ends_with(&summary), "{}", migrated.stdout);
     let migrated = dir.run(dir.command("migrate")).await;
-    assert!(migrated.stdout.ends_with("up to date, version 8\n"), "{}", migrated.stdout);
+    assert!(migrated.stdout.ends_with("up to date, version 9\n"), "{}", migrated.stdout);
     let client = shared().client(&schema).await;
-    client.batch_execute("UPDATE taskbridge_schema SET steps = 9, oldest = 9").await.unwrap();
-    assert_refused("", "", &["version 9", "newer taskbridge", "name another `schema`"]).await;
+    client.batch_execute("UPDATE taskbridge_schema SET steps = 10, oldest = 10").await.unwrap();
+    assert_refused("", "", &["version 10", "newer taskbridge", "name another `schema`"]).await;
 }
 
 #[tokio::test]

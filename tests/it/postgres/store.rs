@@ -253,7 +253,7 @@ async fn concurrent_schema_creation_succeeds() {
     keys.dedup();
     assert_eq!(keys.len(), 1);
     let migrated = store::migrate(&shared().connection_config(&schema)).await.unwrap();
-    assert_eq!((migrated.before, migrated.after, migrated.applied.len()), (8, 8, 0));
+    assert_eq!((migrated.before, migrated.after, migrated.applied.len()), (9, 9, 0));
 }
 
 /// A newer schema that excludes this version is refused and stays unchanged.
@@ -269,7 +269,7 @@ async fn newer_schema_is_used_if_compatible() {
     assert!(matches!(error, StoreError::Broken(_)));
     assert_contains(
         &error,
-        &["version 99", "version 98 can use", "up to 8", "newer taskbridge", "another `schema`", &schema],
+        &["version 99", "version 98 can use", "up to 9", "newer taskbridge", "another `schema`", &schema],
     );
     let steps = client.query_one("SELECT steps FROM taskbridge_schema", &[]).await.unwrap();
     assert_eq!(steps.get::<_, i32>(0), 99);
@@ -280,12 +280,12 @@ async fn newer_schema_is_used_if_compatible() {
 async fn manual_schema_is_not_migrated() {
     let schema = schema();
     let config = shared().connection_config(&schema).without_migration();
-    assert_contains(&open_error(config.clone()).await, &["has version 0", "needs 8", "`taskbridge migrate`"]);
+    assert_contains(&open_error(config.clone()).await, &["has version 0", "needs 9", "`taskbridge migrate`"]);
     let client = shared().client("public").await;
     let exists = "SELECT to_regnamespace($1) IS NOT NULL";
     assert!(!client.query_one(exists, &[&schema]).await.unwrap().get::<_, bool>(0));
     let migrated = store::migrate(&config).await.unwrap();
-    assert_eq!((migrated.before, migrated.after), (0, 8));
+    assert_eq!((migrated.before, migrated.after), (0, 9));
     let expected = [
         "0001_tasks",
         "0002_history",
@@ -295,6 +295,7 @@ async fn manual_schema_is_not_migrated() {
         "0006_audit",
         "0007_backends",
         "0008_bytes",
+        "0009_deliveries",
     ];
     assert_eq!(migrated.applied, expected);
     drop(PostgresStore::open(config, StoreClock::Database).await.unwrap());

@@ -1,6 +1,8 @@
 //! Tests for client tasks: a client that creates a task of its own for a request of the server. The tests
 //! play this client by hand, and its messages are checked against the schema like those of the server.
 
+mod cancels;
+mod continued;
 mod receiver;
 
 use serde_json::{Value, json};
@@ -8,10 +10,10 @@ use taskbridge_sdk::{Answer, Ask, JobState, Observation};
 
 use super::TOOLS;
 use super::bench::Server;
-use crate::support::{self, Events, TestApp, schema};
+use crate::support::schema;
 use receiver::{
-    LONG_INTERVAL_MS, RELATED, Receiver, accept, accepted, all_capabilities, assert_about, form, sampling,
-    task, task_created, task_with_interval,
+    LONG_INTERVAL_MS, RELATED, Receiver, accept, accepted, form, sampling, task, task_created,
+    task_with_interval,
 };
 
 /// The server polls the client's task and fetches the answer from it.
@@ -234,171 +236,6 @@ async fn status_notification_replaces_polling() {
     user.assert_no_request_before_end(&id).await;
 }
 
-/// Covers an answer by a model, and a job that continues without an answer.
-#[tokio::test]
-async fn settled_question_cancels_client_task() {
-    let server = Server::with(TOOLS).await;
-    let mut user = Receiver::of(&server).await;
-    let other = server.client().await;
-    let id = user.client.start("modelled", json!({})).await;
-    let job = server.engine.job(1).await;
-
-    // A model answered.
-    job.ask("who", "Who?", form());
-    user.accept_with_task(task_with_interval("one", "working", LONG_INTERVAL_MS)).await;
-    let arguments = json!({"task_id": id, "question": "q1", "content": {"name": "bob"}});
-    other.get("tools/call", json!({"name": "task_answer", "arguments": arguments})).await;
-    assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "bob"})));
-    user.answer_next("tasks/cancel", "one", task("one", "cancelled")).await;
-
-    // No answer was given: the job has continued.
-    job.ask("again", "Who else?", form());
-    user.accept_with_task(task_with_interval("two", "working", LONG_INTERVAL_MS)).await;
-    job.show(Observation::new(JobState::Running).with_message("never mind"));
-    user.answer_next("tasks/cancel", "two", task("two", "cancelled")).await;
-
-    // Another client of the owner answered, which is asked when it waits for the task.
-    job.ask("last", "And who else?", form());
-    user.accept_with_task(task_with_interval("three", "working", LONG_INTERVAL_MS)).await;
-    let mut waiting = other.open("tasks/result", json!({ "taskId": id })).await;
-    let question = waiting.message().await;
-    assert!(question["params"].get("task").is_none(), "it makes no tasks");
-    assert_eq!(other.reply(&question, accept("eve")).await, 202);
-    let request = user.expect_request("tasks/cancel", "three").await;
-    assert_eq!(user.client.reply_with_error(&request, -32602).await, 202, "it is done with all the same");
-
-    user.stream = user.client.listen().await;
-    job.succeed("done");
-    user.assert_no_request_before_end(&id).await;
-    assert_eq!(waiting.end().await.unwrap()["content"][0]["text"], "done");
-    assert_eq!(job.answers().len(), 2);
-}
-
-/// The cancellation is sent on a stream that opens after the end, and again if the answer to it is lost.
-#[tokio::test]
-async fn late_stream_cancels_client_task() {
-    let server = Server::start().await;
-    let mut user = Receiver::of(&server).await;
-    let id = user.client.start("work", json!({})).await;
-    server.engine.job(1).await.ask("who", "Who?", form());
-    user.accept_with_task(task_with_interval("theirs", "working", LONG_INTERVAL_MS)).await;
-    let Receiver { client, stream, .. } = user;
-    drop(stream);
-    let server = server.restart().await;
-    let client = client.at(&server);
-    client.get("tasks/cancel", json!({ "taskId": id })).await;
-    for attempt in 1..=2 {
-        let mut stream = client.listen().await;
-        let request = stream.next("tasks/cancel").await;
-        assert_about(&request, "tasks/cancel", "theirs");
-        // The first time, the client's answer is lost.
-        if attempt == 2 {
-            assert_eq!(client.reply(&request, task("theirs", "cancelled")).await, 202);
-        }
-    }
-    let mut user = Receiver::listening(client).await;
-    let last = user.client.start("work", json!({"end": {"succeeded": {}}})).await;
-    user.assert_no_request_before_end(&last).await;
-}
-
-/// The client creates its task after the question is withdrawn, and the server cancels it then.
-#[tokio::test]
-async fn withdrawn_question_cancels_later_task() {
-    let server = Server::start().await;
-    let mut user = Receiver::of(&server).await;
-    let id = user.client.start("work", json!({})).await;
-    server.engine.job(1).await.ask("who", "Who?", form());
-    let question = user.request().await;
-    user.client.get("tasks/cancel", json!({ "taskId": id })).await;
-    user.assert_no_request_before_end(&id).await;
-    let other = user.client.start("work", json!({"end": {"succeeded": {}}})).await;
-    // The server sends no notifications/cancelled, because that does not apply to tasks.
-    user.assert_no_request_before_end(&other).await;
-    user.reply(&question, task_created(task("theirs", "working"))).await;
-    user.answer_next("tasks/cancel", "theirs", task("theirs", "cancelled")).await;
-}
-
-#[tokio::test]
-async fn cancel_requires_client_capability() {
-    let server = Server::start().await;
-    let mut capabilities = all_capabilities();
-    capabilities["tasks"].as_object_mut().unwrap().remove("cancel");
-    let mut user = Receiver::with(&server, capabilities).await;
-    let id = user.client.start("work", json!({})).await;
-    server.engine.job(1).await.ask("who", "Who?", form());
-    user.accept_with_task(task_with_interval("theirs", "working", LONG_INTERVAL_MS)).await;
-    user.client.get("tasks/cancel", json!({ "taskId": id })).await;
-    user.assert_no_request_before_end(&id).await;
-    let last = user.client.start("work", json!({"end": {"succeeded": {}}})).await;
-    user.assert_no_request_before_end(&last).await;
-}
-
-/// Without a listening stream, the requests about the client's task go out on the waiting stream.
-#[tokio::test]
-async fn waiting_stream_continues_client_task() {
-    let server = Server::start().await;
-    let client = server.client_with("2025-11-25", all_capabilities(), None).await;
-    let id = client.start("work", json!({})).await;
-    let job = server.engine.job(1).await;
-    let params = json!({ "taskId": id });
-    let mut waiting = client.open("tasks/result", params.clone()).await;
-    job.ask("who", "Who?", form());
-    let question = waiting.message().await;
-    assert_eq!(client.reply(&question, task_created(task("theirs", "working"))).await, 202);
-    let request = waiting.message().await;
-    assert_about(&request, "tasks/get", "theirs");
-    assert_eq!(client.reply(&request, task("theirs", "working")).await, 202);
-    drop(waiting);
-
-    let mut waiting = client.open("tasks/result", params).await;
-    let request = waiting.message().await;
-    assert_about(&request, "tasks/get", "theirs");
-    assert_eq!(client.reply(&request, task("theirs", "completed")).await, 202);
-    let request = waiting.message().await;
-    assert_about(&request, "tasks/result", "theirs");
-    assert_eq!(client.reply(&request, accept("ana")).await, 202);
-    assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "ana"})));
-
-    job.ask("again", "Who else?", form());
-    let question = waiting.message().await;
-    assert_eq!(
-        client.reply(&question, task_created(task_with_interval("more", "working", LONG_INTERVAL_MS))).await,
-        202
-    );
-    client.get("tasks/cancel", json!({ "taskId": id })).await;
-    let (messages, result) = waiting.all().await;
-    assert_about(messages.last().unwrap(), "tasks/cancel", "more");
-    assert_eq!(result.unwrap()["isError"], true);
-}
-
-/// The waiting stream asked the question, and another session started the job.
-#[tokio::test]
-async fn listening_stream_continues_client_task() {
-    let server = Server::start().await;
-    let id = server.client_without_capabilities().await.start("work", json!({})).await;
-    let job = server.engine.job(1).await;
-    let mut user = Receiver::of(&server).await;
-    let mut waiting = user.client.open("tasks/result", json!({ "taskId": id })).await;
-    for n in ["one", "two"] {
-        job.ask(n, "Who?", form());
-        let question = waiting.message().await;
-        assert_eq!(question["method"], "elicitation/create");
-        user.reply(&question, task_created(task(n, "working"))).await;
-        user.answer_next("tasks/get", n, task(n, "working")).await;
-        if n == "one" {
-            user.answer_next("tasks/get", n, task(n, "completed")).await;
-            user.answer_next("tasks/result", n, accept("ana")).await;
-            assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "ana"})));
-        } else {
-            job.succeed("hello ana");
-            user.answer_next("tasks/cancel", n, task(n, "cancelled")).await;
-        }
-    }
-    let (messages, result) = waiting.all().await;
-    assert_eq!(messages, Vec::<Value>::new());
-    assert_eq!(result.unwrap()["content"][0]["text"], "hello ana");
-}
-
 /// The client is notified when the visit is complete.
 #[tokio::test]
 async fn page_visit_uses_client_task() {
@@ -448,99 +285,5 @@ async fn undeclared_kind_uses_no_task() {
             }
             job.succeed("done");
         }
-    }
-}
-
-/// Each process accepts the client's answers to requests of the other.
-#[tokio::test]
-async fn client_task_spans_two_processes() {
-    let server = Server::start().await;
-    let twin = server.twin().await;
-    let mut user = Receiver::of(&server).await;
-    let other_client = user.client.at(&twin);
-    user.client.start("work", json!({})).await;
-    let job = server.engine.job(1).await;
-    job.ask("who", "Who?", form());
-    for (method, result) in [
-        ("elicitation/create", task_created(task("theirs", "working"))),
-        ("tasks/get", task("theirs", "completed")),
-        ("tasks/result", accept("ana")),
-    ] {
-        let request = user.request().await;
-        assert_eq!(request["method"], method);
-        assert_eq!(other_client.reply(&request, result).await, 202);
-    }
-    assert_eq!(job.wait_for_answer().await, accepted(&json!({"name": "ana"})));
-}
-
-/// A job that asks and returns the answer.
-const ASK_TOOL: &str = r#"
-[reconciler]
-lease = "2s"
-
-[backends.here]
-kind = "local"
-
-[tools.ask]
-backend = "here"
-target.command = ["sh", "-c", '''
-ask="$TASKBRIDGE_QUESTIONS/who"
-echo '{"message": "Who?", "schema": {"type": "object", "properties": {"name": {"type": "string"}}}}' > "$ask.new"
-mv "$ask.new" "$ask.json"
-until [ -e "$ask.answer.json" ]; do sleep 0.05; done
-cat "$ask.answer.json"
-''']
-"#;
-
-/// Returns the next request of the server on a listening stream.
-async fn request(stream: &mut Events) -> Value {
-    loop {
-        let message = stream.next().await.unwrap().expect("the stream ended");
-        if message.get("id").is_some() {
-            return message;
-        }
-    }
-}
-
-/// The question is not asked again. The audit log has lines about the client's task.
-#[tokio::test]
-async fn killed_server_continues_client_task() {
-    let TestApp { mut server, dir } = TestApp::start(ASK_TOOL);
-    let client = support::Client::open_with_capabilities(server.url(), all_capabilities()).await.unwrap();
-    let mut stream = client.listen().await.unwrap();
-    let id = client.start("ask", json!({})).await.unwrap();
-    let answer =
-        |request: &Value, result: Value| json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
-    let question = request(&mut stream).await;
-    assert_eq!(question["method"], "elicitation/create");
-    client.send_message(&answer(&question, task_created(task("theirs", "working")))).await.unwrap();
-    let poll_request = request(&mut stream).await;
-    assert_about(&poll_request, "tasks/get", "theirs");
-    server.kill();
-
-    let mut server = dir.serve();
-    let client = client.at(server.url());
-    // The answer to a request of the killed server is accepted.
-    client.send_message(&answer(&poll_request, task("theirs", "working"))).await.unwrap();
-    let mut stream = client.listen().await.unwrap();
-    for (method, result) in [("tasks/get", task("theirs", "completed")), ("tasks/result", accept("ana"))] {
-        let mut next_request = request(&mut stream).await;
-        // On a slow machine the server polls once more before it has processed the answer.
-        while method == "tasks/result" && next_request["method"] == "tasks/get" {
-            client.send_message(&answer(&next_request, task("theirs", "completed"))).await.unwrap();
-            next_request = request(&mut stream).await;
-        }
-        assert_about(&next_request, method, "theirs");
-        client.send_message(&answer(&next_request, result)).await.unwrap();
-    }
-    let result = client.result(&id).await.unwrap();
-    assert_eq!(support::text(&result).trim_end(), r#"{"action":"accept","content":{"name":"ana"}}"#);
-    assert_eq!(server.stop(), Some(0));
-    let log = std::fs::read_to_string(dir.path("server.log")).unwrap();
-    for stage in ["Working", "Ended"] {
-        let expected = format!("theirs=theirs.. stage={stage}");
-        let line =
-            log.lines().find(|line| line.contains(&expected)).unwrap_or_else(|| panic!("{stage}: {log}"));
-        assert!(line.contains("audit:") && line.contains(&format!("task={}..", &id[..8])), "{line}");
     }
 }

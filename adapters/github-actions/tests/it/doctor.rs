@@ -7,7 +7,7 @@ use crate::world::{World, run, workflow};
 
 async fn run_checkup(world: &World, target: Value) -> Vec<Finding> {
     let tool = ToolTarget { tool: "deploy".to_owned(), target };
-    let findings = world.backend.checkup().unwrap().check_up(&[tool]).await;
+    let findings = world.backend.abilities().checkup.unwrap().check_up(&[tool]).await;
     assert!(findings.iter().all(|finding| !format!("{finding:?}").contains(&world.token)), "{findings:?}");
     findings
 }
@@ -26,7 +26,7 @@ async fn one_fault_for_many_tools(world: &World) {
         target: json!({"workflow": "work.yml", "repository": repository}),
     };
     let tools = [tool("one", "octo-org/none"), tool("two", "octo-org/none"), tool("three", &world.repo)];
-    let findings = world.backend.checkup().unwrap().check_up(&tools).await;
+    let findings = world.backend.abilities().checkup.unwrap().check_up(&tools).await;
     let faults: Vec<&Finding> = findings.iter().filter(|finding| finding.verdict == Verdict::Fault).collect();
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert_eq!(faults[0].what, "repository octo-org/none");

@@ -80,7 +80,7 @@ async fn failure_names_job_step_and_log() {
     );
 
     let request = LogRequest { max_bytes: 10_000, search: None };
-    let log = world.backend.logs().unwrap().tail(&handle, &request).await.unwrap().text;
+    let log = world.backend.abilities().logs.unwrap().tail(&handle, &request).await.unwrap().text;
     assert!(log.contains("== work (0): success\n") && log.contains("== work (3): failure\n"), "{log}");
 }
 
@@ -143,7 +143,7 @@ async fn expired_artifact_link_is_requested_again() {
     let names: Vec<&str> =
         output(&observation).artifacts.iter().map(|artifact| artifact.name.as_str()).collect();
     assert_eq!(names, ["report.zip", "report/deep/t.csv"]);
-    let artifacts = world.backend.artifacts().unwrap();
+    let artifacts = world.backend.abilities().artifacts.unwrap();
     world.inject_fault("link", json!({}));
     world.take_requests();
     let read = artifacts.read(&handle, "report/deep/t.csv", 100).await.unwrap().unwrap();
@@ -166,7 +166,8 @@ async fn artifact_read_stops_at_limit() {
     world.control("run", json!({"id": id, "size": 10, "bytes": LARGE}));
     let memory_before = peak_memory();
     for name in ["large.zip", "large/a.txt"] {
-        let error = world.backend.artifacts().unwrap().read(&handle, name, 1_000_000).await.unwrap_err();
+        let error =
+            world.backend.abilities().artifacts.unwrap().read(&handle, name, 1_000_000).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
     }
     // At most 64 MiB are read for a file in an archive.
@@ -182,7 +183,8 @@ async fn oversized_artifact_is_refused_without_download() {
     world.control("run", json!({"id": id, "size": 2_147_483_648_u64}));
     world.take_requests();
     for name in ["large.zip", "large/a.txt"] {
-        let error = world.backend.artifacts().unwrap().read(&handle, name, 1_000_000).await.unwrap_err();
+        let error =
+            world.backend.abilities().artifacts.unwrap().read(&handle, name, 1_000_000).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected);
         assert!(error.to_string().contains("2147483648 bytes"), "{error}");
     }
@@ -203,7 +205,7 @@ async fn large_log_fetches_only_its_end() {
     let observation = world.backend.observe(&handle).await.unwrap();
     assert!(observation.message.as_deref().unwrap().ends_with("the tray is empty"), "{observation:?}");
     let request = LogRequest { max_bytes: 1000, search: None };
-    let log = world.backend.logs().unwrap().tail(&handle, &request).await.unwrap();
+    let log = world.backend.abilities().logs.unwrap().tail(&handle, &request).await.unwrap();
     assert!(log.cut && log.text.len() <= 1000, "{log:?}");
     assert!(log.text.ends_with("nothing of interest\n##[error]the tray is empty\n"), "{log:?}");
     let parts = world
@@ -215,7 +217,8 @@ async fn large_log_fetches_only_its_end() {
 
     // A search reads the whole log, but does not keep it.
     let search = Some("The Tray".to_owned());
-    let result = world.backend.logs().unwrap().tail(&handle, &LogRequest { max_bytes: 1000, search }).await;
+    let result =
+        world.backend.abilities().logs.unwrap().tail(&handle, &LogRequest { max_bytes: 1000, search }).await;
     assert_eq!(result.unwrap().text, "##[error]the tray is empty\n");
     // Other tests of this process use memory as well.
     assert!(peak_memory() - memory_before < LARGE / 5 * 4, "{} and then {}", memory_before, peak_memory());

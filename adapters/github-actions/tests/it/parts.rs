@@ -113,7 +113,7 @@ async fn unarchived_artifact_keeps_its_name() {
         .collect();
     names_and_types.sort();
     assert_eq!(names_and_types, [("table.csv", Some("text/csv")), ("tool", None)]);
-    let artifacts = world.backend.artifacts().unwrap();
+    let artifacts = world.backend.abilities().artifacts.unwrap();
     let read = artifacts.read(&handle, "table.csv", 100).await.unwrap().unwrap();
     assert_eq!((read.bytes.as_slice(), read.mime_type.as_deref()), (&b"1,2\n"[..], Some("text/csv")));
     assert!(

@@ -151,7 +151,7 @@ async fn review_is_sent_as_permitted_caller() {
     let question =
         poll_until(&*backend, &handle, "a question", |observation| observation.questions.first().cloned())
             .await;
-    let questions = backend.questions().unwrap();
+    let questions = backend.abilities().questions.unwrap();
     let answer = Answer::Accept(serde_json::Map::new());
     let error = questions.answer(&handle, &question.id, &answer).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");

@@ -44,7 +44,7 @@ async fn renamed_repository_keeps_its_tasks() {
         assert!(matches!(observation.state, JobState::Cancelled(_)), "{observation:?}");
         assert!(text(output(&observation)).contains(&new_name), "{observation:?}");
     }
-    let findings = world.backend.checkup().unwrap().check_up(&[]).await;
+    let findings = world.backend.abilities().checkup.unwrap().check_up(&[]).await;
     let finding = findings.iter().find(|finding| finding.what.starts_with("repository")).unwrap();
     assert_eq!(finding.verdict, Verdict::Warning);
     assert!(finding.says.contains(&new_name), "{finding:?}");

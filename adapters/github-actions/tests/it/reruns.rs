@@ -84,7 +84,7 @@ async fn rerun_returns_its_own_output() {
     let names: Vec<&str> =
         output(&observation).artifacts.iter().map(|artifact| artifact.name.as_str()).collect();
     assert_eq!(names, ["report.zip", "report/attempt.txt"]);
-    let artifacts = world.backend.artifacts().unwrap();
+    let artifacts = world.backend.abilities().artifacts.unwrap();
     for (handle, attempt) in [(&first, &b"1\n"[..]), (&second, b"2\n")] {
         let read = artifacts.read(handle, "report/attempt.txt", 100).await.unwrap().unwrap();
         assert_eq!(read.bytes, attempt, "{handle}");

@@ -29,8 +29,14 @@ async fn decline_rejects_deployment() {
     let (world, handle) = waiting_run(true).await;
     let question = wait_for_question(&world, &handle).await;
     assert!(question.message.contains("`production`"), "{question:?}");
-    let outcome =
-        world.backend.questions().unwrap().answer(&handle, &question.id, &Answer::Decline).await.unwrap();
+    let outcome = world
+        .backend
+        .abilities()
+        .questions
+        .unwrap()
+        .answer(&handle, &question.id, &Answer::Decline)
+        .await
+        .unwrap();
     assert_eq!(outcome, AnswerOutcome::Accepted);
     assert!(matches!(poll_until_ended(&*world.backend, &handle).await.state, JobState::Failed(_)));
 }
@@ -42,7 +48,7 @@ async fn external_review_lets_run_continue() {
     let question = wait_for_question(&world, &handle).await;
     world.control("review", json!({"id": run_of(&handle), "login": "octocat", "state": "approved"}));
     assert!(matches!(poll_until_ended(&*world.backend, &handle).await.state, JobState::Succeeded(_)));
-    let questions = world.backend.questions().unwrap();
+    let questions = world.backend.abilities().questions.unwrap();
     assert_eq!(
         questions.answer(&handle, &question.id, &Answer::Decline).await.unwrap(),
         AnswerOutcome::TooLate
@@ -69,7 +75,7 @@ async fn message_names_permitted_reviewers() {
 async fn lost_review_is_given_once() {
     let (world, handle) = waiting_run(true).await;
     let question = wait_for_question(&world, &handle).await;
-    let questions = world.backend.questions().unwrap();
+    let questions = world.backend.abilities().questions.unwrap();
     world.inject_fault("actions/review-pending-deployments-for-run", json!({"kind": "reply_lost"}));
     let answer = Answer::Accept(Map::new());
     questions.answer(&handle, &question.id, &answer).await.unwrap_err();

@@ -30,7 +30,7 @@ async fn inputs_reach_run_as_declared() {
         .await;
     assert!(matches!(observation.state, JobState::Succeeded(_)), "{observation:?}");
     let request = taskbridge_sdk::LogRequest { max_bytes: 1000, search: None };
-    let log = world.backend.logs().unwrap().tail(&handle, &request).await.unwrap();
+    let log = world.backend.abilities().logs.unwrap().tail(&handle, &request).await.unwrap();
     assert!(log.text.ends_with("1.4 true 2.5 staging\n"), "{}", log.text);
 }
 

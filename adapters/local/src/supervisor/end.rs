@@ -9,12 +9,12 @@ use taskbridge_sdk::{Content, JobState, Observation, Output, one_line};
 
 use super::declared;
 use super::watch::Ending;
-use crate::artifacts;
-use crate::events;
 use crate::files;
-use crate::job_dir::JobDir;
-use crate::job_request::LaunchRequest;
-use crate::log::{RetainedLog, Stream, printed as printed_bytes};
+use crate::observe::events;
+use crate::result::artifacts;
+use crate::result::log::{RetainedLog, Stream, printed as printed_bytes};
+use crate::store::job_dir::JobDir;
+use crate::submit::request::LaunchRequest;
 
 /// Maximum bytes of standard error shown for a failed job: its last ones.
 const MAX_STDERR_BYTES: usize = 4096;
@@ -131,5 +131,65 @@ fn describe_status(status: ExitStatus) -> String {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}{}", name(signal)),
         (None, None) => status.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::identity::handle::Machine;
+    use crate::observe::poll;
+    use crate::store::job_dir::Claim;
+
+    /// Returns what a poll reports after this row of the table has happened in a folder.
+    fn reported(recorded: &str, supervisor: &str) -> JobState {
+        let folder = tempfile::tempdir().unwrap();
+        let (dir, machine) = (JobDir::new(folder.path().join("tb-table")), Machine::current().unwrap());
+        dir.create().unwrap();
+        let claim = Claim { supervisor: 1, machine: machine.clone() };
+        let lock = (supervisor != "no claim").then(|| dir.claim(&claim).unwrap());
+        let ending = match recorded {
+            "none" => None,
+            "exit code in `success_exit_codes`" => Some(Ending::Exited(ExitStatus::from_raw(0))),
+            "another exit code" => Some(Ending::Exited(ExitStatus::from_raw(3 << 8))),
+            "killed by a signal" => Some(Ending::Exited(ExitStatus::from_raw(9))),
+            "its timeout expired" => Some(Ending::TimedOut),
+            "the command could not be run" => Some(Ending::NotRun("not found".to_owned())),
+            "stopped on request" => Some(Ending::Cancelled),
+            other => panic!("{other}"),
+        };
+        let request = json!({"command": [], "working_dir": "/", "env": {}, "stdin": null, "files": [], "timeout": null,
+            "kill_grace": {"secs": 1, "nanos": 0}, "max_output_bytes": 1024, "success_exit_codes": [0]});
+        let request: LaunchRequest = serde_json::from_value(request).unwrap();
+        if let Some(ending) = ending {
+            dir.write_end(&final_observation(&dir, &request, &ending)).unwrap();
+        }
+        let lock = lock.filter(|_| supervisor == "holds the lock");
+        let state = poll::observe(&dir, &machine, &machine).unwrap().state;
+        drop(lock);
+        state
+    }
+
+    /// The table at the top of `observe/mod.rs` is what the code does.
+    #[test]
+    fn state_table_matches_code() {
+        let source = include_str!("../observe/mod.rs").lines();
+        let rows: Vec<&str> = source.filter_map(|line| line.strip_prefix("//! | ")).skip(1).collect();
+        assert_eq!(rows.len(), 9);
+        for row in rows {
+            let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").collect();
+            let [recorded, supervisor, job, task] = cells[..] else { panic!("{row}") };
+            let actual = match reported(recorded, supervisor) {
+                JobState::Queued => ("queued", "working"),
+                JobState::Running => ("running", "working"),
+                JobState::Succeeded(_) => ("succeeded", "completed"),
+                JobState::Failed(_) => ("failed", "failed"),
+                JobState::Cancelled(_) => ("cancelled", "cancelled"),
+                JobState::Gone => ("gone", "failed"),
+            };
+            assert_eq!((job, task), actual, "{row}");
+        }
     }
 }

@@ -18,13 +18,10 @@ use std::time::Duration;
 use taskbridge_sdk::{JobState, Observation, Output};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::handle::Machine;
-use crate::job_dir::{Claim, JobDir};
-use crate::job_request::LaunchRequest;
+use crate::identity::handle::Machine;
+use crate::store::job_dir::{Claim, JobDir};
+use crate::submit::request::{CLAIMED_REPLY, LaunchRequest};
 use crate::wakeups;
-
-/// Reply to the server after the job was claimed, by this supervisor or by another.
-pub(crate) const CLAIMED_REPLY: &str = "taken";
 
 /// Runs the helper role: `PROGRAM adapter-helper local FOLDER`, with a [`LaunchRequest`] on standard input.
 /// One line on standard output reports that the job is claimed, or why nothing will run.

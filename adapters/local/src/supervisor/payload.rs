@@ -11,9 +11,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::prepare;
-use crate::job_dir::JobDir;
-use crate::job_request::LaunchRequest;
-use crate::log::{Stream, Writer};
+use crate::result::log::{Stream, Writer};
+use crate::store::job_dir::JobDir;
+use crate::submit::request::LaunchRequest;
 
 /// A command that was started.
 pub(super) struct Payload {

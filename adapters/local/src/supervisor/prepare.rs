@@ -11,8 +11,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, mkfifoat};
 
-use crate::job_dir::{JobDir, create_private_dir};
-use crate::job_request::{LaunchRequest, StagedContent, StagedFile};
+use crate::store::job_dir::{JobDir, create_private_dir};
+use crate::submit::request::{LaunchRequest, StagedContent, StagedFile};
 
 /// Returns the command of a request, ready to start in its own process group.
 pub(super) fn command(request: &LaunchRequest) -> Result<Command, String> {

@@ -7,8 +7,8 @@ use std::time::Instant;
 use rustix::process::Signal;
 
 use super::payload::Payload;
-use crate::job_dir::JobDir;
-use crate::job_request::LaunchRequest;
+use crate::store::job_dir::JobDir;
+use crate::submit::request::LaunchRequest;
 
 /// How a command ended.
 pub(super) enum Ending {

@@ -142,7 +142,7 @@ async fn false_log_is_cut() {
     wait_for_file(&world.job(&job.key).join("work/ready")).await;
     assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Running);
     let request = LogRequest { max_bytes: 1 << 30, search: None };
-    let log = backend.logs().unwrap().tail(&handle, &request).await.unwrap();
+    let log = backend.abilities().logs.unwrap().tail(&handle, &request).await.unwrap();
     assert!(log.text.len() < 200 && log.text.contains("bytes left out"), "{} bytes", log.text.len());
     assert!(log.cut && !log.text.contains("root"));
 }

@@ -54,7 +54,7 @@ async fn progress_is_seen_during_and_after() {
 async fn local_question_is_answered_once() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
-    let questions = backend.questions().unwrap();
+    let questions = backend.abilities().questions.unwrap();
     let handle = backend.start(&script(ASK)).await.unwrap().handle;
     let question =
         poll_until(&*backend, &handle, "a question", |observation| observation.questions.first().cloned())
@@ -133,7 +133,7 @@ async fn every_question_kind_is_answered() {
         assert_eq!((received.message.as_str(), &received.ask), ("Well?", &ask));
         let acceptance = Answer::Accept(object(&answer));
         assert_eq!(
-            backend.questions().unwrap().answer(&handle, &received.id, &acceptance).await.unwrap(),
+            backend.abilities().questions.unwrap().answer(&handle, &received.id, &acceptance).await.unwrap(),
             AnswerOutcome::Accepted
         );
         assert!(backend.observe(&handle).await.unwrap().questions.is_empty());
@@ -159,7 +159,7 @@ async fn page_question_stays_until_done() {
     assert_eq!(question.ask, Ask::Url("https://bank.example/pay".into()));
     let acceptance = Answer::Accept(Map::new());
     assert_eq!(
-        backend.questions().unwrap().answer(&handle, &question.id, &acceptance).await.unwrap(),
+        backend.abilities().questions.unwrap().answer(&handle, &question.id, &acceptance).await.unwrap(),
         AnswerOutcome::Accepted
     );
     assert_eq!(backend.observe(&handle).await.unwrap().questions, [question], "the page is being visited");
@@ -178,7 +178,7 @@ async fn page_question_stays_until_done() {
     let job = job_asking(r#"{"message": "Pay", "url": "https://bank.example/pay"}"#);
     let handle = backend.start(&job).await.unwrap().handle;
     poll_until(&*backend, &handle, "a question", |observation| observation.questions.first().cloned()).await;
-    let questions = backend.questions().unwrap();
+    let questions = backend.abilities().questions.unwrap();
     assert_eq!(questions.answer(&handle, "q", &Answer::Decline).await.unwrap(), AnswerOutcome::Accepted);
     assert!(backend.observe(&handle).await.unwrap().questions.is_empty(), "a declined page is closed");
 }
@@ -191,7 +191,7 @@ async fn job_decides_after_declined_question() {
     let handle = backend.start(&script(ASK)).await.unwrap().handle;
     poll_until(&*backend, &handle, "a question", |observation| observation.questions.first().cloned()).await;
     assert_eq!(
-        backend.questions().unwrap().answer(&handle, "go", &Answer::Decline).await.unwrap(),
+        backend.abilities().questions.unwrap().answer(&handle, "go", &Answer::Decline).await.unwrap(),
         AnswerOutcome::Accepted
     );
     assert_eq!(texts(output(&poll_until_ended(&*backend, &handle).await)), ["{\"action\":\"decline\"}\n"]);
@@ -206,7 +206,7 @@ async fn answer_after_end_is_too_late() {
     let end = poll_until_ended(&*backend, &handle).await;
     assert!(end.questions.is_empty());
     assert_eq!(
-        backend.questions().unwrap().answer(&handle, "q", &Answer::Decline).await.unwrap(),
+        backend.abilities().questions.unwrap().answer(&handle, "q", &Answer::Decline).await.unwrap(),
         AnswerOutcome::TooLate
     );
 }
@@ -260,7 +260,7 @@ done"#;
 async fn reused_name_is_new_question() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
-    let questions = backend.questions().unwrap();
+    let questions = backend.abilities().questions.unwrap();
     let job = script(TWICE);
     let handle = backend.start(&job).await.unwrap().handle;
     let first =

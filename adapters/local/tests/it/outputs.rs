@@ -36,7 +36,7 @@ async fn declared_results_and_artifacts_are_returned() {
         Artifact { name: "deep/report.txt".into(), mime_type: Some("text/plain".into()), size: Some(3) };
     assert_eq!(output.artifacts, [report]);
 
-    let artifacts = backend.artifacts().unwrap();
+    let artifacts = backend.abilities().artifacts.unwrap();
     assert_eq!(artifacts.read(&handle, "deep/report.txt", 3).await.unwrap().unwrap().bytes, b"abc");
     for outside in ["passwd", "../claim.json", "/etc/passwd", "none"] {
         assert_eq!(artifacts.read(&handle, outside, 9999).await.unwrap(), None, "{outside}");
@@ -116,7 +116,7 @@ async fn long_output_keeps_start_and_end() {
 async fn logs_are_tailed_and_searched() {
     let world = World::new();
     let backend = world.connect(json!({"max_output_bytes": 6000})).await;
-    let logs = backend.logs().unwrap();
+    let logs = backend.abilities().logs.unwrap();
     let tail = async |handle: &_, max_bytes, search: Option<&str>| {
         let request = LogRequest { max_bytes, search: search.map(str::to_owned) };
         let log = logs.tail(handle, &request).await.unwrap();

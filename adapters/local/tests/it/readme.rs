@@ -21,7 +21,7 @@ async fn run(backend: &dyn Backend, command: Value) -> Observation {
             .await;
     let acceptance = Answer::Accept(Map::from_iter([("sure".to_owned(), json!(true))]));
     assert_eq!(
-        backend.questions().unwrap().answer(&handle, &question.id, &acceptance).await.unwrap(),
+        backend.abilities().questions.unwrap().answer(&handle, &question.id, &acceptance).await.unwrap(),
         AnswerOutcome::Accepted
     );
     poll_until_ended(backend, &handle).await

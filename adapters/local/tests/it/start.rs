@@ -160,7 +160,8 @@ async fn end_of_job_is_hinted() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let handle = backend.start(&job(json!({"command": ["true"]}), json!({}))).await.unwrap().handle;
-    let hint = tokio::time::timeout(std::time::Duration::from_secs(60), backend.wakeups().unwrap().next());
+    let hint =
+        tokio::time::timeout(std::time::Duration::from_secs(60), backend.abilities().wakeups.unwrap().next());
     assert_eq!(hint.await.unwrap(), handle);
     assert!(backend.observe(&handle).await.unwrap().state.has_ended());
 }

@@ -11,8 +11,8 @@ use super::hook::Hook;
 use super::request::{Reply, Request};
 use super::{Config, Discover, Outcome, SimClient, SimEngine, Target};
 use crate::{
-    Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Checkup, DiscoveredTool, Discovery, Error,
-    Finding, GroupKey, Hooks, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Questions, Result,
+    Abilities, Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Checkup, DiscoveredTool, Discovery,
+    Error, Finding, GroupKey, JobHandle, JobSpec, LogRequest, LogText, Logs, Observation, Questions, Result,
     Started, Subject, ToolTarget, Wakeups,
 };
 
@@ -141,46 +141,30 @@ impl Backend for SimBackend {
             Ok(_) => unexpected_reply(),
             Err(error) => error,
         };
-        jobs.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect()
+        vec![Err(error); jobs.len()]
     }
 
     fn start_lag(&self) -> Duration {
         self.settings.start_lag
     }
 
-    fn questions(&self) -> Option<&dyn Questions> {
-        Some(self)
-    }
-
-    fn logs(&self) -> Option<&dyn Logs> {
-        Some(self)
-    }
-
-    fn artifacts(&self) -> Option<&dyn Artifacts> {
-        Some(self)
-    }
-
-    fn wakeups(&self) -> Option<&dyn Wakeups> {
-        match &self.link {
-            EngineLink::Local(local) => Some(local),
-            EngineLink::Remote(_) => None,
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            questions: Some(self),
+            logs: Some(self),
+            artifacts: Some(self),
+            wakeups: match &self.link {
+                EngineLink::Local(local) => Some(local),
+                EngineLink::Remote(_) => None,
+            },
+            discovery: Some(self),
+            checkup: Some(self),
+            hooks: self.settings.hook.as_ref().map(|hook| hook as _),
         }
-    }
-
-    fn discovery(&self) -> Option<&dyn Discovery> {
-        Some(self)
-    }
-
-    fn checkup(&self) -> Option<&dyn Checkup> {
-        Some(self)
     }
 
     fn identity(&self) -> Option<String> {
         self.settings.identity.clone()
-    }
-
-    fn hooks(&self) -> Option<&dyn Hooks> {
-        self.settings.hook.as_ref().map(|hook| hook as _)
     }
 }
 

@@ -8,18 +8,19 @@ use super::{
     ArtifactJob, Fixture, LogJob, claimed_ability, claimed_item, output, poll_until_ended, retry_until_some,
     run_to_end, start,
 };
-use crate::{Backend, ErrorKind, JobHandle, LogRequest, LogText};
+use crate::{Abilities, Backend, ErrorKind, JobHandle, LogRequest, LogText};
 
 /// Checks that the backend offers exactly the abilities that its fixture claims.
 pub async fn abilities_are_as_claimed<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
-    claimed_ability(F::CLAIMS.questions, backend.questions(), "questions");
-    claimed_ability(F::CLAIMS.logs, backend.logs(), "logs");
-    claimed_ability(F::CLAIMS.artifacts, backend.artifacts(), "artifacts");
-    claimed_ability(F::CLAIMS.wakeups, backend.wakeups(), "wakeups");
-    claimed_ability(F::CLAIMS.discovery, backend.discovery(), "discovery");
-    claimed_ability(F::CLAIMS.checkup, backend.checkup(), "checkup");
-    claimed_ability(F::CLAIMS.hooks, backend.hooks(), "hooks");
+    let Abilities { questions, logs, artifacts, wakeups, discovery, checkup, hooks } = backend.abilities();
+    claimed_ability(F::CLAIMS.questions, questions, "questions");
+    claimed_ability(F::CLAIMS.logs, logs, "logs");
+    claimed_ability(F::CLAIMS.artifacts, artifacts, "artifacts");
+    claimed_ability(F::CLAIMS.wakeups, wakeups, "wakeups");
+    claimed_ability(F::CLAIMS.discovery, discovery, "discovery");
+    claimed_ability(F::CLAIMS.checkup, checkup, "checkup");
+    claimed_ability(F::CLAIMS.hooks, hooks, "hooks");
 }
 
 /// A job that has printed its lines and ended.
@@ -33,7 +34,7 @@ impl FinishedLogJob {
     /// Runs the job of `log_job`. Returns `None` if the fixture claims no logs.
     async fn run<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        claimed_ability(F::CLAIMS.logs, backend.logs(), "logs");
+        claimed_ability(F::CLAIMS.logs, backend.abilities().logs, "logs");
         let LogJob { job, lines } = claimed_item(F::CLAIMS.logs, fixture.log_job(), "log_job")?;
         assert!(lines.len() >= 3, "the job of the fixture's log_job() must print at least three lines");
         let (handle, observation) = run_to_end(fixture, &*backend, &job).await;
@@ -49,7 +50,7 @@ impl FinishedLogJob {
     }
 
     async fn tail(&self, max_bytes: usize, search: Option<String>) -> LogText {
-        let logs = self.backend.logs().expect("logs are claimed");
+        let logs = self.backend.abilities().logs.expect("logs are claimed");
         let log =
             logs.tail(&self.handle, &LogRequest { max_bytes, search }).await.expect("the log can be read");
         assert!(log.text.len() <= max_bytes, "{} bytes, with a limit of {max_bytes}", log.text.len());
@@ -112,7 +113,7 @@ impl FinishedArtifactJob {
     /// Runs the job of `artifact_job`. Returns `None` if the fixture claims no artifacts.
     async fn run<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        claimed_ability(F::CLAIMS.artifacts, backend.artifacts(), "artifacts");
+        claimed_ability(F::CLAIMS.artifacts, backend.abilities().artifacts, "artifacts");
         let ArtifactJob { job, name, bytes } =
             claimed_item(F::CLAIMS.artifacts, fixture.artifact_job(), "artifact_job")?;
         let (handle, observation) = run_to_end(fixture, &*backend, &job).await;
@@ -124,7 +125,7 @@ impl FinishedArtifactJob {
     }
 
     async fn read(&self, name: &str, max_bytes: u64) -> crate::Result<Option<Vec<u8>>> {
-        let artifacts = self.backend.artifacts().expect("artifacts are claimed");
+        let artifacts = self.backend.abilities().artifacts.expect("artifacts are claimed");
         Ok(artifacts.read(&self.handle, name, max_bytes).await?.map(|data| data.bytes))
     }
 
@@ -185,7 +186,9 @@ pub async fn artifact_name_leads_nowhere_else<F: Fixture>(fixture: &F) {
 /// Checks that a hint names the job that changed. Any hint may be lost, but not all of them.
 pub async fn wakeup_names_the_job_that_ended<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
-    let Some(wakeups) = claimed_ability(F::CLAIMS.wakeups, backend.wakeups(), "wakeups") else { return };
+    let Some(wakeups) = claimed_ability(F::CLAIMS.wakeups, backend.abilities().wakeups, "wakeups") else {
+        return;
+    };
     let handle = start(fixture, &*backend, &fixture.long_job()).await.handle;
     backend.cancel(&handle).await.expect("the engine accepts the request to cancel");
     let result = timeout(fixture.timeout(), async { while wakeups.next().await != handle {} }).await;

@@ -7,7 +7,7 @@ use crate::{Backend, Finding, ToolTarget, Verdict};
 
 /// Returns the findings for a tool with this target. Returns `None` if the fixture claims no self-check.
 async fn run_checkup<F: Fixture>(backend: &dyn Backend, tool: &str, target: Value) -> Option<Vec<Finding>> {
-    let checkup = claimed_ability(F::CLAIMS.checkup, backend.checkup(), "checkup")?;
+    let checkup = claimed_ability(F::CLAIMS.checkup, backend.abilities().checkup, "checkup")?;
     Some(checkup.check_up(&[ToolTarget { tool: tool.to_owned(), target }]).await)
 }
 

@@ -18,7 +18,7 @@ impl DiscoverableBackend {
     /// Creates something to discover. Returns `None` if the fixture claims no discovery.
     async fn create<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        claimed_ability(F::CLAIMS.discovery, backend.discovery(), "discovery");
+        claimed_ability(F::CLAIMS.discovery, backend.abilities().discovery, "discovery");
         let added_tool = claimed_item(F::CLAIMS.discovery, fixture.add_tool().await, "add_tool")?;
         let discoverable = Self { backend, added_tool };
         // Some engines need a while to list something new.
@@ -28,7 +28,7 @@ impl DiscoverableBackend {
     }
 
     async fn discover(&self) -> crate::Result<Vec<DiscoveredTool>> {
-        self.backend.discovery().expect("discovery is claimed").discover().await
+        self.backend.abilities().discovery.expect("discovery is claimed").discover().await
     }
 
     async fn sorted_tools(&self) -> Vec<DiscoveredTool> {

@@ -16,7 +16,7 @@ impl RunningJob {
     /// Starts a job. Returns `None` if the fixture claims no hooks.
     async fn run<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        claimed_ability(F::CLAIMS.hooks, backend.hooks(), "hooks");
+        claimed_ability(F::CLAIMS.hooks, backend.abilities().hooks, "hooks");
         if !F::CLAIMS.hooks {
             return None;
         }
@@ -28,7 +28,7 @@ impl RunningJob {
     fn read(&self, headers: &[(String, String)], body: &[u8]) -> Option<HookEvent> {
         let headers: Vec<(&str, &str)> =
             headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        self.backend.hooks().expect("hooks are claimed").read(&Delivery { headers: &headers, body })
+        self.backend.abilities().hooks.expect("hooks are claimed").read(&Delivery { headers: &headers, body })
     }
 
     async fn stop(self) {

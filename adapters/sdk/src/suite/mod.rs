@@ -130,7 +130,7 @@ pub fn run(test: impl Future<Output = ()>) {
 async fn start<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> Started {
     retry_until_some(fixture, "the start is accepted", async || match backend.start(job).await {
         Ok(started) => Some(started),
-        Err(e) if is_transient(e.kind()) => None,
+        Err(e) if e.kind().is_transient() => None,
         Err(e) => panic!("the start failed: {e} ({})", e.kind()),
     })
     .await
@@ -142,7 +142,7 @@ async fn start_again<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSp
     let job = with_may_exist(job);
     retry_until_some(fixture, "the job is found again", async || match backend.start(&job).await {
         Ok(started) => Some(started),
-        Err(e) if is_transient(e.kind()) => None,
+        Err(e) if e.kind().is_transient() => None,
         Err(e)
             if e.kind() == ErrorKind::Uncertain && F::CLAIMS.repeated_start == RepeatedStart::SearchOnly =>
         {
@@ -171,7 +171,7 @@ async fn poll_until<F: Fixture>(
             panic!("the job ended as {:?} before this happened: {what}", observation.state)
         }
         Ok(_) => None,
-        Err(e) if is_transient(e.kind()) => None,
+        Err(e) if e.kind().is_transient() => None,
         Err(e) => panic!("the poll failed: {e} ({})", e.kind()),
     })
     .await
@@ -212,12 +212,6 @@ async fn retry_until_some<F: Fixture, T>(
         assert!(Instant::now() < deadline, "timeout after {:?}: {what}", fixture.timeout());
         sleep(Duration::from_millis(10)).await;
     }
-}
-
-/// Returns true if this kind of error had no effect, and the engine may accept the same request a moment
-/// later.
-fn is_transient(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Unavailable | ErrorKind::Limited { .. })
 }
 
 /// Checks how many jobs were actually started under a key, if the fixture can count them. An engine may need

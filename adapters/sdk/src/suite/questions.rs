@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Fixture, QuestionJob, cancel_and_wait, claimed_ability, claimed_item, is_transient, output, poll_until,
+    Fixture, QuestionJob, cancel_and_wait, claimed_ability, claimed_item, output, poll_until,
     poll_until_ended, retry_until_some, start,
 };
 use crate::{Answer, AnswerOutcome, Backend, JobHandle, JobState, Question, Questions};
@@ -20,7 +20,7 @@ impl OpenQuestion {
     /// Runs the job of `question_job` until it asks. Returns `None` if the fixture claims no questions.
     async fn ask<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        claimed_ability(F::CLAIMS.questions, backend.questions(), "questions");
+        claimed_ability(F::CLAIMS.questions, backend.abilities().questions, "questions");
         let QuestionJob { job, answer } =
             claimed_item(F::CLAIMS.questions, fixture.question_job(), "question_job")?;
         let handle = start(fixture, &*backend, &job).await.handle;
@@ -38,7 +38,7 @@ impl OpenQuestion {
     }
 
     fn questions(&self) -> &dyn Questions {
-        self.backend.questions().expect("questions are claimed")
+        self.backend.abilities().questions.expect("questions are claimed")
     }
 
     /// Sends an answer as the server does: it retries while the engine cannot accept it.
@@ -46,7 +46,7 @@ impl OpenQuestion {
         retry_until_some(fixture, "the answer is accepted", async || {
             match self.questions().answer(&self.handle, &self.question.id, answer).await {
                 Ok(outcome) => Some(outcome),
-                Err(e) if is_transient(e.kind()) => None,
+                Err(e) if e.kind().is_transient() => None,
                 Err(e) => panic!("the engine does not accept the answer: {e} ({})", e.kind()),
             }
         })

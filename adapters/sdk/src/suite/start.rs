@@ -192,7 +192,7 @@ pub async fn find_of_an_unknown_key_starts_nothing<F: Fixture>(fixture: &F) {
 async fn find<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> Option<Started> {
     retry_until_some(fixture, "the engine can search for a key", async || match backend.find(job).await {
         Ok(found) => Some(found),
-        Err(e) if super::is_transient(e.kind()) => None,
+        Err(e) if e.kind().is_transient() => None,
         Err(e) => panic!("the search for a key failed: {e} ({})", e.kind()),
     })
     .await

@@ -1,9 +1,11 @@
 //! Parser for the output of sacct. Pure: it must not run anything.
 
 use super::queue_text::parse_timestamp;
-use super::{CancelledBy, Exit, JobId, Record, Tasks};
-use crate::state::State;
-use crate::{amount, indices};
+use super::{CancelledBy, Exit, Record, Tasks};
+use crate::driver::state::State;
+use crate::identity::handle::JobId;
+use crate::notation::amount;
+use crate::notation::indices;
 
 /// The requested fields, in this order. The name is last, since it may contain the separator.
 pub(crate) const FIELDS: &str = "JobID,State,ExitCode,Submit,Start,End,ElapsedRaw,TimelimitRaw,MaxRSS,TotalCPU,AllocCPUS,ReqMem,NodeList,JobName";

@@ -8,10 +8,11 @@ use taskbridge_sdk::{Error, ErrorKind, Result, async_trait};
 use super::process::{CommandFailure, CommandOutput, Runner};
 use super::site::{self, Partition, Rights};
 use super::{
-    Cluster, Driver, Feasibility, JobId, PendingJob, Record, Row, Signal, Submission, accounting_text, nodes,
-    queue_text, refusal,
+    Cluster, Driver, Feasibility, PendingJob, Record, Row, Signal, Submission, accounting_text, error, nodes,
+    queue_text,
 };
 use crate::config::Config;
+use crate::identity::handle::JobId;
 
 /// A driver that runs Slurm's commands.
 pub(crate) struct Commands {
@@ -33,7 +34,7 @@ impl Commands {
     /// Runs a command and returns its output. A non-zero exit code is an error.
     async fn run_checked(&self, name: &str, arguments: Vec<String>) -> Result<String> {
         let output = self.run(name, arguments).await?;
-        if output.success { Ok(output.stdout) } else { Err(refusal::error(name, &output.stderr)) }
+        if output.success { Ok(output.stdout) } else { Err(error::parse(name, &output.stderr)) }
     }
 
     fn with_cluster(&self, mut arguments: Vec<String>) -> Vec<String> {
@@ -51,8 +52,8 @@ impl Commands {
         match output.success {
             true => Ok(queue_text::rows(&output.stdout)),
             // squeue reports this only for a query about a single job.
-            false if refusal::is_ended_or_unknown(&output.stderr) => Ok(Vec::new()),
-            false => Err(refusal::error("squeue", &output.stderr)),
+            false if error::is_ended_or_unknown(&output.stderr) => Ok(Vec::new()),
+            false => Err(error::parse("squeue", &output.stderr)),
         }
     }
 
@@ -68,7 +69,7 @@ impl Commands {
         let arguments = self.with_cluster(test_arguments(submission));
         let output = self.runner.run("sbatch", &arguments, &submission.script).await?;
         let text = format!("{}\n{}", output.stdout, output.stderr);
-        let message = refusal::infeasible_message(&text).filter(|_| !output.success);
+        let message = error::infeasible_message(&text).filter(|_| !output.success);
         Ok(message.map_or(Feasibility::Feasible, |message| Feasibility::Infeasible(message.to_owned())))
     }
 }
@@ -108,8 +109,8 @@ impl Driver for Commands {
             Err(CommandFailure::OutcomeUnknown(error)) => return Err(uncertain(error)),
         };
         if !output.success {
-            let error = refusal::error("sbatch", &output.stderr);
-            return Err(if refusal::may_have_arrived(&output.stderr) { uncertain(error) } else { error });
+            let error = error::parse("sbatch", &output.stderr);
+            return Err(if error::may_have_arrived(&output.stderr) { uncertain(error) } else { error });
         }
         // `ID` or `ID;cluster`
         let id = output.stdout.trim().split(';').next().and_then(|id| id.parse().ok());
@@ -134,7 +135,7 @@ impl Driver for Commands {
         if output.success || output.stderr.contains("Job has already finished") {
             return Ok(());
         }
-        Err(refusal::error("scontrol release", &output.stderr))
+        Err(error::parse("scontrol release", &output.stderr))
     }
 
     async fn queue(&self) -> Result<Vec<Row>> {
@@ -165,10 +166,10 @@ impl Driver for Commands {
 
     async fn cancel(&self, job: JobId, name: &str) -> Result<()> {
         let output = self.run("scancel", vec![format!("--name={name}"), job.to_string()]).await?;
-        if output.success || refusal::is_ended_or_unknown(&output.stderr) {
+        if output.success || error::is_ended_or_unknown(&output.stderr) {
             return Ok(());
         }
-        Err(refusal::error("scancel", &output.stderr))
+        Err(error::parse("scancel", &output.stderr))
     }
 
     async fn signal(&self, job: JobId, signal: &Signal) -> Result<()> {
@@ -183,15 +184,15 @@ impl Driver for Commands {
         if output.success {
             return Ok(());
         }
-        let error = refusal::error("scancel", &output.stderr);
-        Err(if refusal::signal_may_have_arrived(&output.stderr) { uncertain(error) } else { error })
+        let error = error::parse("scancel", &output.stderr);
+        Err(if error::signal_may_have_arrived(&output.stderr) { uncertain(error) } else { error })
     }
 
     async fn check_ready(&self) -> Result<()> {
         for name in ["sbatch", "squeue", "scontrol", "scancel", "sacct"] {
             let output = self.runner.run(name, &to_strings(&["--version"]), "").await?;
             if !output.success {
-                return Err(refusal::error(name, &output.stderr));
+                return Err(error::parse(name, &output.stderr));
             }
         }
         match self.cluster().await?.boot_time {
@@ -216,7 +217,7 @@ impl Driver for Commands {
                 .chain(to_strings(what))
                 .collect::<Vec<_>>();
             let output = self.runner.run("sacctmgr", &arguments, "").await?;
-            if output.success { Ok(output.stdout) } else { Err(refusal::error("sacctmgr", &output.stderr)) }
+            if output.success { Ok(output.stdout) } else { Err(error::parse("sacctmgr", &output.stderr)) }
         };
         let associations = query(&["associations", "format=user,account,qos"]).await?;
         let qos = query(&["qos", "format=name,maxwall"]).await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::Options;
+use crate::notation::directives::Options;
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use crate::config::Config;
-use crate::environment;
-use crate::quote::word;
+use crate::config::environment;
+use crate::notation::quote::word;
 
 /// Maximum number of bytes of a command's output that are read: 100,000 jobs take 20 MB.
 const MAX_OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
@@ -169,9 +169,9 @@ impl Runner {
         // for a missing command.
         match (self.ssh_prefix.is_empty(), status.code()) {
             (false, Some(255)) => {
-                let error = super::refusal::error("ssh", &output.stderr);
+                let error = super::error::parse("ssh", &output.stderr);
                 let not_started =
-                    output.stdout.is_empty() && super::refusal::is_connection_failure(&output.stderr);
+                    output.stdout.is_empty() && super::error::is_connection_failure(&output.stderr);
                 Err(if not_started {
                     CommandFailure::NotStarted(error)
                 } else {

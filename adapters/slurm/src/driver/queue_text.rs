@@ -3,8 +3,9 @@
 use taskbridge_sdk::Timestamp;
 
 use super::{Exit, PendingJob, Row, Tasks};
-use crate::state::State;
-use crate::{amount, indices};
+use crate::driver::state::State;
+use crate::notation::amount;
+use crate::notation::indices;
 
 /// The field separator: a control character that occurs in no field before the comment.
 const SEPARATOR: char = '\u{1f}';

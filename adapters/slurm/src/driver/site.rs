@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::amount;
+use crate::notation::amount;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Partition {

@@ -100,7 +100,7 @@ async fn doctor_checks_sudo_rights() {
     let world = World::on(TestCluster::without_accounting(), json!({})).await;
     fs::set_permissions(world.folder(), fs::Permissions::from_mode(0o755)).unwrap();
     let backend = world.connect_another(config_with_two_users(fake_sudo(&world))).await.unwrap();
-    let findings = backend.checkup().unwrap().check_up(&[]).await;
+    let findings = backend.abilities().checkup.unwrap().check_up(&[]).await;
     let finding_for =
         |name: &str| -> &Finding { findings.iter().find(|finding| finding.what == name).unwrap() };
     assert_eq!(finding_for("as the user daemon").verdict, Verdict::Ok, "{findings:?}");

@@ -116,7 +116,7 @@ async fn large_log_is_read_from_end() {
     let (handle, observation) = world.run(&world.job("talks", lines)).await;
     assert_contains(&observation, &["the end"]);
     assert!(all_text(&observation).len() < 64 * 1024, "{} bytes", all_text(&observation).len());
-    let logs = world.backend.logs().unwrap();
+    let logs = world.backend.abilities().logs.unwrap();
     let request =
         |max_bytes, search: Option<&str>| LogRequest { max_bytes, search: search.map(str::to_owned) };
     let tail = logs.tail(&handle, &request(1000, None)).await.unwrap();
@@ -130,7 +130,7 @@ async fn log_grows_while_job_runs() {
     let world = World::new().await;
     let lines = format!("echo begun; {}; echo gone; {}", world.wait_for("go"), world.wait_for("end"));
     let handle = world.backend.start(&world.job("waits", &lines)).await.unwrap().handle;
-    let logs = world.backend.logs().unwrap();
+    let logs = world.backend.abilities().logs.unwrap();
     let request = LogRequest { max_bytes: 1000, search: None };
     for (expected, next) in [("begun\n", "go"), ("begun\ngone\n", "end")] {
         in_time(&format!("its log is {expected:?}"), async {
@@ -220,7 +220,7 @@ async fn artifacts_do_not_leave_their_folder() {
     let (handle, observation) = world.run(&job).await;
     let names: Vec<_> = output(&observation).artifacts.iter().map(|artifact| artifact.name.clone()).collect();
     assert_eq!(names, ["a.txt"]);
-    let artifacts = world.backend.artifacts().unwrap();
+    let artifacts = world.backend.abilities().artifacts.unwrap();
     let read = async |name: &str| artifacts.read(&handle, name, 1 << 20).await.unwrap();
     assert_eq!(read("a.txt").await.unwrap().bytes, b"mine\n");
     for name in ["b.txt", "c.txt", "d.txt", "e/passwd", "../../script"] {
@@ -236,8 +236,13 @@ async fn unreadable_log_is_clear_error() {
     let log = world.folder().join("jobs").join(key).join("logs/out");
     fs::remove_file(&log).unwrap();
     fs::create_dir(&log).unwrap();
-    let result =
-        world.backend.logs().unwrap().tail(&handle, &LogRequest { max_bytes: 100, search: None }).await;
+    let result = world
+        .backend
+        .abilities()
+        .logs
+        .unwrap()
+        .tail(&handle, &LogRequest { max_bytes: 100, search: None })
+        .await;
     let error = result.unwrap_err().to_string();
     assert_eq!(error, "the job's log cannot be read: out is not a regular file");
 }

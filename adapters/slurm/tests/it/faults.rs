@@ -225,7 +225,7 @@ async fn argument_stays_one_word() {
     let (handle, observation) =
         world.run(&world.job_with("words", lines, Value::Object(arguments), target)).await;
     assert!(matches!(observation.state, JobState::Succeeded(_)), "{observation:?}");
-    let artifacts = world.backend.artifacts().unwrap();
+    let artifacts = world.backend.abilities().artifacts.unwrap();
     let read = async |name: &str| {
         artifacts
             .read(&handle, name, 10_000)

@@ -91,7 +91,7 @@ async fn hung_folder_delays_no_other_jobs() {
     let started_at = Instant::now();
     let other = world.job("other", "echo other");
     let request = LogRequest { max_bytes: 100, search: None };
-    let logs = world.backend.logs().unwrap();
+    let logs = world.backend.abilities().logs.unwrap();
     let errors = tokio::join!(
         async { world.backend.observe(&handle).await.map(drop).unwrap_err() },
         async { logs.tail(&handle, &request).await.map(drop).unwrap_err() },

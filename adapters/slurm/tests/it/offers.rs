@@ -14,7 +14,7 @@ async fn offered_script_has_allowed_qos() {
     let world = World::on(TestCluster::shared(), config).await;
     world.script("tools/right.sh", "#SBATCH --time=1\necho with $SLURM_JOB_QOS");
     world.script("tools/wrong.sh", "#TASKBRIDGE nonsense\necho");
-    let tools = world.backend.discovery().unwrap().discover().await.unwrap();
+    let tools = world.backend.abilities().discovery.unwrap().discover().await.unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["right"]);
     let (partition, minutes) =
@@ -41,7 +41,7 @@ async fn offered_script_has_allowed_qos() {
         tool("golden", json!({"qos": "gold"})),
         tool("huge", json!({"gpus": "8"})),
     ];
-    let findings = world.backend.checkup().unwrap().check_up(&tools).await;
+    let findings = world.backend.abilities().checkup.unwrap().check_up(&tools).await;
     let finding_for = |name: &str| findings.iter().find(|finding| finding.what.contains(name)).unwrap();
     assert!(finding_for("wrong.sh").says.contains("`#TASKBRIDGE nonsense`"), "{findings:?}");
     assert!(finding_for("`slow`").says.contains("`fast`, which allows 00:01:00"), "{findings:?}");

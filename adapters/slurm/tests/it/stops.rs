@@ -115,7 +115,7 @@ async fn held_job_waits_for_approval() {
             true => Answer::Accept(Map::from_iter([("approve".to_owned(), json!(true))])),
             false => Answer::Decline,
         };
-        let questions = world.backend.questions().unwrap();
+        let questions = world.backend.abilities().questions.unwrap();
         assert_eq!(questions.answer(&handle, &question.id, &answer).await.unwrap(), AnswerOutcome::Accepted);
         let observation = poll_until_ended(&*world.backend, &handle).await;
         assert_eq!(matches!(observation.state, JobState::Succeeded(_)), approve, "{observation:?}");

@@ -106,7 +106,7 @@ impl QuestionWorld {
     async fn send_answer(&self, handle: &JobHandle, question: &Question, answer: &Answer) -> AnswerOutcome {
         let started_at = std::time::Instant::now();
         loop {
-            let questions = self.world.backend.questions().unwrap();
+            let questions = self.world.backend.abilities().questions.unwrap();
             match questions.answer(handle, &question.id, answer).await {
                 Ok(result) => return result,
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
@@ -178,7 +178,7 @@ async fn question_is_answered_exactly_once() {
         assert_eq!(output(&observation).structured, Some(json!({"ship": true})), "{kind:?} {channel:?}");
         // Another server knows the same.
         let other = setup.world.connect_another(setup.extra_config.clone()).await;
-        let questions = other.questions().unwrap();
+        let questions = other.abilities().questions.unwrap();
         if kind == Kind::LocalStack {
             let taken = questions.answer(&handle, &question.id, &accept_answer()).await.unwrap();
             assert_eq!(taken, AnswerOutcome::Accepted, "{channel:?}");
@@ -336,11 +336,11 @@ async fn no_token_is_ever_shown() {
     let token = parameters["MessageBody"]["token"].as_str().unwrap();
 
     let observation = setup.world.backend.observe(&handle).await.unwrap();
-    let log = setup.world.backend.logs().unwrap();
+    let log = setup.world.backend.abilities().logs.unwrap();
     let log = log.tail(&handle, &LogRequest { max_bytes: 100_000, search: None }).await.unwrap();
     // A message of AWS about a token can quote it.
     let quoted: &'static str = Box::leak(format!("Value '{token}' at 'taskToken'").into_boxed_str());
-    let questions = setup.world.backend.questions().unwrap();
+    let questions = setup.world.backend.abilities().questions.unwrap();
     let mut shown = format!("{observation:?} {} {log:?}", serde_json::to_string(&observation).unwrap());
     for code in ["ValidationException", "InvalidToken"] {
         setup.world.proxy.inject("SendTaskSuccess", Fault::ErrorResponse(400, code, quoted));
@@ -367,7 +367,8 @@ async fn eventbridge_message_is_wakeup_hint() {
     let message = setup.world.sqs.send_message().queue_url(&setup.address).message_body(event.to_string());
     drop(setup);
     message.send().await.unwrap();
-    let hints = [other.wakeups().unwrap().next().await, other.wakeups().unwrap().next().await];
+    let hints =
+        [other.abilities().wakeups.unwrap().next().await, other.abilities().wakeups.unwrap().next().await];
     assert_eq!(hints.map(|hint| hint.to_string()), [arn.to_owned(), format!("attached:{arn}")]);
 }
 

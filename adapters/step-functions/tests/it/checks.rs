@@ -13,7 +13,7 @@ fn tool(name: &str, machine: &str) -> ToolTarget {
 }
 
 async fn run_checkup(world: &World, tools: &[ToolTarget]) -> Vec<Finding> {
-    world.backend.checkup().unwrap().check_up(tools).await
+    world.backend.abilities().checkup.unwrap().check_up(tools).await
 }
 
 fn finding_about<'a>(findings: &'a [Finding], subject: &str) -> &'a Finding {
@@ -131,7 +131,7 @@ async fn doctor_distinguishes_credentials_region_and_clock() {
     let unreachable = world
         .connect_another(json!({"endpoint": format!("http://{address}"), "region": "eu-nowhere-1"}))
         .await;
-    let findings = unreachable.checkup().unwrap().check_up(&tools).await;
+    let findings = unreachable.abilities().checkup.unwrap().check_up(&tools).await;
     let fault = finding_about(&findings, "Step Functions");
     assert!(fault.says.starts_with(&format!("in `eu-nowhere-1`, at http://{address}: ")), "{fault:?}");
     assert!(
@@ -218,8 +218,8 @@ async fn doctor_checks_discovery_and_question_channels() {
     world.create_named(&name("good"), define(""), StateMachineType::Standard, &tags).await;
     world.create_named(&name("bad"), define("``` [1] ```"), StateMachineType::Standard, &tags).await;
     world.create_named(&name("quick"), define(""), StateMachineType::Express, &tags).await;
-    backend.discovery().unwrap().discover().await.unwrap();
-    let findings = backend.checkup().unwrap().check_up(&[]).await;
+    backend.abilities().discovery.unwrap().discover().await.unwrap();
+    let findings = backend.abilities().checkup.unwrap().check_up(&[]).await;
     let activity_fault = finding_about(&findings, &format!("activity `{activity}`"));
     assert!(activity_fault.says.contains("ActivityDoesNotExist"), "{activity_fault:?}");
     assert_eq!(finding_about(&findings, "queue").verdict, Verdict::Ok);
@@ -239,7 +239,7 @@ async fn doctor_checks_discovery_and_question_channels() {
     world.aws.create_activity().name(&prefix).send().await.unwrap();
     let other_backend = world.connect_another(config(&queue.replace(&prefix, "nowhere"))).await;
     world.proxy.inject("ListTagsForResource", Fault::ErrorResponse(400, "AccessDeniedException", "no tags"));
-    let findings = other_backend.checkup().unwrap().check_up(&[]).await;
+    let findings = other_backend.abilities().checkup.unwrap().check_up(&[]).await;
     assert_eq!(finding_about(&findings, &format!("activity `{activity}`")).verdict, Verdict::Ok);
     let fault = finding_about(&findings, "queue");
     assert!(fault.verdict == Verdict::Fault && fault.says.contains("nowhere"), "{fault:?}");

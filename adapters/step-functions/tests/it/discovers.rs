@@ -26,7 +26,7 @@ fn pass_definition(comment: &str) -> Value {
 }
 
 async fn discover(world: &World) -> Result<Vec<DiscoveredTool>, Error> {
-    let mut tools = world.backend.discovery().unwrap().discover().await?;
+    let mut tools = world.backend.abilities().discovery.unwrap().discover().await?;
     tools.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(tools)
 }
@@ -172,7 +172,7 @@ async fn discovery_beyond_quota_continues_later() {
     let no_quota = json!({"ListTagsForResource": {"burst": 1, "per_second": 0.001}});
     let limited_backend =
         world.connect_another(json!({"discover": {"starting_with": prefix}, "quotas": no_quota})).await;
-    assert_eq!(limited_backend.discovery().unwrap().discover().await.unwrap().len(), 8);
+    assert_eq!(limited_backend.abilities().discovery.unwrap().discover().await.unwrap().len(), 8);
 }
 
 /// The error names the denied call. Denied tags are an error only if tags filter the machines.
@@ -193,6 +193,6 @@ async fn discovery_error_names_denied_call() {
     let filtered =
         world.connect_another(json!({"discover": {"starting_with": prefix, "tags": {"a": "b"}}})).await;
     world.proxy.inject("ListTagsForResource", denied("no tags"));
-    let error = filtered.discovery().unwrap().discover().await.unwrap_err();
+    let error = filtered.abilities().discovery.unwrap().discover().await.unwrap_err();
     assert_eq!(error.to_string(), "ListTagsForResource: AccessDeniedException: no tags");
 }

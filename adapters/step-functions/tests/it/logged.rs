@@ -43,7 +43,7 @@ async fn create_logging_machine(world: &World, kind: StateMachineType) -> (Strin
 async fn wait_for_full_log(backend: &dyn Backend, handle: &JobHandle) -> LogText {
     let started_at = Instant::now();
     loop {
-        let log = backend.logs().unwrap().tail(handle, &ALL).await.unwrap();
+        let log = backend.abilities().logs.unwrap().tail(handle, &ALL).await.unwrap();
         if log.text.contains("the execution failed") {
             return log;
         }
@@ -84,11 +84,12 @@ async fn express_execution_reads_cloudwatch_log() {
         // Handles of older versions contain no start time.
         let arn = handle.as_str().splitn(3, ':').last().unwrap();
         assert!(arn.starts_with("arn:aws:states:"), "{handle:?}");
-        let legacy_log = world.backend.logs().unwrap().tail(&JobHandle::new(arn), &ALL).await.unwrap();
+        let legacy_log =
+            world.backend.abilities().logs.unwrap().tail(&JobHandle::new(arn), &ALL).await.unwrap();
         assert_eq!(legacy_log, log);
     }
     let request = LogRequest { max_bytes: 100_000, search: Some("NOPAPER".to_owned()) };
-    let matching = world.backend.logs().unwrap().tail(&handles[0], &request).await.unwrap();
+    let matching = world.backend.abilities().logs.unwrap().tail(&handles[0], &request).await.unwrap();
     assert!(
         log_messages(&matching).iter().all(|message| message.contains("NoPaper"))
             && !matching.text.is_empty()
@@ -100,7 +101,10 @@ async fn express_execution_reads_cloudwatch_log() {
 
     let unlogged_machine = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
     let handle = world.backend.start(&start(&unlogged_machine, json!({}))).await.unwrap().handle;
-    assert_eq!(world.backend.logs().unwrap().tail(&handle, &ALL).await.unwrap(), LogText::default());
+    assert_eq!(
+        world.backend.abilities().logs.unwrap().tail(&handle, &ALL).await.unwrap(),
+        LogText::default()
+    );
 }
 
 /// If the history may not be read, the log group of the state machine gives the same lines.
@@ -113,7 +117,7 @@ async fn denied_history_falls_back_to_cloudwatch() {
     let history = wait_for_full_log(&*world.backend, &handle).await;
     assert_eq!(world.proxy.take_counts().get("FilterLogEvents"), None, "the history is complete");
     let denied = Fault::ErrorResponse(400, "AccessDeniedException", "not authorized");
-    let logs = world.backend.logs().unwrap();
+    let logs = world.backend.abilities().logs.unwrap();
     world.proxy.inject("GetExecutionHistory", denied.clone());
     let log = logs.tail(&handle, &ALL).await.unwrap();
     assert_eq!(log, history);
@@ -140,7 +144,7 @@ async fn doctor_checks_log_group_access() {
         |name: &str, arn: &str| ToolTarget { tool: name.to_owned(), target: json!({"state_machine": arn}) };
     let tools = [tool("quick", &express), tool("slow", &standard)];
     let subject = "permission logs:FilterLogEvents";
-    let checkup = world.backend.checkup().unwrap();
+    let checkup = world.backend.abilities().checkup.unwrap();
     let findings = checkup.check_up(&tools).await;
     let finding = findings.iter().find(|finding| finding.what == subject).unwrap();
     assert_eq!((finding.verdict, finding.says.as_str()), (Verdict::Ok, "allowed for tool `quick`"));

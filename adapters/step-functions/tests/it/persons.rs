@@ -314,7 +314,7 @@ async fn answer_is_sent_as_caller_only() {
     listener.spawn({
         let backend = backend.clone();
         async move {
-            while let Some(wakeups) = backend.wakeups() {
+            while let Some(wakeups) = backend.abilities().wakeups {
                 wakeups.next().await;
             }
         }
@@ -325,7 +325,7 @@ async fn answer_is_sent_as_caller_only() {
         poll_until(&*backend, &handle, "a question", |observation| observation.questions.first().cloned())
             .await;
     let answer = Answer::Accept(json!({"ship": true}).as_object().unwrap().clone());
-    let questions = backend.questions().unwrap();
+    let questions = backend.abilities().questions.unwrap();
     let error = questions.answer(&handle, &question.id, &answer).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     let result = questions.answer_for(&handle, &question.id, &answer, Some(&ann)).await.unwrap();
@@ -344,7 +344,7 @@ async fn answer_is_sent_as_caller_only() {
 async fn doctor_checks_role_and_trust_policy() {
     let setup =
         PerCallerSetup::new(json!({"external_id": "x-7", "session_tags": {"user": "{{ name }}"}})).await;
-    let checkup = setup.backend.checkup().unwrap();
+    let checkup = setup.backend.abilities().checkup.unwrap();
     let findings = checkup.check_up(&[]).await;
     let finding = findings.iter().find(|finding| finding.what == "per_caller").unwrap();
     assert!(finding.fix.is_none() && finding.says.contains("with the tags `user`"), "{findings:?}");
@@ -352,7 +352,7 @@ async fn doctor_checks_role_and_trust_policy() {
     setup.world.proxy.inject("", fault);
     let denied_backend =
         backend(&setup.world, &setup.dir, json!({"session_tags": {"user": "{{ name }}"}})).await;
-    let findings = denied_backend.unwrap().checkup().unwrap().check_up(&[]).await;
+    let findings = denied_backend.unwrap().abilities().checkup.unwrap().check_up(&[]).await;
     let finding = findings.iter().find(|finding| finding.what == "per_caller").unwrap();
     assert!(finding.fix.is_some() && finding.says.contains("sts:TagSession"), "{findings:?}");
     let trust = findings.iter().find(|finding| finding.what == "trust policy").unwrap().fix.clone().unwrap();

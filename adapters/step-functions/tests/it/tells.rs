@@ -30,7 +30,7 @@ async fn progress_names_current_step() {
         assert_eq!(progress, Some(Progress { done: 1.0, total: Some(3.0) }), "{kind:?}");
         // A client that follows the log sees its length.
         let request = LogRequest { max_bytes: 10_000, search: None };
-        let log = world.backend.logs().unwrap().tail(&handle, &request).await.unwrap().text;
+        let log = world.backend.abilities().logs.unwrap().tail(&handle, &request).await.unwrap().text;
         let observation = world.backend.observe(&handle).await.unwrap();
         assert_eq!(observation.log_bytes, u64::try_from(log.len()).ok(), "{kind:?}: {log}");
         // A poll of many executions reports the same.
@@ -137,7 +137,7 @@ async fn log_grows_and_ends_with_failure() {
         });
         let machine = world.machine(states).await;
         let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
-        let logs = world.backend.logs().unwrap();
+        let logs = world.backend.abilities().logs.unwrap();
         let request = LogRequest { max_bytes: 10_000, search: None };
         poll_until(&*world.backend, &handle, "the first state", |observation| {
             observation.message.as_ref().map(drop)

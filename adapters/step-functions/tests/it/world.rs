@@ -152,7 +152,7 @@ impl World {
 /// Waits for hints forever.
 fn listen(tasks: &mut JoinSet<()>, backend: Arc<dyn Backend>) {
     tasks.spawn(async move {
-        while let Some(wakeups) = backend.wakeups() {
+        while let Some(wakeups) = backend.abilities().wakeups {
             wakeups.next().await;
         }
     });

@@ -64,7 +64,7 @@ pub struct QuestionMessage {
     pub task: TaskId,
     /// The question's key.
     pub key: String,
-    /// The message number; see [`crate::tasks::task::Delivery::n`].
+    /// The message number; see [`super::Delivery::n`].
     pub n: u32,
 }
 

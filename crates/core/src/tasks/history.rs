@@ -5,8 +5,8 @@
 //! An entry contains no argument, result or answer, and of the texts of an engine or a job only the handle.
 //! This module bounds what can repeat without end, so that no task fills a disk. Of changes that only report
 //! progress, it keeps the first one after 1, 2, 4, 8... seconds of the task's life. Of repeated failures of a
-//! call, it keeps the first eight, the 16th, the 32nd and so on. Leases, renewals of messages, the size of a
-//! log and watches are not transitions.
+//! call, it keeps the first eight, the 16th, the 32nd and so on. Leases, the size of a log and watches
+//! are not transitions.
 
 use std::time::Duration;
 
@@ -287,7 +287,9 @@ pub fn event_fact(before: &Task, event: &Event) -> Option<Fact> {
             let (key, kind) = (key.clone(), kind_name(failure.kind));
             return is_recorded(times).then_some(Fact::AnswerFailed { key, times, kind });
         }
-        Event::Delivering { key, .. } if was_never_sent(before, key) => Fact::Sent(key.clone()),
+        Event::QuestionSent { key } if before.open_questions().any(|open| open.key == *key) => {
+            Fact::Sent(key.clone())
+        }
         Event::Observed { observation, polled_at, .. }
             if !observation.state.has_ended() && deadline::is_past_max_runtime(before, *polled_at) =>
         {
@@ -301,11 +303,12 @@ pub fn event_fact(before: &Task, event: &Event) -> Option<Fact> {
     })
 }
 
-/// Returns all facts of a write: the one of the event, and the differences of the rows. Empty if the rows
-/// are equal.
+/// Returns all facts of a write: the one of the event, and the differences of the rows. If the rows are
+/// equal, only [`Fact::Sent`] counts.
 fn facts(before: &Task, fact: Option<Fact>, after: &Task) -> Vec<Fact> {
     if before == after {
-        return Vec::new();
+        // Who has sent a question is recorded elsewhere, so it is the only fact that leaves the row as it is.
+        return fact.into_iter().filter(|fact| matches!(fact, Fact::Sent(_))).collect();
     }
     let answered = match &fact {
         Some(Fact::Answered { key, .. } | Fact::AnswerTaken(key) | Fact::AnswerTooLate(key)) => {
@@ -386,10 +389,6 @@ fn answer_attempts(task: &Task, key: &str) -> u32 {
         Some(QuestionStatus::Answered { attempts, .. }) => *attempts,
         _ => 0,
     }
-}
-
-fn was_never_sent(task: &Task, key: &str) -> bool {
-    task.questions.iter().any(|question| question.key == key && question.delivery.is_none())
 }
 
 /// Returns the name of an error kind.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use super::terms::{OnExpiry, OnRefusal, TaskPolicy, outcome_grace};
-pub use asked::{Delivery, QuestionSource, QuestionStatus, TaskQuestion};
+pub use asked::{QuestionSource, QuestionStatus, TaskQuestion};
 pub use job::{CancelRequest, EngineOutage, Job, Overdue, RecoverySearch, Spec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

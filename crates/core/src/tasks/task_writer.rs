@@ -223,8 +223,8 @@ impl TaskWriter {
         Ok(self.decide(task, event, lease).await?.unwrap_or(Commit::Conflict))
     }
 
-    /// Computes the effect of an event and writes it, if it changes the row or the lease. Returns `None` if
-    /// the decision was stale.
+    /// Computes the effect of an event and writes it, if it changes the row or the lease, or is recorded in
+    /// the history. Returns `None` if the decision was stale.
     async fn decide(
         &self,
         task: &Task,
@@ -238,7 +238,8 @@ impl TaskWriter {
         // exists takes its slots even if that exceeds the limit.
         let needs_slots = matches!(event, Event::StartCommitted);
         let step = machine::next(task, event, now);
-        if step.task == *task && matches!(lease, Lease::Keep) {
+        let transition = self.history_recorder.transition(task, event_fact, &step.task, call);
+        if step.task == *task && transition.is_none() && matches!(lease, Lease::Keep) {
             return Ok(Some(Commit::Done(step.task)));
         }
         let takes_slots = needs_slots && step.task.holds_slots() && !task.holds_slots();
@@ -247,7 +248,6 @@ impl TaskWriter {
         let releases_lease = matches!(lease, Lease::Release(_));
         let batch_delay =
             if releases_lease && !is_visible_change(task, &step.task) { BATCH_DELAY } else { Duration::ZERO };
-        let transition = self.history_recorder.transition(task, event_fact, &step.task, call);
         let notices = notices::notices_for_change(Some(task), &step.task, &*self.receivers);
         let change = Change {
             task: &step.task,

@@ -95,7 +95,7 @@ impl ChangeNotifier {
 
     /// Notifies the subscribers of this task and of its channel.
     pub fn changed(&self, task: &Task) {
-        self.notify(&task.id, task.origin.channel.as_deref());
+        self.task_changed(&task.id, task.origin.channel.as_deref());
     }
 
     /// Returns a receiver of the channels of which other processes change other data than tasks. Only the
@@ -111,7 +111,7 @@ impl ChangeNotifier {
     pub fn forward_hint(&self, hint: &Hint) {
         match hint {
             Hint::Anything => self.all_changed(),
-            Hint::Task { id, channel } => self.notify(id, channel.as_deref()),
+            Hint::Task { id, channel } => self.task_changed(id, channel.as_deref()),
             Hint::Channel(channel) => {
                 self.channel_changed(channel);
                 if let Some(sender) = &self.topics.lock().remote_channels {
@@ -122,7 +122,8 @@ impl ChangeNotifier {
         }
     }
 
-    fn notify(&self, id: &TaskId, channel: Option<&str>) {
+    /// Notifies the subscribers of the task with this id, and of its channel.
+    pub fn task_changed(&self, id: &TaskId, channel: Option<&str>) {
         let topics = self.topics.lock();
         if let Some(sender) = topics.tasks.get(id) {
             sender.send_modify(|count| *count = count.wrapping_add(1));

@@ -226,7 +226,7 @@ async fn run_connection(
 /// Starts to listen; returns the backend process id of this connection.
 async fn listen(client: &Client, schema: &str) -> Result<i32, PostgresError> {
     let setup = async {
-        client.batch_execute(&format!("LISTEN \"{}\"", channel(schema))).await?;
+        client.batch_execute(&format!("LISTEN \"{}\"", notification_channel(schema))).await?;
         client.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)
     };
     Ok(timeout(CONNECT_TIMEOUT, setup).await.map_err(|_| PostgresError::ResponseTimeout)??)
@@ -240,7 +240,8 @@ async fn send_hints(client: &Client, executor: &PostgresExecutor) -> Result<(), 
         match pending {
             Ok(hints) => {
                 let sql = "SELECT pg_notify($1, message) FROM unnest($2::text[]) AS message";
-                client.query(sql, &[&channel(&executor.config.schema), &encode_hints(hints)]).await
+                let channel = notification_channel(&executor.config.schema);
+                client.query(sql, &[&channel, &encode_hints(hints)]).await
             }
             Err(_) => client.query("SELECT 1", &[]).await,
         }
@@ -250,8 +251,8 @@ async fn send_hints(client: &Client, executor: &PostgresExecutor) -> Result<(), 
     Ok(())
 }
 
-/// Returns the name of the notification channel of one schema. It is not a channel of tasks.
-fn channel(schema: &str) -> String {
+/// Returns the name of the notification channel of one schema.
+fn notification_channel(schema: &str) -> String {
     format!("taskbridge.{schema}")
 }
 

@@ -6,8 +6,8 @@
 //! - `schema`: the schema by version. `row`: converts a row into a task; `column`: encodes text. `fault`:
 //!   errors and their fixes.
 //! - `tasks` with `insert`, `update` and `claim`, `queue`, `groups`, `history`, `notices`, `notes`,
-//!   `tally`: the traits of [`taskbridge_core::tasks::store`]. `sessions`: the trait of [`taskbridge_core::sessions`]. `audit`:
-//!   lines of the audit log. `survey`: the operators' view.
+//!   `tally`: the traits of [`taskbridge_core::tasks::store`]. `sessions`, `deliveries`: the traits of
+//!   [`taskbridge_core::sessions`]. `audit`: lines of the audit log. `survey`: the operators' view.
 //! - `hints`: sends hints about writes to other processes, and receives theirs. `import`: the import of
 //!   another store.
 //!
@@ -19,6 +19,7 @@ mod claim;
 mod column;
 mod connect;
 mod connection_config;
+mod deliveries;
 mod executor;
 mod fault;
 mod groups;

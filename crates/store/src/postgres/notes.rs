@@ -114,6 +114,8 @@ impl WriteTransaction for ShortenLeases {
     async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let sql = "WITH latest AS (SELECT moment(:now) + :longest::bigint AS at),
                         of_groups AS (UPDATE groups SET until = latest.at FROM latest WHERE until > latest.at),
+                        of_deliveries AS (UPDATE deliveries SET until = latest.at FROM latest
+                                          WHERE until > latest.at),
                         of_notices AS (UPDATE notices SET due_at = latest.at FROM latest
                                        WHERE holder IS NOT NULL AND due_at > latest.at)
                    UPDATE tasks SET lease_until = latest.at FROM latest

@@ -17,7 +17,7 @@ struct Migration {
     oldest: i32,
 }
 
-const MIGRATIONS: [Migration; 8] = [
+const MIGRATIONS: [Migration; 9] = [
     Migration { name: "0001_tasks", sql: include_str!("../migrations/postgres/0001_tasks.sql"), oldest: 1 },
     Migration {
         name: "0002_history",
@@ -46,6 +46,11 @@ const MIGRATIONS: [Migration; 8] = [
         oldest: 1,
     },
     Migration { name: "0008_bytes", sql: include_str!("../migrations/postgres/0008_bytes.sql"), oldest: 1 },
+    Migration {
+        name: "0009_deliveries",
+        sql: include_str!("../migrations/postgres/0009_deliveries.sql"),
+        oldest: 1,
+    },
 ];
 
 /// The schema version that this program writes: the number of migrations.

@@ -70,6 +70,9 @@ impl Survey for PostgresStore {
         let groups = "SELECT backend, grp, holder, until FROM groups";
         let group = |row: &Row| Ok((text(row, 0)?, text(row, 1)?, row.try_get(2)?, row.try_get(3)?));
         records.groups = self.all(groups, group).await?;
+        let deliveries = "SELECT task, key, until FROM deliveries WHERE NOT over";
+        let delivery = |row: &Row| Ok((text(row, 0)?, text(row, 1)?, row.try_get(2)?));
+        records.deliveries = self.all(deliveries, delivery).await?;
         let ahead = "SELECT e.task, max(e.version), t.version FROM entries e JOIN tasks t ON t.id = e.task
                      WHERE e.version > t.version GROUP BY e.task, t.version LIMIT 100";
         records.histories_ahead =

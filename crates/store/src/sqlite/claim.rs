@@ -42,9 +42,10 @@ pub(super) fn claim(
     for row in order.rows.iter().take(limit) {
         match read.query_row([row.key], |found| Ok(row::task(found)))? {
             Ok(task) => {
-                lease_row.execute(named_params! {
+                let params = named_params! {
                     ":n": row.key, ":holder": holder.0, ":until": until, ":identity": request.served.identity,
-                })?;
+                };
+                row::execute(&mut lease_row, params)?;
                 tasks.push(Task { version: task.version + 1, ..task });
             }
             Err(SqliteError::Unreadable(why)) => {
@@ -68,8 +69,11 @@ fn longest_due(db: &Db<'_>, served: &ServedBackend) -> Result<Vec<Candidate<i64>
     let params = named_params! {
         ":backend": served.backend, ":identity": served.identity, ":now": db.now_ms(), ":limit": fair::WINDOW,
     };
-    let rows = statement.query_map(params, |row| Ok(Candidate { key: row.get(0)?, owner: row.get(1)? }))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    Ok(row::query(&mut statement, params)?.mapped(candidate).collect::<rusqlite::Result<_>>()?)
+}
+
+fn candidate(row: &rusqlite::Row<'_>) -> rusqlite::Result<Candidate<i64>> {
+    Ok(Candidate { key: row.get(0)?, owner: row.get(1)? })
 }
 
 /// Visits owners after the cursor, then from the first one, until `limit` of them have due rows,
@@ -95,7 +99,7 @@ fn visit(
         let params = named_params! {
             ":backend": backend, ":identity": identity, ":now": db.now_ms(), ":owner": owner, ":limit": most,
         };
-        rows.query_map(params, |row| Ok(Candidate { key: row.get(0)?, owner: row.get(1)? }))?.collect()
+        row::query(&mut rows, params)?.mapped(candidate).collect()
     };
     let mut owners: Vec<String> = Vec::new();
     let mut due: Vec<Vec<Candidate<i64>>> = Vec::new();
@@ -135,10 +139,11 @@ pub(super) fn list_due(
         claimable!(),
         " AND due_at >= :due AND (due_at, id) > (:due, :id) ORDER BY due_at, id LIMIT :limit"
     );
-    row::tasks(db.sql(sql)?.query(named_params! {
+    let params = named_params! {
         ":backend": served.backend, ":identity": served.identity, ":now": db.now_ms(),
         ":due": due, ":id": id, ":limit": limit,
-    })?)
+    };
+    row::tasks(row::query(&mut *db.sql(sql)?, params)?)
 }
 
 /// Walks the index by due time, up to the first row that is due no earlier than a time found before: the due

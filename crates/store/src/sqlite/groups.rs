@@ -8,7 +8,7 @@ use taskbridge_sdk::{GroupKey, JobHandle, Timestamp};
 
 use super::fault::SqliteError;
 use super::holders::DeadHolder;
-use super::{Db, SqliteStore};
+use super::{Db, SqliteStore, row};
 use taskbridge_core::tasks::store::{Group, Groups, Holder, OpenJob, Result, ServedBackend};
 use taskbridge_core::tasks::task::TaskId;
 
@@ -140,17 +140,16 @@ fn acquire(
     }
     let mut acquired = Vec::new();
     for OpenGroup { group, name } in open {
-        let taken = db
-            .sql(
-                "INSERT INTO groups (backend, grp, holder, until) VALUES (:backend, :grp, :holder, :until)
-                 ON CONFLICT DO UPDATE SET holder = :holder, until = :until
-                     WHERE holder = :holder OR until <= :now",
-            )?
-            .execute(named_params! {
-                ":backend": name.0, ":grp": name.1, ":holder": holder.0, ":until": db.expiry_ms(lease),
-                ":now": db.now_ms(),
-            })?;
-        if taken == 1 {
+        let mut statement = db.sql(
+            "INSERT INTO groups (backend, grp, holder, until) VALUES (:backend, :grp, :holder, :until)
+             ON CONFLICT DO UPDATE SET holder = :holder, until = :until
+                 WHERE holder = :holder OR until <= :now",
+        )?;
+        let params = named_params! {
+            ":backend": name.0, ":grp": name.1, ":holder": holder.0, ":until": db.expiry_ms(lease),
+            ":now": db.now_ms(),
+        };
+        if row::execute(&mut statement, params)? == 1 {
             acquired.push(group);
         }
     }
@@ -210,10 +209,11 @@ fn open_jobs(
          WHERE backend = :backend AND grp = :grp AND opened_at >= :since
              AND (identity IS NULL OR :identity IS NULL OR identity = :identity) ORDER BY opened_at",
     )?;
-    let mut rows = statement.query(named_params! {
+    let params = named_params! {
         ":backend": group.backend, ":grp": group.key.as_str(), ":since": opened_since.as_millis(),
         ":identity": identity,
-    })?;
+    };
+    let mut rows = row::query(&mut statement, params)?;
     let mut jobs = Vec::new();
     while let Some(next) = rows.next()? {
         jobs.push(OpenJob {

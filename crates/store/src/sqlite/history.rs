@@ -5,7 +5,7 @@ use rusqlite::{named_params, params};
 use taskbridge_sdk::Timestamp;
 
 use super::fault::SqliteError;
-use super::{Db, SqliteStore};
+use super::{Db, SqliteStore, row};
 use crate::entry::{self, EntryColumns};
 use taskbridge_core::tasks::history::HistoryEntry;
 use taskbridge_core::tasks::store::{History, Result};
@@ -41,13 +41,14 @@ pub(super) fn write_entry(
     columns: Option<&EntryColumns>,
 ) -> Result<(), SqliteError> {
     if let Some(EntryColumns { replica, what }) = columns {
-        db.sql(
+        let mut statement = db.sql(
             "INSERT INTO entries (task, version, at, replica, what)
              VALUES (:task, :version, :now, :replica, :what)",
-        )?
-        .execute(named_params! {
+        )?;
+        let params = named_params! {
             ":task": task, ":version": version, ":now": db.now_ms(), ":replica": replica, ":what": what,
-        })?;
+        };
+        row::execute(&mut statement, params)?;
     }
     Ok(())
 }

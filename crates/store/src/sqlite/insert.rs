@@ -64,9 +64,10 @@ fn find_abandoned(db: &Db<'_>, attach: &AttachRequest, owner: &str) -> Result<Op
          ORDER BY created_at DESC, id DESC LIMIT 1",
     )?;
     let earliest = db.now - attach.within;
-    let mut rows = statement.query(named_params! {
+    let params = named_params! {
         ":digest": attach.digest, ":now": db.now_ms(), ":earliest": earliest.as_millis(), ":owner": owner,
-    })?;
+    };
+    let mut rows = row::query(&mut statement, params)?;
     rows.next()?.map(row::task).transpose()
 }
 
@@ -143,10 +144,11 @@ fn write(db: &Db<'_>, command: &InsertCommand) -> Result<(), SqliteError> {
 /// Records the row of an idempotency key. A key of an expired row is reassigned to this one.
 fn record_key(db: &Db<'_>, idempotency_key: Option<&IdempotencyKey>, task: &str) -> Result<(), SqliteError> {
     if let Some(IdempotencyKey { scope, key, digest }) = idempotency_key {
-        db.sql(
+        let mut statement = db.sql(
             "INSERT OR REPLACE INTO once (scope, key, digest, task) VALUES (:scope, :key, :digest, :task)",
-        )?
-        .execute(named_params! { ":scope": scope, ":key": key, ":digest": digest, ":task": task })?;
+        )?;
+        let params = named_params! { ":scope": scope, ":key": key, ":digest": digest, ":task": task };
+        row::execute(&mut statement, params)?;
     }
     Ok(())
 }

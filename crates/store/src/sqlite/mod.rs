@@ -6,15 +6,15 @@
 //! - `connect`: opens connections. `schema`: the schema by version. `row`: converts a row into a task.
 //!   `fault`: errors and their fixes.
 //! - `tasks` with `insert`, `update` and `claim`, `queue`, `groups`, `history`, `notices`, `notes`,
-//!   `tally`: the traits of [`taskbridge_core::tasks::store`]. `sessions`: the trait of [`taskbridge_core::sessions`]. `audit`:
-//!   lines of the audit log. `survey`: the operators' view.
+//!   `tally`: the traits of [`taskbridge_core::tasks::store`]. `sessions`, `deliveries`: the traits of
+//!   [`taskbridge_core::sessions`]. `audit`: lines of the audit log. `survey`: the operators' view.
 //! - `files`: checks that the paths still name the open files. `holders`: detects dead lease holders.
 //! - `export`: the whole content, for a copy into another store.
 
 mod audit;
 mod claim;
 mod connect;
-#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "a copy needs a target"))]
+mod deliveries;
 mod export;
 mod fair_yield;
 mod fault;

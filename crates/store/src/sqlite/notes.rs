@@ -70,6 +70,7 @@ impl Time for SqliteStore {
                 .execute([latest])?;
             db.sql("UPDATE notices SET due_at = ?1 WHERE holder IS NOT NULL AND due_at > ?1")?
                 .execute([latest])?;
+            db.sql("UPDATE deliveries SET until = ?1 WHERE until > ?1")?.execute([latest])?;
             Ok(())
         })
         .await

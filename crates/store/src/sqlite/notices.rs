@@ -8,8 +8,8 @@ use rusqlite::{OptionalExtension, named_params, params};
 use taskbridge_sdk::Timestamp;
 
 use super::fault::SqliteError;
-use super::{Db, SqliteStore};
-use crate::row::{self, NoticeRow};
+use super::{Db, SqliteStore, row};
+use crate::row::{NoticeRow, notice};
 use taskbridge_core::tasks::notices::Notice;
 use taskbridge_core::tasks::store::{Holder, LeasedNotice, Notices, ReceiverFilter, Result};
 
@@ -52,9 +52,10 @@ impl Notices for SqliteStore {
                 "UPDATE notices SET due_at = :due, holder = NULL
                  WHERE id = :id AND receiver = :receiver AND holder = :holder",
             )?;
-            statement.execute(named_params! {
+            let params = named_params! {
                 ":id": id, ":receiver": receiver, ":holder": holder.0, ":due": due,
-            })?;
+            };
+            row::execute(&mut statement, params)?;
             Ok(())
         })
         .await
@@ -110,11 +111,12 @@ fn lease_notices(
     )?;
     let mut leased_notices = Vec::with_capacity(due.len());
     for (id, attempts, body) in due {
-        update.execute(named_params! {
+        let params = named_params! {
             ":id": id, ":receiver": receiver, ":holder": holder.0, ":due": db.expiry_ms(lease),
             ":attempts": attempts,
-        })?;
-        match row::notice(id, receiver, &body) {
+        };
+        row::execute(&mut update, params)?;
+        match notice(id, receiver, &body) {
             Ok(notice) => leased_notices.push(LeasedNotice { notice, attempts }),
             Err(why) => tracing::error!(%why, "a notice is left out"),
         }
@@ -125,14 +127,15 @@ fn lease_notices(
 /// Writes the notices of a change.
 pub(super) fn write_notices(db: &Db<'_>, notices: &[NoticeRow]) -> Result<(), SqliteError> {
     for notice in notices {
-        db.sql(
+        let mut statement = db.sql(
             "INSERT OR IGNORE INTO notices (id, receiver, since, due_at, body)
              VALUES (:id, :receiver, :since, :now, :body)",
-        )?
-        .execute(named_params! {
+        )?;
+        let params = named_params! {
             ":id": notice.id, ":receiver": notice.receiver, ":since": notice.since, ":now": db.now_ms(),
             ":body": notice.body,
-        })?;
+        };
+        row::execute(&mut statement, params)?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Converts a row into a task, and binds the columns of a row.
+//! Converts a row into a task, binds the columns of a row, and checks named parameters.
 
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Error};
+use rusqlite::{CachedStatement, Error, Rows, Statement};
 
 use super::fault::SqliteError;
 use crate::row::{NamedValue, RowValue};
@@ -74,9 +74,52 @@ pub(super) fn write(
         let index = index.ok_or_else(|| Error::InvalidParameterName(name.to_owned()))?;
         statement.raw_bind_parameter(index, value)?;
     }
-    // SQLite would write null for a parameter that is not bound.
-    if bound != statement.parameter_count() {
-        return Err(Error::InvalidParameterCount(bound, statement.parameter_count()).into());
-    }
+    check_count(&statement, bound)?;
     Ok(statement.raw_execute()?)
+}
+
+/// Executes a statement with named parameters, and checks that none is missing.
+pub(super) fn execute(
+    statement: &mut Statement<'_>,
+    params: &[(&str, &dyn ToSql)],
+) -> rusqlite::Result<usize> {
+    check_count(statement, params.len())?;
+    statement.execute(params)
+}
+
+/// Queries with named parameters, and checks that none is missing.
+pub(super) fn query<'s>(
+    statement: &'s mut Statement<'_>,
+    params: &[(&str, &dyn ToSql)],
+) -> rusqlite::Result<Rows<'s>> {
+    check_count(statement, params.len())?;
+    statement.query(params)
+}
+
+/// Checks that as many parameters are bound as the statement has: SQLite takes one that is not bound as
+/// null, without an error.
+fn check_count(statement: &Statement<'_>, bound: usize) -> rusqlite::Result<()> {
+    let count = statement.parameter_count();
+    if bound == count { Ok(()) } else { Err(Error::InvalidParameterCount(bound, count)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::{Connection, named_params};
+
+    use super::*;
+
+    #[test]
+    fn missing_parameter_is_an_error() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch("CREATE TABLE pairs (a, b)").unwrap();
+        let mut insert = db.prepare("INSERT INTO pairs (a, b) VALUES (:a, :b)").unwrap();
+        let missing = execute(&mut insert, named_params! { ":a": 1 });
+        assert_eq!(missing, Err(Error::InvalidParameterCount(1, 2)));
+        assert_eq!(execute(&mut insert, named_params! { ":a": 1, ":b": 2 }), Ok(1));
+        let mut select = db.prepare("SELECT b FROM pairs WHERE a = :a AND b = :b").unwrap();
+        assert!(query(&mut select, named_params! { ":b": 2 }).is_err());
+        let mut rows = query(&mut select, named_params! { ":a": 1, ":b": 2 }).unwrap();
+        assert_eq!(rows.next().unwrap().unwrap().get(0), Ok(2));
+    }
 }

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::fault::SqliteError;
 
 /// All migrations in order. A released migration never changes; a new one is added at the end.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("../migrations/sqlite/0001_tasks.sql"),
     include_str!("../migrations/sqlite/0002_sessions.sql"),
     include_str!("../migrations/sqlite/0003_history.sql"),
@@ -15,6 +15,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("../migrations/sqlite/0006_audit.sql"),
     include_str!("../migrations/sqlite/0007_backends.sql"),
     include_str!("../migrations/sqlite/0008_bytes.sql"),
+    include_str!("../migrations/sqlite/0009_deliveries.sql"),
 ];
 
 /// The schema version that this program writes: the number of migrations.

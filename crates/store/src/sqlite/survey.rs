@@ -65,6 +65,8 @@ fn related_records(db: &Db<'_>) -> Result<RelatedRecords, SqliteError> {
     }
     let groups = "SELECT backend, grp, holder, until FROM groups";
     records.groups = all(db, groups, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    let deliveries = "SELECT task, key, until FROM deliveries WHERE NOT over";
+    records.deliveries = all(db, deliveries, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let ahead = "SELECT e.task, max(e.version), t.version FROM entries e JOIN tasks t ON t.id = e.task
                  WHERE e.version > t.version GROUP BY e.task, t.version LIMIT 100";
     records.histories_ahead = all(db, ahead, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;

@@ -185,9 +185,10 @@ fn list(
          WHERE owner = :owner AND (created_at, id) < (:created_at, :id) AND expires_at > :now
          ORDER BY created_at DESC, id DESC LIMIT :limit",
     )?;
-    row::tasks(statement.query(named_params! {
+    let params = named_params! {
         ":owner": owner.as_str(), ":created_at": created_at, ":id": id, ":now": db.now_ms(), ":limit": limit,
-    })?)
+    };
+    row::tasks(row::query(&mut statement, params)?)
 }
 
 /// Encodes names as JSON.

@@ -10,6 +10,7 @@
 #![allow(missing_docs, reason = "the name of a behaviour says all of it")]
 
 mod bench;
+mod deliveries;
 mod groups;
 mod history;
 mod insert;
@@ -22,7 +23,8 @@ mod sessions;
 mod shared;
 mod tally;
 
-pub use bench::{Bench, ManualClock, forge, task};
+pub use bench::{Bench, ManualClock, forge};
+pub use deliveries::*;
 pub use groups::*;
 pub use history::*;
 pub use insert::*;
@@ -124,6 +126,12 @@ macro_rules! store_suite {
             what_happened_to_the_streams_of_a_session_is_counted
             a_session_holds_a_task_of_its_client_until_it_lets_go
             polled_tasks_are_kept_and_bounded
+
+            a_delivery_is_claimed_renewed_and_ended
+            a_question_is_claimed_once_when_many_want_it
+            what_an_older_version_recorded_counts
+            deliveries_are_deleted_with_their_row
+            claims_of_questions_are_shortened
         }
     };
     ($bench:expr; $($behaviour:ident)*) => {$(

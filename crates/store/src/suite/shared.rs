@@ -10,6 +10,7 @@ use super::Bench;
 use super::bench::{
     LEASE, forge, holder, idempotency_key, limits, new_task, outcome_name, starting, with_slots,
 };
+use super::deliveries::{claim, question};
 use taskbridge_core::tasks::store::{NewTask, UpdateResult};
 use taskbridge_core::tasks::task::Task;
 
@@ -26,6 +27,7 @@ macro_rules! shared_store_suite {
             two_processes_never_take_more_slots_than_there_are
             of_two_processes_one_writes_a_version
             of_two_processes_one_watches_a_group
+            two_processes_never_claim_the_same_question
             two_processes_have_one_seal_key
             one_process_hears_that_the_other_wrote
         }
@@ -117,6 +119,20 @@ pub async fn of_two_processes_one_watches_a_group(a: &Bench, b: &Bench) {
     let (own, others) = (own.expect("groups can be held"), others.expect("groups can be held"));
     assert_eq!(own.len() + others.len(), 10);
     assert!(!own.iter().any(|group| others.contains(group)));
+}
+
+pub async fn two_processes_never_claim_the_same_question(a: &Bench, b: &Bench) {
+    let task = a.add(a.task()).await;
+    let question = question(&task, "q1");
+    let mut seen = None;
+    for n in 1..20 {
+        let claimed = join(claim(a, &question, seen.clone()), claim(b, &question, seen)).await;
+        seen = match claimed {
+            (Some(claimed), None) | (None, Some(claimed)) => Some(claimed),
+            other => panic!("not exactly one has claimed it: {other:?}"),
+        };
+        assert_eq!(seen.as_ref().map(|claimed| claimed.n), Some(n));
+    }
 }
 
 pub async fn two_processes_have_one_seal_key(a: &Bench, b: &Bench) {

@@ -20,7 +20,6 @@ use crate::auth::Principal;
 use crate::mcp::Bridge;
 use crate::mcp::features;
 use crate::mcp::features::audit_context;
-use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::tools::plain_wait::PlainWait;
 use crate::mcp::session::edition::Edition;
 use crate::mcp::session::message_sink::{MessageSink, Resume};
@@ -214,12 +213,9 @@ impl SessionCall<'_> {
     /// error if the session has ended.
     async fn set(&self, setting: SessionChange) -> Result<bool, jsonrpc::Error> {
         let Session { nonce, expires, .. } = self.session;
-        let result = self.bridge.sessions.store.set(nonce, setting, *expires).await;
-        let is_stored = result.map_err(|error| self.fault(&error))?.is_some();
+        let is_stored = self.bridge.sessions.store.set(nonce, setting, *expires).await?.is_some();
         // A session that ended while its request was in flight can no longer store settings.
-        if !is_stored
-            && self.bridge.sessions.store.has_ended(nonce).await.map_err(|error| self.fault(&error))?
-        {
+        if !is_stored && self.bridge.sessions.store.has_ended(nonce).await? {
             return Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has ended"));
         }
         if is_stored {

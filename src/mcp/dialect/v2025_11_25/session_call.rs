@@ -170,6 +170,10 @@ impl WaitChannel for SessionChannel<'_> {
         self.question_sender.has_work(task)
     }
 
+    fn follows_hints(&self) -> bool {
+        self.question_sender.follows_deliveries()
+    }
+
     async fn sync(&mut self, task: &Task) -> Result<Option<Timestamp>, StoreError> {
         let questions = self.question_sender.sync(task).await?;
         Ok(questions.into_iter().chain(self.question_sender.collect().await?).min())

@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 use super::{SessionCall, from_wire};
 use crate::mcp::features::dialect::Dialect as _;
-use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::resources::{self, ReadError};
 use crate::mcp::wire::jsonrpc::Outcome;
 use crate::sessions::SessionChange;
@@ -22,8 +21,7 @@ pub(super) async fn subscribe(call: &SessionCall<'_>, params: &Value) -> Outcome
         );
         return Err(from_wire::invalid(message));
     }
-    let exists = resources::exists(call.context(), call.reads(), call.principal(), uri).await;
-    if !exists.map_err(|error| call.fault(&error))? {
+    if !resources::exists(call.context(), call.reads(), call.principal(), uri).await? {
         return Err(resources::serve::read_error(call, uri, &ReadError::NotFound));
     }
     if !call.set(SessionChange::Subscribe(uri.to_owned(), limit)).await? {

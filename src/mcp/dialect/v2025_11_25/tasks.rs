@@ -20,7 +20,7 @@ use crate::tasks::task::TaskId;
 pub(super) async fn get(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
     let view = call.find_task(&id).await?;
-    questions::register_poll(call, &view.task).await.map_err(|error| call.fault(&error))?;
+    questions::register_poll(call, &view.task).await?;
     Ok(write_task(call, &view))
 }
 
@@ -44,15 +44,14 @@ pub(super) async fn result(
 
 /// The part of `tasks/result` that a new connection can resume.
 pub(super) async fn wait_for_result(call: &SessionCall<'_>, id: &TaskId, sink: &dyn MessageSink) -> Outcome {
-    let view = wait(call, id, WaitOptions::default(), sink).await.map_err(|error| call.fault(&error))?;
+    let view = wait(call, id, WaitOptions::default(), sink).await?;
     let view = view.ok_or_else(|| call.task_not_found(id))?;
     read_result(call, &view, sink).await
 }
 
 /// Returns the result of a task that has ended.
 async fn read_result(call: &SessionCall<'_>, view: &View, sink: &dyn MessageSink) -> Outcome {
-    let output = tasks::read_result(call, view, sink).await;
-    let output = output.map_err(|error| error.to_jsonrpc_error(call.context()))?;
+    let output = tasks::read_result(call, view, sink).await?;
     let result = ToolResult::for_ended_task(call.context(), call.reads(), view, output, None)?;
     Ok(to_wire::tool_result(call.session.revision, result, Some(&view.task.id)))
 }
@@ -70,7 +69,7 @@ pub(super) async fn cancel(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
     match tasks::cancel(call, &id, CancelMode::Immediate).await? {
         (false, task) => {
-            let view = call.bridge.context.service.view(task).await.map_err(|error| call.fault(&error))?;
+            let view = call.bridge.context.service.view(task).await?;
             Ok(write_task(call, &view))
         }
         (true, task) => Err(from_wire::invalid(format!(

@@ -44,7 +44,7 @@ pub(super) async fn listen(
     if requested.task_ids.is_some() {
         require_tasks(call, "subscriptions/listen with taskIds")?;
     }
-    let granted = Box::pin(grant(call, requested)).await.map_err(|error| call.fault(&error))?;
+    let granted = Box::pin(grant(call, requested)).await?;
     sink.set_long_lived();
     let acknowledged = Acknowledged { notifications: granted.clone() };
     // Before the acknowledgement: a client that has read it may read the lists at once.

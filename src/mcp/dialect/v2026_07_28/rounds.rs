@@ -222,12 +222,11 @@ impl<'a> Round<'a> {
         tool: &Arc<Tool>,
         responses: Option<&Map<String, Value>>,
     ) -> Result<Option<NextStep>, Error> {
-        let arguments = self.arguments();
-        let Some((question, default)) =
-            tool.confirmation(&arguments).filter(|_| !self.partial_input.consented)
-        else {
+        if self.partial_input.consented || !tool.needs_consent() {
             return Ok(None);
-        };
+        }
+        let arguments = self.arguments();
+        let Some((question, default)) = tool.confirmation(&arguments) else { return Ok(None) };
         if let Err(problem) = tool.validate(arguments).await {
             return Ok(Some(NextStep::Refused(problem)));
         }
@@ -256,8 +255,11 @@ impl<'a> Round<'a> {
     }
 
     fn open_inquiries(&self) -> Vec<&'a Inquiry> {
-        let arguments = self.arguments();
         let target: &'a CallTarget<'a> = self.target;
+        if target.inquiries.is_empty() {
+            return Vec::new();
+        }
+        let arguments = self.arguments();
         let is_open = |inquiry: &&Inquiry| inquiry.is_open(&arguments, &self.partial_input.answered);
         target.inquiries.iter().filter(is_open).collect()
     }

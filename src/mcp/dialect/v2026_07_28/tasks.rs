@@ -21,8 +21,7 @@ pub(super) async fn get(call: &StatelessCall<'_>, params: &Value, sink: &dyn Mes
     require_tasks(call, "tasks/get")?;
     let id = from_wire::task_id(params)?;
     let view = call.find_task(&id).await?;
-    let task =
-        detailed_task(call, &view, sink).await.map_err(|error| error.to_jsonrpc_error(call.context()))?;
+    let task = detailed_task(call, &view, sink).await?;
     Ok(to_wire::complete(task))
 }
 
@@ -51,7 +50,7 @@ pub(super) async fn store_answers(
     for (key, response) in responses {
         match questions::answer(call, task, key, response).await {
             Ok(()) | Err(AnswerError::NotFound | AnswerError::Closed) => {}
-            Err(AnswerError::Store(error)) => return Err(call.fault(&error)),
+            Err(AnswerError::Store(error)) => return Err(error.into()),
             Err(AnswerError::Refused(reason)) => return Err(from_wire::invalid(reason)),
             Err(problem) => problems.push(format!("`inputResponses[{key:?}]`: {problem}")),
         }

@@ -1,5 +1,5 @@
 //! The companion tools, which a model uses after its call was answered with a handle. They work on the same
-//! rows as the protocol's own tasks, for every generation. [`CompanionCall::read`] parses a call. A wait
+//! rows as the protocol's own tasks, for every generation. [`CompanionCall::parse`] parses a call. A wait
 //! needs the caller's stream, so a generation does that itself; [`run`] does everything else. This module
 //! must not know how a generation writes a tool result.
 

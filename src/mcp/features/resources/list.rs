@@ -179,7 +179,7 @@ async fn output(
     task: &Task,
 ) -> Result<Option<Output>, StoreError> {
     let backend = reads.backend(&task.backend);
-    if task.has_ended() && backend.is_some_and(|backend| backend.artifacts().is_some()) {
+    if task.has_ended() && backend.is_some_and(|backend| backend.abilities().artifacts.is_some()) {
         context.service.output(task).await
     } else {
         Ok(None)

@@ -173,11 +173,11 @@ pub async fn exists(
     };
     let Some(backend) = reads.backend(&view.task.backend) else { return Ok(false) };
     match part {
-        Part::Log => Ok(backend.logs().is_some()),
+        Part::Log => Ok(backend.abilities().logs.is_some()),
         Part::Artifact(name) => {
             let output = context.service.output(&view.task).await?;
             let mut artifacts = output.iter().flat_map(|output| &output.artifacts);
-            Ok(backend.artifacts().is_some() && artifacts.any(|artifact| artifact.name == name))
+            Ok(backend.abilities().artifacts.is_some() && artifacts.any(|artifact| artifact.name == name))
         }
     }
 }
@@ -199,8 +199,9 @@ pub fn links(reads: &EngineReads, task: &Task, output: Option<&Output>) -> Vec<L
         mime_type: Some("text/plain".to_owned()),
         size: None,
     };
-    let has_artifacts = backend.as_ref().is_some_and(|backend| backend.artifacts().is_some());
-    let has_log = task.handle().is_some() && backend.is_some_and(|backend| backend.logs().is_some());
+    let has_artifacts = backend.as_ref().is_some_and(|backend| backend.abilities().artifacts.is_some());
+    let has_log =
+        task.handle().is_some() && backend.is_some_and(|backend| backend.abilities().logs.is_some());
     artifacts.filter(|_| has_artifacts).chain(has_log.then_some(log)).collect()
 }
 
@@ -290,7 +291,7 @@ pub async fn log(
     search: Option<String>,
 ) -> Result<LogText, ReadError> {
     let backend = backend(reads, task)?;
-    let logs = backend.logs().ok_or(ReadError::NotFound)?;
+    let logs = backend.abilities().logs.ok_or(ReadError::NotFound)?;
     let Some(handle) = task.handle() else { return Ok(LogText::default()) };
     let request = LogRequest { max_bytes: max_bytes.min(context.settings().max_log_bytes), search };
     let LogText { text, cut } = with_timeout(logs.tail(handle, &request)).await?;
@@ -313,7 +314,7 @@ async fn artifact(
     name: &str,
 ) -> Result<Contents, ReadError> {
     let backend = backend(reads, task)?;
-    let (Some(artifacts), Some(handle)) = (backend.artifacts(), task.handle()) else {
+    let (Some(artifacts), Some(handle)) = (backend.abilities().artifacts, task.handle()) else {
         return Err(ReadError::NotFound);
     };
     let read = async {

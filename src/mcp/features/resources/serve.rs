@@ -11,7 +11,7 @@ use super::list::{self, ListError, ResourceEntry, TemplateEntry};
 use super::{Body, Link, ReadError};
 use crate::catalog::ResourceMetadata;
 use crate::mcp::features::dialect::{Cache, Dialect};
-use crate::mcp::features::request::RequestExt as _;
+use crate::mcp::features::internal_error::internal_error;
 use crate::mcp::features::tools::list::LIST_CACHE_TTL;
 use crate::mcp::wire::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
 use crate::mcp::wire::{params, types};
@@ -30,7 +30,7 @@ pub async fn list(request: &dyn Dialect, params: &Value) -> Outcome {
     let page = list::page(request.context(), request.reads(), request.principal(), cursor).await;
     let page = page.map_err(|error| match error {
         ListError::Cursor => params::invalid_cursor(),
-        ListError::Store(error) => request.fault(&error),
+        ListError::Store(error) => error.into(),
     })?;
     let titles = request.has_titles();
     let resources = page.entries.iter().map(|entry| resource(titles, entry)).collect();
@@ -139,9 +139,9 @@ pub fn read_error(request: &dyn Dialect, uri: &str, problem: &ReadError) -> Erro
         ReadError::NotFound => request.resource_not_found(),
         ReadError::Refused(_) => INVALID_PARAMS,
         ReadError::Unavailable(_) => INTERNAL_ERROR,
-        ReadError::Denied(cause) => return request.fault(cause),
-        ReadError::Template(cause) => return request.fault(cause),
-        ReadError::Store(cause) => return request.fault(cause),
+        ReadError::Denied(cause) => return internal_error(cause),
+        ReadError::Template(cause) => return internal_error(cause),
+        ReadError::Store(cause) => return internal_error(cause),
     };
     Error { code, message: problem.to_string(), data: Some(json!({ "uri": uri })) }
 }

@@ -105,7 +105,7 @@ async fn create_task(
             "this `requestState` made a task with other answers before: send the request again without it",
         )),
         Err(error @ CallError::KeyReused { .. }) => Err(params::invalid(error.to_string())),
-        Err(CallError::Store(error)) => Err(request.fault(&error)),
+        Err(CallError::Store(error)) => Err(error.into()),
     }
 }
 
@@ -131,12 +131,11 @@ async fn answer_with_task(request: &dyn Dialect, result: CallResult, sink: &dyn 
     // task.
     request.note_delivered(&task).await;
     let Some(quick_wait) = request.quick_wait() else {
-        let view = service.view(task).await.map_err(|error| request.fault(&error))?;
+        let view = service.view(task).await?;
         return Ok(request.created_task(&view, is_new));
     };
     let is_done = |task: &Task| task.has_ended() || request.is_input_required(task);
-    let view = service.wait(&request.actor(), &task.id, Some(quick_wait), is_done).await;
-    let view = view.map_err(|error| request.fault(&error))?;
+    let view = service.wait(&request.actor(), &task.id, Some(quick_wait), is_done).await?;
     let view = view.ok_or_else(|| request.task_not_found(&task.id))?;
     if !view.task.has_ended() {
         return Ok(request.created_task(&view, is_new));
@@ -145,13 +144,13 @@ async fn answer_with_task(request: &dyn Dialect, result: CallResult, sink: &dyn 
     let mut channel = request.wait_channel(&view.task.id, sink);
     if channel.sends_logs(&view.task) {
         let messages = LogCursor::for_request(logs_since).catch_up(&view.task);
-        channel.send_logs(messages).await.map_err(|error| request.fault(&error))?;
+        channel.send_logs(messages).await?;
     }
     match results::read(request.context(), &view.task, sink).await {
         Ok(output) => super::answer(request, &view, output, None),
         // The client fetches the result once there is memory for it.
         Err(ResultReadError::MemoryExhausted(_)) => Ok(request.created_task(&view, is_new)),
-        Err(error) => Err(error.to_jsonrpc_error(request.context())),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -228,14 +227,10 @@ async fn run_companion(
     let result = match CompanionCall::parse(companion, &arguments) {
         Err(problem) => CompanionResult::refusal(problem),
         Ok(CompanionCall::Command(command)) => {
-            let result =
-                companions::run(context, request.reads(), request.principal(), request.client(), command)
-                    .await;
-            result.map_err(|error| request.fault(&error))?
+            companions::run(context, request.reads(), request.principal(), request.client(), command).await?
         }
         Ok(CompanionCall::Wait(WaitCall { id: task, timeout })) => {
-            let found = context.service.get(&request.actor(), &task).await;
-            if let Some(view) = found.map_err(|error| request.fault(&error))? {
+            if let Some(view) = context.service.get(&request.actor(), &task).await? {
                 let fingerprint = format!("{} {task}", companion.name());
                 let mut wait = PlainWait::begin(request, task, fingerprint);
                 if let Some(heard) = request.begin_wait(&view.task, &wait.fingerprint, &params).await? {

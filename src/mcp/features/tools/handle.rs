@@ -20,7 +20,7 @@ use crate::tasks::task::{Job, Outcome, QuestionSource, Task, TaskId, TaskQuestio
 pub struct Handle<'a> {
     /// Id of the task.
     pub task_id: &'a TaskId,
-    /// Status: a word of [`word`].
+    /// Status: a word of [`status_word`].
     pub status: &'static str,
     /// One line about the status.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -246,8 +246,8 @@ pub fn handle_schema() -> Value {
     })
 }
 
-/// Moves a schema from the root of its document to `place`, without its `$schema`. Its references into itself
-/// are adjusted, unless it has an `$id`.
+/// Moves a schema from the root of its document to `pointer`, without its `$schema`. Its references into
+/// itself are adjusted, unless it has an `$id`.
 fn relocate(schema: &Value, pointer: &str) -> Value {
     let mut schema = schema.clone();
     if let Some(root) = schema.as_object_mut() {

@@ -112,13 +112,10 @@ impl PlainWait {
         });
         let log_cursor = Some(LogCursor::for_request(self.logs_since));
         let options = WaitOptions { deadline: Some(self.deadline), progress, log_cursor };
-        let view = wait(request, &self.task, options, sink).await.map_err(|error| request.fault(&error))?;
+        let view = wait(request, &self.task, options, sink).await?;
         let view = view.ok_or_else(|| request.task_not_found(&self.task))?;
         let output = match view.task.has_ended() {
-            true => {
-                let output = results::read(request.context(), &view.task, sink).await;
-                output.map_err(|error| error.to_jsonrpc_error(request.context()))?
-            }
+            true => results::read(request.context(), &view.task, sink).await?,
             false => None,
         };
         Ok((view, output))

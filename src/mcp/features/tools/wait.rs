@@ -49,6 +49,7 @@ pub async fn wait(
     let mut deadline = deadline.map(|deadline| Instant::now() + deadline.since(now()));
     let mut channel = request.wait_channel(id, sink);
     let mut changes = channel.changes();
+    let mut hints = context.service.listen(id);
     let mut sync_at: Option<Instant> = None;
     let mut reporter =
         progress.map(|params| ProgressReporter::new(params, context.settings().progress_every));
@@ -75,6 +76,7 @@ pub async fn wait(
                 continue;
             }
             view = context.service.wait(&actor, id, max_wait, must_wake) => view?,
+            () = hints.hint(), if channel.follows_hints() => context.service.get(&request.actor(), id).await?,
             () = next_change(changes.as_mut()) => context.service.get(&request.actor(), id).await?,
         };
         let Some(view) = view else { return Ok(None) };

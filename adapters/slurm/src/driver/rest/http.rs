@@ -7,7 +7,15 @@ use reqwest::{Client, Method, RequestBuilder, redirect};
 use serde_json::Value;
 use taskbridge_sdk::{Error, Result};
 
+use super::response::{RestResponse, response_error};
 use crate::config;
+
+/// A request without a response.
+pub(super) struct RestFailure {
+    pub(super) error: Error,
+    /// Whether the request may have arrived.
+    pub(super) may_have_arrived: bool,
+}
 
 /// Maximum size of a response: 100,000 jobs take 300 MB.
 const MAX_RESPONSE_BYTES: usize = 512 * 1024 * 1024;
@@ -36,19 +44,6 @@ pub(super) struct Api {
     pub(super) version: u32,
     /// It has paths for the accounting database, whether the database answers or not.
     pub(super) has_accounting: bool,
-}
-
-/// A response. A body that is no JSON is null.
-pub(super) struct RestResponse {
-    pub(super) status: u16,
-    pub(super) body: Value,
-}
-
-/// A request without a response.
-pub(super) struct RestFailure {
-    pub(super) error: Error,
-    /// Whether the request may have arrived.
-    pub(super) may_have_arrived: bool,
 }
 
 impl Http {
@@ -87,7 +82,7 @@ impl Http {
         let description = self.request(Method::GET, "/openapi");
         let response = self.send(description).await.map_err(|failure| unsent(failure.error))?;
         if response.status != 200 {
-            return Err(unsent(super::response_error(&response, "API description")));
+            return Err(unsent(response_error(&response, "API description")));
         }
         let version = newest_version(&response.body).ok_or_else(|| {
             unsent(Error::config(format!(

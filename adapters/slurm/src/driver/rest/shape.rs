@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use taskbridge_sdk::Timestamp;
 
-use super::parse_timestamp;
-use crate::driver::{CancelledBy, Exit, JobId, PendingJob, Record, Row, Tasks};
-use crate::indices;
-use crate::state::{Phase, State};
+use crate::driver::state::{Phase, State};
+use crate::driver::{CancelledBy, Exit, PendingJob, Record, Row, Tasks};
+use crate::identity::handle::JobId;
+use crate::notation::indices;
 
 /// The number of minutes that means no limit.
 const INFINITE: i64 = 0xffff_ffff;
@@ -195,6 +196,12 @@ fn max_step_memory(step: &Value) -> Option<u64> {
     let usages = step["tres"]["requested"]["max"].as_array()?;
     let memory = usages.iter().find(|usage| usage["type"] == "mem")?;
     number(&memory["count"]).and_then(|bytes| u64::try_from(bytes).ok())
+}
+
+/// Parses a time of slurmrestd: seconds since 1970, where zero is none.
+fn parse_timestamp(value: &Value) -> Option<Timestamp> {
+    let seconds = number(value).filter(|seconds| *seconds > 0)?;
+    Some(Timestamp::from_millis(seconds.saturating_mul(1000)))
 }
 
 #[cfg(test)]

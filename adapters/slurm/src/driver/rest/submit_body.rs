@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Error, Result};
 
-use crate::amount;
 use crate::driver::Submission;
+use crate::notation::amount;
 
 /// The format of a value.
 #[derive(Clone, Copy)]

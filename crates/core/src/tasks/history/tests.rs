@@ -85,11 +85,10 @@ fn history_lists_transitions_in_order() {
     observation.questions = vec![Question::form("x", "x?", json!({"type": "object", "properties": {}}))];
     let key = || "q1".to_owned();
     assert_eq!(history.apply_now(poll(observation.clone())), [Fact::Asked(key())]);
-    let until = history.now + Duration::from_secs(60);
-    for (n, expected) in [(1, vec![Fact::Sent(key())]), (1, vec![]), (2, vec![])] {
-        let delivering = Event::Delivering { key: key(), n, until: until + Duration::from_secs(n.into()) };
-        assert_eq!(history.apply_now(delivering), expected);
-    }
+    let row = history.task.clone();
+    assert_eq!(history.apply_now(Event::QuestionSent { key: key() }), [Fact::Sent(key())]);
+    assert_eq!(history.task, row, "who has sent it is recorded elsewhere");
+    assert_eq!(history.apply_now(Event::QuestionSent { key: "q2".to_owned() }), [], "there is none");
     let secret = json!({"password": "hunter2"});
     let answer = Answer::Accept(secret.as_object().unwrap().clone());
     let ben = Owner::new("ben");
@@ -99,6 +98,7 @@ fn history_lists_transitions_in_order() {
         [Fact::Answered { key: key(), how: AnswerKind::Accepted, by: Some(ben) }]
     );
     assert_eq!(history.apply_now(answered), [], "the first stands");
+    assert_eq!(history.apply_now(Event::QuestionSent { key: key() }), [], "it is not open any more");
     assert_eq!(history.apply_now(Event::AnswerTaken { key: key() }), [Fact::AnswerTaken(key())]);
     assert_eq!(
         history.apply_now(Event::CancelRequested { mode: CancelMode::Request, on_behalf_of: None }),

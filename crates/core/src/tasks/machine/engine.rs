@@ -209,11 +209,9 @@ fn min_search_time(terms: &TaskPolicy, search_ran: bool, out_of_time: bool) -> D
 
 /// Handles the search for a job that was cancelled during its start, after it found nothing or failed.
 pub(super) fn not_found(task: &mut Task, failure: Option<Failure>, now: Timestamp) {
-    let is_unreachable =
-        |failure: &Failure| matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Limited { .. });
     let is_final = failure.as_ref().is_some_and(|failure| failure.is_final);
     // While the engine is unreachable the cancellation stays pending, but the client gets an outcome.
-    let must_retry = failure.as_ref().is_some_and(is_unreachable);
+    let must_retry = failure.as_ref().is_some_and(|failure| failure.kind.is_transient());
     // `max_wait` does not shorten a search that the engine answered: a job that is listed late
     // would keep running.
     let out_of_time = failure.is_some() && now >= deadline::wait(task);

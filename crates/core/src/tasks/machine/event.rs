@@ -113,25 +113,10 @@ pub enum Event {
         /// The error.
         failure: Failure,
     },
-    /// A stream is about to send the question as its `n`-th message, or still has it open.
-    Delivering {
+    /// The question is about to be sent to a client for the first time. The row does not change.
+    QuestionSent {
         /// The key of the question.
         key: String,
-        /// The number of the message.
-        n: u32,
-        /// Until when the stream counts as open.
-        until: Timestamp,
-    },
-    /// The message is no longer on a stream.
-    DeliveryEnded {
-        /// The key of the question.
-        key: String,
-        /// The number of the message.
-        n: u32,
-        /// True if the client has handled it; false if its stream broke, and perhaps no person saw it.
-        handled: bool,
-        /// Why the answer to it was refused, if there was one.
-        problem: Option<String>,
     },
     /// A plain call received its result.
     ResultDelivered,

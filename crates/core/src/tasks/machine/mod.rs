@@ -166,10 +166,6 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::AnswerTooLate { key } => questions::answer_too_late(&mut step.task, &key, now),
         Event::AnswerNotAllowed { key } => questions::answer_not_allowed(&mut step.task, &key, now),
         Event::AnswerFailed { key, .. } => questions::answer_failed(&mut step.task, &key, now),
-        Event::Delivering { key, n, until } => questions::delivering(&mut step.task, &key, n, until, now),
-        Event::DeliveryEnded { key, n, handled, problem } => {
-            questions::delivery_ended(&mut step.task, &key, n, handled, problem, now);
-        }
         Event::ResultDelivered => step.task.undelivered = None,
         Event::CallAbandoned => {
             if let Some(undelivered) = &mut step.task.undelivered {
@@ -186,7 +182,7 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::RetryNow => retry_now(&mut step.task, now),
         Event::OutcomeUnknown => outcome_unknown(&mut step.task, now),
         Event::DeadlinePassed => deadline::pending_passed(&mut step.task, now),
-        Event::Nothing => {}
+        Event::QuestionSent { .. } | Event::Nothing => {}
     }
 }
 

@@ -1,5 +1,5 @@
-//! The part of the state machine that handles people: questions, their delivery to clients, and answers.
-//! Pure. It must not know how a question is sent.
+//! The part of the state machine that handles people: questions and answers. Pure. It must not know how a
+//! question is sent.
 
 use std::time::Duration;
 
@@ -7,9 +7,7 @@ use taskbridge_sdk::{Answer, Ask, OnBehalfOf, Question, Timestamp};
 
 use super::{Answerer, backoff, end, record_cancel_request};
 use crate::tasks::asking;
-use crate::tasks::task::{
-    Delivery, Job, OnRefusal, Outcome, QuestionSource, QuestionStatus, Task, TaskQuestion,
-};
+use crate::tasks::task::{Job, OnRefusal, Outcome, QuestionSource, QuestionStatus, Task, TaskQuestion};
 
 /// Maximum number of questions that one row keeps. Beyond it the oldest closed one is dropped; open ones
 /// never are.
@@ -96,9 +94,7 @@ pub(super) fn close_all(task: &mut Task) {
     }
 }
 
-/// Applies the first answer to an open question; later answers have no effect. An answer also ends
-/// the message that carries the question. A question that is closed without an answer must still be
-/// withdrawn from its stream.
+/// Applies the first answer to an open question; later answers have no effect.
 pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer, now: Timestamp) {
     if task.has_ended() {
         return;
@@ -111,9 +107,6 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer,
     let Some(task_question) = find(task, key) else { return };
     if task_question.status != QuestionStatus::Open {
         return;
-    }
-    if let Some(delivery) = &mut task_question.delivery {
-        end_delivery(delivery, true, now);
     }
     (task_question.answered_by, task_question.answered_as) = (Some(by.owner), by.person.clone());
     match task_question.asker {
@@ -227,44 +220,6 @@ pub(super) fn postpone_answers(task: &mut Task, later: Timestamp) {
         if let QuestionStatus::Answered { not_before, .. } = &mut question.status {
             *not_before = later.max(*not_before);
         }
-    }
-}
-
-/// Claims the question for one stream (a new `n`), or extends the claim of the stream that has it (the same
-/// `n`). A message that has ended cannot be extended, even by a stream that missed its end.
-pub(super) fn delivering(task: &mut Task, key: &str, n: u32, until: Timestamp, now: Timestamp) {
-    if let Some(question) = find(task, key) {
-        let newest = question.delivery.as_ref().map_or(0, |delivery| delivery.n);
-        if question.status == QuestionStatus::Open
-            && (n == newest + 1 || (n == newest && question.has_open_delivery(now)))
-        {
-            question.delivery = Some(Delivery { n, until, over: false, problem: None });
-        }
-    }
-}
-
-pub(super) fn delivery_ended(
-    task: &mut Task,
-    key: &str,
-    n: u32,
-    handled: bool,
-    problem: Option<String>,
-    now: Timestamp,
-) {
-    let Some(question) = find(task, key) else { return };
-    if let Some(delivery) = &mut question.delivery
-        && delivery.n == n
-        && question.status == QuestionStatus::Open
-    {
-        end_delivery(delivery, handled, now);
-        delivery.problem = problem.or(delivery.problem.take());
-    }
-}
-
-fn end_delivery(delivery: &mut Delivery, handled: bool, now: Timestamp) {
-    if !delivery.over {
-        delivery.over = handled;
-        delivery.until = delivery.until.min(now);
     }
 }
 

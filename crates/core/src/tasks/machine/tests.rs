@@ -180,17 +180,7 @@ fn events() -> impl Strategy<Value = Event> {
         key().prop_map(|key| Event::AnswerTooLate { key }),
         key().prop_map(|key| Event::AnswerNotAllowed { key }),
         (key(), failures()).prop_map(|(key, failure)| Event::AnswerFailed { key, failure }),
-        (key(), 1..3u32).prop_map(|(key, n)| Event::Delivering {
-            key,
-            n,
-            until: START + Duration::from_secs(9)
-        }),
-        (key(), 1..3u32, any::<bool>()).prop_map(|(key, n, handled)| Event::DeliveryEnded {
-            key,
-            n,
-            handled,
-            problem: None
-        }),
+        key().prop_map(|key| Event::QuestionSent { key }),
     ]
 }
 

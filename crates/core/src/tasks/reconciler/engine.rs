@@ -166,7 +166,7 @@ impl Engines {
     pub(super) fn list_lag(&self, backend: &str) -> Duration {
         let lag = self
             .get(backend)
-            .and_then(|engine| engine.backend.questions().map(|questions| questions.list_lag()));
+            .and_then(|engine| engine.backend.abilities().questions.map(|questions| questions.list_lag()));
         lag.unwrap_or_default()
     }
 
@@ -262,12 +262,12 @@ impl Engines {
 impl Engine {
     /// Returns true if the backend gives hints.
     pub(super) fn gives_hints(&self) -> bool {
-        self.backend.wakeups().is_some()
+        self.backend.abilities().wakeups.is_some()
     }
 
     /// Waits for the next hint and returns its job. Never resolves if the backend gives none.
     pub(super) async fn next_hint(&self) -> JobHandle {
-        match self.backend.wakeups() {
+        match self.backend.abilities().wakeups {
             Some(wakeups) => wakeups.next().await,
             None => std::future::pending().await,
         }

@@ -1,6 +1,4 @@
-//! Answers to questions, and claims on questions that a stream is about to send. It must not send anything.
-
-use std::time::Duration;
+//! Answers to questions, and the confirmation that a question is still open. It must not send anything.
 
 use taskbridge_sdk::Answer;
 
@@ -9,21 +7,8 @@ use crate::tasks::asking;
 use crate::tasks::audit::{AuditEvent, AuditedOperation};
 use crate::tasks::machine::{Answerer, Event};
 use crate::tasks::store::{Lease, Result, StoreError};
-use crate::tasks::task::{QuestionStatus, Task, TaskId, TaskQuestion};
+use crate::tasks::task::{QuestionStatus, Task, TaskId};
 use crate::tasks::task_writer::Commit;
-
-/// A question that the caller has claimed for one of its streams.
-#[derive(Clone, Debug)]
-pub struct QuestionClaim {
-    /// The task.
-    pub task: TaskId,
-    /// The question's key.
-    pub key: String,
-    /// The number of this message about the question.
-    pub n: u32,
-    /// The question.
-    pub question: TaskQuestion,
-}
 
 /// Why an answer was rejected.
 #[derive(Debug, thiserror::Error)]
@@ -93,42 +78,17 @@ impl Service {
         }
     }
 
-    /// Claims the task's first open question that no open stream carries and that passes `accepts`, under the
-    /// next message number. The stream counts as open for `lease`. The claim is committed on return, so only
-    /// one stream carries a question at a time. Returns `None` if there is no such question.
+    /// Confirms that a question is still open, right before it is sent to a client. The `first` message about
+    /// it is recorded in the history.
     ///
     /// # Errors
     /// If the store is unavailable.
-    pub async fn claim_question(
-        &self,
-        task: &Task,
-        lease: Duration,
-        accepts: impl Fn(&TaskQuestion) -> bool,
-    ) -> Result<Option<QuestionClaim>> {
-        let mut task = task.clone();
-        loop {
-            let now = self.writer.now();
-            let unclaimed = task
-                .open_questions()
-                .find(|question| !question.has_open_delivery(now) && accepts(question))
-                .cloned();
-            let Some(question) = unclaimed else { return Ok(None) };
-            let n = question.delivery.as_ref().map_or(0, |delivery| delivery.n) + 1;
-            let event = Event::Delivering { key: question.key.clone(), n, until: now + lease };
-            match self.writer.commit(&task, event, Lease::Keep).await? {
-                Commit::Done(after) => {
-                    return Ok(Some(QuestionClaim {
-                        task: after.id,
-                        key: question.key.clone(),
-                        n,
-                        question,
-                    }));
-                }
-                Commit::Conflict | Commit::NoSlot(_) => match self.writer.read(&task.id).await? {
-                    Some(current) => task = current,
-                    None => return Ok(None),
-                },
-            }
+    pub async fn confirm_open(&self, id: &TaskId, key: &str, first: bool) -> Result<bool> {
+        let mut row = self.writer.read(id).await?;
+        if first && let Some(task) = row {
+            let event = Event::QuestionSent { key: key.to_owned() };
+            row = self.writer.apply(task, event, Lease::Keep).await?;
         }
+        Ok(row.is_some_and(|task| task.open_questions().any(|question| question.key == key)))
     }
 }

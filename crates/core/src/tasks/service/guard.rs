@@ -1,13 +1,11 @@
-//! Drop guards: for a plain call that waits for its result, and a stream that carries a question. A drop
-//! cannot write to a store, so it sends a [`DeferredWrite`] to the reconciler, which writes it. Front ends
-//! leave writes of their own to the reconciler in the same way.
-
-use std::time::Duration;
+//! The drop guard of a plain call that waits for its result. A drop cannot write to a store, so it sends a
+//! [`DeferredWrite`] to the reconciler, which writes it. Front ends leave writes of their own to the
+//! reconciler in the same way.
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 
-use super::{QuestionClaim, Service};
+use super::Service;
 use crate::tasks::machine::{CancelMode, Event};
 use crate::tasks::store::{Lease, Result};
 use crate::tasks::task::{Task, TaskId};
@@ -25,8 +23,6 @@ pub enum DeferredWrite {
         /// Whether the tool wants the job stopped in this case.
         cancel: bool,
     },
-    /// A stream that carried a question has ended.
-    DeliveryEnded(QuestionClaim),
     /// A front end left a write.
     FrontEnd(Box<dyn FrontEndWrite>),
 }
@@ -53,24 +49,11 @@ pub struct CallGuard {
     cancel: bool,
 }
 
-/// A stream that carries a question. On drop it reports that the stream broke, so that another stream may
-/// carry the question. After [`DeliveryGuard::finish`] that has no effect.
-#[must_use]
-pub struct DeliveryGuard {
-    service: Service,
-    claim: QuestionClaim,
-}
-
 impl Service {
     /// Guards a plain call that waits for `task`.
     pub fn guard_call(&self, task: &Task, cancel_on_abandon: bool) -> CallGuard {
         let until = task.undelivered.as_ref().map(|undelivered| undelivered.waiting_until);
         CallGuard { service: self.clone(), id: task.id.clone(), until, cancel: cancel_on_abandon }
-    }
-
-    /// Guards a stream that carries a question.
-    pub fn guard_delivery(&self, claim: QuestionClaim) -> DeliveryGuard {
-        DeliveryGuard { service: self.clone(), claim }
     }
 }
 
@@ -124,51 +107,6 @@ impl Drop for CallGuard {
     }
 }
 
-impl DeliveryGuard {
-    /// Returns the question that the stream carries.
-    pub fn claim(&self) -> &QuestionClaim {
-        &self.claim
-    }
-
-    /// Records that the stream stays open for another `lease`.
-    ///
-    /// # Errors
-    /// If the store is unavailable.
-    pub async fn renew(&self, lease: Duration) -> Result<()> {
-        let writer = &self.service.writer;
-        let QuestionClaim { task, key, n, .. } = &self.claim;
-        if let Some(task) = writer.read(task).await? {
-            let until = writer.now() + lease;
-            let event = Event::Delivering { key: key.clone(), n: *n, until };
-            writer.apply(task, event, Lease::Keep).await?;
-        }
-        Ok(())
-    }
-
-    /// Records that the client has handled the message, whatever its response. The question can be sent
-    /// again, but not on the streams that are open now. If an answer was rejected, `problem` is the reason,
-    /// written for the person who answered.
-    ///
-    /// # Errors
-    /// If the store is unavailable.
-    pub async fn finish(self, problem: Option<String>) -> Result<()> {
-        let writer = &self.service.writer;
-        let QuestionClaim { task, key, n, .. } = &self.claim;
-        if let Some(task) = writer.read(task).await? {
-            let event = Event::DeliveryEnded { key: key.clone(), n: *n, handled: true, problem };
-            writer.apply(task, event, Lease::Keep).await?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for DeliveryGuard {
-    fn drop(&mut self) {
-        // As above: without the reconciler, the claim on the question expires.
-        let _ = self.service.outbox.deferred_writes.send(DeferredWrite::DeliveryEnded(self.claim.clone()));
-    }
-}
-
 impl DeferredWrite {
     /// Makes the write.
     ///
@@ -178,14 +116,6 @@ impl DeferredWrite {
         match self {
             DeferredWrite::CallAbandoned { id, until, cancel } => {
                 abandon_call(writer, id, *until, *cancel).await
-            }
-            DeferredWrite::DeliveryEnded(QuestionClaim { task, key, n, .. }) => {
-                if let Some(row) = writer.read(task).await? {
-                    let event =
-                        Event::DeliveryEnded { key: key.clone(), n: *n, handled: false, problem: None };
-                    writer.apply(row, event, Lease::Keep).await?;
-                }
-                Ok(())
             }
             DeferredWrite::FrontEnd(write) => write.execute().await,
         }

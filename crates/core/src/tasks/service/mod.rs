@@ -9,9 +9,9 @@ mod limit_exceeded;
 mod look;
 
 pub use actor::{Actor, TaskOperation};
-pub use answer::{AnswerError, QuestionClaim};
+pub use answer::AnswerError;
 pub use call::{BlockingCall, Call, CallError, CallResult, WhenFull};
-pub use guard::{CallGuard, DeferredWrite, DeliveryGuard, FrontEndWrite};
+pub use guard::{CallGuard, DeferredWrite, FrontEndWrite};
 pub use limit_exceeded::LimitExceeded;
 pub use look::{RENEW_WATCH, View};
 
@@ -190,6 +190,12 @@ impl Service {
     /// Notifies the subscribers of a channel that other data than its tasks has changed.
     pub fn channel_changed(&self, channel: &str) {
         self.writer.watch.channel_changed(channel);
+    }
+
+    /// Notifies the subscribers of a task, and of its channel, that data of the front end about it has
+    /// changed.
+    pub fn task_changed(&self, id: &TaskId, channel: Option<&str>) {
+        self.writer.watch.task_changed(id, channel);
     }
 
     /// Returns a receiver of the channels of which other processes change other data than tasks from now on.

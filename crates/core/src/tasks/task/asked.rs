@@ -1,7 +1,8 @@
-//! A question of a task as the row keeps it: who asks, its status, the message that carries it.
+//! A question of a task as the row keeps it: who asks, its status, and who answered.
 //! Plain data; nothing here decides.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use taskbridge_sdk::{Answer, OnBehalfOf, Question, Timestamp};
 
 use super::Owner;
@@ -19,9 +20,6 @@ pub struct TaskQuestion {
     pub at: Timestamp,
     /// The status of the question.
     pub status: QuestionStatus,
-    /// The newest message that carries it to a client, so that it is on one stream at a time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delivery: Option<Delivery>,
     /// The person who gave the answer, as the owner of their own tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<Owner>,
@@ -34,6 +32,10 @@ pub struct TaskQuestion {
     /// True if the engine refused the answer from the person who gave it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_allowed: bool,
+    /// Data of a front end, which the core keeps and does not read. Its names are stored next to the others
+    /// here, so they must differ from these.
+    #[serde(flatten)]
+    pub front_end: Map<String, Value>,
 }
 
 /// Who asks a question.
@@ -69,26 +71,10 @@ pub enum QuestionStatus {
     Closed,
 }
 
-/// One message that carries a question to a client.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delivery {
-    /// Number of the message, from 1.
-    pub n: u32,
-    /// Until when its stream counts as open, unless it is extended.
-    pub until: Timestamp,
-    /// True once the client has handled it: the question was answered, or the request that carried it was. A
-    /// message that is not over after `until` was perhaps never seen.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub over: bool,
-    /// Why the answer to it was refused, as text for the person who gave it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub problem: Option<String>,
-}
-
 impl TaskQuestion {
-    /// Creates a question that was neither answered nor sent.
+    /// Creates a question that was not answered.
     pub fn new(key: String, question: Question, source: QuestionSource, at: Timestamp) -> Self {
-        let (status, delivery) = (QuestionStatus::Open, None);
+        let (status, front_end) = (QuestionStatus::Open, Map::new());
         let (answered_by, answered_as, settled_at, not_allowed) = (None, None, None, false);
         Self {
             key,
@@ -96,16 +82,11 @@ impl TaskQuestion {
             asker: source,
             at,
             status,
-            delivery,
             answered_by,
             answered_as,
             settled_at,
             not_allowed,
+            front_end,
         }
-    }
-
-    /// Returns true while a stream that counts as open carries the question.
-    pub fn has_open_delivery(&self, now: Timestamp) -> bool {
-        self.delivery.as_ref().is_some_and(|delivery| !delivery.over && delivery.until > now)
     }
 }

@@ -1,5 +1,5 @@
-//! The job of a task at its engine: what was requested of the engine, and what is known of the job. It must not
-//! hold the result.
+//! The job of a task at its engine: what was requested of the engine, and what is known of the job. It must
+//! not hold the result.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -56,7 +56,8 @@ pub enum Job {
 }
 
 /// A search for a job that may have started: by attempts with `may_exist`, or by
-/// [`crate::tasks::machine::Action::Find`]. Elapsed time alone does not count, because all processes may be down.
+/// [`crate::tasks::machine::Action::Find`]. Elapsed time alone does not count, because all processes may be
+/// down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoverySearch {
     /// When the search began, plus the gaps that do not count as search time.

@@ -150,7 +150,7 @@ fn newer_schema_is_left_alone() {
     assert!(matches!(error, StoreError::Broken(_)));
     assert_mentions(
         &error,
-        &["tasks.db", "version 99", "version 98", "up to 8", "newer taskbridge", "name another file"],
+        &["tasks.db", "version 99", "version 98", "up to 9", "newer taskbridge", "name another file"],
     );
 }
 

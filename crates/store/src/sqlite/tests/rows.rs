@@ -14,8 +14,8 @@ use super::super::Mode;
 use super::bench;
 use crate::suite::Bench;
 use taskbridge_core::tasks::task::{
-    CancelRequest, Delivery, EngineOutage, Job, Origin, Outcome, Owner, QuestionSource, QuestionStatus,
-    RecoverySearch, Spec, Task, TaskId, TaskQuestion, TaskState, Undelivered,
+    CancelRequest, EngineOutage, Job, Origin, Outcome, Owner, QuestionSource, QuestionStatus, RecoverySearch,
+    Spec, Task, TaskId, TaskQuestion, TaskState, Undelivered,
 };
 
 /// Text that is difficult for databases: quotes, line ends, zero bytes, every script.
@@ -101,9 +101,7 @@ fn task_question() -> impl Strategy<Value = TaskQuestion> {
             QuestionStatus::Answered { answer, attempts, not_before }
         }),
     ];
-    let delivery = of((any::<u32>(), timestamp(), any::<bool>(), of(text()))
-        .prop_map(|(n, until, over, problem)| Delivery { n, until, over, problem }));
-    (text(), ask(), timestamp(), status, delivery).prop_map(|(message, ask, at, status, delivery)| {
+    (text(), ask(), timestamp(), status, some_value()).prop_map(|(message, ask, at, status, kept)| {
         TaskQuestion {
             answered_by: None,
             answered_as: None,
@@ -114,7 +112,7 @@ fn task_question() -> impl Strategy<Value = TaskQuestion> {
             asker: QuestionSource::Job,
             at,
             status,
-            delivery,
+            front_end: Map::from_iter([("delivery".to_owned(), kept)]),
         }
     })
 }

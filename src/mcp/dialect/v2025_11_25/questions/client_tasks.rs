@@ -282,8 +282,9 @@ impl QuestionSender<'_> {
             return Ok(());
         };
         if task_question.status == QuestionStatus::Open {
-            let was_invalid =
-                task_question.delivery.as_ref().is_some_and(|delivery| delivery.problem.is_some());
+            self.deliveries.read(&*self.bridge.sessions.deliveries, &question.task, true).await?;
+            let last_delivery = self.deliveries.newest(&view.task, task_question);
+            let was_invalid = last_delivery.is_some_and(|delivery| delivery.problem.is_some());
             let min_count = if was_invalid { 1 } else { MAX_ATTEMPTS - 1 };
             let attempts = self.ask_counts.entry((question.task, question.key)).or_default();
             *attempts = min_count.max(*attempts);

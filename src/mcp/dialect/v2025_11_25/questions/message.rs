@@ -8,10 +8,10 @@ use serde_json::Value;
 use taskbridge_sdk::Ask;
 
 use crate::mcp::dialect::v2025_11_25::{to_wire, wire};
+use crate::mcp::session::deliveries::QuestionClaim;
 use crate::mcp::wire::revision::Revision;
 use crate::mcp::wire::types::millis;
 use crate::seal::Seal;
-use crate::tasks::service::QuestionClaim;
 use crate::tasks::task::TaskId;
 
 /// Returns the complete request that asks the question. `as_task` allows the client to create a task of its
@@ -34,7 +34,7 @@ pub(super) fn request(
             to_wire::request(id, "elicitation/create", params)
         }
         Ask::Url(url) => {
-            let elicitation_id = elicitation_id(seal, &claim.task, &claim.key);
+            let elicitation_id = elicitation_id(seal, &claim.task, &claim.question.key);
             let params = wire::ElicitUrl { mode: "url", message: &message, elicitation_id, url, task, meta };
             to_wire::request(id, "elicitation/create", params)
         }
@@ -49,7 +49,7 @@ pub(super) fn request(
 /// corrected.
 fn question_text(claim: &QuestionClaim) -> Cow<'_, str> {
     let message = &claim.question.question.message;
-    match claim.question.delivery.as_ref().and_then(|last| last.problem.as_ref()) {
+    match &claim.problem {
         None => message.into(),
         Some(problem) => format!("{message}\n\nThe last answer was not taken: {problem}.").into(),
     }

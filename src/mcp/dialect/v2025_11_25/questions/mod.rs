@@ -4,6 +4,7 @@
 //! the answer is then fetched from that task.
 
 mod client_tasks;
+mod deliveries;
 mod message;
 mod responses;
 
@@ -17,16 +18,17 @@ use serde_json::Value;
 use taskbridge_sdk::{Answer, Ask, Timestamp};
 
 use self::client_tasks::{ClientTasks, store_change};
+use self::deliveries::KnownDeliveries;
 use super::SessionCall;
 use crate::mcp::Bridge;
 use crate::mcp::features::authorization::CallerContext;
 use crate::mcp::features::dialect::Dialect as _;
 use crate::mcp::features::request::RequestExt as _;
+use crate::mcp::session::deliveries::DeliveryGuard;
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::session::token::Session;
 use crate::seal::Purpose;
 use crate::sessions::{MAX_CLIENT_TASKS, QuestionMessage, SessionChange};
-use crate::tasks::service::{DeliveryGuard, QuestionClaim};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{QuestionStatus, Task, TaskId, TaskQuestion};
 
@@ -52,6 +54,7 @@ pub(super) struct QuestionSender<'a> {
     grace: Duration,
     opened_at: Timestamp,
     in_flight: Vec<InFlightQuestion>,
+    deliveries: KnownDeliveries,
     /// Pages that were asked about here and are being visited, by task and question.
     visits: Vec<(TaskId, String)>,
     ask_counts: HashMap<(TaskId, String), u32>,
@@ -147,6 +150,7 @@ impl<'a> QuestionSender<'a> {
             grace,
             opened_at: call.bridge.context.clock.now(),
             in_flight: Vec::new(),
+            deliveries: KnownDeliveries::default(),
             visits: Vec::new(),
             ask_counts: HashMap::new(),
             client_tasks: can_run_tasks.then(|| ClientTasks::new(call.bridge, only)),
@@ -161,7 +165,7 @@ impl<'a> QuestionSender<'a> {
     pub(super) fn has_work(&self, task: &Task) -> bool {
         let now = self.bridge.context.clock.now();
         self.in_flight.iter().any(|question| {
-            question.guard.claim().task == task.id && question.state(task) != QuestionState::StillOpen
+            question.guard.claim().task == task.id && self.state(question, task) != QuestionState::StillOpen
         }) || self.visits.iter().any(|(id, key)| *id == task.id && is_visited(task, key))
             || task.open_questions().any(|task_question| self.may_ask(task, task_question, now))
             || self.has_unneeded_client_task(task)
@@ -183,17 +187,17 @@ impl<'a> QuestionSender<'a> {
     /// If the store fails.
     pub(super) async fn sync(&mut self, task: &Task) -> Result<Option<Timestamp>, StoreError> {
         self.refresh().await?;
+        self.read_deliveries(task).await?;
         self.sync_in_flight(task).await?;
         self.refresh_readiness(task).await?;
         while !self.closed {
             let now = self.bridge.context.clock.now();
-            let is_wanted = |task_question: &TaskQuestion| self.may_ask(task, task_question, now);
-            if !task.open_questions().any(is_wanted) {
+            let is_wanted = |task_question: &&TaskQuestion| self.may_ask(task, task_question, now);
+            let Some(task_question) = task.open_questions().find(is_wanted) else { break };
+            // If nothing has changed, the claim was refused because the task is gone.
+            if !self.ask(task, task_question).await? && !self.read_deliveries(task).await? {
                 break;
             }
-            let claim = self.bridge.context.service.claim_question(task, LEASE, is_wanted).await?;
-            let Some(claim) = claim else { break };
-            self.send(claim, task).await;
         }
         self.recheck_at = self.next_check(task);
         Ok(self.recheck_at)
@@ -206,7 +210,7 @@ impl<'a> QuestionSender<'a> {
     /// If the store fails.
     pub(super) async fn finish(self) -> Result<(), StoreError> {
         for question in self.in_flight {
-            question.guard.finish(None).await?;
+            question.guard.finish().await?;
         }
         Ok(())
     }
@@ -215,18 +219,21 @@ impl<'a> QuestionSender<'a> {
         let now = self.bridge.context.clock.now();
         for mut question in std::mem::take(&mut self.in_flight) {
             if question.guard.claim().task == task.id {
-                match question.state(task) {
+                match self.state(&question, task) {
                     QuestionState::StillOpen if now >= question.renew_at => {
-                        question.guard.renew(LEASE).await?;
+                        if let Some(renewed) = question.guard.renew(LEASE).await? {
+                            let key = &question.guard.claim().question.key;
+                            self.deliveries.insert(&task.id, key, renewed);
+                        }
                         question.renew_at = now + LEASE / 2;
                     }
                     QuestionState::StillOpen => {}
                     QuestionState::Done => {
-                        self.visits.extend(visit(task, &question.guard.claim().key));
+                        self.visits.extend(visit(task, &question.guard.claim().question.key));
                         continue;
                     }
                     QuestionState::Withdrawn => {
-                        if let Some((id, key)) = visit(task, &question.guard.claim().key) {
+                        if let Some((id, key)) = visit(task, &question.guard.claim().question.key) {
                             self.send_message(message::complete(&self.bridge.context.seal, &id, &key)).await;
                         }
                         // A client's task is cancelled instead, once the client has reported that it created
@@ -273,9 +280,10 @@ impl<'a> QuestionSender<'a> {
         self.closed |= !self.sink.send(message).await;
     }
 
-    async fn send(&mut self, claim: QuestionClaim, task: &Task) {
-        let QuestionClaim { key, n, .. } = &claim;
-        let question_message = QuestionMessage { task: task.id.clone(), key: key.clone(), n: *n };
+    async fn send(&mut self, guard: DeliveryGuard, task: &Task) {
+        let claim = guard.claim();
+        let question_message =
+            QuestionMessage { task: task.id.clone(), key: claim.question.key.clone(), n: claim.n };
         *self.ask_counts.entry((question_message.task.clone(), question_message.key.clone())).or_default() +=
             1;
         let id = self
@@ -292,8 +300,7 @@ impl<'a> QuestionSender<'a> {
         // The question is open until then at most.
         let until = task.run_until();
         let ttl = as_task.then(|| until.since(self.bridge.context.clock.now()).min(MAX_TTL));
-        let message = message::request(&self.bridge.context.seal, self.session.revision, &claim, ttl, &id);
-        let guard = self.bridge.context.service.guard_delivery(claim);
+        let message = message::request(&self.bridge.context.seal, self.session.revision, claim, ttl, &id);
         if self.sink.send(message).await {
             let renew_at = self.bridge.context.clock.now() + LEASE / 2;
             self.in_flight.push(InFlightQuestion { guard, id, as_task, renew_at });
@@ -308,10 +315,10 @@ impl<'a> QuestionSender<'a> {
     fn may_ask(&self, task: &Task, task_question: &TaskQuestion, now: Timestamp) -> bool {
         let id = &task.id;
         let attempts = self.ask_counts.get(&(id.clone(), task_question.key.clone())).copied().unwrap_or(0);
-        let is_free = match &task_question.delivery {
+        let is_free = match self.deliveries.newest(task, task_question) {
             None => true,
             Some(delivery) if delivery.over => attempts > 0 || delivery.until <= self.opened_at,
-            Some(_) => !task_question.has_open_delivery(now),
+            Some(delivery) => !delivery.is_open(now),
         };
         self.actor.answers(task, self.session.client).can_ask(&task_question.question.ask)
             && !self.closed
@@ -319,16 +326,7 @@ impl<'a> QuestionSender<'a> {
             && is_free
             && attempts < MAX_ATTEMPTS
             && task_question.at + self.grace <= now
-            && !self.has_in_flight(id, task_question)
             && !self.is_client_unready()
-    }
-
-    fn has_in_flight(&self, id: &TaskId, task_question: &TaskQuestion) -> bool {
-        let newest = task_question.delivery.as_ref().map_or(0, |delivery| delivery.n);
-        self.in_flight
-            .iter()
-            .map(|question| question.guard.claim())
-            .any(|claim| claim.task == *id && claim.key == task_question.key && claim.n > newest)
     }
 
     fn next_check(&self, task: &Task) -> Option<Timestamp> {
@@ -340,11 +338,8 @@ impl<'a> QuestionSender<'a> {
             .map(|question| question.renew_at);
         let others = task.open_questions().filter_map(|task_question| {
             let due_at = Some(task_question.at + self.grace).filter(|due_at| *due_at > now);
-            let lease_end = task_question
-                .delivery
-                .as_ref()
-                .filter(|_| task_question.has_open_delivery(now))
-                .map(|d| d.until);
+            let delivery = self.deliveries.newest(task, task_question);
+            let lease_end = delivery.filter(|delivery| delivery.is_open(now)).map(|delivery| delivery.until);
             due_at.into_iter().chain(lease_end).max()
         });
         let ready_check = (self.is_client_unready() && task.open_questions().next().is_some())
@@ -372,21 +367,4 @@ fn visit(task: &Task, key: &str) -> Option<(TaskId, String)> {
     };
     let is_page = matches!(task_question.question.ask, Ask::Url(_));
     (is_page && may_have_begun).then(|| (task.id.clone(), key.to_owned()))
-}
-
-impl InFlightQuestion {
-    fn state(&self, task: &Task) -> QuestionState {
-        let QuestionClaim { key, n, .. } = self.guard.claim();
-        let task_question = task.questions.iter().find(|task_question| task_question.key == *key);
-        match task_question.and_then(|task_question| Some((task_question, task_question.delivery.as_ref()?)))
-        {
-            // The row was read before this message was claimed.
-            Some((_, delivery)) if delivery.n < *n => QuestionState::StillOpen,
-            Some((_, delivery)) if delivery.over || delivery.n > *n => QuestionState::Done,
-            Some((task_question, _)) if task_question.status == QuestionStatus::Open => {
-                QuestionState::StillOpen
-            }
-            _ => QuestionState::Withdrawn,
-        }
-    }
 }

@@ -17,9 +17,9 @@ use crate::mcp::wire::revision::ResponseOutcome;
 use crate::seal::Purpose;
 use crate::sessions::{ClientTaskRecord, ClientTaskStatus, QuestionMessage, SessionChange};
 use crate::tasks::audit::{Audit as _, AuditEvent};
-use crate::tasks::service::{Actor as _, AnswerError, QuestionClaim, TaskOperation};
+use crate::tasks::service::{Actor as _, AnswerError, TaskOperation};
 use crate::tasks::store::StoreError;
-use crate::tasks::task::TaskQuestion;
+use crate::tasks::task::{QuestionStatus, Task, TaskQuestion};
 
 /// Error code of a client whose user rejected a sampling request.
 const USER_REJECTED: i32 = -1;
@@ -94,14 +94,14 @@ async fn handle_question_response(
         && session.client.can_run_tasks()
         && result["task"].is_object()
     {
-        let task_question = find_question(bridge, caller, &question).await?;
+        let found = find_question(bridge, caller, &question).await?;
         // For any other question no task was requested, and the client cannot create one.
-        let may_have_task = task_question
+        let may_have_task = found
             .as_ref()
-            .is_none_or(|task_question| session.client.can_run_as_task(&task_question.question.ask));
+            .is_none_or(|(_, task_question)| session.client.can_run_as_task(&task_question.question.ask));
         match from_wire::client_task(&result["task"]) {
             Ok(task) if may_have_task => {
-                return record_client_task(bridge, session, question, task_question, task).await;
+                return record_client_task(bridge, session, question, found, task).await;
             }
             Ok(_) => {}
             Err(why) => {
@@ -118,7 +118,7 @@ async fn record_client_task(
     bridge: &Bridge,
     session: &Session,
     question: QuestionMessage,
-    task_question: Option<TaskQuestion>,
+    found: Option<(Task, TaskQuestion)>,
     ClientTask { id, status, poll_interval }: ClientTask,
 ) -> Result<ResponseOutcome, StoreError> {
     // Also if the question is closed: the task must then be cancelled.
@@ -133,8 +133,8 @@ async fn record_client_task(
     if !store_change(bridge, session, SessionChange::AddClientTask(record)).await? {
         tracing::debug!(task = ?question.task, key = question.key, "the session has ended, or its client holds too many tasks");
     }
-    if let Some(task_question) = task_question {
-        note_handled(bridge, question, task_question, None).await?;
+    if let Some((task, task_question)) = &found {
+        note_handled(bridge, (task, task_question), question.n, None).await?;
     }
     Ok(ResponseOutcome::Accepted)
 }
@@ -243,7 +243,7 @@ async fn apply_answer(
         return Ok(ResponseOutcome::Late);
     };
     let Some(task_question) =
-        view.task.questions.into_iter().find(|task_question| task_question.key == question.key)
+        view.task.questions.iter().find(|task_question| task_question.key == question.key)
     else {
         return Ok(ResponseOutcome::Late);
     };
@@ -269,37 +269,36 @@ async fn apply_answer(
         },
     };
     tracing::debug!(task = ?question.task, key = question.key, n = question.n, why, "an answer was not taken; the question stays open");
-    note_handled(bridge, question, task_question, problem).await?;
+    note_handled(bridge, (&view.task, task_question), question.n, problem).await?;
     Ok(if is_error { ResponseOutcome::Accepted } else { ResponseOutcome::Rejected(why) })
 }
 
-/// Records that the client has dealt with the message; the question stays open.
+/// Records that the client has dealt with message `n`; the question stays open.
 async fn note_handled(
     bridge: &Bridge,
-    question: QuestionMessage,
-    task_question: TaskQuestion,
+    (task, task_question): (&Task, &TaskQuestion),
+    n: u32,
     problem: Option<String>,
 ) -> Result<(), StoreError> {
-    let QuestionMessage { task, key, n } = question;
-    bridge
-        .context
-        .service
-        .guard_delivery(QuestionClaim { task, key, n, question: task_question })
-        .finish(problem)
-        .await
+    if task_question.status != QuestionStatus::Open {
+        return Ok(());
+    }
+    bridge.sessions.end_delivery(&bridge.context.service, (task, task_question), n, problem).await
 }
 
-/// Returns the question, if this caller may answer it.
+/// Returns the question and its task, if this caller may answer it.
 async fn find_question(
     bridge: &Bridge,
     caller: &Caller,
     question: &QuestionMessage,
-) -> Result<Option<TaskQuestion>, StoreError> {
+) -> Result<Option<(Task, TaskQuestion)>, StoreError> {
     let by = CallerContext::new(&bridge.context, &caller.principal);
     let view = bridge.context.service.get(&by, &question.task).await?;
     let task = view.map(|view| view.task).filter(|task| by.may(TaskOperation::Answer, task).is_ok());
-    Ok(task
-        .and_then(|task| task.questions.into_iter().find(|task_question| task_question.key == question.key)))
+    Ok(task.and_then(|task| {
+        let found = task.questions.iter().find(|task_question| task_question.key == question.key).cloned();
+        Some((task, found?))
+    }))
 }
 
 /// Returns the client's task for this message, if it is still recorded.

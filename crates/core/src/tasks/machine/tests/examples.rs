@@ -125,30 +125,6 @@ fn outage_before_start_respects_start_within() {
     assert!(now.since(START) >= task.terms.start_within && now.since(START) < task.terms.start_within * 2);
 }
 
-/// A message that has ended is not extended, and an answer ends it.
-#[test]
-fn expired_delivery_is_not_extended() {
-    let until = START + Duration::from_secs(30);
-    let delivering = Event::Delivering { key: "q1".to_owned(), n: 1, until };
-    let sent = next(&row(true, OnExpiry::Cancel), delivering.clone(), START).task;
-    assert!(sent.questions[0].has_open_delivery(START));
-
-    let ended = Event::DeliveryEnded { key: "q1".to_owned(), n: 1, handled: false, problem: None };
-    let ended = next(&sent, ended, START).task;
-    assert!(!next(&ended, delivering, START).task.questions[0].has_open_delivery(START));
-    let again = Event::Delivering { key: "q1".to_owned(), n: 2, until };
-    assert!(next(&ended, again, START).task.questions[0].has_open_delivery(START));
-
-    let answer = Event::Answered { key: "q1".to_owned(), answer: Answer::Decline, by: any_owner().into() };
-    let answered = next(&sent, answer, START).task;
-    assert!(answered.questions[0].delivery.as_ref().unwrap().over);
-    // A question that is closed without an answer is still visible to a person.
-    let cancelled =
-        next(&sent, Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None }, START).task;
-    assert_eq!(cancelled.questions[0].status, QuestionStatus::Closed);
-    assert!(cancelled.questions[0].has_open_delivery(START));
-}
-
 /// Reported progress may decrease; the furthest value does not.
 #[test]
 fn furthest_progress_never_decreases() {

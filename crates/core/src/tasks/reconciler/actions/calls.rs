@@ -121,7 +121,7 @@ impl Core {
         let by = task_question.answered_as.as_ref().or(task.origin.on_behalf_of.as_ref());
         let question = &task_question.question.id;
         self.call(task, Error::unavailable, |backend| async move {
-            match backend.questions() {
+            match backend.abilities().questions {
                 Some(questions) => questions.answer_for(handle, question, answer, by).await,
                 // The backend was replaced by one whose jobs cannot be answered.
                 None => Ok(AnswerOutcome::TooLate),

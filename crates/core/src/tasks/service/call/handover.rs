@@ -1,5 +1,5 @@
-//! Hands a new task that is leased at once to the reconciler, with its call permit. It must not decide whether
-//! a task is leased.
+//! Hands a new task that is leased at once to the reconciler, with its call permit. It must not decide
+//! whether a task is leased.
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
