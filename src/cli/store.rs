@@ -32,8 +32,12 @@ pub(super) enum Command {
         /// The source: `sqlite:` and the path of the database file.
         #[arg(long, value_name = "sqlite:FILE", value_parser = sqlite)]
         from: PathBuf,
-        /// The config file whose [store] names the PostgreSQL database.
-        #[arg(long, value_name = "CONFIG")]
+        // Not a doc comment: rustdoc takes `[store]` for a link.
+        #[arg(
+            long,
+            value_name = "CONFIG",
+            help = "The config file whose [store] names the PostgreSQL database"
+        )]
         to: PathBuf,
     },
     /// Serve a SQLite file again after a copy. Drop the copy first: tasks in both stores would run twice.

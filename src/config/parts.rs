@@ -140,7 +140,7 @@ impl Difference {
     }
 }
 
-/// "tools changed: a, b; tools added: c; [server] page_size"
+/// For example `tools changed: a, b; tools added: c; [server] page_size`.
 impl fmt::Display for Differences {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut phrases: Vec<String> = Vec::new();

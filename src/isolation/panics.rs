@@ -23,8 +23,8 @@ thread_local! {
     static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Prevents caught panics of an [`Isolation`] from also being printed to standard error. Call it once per
-/// process.
+/// Prevents caught panics of an [`Isolation`](super::Isolation) from also being printed to standard error.
+/// Call it once per process.
 pub fn install_panic_hook() {
     let previous_hook = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

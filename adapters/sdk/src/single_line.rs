@@ -1,5 +1,5 @@
 //! Functions that shorten external text to one line, for use within our own messages. They must not be used
-//! in place of [`crate::sanitize`]: they replace control characters only.
+//! in place of [`crate::sanitize()`]: they replace control characters only.
 
 /// Longest external text that is passed on, in characters.
 const MAX_CHARS: usize = 500;

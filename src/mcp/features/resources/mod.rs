@@ -1,4 +1,4 @@
-//! Resources: the config's own, and logs and artifacts of tasks. [`read`] reads one, [`list`] lists them.
+//! Resources: the config's own, and logs and artifacts of tasks. [`read()`] reads one, [`list`] lists them.
 
 pub mod list;
 pub mod read;

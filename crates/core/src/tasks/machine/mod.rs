@@ -1,5 +1,5 @@
-//! The state machine, pure and total. [`todo`] returns the pending action of a row, [`next`] the row after an
-//! event. It must not do anything: no clock, no randomness, no store, no engine.
+//! The state machine, pure and total. [`todo()`] returns the pending action of a row, [`next`] the row after
+//! an event. It must not do anything: no clock, no randomness, no store, no engine.
 //!
 //! Invariants for every row and every event, in any order and however late:
 //!
