@@ -3,7 +3,7 @@
 //! A client calls a tool. The bridge keeps a durable row, starts a job in the tool's engine, watches the job,
 //! and translates.
 //!
-//! The map: [`cli`] parses, [`app`] wires, and [`client`] is `taskbridge call`; [`config`] becomes the
+//! The map: [`cli`] parses, [`app`] wires, and [`taskbridge_client`] is `taskbridge call`; [`config`] becomes the
 //! [`catalog`] of tools. [`mcp`] serves the protocol over HTTP and stdio to callers that [`auth`] identifies,
 //! within the rules of [`access`]. [`tasks`] is the core: rows, the state machine, the loops. [`sessions`]
 //! defines the state of clients' sessions. [`store`] stores tasks and sessions, [`notify`] sends notices, and

@@ -155,7 +155,8 @@ async fn older_postgres_schema_keeps_its_tasks() {
 #[test]
 fn every_older_schema_has_dump() {
     for kind in ["sqlite", "postgres"] {
-        let migrations = fs::read_dir(folder(&format!("src/store/migrations/{kind}"))).unwrap().count();
+        let migrations =
+            fs::read_dir(folder(&format!("crates/store/src/migrations/{kind}"))).unwrap().count();
         let versions: Vec<usize> = dumps(kind).into_iter().map(|(version, _)| version).collect();
         for version in 1..migrations {
             assert!(

@@ -2,6 +2,7 @@
 //! address of a resource, or of the address of a log or an artifact. For a task id in the address of a log or
 //! an artifact, it suggests the caller's own tasks. It must not know how a generation writes a completion.
 
+use crate::mcp::features::internal_error::store_error;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -43,7 +44,7 @@ pub async fn serve(request: &dyn Dialect, params: &Value) -> Outcome {
     let completion = complete(context, caller, reference, argument, prefix, &context_arguments).await;
     let completion = completion.map_err(|error| match error {
         CompletionError::Unknown(message) => params::invalid(message),
-        CompletionError::Store(error) => error.into(),
+        CompletionError::Store(error) => store_error(error),
     })?;
     let (total, has_more) = (completion.total, completion.has_more());
     let completion = types::Completion { values: completion.values, total, has_more };

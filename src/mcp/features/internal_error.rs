@@ -22,9 +22,7 @@ pub fn internal_error(error: &(dyn std::error::Error + 'static)) -> Error {
     Error::new(INTERNAL_ERROR, message)
 }
 
-/// Logs the error: see [`internal_error`].
-impl From<StoreError> for Error {
-    fn from(error: StoreError) -> Self {
-        internal_error(&error)
-    }
+/// Logs an error of the store: see [`internal_error`].
+pub fn store_error(error: StoreError) -> Error {
+    internal_error(&error)
 }

@@ -4,6 +4,7 @@
 use super::authorization::CallerContext;
 use super::companions::Companion;
 use super::dialect::Dialect;
+use crate::mcp::features::internal_error::store_error;
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::jsonrpc::Error;
 use crate::mcp::wire::params;
@@ -44,7 +45,7 @@ pub trait RequestExt: Dialect {
     /// If there is no such task, or the store fails.
     fn find_task(&self, id: &TaskId) -> impl Future<Output = Result<View, Error>> + Send {
         async move {
-            let view = self.context().service.get(&self.actor(), id).await?;
+            let view = self.context().service.get(&self.actor(), id).await.map_err(store_error)?;
             view.ok_or_else(|| self.task_not_found(id))
         }
     }

@@ -2,6 +2,7 @@
 //! many requests for large results do not exhaust memory. That happens before the call is recorded as
 //! answered. It must not know how a generation writes a result.
 
+use crate::mcp::features::internal_error::store_error;
 use taskbridge_sdk::Output;
 
 use crate::limits::memory_budget;
@@ -32,7 +33,7 @@ pub enum ResultReadError {
 impl From<ResultReadError> for Error {
     fn from(error: ResultReadError) -> Self {
         match error {
-            ResultReadError::Store(error) => error.into(),
+            ResultReadError::Store(error) => store_error(error),
             ResultReadError::MemoryExhausted(id) => Error::new(
                 MEMORY_EXHAUSTED,
                 format!(

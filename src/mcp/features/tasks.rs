@@ -2,6 +2,7 @@
 //! not see gets the same "not found" error as a task that never existed. It must not know how a task is
 //! written.
 
+use crate::mcp::features::internal_error::store_error;
 use serde_json::Value;
 use taskbridge_sdk::Output;
 
@@ -47,7 +48,8 @@ pub async fn list(request: &dyn Dialect, params: &Value) -> Result<TaskPage, Err
         ),
     };
     let size = context.settings().page_size;
-    let mut views = context.service.list(request.owner(), after.as_ref(), size + 1).await?;
+    let mut views =
+        context.service.list(request.owner(), after.as_ref(), size + 1).await.map_err(store_error)?;
     let has_more = views.len() > size;
     views.truncate(size);
     let last = views.last().filter(|_| has_more);
@@ -60,7 +62,7 @@ pub async fn list(request: &dyn Dialect, params: &Value) -> Result<TaskPage, Err
 /// # Errors
 /// If there is no such task, the caller may not cancel it, or the store fails.
 pub async fn cancel(request: &dyn Dialect, id: &TaskId, mode: CancelMode) -> Result<(bool, Task), Error> {
-    match request.context().service.cancel(&request.actor(), id, mode).await? {
+    match request.context().service.cancel(&request.actor(), id, mode).await.map_err(store_error)? {
         CancelResult::Done(task) => Ok((false, task)),
         CancelResult::AlreadyEnded(task) => Ok((true, task)),
         CancelResult::Refused(reason) => Err(params::invalid(reason)),

@@ -64,11 +64,11 @@ impl Source {
     }
 }
 
-/// Returns every line of the files under `folder` that contains one of `patterns`, except in files
+/// Returns every line of the files under `folders` that contains one of `patterns`, except in files
 /// that `allowed` names.
-fn violations(folder: &str, patterns: &[&str], allowed: &[&str]) -> Vec<String> {
+fn violations(folders: &[&str], patterns: &[&str], allowed: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
-    for source in sources(&[folder]) {
+    for source in sources(folders) {
         if source.is_test() || allowed.iter().any(|prefix| source.path.starts_with(prefix)) {
             continue;
         }
@@ -87,17 +87,18 @@ fn assert_none(what: &str, found: &[String]) {
 
 #[test]
 fn every_file_has_module_docs() {
-    let undocumented: Vec<_> = sources(&["src", "adapters", "tests", "examples", "benches", "fuzz"])
-        .into_iter()
-        .filter(|source| !source.text.starts_with("//!"))
-        .map(|source| source.path)
-        .collect();
+    let undocumented: Vec<_> =
+        sources(&["src", "crates", "adapters", "tests", "examples", "benches", "fuzz"])
+            .into_iter()
+            .filter(|source| !source.text.starts_with("//!"))
+            .map(|source| source.path)
+            .collect();
     assert_none("files that do not open with `//!`", &undocumented);
 }
 
 #[test]
 fn files_stay_readable() {
-    let all = sources(&["src", "adapters"]);
+    let all = sources(&["src", "crates", "adapters"]);
     let mut lengths: Vec<(usize, &str)> = all
         .iter()
         .filter(|source| !source.is_test())
@@ -114,7 +115,7 @@ fn files_stay_readable() {
 /// tests and of comments that are no documentation.
 #[test]
 fn links_in_comments_name_code() {
-    let sources = sources(&["src", "adapters", "tests", "examples", "benches", "fuzz"]);
+    let sources = sources(&["src", "crates", "adapters", "tests", "examples", "benches", "fuzz"]);
     let is_comment = |line: &&str| line.trim_start().starts_with("//");
     let code = sources.iter().flat_map(|source| source.text.lines()).filter(|line| !is_comment(line));
     let words: BTreeSet<&str> =
@@ -141,7 +142,7 @@ fn links_in_comments_name_code() {
 fn sources_contain_no_unfinished_work() {
     let patterns = ["TODO", "FIXME", "XXX", "todo!(", "unimplemented!(", "#[ignore"];
     let mut found = Vec::new();
-    for source in sources(&["src", "adapters", "tests", "examples", "benches", "fuzz"]) {
+    for source in sources(&["src", "crates", "adapters", "tests", "examples", "benches", "fuzz"]) {
         if source.path == "tests/it/tidy/mod.rs" {
             continue;
         }

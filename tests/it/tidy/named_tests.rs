@@ -36,7 +36,7 @@ fn test_name_error(all: &[Source], name: &str, own: Option<&str>) -> Option<Stri
 /// Each test that these files name must exist, in a file or folder with the name of its module.
 #[test]
 fn conformance_tables_name_existing_tests() {
-    let all = sources(&["src", "adapters", "tests"]);
+    let all = sources(&["src", "crates", "adapters", "tests"]);
     let mut errors = Vec::new();
     for (file, folder) in CONFORMANCE {
         let table = fs::read_to_string(root().join(file)).unwrap();
@@ -62,7 +62,7 @@ const ATTACKS: usize = 86;
 /// Each attack has a test, and each row describes the attempt and the result in two cells.
 #[test]
 fn each_attack_names_tests_that_exist() {
-    let all = sources(&["src", "adapters", "tests", "fuzz"]);
+    let all = sources(&["src", "crates", "adapters", "tests", "fuzz"]);
     let table = fs::read_to_string(root().join("docs/attacks.md")).unwrap();
     let rows: Vec<&str> =
         table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what is tried")).collect();

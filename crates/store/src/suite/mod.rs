@@ -23,7 +23,7 @@ mod sessions;
 mod shared;
 mod tally;
 
-pub use bench::{Bench, ManualClock, forge};
+pub use bench::{Bench, ManualClock, forge, task};
 pub use deliveries::*;
 pub use groups::*;
 pub use history::*;

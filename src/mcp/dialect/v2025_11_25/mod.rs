@@ -13,6 +13,7 @@ mod tasks;
 mod to_wire;
 mod wire;
 
+use crate::mcp::features::internal_error::store_error;
 use serde_json::Value;
 use taskbridge_sdk::Timestamp;
 
@@ -213,9 +214,10 @@ impl SessionCall<'_> {
     /// error if the session has ended.
     async fn set(&self, setting: SessionChange) -> Result<bool, jsonrpc::Error> {
         let Session { nonce, expires, .. } = self.session;
-        let is_stored = self.bridge.sessions.store.set(nonce, setting, *expires).await?.is_some();
+        let is_stored =
+            self.bridge.sessions.store.set(nonce, setting, *expires).await.map_err(store_error)?.is_some();
         // A session that ended while its request was in flight can no longer store settings.
-        if !is_stored && self.bridge.sessions.store.has_ended(nonce).await? {
+        if !is_stored && self.bridge.sessions.store.has_ended(nonce).await.map_err(store_error)? {
             return Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has ended"));
         }
         if is_stored {

@@ -1,6 +1,7 @@
 //! `resources/subscribe` and `resources/unsubscribe`: the subscriptions of a session. Its listening stream
 //! reports the changes.
 
+use crate::mcp::features::internal_error::store_error;
 use serde_json::{Map, Value};
 
 use super::{SessionCall, from_wire};
@@ -21,7 +22,7 @@ pub(super) async fn subscribe(call: &SessionCall<'_>, params: &Value) -> Outcome
         );
         return Err(from_wire::invalid(message));
     }
-    if !resources::exists(call.context(), call.reads(), call.principal(), uri).await? {
+    if !resources::exists(call.context(), call.reads(), call.principal(), uri).await.map_err(store_error)? {
         return Err(resources::serve::read_error(call, uri, &ReadError::NotFound));
     }
     if !call.set(SessionChange::Subscribe(uri.to_owned(), limit)).await? {

@@ -1,5 +1,6 @@
 //! `tasks/get`, `tasks/result`, `tasks/list` and `tasks/cancel`.
 
+use crate::mcp::features::internal_error::store_error;
 use serde_json::Value;
 
 use super::{SessionCall, from_wire, questions, to_wire, wire};
@@ -20,7 +21,7 @@ use crate::tasks::task::TaskId;
 pub(super) async fn get(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
     let view = call.find_task(&id).await?;
-    questions::register_poll(call, &view.task).await?;
+    questions::register_poll(call, &view.task).await.map_err(store_error)?;
     Ok(write_task(call, &view))
 }
 
@@ -44,7 +45,7 @@ pub(super) async fn result(
 
 /// The part of `tasks/result` that a new connection can resume.
 pub(super) async fn wait_for_result(call: &SessionCall<'_>, id: &TaskId, sink: &dyn MessageSink) -> Outcome {
-    let view = wait(call, id, WaitOptions::default(), sink).await?;
+    let view = wait(call, id, WaitOptions::default(), sink).await.map_err(store_error)?;
     let view = view.ok_or_else(|| call.task_not_found(id))?;
     read_result(call, &view, sink).await
 }
@@ -69,7 +70,7 @@ pub(super) async fn cancel(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
     match tasks::cancel(call, &id, CancelMode::Immediate).await? {
         (false, task) => {
-            let view = call.bridge.context.service.view(task).await?;
+            let view = call.bridge.context.service.view(task).await.map_err(store_error)?;
             Ok(write_task(call, &view))
         }
         (true, task) => Err(from_wire::invalid(format!(

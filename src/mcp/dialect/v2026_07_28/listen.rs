@@ -2,6 +2,7 @@
 //! resources. The subscription is not stored. A client whose connection broke subscribes again, and first
 //! gets the current state of its tasks.
 
+use crate::mcp::features::internal_error::store_error;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
@@ -44,7 +45,7 @@ pub(super) async fn listen(
     if requested.task_ids.is_some() {
         require_tasks(call, "subscriptions/listen with taskIds")?;
     }
-    let granted = Box::pin(grant(call, requested)).await?;
+    let granted = Box::pin(grant(call, requested)).await.map_err(store_error)?;
     sink.set_long_lived();
     let acknowledged = Acknowledged { notifications: granted.clone() };
     // Before the acknowledgement: a client that has read it may read the lists at once.

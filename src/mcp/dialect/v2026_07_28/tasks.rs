@@ -1,6 +1,7 @@
 //! `tasks/get`, `tasks/update` and `tasks/cancel`. A task that the caller may not see gets the same "not
 //! found" error as a task that never existed.
 
+use crate::mcp::features::internal_error::store_error;
 use serde_json::{Map, Value};
 
 use super::{StatelessCall, errors, from_wire, questions, to_wire, wire};
@@ -50,7 +51,7 @@ pub(super) async fn store_answers(
     for (key, response) in responses {
         match questions::answer(call, task, key, response).await {
             Ok(()) | Err(AnswerError::NotFound | AnswerError::Closed) => {}
-            Err(AnswerError::Store(error)) => return Err(error.into()),
+            Err(AnswerError::Store(error)) => return Err(store_error(error)),
             Err(AnswerError::Refused(reason)) => return Err(from_wire::invalid(reason)),
             Err(problem) => problems.push(format!("`inputResponses[{key:?}]`: {problem}")),
         }

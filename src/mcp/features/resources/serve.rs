@@ -1,6 +1,7 @@
 //! `resources/list`, `resources/templates/list` and `resources/read` in every generation: resources of the
 //! config, and logs and artifacts of the caller's tasks.
 
+use crate::mcp::features::internal_error::store_error;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -30,7 +31,7 @@ pub async fn list(request: &dyn Dialect, params: &Value) -> Outcome {
     let page = list::page(request.context(), request.reads(), request.principal(), cursor).await;
     let page = page.map_err(|error| match error {
         ListError::Cursor => params::invalid_cursor(),
-        ListError::Store(error) => error.into(),
+        ListError::Store(error) => store_error(error),
     })?;
     let titles = request.has_titles();
     let resources = page.entries.iter().map(|entry| resource(titles, entry)).collect();

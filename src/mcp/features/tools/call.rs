@@ -1,6 +1,7 @@
 //! `tools/call` in every generation: find the tool, create its task, and answer with the result, the task, or
 //! a handle. It must not know how a generation writes an answer.
 
+use crate::mcp::features::internal_error::store_error;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -105,7 +106,7 @@ async fn create_task(
             "this `requestState` made a task with other answers before: send the request again without it",
         )),
         Err(error @ CallError::KeyReused { .. }) => Err(params::invalid(error.to_string())),
-        Err(CallError::Store(error)) => Err(error.into()),
+        Err(CallError::Store(error)) => Err(store_error(error)),
     }
 }
 
@@ -131,11 +132,12 @@ async fn answer_with_task(request: &dyn Dialect, result: CallResult, sink: &dyn 
     // task.
     request.note_delivered(&task).await;
     let Some(quick_wait) = request.quick_wait() else {
-        let view = service.view(task).await?;
+        let view = service.view(task).await.map_err(store_error)?;
         return Ok(request.created_task(&view, is_new));
     };
     let is_done = |task: &Task| task.has_ended() || request.is_input_required(task);
-    let view = service.wait(&request.actor(), &task.id, Some(quick_wait), is_done).await?;
+    let view =
+        service.wait(&request.actor(), &task.id, Some(quick_wait), is_done).await.map_err(store_error)?;
     let view = view.ok_or_else(|| request.task_not_found(&task.id))?;
     if !view.task.has_ended() {
         return Ok(request.created_task(&view, is_new));
@@ -144,7 +146,7 @@ async fn answer_with_task(request: &dyn Dialect, result: CallResult, sink: &dyn 
     let mut channel = request.wait_channel(&view.task.id, sink);
     if channel.sends_logs(&view.task) {
         let messages = LogCursor::for_request(logs_since).catch_up(&view.task);
-        channel.send_logs(messages).await?;
+        channel.send_logs(messages).await.map_err(store_error)?;
     }
     match results::read(request.context(), &view.task, sink).await {
         Ok(output) => super::answer(request, &view, output, None),
@@ -227,10 +229,12 @@ async fn run_companion(
     let result = match CompanionCall::parse(companion, &arguments) {
         Err(problem) => CompanionResult::refusal(problem),
         Ok(CompanionCall::Command(command)) => {
-            companions::run(context, request.reads(), request.principal(), request.client(), command).await?
+            companions::run(context, request.reads(), request.principal(), request.client(), command)
+                .await
+                .map_err(store_error)?
         }
         Ok(CompanionCall::Wait(WaitCall { id: task, timeout })) => {
-            if let Some(view) = context.service.get(&request.actor(), &task).await? {
+            if let Some(view) = context.service.get(&request.actor(), &task).await.map_err(store_error)? {
                 let fingerprint = format!("{} {task}", companion.name());
                 let mut wait = PlainWait::begin(request, task, fingerprint);
                 if let Some(heard) = request.begin_wait(&view.task, &wait.fingerprint, &params).await? {

@@ -1,6 +1,7 @@
 //! A request that waits for a task within the time budget of a plain call, and its answer. If its client
 //! disconnects, the call counts as abandoned, unless a newer stream continues it.
 
+use crate::mcp::features::internal_error::store_error;
 use serde_json::Value;
 use taskbridge_sdk::{Output, Timestamp};
 
@@ -112,7 +113,7 @@ impl PlainWait {
         });
         let log_cursor = Some(LogCursor::for_request(self.logs_since));
         let options = WaitOptions { deadline: Some(self.deadline), progress, log_cursor };
-        let view = wait(request, &self.task, options, sink).await?;
+        let view = wait(request, &self.task, options, sink).await.map_err(store_error)?;
         let view = view.ok_or_else(|| request.task_not_found(&self.task))?;
         let output = match view.task.has_ended() {
             true => results::read(request.context(), &view.task, sink).await?,
