@@ -87,17 +87,12 @@ fn keys(auth: &Authentication) -> Result<ApiKeys, AppError> {
 }
 
 fn protocol_settings(config: &Config) -> mcp::Settings {
-    use crate::config::CompanionTools;
     let server = &config.server;
     mcp::Settings {
         call_budget: server.call_budget,
         quick_wait: server.quick_wait,
         progress_every: server.progress_every,
-        companion_tools: match server.companion_tools {
-            CompanionTools::Auto => mcp::CompanionTools::Auto,
-            CompanionTools::Always => mcp::CompanionTools::Always,
-            CompanionTools::Never => mcp::CompanionTools::Never,
-        },
+        companion_tools: server.companion_tools,
         page_size: server.page_size.get(),
         session_lifetime: server.session_lifetime,
         max_log_bytes: server.max_log_bytes.get(),

@@ -51,7 +51,7 @@ pub use metrics::MetricsPage;
 pub use owner_limits::OwnerLimits;
 pub use parts::{Differences, Parts};
 pub use problem::{Problem, Problems};
-pub use shape::{CompanionTools, Log, LogFormat, Network, Reconciler, Server};
+pub use shape::{Log, LogFormat, Network, Reconciler, Server};
 pub use sources::Sources;
 pub use store::{Database, StoreSettings};
 pub use telemetry::TraceExport;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::duration;
 use super::tls::TlsTable;
+use crate::mcp::CompanionTools;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -80,19 +81,6 @@ pub struct Server {
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub stop_within: Duration,
-}
-
-/// When the companion tools are listed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CompanionTools {
-    /// For clients that do not support tasks in the protocol.
-    #[default]
-    Auto,
-    /// For all clients.
-    Always,
-    /// For no client.
-    Never,
 }
 
 impl Default for Server {

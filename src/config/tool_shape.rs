@@ -12,7 +12,8 @@ use serde_json::{Number, Value};
 use super::access::Access;
 use super::duration;
 use crate::catalog::{ConfirmDefault, OnAbandon, TaskSupport};
-use crate::tasks::task;
+use crate::tasks::service::WhenFull;
+use crate::tasks::task::{self, OnExpiry, OnRefusal};
 
 /// A tool that clients can call, and the job that a call starts.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -183,51 +184,6 @@ pub(super) enum SchemaSource {
     File(PathBuf),
     /// The schema itself.
     Inline(serde_json::Map<String, Value>),
-}
-
-/// What happens to a call beyond a limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum WhenFull {
-    /// It waits in the queue.
-    #[default]
-    Queue,
-    /// It is refused.
-    Refuse,
-}
-
-/// What happens to a job that exceeds its task's `max_runtime`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum OnExpiry {
-    /// It is cancelled.
-    #[default]
-    Cancel,
-    /// It is left running and no longer polled.
-    Abandon,
-}
-
-/// What happens when a user refuses a job's question.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum OnRefusal {
-    /// The job receives the refusal and decides.
-    #[default]
-    Tell,
-    /// The task fails with a message about it, and the job is stopped.
-    Fail,
-    /// The task is cancelled, and the job is stopped.
-    Cancel,
-}
-
-impl From<OnRefusal> for task::OnRefusal {
-    fn from(rule: OnRefusal) -> Self {
-        match rule {
-            OnRefusal::Tell => task::OnRefusal::Tell,
-            OnRefusal::Fail => task::OnRefusal::Fail,
-            OnRefusal::Cancel => task::OnRefusal::Cancel,
-        }
-    }
 }
 
 /// One parameter of a tool.

@@ -16,14 +16,13 @@ use super::problem::{quoted_list, unknown_name};
 use super::reader::{ParseError, Reader};
 use super::shape::{ConcurrencyGroup, Lifetime};
 use super::source::join;
-use super::tool_shape::{Annotations, OnExpiry, SchemaSource, Tool, WhenFull};
+use super::tool_shape::{Annotations, SchemaSource, Tool};
 use super::{Backend, files, inquiries, slots};
 use crate::access::Rules;
 use crate::catalog::{
     self, COMPANION_TOOLS, Confirm, Definition, Inquiry, MirroredParameter, Schema, TermsRule,
 };
 use crate::tasks::store::Quota;
-use crate::tasks::{service, task};
 
 /// The objects that tools can refer to.
 pub(super) struct Context<'a> {
@@ -105,10 +104,7 @@ pub(super) fn read(
         slots: slots.iter().map(|(slot, _)| slot.clone()).collect(),
         owner_slots: owner_slots.iter().map(|(slot, _)| slot.clone()).collect(),
         quota: Some(Quota { rows: context.owner.max_kept.get(), bytes: context.owner.max_bytes.get() }),
-        when_full: match tool.when_full {
-            WhenFull::Queue => service::WhenFull::Queue,
-            WhenFull::Refuse => service::WhenFull::Refuse,
-        },
+        when_full: tool.when_full,
         terms: TermsRule {
             default_ttl: context.lifetime.default_ttl,
             min_ttl: context.lifetime.min_ttl,
@@ -117,14 +113,11 @@ pub(super) fn read(
             max_runtime: tool.max_runtime,
             max_wait: tool.max_wait,
             outcome_grace: tool.outcome_grace,
-            on_expiry: match tool.on_expiry {
-                OnExpiry::Cancel => task::OnExpiry::Cancel,
-                OnExpiry::Abandon => task::OnExpiry::Abandon,
-            },
+            on_expiry: tool.on_expiry,
             start_within: tool.start_within,
             settle_window: tool.settle_window,
-            on_decline: tool.on_decline.into(),
-            on_dismiss: tool.on_dismiss.into(),
+            on_decline: tool.on_decline,
+            on_dismiss: tool.on_dismiss,
             answer_within: tool.answer_within,
         },
         on_abandon: tool.on_abandon,

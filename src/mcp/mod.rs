@@ -13,6 +13,9 @@ pub mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 use self::features::context::FeatureContext;
 use self::features::resources::EngineReads;
 use self::session::SessionState;
@@ -63,14 +66,17 @@ pub struct Settings {
     pub max_calls_per_minute: u32,
 }
 
-/// When the companion tools are listed and can be called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+// `task_logs` is listed for all clients, and `task_list` for all identified callers. With `auto`, the others are
+// listed in every session, and for clients of 2026-07-28 without the tasks extension.
+/// When the companion tools are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum CompanionTools {
-    /// `task_logs` for all clients, and `task_list` for all identified callers. The others in every session,
-    /// and for clients of 2026-07-28 without the tasks extension.
+    /// For clients that do not support tasks in the protocol.
+    #[default]
     Auto,
-    /// For all clients. `task_list` only for identified callers.
+    /// For all clients.
     Always,
-    /// Never.
+    /// For no client.
     Never,
 }

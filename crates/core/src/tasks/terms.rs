@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Deadlines and rules from the tool's config at the creation of the task. A changed config affects no
@@ -61,24 +62,25 @@ impl TaskPolicy {
     }
 }
 
-/// What happens to a job that runs longer than its task's `max_runtime`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What happens to a job that exceeds its task's `max_runtime`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExpiry {
     /// It is cancelled.
+    #[default]
     Cancel,
-    /// It continues, and is no longer polled.
+    /// It is left running and no longer polled.
     Abandon,
 }
 
-/// What happens when a question of a job is refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What happens when a user refuses a job's question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnRefusal {
-    /// The job receives the refusal, and decides.
+    /// The job receives the refusal and decides.
     #[default]
     Tell,
-    /// The task fails, and the job is stopped.
+    /// The task fails with a message about it, and the job is stopped.
     Fail,
     /// The task is cancelled, and the job is stopped.
     Cancel,

@@ -83,7 +83,7 @@ fn named_parameters_are_checked() {
 
 /// Returns the files of the store without their tests.
 fn sources(is_included: impl Fn(&str) -> bool) -> Vec<(String, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/sqlite");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite");
     let names = fs::read_dir(&folder).expect("the folder").map(|entry| entry.expect("an entry").file_name());
     let names = names.map(|name| name.into_string().expect("a name in UTF-8"));
     let included = names.filter(|name| name.ends_with(".rs") && is_included(name));

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use taskbridge_sdk::Question;
 
 use super::super::LimitExceeded;
@@ -40,12 +42,14 @@ pub struct Call {
     pub blocking: Option<BlockingCall>,
 }
 
-/// What to do with a call if a slot is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What happens to a call beyond a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum WhenFull {
-    /// The call waits in the queue.
+    /// It waits in the queue.
+    #[default]
     Queue,
-    /// The call is refused.
+    /// It is refused.
     Refuse,
 }
 
