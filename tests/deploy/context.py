@@ -47,7 +47,7 @@ def main():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target / path)
     tracked = set(subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True).stdout.splitlines())
-    missing = [path for path in tracked if path.startswith(("src/", "adapters/")) and path not in sent]
+    missing = [path for path in tracked if path.startswith(("src/", "crates/", "adapters/")) and path not in sent]
     assert not missing, f"a build is not sent {missing[:5]}"
     print(f"a build is sent {len(sent)} of {len(tracked)} files")
 

@@ -246,8 +246,8 @@ async fn foreign_id_looks_made_up() {
 /// tasks that arguments name.
 #[test]
 fn row_is_read_at_two_points() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let (mut folders, mut lookups) = (vec![root], Vec::new());
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut folders, mut lookups) = (vec![root.join("src"), root.join("crates")], Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -15,6 +15,7 @@ mod audit;
 mod claim;
 mod connect;
 mod deliveries;
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "a copy needs a target"))]
 mod export;
 mod fair_yield;
 mod fault;
