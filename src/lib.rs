@@ -3,12 +3,12 @@
 //! A client calls a tool. The bridge keeps a durable row, starts a job in the tool's engine, watches the job,
 //! and translates.
 //!
-//! The map: [`cli`] parses, [`app`] wires, and [`taskbridge_client`] is `taskbridge call`; [`config`] becomes the
-//! [`catalog`] of tools. [`mcp`] serves the protocol over HTTP and stdio to callers that [`auth`] identifies,
-//! within the rules of [`access`]. [`tasks`] is the core: rows, the state machine, the loops. [`sessions`]
-//! defines the state of clients' sessions. [`store`] stores tasks and sessions, [`notify`] sends notices, and
-//! [`hooks`] receives deliveries from engines. Engines are reached through the adapters in [`adapters`].
-//! ARCHITECTURE.md has the terms, the invariants and walkthroughs.
+//! The map: [`cli`] parses, [`app`] wires, and [`taskbridge_client`] is `taskbridge call`; [`config`] becomes
+//! the [`catalog`] of tools. [`mcp`] serves the protocol over HTTP and stdio to callers that [`auth`]
+//! identifies, within the rules of [`access`]. [`tasks`] is the core: rows, the state machine, the loops.
+//! [`sessions`] defines the state of clients' sessions. [`store`] stores tasks and sessions, [`notify`] sends
+//! notices, and [`hooks`] receives deliveries from engines. Engines are reached through the adapters in
+//! [`adapters`]. ARCHITECTURE.md has the terms, the invariants and walkthroughs.
 //!
 //! A program with an additional adapter is a `main` of one line:
 //!

@@ -66,8 +66,8 @@ pub struct Settings {
     pub max_calls_per_minute: u32,
 }
 
-// `task_logs` is listed for all clients, and `task_list` for all identified callers. With `auto`, the others are
-// listed in every session, and for clients of 2026-07-28 without the tasks extension.
+// `task_logs` is listed for all clients, and `task_list` for all identified callers. With `auto`, the others
+// are listed in every session, and for clients of 2026-07-28 without the tasks extension.
 /// When the companion tools are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

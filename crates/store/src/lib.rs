@@ -1,6 +1,6 @@
-//! Two implementations of the traits of [`taskbridge_core::tasks::store`] and of [`taskbridge_core::sessions`]: [`sqlite`] and
-//! [`postgres`]. A store stores and compares; it must not decide anything about a task, and must not know a
-//! protocol or an engine.
+//! Two implementations of the traits of [`taskbridge_core::tasks::store`] and of
+//! [`taskbridge_core::sessions`]: [`sqlite`] and [`postgres`]. A store stores and compares; it must not
+//! decide anything about a task, and must not know a protocol or an engine.
 //!
 //! PostgreSQL and what copies into it need the feature `postgres`.
 //!

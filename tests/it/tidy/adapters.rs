@@ -212,7 +212,8 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// The table in adapters/README.md marks the names that each adapter has, and has all at the top of an adapter.
+/// The table in adapters/README.md marks the names that each adapter has, and has all at the top of an
+/// adapter.
 #[test]
 fn adapter_files_have_listed_names() {
     let readme = fs::read_to_string(root().join("adapters/README.md")).unwrap();

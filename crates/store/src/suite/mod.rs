@@ -1,5 +1,5 @@
-//! The contract of [`taskbridge_core::tasks::store`] and [`taskbridge_core::sessions`] as tests, one for each of its bullets.
-//! Every store runs all of them:
+//! The contract of [`taskbridge_core::tasks::store`] and [`taskbridge_core::sessions`] as tests, one for each
+//! of its bullets. Every store runs all of them:
 //!
 //! ```text
 //! taskbridge::store_suite!(open_my_store());
