@@ -75,8 +75,8 @@ def ends() -> list[Script]:
         'resources = { time = { value = "{{ asked }}", max = "1:00:00" } }',
     )
     return [
-        End("succeeds_and_is_forgotten", f"echo working; {HAND_BACK}", backend="slow", is_forgotten=True),
-        End("fails_and_is_forgotten", "ended FAILED; echo the tray is empty >&2; exit 3", status="FAILED", says=("exit code 3",), backend="slow", is_forgotten=True),
+        End("succeeds_and_is_forgotten", f"echo working; {HAND_BACK}", backend="slow_success", is_forgotten=True),
+        End("fails_and_is_forgotten", "ended FAILED; echo the tray is empty >&2; exit 3", status="FAILED", says=("exit code 3",), backend="slow_failure", is_forgotten=True),
         End("takes_too_long", "ended FAILED; sleep 600", status="FAILED", says=("time limit",), target='resources = { time = "1", partition = "short" }'),
         End("takes_too_much_memory", GREEDY, status="FAILED", says=(oom,), target='resources = { memory_per_cpu = "50M" }'),
         End("is_cancelled_as_it_waits", HAND_BACK, status="CANCELLED", cancelled_when="partition", begins=False,
@@ -106,8 +106,10 @@ class SlurmEnds(Slurm):
         return ends()
 
     def config(self) -> str:
-        # A backend that looks so rarely that the controller has forgotten a job when it looks again: after 48 s, while a job is young.
-        return super().config() + self.backend("slow", 'look_every = "240s"\n')
+        # Backends that look so rarely that the controller has forgotten a job when they look again: after 48 s, while a job is young. One
+        # for each kind: a look at a job that was started earlier would see one that has just ended.
+        slow = sorted({script.backend for script in self.works if isinstance(script, End) and script.is_forgotten})
+        return super().config() + "".join(self.backend(name, 'look_every = "240s"\n') for name in slow)
 
     def complaints(self, calls: Calls, _verdict: Verdict) -> list[str]:
         """Of each kind that the controller is to forget, it must have forgotten one before the bridge looked. Of others it may still know,
