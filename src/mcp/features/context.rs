@@ -44,7 +44,7 @@ impl FeatureContext {
     /// Runs before a request is answered. With `on_failure = "refuse"`, waits until the audit log contains
     /// the events of the request, and fails if it cannot.
     pub(crate) async fn wait_for_audit(&self, request_context: &RequestContext) -> Result<(), Error> {
-        Ok(self.audit.flush_request(request_context).await.map_err(store_error)?)
+        self.audit.flush_request(request_context).await.map_err(store_error)
     }
 
     /// Records in the audit log that an owner asked for a task that does not exist or is not theirs.
