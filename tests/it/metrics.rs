@@ -149,17 +149,17 @@ async fn gauges_show_running_and_queued_tasks() {
     let running_task = client.start("long", json!({})).await.unwrap();
     let queued_task = client.start("long", json!({})).await.unwrap();
     let far = client.start("far", json!({})).await.unwrap();
+    let refused = [("backend", "away"), ("operation", "start"), ("outcome", "unavailable")];
     let numbers = metered
-        .wait_for("one runs and one waits for it", |numbers| {
+        .wait_for("one runs, one waits for it, and one could not start", |numbers| {
             let has_task =
                 |state| numbers.sum("taskbridge_tasks", &[("tool", "long"), ("state", state)]) == 1.0;
             has_task("running")
                 && has_task("queued")
                 && numbers.sum("taskbridge_queue_oldest_seconds", &[]) > 0.0
+                && numbers.sum("taskbridge_engine_calls_total", &refused) > 0.0
         })
         .await;
-    let refused = [("backend", "away"), ("operation", "start"), ("outcome", "unavailable")];
-    assert!(numbers.sum("taskbridge_engine_calls_total", &refused) > 0.0);
     assert_eq!(numbers.sum("taskbridge_tasks", &[("tool", "far")]), 1.0);
     for task in [&running_task, &queued_task, &far] {
         client.cancel(task).await.unwrap();
