@@ -146,7 +146,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
         },
         Some(Command::Discover(options)) => doctor::discover(&registry, &options),
         #[cfg(feature = "postgres")]
-        Some(Command::Migrate { file }) => store::migrate(&registry, &file),
+        Some(Command::Migrate { file }) => store::postgres::migrate(&registry, &file),
         Some(Command::Store(command)) => match store::run(&registry, command) {
             Ok(code) => return code,
             Err(message) => Err(message),

@@ -1,8 +1,7 @@
 //! Builds an [`App`] from a config: opens the store, connects the backends and wires the parts. It starts no
 //! loop and listens on no address.
 
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +12,11 @@ use super::connection_retries::ConnectionRetries;
 use super::discovery::Discoveries;
 use super::offered::ClientFacingConfig;
 use super::reload::CurrentConfig;
+use super::stores::open_store;
 use super::{App, AppError, unconnected};
 use crate::audit::{AuditDependencies, Auditor};
 use crate::clock::{self, Clock, Entropy, MachineClock, System};
-use crate::config::{Config, Database};
+use crate::config::Config;
 use crate::current::Current;
 use crate::mcp::Bridge;
 use crate::mcp::features::context::FeatureContext;
@@ -27,11 +27,6 @@ use crate::mcp::transport::http::AccessControl;
 use crate::metrics::{AuditCounters, Metrics, Scraper};
 use crate::notify::{Http, Notifier, Receivers};
 use crate::seal::Seal;
-use crate::sessions::ServerStore;
-#[cfg(feature = "postgres")]
-use crate::store::postgres::{PostgresStore, StoreClock};
-use crate::store::sqlite::{Mode, SqliteStore};
-use crate::tasks::audit::AuditLineStore;
 use crate::tasks::history::HistoryRecorder;
 use crate::tasks::meter::{Meter, Unmetered};
 use crate::tasks::pace::PollIntervals;
@@ -193,33 +188,4 @@ fn replica(entropy: &dyn Entropy) -> Holder {
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
     let node: String = node.chars().take_while(is_plain).take(24).collect();
     Holder(format!("{node}.{}", data_encoding::BASE32_NOPAD.encode(&nonce).to_ascii_lowercase()))
-}
-
-async fn open_store(
-    config: &Config,
-    holder: &Holder,
-) -> Result<(Arc<dyn ServerStore>, Arc<dyn AuditLineStore>), AppError> {
-    match &config.store.database {
-        Database::Sqlite(path) => {
-            make_folder(path.parent().unwrap_or(Path::new("/")))?;
-            let store = Arc::new(SqliteStore::open(path, System::clock(), Mode::Threaded)?);
-            store.lock_holder(holder).await;
-            Ok((Arc::clone(&store) as _, store))
-        }
-        #[cfg(feature = "postgres")]
-        Database::Postgres(connection) => {
-            make_folder(&config.store.backends_dir)?;
-            let store = Arc::new(PostgresStore::open(connection.clone(), StoreClock::Database).await?);
-            Ok((Arc::clone(&store) as _, store))
-        }
-    }
-}
-
-/// Creates a folder for state that only its user can access.
-fn make_folder(folder: &Path) -> Result<(), AppError> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(|source| AppError::Folder { folder: folder.to_owned(), source })
 }

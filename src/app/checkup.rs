@@ -4,22 +4,19 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use taskbridge_sdk::{Backend, DiscoveredTool, Error, ErrorKind, Finding, Registry, ToolTarget, Verdict};
 
 use super::connect::{Connector, is_on_other_host};
+use super::stores::open_existing_store;
 use crate::auth::oauth::{self, TrustedIssuer};
 use crate::catalog::{Catalog, Definition};
 use crate::clock::{self, Clock as _, System};
 use crate::config::{self, Config, Database};
 use crate::notify::Http;
 use crate::seal::Seal;
-#[cfg(feature = "postgres")]
-use crate::store::postgres::{PostgresStore, StoreClock};
-use crate::store::sqlite::{Mode, SqliteStore};
 use crate::store::survey::{Survey, UnfinishedRows};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::Job;
@@ -31,9 +28,6 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(300);
 const MAX_NAME_LENGTH: usize = 64;
 /// Number of rows that are read at a time.
 const PAGE: usize = 500;
-/// Number of PostgreSQL connections.
-#[cfg(feature = "postgres")]
-const CONNECTIONS: usize = 2;
 /// Clock difference that causes a warning. It is harmless, because everything uses the store's clock.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(120);
 
@@ -222,7 +216,7 @@ fn count_text(tasks: &UnfinishedRows) -> String {
 
 async fn check_store(config: &Config) -> (Vec<Finding>, Vec<UnfinishedRows>) {
     let location = config.store.database.to_string();
-    let store: Result<Arc<dyn Survey>, StoreError> = match &config.store.database {
+    match &config.store.database {
         Database::Sqlite(path) if !path.exists() => {
             return (
                 vec![Finding::ok(
@@ -232,17 +226,10 @@ async fn check_store(config: &Config) -> (Vec<Finding>, Vec<UnfinishedRows>) {
                 Vec::new(),
             );
         }
-        Database::Sqlite(path) => SqliteStore::open_existing(path, System::clock(), Mode::Threaded)
-            .map(|store| Arc::new(store) as Arc<dyn Survey>),
-        #[cfg(feature = "postgres")]
-        Database::Postgres(connection) => {
-            let connection = connection.clone().without_migration().with_connections(CONNECTIONS);
-            let result = PostgresStore::open(connection, StoreClock::Database).await;
-            result.map(|store| Arc::new(store) as Arc<dyn Survey>)
-        }
-    };
+        _ => {}
+    }
     let check = async {
-        let store = store?;
+        let (store, _) = open_existing_store(&config.store.database).await?;
         let clock = Finding::clock("the store's", store.now().await?, System.now(), MAX_CLOCK_DIFFERENCE);
         // A wrong clock of this machine is only a warning, because tasks use the store's clock.
         let clock = Finding { verdict: clock.verdict.min(Verdict::Warning), ..clock };
@@ -253,14 +240,13 @@ async fn check_store(config: &Config) -> (Vec<Finding>, Vec<UnfinishedRows>) {
         ))
     };
     check.await.unwrap_or_else(|error: StoreError| {
-        let fix = match &config.store.database {
-            // Other errors of a file include the fix in their own text.
-            Database::Sqlite(_) if matches!(error, StoreError::Broken(_)) => "follow the instructions in the error",
-            Database::Sqlite(_) => "make the file readable and writable for the server",
-            #[cfg(feature = "postgres")]
-            Database::Postgres(_) => {
+        let fix = match error {
+            _ if config.store.database.is_shared() => {
                 "make the database reachable with the settings of [store]; if its schema is the cause, run `taskbridge migrate`"
             }
+            // Other errors of a file include the fix in their own text.
+            StoreError::Broken(_) => "follow the instructions in the error",
+            _ => "make the file readable and writable for the server",
         };
         (vec![Finding::fault("database", error.to_string(), fix)], Vec::new())
     })

@@ -1,9 +1,10 @@
 //! Builds the parts of the server, wires them, and spawns the background loops. It must not decide anything
 //! about a task or the protocol.
 //!
-//! [`build`] makes an [`App`] from a config: [`connect`] connects its backends, and [`offered`] builds what
-//! clients see. [`serve`] runs it. [`reload`] applies a changed config at runtime, and the tools that
-//! [`discovery`] finds. [`connection_retries`] retries backends that could not connect.
+//! [`build`] makes an [`App`] from a config: [`stores`] opens its store, [`connect`] connects its backends,
+//! and [`offered`] builds what clients see. [`serve`] runs it. [`reload`] applies a changed config at
+//! runtime, and the tools that [`discovery`] finds. [`connection_retries`] retries backends that could not
+//! connect.
 
 mod build;
 mod checkup;
@@ -13,6 +14,7 @@ mod discovery;
 mod offered;
 mod reload;
 mod serve;
+mod stores;
 #[cfg(test)]
 mod toy_dialect;
 
@@ -40,6 +42,7 @@ use crate::tasks::task_writer::ReconcilerSignals;
 pub use checkup::{CheckResult, DiscoveryFailure, discover_tools, pluralize, run_checks};
 pub use reload::Origin;
 pub use serve::{listen, listen_for_metrics};
+pub use stores::open_existing_store;
 
 /// A server that is ready to serve.
 pub struct App {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::Args;
 use humantime_serde::re::humantime::parse_duration;
+use taskbridge_client::{self as client, ClientCommand, Invocation};
 
 use crate::config::locate::Environment;
-use taskbridge_client::{self as client, ClientCommand, Invocation};
 
 /// Default endpoint.
 const DEFAULT_URL: &str = "http://127.0.0.1:8808/mcp";

@@ -1,5 +1,5 @@
-//! Opens the store of a config for an operator's command. The store must exist with the current schema;
-//! nothing is created or migrated.
+//! Opens the store of a config for an operator's command, with the settings that commands need. The store
+//! must exist with the current schema.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,20 +8,13 @@ use std::time::Duration;
 use taskbridge_sdk::Registry;
 
 use super::{File, load};
+use crate::app::open_existing_store;
 use crate::audit::Settings;
-use crate::clock::System;
+use crate::config::Config;
 use crate::config::locate::Environment;
-use crate::config::{Config, Database};
 use crate::notify::Receivers;
-#[cfg(feature = "postgres")]
-use crate::store::postgres::{PostgresStore, StoreClock};
-use crate::store::sqlite::{Mode, SqliteStore};
 use crate::store::survey::Survey;
 use crate::tasks::audit::AuditLineStore;
-
-/// Number of PostgreSQL connections that one command uses.
-#[cfg(feature = "postgres")]
-const CONNECTIONS: usize = 2;
 
 /// An open store, with the settings that commands need.
 pub(super) struct OperatorContext {
@@ -51,20 +44,8 @@ pub(super) async fn open(registry: &Registry, file: &File) -> Result<OperatorCon
     let config: Config = load(registry, file, &Environment::of_process())?.0;
     let location = config.store.database.to_string();
     let receivers = Receivers::new(config.notify);
-    let (store, audit_lines): (Arc<dyn Survey>, Arc<dyn AuditLineStore>) = match config.store.database {
-        Database::Sqlite(path) => {
-            let result = SqliteStore::open_existing(&path, System::clock(), Mode::Threaded);
-            let store = Arc::new(result.map_err(|error| format!("taskbridge: {error}"))?);
-            (Arc::clone(&store) as _, store)
-        }
-        #[cfg(feature = "postgres")]
-        Database::Postgres(connection) => {
-            let connection = connection.without_migration().with_connections(CONNECTIONS);
-            let result = PostgresStore::open(connection, StoreClock::Database).await;
-            let store = Arc::new(result.map_err(|error| format!("taskbridge: {error}"))?);
-            (Arc::clone(&store) as _, store)
-        }
-    };
+    let opened = open_existing_store(&config.store.database).await;
+    let (store, audit_lines) = opened.map_err(|error| format!("taskbridge: {error}"))?;
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let audit = config.audit;
     let (history_retention, lease) = (config.store.history, config.reconciler.lease);

@@ -1,25 +1,19 @@
 //! `taskbridge migrate` and `taskbridge store`: maintenance of a store.
 
-use std::path::{Path, PathBuf};
+#[cfg(feature = "postgres")]
+pub(super) mod postgres;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use taskbridge_sdk::Registry;
 use tokio::runtime::Runtime;
 
-#[cfg(feature = "postgres")]
-use super::load;
 use super::operate::{OperatorContext, open};
 use super::{File, print};
 use crate::app::pluralize;
-#[cfg(feature = "postgres")]
-use crate::config::Database;
-#[cfg(feature = "postgres")]
-use crate::config::locate::Environment;
 use crate::store::check::{self, Expectations, Finding};
-use crate::store::copy;
-#[cfg(feature = "postgres")]
-use crate::store::postgres::{self, ConnectionConfig, MigrationReport};
 use crate::tasks::store::StoreError;
 
 #[derive(Subcommand)]
@@ -66,20 +60,13 @@ pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, Str
     match command {
         #[cfg(feature = "postgres")]
         Command::Copy { from, to } => {
-            let database = postgres_config(registry, &File { config: Some(to) })?;
-            let result = block_on(copy::from_sqlite(&from, database.clone()))?;
-            let file = display_path(&from);
-            print(&match result {
-                Some(result) => {
-                    format!("copied {file} to {database}: {result}\n{file} is not served any more\n")
-                }
-                None => format!("{database} has the copy of {file} already; {file} is not served any more\n"),
-            });
+            postgres::copy(registry, &from, to)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Reopen { file } => {
-            let was_copied = copy::reopen(&file).map_err(|error| format!("taskbridge: {error}"))?;
-            let file = display_path(&file);
+            let was_copied =
+                crate::store::sqlite::reopen(&file).map_err(|error| format!("taskbridge: {error}"))?;
+            let file = file.display();
             print(&if was_copied {
                 format!("{file} is served again\n")
             } else {
@@ -128,43 +115,6 @@ async fn check(context: &OperatorContext) -> Result<ExitCode, String> {
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn display_path(path: &Path) -> impl std::fmt::Display {
-    path.display()
-}
-
-/// Migrates the schema to the current version.
-#[cfg(feature = "postgres")]
-pub(super) fn migrate(registry: &Registry, file: &File) -> Result<(), String> {
-    let database = postgres_config(registry, file)?;
-    let MigrationReport { before, after, applied } = block_on(postgres::migrate(&database))?;
-    if applied.is_empty() {
-        print(&format!("{database}: up to date, version {after}\n"));
-    } else {
-        print(&format!("{database}: from version {before} to {after}: {}\n", applied.join(", ")));
-    }
-    Ok(())
-}
-
-/// Returns the PostgreSQL database of a config.
-#[cfg(feature = "postgres")]
-fn postgres_config(registry: &Registry, file: &File) -> Result<ConnectionConfig, String> {
-    let config = load(registry, file, &Environment::of_process())?.0;
-    match config.store.database {
-        Database::Postgres(connection) => Ok(connection),
-        Database::Sqlite(path) => Err(format!(
-            "taskbridge: {}: [store] has the SQLite file {}, which each server migrates at its start: set kind = \
-             \"postgres\" and `url`",
-            config.file.display(),
-            path.display()
-        )),
-    }
-}
-
 pub(super) fn runtime() -> Result<Runtime, String> {
     Runtime::new().map_err(|error| format!("taskbridge: threads cannot be started: {error}"))
-}
-
-#[cfg(feature = "postgres")]
-fn block_on<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, String> {
-    runtime()?.block_on(work).map_err(|error| format!("taskbridge: {error}"))
 }

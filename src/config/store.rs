@@ -1,5 +1,8 @@
 //! `[store]`: the database that contains the tasks. It must not connect to anything.
 
+#[cfg(feature = "postgres")]
+mod postgres;
+
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -8,13 +11,11 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::duration;
 #[cfg(feature = "postgres")]
-use super::files;
+use self::postgres::resolve as resolve_postgres;
+use super::duration;
 use super::reader::Reader;
 use super::secret::Secret;
-#[cfg(feature = "postgres")]
-use crate::store::postgres::{ConnectionConfig, ConnectionConfigError};
 
 /// The store of tasks.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -93,7 +94,7 @@ pub enum Database {
     Sqlite(PathBuf),
     /// A PostgreSQL database.
     #[cfg(feature = "postgres")]
-    Postgres(ConnectionConfig),
+    Postgres(crate::store::postgres::ConnectionConfig),
 }
 
 /// The location for messages. It contains no secret.
@@ -153,7 +154,8 @@ pub(super) fn resolve(
                 .or_else(|| state.map(|state| state.join("backends")))
                 .unwrap_or_else(|| unknown(reader, "backends_dir"));
             // On an error the problem is recorded, so this placeholder is never used.
-            let database = postgres(reader, store, dir).unwrap_or_else(|| Database::Sqlite(PathBuf::new()));
+            let database =
+                resolve_postgres(reader, store, dir).unwrap_or_else(|| Database::Sqlite(PathBuf::new()));
             StoreSettings { database, backends_dir, history }
         }
     }
@@ -183,55 +185,9 @@ fn check_misplaced(reader: &mut Reader<'_>, store: &Store) {
 }
 
 #[cfg(not(feature = "postgres"))]
-fn postgres(reader: &mut Reader<'_>, _store: Store, _dir: &Path) -> Option<Database> {
+fn resolve_postgres(reader: &mut Reader<'_>, _store: Store, _dir: &Path) -> Option<Database> {
     let message = "this program is built without PostgreSQL: build it with the Cargo feature `postgres`, or use \
                    kind = \"sqlite\"";
     reader.problem("store.kind", message);
-    None
-}
-
-#[cfg(feature = "postgres")]
-fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<Database> {
-    let Some(url) = &store.url else {
-        let message = "a PostgreSQL store needs `url`: write postgres://USER@HOST:PORT/DATABASE";
-        reader.problem("store.url", message);
-        return None;
-    };
-    let url = url.reveal(reader, "store.url", dir)?;
-    let password = match &store.password {
-        Some(password) => Some(password.reveal(reader, "store.password", dir)?),
-        None => None,
-    };
-    let schema = store.schema.as_deref().unwrap_or("taskbridge");
-    let connection = match ConnectionConfig::parse(&url).and_then(|config| config.in_schema(schema)) {
-        Ok(config) => config,
-        Err(ConnectionConfigError::Url(message)) => return report_problem(reader, "store.url", message),
-        Err(ConnectionConfigError::Schema(message)) => {
-            return report_problem(reader, "store.schema", message);
-        }
-    };
-    if let (Some(false), Some(_)) = (store.tls, &store.ca_file) {
-        reader
-            .problem("store.ca_file", "without TLS no certificate is verified: remove it, or `tls = false`");
-    }
-    let ca_file = store.ca_file.map(|file| dir.join(file));
-    if let Some(file) = &ca_file {
-        files::read(reader, "store.ca_file", file.clone());
-    }
-    let connection = password.iter().fold(connection, |config, password| config.with_password(password));
-    let mut connection = connection.with_tls(store.tls, ca_file);
-    if let Some(max) = store.max_connections {
-        if max.get() < 2 {
-            reader.problem("store.max_connections", "one is too few: requests and loops need at least 2");
-        }
-        connection = connection.with_connections(max.get());
-    }
-    let migrates = store.migrate != Some(Migrate::Manual);
-    Some(Database::Postgres(if migrates { connection } else { connection.without_migration() }))
-}
-
-#[cfg(feature = "postgres")]
-fn report_problem<T>(reader: &mut Reader<'_>, field: &str, message: String) -> Option<T> {
-    reader.problem(field, message);
     None
 }

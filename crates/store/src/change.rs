@@ -28,8 +28,8 @@ pub(super) struct InsertCommand {
     pub(super) row: TaskRow,
     pub(super) identity: Option<String>,
     /// The task's channel, set even after the task has ended (unlike [`TaskRow::session`]).
-    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL has it in a column"))]
-    pub(super) session: Option<String>,
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only hints of PostgreSQL contain it"))]
+    pub(super) channel: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
     /// [`NewTask::queue_behind`], each slot encoded as in a queue's name.
     pub(super) queue_behind: Vec<String>,
@@ -60,11 +60,11 @@ impl InsertCommand {
         let history_entry = transition.as_ref().map(EntryColumns::of).transpose()?;
         let notices = NoticeRow::of_all(&notices)?;
         let queue_behind = queue_behind.iter().map(|slot| row::encode_slot(slot)).collect();
-        let (row, session) = (TaskRow::of(&task)?, task.origin.channel.clone());
+        let (row, channel) = (TaskRow::of(&task)?, task.origin.channel.clone());
         let command = Self {
             row,
             identity,
-            session,
+            channel,
             limits,
             queue_behind,
             quota,
@@ -106,8 +106,8 @@ impl InsertDecision {
 pub(super) struct UpdateCommand {
     pub(super) row: TaskRow,
     /// The task's channel, set even after the task has ended (unlike [`TaskRow::session`]).
-    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL has it in a column"))]
-    pub(super) session: Option<String>,
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only hints of PostgreSQL contain it"))]
+    pub(super) channel: Option<String>,
     pub(super) version: u64,
     pub(super) decided_at: Timestamp,
     pub(super) output: Option<String>,
@@ -130,7 +130,7 @@ impl UpdateCommand {
     pub(super) fn of(change: Change<'_>) -> Result<Self, serde_json::Error> {
         Ok(Self {
             row: TaskRow::of(change.task)?,
-            session: change.task.origin.channel.clone(),
+            channel: change.task.origin.channel.clone(),
             version: change.task.version,
             decided_at: change.decided_at,
             output: change.output.map(serde_json::to_string).transpose()?,

@@ -1,6 +1,5 @@
-//! `taskbridge store copy`: copies a SQLite file into PostgreSQL: everything but leases, which belong to
-//! processes that have ended. It copies row by row and column by column, so that unreadable rows are copied
-//! as well.
+//! `taskbridge store copy`: copies a SQLite file into PostgreSQL: everything but the leases of processes,
+//! which have ended. It copies row by row and column by column, so that unreadable rows are copied as well.
 //!
 //! Tasks must never run in two stores. Before the copy, the file is marked as moved to the target, and no
 //! program serves it any more. The target stores the copy's id in the transaction that writes the rows. So
@@ -10,55 +9,14 @@
 use std::fmt;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-use taskbridge_sdk::Timestamp;
-
-#[cfg(feature = "postgres")]
-use super::postgres::{self, Target};
-use super::sqlite::Source;
-#[cfg(feature = "postgres")]
 use taskbridge_core::clock::{self, Clock, System};
-use taskbridge_core::tasks::store::Result;
-#[cfg(feature = "postgres")]
-use taskbridge_core::tasks::store::StoreError;
+use taskbridge_core::tasks::store::{Result, StoreError};
 
-/// A SQLite file's record of its copy: the value of [`MOVED_FACT`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CopyRecord {
-    /// The id of the copy.
-    pub(super) copy: String,
-    /// The target, for people.
-    pub(super) to: String,
-    /// When the copy was started.
-    pub(super) at: Timestamp,
-    /// True once the copy is committed in the target.
-    pub(super) complete: bool,
-}
-
-/// The fact that marks a file as copied to another store.
-pub(super) const MOVED_FACT: &str = "moved";
+use super::postgres::{self, Target};
+use super::sqlite::{CopyRecord, Source};
 
 /// The fact that marks a schema as a copy: the copy's id.
 pub(super) const COPY_FACT: &str = "copy";
-
-impl CopyRecord {
-    /// Returns the reason why the file is not served, and the fix.
-    pub(super) fn refusal(&self, file: &Path) -> String {
-        let Self { to, at, .. } = self;
-        let reopen = format!("`taskbridge store reopen sqlite:{}`", file.display());
-        if self.complete {
-            format!(
-                "its tasks were copied to {to} on {at}: start with the config of that store. To serve this file again, \
-                 drop the copy first, so that nothing runs twice, and then run {reopen}"
-            )
-        } else {
-            format!(
-                "a copy of it to {to} was begun on {at} and may be complete: run the same `taskbridge store copy` again. \
-                 To give the copy up, drop what there is of it, and then run {reopen}"
-            )
-        }
-    }
-}
 
 /// The storage type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,7 +175,6 @@ impl fmt::Display for CopyCounts {
 /// If a server has the file open, if an earlier copy of it is complete, or if one was begun to another
 /// target. If the schema contains other data, or one of the two cannot be used. If nothing was committed, a
 /// mark that this call set is removed again.
-#[cfg(feature = "postgres")]
 pub async fn from_sqlite(file: &Path, to: postgres::ConnectionConfig) -> Result<Option<CopyCounts>> {
     // Before the file is changed: an unreachable target is the likelier mistake.
     postgres::migrate(&to).await?;
@@ -251,17 +208,4 @@ pub async fn from_sqlite(file: &Path, to: postgres::ConnectionConfig) -> Result<
     source.mark(Some(&CopyRecord { complete: true, ..record }))?;
     target.analyze().await?;
     Ok(counts)
-}
-
-/// Removes the mark of a moved file, so that it is served again. Returns false if it had none.
-///
-/// # Errors
-/// If a server has the file open, or if the file cannot be written.
-pub fn reopen(file: &Path) -> Result<bool> {
-    let source = Source::open(file)?;
-    let was_moved = source.copy_record()?.is_some();
-    if was_moved {
-        source.mark(None)?;
-    }
-    Ok(was_moved)
 }

@@ -11,7 +11,7 @@
 
 mod change;
 pub mod check;
-#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "a copy needs a target"))]
+#[cfg(feature = "postgres")]
 pub mod copy;
 mod durations;
 mod entry;

@@ -68,7 +68,7 @@ pub struct QuestionMessage {
     pub n: u32,
 }
 
-/// The stage of a client's task.
+/// The status of a client's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientTaskStatus {
@@ -83,7 +83,7 @@ pub enum ClientTaskStatus {
 }
 
 impl ClientTaskStatus {
-    /// Returns the name of the stage in log and audit lines.
+    /// Returns the name of the status in log and audit lines.
     pub fn as_str(self) -> &'static str {
         match self {
             ClientTaskStatus::Working => "Working",
@@ -164,8 +164,8 @@ mod tests {
 
     /// Lines of earlier versions have the names of the variants.
     #[test]
-    fn stage_keeps_logged_name() {
-        let stages: [ClientTaskStatus; 4] = [Working, InputRequired, Ended, Cancelled];
-        assert_eq!(stages.map(ClientTaskStatus::as_str), ["Working", "InputRequired", "Ended", "Cancelled"]);
+    fn status_keeps_logged_name() {
+        let names = [Working, InputRequired, Ended, Cancelled].map(ClientTaskStatus::as_str);
+        assert_eq!(names, ["Working", "InputRequired", "Ended", "Cancelled"]);
     }
 }

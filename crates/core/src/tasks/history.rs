@@ -5,8 +5,8 @@
 //! An entry contains no argument, result or answer, and of the texts of an engine or a job only the handle.
 //! This module bounds what can repeat without end, so that no task fills a disk. Of changes that only report
 //! progress, it keeps the first one after 1, 2, 4, 8... seconds of the task's life. Of repeated failures of a
-//! call, it keeps the first eight, the 16th, the 32nd and so on. Leases, the size of a log and watches
-//! are not transitions.
+//! call, it keeps the first eight, the 16th, the 32nd and so on. Leases, the size of a log and watches are
+//! not transitions.
 
 use std::time::Duration;
 

@@ -77,9 +77,12 @@ impl WriteTransaction for ChangeDelivery {
             true => stored.clone(),
             false => self.change.apply(newest(self.question.recorded.clone(), stored.clone()), now),
         };
-        let Some(after) = after.clone().filter(|_| after != stored) else {
-            db.roll_back().await?;
-            return Ok(after);
+        let after = match after {
+            Some(after) if stored.as_ref() != Some(&after) => after,
+            unchanged => {
+                db.roll_back().await?;
+                return Ok(unchanged);
+            }
         };
         *self.attempted.lock() = Some(after.clone());
         let (n, until) = (i64::from(after.n), after.until.as_millis());

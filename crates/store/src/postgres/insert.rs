@@ -57,7 +57,7 @@ impl WriteTransaction for InsertCommand {
 
     fn hint(&self, decision: &InsertDecision) -> Option<Hint> {
         matches!(decision, InsertDecision::Inserted)
-            .then(|| hints::task_hint(&self.row.id, self.session.as_ref()))
+            .then(|| hints::task_hint(&self.row.id, self.channel.as_ref()))
     }
 }
 

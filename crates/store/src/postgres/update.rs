@@ -142,7 +142,7 @@ impl WriteTransaction for UpdateCommand {
 
     fn hint(&self, updated: &UpdateResult) -> Option<Hint> {
         matches!(updated, UpdateResult::Written(_))
-            .then(|| hints::task_hint(&self.row.id, self.session.as_ref()))
+            .then(|| hints::task_hint(&self.row.id, self.channel.as_ref()))
     }
 }
 

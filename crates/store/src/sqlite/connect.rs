@@ -10,7 +10,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::fault::{self, SqliteError};
-use super::{BUSY_TIMEOUT, Mode, export, schema};
+use super::{BUSY_TIMEOUT, Mode, moved, schema};
 use taskbridge_core::tasks::store::StoreError;
 
 /// Number of prepared statements that a connection keeps: enough for all of this store, so that none is
@@ -61,7 +61,7 @@ fn prepare_writer(path: &Path, mode: Mode) -> Result<Connection, SqliteError> {
     db.pragma_update_and_check(None, "wal_autocheckpoint", CHECKPOINT_PAGES, |_| Ok(()))?;
     db.pragma_update_and_check(None, "journal_size_limit", WAL_SIZE_LIMIT, |_| Ok(()))?;
     schema::migrate(&mut db)?;
-    export::check_not_moved(&db, path)?;
+    moved::check_not_moved(&db, path)?;
     Ok(db)
 }
 

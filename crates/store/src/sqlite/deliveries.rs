@@ -36,7 +36,10 @@ impl Deliveries for SqliteStore {
                 .query_row([task, key], delivery)
                 .optional()?;
             let after = change.apply(newest(question.recorded.clone(), stored.clone()), db.now);
-            let Some(after) = after.clone().filter(|_| after != stored) else { return Ok(after) };
+            let after = match after {
+                Some(after) if stored.as_ref() != Some(&after) => after,
+                unchanged => return Ok(unchanged),
+            };
             let written = db
                 .sql(
                     "INSERT OR REPLACE INTO deliveries (task, key, n, until, over, problem)

@@ -15,7 +15,7 @@ mod audit;
 mod claim;
 mod connect;
 mod deliveries;
-#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "a copy needs a target"))]
+#[cfg(feature = "postgres")]
 mod export;
 mod fair_yield;
 mod fault;
@@ -24,6 +24,7 @@ mod groups;
 mod history;
 mod holders;
 mod insert;
+mod moved;
 mod notes;
 mod notices;
 mod queue;
@@ -40,7 +41,9 @@ mod tests;
 mod update;
 mod writer;
 
-pub(crate) use export::Source;
+pub use moved::reopen;
+#[cfg(feature = "postgres")]
+pub(crate) use moved::{CopyRecord, Source};
 
 use std::path::Path;
 use std::sync::Arc;
