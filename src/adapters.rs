@@ -1,9 +1,13 @@
-//! The list of compiled-in adapters, one line each. This file must not contain anything else.
+//! The list of compiled-in adapters, one line each, and the kinds that a build can leave out. This file must
+//! not contain anything else.
 
 use taskbridge_sdk::Registry;
 use taskbridge_sdk::sim::Sim;
 
-/// Returns the registry of all adapters of this build. Each has a Cargo feature of its name.
+/// The kinds of adapters that a build can leave out. Each is a Cargo feature of its name.
+pub(crate) const OPTIONAL: [&str; 4] = ["github-actions", "local", "slurm", "step-functions"];
+
+/// Returns the registry of all adapters of this build.
 pub fn all() -> Registry {
     let registry = Registry::new().with::<Sim>();
     #[cfg(feature = "github-actions")]

@@ -11,6 +11,7 @@ use super::problem::{quoted_list, unknown_name};
 use super::reader::{ParseError, Reader};
 use super::secret::Secret;
 use super::source::join;
+use crate::adapters::OPTIONAL;
 
 /// The known parts of an invalid backend, so that its tools can still be checked.
 pub(super) struct PartialBackend {
@@ -48,7 +49,15 @@ pub(super) fn read(
         }
     };
     let Some(adapter) = registry.get(&kind) else {
-        reader.problem(join(&field, "kind"), unknown_name("kind", &kind, &kinds));
+        let message = match OPTIONAL.contains(&kind.as_str()) {
+            true => format!(
+                "this program is built without this kind: build it with the Cargo feature `{kind}`, or use another \
+                 (known: {})",
+                quoted_list(kinds)
+            ),
+            false => unknown_name("kind", &kind, &kinds),
+        };
+        reader.problem(join(&field, "kind"), message);
         return Err(None);
     };
     // Other kinds may have their own field of this name.

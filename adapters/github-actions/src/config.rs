@@ -1,6 +1,5 @@
 //! Config of this backend and its tools. It only defines shapes, which [`crate::check::target`] validates.
-//! The
-//! comments below become the descriptions in the config's JSON Schema.
+//! The comments below become the descriptions in the config's JSON Schema.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -159,7 +159,10 @@ mod tests {
             assert_eq!(log.cut, max_bytes < 22, "{max_bytes}: {log:?}");
             assert!(text.ends_with(&log.text), "{max_bytes}: {log:?}");
         }
-        assert_eq!(LogText::last_lines(text.to_owned(), 20).text, "zwei äöü\nthree\n");
-        assert_eq!(LogText::last_lines(text.to_owned(), 3).text, "ee\n");
+        for (max_bytes, expected) in
+            [(20, "zwei äöü\nthree\n"), (18, "zwei äöü\nthree\n"), (17, "three\n"), (3, "ee\n")]
+        {
+            assert_eq!(LogText::last_lines(text.to_owned(), max_bytes).text, expected, "{max_bytes}");
+        }
     }
 }

@@ -1,18 +1,22 @@
 //! What the server calls. It must not keep anything: [`crate::core`] does.
 
 use taskbridge_sdk::{
-    Abilities, Backend, Error, GroupKey, JobHandle, JobSpec, Observation, Result, Started, Subject,
-    async_trait,
+    Abilities, Backend, Error, ErrorKind, GroupKey, JobHandle, JobSpec, Observation, Result, Started,
+    Subject, async_trait,
 };
 
 use crate::config::Target;
-use crate::core::{Slurm, is_transient};
+use crate::core::Slurm;
 use crate::identity::handle::SlurmHandle;
 
 /// Returns true unless the job attaches to an existing job or sends a signal to one.
 fn is_submission(job: &JobSpec) -> bool {
-    let is_submission = |target: Target| target.attach.is_none() && target.signal.is_none();
-    job.parse_target().is_ok_and(is_submission)
+    job.parse_target::<Target>().is_ok_and(|target| target.attach.is_none() && target.signal.is_none())
+}
+
+/// Returns true if the error leaves open whether an earlier attempt submitted the job.
+fn is_inconclusive(error: &Error) -> bool {
+    error.kind().is_transient() || error.kind() == ErrorKind::Uncertain
 }
 
 /// Adds to an error what an administrator can do if the outcome of an earlier attempt stays unknown.
@@ -31,7 +35,7 @@ impl Backend for Slurm {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
         self.sweep_if_due();
         self.begin(job).await.map_err(|error| {
-            match job.may_exist && is_transient(&error) && is_submission(job) {
+            match job.may_exist && is_inconclusive(&error) && is_submission(job) {
                 true => with_cleanup_hint(job, &error),
                 false => error,
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge_sdk::{ConnectContext, Error, ErrorKind, JobHandle, Result, Timestamp};
+use taskbridge_sdk::{ConnectContext, Error, JobHandle, Result, Timestamp};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -133,14 +133,14 @@ impl Slurm {
         };
         match backend.ensure_jobs_folder().await {
             // A transient error does not keep the server from starting.
-            Err(error) if !is_transient(&error) => return Err(error.while_connecting()),
+            Err(error) if !error.kind().is_transient() => return Err(error.while_connecting()),
             _ => {}
         }
         // A fault that concerns one of several users is reported to callers whose jobs run as that user, and
         // by `taskbridge doctor`.
         if backend.setup.user.is_none() {
             match backend.cluster().await {
-                Err(error) if !is_transient(&error) => return Err(error.while_connecting()),
+                Err(error) if !error.kind().is_transient() => return Err(error.while_connecting()),
                 _ => {}
             }
         }
@@ -266,10 +266,6 @@ pub(crate) fn unlisted_user_error(user: Option<&str>) -> Error {
     let user =
         user.map_or_else(|| "the server's own user".to_owned(), |user| format!("the Unix user `{user}`"));
     Error::config(format!("the job belongs to {user}, who is not listed in `run_as`"))
-}
-
-pub(crate) fn is_transient(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Limited { .. } | ErrorKind::Unavailable | ErrorKind::Uncertain)
 }
 
 /// Returns the timeout of one command or of one step in the jobs folder. A start runs up to three commands,

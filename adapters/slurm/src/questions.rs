@@ -8,8 +8,7 @@ use taskbridge_sdk::{Answer, AnswerOutcome, Error, JobHandle, Questions, Result,
 use crate::core::Slurm;
 use crate::identity::handle::SlurmHandle;
 use crate::observe::active_job::APPROVAL;
-use crate::store::folder::{ANSWER, CANCELLED, PLAN};
-use crate::store::folder::{read_error, write_error};
+use crate::store::folder::{ANSWER, CANCELLED, PLAN, read_error, write_error};
 use crate::store::plan::Plan;
 
 const YES: &[u8] = b"yes";

@@ -1,4 +1,4 @@
-//! Runs the SDK's behaviour suite on this adapter: one test per bullet of the contract.
+//! Runs the sdk's behaviour suite on this adapter: its tests are the contract of a backend.
 
 use std::sync::Arc;
 

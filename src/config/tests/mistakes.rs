@@ -1,6 +1,7 @@
 //! Errors in backends and tools, with their exact messages. It must not read the server's own tables.
 
 use super::*;
+use crate::adapters;
 
 #[test]
 fn mistakes_in_backends() {
@@ -46,6 +47,22 @@ fn mistakes_in_backends() {
     ] {
         assert_eq!(error_text(text), expected, "{text}");
     }
+}
+
+/// An adapter that the program was built without is not a typo.
+#[test]
+fn missing_adapter_names_its_feature() {
+    for kind in adapters::OPTIONAL {
+        let expected = format!(
+            "x.toml:2: backends.here.kind: this program is built without this kind: build it with the Cargo \
+             feature `{kind}`, or use another (known: `sim`)"
+        );
+        assert_eq!(error_text(&format!("[backends.here]\nkind = \"{kind}\"\n")), expected);
+    }
+    // Tests are built with all adapters.
+    let all = adapters::all();
+    let kinds: Vec<_> = all.iter().map(|adapter| adapter.kind).filter(|kind| *kind != "sim").collect();
+    assert_eq!(kinds, adapters::OPTIONAL);
 }
 
 #[test]

@@ -7,8 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use taskbridge_sdk::{Error, JobState, Observation, Result, Timestamp};
 
 use crate::identity::handle::Machine;
-use crate::observe::events;
-use crate::observe::orphans;
+use crate::observe::{events, orphans};
 use crate::questions;
 use crate::result::log::printed;
 use crate::store::job_dir::{JobDir, SupervisorState};

@@ -11,9 +11,8 @@ use crate::config::{Resources, Setting, Target};
 use crate::core::Slurm;
 use crate::driver::site::{Partition, Rights};
 use crate::driver::{Feasibility, Submission};
-use crate::notation::amount;
-use crate::notation::directives;
 use crate::notation::directives::Options;
+use crate::notation::{amount, directives};
 use crate::store::disk;
 use crate::submit::request::read_script;
 

@@ -4,8 +4,7 @@ use super::queue_text::parse_timestamp;
 use super::{CancelledBy, Exit, Record, Tasks};
 use crate::driver::state::State;
 use crate::identity::handle::JobId;
-use crate::notation::amount;
-use crate::notation::indices;
+use crate::notation::{amount, indices};
 
 /// The requested fields, in this order. The name is last, since it may contain the separator.
 pub(crate) const FIELDS: &str = "JobID,State,ExitCode,Submit,Start,End,ElapsedRaw,TimelimitRaw,MaxRSS,TotalCPU,AllocCPUS,ReqMem,NodeList,JobName";

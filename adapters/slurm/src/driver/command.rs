@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use taskbridge_sdk::{Error, ErrorKind, Result, async_trait};
+use taskbridge_sdk::{Error, Result, async_trait};
 
+use super::error::{self, uncertain};
 use super::process::{CommandFailure, CommandOutput, Runner};
 use super::site::{self, Partition, Rights};
 use super::{
-    Cluster, Driver, Feasibility, PendingJob, Record, Row, Signal, Submission, accounting_text, error, nodes,
+    Cluster, Driver, Feasibility, PendingJob, Record, Row, Signal, Submission, accounting_text, nodes,
     queue_text,
 };
 use crate::config::Config;
@@ -106,11 +107,11 @@ impl Driver for Commands {
         let output = match self.runner.run("sbatch", &arguments, &submission.script).await {
             Ok(output) => output,
             Err(CommandFailure::NotStarted(error)) => return Err(error),
-            Err(CommandFailure::OutcomeUnknown(error)) => return Err(uncertain(error)),
+            Err(CommandFailure::OutcomeUnknown(error)) => return Err(uncertain(&error)),
         };
         if !output.success {
             let error = error::parse("sbatch", &output.stderr);
-            return Err(if error::may_have_arrived(&output.stderr) { uncertain(error) } else { error });
+            return Err(if error::may_have_arrived(&output.stderr) { uncertain(&error) } else { error });
         }
         // `ID` or `ID;cluster`
         let id = output.stdout.trim().split(';').next().and_then(|id| id.parse().ok());
@@ -179,13 +180,13 @@ impl Driver for Commands {
         let output = match self.runner.run("scancel", &self.with_cluster(arguments), "").await {
             Ok(output) => output,
             Err(CommandFailure::NotStarted(error)) => return Err(error),
-            Err(CommandFailure::OutcomeUnknown(error)) => return Err(uncertain(error)),
+            Err(CommandFailure::OutcomeUnknown(error)) => return Err(uncertain(&error)),
         };
         if output.success {
             return Ok(());
         }
         let error = error::parse("scancel", &output.stderr);
-        Err(if error::signal_may_have_arrived(&output.stderr) { uncertain(error) } else { error })
+        Err(if error::signal_may_have_arrived(&output.stderr) { uncertain(&error) } else { error })
     }
 
     async fn check_ready(&self) -> Result<()> {
@@ -223,11 +224,6 @@ impl Driver for Commands {
         let qos = query(&["qos", "format=name,maxwall"]).await?;
         Ok(site::rights(&associations, &qos, user.or(self.runner.user())))
     }
-}
-
-/// Converts a failure into `Uncertain`, since the request may have taken effect.
-fn uncertain(error: Error) -> Error {
-    Error::new(ErrorKind::Uncertain, error.to_string())
 }
 
 /// Returns the arguments of sbatch. Each option is one word with its value, so that no value can become an
@@ -268,6 +264,8 @@ fn test_arguments(submission: &Submission) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use taskbridge_sdk::ErrorKind;
+
     use super::*;
 
     /// Other users can give their jobs any name. Such a job must not be adopted.

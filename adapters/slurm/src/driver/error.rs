@@ -86,6 +86,11 @@ pub(crate) fn infeasible_message(output: &str) -> Option<&'static str> {
     refusals.into_iter().find(|message| output.contains(message))
 }
 
+/// Converts a failure into `Uncertain`, since the request may have taken effect.
+pub(crate) fn uncertain(error: &Error) -> Error {
+    Error::new(ErrorKind::Uncertain, error.to_string())
+}
+
 /// Returns the error for a failed command.
 pub(crate) fn parse(command: &str, output: &str) -> Error {
     let summary = summarize(output);

@@ -10,8 +10,7 @@ use taskbridge_sdk::{Error, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use crate::config::Config;
-use crate::config::environment;
+use crate::config::{Config, environment};
 use crate::notation::quote::word;
 
 /// Maximum number of bytes of a command's output that are read: 100,000 jobs take 20 MB.

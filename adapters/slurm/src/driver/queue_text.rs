@@ -4,8 +4,7 @@ use taskbridge_sdk::Timestamp;
 
 use super::{Exit, PendingJob, Row, Tasks};
 use crate::driver::state::State;
-use crate::notation::amount;
-use crate::notation::indices;
+use crate::notation::{amount, indices};
 
 /// The field separator: a control character that occurs in no field before the comment.
 const SEPARATOR: char = '\u{1f}';

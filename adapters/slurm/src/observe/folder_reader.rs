@@ -9,8 +9,7 @@ use crate::core::Slurm;
 use crate::identity::handle::SlurmHandle;
 use crate::observe::bounded_scan::{ScanOutcome, scan};
 use crate::observe::snapshot::JobSnapshot;
-use crate::store::folder::read_error;
-use crate::store::folder::{Folder, PLAN};
+use crate::store::folder::{Folder, PLAN, read_error};
 use crate::store::jobs_folder::check_mounted;
 use crate::store::plan::Plan;
 

@@ -12,8 +12,7 @@ use tokio::time::Instant;
 
 use crate::core::Slurm;
 use crate::driver::{CancelledBy, Row};
-use crate::identity::handle::JobId;
-use crate::identity::handle::SlurmHandle;
+use crate::identity::handle::{JobId, SlurmHandle};
 use crate::identity::unix::name_of;
 use crate::observe::active_job;
 use crate::observe::conclude::{self, Conclusion};
@@ -22,8 +21,7 @@ use crate::observe::snapshot::JobSnapshot;
 use crate::observe::terminal_state::{Accounting, TerminalEvidence};
 use crate::store::disk::{MAX_CONCURRENT, check_not_abandoned};
 use crate::store::end_marker::Run;
-use crate::store::folder::{FINAL_OBSERVATION, Folder};
-use crate::store::folder::{read_error, write_error};
+use crate::store::folder::{FINAL_OBSERVATION, Folder, read_error, write_error};
 use crate::store::plan::Plan;
 use crate::store::queue_cache::{AccountingReply, Freshness, Queue};
 

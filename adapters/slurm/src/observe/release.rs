@@ -8,8 +8,7 @@ use taskbridge_sdk::{Result, Timestamp};
 use tokio::time::Instant;
 
 use crate::core::{ControllerStart, Slurm};
-use crate::identity::handle::JobId;
-use crate::identity::handle::is_key;
+use crate::identity::handle::{JobId, is_key};
 use crate::observe::snapshot::JobSnapshot;
 use crate::store::folder::{Folder, ID};
 use crate::store::plan::read_id;

@@ -16,8 +16,9 @@ use crate::observe::terminal_state::TerminalEvidence;
 use crate::result::log;
 use crate::store::array_counts::ArrayCounts;
 use crate::store::end_marker::Run;
-use crate::store::folder::read_error;
-use crate::store::folder::{ANSWER, CANCELLED, FINAL_OBSERVATION, Folder, MAY_RELEASE, RELEASED, Stream};
+use crate::store::folder::{
+    ANSWER, CANCELLED, FINAL_OBSERVATION, Folder, MAY_RELEASE, RELEASED, Stream, read_error,
+};
 use crate::store::plan::Plan;
 use crate::store::runs::{AllRuns, Runs};
 

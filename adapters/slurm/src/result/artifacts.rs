@@ -14,8 +14,7 @@ use crate::core::Slurm;
 use crate::notation::amount::size_in_words;
 use crate::notation::pattern::fits_path;
 use crate::store::disk::{self, ProgressReader};
-use crate::store::folder::PLAN;
-use crate::store::folder::read_error;
+use crate::store::folder::{PLAN, read_error};
 use crate::store::plan::Plan;
 
 /// Maximum number of files listed.

@@ -7,8 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use taskbridge_sdk::{Artifact, Content};
 
-use crate::result::artifacts;
-use crate::result::log;
+use crate::result::{artifacts, log};
 use crate::store::disk;
 use crate::store::folder::{Folder, Stream, read_open};
 use crate::store::plan::Plan;

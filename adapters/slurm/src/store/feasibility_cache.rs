@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::driver::Feasibility;
 use crate::notation::directives::Options;
 
-/// How long a positive result is cached, and that a test failed or took too long.
+/// How long it is cached that a node could run a job, or that the test failed or took too long.
 pub(crate) const POSITIVE_TTL: Duration = Duration::from_mins(10);
 
 /// How long another result is cached: nodes may be added, or become available.

@@ -11,8 +11,7 @@ use std::path::Path;
 use taskbridge_sdk::{Error, Result};
 
 use crate::identity::handle::is_key;
-use crate::store::disk;
-use crate::store::folder;
+use crate::store::{disk, folder};
 
 /// The marker file.
 pub(crate) const MARKER_FILE: &str = ".taskbridge";

@@ -7,12 +7,9 @@ use taskbridge_sdk::{Error, JobHandle, JobSpec, JobState, Observation, Result, T
 
 use crate::config::{After, When};
 use crate::core::Slurm;
-use crate::identity::handle::JobId;
-use crate::identity::handle::{self, SlurmHandle};
-use crate::store::folder::read_error;
-use crate::store::folder::{FINAL_OBSERVATION, ID, PLAN};
-use crate::store::plan::Plan;
-use crate::store::plan::read_id;
+use crate::identity::handle::{self, JobId, SlurmHandle};
+use crate::store::folder::{FINAL_OBSERVATION, ID, PLAN, read_error};
+use crate::store::plan::{Plan, read_id};
 
 /// A job that a caller refers to, by the handle of its task or by its number.
 #[derive(Clone, Debug, PartialEq, Eq)]

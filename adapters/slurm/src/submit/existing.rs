@@ -7,10 +7,8 @@ use crate::config::SignalTo;
 use crate::core::Slurm;
 use crate::driver::state::Phase;
 use crate::driver::{Cluster, Row, Signal};
-use crate::identity::handle;
-use crate::identity::handle::JobId;
-use crate::store::folder::{FINAL_OBSERVATION, PLAN};
-use crate::store::folder::{read_error, write_error};
+use crate::identity::handle::{self, JobId};
+use crate::store::folder::{FINAL_OBSERVATION, PLAN, read_error, write_error};
 use crate::store::plan::{Attached, Plan};
 use crate::submit::dependency::{JobReference, parse_reference};
 

@@ -12,13 +12,11 @@ use taskbridge_sdk::{Error, FileContent, JobSpec, Result, SourceFile, TemplateCo
 use crate::config::{Array, Target};
 use crate::core::Setup;
 use crate::driver::Submission;
-use crate::notation::directives;
-use crate::notation::directives::Options;
+use crate::notation::directives::{self, Options};
 use crate::notation::quote::{line_word, set_arguments};
-use crate::store::disk;
-use crate::store::folder;
 use crate::store::folder::{Folder, Stream};
 use crate::store::plan::Plan;
+use crate::store::{disk, folder};
 use crate::submit::root::root;
 use crate::submit::settings;
 use crate::submit::wrapper::wrapper;

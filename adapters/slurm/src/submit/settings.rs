@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use taskbridge_sdk::{Error, Result, TemplateContext, Templates, short_line};
 
 use crate::config::{Bounded, Resources, Setting};
-use crate::notation::amount;
-use crate::notation::directives;
 use crate::notation::directives::Options;
 use crate::notation::pattern::fits;
+use crate::notation::{amount, directives};
 
 /// Maximum number of characters of a value in a message.
 const MAX_SHOWN_CHARS: usize = 80;

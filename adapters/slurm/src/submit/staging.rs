@@ -13,8 +13,7 @@ use tokio::time::timeout;
 
 use crate::core::Slurm;
 use crate::store::disk;
-use crate::store::folder::Folder;
-use crate::store::folder::write_error;
+use crate::store::folder::{Folder, write_error};
 use crate::submit::request::SubmitRequest;
 
 /// The files that this process is copying.

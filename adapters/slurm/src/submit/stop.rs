@@ -6,10 +6,8 @@ use taskbridge_sdk::{Error, Result};
 use crate::core::Slurm;
 use crate::driver::Row;
 use crate::driver::state::{Phase, State};
-use crate::identity::handle::JobId;
-use crate::identity::handle::SlurmHandle;
-use crate::store::folder::{CANCELLED, PLAN};
-use crate::store::folder::{read_error, write_error};
+use crate::identity::handle::{JobId, SlurmHandle};
+use crate::store::folder::{CANCELLED, PLAN, read_error, write_error};
 use crate::store::plan::Plan;
 
 impl Slurm {

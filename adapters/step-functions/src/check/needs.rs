@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use taskbridge_sdk::{ErrorKind, Finding, Verdict};
 
 use crate::check::permissions::{Attempt, RequiredPermission, STARTED_HERE, execution_arn};
-use crate::core::Settings;
-use crate::core::StepFunctions;
+use crate::core::{Settings, StepFunctions};
 use crate::driver::log_group::LogGroup;
 use crate::hooks::SECRET_HEADER;
 

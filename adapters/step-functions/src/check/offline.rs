@@ -2,7 +2,6 @@
 //! say: an unset `region`, the account of a state machine that is named without its ARN, and the log group of
 //! an Express state machine. It allows both types of state machine, Standard and Express.
 
-use serde::Deserialize as _;
 use taskbridge_sdk::{PolicyDocument, ToolTarget, Verdict};
 
 use crate::check::needs::{self, ToolMachine};
@@ -51,7 +50,7 @@ fn required_permissions(config: &Config, tools: &[ToolTarget]) -> Vec<RequiredPe
         (Vec::new(), Vec::new(), settings.discovery_pattern.is_some());
     for tool in tools {
         // `taskbridge check` reports invalid targets.
-        let Ok(target) = Target::deserialize(&tool.target) else { continue };
+        let Ok(target) = tool.parse::<Target>() else { continue };
         let arn = match MachineArn::parse(&target.state_machine) {
             Some(arn) => arn.base().to_owned(),
             None => {

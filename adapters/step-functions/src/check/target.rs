@@ -1,5 +1,5 @@
-//! Offline checks of targets. It must not check whether the state machine
-//! exists, which depends on the account and not on the config.
+//! Offline checks of targets. It must not check whether the state machine exists, which depends on the
+//! account and not on the config.
 
 use serde_json::Value;
 use taskbridge_sdk::{Problem, Templates};

@@ -64,8 +64,7 @@ pub(crate) fn trust_policy(bridge: &str, config: &PerCaller) -> Value {
 
 /// Returns the bridge's identity as a trust policy names it.
 async fn bridge_identity(sessions: &CallerSessions) -> String {
-    let identity = sessions.sts.get_caller_identity().send().await.ok().and_then(|response| response.arn);
-    identity.map_or_else(|| UNKNOWN_BRIDGE.to_owned(), |arn| role_of_session(&arn))
+    sessions.bridge_arn().await.map_or_else(|| UNKNOWN_BRIDGE.to_owned(), |arn| role_of_session(&arn))
 }
 
 /// Returns the ARN of the role that a session assumed. Returns any other ARN unchanged.

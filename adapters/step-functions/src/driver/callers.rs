@@ -50,7 +50,7 @@ impl Signer {
 
 /// Cache of people's sessions.
 pub(crate) struct CallerSessions {
-    pub(crate) sts: aws_sdk_sts::Client,
+    sts: aws_sdk_sts::Client,
     pub(crate) config: PerCaller,
     /// How long a call waits while another requests the same session.
     wait_timeout: Duration,
@@ -168,6 +168,11 @@ impl CallerSessions {
         let current = Arc::default();
         cache.insert(session.clone(), CachedSession { last_used: now, current: Arc::clone(&current) });
         current
+    }
+
+    /// Returns the ARN of the bridge's own user or session, if AWS returns it.
+    pub(crate) async fn bridge_arn(&self) -> Option<String> {
+        self.sts.get_caller_identity().send().await.ok()?.arn
     }
 
     async fn assume(&self, session: &Session) -> Result<Credentials> {

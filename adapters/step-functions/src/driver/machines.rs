@@ -11,8 +11,7 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{Error, Result};
 use tokio::time::Instant;
 
-use crate::driver::api::MAX_PAGES;
-use crate::driver::api::{Api, ApiResult};
+use crate::driver::api::{Api, ApiResult, MAX_PAGES};
 use crate::driver::definition::Definition;
 use crate::driver::error::Failure;
 use crate::driver::log_group::LogGroup;

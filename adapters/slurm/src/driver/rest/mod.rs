@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use taskbridge_sdk::{Error, ErrorKind, Result, async_trait};
+use taskbridge_sdk::{Error, Result, async_trait};
 
 use self::http::Http;
 use self::response::{
     UNSPECIFIED_ERROR, error_text, is_unchanged, response_error, successful_body, warnings,
 };
+use super::error::{self, uncertain};
 use super::site::{self, Partition, Rights};
-use super::{Cluster, Driver, Feasibility, PendingJob, Record, Row, Signal, Submission, error, nodes};
+use super::{Cluster, Driver, Feasibility, PendingJob, Record, Row, Signal, Submission, nodes};
 use crate::config;
 use crate::driver::state::State;
 use crate::identity::handle::JobId;
@@ -164,11 +165,6 @@ impl Rest {
         let body = successful_body(response, "accounting")?;
         Ok(body["jobs"].as_array().into_iter().flatten().filter_map(shape::record).collect())
     }
-}
-
-/// Converts a failure into `Uncertain`, since the request may have taken effect.
-fn uncertain(error: &Error) -> Error {
-    Error::new(ErrorKind::Uncertain, error.to_string())
 }
 
 #[async_trait]

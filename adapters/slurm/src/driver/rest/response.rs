@@ -46,7 +46,7 @@ pub(super) fn warnings(response: &RestResponse) -> impl Iterator<Item = &str> {
 }
 
 /// Returns true for a list of jobs that is not empty. An empty list next to an error means nothing.
-pub(super) fn has_jobs(body: &Value) -> bool {
+fn has_jobs(body: &Value) -> bool {
     body["jobs"].as_array().is_some_and(|jobs| !jobs.is_empty())
 }
 

@@ -15,8 +15,7 @@ use taskbridge_sdk::{
 use crate::core::Slurm;
 use crate::driver::fake::{Fake, row};
 use crate::driver::state::State;
-use crate::store::disk::MAX_CONCURRENT;
-use crate::store::disk::hanging;
+use crate::store::disk::{MAX_CONCURRENT, hanging};
 use crate::store::folder::{Folder, PLAN, RELEASED};
 use crate::store::plan::Plan;
 
@@ -202,7 +201,7 @@ async fn jobs_folder_is_created_after_hang() {
     let world = World::new();
     let hang = hanging::hang(world.dir.path());
     let error = advance_until(world.slurm.ensure_jobs_folder()).await.unwrap_err();
-    assert!(crate::core::is_transient(&error), "{error}");
+    assert!(error.kind().is_transient(), "{error}");
     drop(hang);
     world.slurm.ensure_jobs_folder().await.unwrap();
 }
