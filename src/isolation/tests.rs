@@ -2,8 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use async_trait::async_trait;
 use serde_json::json;
-use taskbridge_sdk::{JobKey, JobState};
+use taskbridge_sdk::{
+    Abilities, Answer, AnswerOutcome, Budget, Checkup, Delivery, DiscoveredTool, Discovery, Finding,
+    GroupKey, HookEvent, Hooks, JobHandle, JobKey, JobSpec, JobState, Observation, Questions, Started,
+    Subject, ToolTarget, Wakeups,
+};
 
 use super::panics::MAX_MESSAGE;
 use super::*;

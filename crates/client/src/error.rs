@@ -2,7 +2,6 @@
 
 use reqwest::StatusCode;
 use taskbridge_sdk::root_cause;
-
 use taskbridge_wire::jsonrpc;
 
 /// The reason why a request has no result.

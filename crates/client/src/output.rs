@@ -4,9 +4,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use taskbridge_wire::jsonrpc::Outcome;
 
 use super::task::{Status, Task};
-use taskbridge_wire::jsonrpc::Outcome;
 
 /// The result of a call.
 pub(super) struct FinishedCall {

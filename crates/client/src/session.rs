@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
+use taskbridge_wire::jsonrpc::{self, Error, Id, METHOD_NOT_FOUND, Message, Request};
+use taskbridge_wire::revision::Revision;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::error::ServerCallError;
 use super::listing::Tool;
 use super::transport::{self, HttpTransport, SessionHeaders};
-use taskbridge_wire::jsonrpc;
-use taskbridge_wire::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Message, Request};
-use taskbridge_wire::revision::Revision;
 
 /// Timeout of a request that is answered immediately.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

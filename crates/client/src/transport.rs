@@ -8,11 +8,10 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, redirect};
 use sse_stream::SseByteStream;
 use taskbridge_sdk::root_cause;
+use taskbridge_wire::jsonrpc::{self, Bounds, Message};
+use taskbridge_wire::revision::Revision;
 
 use super::error::ServerCallError;
-use taskbridge_wire::jsonrpc;
-use taskbridge_wire::jsonrpc::{Bounds, Message};
-use taskbridge_wire::revision::Revision;
 
 /// Timeout to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -63,7 +62,7 @@ impl HttpTransport {
             value.set_sensitive(true);
             headers.insert(reqwest::header::AUTHORIZATION, value);
         }
-        let name = concat!("taskbridge", "/", env!("CARGO_PKG_VERSION"));
+        let name = concat!("taskbridge/", env!("CARGO_PKG_VERSION"));
         let mut http = reqwest::Client::builder()
             .user_agent(name)
             .default_headers(headers)

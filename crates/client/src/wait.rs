@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use serde_json::json;
+use taskbridge_wire::jsonrpc::Outcome;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep};
 
 use super::error::ServerCallError;
 use super::session::{ServerMessageSender, Session};
 use super::task::{Status, Task, get_task};
-use taskbridge_wire::jsonrpc::Outcome;
 
 /// The first and the longest delay between attempts to reach an unavailable server.
 const MIN_BACKOFF: Duration = Duration::from_millis(250);

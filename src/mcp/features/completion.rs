@@ -2,13 +2,13 @@
 //! address of a resource, or of the address of a log or an artifact. For a task id in the address of a log or
 //! an artifact, it suggests the caller's own tasks. It must not know how a generation writes a completion.
 
-use crate::mcp::features::internal_error::store_error;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::authorization::{CallerContext, Permit};
 use super::dialect::Dialect;
+use super::internal_error::store_error;
 use super::resources::{ARTIFACT_TEMPLATE, LOG_TEMPLATE};
 use crate::auth::Principal;
 use crate::catalog::{Argument, Catalog, Completion, ReadableResource};

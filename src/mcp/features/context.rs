@@ -1,8 +1,8 @@
 //! [`FeatureContext`]: what the features share. It must not know a session or a transport.
 
-use crate::mcp::features::internal_error::store_error;
 use std::sync::Arc;
 
+use super::internal_error::store_error;
 use super::offers::Offers;
 use crate::audit::{Auditor, RequestContext};
 use crate::catalog::Catalog;

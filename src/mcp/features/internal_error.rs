@@ -6,7 +6,7 @@ use crate::mcp::wire::jsonrpc::{Error, INTERNAL_ERROR};
 use crate::tasks::store::StoreError;
 
 /// Logs an internal error under a random name. Returns an error that gives the client only this name. For an
-/// unreadable row, the error also states that other tasks are not affected.
+/// unreadable row, that error also states that other tasks are not affected.
 pub fn internal_error(error: &(dyn std::error::Error + 'static)) -> Error {
     let name: [u8; 5] = clock::random(&System);
     let name = data_encoding::BASE32_NOPAD.encode(&name).to_ascii_lowercase();
@@ -22,7 +22,7 @@ pub fn internal_error(error: &(dyn std::error::Error + 'static)) -> Error {
     Error::new(INTERNAL_ERROR, message)
 }
 
-/// Logs an error of the store: see [`internal_error`].
+/// As [`internal_error`], for an error of the store.
 pub fn store_error(error: StoreError) -> Error {
     internal_error(&error)
 }

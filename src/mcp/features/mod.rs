@@ -26,9 +26,9 @@ use tracing::Instrument as _;
 
 use self::context::FeatureContext;
 use self::dialect::Dialect;
-use super::session::message_sink::MessageSink;
-use super::wire::jsonrpc::{Id, Outcome, Payload, Request};
 use crate::audit::RequestContext;
+use crate::mcp::session::message_sink::MessageSink;
+use crate::mcp::wire::jsonrpc::{Id, Outcome, Payload, Request};
 use crate::metrics::Metrics;
 
 /// Handles a request, with its span, its metric and its audit context. With `on_failure = "refuse"`, the

@@ -4,7 +4,7 @@
 use super::authorization::CallerContext;
 use super::companions::Companion;
 use super::dialect::Dialect;
-use crate::mcp::features::internal_error::store_error;
+use super::internal_error::store_error;
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::jsonrpc::Error;
 use crate::mcp::wire::params;

@@ -2,9 +2,9 @@
 //! many requests for large results do not exhaust memory. That happens before the call is recorded as
 //! answered. It must not know how a generation writes a result.
 
-use crate::mcp::features::internal_error::store_error;
 use taskbridge_sdk::Output;
 
+use super::internal_error::store_error;
 use crate::limits::memory_budget;
 use crate::mcp::features::context::FeatureContext;
 use crate::mcp::session::message_sink::MessageSink;

@@ -2,11 +2,11 @@
 //! not see gets the same "not found" error as a task that never existed. It must not know how a task is
 //! written.
 
-use crate::mcp::features::internal_error::store_error;
 use serde_json::Value;
 use taskbridge_sdk::Output;
 
 use super::dialect::Dialect;
+use super::internal_error::store_error;
 use super::request::RequestExt as _;
 use super::results::{self, ResultReadError};
 use crate::mcp::session::message_sink::MessageSink;

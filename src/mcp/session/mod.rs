@@ -44,7 +44,7 @@ impl SessionState {
     pub fn new(store: Arc<dyn ServerStore>) -> Self {
         Self {
             is_shared: store.is_shared(),
-            deliveries: Arc::<_>::clone(&store) as Arc<dyn Deliveries>,
+            deliveries: store.clone(),
             store,
             uninitialized: UninitializedSessions::default(),
             stream_election: StreamElection::default(),

@@ -7,6 +7,7 @@ use std::io;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use taskbridge_wire::jsonrpc::Outcome;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -17,7 +18,6 @@ use super::screen::Screen;
 use super::session::{ServerMessage, ServerMessageSender, Session};
 use super::terminal::Terminal;
 use super::wait::{self, WaitEvent};
-use taskbridge_wire::jsonrpc::Outcome;
 
 /// The interval of animation frames.
 const FRAME_INTERVAL: Duration = Duration::from_millis(120);

@@ -7,6 +7,7 @@ use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use taskbridge_wire::jsonrpc::Id;
 
 use super::super::ask::{self, Choice, Reply};
 use super::super::error::ServerCallError;
@@ -17,7 +18,6 @@ use super::super::task::{self, Status, Task};
 use super::super::terminal::Terminal;
 use super::super::wait::{self, WaitEvent};
 use super::{FollowedCall, INTERRUPTED, PROGRESS_TOKEN};
-use taskbridge_wire::jsonrpc::Id;
 
 /// A pending question.
 #[derive(Clone, Debug)]

@@ -13,7 +13,6 @@ mod tasks;
 mod to_wire;
 mod wire;
 
-use crate::mcp::features::internal_error::store_error;
 use serde_json::Value;
 use taskbridge_sdk::Timestamp;
 
@@ -21,6 +20,7 @@ use crate::auth::Principal;
 use crate::mcp::Bridge;
 use crate::mcp::features;
 use crate::mcp::features::audit_context;
+use crate::mcp::features::internal_error::store_error;
 use crate::mcp::features::tools::plain_wait::PlainWait;
 use crate::mcp::session::edition::Edition;
 use crate::mcp::session::message_sink::{MessageSink, Resume};

@@ -1,11 +1,11 @@
 //! `resources/subscribe` and `resources/unsubscribe`: the subscriptions of a session. Its listening stream
 //! reports the changes.
 
-use crate::mcp::features::internal_error::store_error;
 use serde_json::{Map, Value};
 
 use super::{SessionCall, from_wire};
 use crate::mcp::features::dialect::Dialect as _;
+use crate::mcp::features::internal_error::store_error;
 use crate::mcp::features::resources::{self, ReadError};
 use crate::mcp::wire::jsonrpc::Outcome;
 use crate::sessions::SessionChange;

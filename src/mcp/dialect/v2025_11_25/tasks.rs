@@ -1,10 +1,10 @@
 //! `tasks/get`, `tasks/result`, `tasks/list` and `tasks/cancel`.
 
-use crate::mcp::features::internal_error::store_error;
 use serde_json::Value;
 
 use super::{SessionCall, from_wire, questions, to_wire, wire};
 use crate::mcp::features::dialect::Dialect as _;
+use crate::mcp::features::internal_error::store_error;
 use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::tasks;
 use crate::mcp::features::tools::handle;

@@ -2,7 +2,6 @@
 //! resources. The subscription is not stored. A client whose connection broke subscribes again, and first
 //! gets the current state of its tasks.
 
-use crate::mcp::features::internal_error::store_error;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
@@ -14,6 +13,7 @@ use tokio::time::Instant;
 use super::tasks::{detailed_task, require_tasks};
 use super::wire::{Acknowledged, Filter};
 use super::{StatelessCall, from_wire, to_wire, wire};
+use crate::mcp::features::internal_error::store_error;
 use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::resources;
 use crate::mcp::features::resources::subscriptions::{ResourceChanges, ResourceSubscriptions};

@@ -1,11 +1,11 @@
 //! `tasks/get`, `tasks/update` and `tasks/cancel`. A task that the caller may not see gets the same "not
 //! found" error as a task that never existed.
 
-use crate::mcp::features::internal_error::store_error;
 use serde_json::{Map, Value};
 
 use super::{StatelessCall, errors, from_wire, questions, to_wire, wire};
 use crate::mcp::features::dialect::Dialect as _;
+use crate::mcp::features::internal_error::store_error;
 use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::results::ResultReadError;
 use crate::mcp::features::tasks;

@@ -1,7 +1,6 @@
 //! `resources/list`, `resources/templates/list` and `resources/read` in every generation: resources of the
 //! config, and logs and artifacts of the caller's tasks.
 
-use crate::mcp::features::internal_error::store_error;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -12,7 +11,7 @@ use super::list::{self, ListError, ResourceEntry, TemplateEntry};
 use super::{Body, Link, ReadError};
 use crate::catalog::ResourceMetadata;
 use crate::mcp::features::dialect::{Cache, Dialect};
-use crate::mcp::features::internal_error::internal_error;
+use crate::mcp::features::internal_error::{internal_error, store_error};
 use crate::mcp::features::tools::list::LIST_CACHE_TTL;
 use crate::mcp::wire::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
 use crate::mcp::wire::{params, types};

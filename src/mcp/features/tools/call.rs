@@ -1,7 +1,6 @@
 //! `tools/call` in every generation: find the tool, create its task, and answer with the result, the task, or
 //! a handle. It must not know how a generation writes an answer.
 
-use crate::mcp::features::internal_error::store_error;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -13,6 +12,7 @@ use crate::catalog::{CallRequest, Consent, OnAbandon, Tool};
 use crate::mcp::features::authorization;
 use crate::mcp::features::companions::{self, Companion, CompanionCall, CompanionResult, WaitCall};
 use crate::mcp::features::dialect::{CallInput, CallMode, CallRefusal, CallStart, Dialect, ResumedCall};
+use crate::mcp::features::internal_error::store_error;
 use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::results::{self, ResultReadError};
 use crate::mcp::features::spans;
@@ -237,8 +237,8 @@ async fn run_companion(
             if let Some(view) = context.service.get(&request.actor(), &task).await.map_err(store_error)? {
                 let fingerprint = format!("{} {task}", companion.name());
                 let mut wait = PlainWait::begin(request, task, fingerprint);
-                if let Some(heard) = request.begin_wait(&view.task, &wait.fingerprint, &params).await? {
-                    wait.logs_since = heard;
+                if let Some(since) = request.begin_wait(&view.task, &wait.fingerprint, &params).await? {
+                    wait.logs_since = since;
                 }
                 wait.progress_token = params.progress_token;
                 if let Some(timeout) = timeout {

@@ -1,13 +1,13 @@
 //! A request that waits for a task within the time budget of a plain call, and its answer. If its client
 //! disconnects, the call counts as abandoned, unless a newer stream continues it.
 
-use crate::mcp::features::internal_error::store_error;
 use serde_json::Value;
 use taskbridge_sdk::{Output, Timestamp};
 
 use super::progress::ProgressParams;
 use super::wait::{WaitOptions, wait};
 use crate::mcp::features::dialect::Dialect;
+use crate::mcp::features::internal_error::store_error;
 use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::results;
 use crate::mcp::session::log_cursor::LogCursor;

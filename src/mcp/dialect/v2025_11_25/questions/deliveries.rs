@@ -106,3 +106,31 @@ impl QuestionSender<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use taskbridge_sdk::{Question, Timestamp};
+
+    use super::*;
+    use crate::tasks::task::QuestionSource;
+
+    /// A replica of an older version may have sent the question, and writes that into the task's row.
+    #[test]
+    fn delivery_in_row_counts() {
+        let start = Timestamp::from_millis(1_000);
+        let mut task = crate::store::suite::task(0, start);
+        let ask = Question::form("x", "x?", json!({"type": "object", "properties": {}}));
+        let mut question = TaskQuestion::new("q1".to_owned(), ask, QuestionSource::Job, start);
+        question.front_end.insert("delivery".to_owned(), json!({"n": 2, "until": start}));
+        task.questions.push(question.clone());
+        let n = |known: &KnownDeliveries| known.newest(&task, &question).map(|delivery| delivery.n);
+        let mut known = KnownDeliveries::default();
+        assert_eq!(n(&known), Some(2), "the table has none");
+        for (stored, newest) in [(1, 2), (3, 3)] {
+            let delivery = Delivery { n: stored, until: start, over: false, problem: None };
+            known.insert(&task.id, "q1", delivery);
+            assert_eq!(n(&known), Some(newest));
+        }
+    }
+}
