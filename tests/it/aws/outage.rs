@@ -8,31 +8,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::{Value, json};
-use taskbridge::clock::{Clock, System, Uptime};
+use taskbridge::clock::{Clock, System};
 use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::tasks::history::HistoryRecorder;
 use taskbridge::tasks::machine::CancelMode;
-use taskbridge::tasks::notices::{NoticeKind, Receivers};
+use taskbridge::tasks::notices::NoReceivers;
 use taskbridge::tasks::pace::PollIntervals;
 use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
 use taskbridge::tasks::service::{Call, Service, WhenFull};
-use taskbridge::tasks::store::{Holder, SlotLimit};
+use taskbridge::tasks::store::Holder;
 use taskbridge::tasks::task::{
     OnExpiry, OnRefusal, Origin, Outcome, Owner, Spec, Task, TaskId, TaskPolicy, TaskState,
 };
 use taskbridge::tasks::task_writer::{ReconcilerSignals, TaskWriter};
 use taskbridge::tasks::time::StoreTime;
-use taskbridge::tasks::tools::{OpenedSpec, ToolCatalog};
 use taskbridge::tasks::watch::ChangeNotifier;
-use taskbridge_sdk::{Adapter as _, Backend, ConnectContext, Output, Result, Timestamp};
+use taskbridge_sdk::{Adapter as _, Backend, ConnectContext};
 use taskbridge_step_functions::StepFunctions;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::standin::Standin;
-use crate::support::{Proxy, ProxyMode};
+use crate::support::{PausedClock, PlainTools, Proxy, ProxyMode};
 
 /// A duration that exceeds the outage and everything after it.
 const DAY: Duration = Duration::from_secs(86_400);
@@ -42,51 +40,6 @@ const REAL_TIME_WHILE_OPEN: Duration = Duration::from_millis(100);
 const REAL_TIME_WHILE_SHUT: Duration = Duration::from_millis(2);
 /// Timeout for an expected state, in seconds of the server's clock.
 const MAX_WAIT_SECONDS: u32 = 600;
-
-/// The clock of the runtime, which is paused and advances only when a test advances it.
-struct PausedClock(Instant);
-
-impl Clock for PausedClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000) + self.0.elapsed()
-    }
-}
-
-impl Uptime for PausedClock {
-    fn uptime(&self) -> Duration {
-        self.0.elapsed()
-    }
-
-    fn boot_id(&self) -> String {
-        String::new()
-    }
-}
-
-struct NoReceivers;
-
-impl Receivers for NoReceivers {
-    fn receivers_for(&self, _tool: &str, _occasion: NoticeKind) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-/// Tools without sealed arguments, output limits or slots.
-struct PlainTools;
-
-#[async_trait]
-impl ToolCatalog for PlainTools {
-    fn open(&self, spec: &Spec) -> Result<OpenedSpec> {
-        Ok(OpenedSpec { arguments: spec.arguments.clone(), files: Vec::new() })
-    }
-
-    async fn validate_output(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
-        Ok(())
-    }
-
-    fn limits(&self, _slots: &[String]) -> Vec<SlotLimit> {
-        Vec::new()
-    }
-}
 
 /// A server without its endpoint.
 struct Node {

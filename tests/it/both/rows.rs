@@ -113,7 +113,7 @@ fn normalize(mut row: Value) -> Value {
     }
     for question in members(&mut row, "questions") {
         set(question, "at");
-        // When the engine accepted the answer can be written after the job's end.
+        // The time when the engine accepted the answer can be written after the job's end.
         question.as_object_mut().unwrap().remove("settled_at");
     }
     row

@@ -2,21 +2,22 @@
 //! must be equal. `$TASKBRIDGE_HISTORIES` sets the number of histories, `$TASKBRIDGE_HISTORY_SEED` the first
 //! seed. A failing history is reported with its seed.
 
+mod values;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use taskbridge::clock::Clock as _;
-use taskbridge::sessions::{DeliveredQuestion, DeliveryChange, ServerStore, SessionChange};
+use taskbridge::sessions::deliveries::newest;
+use taskbridge::sessions::{DeliveredQuestion, Delivery, DeliveryChange, ServerStore, SessionChange};
 use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::store::suite::{Bench, ManualClock};
-use taskbridge::tasks::history::{EngineCall, EngineOperation, Fact, Transition};
-use taskbridge::tasks::notices::{Notice, NoticeCause, NoticeContent};
 use taskbridge::tasks::store::{
-    AccessScope, AttachRequest, Change, ClaimRequest, Group, Holder, IdempotencyKey, InsertResult, Lease,
-    NewTask, ReceiverFilter, ServedBackend, SlotLimit, StoreError, UpdateResult,
+    AccessScope, AttachRequest, Change, ClaimRequest, Group, IdempotencyKey, InsertResult, Lease, NewTask,
+    ReceiverFilter, ServedBackend, StoreError, UpdateResult,
 };
-use taskbridge::tasks::task::{Job, Origin, Outcome, Owner, Task, TaskId, TaskState, Undelivered};
-use taskbridge_sdk::{GroupKey, JobHandle, Level, Output, Timestamp};
+use taskbridge::tasks::task::{Owner, Task};
+use taskbridge_sdk::{GroupKey, Level, Output, Timestamp};
 
 use super::{clock, open_store};
 use crate::support::{Random, knob, postgres};
@@ -71,105 +72,27 @@ fn ok<T>(result: Result<T, StoreError>) -> T {
 }
 
 impl World {
-    fn chance(&mut self, percent: u64) -> bool {
-        self.random.below(100) < percent
-    }
-
-    fn name(&mut self) -> String {
-        NAMES[self.random.below(NAMES.len() as u64) as usize].to_owned()
-    }
-
-    /// Returns a connected backend whose identity may be unknown.
-    fn served(&mut self) -> ServedBackend {
-        let identity = self.chance(50).then(|| self.name());
-        ServedBackend { backend: self.name(), identity }
-    }
-
-    fn holder(&mut self) -> Holder {
-        Holder(["one", "two"][self.random.below(2) as usize].to_owned())
-    }
-
-    fn next_due_time(&mut self) -> Timestamp {
-        self.due += 1;
-        self.clock.now() + Duration::from_millis(self.due % 97 * 1_000 + self.due)
-    }
-
-    fn limits(&mut self, slots: &[String]) -> Vec<SlotLimit> {
-        let limit = 1 + self.random.below(3) as u32;
-        slots.iter().map(|slot| SlotLimit { slot: slot.clone(), limit }).collect()
-    }
-
-    /// Returns the row after some random change.
-    fn mutate_task(&mut self, task: Task) -> Task {
-        let (now, due) = (self.clock.now(), self.next_due_time());
-        let spec = match self.bench.task().job {
-            Job::Pending { spec, .. } => spec,
-            other => panic!("a new row is pending, and not {other:?}"),
-        };
-        let job = match self.random.below(6) {
-            0 => Job::Pending { spec, queued: false, attempts: 1, not_before: now },
-            1 => Job::Pending { spec, queued: true, attempts: 0, not_before: now },
-            2 => Job::Starting { spec, attempts: 1, sought: None, not_before: now },
-            3 | 4 => {
-                let (handle, group) = (JobHandle::new(self.name()), GroupKey::new(self.name()));
-                Job::Open { handle, group, started_at: now }
-            }
-            _ => Job::Closed { handle: None },
-        };
-        let closed = matches!(job, Job::Closed { .. });
-        let has_ended = closed || self.chance(10);
-        let digest = self.name();
-        Task {
-            job,
-            due_at: (!closed).then_some(due),
-            ended_at: task.ended_at.or(has_ended.then_some(now)),
-            state: if has_ended { TaskState::Ended(Outcome::Succeeded) } else { task.state },
-            message: Some(self.name()),
-            undelivered: self.chance(30).then_some(Undelivered { digest, waiting_until: due }),
-            ..task
-        }
-    }
-
-    fn transition(&mut self, percent: u64) -> Option<Transition> {
-        let what = vec![Fact::Asked(self.name()), Fact::Attempt(self.random.below(9) as u32)];
-        let call = self.chance(50).then_some(EngineCall { to: EngineOperation::Look, ms: 7 });
-        self.chance(percent).then_some(Transition { replica: self.name(), what, call })
-    }
-
-    /// Returns notices for a change of this row.
-    fn notices_for(&mut self, task: &Task) -> Vec<Notice> {
-        let mut notices = Vec::new();
-        while self.chance(30) {
-            let what = NoticeCause::Asks(self.name());
-            let content =
-                NoticeContent { task: task.id.clone(), tool: self.name(), at: self.clock.now(), what };
-            // Some notices occur twice. Those that are due at the same time are ordered by id.
-            let id = format!("{} {}", task.id.as_str(), self.random.below(3));
-            notices.push(Notice {
-                id,
-                receiver: RECEIVERS[self.random.below(2) as usize].to_owned(),
-                content,
-            });
-        }
-        notices
-    }
-
     /// Claims a question of one row, renews or ends the claim.
     async fn deliver(&mut self) {
         let [a, b] = self.stores.clone();
         let task = &self.rows[self.random.below(self.rows.len() as u64) as usize];
         let (task, channel) = (task.id.clone(), task.origin.channel.clone());
         for _ in 0..4 {
+            // What an older version wrote into the row may be newer than the table, or older.
+            let n = 1 + self.random.below(4) as u32;
+            let recorded = Delivery { n, until: self.clock.now(), over: self.chance(50), problem: None };
             let question = DeliveredQuestion {
                 task: task.clone(),
                 channel: channel.clone(),
                 key: self.name(),
-                recorded: None,
+                recorded: self.chance(25).then_some(recorded),
             };
-            let seen = ok(a.deliveries(&task).await).remove(&question.key);
+            let stored = ok(a.deliveries(&task).await).remove(&question.key);
+            let seen = newest(question.recorded.clone(), stored);
             let n = seen.as_ref().map_or(1, |delivery| delivery.n);
             let change = match self.random.below(3) {
-                0 => DeliveryChange::Claim { seen, lease: LEASE },
+                // A quarter of the claims do not know the newest delivery.
+                0 => DeliveryChange::Claim { seen: seen.filter(|_| self.chance(75)), lease: LEASE },
                 1 => DeliveryChange::Renew { n, lease: LEASE },
                 _ => DeliveryChange::End { n, handled: self.chance(50), problem: Some(self.name()) },
             };
@@ -209,29 +132,6 @@ impl World {
             };
             assert_eq!(ok(a.delete_notices(which, before).await), ok(b.delete_notices(which, before).await));
         }
-    }
-
-    fn new_task(&mut self) -> Task {
-        let mut bytes = [0; 20];
-        bytes[..8].copy_from_slice(&self.random.next().to_be_bytes());
-        let task = self.bench.task();
-        let mut slots = Vec::new();
-        for slot in ["s", "t\0"] {
-            if self.chance(35) {
-                slots.push(slot.to_owned());
-            }
-        }
-        let session = self.chance(50).then(|| self.name());
-        let task = Task {
-            id: TaskId::from_bytes(bytes),
-            owner: Owner::new(self.name()),
-            tool: self.name(),
-            backend: self.name(),
-            origin: Origin { channel: session, ..Origin::default() },
-            slots,
-            ..task
-        };
-        self.mutate_task(task)
     }
 
     /// Executes one random step in both stores. The answers must be equal.

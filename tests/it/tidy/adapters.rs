@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Source, assert_none, root, sources};
+use super::{ADAPTERS, Source, assert_none, root, sources};
 
 /// Maximum number of entries of a folder.
 const MAX_ENTRIES: usize = 15;
@@ -18,28 +18,16 @@ type Uses = BTreeMap<String, BTreeSet<String>>;
 
 /// Returns the modules in `folder`, without those that exist only in tests.
 fn modules(folder: &str) -> Modules {
-    let all = sources(&[folder]);
     let path = |source: &Source| {
         let file = source.path.strip_prefix(folder)?.strip_prefix('/')?.strip_suffix(".rs")?;
         let file = file.strip_suffix("/mod").unwrap_or(file);
         (!file.starts_with("bin/"))
             .then(|| if file == "lib" { String::new() } else { file.replace('/', "::") })
     };
-    let paths = || all.iter().filter_map(|source| Some((path(source)?, source)));
-    let only_tests: BTreeSet<String> = paths()
-        .flat_map(|(path, source)| test_modules(&source.text).map(move |name| join(&path, name)))
-        .collect();
     let code = |source: &Source| source.code().map(|(_, line)| line).collect::<Vec<_>>().join("\n");
-    paths()
-        .filter(|(path, _)| !only_tests.contains(path))
-        .map(|(path, source)| (path, code(source)))
-        .collect()
-}
-
-/// Returns the names in `#[cfg(test)] mod name;`.
-fn test_modules(text: &str) -> impl Iterator<Item = &str> {
-    let declarations = text.split("#[cfg(test)]\n").skip(1).filter_map(|rest| rest.lines().next());
-    declarations.filter_map(|line| Some(line.strip_suffix(';')?.rsplit_once("mod ")?.1))
+    let all = sources(&[folder]);
+    let sources = all.iter().filter(|source| !source.is_test);
+    sources.filter_map(|source| Some((path(source)?, code(source)))).collect()
 }
 
 /// Returns the path of a module in another one.
@@ -166,9 +154,6 @@ fn reaches(graph: &BTreeMap<String, BTreeMap<String, String>>, from: &str, to: &
     }
     seen.contains(to)
 }
-
-/// The adapters, in the order of the columns of adapters/README.md.
-const ADAPTERS: [&str; 4] = ["local", "slurm", "step-functions", "github-actions"];
 
 #[test]
 fn adapters_have_no_circle_of_modules() {
