@@ -2,6 +2,7 @@
 //! behaviour. Each violation is reported with its file and line.
 
 mod adapters;
+mod changed;
 mod dependencies;
 mod named_tests;
 
