@@ -15,8 +15,9 @@ use taskbridge_sdk::{
 use crate::core::Slurm;
 use crate::driver::state::State;
 use crate::driver::tests::fake::{Fake, row};
-use crate::store::disk::{MAX_CONCURRENT, hanging};
-use crate::store::folder::{Folder, PLAN, RELEASED};
+use crate::store::disk::MAX_CONCURRENT;
+use crate::store::disk::tests::hanging;
+use crate::store::disk::{MAX_CONCURRENT, tests::hanging};
 use crate::store::plan::Plan;
 
 /// A cluster with one running job.
