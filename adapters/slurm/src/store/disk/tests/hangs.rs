@@ -17,7 +17,7 @@ use crate::driver::state::State;
 use crate::driver::tests::fake::{Fake, row};
 use crate::store::disk::MAX_CONCURRENT;
 use crate::store::disk::tests::hanging;
-use crate::store::disk::{MAX_CONCURRENT, tests::hanging};
+use crate::store::folder::{Folder, PLAN, RELEASED};
 use crate::store::plan::Plan;
 
 /// A cluster with one running job.
