@@ -16,7 +16,7 @@ mod reload;
 mod serve;
 mod stores;
 #[cfg(test)]
-mod toy_dialect;
+mod tests;
 
 use std::convert::Infallible;
 use std::io;

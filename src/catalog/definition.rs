@@ -13,9 +13,6 @@ use crate::tasks::service::WhenFull;
 use crate::tasks::store::Quota;
 use crate::tasks::task::{OnExpiry, OnRefusal};
 
-/// Names of the server's own tools, which no tool of the config can use.
-pub const COMPANION_TOOLS: [&str; 5] = ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs"];
-
 /// A tool as the config defines it: validated, with its schemas compiled.
 #[derive(Debug)]
 pub struct Definition {

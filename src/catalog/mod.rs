@@ -20,7 +20,7 @@ mod violations;
 pub use address::Pattern;
 pub use argument::{Argument, Completion, Values};
 pub use confirm::Confirm;
-pub use definition::{COMPANION_TOOLS, ConfirmDefault, Definition, OnAbandon, TaskSupport, TermsRule};
+pub use definition::{ConfirmDefault, Definition, OnAbandon, TaskSupport, TermsRule};
 pub use files::FileRule;
 pub use inquiry::{Inquiry, InquiryInput};
 pub use mirrored::{KEYWORD as HEADER_KEYWORD, MirroredParameter, all as mirrored};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::duration;
+use super::duration::DurationText;
 use super::reader::Reader;
 use super::secret::Secret;
 use crate::audit::chain::Key;
@@ -16,8 +16,6 @@ use crate::audit::{LogFileConfig, Settings};
 
 /// Minimum file size before rotation: one line has up to a few KiB.
 const MIN_FILE_BYTES: u64 = 4 * 1024;
-/// Minimum key length in characters. In hexadecimal, 32 characters are 128 bits.
-const MIN_KEY_CHARS: usize = 32;
 
 /// The audit log: one JSON line for every event that must be accounted for (docs/audit.md). Changes take
 /// effect after a restart.
@@ -33,8 +31,7 @@ pub(super) struct Audit {
     /// With `"file"`: the file is rotated at this size, in bytes.
     max_bytes: u64,
     /// With `"file"`: the file is rotated when its first line reaches this age.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     max_age: Duration,
     /// With `"file"`: the number of rotated files that are kept. Older ones are deleted.
     keep_files: NonZeroUsize,
@@ -42,8 +39,7 @@ pub(super) struct Audit {
     /// operating system writes them within seconds, and only a crash of the machine loses some.
     fsync: bool,
     /// With `"store"`: the retention of lines.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     keep: Duration,
     /// A long random text (`openssl rand -hex 32`), `{ env = "NAME" }` or `{ file = "PATH" }`. It is required
     /// to rebuild the chain after a change.
@@ -128,26 +124,13 @@ pub(super) fn settings(reader: &mut Reader<'_>, audit: Audit, dir: &Path) -> Set
         }
     }
     let store = writes_to(To::Store).then_some(audit.keep);
+    let key = audit.key.and_then(|secret| secret.reveal_key(reader, "audit.key", "key", dir));
     let refuses = audit.on_failure == OnFailure::Refuse;
     Settings {
         file,
         stdout: writes_to(To::Stdout),
         store,
-        key: key(reader, audit.key.as_ref(), dir),
+        key: key.map_or_else(Key::default, |text| Key::of(&text)),
         refuse_on_failure: refuses,
     }
-}
-
-fn key(reader: &mut Reader<'_>, secret: Option<&Secret>, dir: &Path) -> Key {
-    let Some(text) = secret.and_then(|secret| secret.reveal(reader, "audit.key", dir)) else {
-        return Key::default();
-    };
-    let length = text.chars().count();
-    if length < MIN_KEY_CHARS {
-        let message = format!(
-            "the key has {length} characters, the minimum is {MIN_KEY_CHARS}: write the output of `openssl rand -hex 32`"
-        );
-        reader.problem("audit.key", message);
-    }
-    Key::of(&text)
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use taskbridge_sdk::Timestamp;
 
 use super::certificates::{self, CertificateRule};
-use super::duration;
+use super::duration::DurationText;
 use super::issuers::{self, Issuer, OauthSettings};
 use super::reader::Reader;
 use crate::auth::EVERYONE;
@@ -49,8 +49,7 @@ pub(super) struct Auth {
     /// With `mode = "oauth"`: scopes that imply others: `{ admin = ["read", "write"] }`.
     pub(super) implied_scopes: BTreeMap<String, Vec<String>>,
     /// With `mode = "oauth"`: the accepted clock difference between issuers and this machine.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub(super) leeway: Duration,
     /// With `mode = "oauth"`: the trusted issuers.
     pub(super) issuers: Vec<Issuer>,

@@ -11,12 +11,13 @@ use serde_json::{Map, Value};
 use taskbridge_sdk::{DiscoveredTool, Registry};
 
 use super::access::{self, Access, PossibleCallers};
+use super::duration::DurationText;
 use super::owner_limits::OwnerLimits;
 use super::problem::Problems;
 use super::reader::Reader;
 use super::shape::{ConcurrencyGroup, Lifetime};
 use super::source::{Source, join};
-use super::{Backend, duration, tools};
+use super::{Backend, tools};
 use crate::access::Rules;
 use crate::catalog::Definition;
 
@@ -30,8 +31,7 @@ const SERVER_FIELDS: [&str; 3] = ["every", "prefix", "access"];
 #[serde(default)]
 pub struct Discover {
     /// How often the discovery runs.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub every: Duration,
     /// Prefix of the tool names, to distinguish them from tools of other backends.
     pub prefix: String,

@@ -5,22 +5,30 @@ use std::fmt;
 use std::time::Duration;
 
 use humantime_serde::re::humantime::parse_duration;
+use schemars::JsonSchema;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserializer, Serializer};
 
 const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    humantime_serde::serialize(duration, serializer)
-}
+/// The text of a duration, for `#[serde(with = ...)]`. In a schema it is a string.
+#[derive(JsonSchema)]
+#[schemars(with = "String")]
+pub(super) enum DurationText {}
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    deserializer.deserialize_str(DurationVisitor)
+impl DurationText {
+    pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        humantime_serde::serialize(duration, serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        deserializer.deserialize_str(DurationVisitor)
+    }
 }
 
 /// Deserializes an optional duration.
 pub(super) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    deserialize(deserializer).map(Some)
+    DurationText::deserialize(deserializer).map(Some)
 }
 
 struct DurationVisitor;

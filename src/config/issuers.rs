@@ -9,9 +9,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::auth::Auth;
+use super::duration::DurationText;
+use super::files;
 use super::reader::Reader;
 use super::secret::Secret;
-use super::{duration, files};
 use crate::auth::oauth::{
     self, Algorithm, Claim, ClaimRules, IssuerNetwork, KeySource, Resource, TrustedIssuer, is_safe,
 };
@@ -75,8 +76,7 @@ struct Introspection {
     /// The client secret: a text, `{ env = "NAME" }` or `{ file = "PATH" }`.
     client_secret: Secret,
     /// How long a response is cached. A revoked token stays valid for this long.
-    #[serde(default = "cache_for", with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(default = "cache_for", with = "DurationText")]
     cache_for: Duration,
     /// Whether it answers only for tokens for this server, so that responses need no `aud`.
     #[serde(default)]

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use taskbridge_sdk::MAX_VALUE_DEPTH;
 
-use super::duration;
+use super::duration::DurationText;
 use super::owner_limits::OwnerLimits;
 use super::reader::Reader;
 use crate::mcp::transport::http::{ConnectionLimits, PerAddress};
@@ -31,26 +31,21 @@ pub struct Limits {
     /// which are unlimited. A configured value applies to this machine as well.
     pub max_connections_per_address: Option<NonZeroUsize>,
     /// Timeout of the TLS handshake.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub handshake_within: Duration,
     /// Timeout for receiving the head of a request.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub head_within: Duration,
     /// How long an idle connection is kept.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub idle_for: Duration,
     /// Timeout for receiving the body of a request.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub body_within: Duration,
     /// Minimum average rate of a request body, in bytes per second, after the first five seconds.
     pub min_body_bytes_per_second: NonZeroU64,
     /// How long a client may read nothing of pending data before its connection is closed.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub stalled_for: Duration,
     /// Minimum average rate at which a client must read pending data, in bytes per second, after it has been
     /// behind for `stalled_for`.

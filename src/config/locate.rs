@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::Xdg;
+use taskbridge_sdk::Secret;
 
 /// The variable with the path of the config file.
 pub const CONFIG_VARIABLE: &str = "TASKBRIDGE_CONFIG";
@@ -19,23 +20,6 @@ pub const HOST_VARIABLE: &str = "TASKBRIDGE_HOST";
 pub const URL_VARIABLE: &str = "TASKBRIDGE_URL";
 /// The variable with the API key for `taskbridge call`.
 pub const KEY_VARIABLE: &str = "TASKBRIDGE_KEY";
-
-/// An API key. `Debug` does not print it.
-#[derive(Clone)]
-pub struct ClientApiKey(String);
-
-impl ClientApiKey {
-    /// Returns the key.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for ClientApiKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ApiKey(hidden)")
-    }
-}
 
 /// Returns the value of a variable that the config names.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
@@ -59,7 +43,7 @@ pub struct Environment {
     /// `$TASKBRIDGE_URL`.
     pub url: Option<String>,
     /// `$TASKBRIDGE_KEY`.
-    pub key: Option<ClientApiKey>,
+    pub key: Option<Secret>,
     /// The XDG config home: `~/.config` by default.
     pub config_home: Option<PathBuf>,
     /// The XDG state home: `~/.local/state` by default.
@@ -77,7 +61,7 @@ impl Environment {
             config: non_empty(CONFIG_VARIABLE).map(PathBuf::from),
             log: text(LOG_VARIABLE),
             url: text(URL_VARIABLE),
-            key: text(KEY_VARIABLE).map(|key| ClientApiKey(key.trim().to_owned())),
+            key: text(KEY_VARIABLE).map(|key| Secret::from(key.trim())),
             config_home: xdg.as_ref().map(BaseStrategy::config_dir),
             state_home: xdg.as_ref().and_then(BaseStrategy::state_dir),
         }

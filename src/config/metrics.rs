@@ -10,9 +10,6 @@ use sha2::{Digest as _, Sha256};
 use super::reader::Reader;
 use super::secret::Secret;
 
-/// Minimum token length in characters. In hexadecimal, 32 characters are 128 bits.
-const MIN_TOKEN_CHARS: usize = 32;
-
 /// The metrics page for Prometheus (`/metrics`). It has its own address, because metrics name all tools and
 /// backends, including those that a caller may not see. Changes take effect after a restart.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -54,14 +51,7 @@ fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAd
 pub(super) fn page(reader: &mut Reader<'_>, metrics: &Metrics, dir: &Path) -> Option<MetricsPage> {
     let Metrics { listen, token, anybody_may_read } = metrics;
     let token = token.as_ref().and_then(|token| {
-        let text = token.reveal(reader, "metrics.token", dir)?;
-        let length = text.chars().count();
-        if length < MIN_TOKEN_CHARS {
-            let message = format!(
-                "the token has {length} characters, the minimum is {MIN_TOKEN_CHARS}: write the output of `openssl rand -hex 32`"
-            );
-            reader.problem("metrics.token", message);
-        }
+        let text = token.reveal_key(reader, "metrics.token", "token", dir)?;
         Some(Sha256::digest(text).into())
     });
     let Some(listen) = *listen else {

@@ -8,10 +8,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::duration::DurationText;
+use super::files;
 use super::problem::unknown_name;
 use super::reader::Reader;
 use super::secret::Secret;
-use super::{duration, files};
 use crate::notify::{Key, Receiver};
 
 /// A receiver of signed CloudEvents, sent by POST, when a task ends or asks.
@@ -47,12 +48,10 @@ pub(super) struct Notify {
     #[serde(default)]
     proxy: Option<String>,
     /// Timeout of a delivery attempt.
-    #[serde(default = "timeout", with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(default = "timeout", with = "DurationText")]
     timeout: Duration,
     /// How long delivery is retried, counted from the event.
-    #[serde(default = "give_up_after", with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(default = "give_up_after", with = "DurationText")]
     give_up_after: Duration,
 }
 

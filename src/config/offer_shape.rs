@@ -36,7 +36,7 @@ pub(super) struct Resource {
     /// The accepted values of the placeholders, by name. A placeholder without a table here accepts any
     /// value.
     #[serde(default)]
-    pub places: BTreeMap<String, PlaceholderValues>,
+    pub places: BTreeMap<String, AcceptedValues>,
 }
 
 /// Hints about a resource.
@@ -53,7 +53,8 @@ pub(super) struct Annotations {
 /// The accepted values of a placeholder. At most one of the three.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct PlaceholderValues {
+#[schemars(rename = "PlaceholderValues")]
+pub(super) struct AcceptedValues {
     /// Only these values: other URIs do not exist.
     #[serde(rename = "enum")]
     pub choices: Option<Vec<String>>,

@@ -7,11 +7,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Content, media_type};
 
-use super::offer_shape::{self, PromptArgument};
+use super::offer_shape::{self, AcceptedValues, PromptArgument};
 use super::reader::Reader;
 use super::resources::{check_name, text_template};
 use super::source::join;
-use super::values::{self, Tools, ValueFields};
+use super::values::{self, Tools};
 use super::{files, problem};
 use crate::catalog::{
     Argument, Inquiry, InquiryInput, Message, MessageTemplate, Prompt, Prompts, Resources, Values,
@@ -89,12 +89,12 @@ fn arguments(
             let message = "a required argument needs no default: remove one of the two";
             reader.problem(join(&field, "default"), message);
         }
-        let fields = ValueFields {
-            choices: argument.choices.as_deref(),
-            suggest: argument.suggest.as_deref(),
-            same_as: argument.same_as.as_deref(),
+        let fields = AcceptedValues {
+            choices: argument.choices.clone(),
+            suggest: argument.suggest.clone(),
+            same_as: argument.same_as.clone(),
         };
-        let (values, parameter_description) = values::read(reader, &field, fields, tools);
+        let (values, parameter_description) = values::read(reader, &field, &fields, tools);
         if let (Some(default), Values::Only(values)) = (&argument.default, &values)
             && !values.contains(default)
         {

@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 use taskbridge_sdk::{Timestamp, is_text, media_type};
 
 use super::files;
-use super::offer_shape::{self, PlaceholderValues};
+use super::offer_shape::{self, AcceptedValues};
 use super::problem::unknown_name;
 use super::reader::Reader;
 use super::source::join;
-use super::values::{self, Tools, ValueFields};
+use super::values::{self, Tools};
 use crate::catalog::{
     Annotations, Argument, Body, Pattern, Resource, ResourceMetadata, ResourceTemplate, Resources, Template,
     Values, address,
@@ -179,21 +179,14 @@ fn read_placeholder(
     reader: &mut Reader<'_>,
     field: &str,
     name: &str,
-    placeholder: Option<&PlaceholderValues>,
+    placeholder: Option<&AcceptedValues>,
     tools: Tools<'_>,
 ) -> Argument {
     let field = join(&join(field, "places"), name);
     let tool = values::tool_name(placeholder.and_then(|place| place.same_as.as_deref()));
     let (values, description) = match placeholder {
         None => (Values::Any, None),
-        Some(PlaceholderValues { choices, suggest, same_as }) => {
-            let fields = ValueFields {
-                choices: choices.as_deref(),
-                suggest: suggest.as_deref(),
-                same_as: same_as.as_deref(),
-            };
-            values::read(reader, &field, fields, tools)
-        }
+        Some(fields) => values::read(reader, &field, fields, tools),
     };
     Argument { name: name.to_owned(), title: None, description, required: true, default: None, values, tool }
 }

@@ -11,9 +11,6 @@ use super::reader::Reader;
 use super::secret::Secret;
 use crate::seal::Key;
 
-/// Minimum key length in characters. In hexadecimal, 32 characters are 128 bits.
-const MIN_KEY_CHARS: usize = 32;
-
 /// The keys that seal ids and cursors for clients, and sensitive values in rows.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -101,14 +98,5 @@ pub(super) fn keys(reader: &mut Reader<'_>, seal: &Seal, dir: &Path) -> Vec<Key>
 
 fn key(reader: &mut Reader<'_>, field: &str, entry: &Listed, dir: &Path) -> Option<Key> {
     let Listed::Secret(secret) = entry else { return Some(Key::Own) };
-    let text = secret.reveal(reader, field, dir)?;
-    let length = text.chars().count();
-    if length < MIN_KEY_CHARS {
-        let message = format!(
-            "the key has {length} characters, the minimum is {MIN_KEY_CHARS}: write the output of `openssl rand -hex 32`"
-        );
-        reader.problem(field, message);
-        return None;
-    }
-    Some(Key::of(&text))
+    secret.reveal_key(reader, field, "key", dir).map(|text| Key::of(&text))
 }

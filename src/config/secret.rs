@@ -41,7 +41,30 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Minimum length of a key in characters. In hexadecimal, 32 characters are 128 bits.
+const MIN_KEY_CHARS: usize = 32;
+
 impl Secret {
+    /// As [`Self::reveal`], for a key or token, which must be long.
+    pub(super) fn reveal_key(
+        &self,
+        reader: &mut Reader<'_>,
+        field: &str,
+        what: &str,
+        dir: &Path,
+    ) -> Option<String> {
+        let text = self.reveal(reader, field, dir)?;
+        let length = text.chars().count();
+        if length < MIN_KEY_CHARS {
+            let message = format!(
+                "the {what} has {length} characters, the minimum is {MIN_KEY_CHARS}: write the output of `openssl rand -hex 32`"
+            );
+            reader.problem(field, message);
+            return None;
+        }
+        Some(text)
+    }
+
     /// Returns the value. `None` if it cannot be read, or if the config is checked without secrets.
     pub(super) fn reveal(&self, reader: &mut Reader<'_>, field: &str, dir: &Path) -> Option<String> {
         if !reader.reveals_secrets {

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
-use super::duration;
+use super::duration::DurationText;
 use super::tls::TlsTable;
 use crate::mcp::CompanionTools;
 
@@ -41,17 +41,14 @@ pub struct Server {
     pub allowed_hosts: Vec<String>,
     /// How long a plain call waits for its job before it returns the task instead. Hosts time out after 30 to
     /// 60 seconds.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub call_budget: Duration,
     /// How long a call waits for its job before it returns a task, for clients with the tasks extension of
     /// 2026-07-28. A job that ends earlier needs no task.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub quick_wait: Duration,
     /// Interval of progress reports while a plain call waits.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub progress_every: Duration,
     /// When the companion tools (`task_wait`, ...) are listed.
     pub companion_tools: CompanionTools,
@@ -61,8 +58,7 @@ pub struct Server {
     /// Maximum size of a request body, in bytes.
     pub max_body_bytes: NonZeroUsize,
     /// Lifetime of a session id.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub session_lifetime: Duration,
     /// Maximum size of a log in one response, in bytes.
     pub max_log_bytes: NonZeroUsize,
@@ -74,12 +70,10 @@ pub struct Server {
     pub max_polls_per_second: NonZeroU32,
     /// How long a stopping server continues to serve while `/readyz` reports that it stops: a load balancer
     /// needs some seconds to redirect requests.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub drain_for: Duration,
     /// How long a stopping server waits for requests and engine calls. Changes take effect after a restart.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub stop_within: Duration,
 }
 
@@ -167,16 +161,13 @@ impl Default for Log {
 pub struct Reconciler {
     /// Lease duration: how long one process may work on a task before another may take over. Every engine
     /// call times out earlier.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub lease: Duration,
     /// The shortest interval between polls of a job.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub quickest_look: Duration,
     /// The longest interval.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub slowest_look: Duration,
     /// Maximum number of concurrent calls to one backend.
     pub max_concurrent_calls: NonZeroUsize,
@@ -198,20 +189,16 @@ impl Default for Reconciler {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Lifetime {
     /// The lifetime of a task from its creation, if the client requests none.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub default_ttl: Duration,
     /// The shortest lifetime that a client can request.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub min_ttl: Duration,
     /// The longest lifetime.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub max_ttl: Duration,
     /// Minimum retention of a result after the end of the job, for any requested lifetime.
-    #[serde(with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(with = "DurationText")]
     pub keep_result: Duration,
 }
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Number, Value};
 
 use super::access::Access;
-use super::duration;
+use super::duration::{self, DurationText};
 use crate::catalog::{ConfirmDefault, OnAbandon, TaskSupport};
 use crate::tasks::service::WhenFull;
 use crate::tasks::task::{self, OnExpiry, OnRefusal};
@@ -65,8 +65,7 @@ pub(super) struct Tool {
     /// All tools of this group share one limit: that of `[concurrency_groups.NAME]`, or 1.
     pub concurrency_group: Option<String>,
     /// How long a job may run, counted from its acceptance by the engine.
-    #[serde(default = "seven_days", with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(default = "seven_days", with = "DurationText")]
     pub max_runtime: Duration,
     /// How long a task may wait for its start (for consent, in a queue, for an unavailable engine), counted
     /// from its creation. Default: `max_runtime`.
@@ -75,8 +74,7 @@ pub(super) struct Tool {
     pub max_wait: Option<Duration>,
     /// How long a job is polled after `max_runtime` while its engine is unavailable. Then the task ends with
     /// an unknown outcome.
-    #[serde(default = "task::outcome_grace", with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(default = "task::outcome_grace", with = "DurationText")]
     pub outcome_grace: Duration,
     /// What happens to the job then.
     #[serde(default)]
@@ -86,12 +84,10 @@ pub(super) struct Tool {
     #[schemars(with = "Option<String>")]
     pub keep_result: Option<Duration>,
     /// How long a start is retried while the engine is unavailable.
-    #[serde(default = "five_minutes", with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(default = "five_minutes", with = "DurationText")]
     pub start_within: Duration,
     /// How long the server searches for a job whose start was not confirmed.
-    #[serde(default = "two_minutes", with = "duration")]
-    #[schemars(with = "String")]
+    #[serde(default = "two_minutes", with = "DurationText")]
     pub settle_window: Duration,
     /// What happens if a user declines a question of the job. (A declined `confirm` never starts anything.)
     #[serde(default)]

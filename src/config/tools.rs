@@ -21,7 +21,7 @@ use super::source::join;
 use super::tool_shape::{Annotations, Tool};
 use super::{Backend, slots};
 use crate::access::Rules;
-use crate::catalog::{COMPANION_TOOLS, Confirm, Definition, TermsRule};
+use crate::catalog::{Confirm, Definition, TermsRule};
 use crate::tasks::store::Quota;
 
 /// The objects that tools can refer to.
@@ -157,7 +157,7 @@ fn check_name(reader: &mut Reader<'_>, field: &str, name: &str) {
     if name.is_empty() || name.len() > 128 || !name.chars().all(allowed) {
         reader.problem(field, "a tool's name has 1 to 128 letters, digits, `_`, `-` or `.`");
     }
-    if COMPANION_TOOLS.contains(&name) {
+    if taskbridge_wire::COMPANION_TOOLS.contains(&name) {
         reader.problem(field, "the name is reserved for a tool of the server: choose another");
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::offer_shape::AcceptedValues;
 use super::problem::unknown_name;
 use super::reader::Reader;
 use super::source::join;
@@ -16,38 +17,28 @@ pub(super) struct Tools<'a> {
     pub(super) names: &'a [String],
 }
 
-/// The fields of a table that define values; at most one is set.
-pub(super) struct ValueFields<'a> {
-    /// `enum`.
-    pub(super) choices: Option<&'a [String]>,
-    /// `suggest`.
-    pub(super) suggest: Option<&'a [String]>,
-    /// `same_as`.
-    pub(super) same_as: Option<&'a str>,
-}
-
 /// Reads the values, with the description of the referenced tool parameter.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     field: &str,
-    fields: ValueFields<'_>,
+    fields: &AcceptedValues,
     tools: Tools<'_>,
 ) -> (Values, Option<String>) {
-    let lists = [("enum", fields.choices), ("suggest", fields.suggest)];
+    let lists = [("enum", &fields.choices), ("suggest", &fields.suggest)];
     for (name, values) in lists {
-        if values.is_some_and(<[String]>::is_empty) {
+        if values.as_ref().is_some_and(Vec::is_empty) {
             reader.problem(join(field, name), "must not be empty: list at least one value");
         }
     }
     match fields {
-        ValueFields { choices: None, suggest: None, same_as: None } => (Values::Any, None),
-        ValueFields { choices: Some(values), suggest: None, same_as: None } => {
-            (Values::Only(values.to_vec()), None)
+        AcceptedValues { choices: None, suggest: None, same_as: None } => (Values::Any, None),
+        AcceptedValues { choices: Some(values), suggest: None, same_as: None } => {
+            (Values::Only(values.clone()), None)
         }
-        ValueFields { choices: None, suggest: Some(values), same_as: None } => {
-            (Values::Suggested(values.to_vec()), None)
+        AcceptedValues { choices: None, suggest: Some(values), same_as: None } => {
+            (Values::Suggested(values.clone()), None)
         }
-        ValueFields { choices: None, suggest: None, same_as: Some(parameter) } => {
+        AcceptedValues { choices: None, suggest: None, same_as: Some(parameter) } => {
             match of_parameter(parameter, tools) {
                 Ok(read) => read,
                 Err(message) => {

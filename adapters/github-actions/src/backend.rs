@@ -95,7 +95,7 @@ impl Backend for Actions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::standin::{Repository, Standin};
+    use crate::driver::tests::standin::{Repository, Standin};
 
     #[tokio::test]
     async fn identity_survives_new_credentials() {

@@ -296,7 +296,7 @@ mod tests {
         assert!(observe_pending(json!([])).message.is_some());
     }
 
-    use crate::driver::standin::{ENVIRONMENT, Repository, Standin};
+    use crate::driver::tests::standin::{ENVIRONMENT, Repository, Standin};
 
     async fn question_ids(backend: &Actions) -> Vec<String> {
         let run_handle = RunHandle::parse(&JobHandle::new("o/r/w.yml/7/2")).unwrap();

@@ -88,7 +88,7 @@ impl Backend for Slurm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::fake::Fake;
+    use crate::driver::tests::fake::Fake;
 
     #[tokio::test]
     async fn identity_is_cluster_name() {

@@ -93,7 +93,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::driver::fake::{Fake, held_row};
+    use crate::driver::tests::fake::{Fake, held_row};
 
     /// The number was reused for another held job after the first approval.
     #[tokio::test]

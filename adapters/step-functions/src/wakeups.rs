@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use parking_lot::Mutex;
 use serde_json::Value;
-use taskbridge_sdk::{JobHandle, Wakeups, async_trait};
+use taskbridge_sdk::{JobHandle, Secret, Wakeups, async_trait};
 use tokio::time::{Instant, sleep};
 
 use crate::config::Config;
@@ -20,7 +20,7 @@ use crate::driver::callers::Signer;
 use crate::driver::client::origin;
 use crate::driver::error::Failure;
 use crate::driver::queue::Queue;
-use crate::driver::token::{Receipt, Token};
+use crate::driver::queue::Receipt;
 use crate::hooks::event_execution_arn;
 use crate::identity::arn::is_name;
 use crate::identity::handle::{ExecutionArn, attached_handle};
@@ -107,9 +107,9 @@ impl Sources {
         match self.api.activity_task(activity).await {
             Ok(response) => {
                 self.logged_errors.lock().remove(activity);
-                let token = response.task_token.filter(|token| !token.is_empty()).map(Token::new)?;
+                let token = response.task_token.filter(|token| !token.is_empty())?;
                 let question = response.input.as_deref().and_then(|input| serde_json::from_str(input).ok());
-                self.store_token(token, &question.unwrap_or_default(), None).await
+                self.store_token(Secret::from(&*token), &question.unwrap_or_default(), None).await
             }
             Err(failure) => {
                 self.pause(activity, &failure).await;
@@ -142,7 +142,7 @@ impl Sources {
         let receipt = Receipt(message.receipt_handle?);
         let body: Value = serde_json::from_str(message.body.as_deref()?).ok()?;
         if let Some(token) = body["token"].as_str() {
-            return self.store_token(Token::new(token), &body, Some(receipt)).await;
+            return self.store_token(Secret::from(token), &body, Some(receipt)).await;
         }
         // An event of EventBridge.
         let arn = event_execution_arn(&body)?.to_owned();
@@ -155,7 +155,7 @@ impl Sources {
 
     /// Stores a token for a later answer. Returns the execution if the token is new and a step waits for it.
     /// An invalid question is not stored: its step fails.
-    async fn store_token(&self, token: Token, question: &Value, receipt: Option<Receipt>) -> Option<String> {
+    async fn store_token(&self, token: Secret, question: &Value, receipt: Option<Receipt>) -> Option<String> {
         let content = QuestionContent::of(question).and_then(|content| {
             let arn = question["execution"]
                 .as_str()

@@ -6,6 +6,7 @@ mod call;
 use std::io::{IsTerminal as _, stdout};
 
 use serde_json::Value;
+use taskbridge_wire::COMPANION_TOOLS;
 use tokio::time::Instant;
 
 use self::call::{background_task_id, read_arguments, send_call};
@@ -19,9 +20,6 @@ use super::task::{Status, Task, cancel, get_task, list_with_prefix};
 use super::terminal::{Terminal, columns, sanitize_for_terminal};
 use super::wait::retry_until_reached;
 use super::{Call, ClientCommand, FAILURE, Failure, Invocation, SUCCESS, print, print_error, save};
-
-/// Tools of taskbridge servers that replace the protocol's requests about tasks, for clients without them.
-const COMPANION_TOOLS: [&str; 5] = ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs"];
 
 /// Text in the error of a taskbridge server for a call that requires consent.
 const CONSENT_ERROR_TEXT: &str = "cannot be asked";

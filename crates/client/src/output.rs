@@ -30,7 +30,7 @@ impl FinishedCall {
 
     /// Returns everything as one JSON document. `saved_files` are the files that were written.
     pub(super) fn document(&self, saved_files: &[String]) -> Value {
-        let mut document = json!({"status": self.status_name()});
+        let mut document = json!({"status": self.status()});
         if let Some(task) = &self.task {
             document["task"] = task.raw.clone();
         }
@@ -42,16 +42,6 @@ impl FinishedCall {
             document["saved"] = json!(saved_files);
         }
         document
-    }
-
-    fn status_name(&self) -> &'static str {
-        match self.status() {
-            Status::Working => "working",
-            Status::InputRequired => "input_required",
-            Status::Completed => "completed",
-            Status::Failed => "failed",
-            Status::Cancelled => "cancelled",
-        }
     }
 }
 

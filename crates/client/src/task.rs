@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::error::ServerCallError;
@@ -12,7 +13,8 @@ use super::session::Session;
 const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The status of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Status {
     Working,
     InputRequired,
@@ -33,17 +35,6 @@ pub(super) struct Task {
 }
 
 impl Status {
-    fn parse(name: &str) -> Option<Self> {
-        Some(match name {
-            "working" => Self::Working,
-            "input_required" => Self::InputRequired,
-            "completed" => Self::Completed,
-            "failed" => Self::Failed,
-            "cancelled" => Self::Cancelled,
-            _ => return None,
-        })
-    }
-
     /// Returns true for a terminal status.
     pub(super) fn has_ended(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
@@ -67,7 +58,7 @@ impl Task {
         let text = |name: &str| raw.get(name).and_then(Value::as_str);
         Some(Self {
             id: text("taskId")?.to_owned(),
-            status: Status::parse(text("status")?)?,
+            status: Status::deserialize(raw.get("status")?).ok()?,
             message: text("statusMessage").map(str::to_owned),
             poll_interval: raw
                 .get("pollInterval")
@@ -89,10 +80,7 @@ impl Task {
 
 /// Sends `tasks/get`.
 pub(super) async fn get_task(session: &Session, id: &str) -> Result<Task, ServerCallError> {
-    let response = session.request_with_timeout("tasks/get", json!({ "taskId": id })).await?;
-    Task::parse(&response).ok_or_else(|| {
-        ServerCallError::InvalidResponse("the server's response contains no valid task".to_owned())
-    })
+    request_task(session, "tasks/get", id).await
 }
 
 /// Returns the tasks of `tasks/list` with this id prefix.
@@ -111,7 +99,11 @@ pub(super) async fn list_with_prefix(session: &Session, prefix: &str) -> Result<
 
 /// Sends `tasks/cancel`.
 pub(super) async fn cancel(session: &Session, id: &str) -> Result<Task, ServerCallError> {
-    let response = session.request_with_timeout("tasks/cancel", json!({ "taskId": id })).await?;
+    request_task(session, "tasks/cancel", id).await
+}
+
+async fn request_task(session: &Session, method: &str, id: &str) -> Result<Task, ServerCallError> {
+    let response = session.request_with_timeout(method, json!({ "taskId": id })).await?;
     Task::parse(&response).ok_or_else(|| {
         ServerCallError::InvalidResponse("the server's response contains no valid task".to_owned())
     })

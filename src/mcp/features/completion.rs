@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::authorization::{CallerContext, Permit};
 use super::dialect::Dialect;
@@ -15,7 +15,6 @@ use crate::catalog::{Argument, Catalog, Completion, ReadableResource};
 use crate::mcp::features::context::FeatureContext;
 use crate::mcp::wire::jsonrpc::Outcome;
 use crate::mcp::wire::params::{self, Reference};
-use crate::mcp::wire::types;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::TaskId;
 
@@ -47,8 +46,8 @@ pub async fn serve(request: &dyn Dialect, params: &Value) -> Outcome {
         CompletionError::Store(error) => store_error(error),
     })?;
     let (total, has_more) = (completion.total, completion.has_more());
-    let completion = types::Completion { values: completion.values, total, has_more };
-    Ok(request.result(types::value(&types::CompleteResult { completion }), None))
+    let completion = json!({ "values": completion.values, "total": total, "hasMore": has_more });
+    Ok(request.result(json!({ "completion": completion }), None))
 }
 
 /// Suggests values. `context_arguments` are the arguments that already have a value.

@@ -63,24 +63,28 @@ pub fn list(request: &dyn Dialect, params: &Value) -> Outcome {
     let page = page.ok_or_else(params::invalid_cursor)?;
     let titles = request.has_titles();
     let prompts = page.entries.iter().map(|prompt| write_prompt(titles, prompt)).collect();
-    let body = types::value(&types::ListPromptsResult { prompts, next_cursor: page.next_cursor });
+    let body = types::page("prompts", prompts, page.next_cursor);
     let is_public = request.context().catalog().is_open();
     Ok(request.result(body, Some(Cache { ttl: LIST_CACHE_TTL, is_public })))
 }
 
-fn write_prompt<'a>(titles: bool, prompt: &'a Prompt) -> types::Prompt<'a> {
-    let argument = |argument: &'a Argument| types::PromptArgument {
-        name: &argument.name,
-        title: argument.title.as_deref().filter(|_| titles),
-        description: argument.description.as_deref(),
-        required: argument.required,
+/// `Prompt`.
+fn write_prompt(titles: bool, prompt: &Prompt) -> Value {
+    let argument = |argument: &Argument| {
+        types::without_nulls(json!({
+            "name": argument.name,
+            "title": argument.title.as_ref().filter(|_| titles),
+            "description": argument.description,
+            "required": argument.required,
+        }))
     };
-    types::Prompt {
-        name: &prompt.name,
-        title: prompt.title.as_deref().filter(|_| titles),
-        description: prompt.description.as_deref(),
-        arguments: prompt.arguments.iter().map(argument).collect(),
-    }
+    let arguments: Vec<Value> = prompt.arguments.iter().map(argument).collect();
+    types::without_nulls(json!({
+        "name": prompt.name,
+        "title": prompt.title.as_ref().filter(|_| titles),
+        "description": prompt.description,
+        "arguments": types::non_empty(&arguments),
+    }))
 }
 
 /// `prompts/get`. The client may first be asked for missing arguments ([`Dialect::prompt_input`]).
@@ -97,8 +101,9 @@ pub async fn get(request: &dyn Dialect, params: &Value) -> Outcome {
     let RenderedPrompt { description, messages } = rendered.map_err(|problem| prompt_error(&problem))?;
     let messages = messages
         .into_iter()
-        .map(|(role, content)| types::PromptMessage { role, content: request.content(content) });
-    let body = types::value(&types::GetPromptResult { description, messages: messages.collect() });
+        .map(|(role, content)| json!({ "role": role, "content": request.content(content) }));
+    let messages: Vec<Value> = messages.collect();
+    let body = types::without_nulls(json!({ "description": description, "messages": messages }));
     Ok(request.result(body, None))
 }
 

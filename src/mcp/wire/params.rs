@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Answer, Ask, Level, Trace};
+use taskbridge_wire::IDEMPOTENCY_KEY;
 
 use super::jsonrpc::{Error, INVALID_PARAMS};
 use crate::catalog::MAX_KEY_BYTES;
 use crate::tasks::task::TaskId;
-
-/// Key of the caller's idempotency key in `_meta`.
-const IDEMPOTENCY_KEY: &str = "io.taskbridge/idempotency-key";
 
 /// Returns an error about a field.
 pub fn invalid(message: impl Into<String>) -> Error {

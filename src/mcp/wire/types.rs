@@ -6,20 +6,46 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use taskbridge_sdk::Content;
-
-use crate::catalog::Role;
 
 /// Returns the JSON of a wire type.
 pub fn value(message: &impl Serialize) -> Value {
     serde_json::to_value(message).expect("wire types have string keys and no failing serializers")
 }
 
+/// Returns a message without its members that are null, for optional fields of the schema.
+pub fn without_nulls(mut message: Value) -> Value {
+    if let Value::Object(members) = &mut message {
+        members.retain(|_, member| !member.is_null());
+    }
+    message
+}
+
+/// Returns a page of a list: the entries under the name of the list, and the cursor of the next page.
+pub fn page(list: &str, entries: Vec<impl Serialize>, next_cursor: Option<String>) -> Value {
+    without_nulls(json!({ list: entries, "nextCursor": next_cursor }))
+}
+
+/// Returns a list for an optional field that must not be empty.
+pub fn non_empty<T>(list: &[T]) -> Option<&[T]> {
+    Some(list).filter(|list| !list.is_empty())
+}
+
+/// `ProgressNotificationParams`.
+pub fn progress(token: &Value, progress: f64, total: Option<f64>, message: Option<String>) -> Value {
+    without_nulls(json!({ "progressToken": token, "progress": progress, "total": total, "message": message }))
+}
+
 /// Returns a duration in milliseconds, the unit of the wire.
 pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+/// Key of the tasks that a task refers to, in `_meta`.
+pub const REFERS_TO: &str = "io.taskbridge/refers-to";
+/// Key of the parts of a result that come from outside of the server, in `_meta`.
+pub const UNTRUSTED: &str = "io.taskbridge/untrusted";
 
 /// This server in `serverInfo`.
 pub const SERVER_INFO: Implementation =
@@ -51,41 +77,18 @@ pub struct Tool<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub execution: Option<ToolExecution>,
+    pub execution: Option<Value>,
 }
 
-/// `ToolExecution`.
+/// `CallToolResult`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ToolExecution {
-    pub task_support: &'static str,
+pub struct CallToolResult {
+    pub content: Vec<Content>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured_content: Option<Value>,
+    pub is_error: bool,
 }
-
-/// `ListToolsResult`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListToolsResult {
-    pub tools: Vec<Value>,
-}
-
-/// A list with change notifications.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListCapability {
-    pub list_changed: bool,
-}
-
-/// `ServerCapabilities.resources`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourcesCapability {
-    pub list_changed: bool,
-    pub subscribe: bool,
-}
-
-/// `{}`.
-#[derive(Debug, Default, Serialize)]
-pub struct Empty {}
 
 /// `Implementation`.
 #[derive(Debug, Serialize)]
@@ -93,155 +96,4 @@ pub struct Implementation {
     pub name: &'static str,
     pub title: &'static str,
     pub version: &'static str,
-}
-
-/// `Resource`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Resource<'a> {
-    pub uri: &'a str,
-    pub name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Annotations<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size: Option<u64>,
-}
-
-/// `Annotations`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Annotations<'a> {
-    #[serde(skip_serializing_if = "<[Role]>::is_empty")]
-    pub audience: &'a [Role],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_modified: Option<String>,
-}
-
-/// `ListResourcesResult`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListResourcesResult<'a> {
-    pub resources: Vec<Resource<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
-}
-
-/// `ResourceTemplate`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceTemplate<'a> {
-    pub uri_template: &'a str,
-    pub name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Annotations<'a>>,
-}
-
-/// `ListResourceTemplatesResult`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListResourceTemplatesResult<'a> {
-    pub resource_templates: Vec<ResourceTemplate<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
-}
-
-/// `Prompt`.
-#[derive(Debug, Serialize)]
-pub struct Prompt<'a> {
-    pub name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub arguments: Vec<PromptArgument<'a>>,
-}
-
-/// `PromptArgument`.
-#[derive(Debug, Serialize)]
-pub struct PromptArgument<'a> {
-    pub name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<&'a str>,
-    pub required: bool,
-}
-
-/// `ListPromptsResult`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListPromptsResult<'a> {
-    pub prompts: Vec<Prompt<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
-}
-
-/// `PromptMessage`.
-#[derive(Debug, Serialize)]
-pub struct PromptMessage {
-    pub role: Role,
-    pub content: Content,
-}
-
-/// `GetPromptResult`.
-#[derive(Debug, Serialize)]
-pub struct GetPromptResult {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    pub messages: Vec<PromptMessage>,
-}
-
-/// `CompleteResult`.
-#[derive(Debug, Serialize)]
-pub struct CompleteResult {
-    pub completion: Completion,
-}
-
-/// `CompleteResult.completion`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Completion {
-    pub values: Vec<String>,
-    pub total: usize,
-    pub has_more: bool,
-}
-
-/// `TextResourceContents` or `BlobResourceContents`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceContents<'a> {
-    pub uri: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub blob: Option<String>,
-}
-
-/// `ReadResourceResult`.
-#[derive(Debug, Serialize)]
-pub struct ReadResourceResult<'a> {
-    pub contents: [ResourceContents<'a>; 1],
-}
-
-/// `ResourceUpdatedNotificationParams`.
-#[derive(Debug, Serialize)]
-pub struct ResourceUpdated<'a> {
-    pub uri: &'a str,
 }

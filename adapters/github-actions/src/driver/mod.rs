@@ -10,6 +10,6 @@ pub(crate) mod limits;
 pub(crate) mod links;
 pub(crate) mod response_cache;
 #[cfg(test)]
-pub(crate) mod standin;
+pub(crate) mod tests;
 pub(crate) mod wire;
 pub(crate) mod workflow;

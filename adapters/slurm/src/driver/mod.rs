@@ -5,14 +5,14 @@
 pub(crate) mod accounting_text;
 pub(crate) mod command;
 pub(crate) mod error;
-#[cfg(test)]
-pub(crate) mod fake;
 pub(crate) mod nodes;
 pub(crate) mod process;
 pub(crate) mod queue_text;
 pub(crate) mod rest;
 pub(crate) mod site;
 pub(crate) mod state;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Slurm's job states and their meanings. Pure.
 
+use self::Phase::{Ended, Running, Waiting};
+
 /// A state of a job or an array task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum State {
@@ -40,76 +42,61 @@ pub(crate) enum Phase {
 }
 
 impl State {
-    pub(crate) const NAMES: [(&'static str, State); 24] = [
-        ("PENDING", State::Pending),
-        ("CONFIGURING", State::Configuring),
-        ("RUNNING", State::Running),
-        ("COMPLETING", State::Completing),
-        ("SUSPENDED", State::Suspended),
-        ("STOPPED", State::Stopped),
-        ("REQUEUED", State::Requeued),
-        ("REQUEUE_HOLD", State::RequeueHold),
-        ("SPECIAL_EXIT", State::SpecialExit),
-        ("RESV_DEL_HOLD", State::ResvDelHold),
-        ("SIGNALING", State::Signaling),
-        ("STAGE_OUT", State::StageOut),
-        ("RESIZING", State::Resizing),
-        ("COMPLETED", State::Completed),
-        ("FAILED", State::Failed),
-        ("NODE_FAIL", State::NodeFail),
-        ("OUT_OF_MEMORY", State::OutOfMemory),
-        ("TIMEOUT", State::Timeout),
-        ("DEADLINE", State::Deadline),
-        ("BOOT_FAIL", State::BootFail),
-        ("LAUNCH_FAILED", State::LaunchFailed),
-        ("CANCELLED", State::Cancelled),
-        ("PREEMPTED", State::Preempted),
-        ("REVOKED", State::Revoked),
+    /// The states that Slurm reports: each with Slurm's name, its phase, and its meaning for people.
+    pub(crate) const ALL: [(State, &'static str, Phase, &'static str); 24] = [
+        (Self::Pending, "PENDING", Waiting, "waiting"),
+        (Self::Configuring, "CONFIGURING", Running, "its nodes are being prepared"),
+        (Self::Running, "RUNNING", Running, "running"),
+        (Self::Completing, "COMPLETING", Running, "ending"),
+        (Self::Suspended, "SUSPENDED", Running, "suspended: another job uses its nodes"),
+        (Self::Stopped, "STOPPED", Running, "stopped by a signal, and keeps its nodes"),
+        (Self::Requeued, "REQUEUED", Waiting, "put back into the queue"),
+        (Self::RequeueHold, "REQUEUE_HOLD", Waiting, "put back into the queue and held there"),
+        (Self::SpecialExit, "SPECIAL_EXIT", Waiting, "held because of its exit code (`RequeueExitHold`)"),
+        (Self::ResvDelHold, "RESV_DEL_HOLD", Waiting, "held, because its reservation was deleted"),
+        (Self::Signaling, "SIGNALING", Running, "being sent a signal"),
+        (Self::StageOut, "STAGE_OUT", Running, "its files are being copied back"),
+        (Self::Resizing, "RESIZING", Running, "changing its size"),
+        (Self::Completed, "COMPLETED", Ended, "completed"),
+        (Self::Failed, "FAILED", Ended, "failed"),
+        (Self::NodeFail, "NODE_FAIL", Ended, "a node of the job failed"),
+        (Self::OutOfMemory, "OUT_OF_MEMORY", Ended, "used more memory than requested"),
+        (Self::Timeout, "TIMEOUT", Ended, "time limit reached"),
+        (Self::Deadline, "DEADLINE", Ended, "could not end before its deadline"),
+        (Self::BootFail, "BOOT_FAIL", Ended, "a node of the job did not boot"),
+        (Self::LaunchFailed, "LAUNCH_FAILED", Ended, "could not be launched on its node"),
+        (Self::Cancelled, "CANCELLED", Ended, "cancelled"),
+        (Self::Preempted, "PREEMPTED", Ended, "preempted by a job of a higher priority"),
+        (Self::Revoked, "REVOKED", Ended, "taken over by another cluster of the federation"),
     ];
+
+    /// Returns the name, phase and meaning.
+    fn row(self) -> (&'static str, Phase, &'static str) {
+        let row = Self::ALL.into_iter().find(|(state, ..)| *state == self);
+        row.map_or(("UNKNOWN", Running, "in an unknown state"), |(_, name, phase, meaning)| {
+            (name, phase, meaning)
+        })
+    }
 
     /// Parses the output of squeue, sacct, scontrol or slurmrestd. `CANCELLED by 1000` is `CANCELLED`, and a
     /// narrow column leaves a `+` at the end.
     pub(crate) fn parse(text: &str) -> Self {
         let name = text.split_whitespace().next().unwrap_or_default().trim_end_matches('+');
-        let entry = Self::NAMES.iter().find(|(state_name, _)| *state_name == name);
-        entry.map_or(Self::Unknown, |(_, state)| *state)
+        let row = Self::ALL.into_iter().find(|(_, state_name, ..)| *state_name == name);
+        row.map_or(Self::Unknown, |(state, ..)| state)
     }
 
     /// Returns Slurm's name of the state.
     pub(crate) fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, state)| *state == self).map_or("UNKNOWN", |(name, _)| name)
+        self.row().0
     }
 
     pub(crate) fn phase(self) -> Phase {
-        match self {
-            Self::Pending | Self::Requeued | Self::RequeueHold | Self::SpecialExit | Self::ResvDelHold => {
-                Phase::Waiting
-            }
-            Self::Configuring
-            | Self::Running
-            | Self::Completing
-            | Self::Suspended
-            | Self::Stopped
-            | Self::Signaling
-            | Self::StageOut
-            | Self::Resizing
-            | Self::Unknown => Phase::Running,
-            Self::Completed
-            | Self::Failed
-            | Self::NodeFail
-            | Self::OutOfMemory
-            | Self::Timeout
-            | Self::Deadline
-            | Self::BootFail
-            | Self::LaunchFailed
-            | Self::Cancelled
-            | Self::Preempted
-            | Self::Revoked => Phase::Ended,
-        }
+        self.row().1
     }
 
     pub(crate) fn has_ended(self) -> bool {
-        self.phase() == Phase::Ended
+        self.phase() == Ended
     }
 
     /// Returns true if Slurm may requeue the job after this state, if the job permits it.
@@ -119,33 +106,7 @@ impl State {
 
     /// Returns the meaning for people.
     pub(crate) fn describe(self) -> &'static str {
-        match self {
-            Self::Pending => "waiting",
-            Self::Configuring => "its nodes are being prepared",
-            Self::Running => "running",
-            Self::Completing => "ending",
-            Self::Suspended => "suspended: another job uses its nodes",
-            Self::Stopped => "stopped by a signal, and keeps its nodes",
-            Self::Requeued => "put back into the queue",
-            Self::RequeueHold => "put back into the queue and held there",
-            Self::SpecialExit => "held because of its exit code (`RequeueExitHold`)",
-            Self::ResvDelHold => "held, because its reservation was deleted",
-            Self::Signaling => "being sent a signal",
-            Self::StageOut => "its files are being copied back",
-            Self::Resizing => "changing its size",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::NodeFail => "a node of the job failed",
-            Self::OutOfMemory => "used more memory than requested",
-            Self::Timeout => "time limit reached",
-            Self::Deadline => "could not end before its deadline",
-            Self::BootFail => "a node of the job did not boot",
-            Self::LaunchFailed => "could not be launched on its node",
-            Self::Cancelled => "cancelled",
-            Self::Preempted => "preempted by a job of a higher priority",
-            Self::Revoked => "taken over by another cluster of the federation",
-            Self::Unknown => "in an unknown state",
-        }
+        self.row().2
     }
 }
 
@@ -156,7 +117,7 @@ mod tests {
     /// Suffixes are ignored, and an unknown state is not an ended one.
     #[test]
     fn slurm_states_are_parsed() {
-        for (name, state) in State::NAMES {
+        for (state, name, ..) in State::ALL {
             assert_eq!((State::parse(name), state.name()), (state, name));
             assert!(!state.describe().is_empty());
         }
@@ -180,7 +141,7 @@ mod tests {
             "SPECIAL_EXIT",
             "RESV_DEL_HOLD",
         ];
-        for (name, state) in State::NAMES {
+        for (state, name, ..) in State::ALL {
             let other = ["SIGNALING", "STAGE_OUT", "RESIZING"].contains(&name);
             assert_eq!(state.has_ended(), !active.contains(&name) && !other, "{name}");
         }

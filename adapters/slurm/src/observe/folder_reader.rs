@@ -158,8 +158,8 @@ mod tests {
     use taskbridge_sdk::{JobHandle, JobState, Observation, Subject};
 
     use super::*;
-    use crate::driver::fake::Fake;
-    use crate::store::disk::hanging;
+    use crate::driver::tests::fake::Fake;
+    use crate::store::disk::tests::hanging;
 
     /// Creates a job without pending or running parts: an array of this many tasks, or a single job.
     fn ended_job(slurm: &Slurm, job: u32, tasks: Option<u32>) -> JobHandle {

@@ -88,7 +88,7 @@ mod tests {
     use super::outcome::JobOutcome;
     use super::terminal_state::{TerminalEvidence, TerminalState};
     use super::*;
-    use crate::driver::fake::row;
+    use crate::driver::tests::fake::row;
     use crate::store::array_counts::ArrayCounts;
     use crate::store::plan::Plan;
 
@@ -129,7 +129,7 @@ mod tests {
             assert_eq!(task, expected, "{name}");
             documented.push(state);
         }
-        let all = State::NAMES.into_iter().map(|(_, state)| state).chain([State::Unknown]);
+        let all = State::ALL.into_iter().map(|(state, ..)| state).chain([State::Unknown]);
         documented.sort();
         let mut all: Vec<State> = all.collect();
         all.sort();

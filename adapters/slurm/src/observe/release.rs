@@ -107,7 +107,7 @@ mod tests {
     use taskbridge_sdk::{JobHandle, Subject};
 
     use super::*;
-    use crate::driver::fake::{Fake, held_row};
+    use crate::driver::tests::fake::{Fake, held_row};
     use crate::store::folder::PLAN;
     use crate::store::plan::Plan;
     use crate::store::sweep::sweep;

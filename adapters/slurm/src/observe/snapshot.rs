@@ -290,7 +290,7 @@ mod tests {
 
     use super::*;
     use crate::driver::Tasks;
-    use crate::driver::fake::row;
+    use crate::driver::tests::fake::row;
     use crate::observe::active_job;
 
     /// Slurm shows the job as running, and its script has not begun after `START_GRACE_PERIOD`.

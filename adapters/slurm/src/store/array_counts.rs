@@ -205,7 +205,7 @@ mod tests {
 
     use super::*;
     use crate::core::Slurm;
-    use crate::driver::fake::{Fake, row};
+    use crate::driver::tests::fake::{Fake, row};
     use crate::store::folder::PLAN;
     use crate::store::plan::Plan;
 

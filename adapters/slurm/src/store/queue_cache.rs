@@ -285,7 +285,7 @@ mod tests {
     use super::*;
     use crate::driver::PendingJob;
     use crate::driver::command::Commands;
-    use crate::driver::fake::Fake;
+    use crate::driver::tests::fake::Fake;
 
     /// A failed query of some jobs differs from an answer without records. Long queries are split.
     #[tokio::test]

@@ -174,8 +174,8 @@ mod tests {
 
     use super::*;
     use crate::driver::Tasks;
-    use crate::driver::fake::{Fake, held_row, row};
     use crate::driver::state::State;
+    use crate::driver::tests::fake::{Fake, held_row, row};
 
     struct World {
         slurm: Slurm,

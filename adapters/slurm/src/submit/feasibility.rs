@@ -48,7 +48,7 @@ mod tests {
     use taskbridge_sdk::{ErrorKind, suite};
 
     use super::*;
-    use crate::driver::fake::Fake;
+    use crate::driver::tests::fake::Fake;
     use crate::store::feasibility_cache::{NEGATIVE_TTL, POSITIVE_TTL};
 
     fn infeasible() -> Feasibility {

@@ -95,8 +95,8 @@ mod tests {
     use taskbridge_sdk::{ErrorKind, FileContent, InputFile, suite};
 
     use super::*;
-    use crate::driver::fake::Fake;
-    use crate::store::disk::hanging;
+    use crate::driver::tests::fake::Fake;
+    use crate::store::disk::tests::hanging;
     use crate::store::folder::PLAN;
 
     #[tokio::test]

@@ -259,7 +259,7 @@ mod tests {
     use taskbridge_sdk::suite;
 
     use super::*;
-    use crate::driver::fake::{Fake, held_row};
+    use crate::driver::tests::fake::{Fake, held_row};
 
     /// Creates a backend with an in-memory controller, and a batch script.
     fn world() -> (tempfile::TempDir, Fake, Slurm) {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::stream::{self, StreamExt as _};
-use taskbridge_sdk::{ErrorKind, Finding, Verdict};
+use taskbridge_sdk::{ErrorKind, Finding, Secret, Verdict};
 
 use crate::check::policy::{Policy, too_large};
 use crate::check::trust;
@@ -15,7 +15,7 @@ use crate::driver::callers::Signer;
 use crate::driver::clock_skew;
 use crate::driver::error::{Failure, Repeat};
 use crate::driver::log_group::Window;
-use crate::driver::token::{Receipt, Token};
+use crate::driver::queue::Receipt;
 
 /// Name that no execution has, but that a policy for executions started here covers. Also serves as an
 /// invalid token and receipt.
@@ -188,7 +188,7 @@ impl StepFunctions {
     }
 
     async fn attempt(&self, by: &Signer, attempt: &Attempt) -> ApiResult<()> {
-        let (token, receipt) = (Token::new(NONEXISTENT), Receipt(NONEXISTENT.to_owned()));
+        let (token, receipt) = (Secret::from(NONEXISTENT), Receipt(NONEXISTENT.to_owned()));
         let nonexistent_version_of = |machine: &str| format!("{machine}:{NONEXISTENT_VERSION}");
         match attempt {
             Attempt::AlreadyTried(_) | Attempt::None => Ok(()),

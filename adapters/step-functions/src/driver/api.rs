@@ -2,13 +2,15 @@
 //! decide what a result means for a job.
 
 use std::collections::BTreeMap;
+use std::error::Error as StdError;
 use std::time::Duration;
 
 use aws_sdk_cloudwatchlogs::operation::filter_log_events::FilterLogEventsOutput;
 use aws_sdk_sfn::Client;
+use aws_sdk_sfn::config::http::HttpResponse;
 use aws_sdk_sfn::config::interceptors::BeforeTransmitInterceptorContextMut;
 use aws_sdk_sfn::config::{ConfigBag, Intercept, RuntimeComponents};
-use aws_sdk_sfn::error::BoxError;
+use aws_sdk_sfn::error::{BoxError, ProvideErrorMetadata, SdkError};
 use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
 use aws_sdk_sfn::operation::describe_state_machine::DescribeStateMachineOutput;
 use aws_sdk_sfn::operation::get_activity_task::GetActivityTaskOutput;
@@ -18,6 +20,7 @@ use aws_sdk_sfn::operation::list_state_machines::ListStateMachinesOutput;
 use aws_sdk_sfn::operation::start_execution::StartExecutionOutput;
 use aws_sdk_sfn::operation::start_sync_execution::StartSyncExecutionOutput;
 use aws_sdk_sfn::types::ExecutionStatus;
+use taskbridge_sdk::Secret;
 
 use crate::driver::budget::{Budget, Operation};
 use crate::driver::callers::Signer;
@@ -25,7 +28,6 @@ use crate::driver::client::timeouts;
 use crate::driver::clock_skew::{ClockInterceptor, ClockReading};
 use crate::driver::error::{Failure, Repeat};
 use crate::driver::log_group::Window;
-use crate::driver::token::Token;
 
 /// Timeout of a synchronous start: an Express execution runs for at most five minutes, plus time for the
 /// response.
@@ -77,11 +79,9 @@ impl Api {
         request: &StartRequest<'_>,
         repeat: Repeat,
     ) -> ApiResult<StartExecutionOutput> {
-        self.take(Operation::Start)?;
         let call = self.client.start_execution().state_machine_arn(request.machine).name(request.name);
         let call = call.input(request.input).set_trace_header(request.trace.clone());
-        let result = call.customize().config_override(by.config()).send().await;
-        result.map_err(|e| Failure::of(Operation::Start.name(), repeat, e))
+        self.send(Operation::Start, repeat, call.customize().config_override(by.config()).send()).await
     }
 
     /// Starts an Express execution and waits for its end.
@@ -90,21 +90,19 @@ impl Api {
         by: &Signer,
         request: &StartRequest<'_>,
     ) -> ApiResult<StartSyncExecutionOutput> {
-        self.take(Operation::StartSync)?;
         let call = self.client.start_sync_execution().state_machine_arn(request.machine).name(request.name);
         let call = call.input(request.input).set_trace_header(request.trace.clone());
         let mut config = by.config().timeout_config(timeouts(SYNC_TIMEOUT));
         if self.custom_endpoint {
             config = config.interceptor(KeepEndpointHost);
         }
-        let result = call.customize().config_override(config).send().await;
-        result.map_err(|e| Failure::of(Operation::StartSync.name(), Repeat::Unsafe, e))
+        let call = call.customize().config_override(config);
+        self.send(Operation::StartSync, Repeat::Unsafe, call.send()).await
     }
 
     pub(crate) async fn describe(&self, arn: &str) -> ApiResult<DescribeExecutionOutput> {
-        self.take(Operation::Describe)?;
-        let result = self.client.describe_execution().execution_arn(arn).send().await;
-        result.map_err(|e| Failure::of(Operation::Describe.name(), Repeat::Safe, e))
+        let call = self.client.describe_execution().execution_arn(arn);
+        self.send(Operation::Describe, Repeat::Safe, call.send()).await
     }
 
     /// Returns a page of the running executions of a state machine.
@@ -113,17 +111,15 @@ impl Api {
         machine: &str,
         page: Option<String>,
     ) -> ApiResult<ListExecutionsOutput> {
-        self.take(Operation::List)?;
         let call = self.client.list_executions().state_machine_arn(machine).max_results(1000);
         let call = call.status_filter(ExecutionStatus::Running).set_next_token(page);
-        call.send().await.map_err(|e| Failure::of(Operation::List.name(), Repeat::Safe, e))
+        self.send(Operation::List, Repeat::Safe, call.send()).await
     }
 
     pub(crate) async fn stop(&self, by: &Signer, arn: &str, error: &str, cause: &str) -> ApiResult<()> {
-        self.take(Operation::Stop)?;
         let call = self.client.stop_execution().execution_arn(arn).error(error).cause(cause);
-        let result = call.customize().config_override(by.config()).send().await;
-        result.map(drop).map_err(|e| Failure::of(Operation::Stop.name(), Repeat::Safe, e))
+        let call = call.customize().config_override(by.config());
+        self.send(Operation::Stop, Repeat::Safe, call.send()).await.map(drop)
     }
 
     /// Returns a page of an execution's history, newest event first.
@@ -134,10 +130,9 @@ impl Api {
         include_data: bool,
         page: Option<String>,
     ) -> ApiResult<GetExecutionHistoryOutput> {
-        self.take(Operation::History)?;
         let call = self.client.get_execution_history().execution_arn(arn).reverse_order(true);
         let call = call.max_results(max_events).include_execution_data(include_data).set_next_token(page);
-        call.send().await.map_err(|e| Failure::of(Operation::History.name(), Repeat::Safe, e))
+        self.send(Operation::History, Repeat::Safe, call.send()).await
     }
 
     /// Returns a page of the log lines that name an execution, newest first.
@@ -148,88 +143,74 @@ impl Api {
         window: Window,
         page: Option<String>,
     ) -> ApiResult<FilterLogEventsOutput> {
-        self.take(Operation::LogEvents)?;
         let call = self.logs.filter_log_events().log_group_name(group).filter_pattern(format!("\"{arn}\""));
         let call = call.start_time(window.since).set_end_time(window.until).start_from_head(false);
-        let result = call.set_next_token(page).send().await;
-        result.map_err(|e| Failure::of(Operation::LogEvents.name(), Repeat::Safe, e))
+        self.send(Operation::LogEvents, Repeat::Safe, call.set_next_token(page).send()).await
     }
 
     pub(crate) async fn describe_machine(&self, arn: &str) -> ApiResult<DescribeStateMachineOutput> {
-        self.take(Operation::DescribeMachine)?;
-        let result = self.client.describe_state_machine().state_machine_arn(arn).send().await;
-        result.map_err(|e| Failure::of(Operation::DescribeMachine.name(), Repeat::Safe, e))
+        let call = self.client.describe_state_machine().state_machine_arn(arn);
+        self.send(Operation::DescribeMachine, Repeat::Safe, call.send()).await
     }
 
     /// Returns a page of all state machines in the region.
     pub(crate) async fn list_machines(&self, page: Option<String>) -> ApiResult<ListStateMachinesOutput> {
-        self.take(Operation::ListMachines)?;
-        let result = self.client.list_state_machines().max_results(1000).set_next_token(page).send().await;
-        result.map_err(|e| Failure::of(Operation::ListMachines.name(), Repeat::Safe, e))
+        let call = self.client.list_state_machines().max_results(1000).set_next_token(page);
+        self.send(Operation::ListMachines, Repeat::Safe, call.send()).await
     }
 
     /// Lists one state machine, to check that AWS answers and to read its clock.
     pub(crate) async fn probe(&self) -> (ApiResult<()>, Option<ClockReading>) {
-        if let Err(failure) = self.take(Operation::ListMachines) {
-            return (Err(failure), None);
-        }
         let clock = ClockInterceptor::default();
         let config = aws_sdk_sfn::Config::builder().interceptor(clock.clone());
         let call = self.client.list_state_machines().max_results(1);
-        let result = call.customize().config_override(config).send().await;
-        let result =
-            result.map(drop).map_err(|e| Failure::of(Operation::ListMachines.name(), Repeat::Safe, e));
-        (result, clock.last_reading())
+        let call = call.customize().config_override(config);
+        let result = self.send(Operation::ListMachines, Repeat::Safe, call.send()).await;
+        (result.map(drop), clock.last_reading())
     }
 
     pub(crate) async fn describe_activity(&self, arn: &str) -> ApiResult<()> {
-        self.take(Operation::DescribeActivity)?;
-        let result = self.client.describe_activity().activity_arn(arn).send().await;
-        result.map(drop).map_err(|e| Failure::of(Operation::DescribeActivity.name(), Repeat::Safe, e))
+        let call = self.client.describe_activity().activity_arn(arn);
+        self.send(Operation::DescribeActivity, Repeat::Safe, call.send()).await.map(drop)
     }
 
     /// Returns the tags of a state machine.
     pub(crate) async fn tags(&self, arn: &str) -> ApiResult<BTreeMap<String, String>> {
-        self.take(Operation::ListTags)?;
-        let result = self.client.list_tags_for_resource().resource_arn(arn).send().await;
-        let response = result.map_err(|e| Failure::of(Operation::ListTags.name(), Repeat::Safe, e))?;
+        let call = self.client.list_tags_for_resource().resource_arn(arn);
+        let response = self.send(Operation::ListTags, Repeat::Safe, call.send()).await?;
         let tags = response.tags.unwrap_or_default().into_iter();
         Ok(tags.filter_map(|tag| Some((tag.key?, tag.value.unwrap_or_default()))).collect())
     }
 
     /// Polls an activity for a task. The response has no token if there is no task.
     pub(crate) async fn activity_task(&self, activity: &str) -> ApiResult<GetActivityTaskOutput> {
-        self.take(Operation::ActivityTask)?;
         let config = aws_sdk_sfn::Config::builder().timeout_config(timeouts(POLL_TIMEOUT));
         let call = self.client.get_activity_task().activity_arn(activity).worker_name("taskbridge");
-        let result = call.customize().config_override(config).send().await;
-        result.map_err(|e| Failure::of(Operation::ActivityTask.name(), Repeat::Safe, e))
+        let call = call.customize().config_override(config);
+        self.send(Operation::ActivityTask, Repeat::Safe, call.send()).await
     }
 
-    pub(crate) async fn task_success(&self, by: &Signer, token: &Token, output: &str) -> ApiResult<()> {
-        self.take(Operation::TaskSuccess)?;
+    pub(crate) async fn task_success(&self, by: &Signer, token: &Secret, output: &str) -> ApiResult<()> {
         let call = self.client.send_task_success().task_token(token.reveal()).output(output);
-        let result = call.customize().config_override(by.config()).send().await;
-        result.map(drop).map_err(|e| Failure::of(Operation::TaskSuccess.name(), Repeat::Safe, e))
+        let call = call.customize().config_override(by.config());
+        self.send(Operation::TaskSuccess, Repeat::Safe, call.send()).await.map(drop)
     }
 
     pub(crate) async fn task_failure(
         &self,
         by: &Signer,
-        token: &Token,
+        token: &Secret,
         error: &str,
         cause: &str,
     ) -> ApiResult<()> {
-        self.take(Operation::TaskFailure)?;
         let call = self.client.send_task_failure().task_token(token.reveal()).error(error).cause(cause);
-        let result = call.customize().config_override(by.config()).send().await;
-        result.map(drop).map_err(|e| Failure::of(Operation::TaskFailure.name(), Repeat::Safe, e))
+        let call = call.customize().config_override(by.config());
+        self.send(Operation::TaskFailure, Repeat::Safe, call.send()).await.map(drop)
     }
 
-    pub(crate) async fn task_heartbeat(&self, token: &Token) -> ApiResult<()> {
-        self.take(Operation::TaskHeartbeat)?;
-        let result = self.client.send_task_heartbeat().task_token(token.reveal()).send().await;
-        result.map(drop).map_err(|e| Failure::of(Operation::TaskHeartbeat.name(), Repeat::Safe, e))
+    pub(crate) async fn task_heartbeat(&self, token: &Secret) -> ApiResult<()> {
+        let call = self.client.send_task_heartbeat().task_token(token.reveal());
+        self.send(Operation::TaskHeartbeat, Repeat::Safe, call.send()).await.map(drop)
     }
 
     /// Returns the remaining calls of each operation.
@@ -237,8 +218,18 @@ impl Api {
         self.budget.remaining()
     }
 
-    fn take(&self, operation: Operation) -> ApiResult<()> {
-        self.budget.take(operation).map_err(|error| Failure { code: None, error })
+    /// Sends a request, unless the rate limit of its operation is reached.
+    async fn send<T, E>(
+        &self,
+        operation: Operation,
+        repeat: Repeat,
+        request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>>,
+    ) -> ApiResult<T>
+    where
+        E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+    {
+        self.budget.take(operation).map_err(|error| Failure { code: None, error })?;
+        request.await.map_err(|error| Failure::of(operation.name(), repeat, error))
     }
 }
 

@@ -32,61 +32,29 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    const ALL: [Operation; 15] = [
-        Self::Start,
-        Self::StartSync,
-        Self::Describe,
-        Self::List,
-        Self::Stop,
-        Self::History,
-        Self::DescribeMachine,
-        Self::ListMachines,
-        Self::ListTags,
-        Self::DescribeActivity,
-        Self::ActivityTask,
-        Self::TaskSuccess,
-        Self::TaskFailure,
-        Self::TaskHeartbeat,
-        Self::LogEvents,
+    /// All operations, in the order of their variants: the name at AWS, and the quota (burst, calls per second)
+    /// that AWS documents for smaller regions.
+    const ALL: [(Operation, &'static str, u32, f64); 15] = [
+        (Self::Start, "StartExecution", 800, 150.0),
+        (Self::StartSync, "StartSyncExecution", 800, 150.0),
+        (Self::Describe, "DescribeExecution", 250, 10.0),
+        (Self::List, "ListExecutions", 100, 2.0),
+        (Self::Stop, "StopExecution", 500, 25.0),
+        (Self::History, "GetExecutionHistory", 400, 20.0),
+        (Self::DescribeMachine, "DescribeStateMachine", 200, 20.0),
+        (Self::ListMachines, "ListStateMachines", 100, 5.0),
+        (Self::ListTags, "ListTagsForResource", 100, 1.0),
+        (Self::DescribeActivity, "DescribeActivity", 200, 1.0),
+        (Self::ActivityTask, "GetActivityTask", 1500, 300.0),
+        (Self::TaskSuccess, "SendTaskSuccess", 1500, 300.0),
+        (Self::TaskFailure, "SendTaskFailure", 1500, 300.0),
+        (Self::TaskHeartbeat, "SendTaskHeartbeat", 1500, 300.0),
+        (Self::LogEvents, "FilterLogEvents", 5, 5.0),
     ];
 
     /// Returns its name at AWS.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Start => "StartExecution",
-            Self::StartSync => "StartSyncExecution",
-            Self::Describe => "DescribeExecution",
-            Self::List => "ListExecutions",
-            Self::Stop => "StopExecution",
-            Self::History => "GetExecutionHistory",
-            Self::DescribeMachine => "DescribeStateMachine",
-            Self::ListMachines => "ListStateMachines",
-            Self::ListTags => "ListTagsForResource",
-            Self::DescribeActivity => "DescribeActivity",
-            Self::ActivityTask => "GetActivityTask",
-            Self::TaskSuccess => "SendTaskSuccess",
-            Self::TaskFailure => "SendTaskFailure",
-            Self::TaskHeartbeat => "SendTaskHeartbeat",
-            Self::LogEvents => "FilterLogEvents",
-        }
-    }
-
-    /// Returns the quota that AWS documents for smaller regions.
-    fn quota(self) -> Quota {
-        let (burst, per_second) = match self {
-            Self::Start | Self::StartSync => (800, 150.0),
-            Self::Describe => (250, 10.0),
-            Self::List => (100, 2.0),
-            Self::Stop => (500, 25.0),
-            Self::History => (400, 20.0),
-            Self::DescribeMachine => (200, 20.0),
-            Self::ListMachines => (100, 5.0),
-            Self::ListTags => (100, 1.0),
-            Self::DescribeActivity => (200, 1.0),
-            Self::ActivityTask | Self::TaskSuccess | Self::TaskFailure | Self::TaskHeartbeat => (1500, 300.0),
-            Self::LogEvents => (5, 5.0),
-        };
-        Quota { burst, per_second }
+        Self::ALL[self as usize].1
     }
 }
 
@@ -131,8 +99,8 @@ impl Budget {
     /// Fills the buckets with the documented quotas. `quotas` overrides them by the name of the operation.
     pub(crate) fn new(quotas: &BTreeMap<String, Quota>) -> Self {
         let now = Instant::now();
-        let bucket = |operation: Operation| {
-            let quota = quotas.get(operation.name()).copied().unwrap_or_else(|| operation.quota());
+        let bucket = |(_, name, burst, per_second)| {
+            let quota = quotas.get(name).copied().unwrap_or(Quota { burst, per_second });
             Bucket::full(quota.burst, quota.per_second, now)
         };
         Self(Mutex::new(Operation::ALL.map(bucket).into()))
@@ -141,8 +109,8 @@ impl Budget {
     /// Returns an error message if the quotas of a config are invalid.
     pub(crate) fn check(quotas: &BTreeMap<String, Quota>) -> Option<String> {
         quotas.iter().find_map(|(name, quota)| {
-            if !Operation::ALL.iter().any(|operation| operation.name() == name) {
-                let names: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
+            let names = Operation::ALL.map(|(_, name, ..)| name);
+            if !names.contains(&name.as_str()) {
                 return Some(format!(
                     "quotas.{name}: no such operation; the operations are: {}",
                     names.join(", ")
@@ -156,13 +124,12 @@ impl Budget {
     /// Returns the remaining calls and the capacity of each bucket.
     pub(crate) fn remaining(&self) -> Vec<taskbridge_sdk::Budget> {
         let (now, buckets) = (Instant::now(), self.0.lock());
-        let budget_of = |operation: Operation| {
-            let bucket = &buckets[operation as usize];
-            let (name, remaining, limit) =
-                (operation.name().to_owned(), bucket.available(now), bucket.capacity);
-            taskbridge_sdk::Budget { name, remaining, limit }
+        let rows = Operation::ALL.iter().zip(buckets.iter());
+        let budget_of = |((_, name, ..), bucket): (&(Operation, &str, u32, f64), &Bucket)| {
+            let (remaining, limit) = (bucket.available(now), bucket.capacity);
+            taskbridge_sdk::Budget { name: (*name).to_owned(), remaining, limit }
         };
-        Operation::ALL.map(budget_of).into()
+        rows.map(budget_of).collect()
     }
 
     /// Takes one call. Returns `Limited` if none is available.
@@ -203,7 +170,7 @@ mod tests {
 
     #[test]
     fn operations_do_not_share_a_bucket() {
-        assert!(Operation::ALL.iter().enumerate().all(|(at, operation)| *operation as usize == at));
+        assert!(Operation::ALL.iter().enumerate().all(|(at, (operation, ..))| *operation as usize == at));
         let budget = Budget::new(&BTreeMap::new());
         let limited = (0..1000).find_map(|_| budget.take(Operation::List).err()).unwrap();
         assert!(

@@ -13,4 +13,3 @@ pub(crate) mod execution;
 pub(crate) mod log_group;
 pub(crate) mod machines;
 pub(crate) mod queue;
-pub(crate) mod token;

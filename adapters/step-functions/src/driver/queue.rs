@@ -8,10 +8,13 @@ use aws_sdk_sqs::types::Message;
 use crate::driver::api::ApiResult;
 use crate::driver::client::timeouts;
 use crate::driver::error::{Failure, Repeat};
-use crate::driver::token::Receipt;
 
 /// How long a call waits for messages.
 const RECEIVE_WAIT: Duration = Duration::from_secs(20);
+
+/// Receipt of a message, with which the message can be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Receipt(pub(crate) String);
 
 /// SQS queue.
 pub(crate) struct Queue {

@@ -5,9 +5,10 @@
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
+use taskbridge_sdk::Secret;
 use tokio::time::Instant;
 
-use crate::driver::token::{Receipt, Token};
+use crate::driver::queue::Receipt;
 use crate::store::history::content::QuestionContent;
 
 /// Maximum number of tokens. Beyond it, all tokens of the execution with the oldest token are dropped.
@@ -18,7 +19,7 @@ const MAX_TOKENS: usize = 20_000;
 pub(crate) struct PendingToken {
     /// ARN of the execution.
     pub(crate) arn: String,
-    pub(crate) token: Token,
+    pub(crate) token: Secret,
     pub(crate) content: QuestionContent,
     /// Receipt of the message that contained it, if any.
     pub(crate) receipt: Option<Receipt>,
@@ -97,7 +98,7 @@ mod tests {
         let receipt = Some(Receipt("r".to_owned()));
         PendingToken {
             arn: arn.to_owned(),
-            token: Token::new(token),
+            token: Secret::from(token),
             content,
             receipt,
             received_at: Instant::now(),

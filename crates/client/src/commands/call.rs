@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use taskbridge_wire::IDEMPOTENCY_KEY;
 use taskbridge_wire::jsonrpc::Outcome;
 
 use super::CommandContext;
@@ -13,9 +14,6 @@ use crate::listing::Tool;
 use crate::session::{ServerMessageSender, Session};
 use crate::wait::retry_until_reached;
 use crate::{Call, Failure};
-
-/// The `_meta` key for a call's idempotency key on a taskbridge server.
-const IDEMPOTENCY_KEY: &str = "io.taskbridge/idempotency-key";
 
 impl CommandContext<'_> {
     pub(super) fn params(&self, call: &Call, arguments: Map<String, Value>, as_task: bool) -> Value {

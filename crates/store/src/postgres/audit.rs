@@ -7,7 +7,7 @@ use taskbridge_sdk::Timestamp;
 use super::PostgresStore;
 use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
-use super::named::{Params, named_params};
+use super::named::{Params, named_params, owned_params};
 use super::tasks::number;
 use taskbridge_core::tasks::audit::AuditLineStore;
 use taskbridge_core::tasks::store::Result;
@@ -34,22 +34,24 @@ impl AuditLineStore for PostgresStore {
     }
 
     async fn delete_lines(&self, before: Timestamp, limit: usize) -> Result<usize> {
-        let forget = DeleteLines { before: before.as_millis(), limit: number(limit) };
-        self.executor.write(OperationPriority::Loops, None, forget).await
+        // Without a gap, regardless of the clock: the remaining chain begins with the first line that is
+        // kept. The last line always is, because the chain continues from it.
+        let sql = "WITH first AS (SELECT n, at FROM audit ORDER BY n LIMIT :limit)
+                   DELETE FROM audit WHERE n IN (SELECT n FROM first) AND n < (SELECT max(n) FROM audit)
+                   AND n < COALESCE((SELECT min(n) FROM first WHERE at >= :before), 9223372036854775807)";
+        let params = owned_params! { ":before": before.as_millis(), ":limit": number(limit) };
+        self.executor.execute(sql, params).await
     }
 }
 
 impl PostgresStore {
     async fn lines(&self, sql: &str, params: Params<'_>) -> Result<Vec<(u64, String)>> {
-        let rows = self.executor.read(OperationPriority::Loops, sql, params).await?;
-        let line = |row: &tokio_postgres::Row| -> Result<(u64, String), PostgresError> {
+        let line = |row: &tokio_postgres::Row| {
             let n: i64 = row.try_get(0)?;
             Ok((u64::try_from(n).unwrap_or(0), row.try_get(1)?))
         };
-        rows.iter()
-            .map(line)
-            .collect::<Result<_, PostgresError>>()
-            .map_err(|fault| fault.into_store_error(&self.executor.config))
+        let lines = |rows: &[tokio_postgres::Row]| rows.iter().map(line).collect();
+        self.executor.query(OperationPriority::Loops, sql, params, lines).await
     }
 }
 
@@ -72,25 +74,5 @@ impl WriteTransaction for AddLines {
             Err(fault) if fault.is_duplicate(KEY) => Ok(false),
             Err(fault) => Err(fault),
         }
-    }
-}
-
-struct DeleteLines {
-    before: i64,
-    limit: i64,
-}
-
-#[async_trait]
-impl WriteTransaction for DeleteLines {
-    type Output = usize;
-
-    async fn write(&self, db: &Db, _again: bool) -> Result<usize, PostgresError> {
-        // Without a gap, regardless of the clock: the remaining chain begins with the first line that is
-        // kept. The last line always is, because the chain continues from it.
-        let sql = "WITH first AS (SELECT n, at FROM audit ORDER BY n LIMIT :limit)
-                   DELETE FROM audit WHERE n IN (SELECT n FROM first) AND n < (SELECT max(n) FROM audit)
-                   AND n < COALESCE((SELECT min(n) FROM first WHERE at >= :before), 9223372036854775807)";
-        let deleted = db.execute(sql, named_params! { ":before": self.before, ":limit": self.limit }).await?;
-        Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
     }
 }

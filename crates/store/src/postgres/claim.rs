@@ -195,8 +195,7 @@ pub(super) async fn list_due(
     let (id, limit) = (column::encode(id), number(limit));
     let claimable = claimable_values(executor.now(), served);
     let params = row::bind(&claimable, named_params! { ":due": due, ":id": id, ":limit": limit });
-    let rows = executor.read(OperationPriority::Loops, sql, &params).await?;
-    row::tasks(&rows).map_err(|fault| fault.into_store_error(&executor.config))
+    executor.query(OperationPriority::Loops, sql, &params, row::tasks).await
 }
 
 /// For each backend: the due time of its first unleased row (a lease that ends before the row is due does not
@@ -222,10 +221,9 @@ pub(super) async fn next_due(
 ) -> Result<Vec<Option<Timestamp>>> {
     let (backends, identities) = columns_of(served);
     let params = named_params! { ":backends": backends, ":identities": identities };
-    let rows = executor.read(OperationPriority::Loops, NEXT_DUE, params).await?;
     let due = |row: &Row| Ok(row.try_get::<_, Option<i64>>(0)?.map(Timestamp::from_millis));
-    let due: Result<Vec<_>, PostgresError> = rows.iter().map(due).collect();
-    due.map_err(|fault| fault.into_store_error(&executor.config))
+    let due = |rows: &[Row]| rows.iter().map(due).collect();
+    executor.query(OperationPriority::Loops, NEXT_DUE, params, due).await
 }
 
 /// Assigns this identity to rows without one. A row with pending work has a due time, so only those rows are

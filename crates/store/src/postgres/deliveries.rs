@@ -23,10 +23,9 @@ impl Deliveries for PostgresStore {
     async fn deliveries(&self, task: &TaskId) -> Result<BTreeMap<String, Delivery>> {
         let sql = "SELECT n, until, over, problem, key FROM deliveries WHERE task = :task";
         let task = column::encode(task.as_str());
-        let rows = self.executor.read(OperationPriority::Request, sql, &[(":task", &task)]).await?;
         let parse = |row: &Row| Ok((column::decode(row.try_get(4)?), delivery(row)?));
-        let deliveries: Result<_, PostgresError> = rows.iter().map(parse).collect();
-        deliveries.map_err(|fault| fault.into_store_error(&self.executor.config))
+        let deliveries = |rows: &[Row]| rows.iter().map(parse).collect();
+        self.executor.query(OperationPriority::Request, sql, &[(":task", &task)], deliveries).await
     }
 
     async fn change_delivery(

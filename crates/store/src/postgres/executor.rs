@@ -24,7 +24,7 @@ use super::connect::ACQUIRE_TIMEOUT;
 use super::connection_config::{ConnectionConfig, STATEMENT_TIMEOUT};
 use super::fault::PostgresError;
 use super::hints::HintQueue;
-use super::named::{self, NamedParam, Param, Params};
+use super::named::{self, NamedParam, OwnedParams, Param, Params};
 use super::row_locks::RowLocks;
 use super::{StoreClock, column};
 use crate::write_state::WriteState;
@@ -87,6 +87,24 @@ pub(super) trait WriteTransaction: Send + Sync + 'static {
     }
 }
 
+/// A write of one statement.
+struct StatementWrite {
+    sql: &'static str,
+    params: OwnedParams,
+}
+
+#[async_trait]
+impl WriteTransaction for StatementWrite {
+    type Output = usize;
+
+    async fn write(&self, db: &Db, _again: bool) -> Result<usize, PostgresError> {
+        let params: Vec<NamedParam<'_>> =
+            self.params.iter().map(|(name, value)| (*name, &**value as Param<'_>)).collect();
+        let written = db.execute(self.sql, &params).await?;
+        Ok(usize::try_from(written).unwrap_or(usize::MAX))
+    }
+}
+
 /// One connection during one operation.
 pub(super) struct Db {
     client: Object,
@@ -145,6 +163,18 @@ impl PostgresExecutor {
         self.read_once(sql, params).await.map_err(|fault| self.to_store_error(fault))
     }
 
+    /// Returns what `parse` makes of the rows of one read-only statement.
+    pub(super) async fn query<T>(
+        &self,
+        priority: OperationPriority,
+        sql: &str,
+        params: Params<'_>,
+        parse: impl FnOnce(&[Row]) -> Result<T, PostgresError>,
+    ) -> Result<T> {
+        let rows = self.read(priority, sql, params).await?;
+        parse(&rows).map_err(|fault| self.to_store_error(fault))
+    }
+
     async fn read_once(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, PostgresError> {
         let db = self.connection().await?;
         let rows = with_timeout(db.all(sql, params)).await;
@@ -181,6 +211,11 @@ impl PostgresExecutor {
         handle.await.unwrap_or_else(|_| {
             Err(StoreError::Unavailable("the server is stopping: a write was given up".to_owned()))
         })
+    }
+
+    /// Executes one statement as a write of the loops. Returns how many rows it wrote.
+    pub(super) async fn execute(self: &Arc<Self>, sql: &'static str, params: OwnedParams) -> Result<usize> {
+        self.write(OperationPriority::Loops, None, StatementWrite { sql, params }).await
     }
 
     async fn acquire_permit(&self, priority: OperationPriority) -> Result<Option<OwnedSemaphorePermit>> {
@@ -342,11 +377,6 @@ impl Db {
         self.client.batch_execute("ROLLBACK").await?;
         self.in_transaction.store(false, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// Returns the name of the schema.
-    pub(super) fn schema(&self) -> &str {
-        &self.schema
     }
 
     /// Returns the locks for these names of a kind.

@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 
 use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
-use super::named::named_params;
+use super::named::{named_params, owned_params};
 use super::queue::columns_of;
 use super::tasks::millis;
 use super::{PostgresStore, column};
@@ -25,7 +25,6 @@ impl Groups for PostgresStore {
         lease: Duration,
         served: &[ServedBackend],
     ) -> Result<Vec<Group>> {
-        let to_error = |fault: PostgresError| fault.into_store_error(&self.executor.config);
         // Most calls find no change and write nothing. A lease is renewed after a third of its duration, so
         // that an idle server writes at most three times per lease.
         let renewal_threshold = millis(lease * 2 / 3);
@@ -35,8 +34,9 @@ impl Groups for PostgresStore {
             ":now": self.executor.now(), ":holder": holder.0, ":renewal": renewal_threshold,
             ":backends": backends, ":identities": identities, ":names": names,
         };
-        let rows = self.executor.read(OperationPriority::Loops, GROUP_LEASES, params).await?;
-        if let Some(groups) = groups_if_unchanged(&rows).map_err(to_error)? {
+        let unchanged =
+            self.executor.query(OperationPriority::Loops, GROUP_LEASES, params, groups_if_unchanged);
+        if let Some(groups) = unchanged.await? {
             return Ok(groups);
         }
         let acquire =
@@ -45,15 +45,11 @@ impl Groups for PostgresStore {
     }
 
     async fn release_groups(&self, holder: &Holder) -> Result<()> {
-        self.executor
-            .write(OperationPriority::Loops, None, ReleaseLeases { holder: holder.0.clone(), rows: false })
-            .await
+        self.release(holder, false).await
     }
 
     async fn release_all(&self, holder: &Holder) -> Result<()> {
-        self.executor
-            .write(OperationPriority::Loops, None, ReleaseLeases { holder: holder.0.clone(), rows: true })
-            .await
+        self.release(holder, true).await
     }
 
     async fn open_jobs(
@@ -71,19 +67,17 @@ impl Groups for PostgresStore {
         let params = named_params! {
             ":backend": backend, ":grp": key, ":since": opened_since.as_millis(), ":identity": identity,
         };
-        let rows = self.executor.read(OperationPriority::Loops, sql, params).await?;
-        let jobs: Result<Vec<_>, PostgresError> = rows.iter().map(open_job).collect();
-        jobs.map_err(|fault| fault.into_store_error(&self.executor.config))
+        let jobs = |rows: &[Row]| rows.iter().map(open_job).collect();
+        self.executor.query(OperationPriority::Loops, sql, params, jobs).await
     }
 
     async fn watched_jobs(&self, group: &Group) -> Result<Vec<TaskId>> {
         let sql = "SELECT id FROM tasks WHERE backend = :backend AND grp = :grp AND log_until > moment(:now)";
         let (backend, key) = (column::encode(&group.backend), column::encode(group.key.as_str()));
         let params = named_params! { ":backend": backend, ":grp": key, ":now": self.executor.now() };
-        let rows = self.executor.read(OperationPriority::Loops, sql, params).await?;
         let id = |row: &Row| Ok(TaskId::from_wire(column::decode(row.try_get(0)?)));
-        let ids: Result<_, PostgresError> = rows.iter().map(id).collect();
-        ids.map_err(|fault| fault.into_store_error(&self.executor.config))
+        let ids = |rows: &[Row]| rows.iter().map(id).collect();
+        self.executor.query(OperationPriority::Loops, sql, params, ids).await
     }
 }
 
@@ -193,18 +187,11 @@ impl WriteTransaction for AcquireGroups {
     }
 }
 
-struct ReleaseLeases {
-    holder: String,
-    rows: bool,
-}
-
-/// Notifies in the same transaction, as an exception: a process that releases its leases is about to end,
-/// and may not survive to notify later.
-#[async_trait]
-impl WriteTransaction for ReleaseLeases {
-    type Output = ();
-
-    async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
+impl PostgresStore {
+    /// Releases the holder's groups and, with `rows`, its leases of rows and notices. It notifies in the same
+    /// transaction, as an exception: a process that releases its leases is about to end, and may not survive
+    /// to notify later.
+    async fn release(&self, holder: &Holder, rows: bool) -> Result<()> {
         let sql = "WITH left_alone AS (DELETE FROM groups WHERE holder = :holder),
                         given_back AS (UPDATE tasks SET lease_holder = NULL, lease_until = NULL
                                        WHERE due_at IS NOT NULL AND lease_until IS NOT NULL
@@ -212,10 +199,10 @@ impl WriteTransaction for ReleaseLeases {
                         put_down AS (UPDATE notices SET due_at = moment(:now), holder = NULL
                                      WHERE holder = :holder AND :rows::boolean)
                    SELECT pg_notify('taskbridge.' || :schema::text, '')";
-        let params = named_params! {
-            ":holder": self.holder, ":rows": self.rows, ":schema": db.schema(), ":now": db.now,
+        let params = owned_params! {
+            ":holder": holder.0.clone(), ":rows": rows, ":schema": self.executor.config.schema.clone(),
+            ":now": self.executor.now(),
         };
-        db.execute(sql, params).await?;
-        Ok(())
+        self.executor.execute(sql, params).await.map(drop)
     }
 }

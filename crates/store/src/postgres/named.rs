@@ -26,6 +26,17 @@ macro_rules! named_params {
 }
 pub(super) use named_params;
 
+/// Parameters that a write owns until its statement is executed.
+pub(super) type OwnedParams = Vec<(&'static str, Box<dyn ToSql + Send + Sync>)>;
+
+/// Lists parameters as `named_params!` does, and takes their values.
+macro_rules! owned_params {
+    ($($name:literal: $value:expr),+ $(,)?) => {
+        vec![$(($name, Box::new($value) as _)),+]
+    };
+}
+pub(super) use owned_params;
+
 /// A statement with numbered parameters, and their names in that order.
 #[derive(Debug, PartialEq)]
 pub(super) struct NumberedStatement {

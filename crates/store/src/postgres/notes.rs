@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
+use tokio_postgres::Row;
 
 use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
-use super::named::named_params;
+use super::named::{named_params, owned_params};
 use super::tasks::millis;
 use super::{PostgresStore, column};
 use crate::durations;
@@ -25,12 +26,10 @@ impl Durations for PostgresStore {
     async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
         let sql = "SELECT median FROM history WHERE tool = :tool";
         let tool = column::encode_key(tool);
-        let rows = self.executor.read(OperationPriority::Request, sql, &[(":tool", &tool)]).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        let median: i64 = row
-            .try_get(0)
-            .map_err(|error| PostgresError::from(error).into_store_error(&self.executor.config))?;
-        Ok(Some(Duration::from_millis(u64::try_from(median).unwrap_or(0))))
+        let median = |rows: &[Row]| Ok(rows.first().map(|row| row.try_get::<_, i64>(0)).transpose()?);
+        let median =
+            self.executor.query(OperationPriority::Request, sql, &[(":tool", &tool)], median).await?;
+        Ok(median.map(|median| Duration::from_millis(u64::try_from(median).unwrap_or(0))))
     }
 }
 
@@ -88,30 +87,17 @@ impl WriteTransaction for SealKey {
 #[async_trait]
 impl Time for PostgresStore {
     async fn now(&self) -> Result<Timestamp> {
-        let rows = self
-            .executor
-            .read(OperationPriority::Loops, "SELECT moment(:now)", &[(":now", &self.executor.now())])
-            .await?;
-        let row = rows
-            .first()
-            .ok_or_else(|| PostgresError::Broken("the database answered with nothing".to_owned()));
-        let now = row.and_then(|row| Ok(row.try_get(0)?));
-        now.map(Timestamp::from_millis)
-            .map_err(|fault: PostgresError| fault.into_store_error(&self.executor.config))
+        let now = |rows: &[Row]| {
+            let row = rows.first();
+            let row =
+                row.ok_or_else(|| PostgresError::Broken("the database answered with nothing".to_owned()))?;
+            Ok(Timestamp::from_millis(row.try_get(0)?))
+        };
+        let params = named_params! { ":now": self.executor.now() };
+        self.executor.query(OperationPriority::Loops, "SELECT moment(:now)", params, now).await
     }
 
     async fn shorten_leases(&self, longest: Duration) -> Result<()> {
-        self.executor.write(OperationPriority::Loops, None, ShortenLeases(millis(longest))).await
-    }
-}
-
-struct ShortenLeases(i64);
-
-#[async_trait]
-impl WriteTransaction for ShortenLeases {
-    type Output = ();
-
-    async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let sql = "WITH latest AS (SELECT moment(:now) + :longest::bigint AS at),
                         of_groups AS (UPDATE groups SET until = latest.at FROM latest WHERE until > latest.at),
                         of_deliveries AS (UPDATE deliveries SET until = latest.at FROM latest
@@ -120,25 +106,24 @@ impl WriteTransaction for ShortenLeases {
                                        WHERE holder IS NOT NULL AND due_at > latest.at)
                    UPDATE tasks SET lease_until = latest.at FROM latest
                    WHERE tasks.due_at IS NOT NULL AND lease_until > latest.at";
-        db.execute(sql, named_params! { ":now": db.now, ":longest": self.0 }).await?;
-        Ok(())
+        let params = owned_params! { ":now": self.executor.now(), ":longest": millis(longest) };
+        self.executor.execute(sql, params).await.map(drop)
     }
 }
 
 #[async_trait]
 impl Facts for PostgresStore {
     async fn fact(&self, name: &str) -> Result<Option<String>> {
-        let rows = self
-            .executor
-            .read(OperationPriority::Loops, "SELECT value FROM facts WHERE name = :name", &[(":name", &name)])
-            .await?;
-        let value = rows.first().map(|row| row.try_get(0)).transpose();
-        value.map_err(|error| PostgresError::from(error).into_store_error(&self.executor.config))
+        let sql = "SELECT value FROM facts WHERE name = :name";
+        let value = |rows: &[Row]| Ok(rows.first().map(|row| row.try_get(0)).transpose()?);
+        self.executor.query(OperationPriority::Loops, sql, &[(":name", &name)], value).await
     }
 
     async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
-        let fact = SetFact { name: name.to_owned(), value: value.to_owned() };
-        self.executor.write(OperationPriority::Loops, None, fact).await
+        let sql = "INSERT INTO facts (name, value) VALUES (:name, :value)
+                   ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        let params = owned_params! { ":name": name.to_owned(), ":value": value.to_owned() };
+        self.executor.execute(sql, params).await.map(drop)
     }
 
     async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool> {
@@ -148,23 +133,6 @@ impl Facts for PostgresStore {
 
     fn write_failure(&self) -> Option<&'static str> {
         self.executor.write_state.failure()
-    }
-}
-
-struct SetFact {
-    name: String,
-    value: String,
-}
-
-#[async_trait]
-impl WriteTransaction for SetFact {
-    type Output = ();
-
-    async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
-        let sql = "INSERT INTO facts (name, value) VALUES (:name, :value)
-                   ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        db.execute(sql, named_params! { ":name": self.name, ":value": self.value }).await?;
-        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use taskbridge_sdk::Timestamp;
 
 use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
-use super::named::{NamedParam, named_params};
+use super::named::{NamedParam, named_params, owned_params};
 use super::tasks::millis;
 use super::{PostgresStore, column};
 use crate::row::{self, NoticeRow};
@@ -37,14 +37,20 @@ impl Notices for PostgresStore {
     }
 
     async fn ack_notice(&self, notice: &Notice) -> Result<()> {
+        let sql = "DELETE FROM notices WHERE id = :id AND receiver = :receiver";
         let Notice { id, receiver, .. } = notice.clone();
-        self.executor.write(OperationPriority::Loops, None, AckNotice { id, receiver }).await
+        self.executor.execute(sql, owned_params! { ":id": id, ":receiver": receiver }).await.map(drop)
     }
 
     async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
+        let sql = "UPDATE notices SET due_at = moment(:now) + :pause, holder = NULL
+                   WHERE id = :id AND receiver = :receiver AND holder = :holder";
         let Notice { id, receiver, .. } = notice.clone();
-        let retry = RetryNoticeLater { id, receiver, holder: holder.0.clone(), pause: millis(pause) };
-        self.executor.write(OperationPriority::Loops, None, retry).await
+        let params = owned_params! {
+            ":now": self.executor.now(), ":pause": millis(pause), ":id": id, ":receiver": receiver,
+            ":holder": holder.0.clone(),
+        };
+        self.executor.execute(sql, params).await.map(drop)
     }
 
     async fn delete_notices(&self, which: ReceiverFilter<'_>, before: Timestamp) -> Result<usize> {
@@ -52,13 +58,12 @@ impl Notices for PostgresStore {
             ReceiverFilter::Only(name) => (vec![name.to_owned()], true),
             ReceiverFilter::AllExcept(names) => (names.to_vec(), false),
         };
-        self.executor
-            .write(
-                OperationPriority::Loops,
-                None,
-                DeleteNotices { names, only_named, before: before.as_millis() },
-            )
-            .await
+        let sql =
+            "DELETE FROM notices WHERE since < :before AND (receiver = ANY (:names::text[])) = :only_named";
+        let params = owned_params! {
+            ":before": before.as_millis(), ":names": names, ":only_named": only_named,
+        };
+        self.executor.execute(sql, params).await
     }
 }
 
@@ -122,65 +127,5 @@ impl WriteTransaction for TakeNotices {
             }
         }
         Ok(leased)
-    }
-}
-
-struct AckNotice {
-    id: String,
-    receiver: String,
-}
-
-#[async_trait]
-impl WriteTransaction for AckNotice {
-    type Output = ();
-
-    async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
-        let sql = "DELETE FROM notices WHERE id = :id AND receiver = :receiver";
-        db.execute(sql, named_params! { ":id": self.id, ":receiver": self.receiver }).await?;
-        Ok(())
-    }
-}
-
-struct RetryNoticeLater {
-    id: String,
-    receiver: String,
-    holder: String,
-    pause: i64,
-}
-
-#[async_trait]
-impl WriteTransaction for RetryNoticeLater {
-    type Output = ();
-
-    async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
-        let sql = "UPDATE notices SET due_at = moment(:now) + :pause, holder = NULL
-                   WHERE id = :id AND receiver = :receiver AND holder = :holder";
-        let params = named_params! {
-            ":now": db.now, ":pause": self.pause, ":id": self.id, ":receiver": self.receiver,
-            ":holder": self.holder,
-        };
-        db.execute(sql, params).await?;
-        Ok(())
-    }
-}
-
-struct DeleteNotices {
-    names: Vec<String>,
-    only_named: bool,
-    before: i64,
-}
-
-#[async_trait]
-impl WriteTransaction for DeleteNotices {
-    type Output = usize;
-
-    async fn write(&self, db: &Db, _again: bool) -> Result<usize, PostgresError> {
-        let sql =
-            "DELETE FROM notices WHERE since < :before AND (receiver = ANY (:names::text[])) = :only_named";
-        let params = named_params! {
-            ":before": self.before, ":names": self.names, ":only_named": self.only_named,
-        };
-        let deleted = db.execute(sql, params).await?;
-        Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
     }
 }

@@ -98,11 +98,8 @@ impl Queue for PostgresStore {
         let params = named_params! {
             ":line": queue_key, ":created_at": task.created_at.as_millis(), ":id": id,
         };
-        let rows = self.executor.read(OperationPriority::Request, sql, params).await?;
-        let Some(row) = rows.first() else { return Ok(0) };
-        let count: i64 = row
-            .try_get(0)
-            .map_err(|error| PostgresError::from(error).into_store_error(&self.executor.config))?;
+        let count = |rows: &[Row]| Ok(rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0))?);
+        let count = self.executor.query(OperationPriority::Request, sql, params, count).await?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
 }

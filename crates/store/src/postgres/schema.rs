@@ -17,40 +17,27 @@ struct Migration {
     oldest: i32,
 }
 
+/// The step in the file of this name.
+macro_rules! migration {
+    ($name:literal, oldest: $oldest:literal) => {
+        Migration {
+            name: $name,
+            sql: include_str!(concat!("../migrations/postgres/", $name, ".sql")),
+            oldest: $oldest,
+        }
+    };
+}
+
 const MIGRATIONS: [Migration; 9] = [
-    Migration { name: "0001_tasks", sql: include_str!("../migrations/postgres/0001_tasks.sql"), oldest: 1 },
-    Migration {
-        name: "0002_history",
-        sql: include_str!("../migrations/postgres/0002_history.sql"),
-        oldest: 1,
-    },
-    Migration {
-        name: "0003_notices",
-        sql: include_str!("../migrations/postgres/0003_notices.sql"),
-        oldest: 1,
-    },
-    Migration {
-        name: "0004_of_backend",
-        sql: include_str!("../migrations/postgres/0004_of_backend.sql"),
-        oldest: 1,
-    },
-    Migration {
-        name: "0005_followed_logs",
-        sql: include_str!("../migrations/postgres/0005_followed_logs.sql"),
-        oldest: 1,
-    },
-    Migration { name: "0006_audit", sql: include_str!("../migrations/postgres/0006_audit.sql"), oldest: 1 },
-    Migration {
-        name: "0007_backends",
-        sql: include_str!("../migrations/postgres/0007_backends.sql"),
-        oldest: 1,
-    },
-    Migration { name: "0008_bytes", sql: include_str!("../migrations/postgres/0008_bytes.sql"), oldest: 1 },
-    Migration {
-        name: "0009_deliveries",
-        sql: include_str!("../migrations/postgres/0009_deliveries.sql"),
-        oldest: 1,
-    },
+    migration!("0001_tasks", oldest: 1),
+    migration!("0002_history", oldest: 1),
+    migration!("0003_notices", oldest: 1),
+    migration!("0004_of_backend", oldest: 1),
+    migration!("0005_followed_logs", oldest: 1),
+    migration!("0006_audit", oldest: 1),
+    migration!("0007_backends", oldest: 1),
+    migration!("0008_bytes", oldest: 1),
+    migration!("0009_deliveries", oldest: 1),
 ];
 
 /// The schema version that this program writes: the number of migrations.

@@ -4,6 +4,7 @@
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
+use tokio_postgres::Row;
 
 use super::executor::{Db, OperationPriority, WriteTransaction};
 use super::fault::PostgresError;
@@ -27,8 +28,9 @@ impl Sessions for PostgresStore {
 
     async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>> {
         let nonce = column::encode_key(nonce);
-        let rows = self.executor.read(OperationPriority::Request, READ, &[(":nonce", &nonce)]).await?;
-        let stored = settings(rows.first()).map_err(|fault| fault.into_store_error(&self.executor.config))?;
+        let stored = |rows: &[Row]| settings(rows.first());
+        let stored =
+            self.executor.query(OperationPriority::Request, READ, &[(":nonce", &nonce)], stored).await?;
         Ok(stored.unwrap_or_else(|| Some(SessionSettings::default())))
     }
 
@@ -109,7 +111,7 @@ impl WriteTransaction for ChangeSession {
 }
 
 /// Returns the settings of a session: outer `None` if it has no row, inner `None` if it has ended.
-fn settings(row: Option<&tokio_postgres::Row>) -> Result<Option<Option<SessionSettings>>, PostgresError> {
+fn settings(row: Option<&Row>) -> Result<Option<Option<SessionSettings>>, PostgresError> {
     let Some(row) = row else { return Ok(None) };
     let Some(json) = row.try_get::<_, Option<&str>>(0)? else { return Ok(Some(None)) };
     let settings = taskbridge_sdk::from_json(json.as_bytes()).map_err(|error| {

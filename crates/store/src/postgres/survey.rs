@@ -26,12 +26,9 @@ impl Survey for PostgresStore {
                           EXISTS (SELECT 1 FROM outputs WHERE outputs.task = tasks.id) AS has_output
                    FROM tasks WHERE id > :after ORDER BY id LIMIT :limit";
         let (after, limit) = (column::encode(after), number(limit));
-        let rows = self
-            .executor
-            .read(OperationPriority::Request, sql, named_params! { ":after": after, ":limit": limit })
-            .await?;
-        let survey_rows: Result<Vec<SurveyRow>, PostgresError> = rows.iter().map(parse_survey_row).collect();
-        survey_rows.map_err(|fault| fault.into_store_error(&self.executor.config))
+        let params = named_params! { ":after": after, ":limit": limit };
+        let survey_rows = |rows: &[Row]| rows.iter().map(parse_survey_row).collect();
+        self.executor.query(OperationPriority::Request, sql, params, survey_rows).await
     }
 
     async fn ids(&self, prefix: &str, limit: usize) -> Result<Vec<TaskId>> {
@@ -39,10 +36,9 @@ impl Survey for PostgresStore {
                    UNION SELECT task FROM entries WHERE task >= :from AND task < :to LIMIT :limit";
         let (from, to) = (column::encode(prefix), format!("{}{}", column::encode(prefix), char::MAX));
         let params = named_params! { ":from": from, ":to": to, ":limit": number(limit) };
-        let rows = self.executor.read(OperationPriority::Request, sql, params).await?;
-        let id = |row: &Row| Ok(TaskId::from_wire(column::decode(row.try_get(0)?)));
-        let ids: Result<Vec<TaskId>, PostgresError> = rows.iter().map(id).collect();
-        ids.map_err(|fault| fault.into_store_error(&self.executor.config))
+        let id = |row: &Row| Ok(TaskId::from_wire(text(row, 0)?));
+        let ids = |rows: &[Row]| rows.iter().map(id).collect();
+        self.executor.query(OperationPriority::Request, sql, params, ids).await
     }
 
     async fn count_unfinished(&self) -> Result<Vec<UnfinishedRows>> {
@@ -128,9 +124,8 @@ impl PostgresStore {
     }
 
     async fn all<T>(&self, sql: &str, read: impl Fn(&Row) -> Result<T, PostgresError>) -> Result<Vec<T>> {
-        let rows = self.executor.read(OperationPriority::Request, sql, &[]).await?;
-        let all: Result<Vec<T>, PostgresError> = rows.iter().map(read).collect();
-        all.map_err(|fault| fault.into_store_error(&self.executor.config))
+        let all = |rows: &[Row]| rows.iter().map(read).collect();
+        self.executor.query(OperationPriority::Request, sql, &[], all).await
     }
 }
 

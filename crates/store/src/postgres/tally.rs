@@ -3,6 +3,7 @@
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
+use tokio_postgres::Row;
 
 use super::executor::OperationPriority;
 use super::fault::PostgresError;
@@ -29,28 +30,26 @@ const COUNT_ROWS: &str = "
 #[async_trait]
 impl RowCounts for PostgresStore {
     async fn row_counts(&self) -> Result<Counts> {
-        let rows = self.executor.read(OperationPriority::Loops, COUNT_ROWS, &[]).await?;
-        let read = || {
-            let mut counts = Counts::default();
-            for row in &rows {
-                let (tool, phase): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
-                let count = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or(0);
-                match phase {
-                    "#kept" => counts.retained = count,
-                    "#owed" => {
-                        let since: Option<i64> = row.try_get(3)?;
-                        (counts.pending_notices, counts.notices_pending_since) =
-                            (count, since.map(Timestamp::from_millis));
-                    }
-                    phase => {
-                        counts
-                            .active
-                            .extend(Phase::named(phase).map(|phase| (column::decode(tool), phase, count)));
-                    }
-                }
-            }
-            Ok(counts)
-        };
-        read().map_err(|fault: PostgresError| fault.into_store_error(&self.executor.config))
+        self.executor.query(OperationPriority::Loops, COUNT_ROWS, &[], parse_counts).await
     }
+}
+
+fn parse_counts(rows: &[Row]) -> Result<Counts, PostgresError> {
+    let mut counts = Counts::default();
+    for row in rows {
+        let (tool, phase): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
+        let count = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or(0);
+        match phase {
+            "#kept" => counts.retained = count,
+            "#owed" => {
+                let since: Option<i64> = row.try_get(3)?;
+                (counts.pending_notices, counts.notices_pending_since) =
+                    (count, since.map(Timestamp::from_millis));
+            }
+            phase => {
+                counts.active.extend(Phase::named(phase).map(|phase| (column::decode(tool), phase, count)));
+            }
+        }
+    }
+    Ok(counts)
 }

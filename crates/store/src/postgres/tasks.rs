@@ -30,34 +30,26 @@ impl TaskStore for PostgresStore {
 
     async fn get(&self, id: &TaskId, access_scope: Option<AccessScope<'_>>) -> Result<Option<Task>> {
         let id = column::encode(id.as_str());
-        let rows = match access_scope {
-            Some(scope) => {
-                let sql = "SELECT version, body, n FROM tasks
-                           WHERE id = :id AND (owner = :owner OR tool = ANY(:tools))
-                               AND expires_at > moment(:now)";
-                let owner = column::encode_key(scope.owner.as_str());
-                let tools: Vec<_> = scope.tools.iter().map(|tool| column::encode(tool)).collect();
-                let params = named_params! {
-                    ":id": id, ":owner": owner, ":tools": tools, ":now": self.executor.now(),
-                };
-                self.executor.read(OperationPriority::Request, sql, params).await?
-            }
-            None => {
-                let sql = "SELECT version, body, n FROM tasks WHERE id = :id";
-                self.executor.read(OperationPriority::Loops, sql, &[(":id", &id)]).await?
-            }
+        let task = |rows: &[Row]| rows.first().map(row::task).transpose();
+        let Some(scope) = access_scope else {
+            let sql = "SELECT version, body, n FROM tasks WHERE id = :id";
+            return self.executor.query(OperationPriority::Loops, sql, &[(":id", &id)], task).await;
         };
-        rows.first().map(row::task).transpose().map_err(|fault| fault.into_store_error(&self.executor.config))
+        let sql = "SELECT version, body, n FROM tasks
+                   WHERE id = :id AND (owner = :owner OR tool = ANY(:tools)) AND expires_at > moment(:now)";
+        let owner = column::encode_key(scope.owner.as_str());
+        let tools: Vec<_> = scope.tools.iter().map(|tool| column::encode(tool)).collect();
+        let params = named_params! {
+            ":id": id, ":owner": owner, ":tools": tools, ":now": self.executor.now(),
+        };
+        self.executor.query(OperationPriority::Request, sql, params, task).await
     }
 
     async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
         let sql = "SELECT body FROM outputs WHERE task = :id";
         let id = column::encode(id.as_str());
-        let rows = self.executor.read(OperationPriority::Request, sql, &[(":id", &id)]).await?;
-        rows.first()
-            .map(|row| output(row, 0))
-            .transpose()
-            .map_err(|fault| fault.into_store_error(&self.executor.config))
+        let found = |rows: &[Row]| rows.first().map(|row| output(row, 0)).transpose();
+        self.executor.query(OperationPriority::Request, sql, &[(":id", &id)], found).await
     }
 
     async fn output_within(&self, id: &TaskId, max_bytes: usize) -> Result<BoundedOutput> {
@@ -67,8 +59,8 @@ impl TaskStore for PostgresStore {
         let limit = i64::try_from(max_bytes).unwrap_or(i64::MAX);
         let id = column::encode(id.as_str());
         let params = named_params! { ":id": id, ":limit": limit };
-        let rows = self.executor.read(OperationPriority::Request, sql, params).await?;
-        let found = |row: &Row| -> Result<BoundedOutput, PostgresError> {
+        let found = |rows: &[Row]| {
+            let Some(row) = rows.first() else { return Ok(BoundedOutput::Missing) };
             let bytes = usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(usize::MAX);
             if bytes > max_bytes {
                 Ok(BoundedOutput::TooLarge(bytes))
@@ -76,8 +68,7 @@ impl TaskStore for PostgresStore {
                 output(row, 1).map(BoundedOutput::Complete)
             }
         };
-        let found = rows.first().map_or(Ok(BoundedOutput::Missing), found);
-        found.map_err(|fault| fault.into_store_error(&self.executor.config))
+        self.executor.query(OperationPriority::Request, sql, params, found).await
     }
 
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
@@ -92,15 +83,14 @@ impl TaskStore for PostgresStore {
             ":owner": owner, ":created_at": created_at, ":id": id, ":now": self.executor.now(),
             ":limit": limit,
         };
-        let rows = self.executor.read(OperationPriority::Request, sql, params).await?;
-        row::tasks(&rows).map_err(|fault| fault.into_store_error(&self.executor.config))
+        self.executor.query(OperationPriority::Request, sql, params, row::tasks).await
     }
 
     async fn of_channel(&self, channel: &str) -> Result<Vec<Task>> {
         let sql = "SELECT version, body, n FROM tasks WHERE session = :channel ORDER BY created_at, id";
         let channel = column::encode_key(channel);
-        let rows = self.executor.read(OperationPriority::Request, sql, &[(":channel", &channel)]).await?;
-        row::tasks(&rows).map_err(|fault| fault.into_store_error(&self.executor.config))
+        let params = named_params! { ":channel": channel };
+        self.executor.query(OperationPriority::Request, sql, params, row::tasks).await
     }
 
     /// The delay of a [`Change`] is not used: concurrent commits share a flush of the write-ahead log anyway.

@@ -51,8 +51,8 @@ pub(super) fn claim(
             Err(SqliteError::Unreadable(why)) => {
                 log_unreadable(&why);
                 // Left unchanged, it would be the first in every claim.
-                db.sql("UPDATE tasks SET version = version + 1, due_at = ?2 WHERE n = ?1")?
-                    .execute([row.key, db.now_ms() + UNREADABLE_RETRY_MS])?;
+                let sql = "UPDATE tasks SET version = version + 1, due_at = ?2 WHERE n = ?1";
+                db.execute(sql, [row.key, db.now_ms() + UNREADABLE_RETRY_MS])?;
             }
             Err(fault) => return Err(fault),
         }
@@ -169,15 +169,14 @@ pub(super) fn next_due(db: &Db<'_>, served: &ServedBackend) -> Result<Option<Tim
 /// Assigns the identity to rows without one. A row with pending work has a due time, so only those rows are
 /// updated. Returns the other identities of such rows, with their numbers.
 pub(super) fn adopt(db: &Db<'_>, backend: &str, identity: &str) -> Result<Vec<(String, u64)>, SqliteError> {
-    db.sql(
+    db.execute(
         "UPDATE tasks SET identity = ?2 WHERE of_backend = ?1 AND due_at IS NOT NULL AND identity IS NULL",
-    )?
-    .execute([backend, identity])?;
-    let mut others = db.sql(
+        [backend, identity],
+    )?;
+    db.all(
         "SELECT identity, count(*) FROM tasks
          WHERE of_backend = ?1 AND due_at IS NOT NULL AND identity <> ?2 GROUP BY identity ORDER BY identity",
-    )?;
-    let others = others
-        .query_map([backend, identity], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
-    Ok(others.collect::<rusqlite::Result<_>>()?)
+        [backend, identity],
+        |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())),
+    )
 }

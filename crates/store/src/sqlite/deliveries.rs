@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 use taskbridge_sdk::Timestamp;
 
 use super::SqliteStore;
@@ -15,12 +15,8 @@ use taskbridge_core::tasks::task::TaskId;
 #[async_trait]
 impl Deliveries for SqliteStore {
     async fn deliveries(&self, task: &TaskId) -> Result<BTreeMap<String, Delivery>> {
-        self.read(|db| {
-            let mut statement =
-                db.sql("SELECT n, until, over, problem, key FROM deliveries WHERE task = ?1")?;
-            let rows = statement.query_map([task.as_str()], |row| Ok((row.get(4)?, delivery(row)?)))?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
-        })
+        let sql = "SELECT n, until, over, problem, key FROM deliveries WHERE task = ?1";
+        self.read(|db| db.all(sql, [task.as_str()], |row| Ok((row.get(4)?, delivery(row)?))))
     }
 
     async fn change_delivery(
@@ -31,21 +27,18 @@ impl Deliveries for SqliteStore {
         let question = question.clone();
         self.write(move |db| {
             let (task, key) = (question.task.as_str(), question.key.as_str());
-            let stored = db
-                .sql("SELECT n, until, over, problem FROM deliveries WHERE task = ?1 AND key = ?2")?
-                .query_row([task, key], delivery)
-                .optional()?;
+            let sql = "SELECT n, until, over, problem FROM deliveries WHERE task = ?1 AND key = ?2";
+            let stored = db.first(sql, [task, key], delivery)?;
             let after = change.apply(newest(question.recorded.clone(), stored.clone()), db.now);
             let after = match after {
                 Some(after) if stored.as_ref() != Some(&after) => after,
                 unchanged => return Ok(unchanged),
             };
-            let written = db
-                .sql(
-                    "INSERT OR REPLACE INTO deliveries (task, key, n, until, over, problem)
-                     SELECT id, ?2, ?3, ?4, ?5, ?6 FROM tasks WHERE id = ?1",
-                )?
-                .execute(params![task, key, after.n, after.until.as_millis(), after.over, after.problem])?;
+            let written = db.execute(
+                "INSERT OR REPLACE INTO deliveries (task, key, n, until, over, problem)
+                 SELECT id, ?2, ?3, ?4, ?5, ?6 FROM tasks WHERE id = ?1",
+                params![task, key, after.n, after.until.as_millis(), after.over, after.problem],
+            )?;
             Ok((written == 1).then_some(after))
         })
         .await

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, named_params, params};
+use rusqlite::{OptionalExtension, Row, named_params, params};
 use taskbridge_sdk::{GroupKey, JobHandle, Timestamp};
 
 use super::fault::SqliteError;
@@ -30,11 +30,7 @@ impl Groups for SqliteStore {
 
     async fn release_groups(&self, holder: &Holder) -> Result<()> {
         let holder = holder.clone();
-        self.write(move |db| {
-            db.sql("DELETE FROM groups WHERE holder = ?1")?.execute([&holder.0])?;
-            Ok(())
-        })
-        .await
+        self.write(move |db| db.execute("DELETE FROM groups WHERE holder = ?1", [&holder.0]).map(drop)).await
     }
 
     async fn release_all(&self, holder: &Holder) -> Result<()> {
@@ -66,27 +62,24 @@ impl Groups for SqliteStore {
 
     async fn watched_jobs(&self, group: &Group) -> Result<Vec<TaskId>> {
         self.read(|db| {
-            let mut statement =
-                db.sql("SELECT id FROM tasks WHERE backend = ?1 AND grp = ?2 AND log_until > ?3")?;
+            let sql = "SELECT id FROM tasks WHERE backend = ?1 AND grp = ?2 AND log_until > ?3";
             let params = params![group.backend, group.key.as_str(), db.now_ms()];
-            let ids = statement.query_map(params, |row| row.get::<_, String>(0).map(TaskId::from_wire))?;
-            Ok(ids.collect::<rusqlite::Result<_>>()?)
+            db.all(sql, params, |row| row.get::<_, String>(0).map(TaskId::from_wire))
         })
     }
 }
 
 /// Releases every lease of this holder.
 fn release_leases(db: &Db<'_>, holder: &str) -> Result<(), SqliteError> {
-    db.sql("DELETE FROM groups WHERE holder = ?1")?.execute([holder])?;
+    db.execute("DELETE FROM groups WHERE holder = ?1", [holder])?;
     // The index on due rows covers both conditions, and leases are few.
-    db.sql(
+    db.execute(
         "UPDATE tasks SET lease_holder = NULL, lease_until = NULL
          WHERE due_at IS NOT NULL AND lease_until IS NOT NULL AND lease_holder = ?1",
-    )?
-    .execute([holder])?;
-    db.sql("UPDATE notices SET due_at = ?2, holder = NULL WHERE holder = ?1")?
-        .execute(params![holder, db.now_ms()])?;
-    Ok(())
+        [holder],
+    )?;
+    let sql = "UPDATE notices SET due_at = ?2, holder = NULL WHERE holder = ?1";
+    db.execute(sql, params![holder, db.now_ms()]).map(drop)
 }
 
 /// A group's lease, as stored in the file.
@@ -135,7 +128,7 @@ fn acquire(
     for GroupLease { name, holder: other, until } in leases(db)? {
         let is_releasable = other == holder.0 || until <= db.now_ms();
         if is_releasable && !open.iter().any(|open| open.name == name) {
-            db.sql("DELETE FROM groups WHERE backend = ?1 AND grp = ?2")?.execute([name.0, name.1])?;
+            db.execute("DELETE FROM groups WHERE backend = ?1 AND grp = ?2", [name.0, name.1])?;
         }
     }
     let mut acquired = Vec::new();
@@ -188,14 +181,9 @@ fn open_groups(db: &Db<'_>, served: &[ServedBackend]) -> Result<Vec<OpenGroup>, 
 }
 
 fn leases(db: &Db<'_>) -> Result<Vec<GroupLease>, SqliteError> {
-    let mut statement = db.sql("SELECT backend, grp, holder, until FROM groups ORDER BY backend, grp")?;
-    let mut rows = statement.query([])?;
-    let mut leases = Vec::new();
-    while let Some(next) = rows.next()? {
-        let name = (next.get(0)?, next.get(1)?);
-        leases.push(GroupLease { name, holder: next.get(2)?, until: next.get(3)? });
-    }
-    Ok(leases)
+    db.all("SELECT backend, grp, holder, until FROM groups ORDER BY backend, grp", [], |row| {
+        Ok(GroupLease { name: (row.get(0)?, row.get(1)?), holder: row.get(2)?, until: row.get(3)? })
+    })
 }
 
 fn open_jobs(
@@ -204,25 +192,21 @@ fn open_jobs(
     identity: Option<&str>,
     opened_since: Timestamp,
 ) -> Result<Vec<OpenJob>, SqliteError> {
-    let mut statement = db.sql(
-        "SELECT id, tool, handle, opened_at, version FROM tasks
-         WHERE backend = :backend AND grp = :grp AND opened_at >= :since
-             AND (identity IS NULL OR :identity IS NULL OR identity = :identity) ORDER BY opened_at",
-    )?;
+    let sql = "SELECT id, tool, handle, opened_at, version FROM tasks
+               WHERE backend = :backend AND grp = :grp AND opened_at >= :since
+                   AND (identity IS NULL OR :identity IS NULL OR identity = :identity) ORDER BY opened_at";
     let params = named_params! {
         ":backend": group.backend, ":grp": group.key.as_str(), ":since": opened_since.as_millis(),
         ":identity": identity,
     };
-    let mut rows = row::query(&mut statement, params)?;
-    let mut jobs = Vec::new();
-    while let Some(next) = rows.next()? {
-        jobs.push(OpenJob {
-            id: TaskId::from_wire(next.get::<_, String>(0)?),
-            tool: next.get(1)?,
-            handle: JobHandle::new(next.get::<_, String>(2)?),
-            started_at: Timestamp::from_millis(next.get(3)?),
-            version: next.get::<_, i64>(4)?.unsigned_abs(),
-        });
-    }
-    Ok(jobs)
+    let job = |row: &Row<'_>| {
+        Ok(OpenJob {
+            id: TaskId::from_wire(row.get::<_, String>(0)?),
+            tool: row.get(1)?,
+            handle: JobHandle::new(row.get::<_, String>(2)?),
+            started_at: Timestamp::from_millis(row.get(3)?),
+            version: row.get::<_, i64>(4)?.unsigned_abs(),
+        })
+    };
+    Ok(row::query(&mut *db.sql(sql)?, params)?.mapped(job).collect::<rusqlite::Result<_>>()?)
 }

@@ -20,14 +20,14 @@ impl History for SqliteStore {
 
     async fn delete_entries(&self, before: Timestamp, limit: usize) -> Result<usize> {
         let before = before.as_millis();
-        if !self.read(move |db| is_old(db, before))? {
+        if !self.read(|db| db.exists("SELECT 1 FROM entries WHERE at < ?1", [before]))? {
             return Ok(0);
         }
         self.write(move |db| {
-            let mut statement = db.sql(
+            db.execute(
                 "DELETE FROM entries WHERE n IN (SELECT n FROM entries WHERE at < ?1 ORDER BY at, n LIMIT ?2)",
-            )?;
-            Ok(statement.execute(params![before, limit])?)
+                params![before, limit],
+            )
         })
         .await
     }
@@ -63,10 +63,4 @@ fn entries(db: &Db<'_>, id: &TaskId) -> Result<Vec<HistoryEntry>, SqliteError> {
         entries.extend(entry::parse(row.get(0)?, row.get(1)?, row.get(2)?, &what));
     }
     Ok(entries)
-}
-
-/// Returns true if an entry is older than this time.
-fn is_old(db: &Db<'_>, before: i64) -> Result<bool, SqliteError> {
-    let mut statement = db.sql("SELECT EXISTS (SELECT 1 FROM entries WHERE at < ?1)")?;
-    Ok(statement.query_row([before], |row| row.get(0))?)
 }

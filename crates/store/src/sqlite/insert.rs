@@ -74,10 +74,12 @@ fn find_abandoned(db: &Db<'_>, attach: &AttachRequest, owner: &str) -> Result<Op
 /// Returns the number and bytes of an owner's rows, up to the limit of rows. Expired rows count until they
 /// are deleted, so that the index alone is sufficient.
 fn owner_usage(db: &Db<'_>, owner: &str, quota: Quota) -> Result<(i64, i64), SqliteError> {
-    let mut statement = db.sql(
+    let usage = db.first(
         "SELECT count(*), coalesce(sum(bytes), 0) FROM (SELECT bytes FROM tasks WHERE owner = ?1 LIMIT ?2)",
+        params![owner, quota.rows],
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    Ok(statement.query_row(params![owner, quota.rows], |row| Ok((row.get(0)?, row.get(1)?)))?)
+    Ok(usage.unwrap_or_default())
 }
 
 /// Returns the first of these slots that is full.
@@ -86,9 +88,8 @@ pub(super) fn first_full_slot<'l>(
     limits: &'l [SlotLimit],
 ) -> Result<Option<&'l str>, SqliteError> {
     for SlotLimit { slot, limit } in limits {
-        let mut statement =
-            db.sql("SELECT count(*) >= ?2 FROM (SELECT 1 FROM slots WHERE slot = ?1 LIMIT ?2)")?;
-        if statement.query_row(params![slot, limit], |row| row.get(0))? {
+        let sql = "SELECT count(*) >= ?2 FROM (SELECT 1 FROM slots WHERE slot = ?1 LIMIT ?2)";
+        if db.first(sql, params![slot, limit], |row| row.get(0))? == Some(true) {
             return Ok(Some(slot));
         }
     }
@@ -98,8 +99,7 @@ pub(super) fn first_full_slot<'l>(
 /// Returns true if a row is queued in this queue, or in any queue of one of the slots in `queue_behind`.
 /// It walks from queue to queue, and reads only the first row of each.
 fn has_waiters(db: &Db<'_>, queue: &str, queue_behind: &[String]) -> Result<bool, SqliteError> {
-    let mut statement = db.sql("SELECT 1 FROM tasks WHERE line = ?1 LIMIT 1")?;
-    if statement.exists([queue])? {
+    if db.exists("SELECT 1 FROM tasks WHERE line = ?1 LIMIT 1", [queue])? {
         return Ok(true);
     }
     let mut next = db.sql("SELECT line FROM tasks WHERE line > ?1 ORDER BY line LIMIT 1")?;
@@ -156,7 +156,7 @@ fn record_key(db: &Db<'_>, idempotency_key: Option<&IdempotencyKey>, task: &str)
 /// Records the slots that a row has taken; it may already have them.
 pub(super) fn record_slots(db: &Db<'_>, slots: &[String], task: &str) -> Result<(), SqliteError> {
     for slot in slots {
-        db.sql("INSERT OR IGNORE INTO slots (slot, task) VALUES (?1, ?2)")?.execute([slot, task])?;
+        db.execute("INSERT OR IGNORE INTO slots (slot, task) VALUES (?1, ?2)", [slot, task])?;
     }
     Ok(())
 }

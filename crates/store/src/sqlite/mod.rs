@@ -51,7 +51,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rusqlite::{CachedStatement, Connection};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row};
 use taskbridge_sdk::Timestamp;
 
 use self::fault::SqliteError;
@@ -239,6 +239,36 @@ impl<'c> Db<'c> {
     /// Returns a statement, prepared on its first use.
     fn sql(&self, statement: &str) -> Result<CachedStatement<'c>, SqliteError> {
         Ok(self.conn.prepare_cached(statement)?)
+    }
+
+    /// Executes a statement, and returns how many rows it wrote.
+    fn execute(&self, statement: &str, params: impl Params) -> Result<usize, SqliteError> {
+        Ok(self.sql(statement)?.execute(params)?)
+    }
+
+    /// Returns what `read` makes of the first row of a query, if there is one.
+    fn first<T>(
+        &self,
+        query: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, SqliteError> {
+        Ok(self.sql(query)?.query_row(params, read).optional()?)
+    }
+
+    /// Returns what `read` makes of each row of a query.
+    fn all<T, C: FromIterator<T>>(
+        &self,
+        query: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<C, SqliteError> {
+        Ok(self.sql(query)?.query_map(params, read)?.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns true if a query finds a row.
+    fn exists(&self, query: &str, params: impl Params) -> Result<bool, SqliteError> {
+        Ok(self.sql(query)?.exists(params)?)
     }
 
     /// Returns the current time in the unit of the columns.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use taskbridge_sdk::Timestamp;
 
 use super::fault::SqliteError;
@@ -24,31 +24,28 @@ impl Durations for SqliteStore {
     }
 
     async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
-        self.read(|db| {
-            let mut statement = db.sql("SELECT median FROM history WHERE tool = ?1")?;
-            let median: Option<i64> = statement.query_row([tool], |row| row.get(0)).optional()?;
-            Ok(median.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
-        })
+        let sql = "SELECT median FROM history WHERE tool = ?1";
+        let median: Option<i64> = self.read(|db| db.first(sql, [tool], |row| row.get(0)))?;
+        Ok(median.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
     }
 }
 
 /// Records a duration. The median is computed here, when a job ends, and not on every poll that reads it.
 fn record_duration(db: &Db<'_>, tool: &str, took: i64) -> Result<(), SqliteError> {
-    let stored: Option<String> =
-        db.sql("SELECT took FROM history WHERE tool = ?1")?.query_row([tool], |row| row.get(0)).optional()?;
+    let sql = "SELECT took FROM history WHERE tool = ?1";
+    let stored: Option<String> = db.first(sql, [tool], |row| row.get(0))?;
     let (json, median) = durations::add(stored.as_deref(), took).map_err(|error| {
         SqliteError::Broken(format!("the history of {tool} cannot be understood ({error})"))
     })?;
-    db.sql("INSERT OR REPLACE INTO history (tool, took, median) VALUES (?1, ?2, ?3)")?
-        .execute(params![tool, json, median])?;
-    Ok(())
+    let sql = "INSERT OR REPLACE INTO history (tool, took, median) VALUES (?1, ?2, ?3)";
+    db.execute(sql, params![tool, json, median]).map(drop)
 }
 
 #[async_trait]
 impl Keys for SqliteStore {
     async fn seal_key(&self, new_key: [u8; 32]) -> Result<[u8; 32]> {
         self.write(move |db| {
-            db.sql("INSERT OR IGNORE INTO keys (name, value) VALUES ('seal', ?1)")?.execute([new_key])?;
+            db.execute("INSERT OR IGNORE INTO keys (name, value) VALUES ('seal', ?1)", [new_key])?;
             Ok(db.sql("SELECT value FROM keys WHERE name = 'seal'")?.query_row([], |row| row.get(0))?)
         })
         .await
@@ -65,13 +62,12 @@ impl Time for SqliteStore {
     async fn shorten_leases(&self, longest: Duration) -> Result<()> {
         self.write(move |db| {
             let latest = db.expiry_ms(longest);
-            db.sql("UPDATE groups SET until = ?1 WHERE until > ?1")?.execute([latest])?;
-            db.sql("UPDATE tasks SET lease_until = ?1 WHERE due_at IS NOT NULL AND lease_until > ?1")?
-                .execute([latest])?;
-            db.sql("UPDATE notices SET due_at = ?1 WHERE holder IS NOT NULL AND due_at > ?1")?
-                .execute([latest])?;
-            db.sql("UPDATE deliveries SET until = ?1 WHERE until > ?1")?.execute([latest])?;
-            Ok(())
+            db.execute("UPDATE groups SET until = ?1 WHERE until > ?1", [latest])?;
+            let sql = "UPDATE tasks SET lease_until = ?1 WHERE due_at IS NOT NULL AND lease_until > ?1";
+            db.execute(sql, [latest])?;
+            let sql = "UPDATE notices SET due_at = ?1 WHERE holder IS NOT NULL AND due_at > ?1";
+            db.execute(sql, [latest])?;
+            db.execute("UPDATE deliveries SET until = ?1 WHERE until > ?1", [latest]).map(drop)
         })
         .await
     }
@@ -80,31 +76,26 @@ impl Time for SqliteStore {
 #[async_trait]
 impl Facts for SqliteStore {
     async fn fact(&self, name: &str) -> Result<Option<String>> {
-        self.read(|db| {
-            let mut statement = db.sql("SELECT value FROM facts WHERE name = ?1")?;
-            Ok(statement.query_row([name], |row| row.get(0)).optional()?)
-        })
+        self.read(|db| db.first("SELECT value FROM facts WHERE name = ?1", [name], |row| row.get(0)))
     }
 
     async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
         let (name, value) = (name.to_owned(), value.to_owned());
-        self.write(move |db| {
-            db.sql("INSERT OR REPLACE INTO facts (name, value) VALUES (?1, ?2)")?.execute([&name, &value])?;
-            Ok(())
-        })
-        .await
+        let sql = "INSERT OR REPLACE INTO facts (name, value) VALUES (?1, ?2)";
+        self.write(move |db| db.execute(sql, [&name, &value]).map(drop)).await
     }
 
     async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool> {
         let (name, before, value) = (name.to_owned(), before.map(str::to_owned), value.to_owned());
         self.write(move |db| {
             let changed = match &before {
-                Some(before) => db
-                    .sql("UPDATE facts SET value = ?3 WHERE name = ?1 AND value = ?2")?
-                    .execute([&name, before, &value])?,
-                None => db
-                    .sql("INSERT OR IGNORE INTO facts (name, value) VALUES (?1, ?2)")?
-                    .execute([&name, &value])?,
+                Some(before) => {
+                    let sql = "UPDATE facts SET value = ?3 WHERE name = ?1 AND value = ?2";
+                    db.execute(sql, [&name, before, &value])?
+                }
+                None => {
+                    db.execute("INSERT OR IGNORE INTO facts (name, value) VALUES (?1, ?2)", [&name, &value])?
+                }
             };
             Ok(changed == 1)
         })

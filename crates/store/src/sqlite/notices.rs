@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, named_params, params};
+use rusqlite::{named_params, params};
 use taskbridge_sdk::Timestamp;
 
 use super::fault::SqliteError;
@@ -23,12 +23,8 @@ impl Notices for SqliteStore {
         limit: usize,
     ) -> Result<Vec<LeasedNotice>> {
         // An idle tick only reads.
-        let some_due = |db: &Db<'_>| {
-            let mut statement =
-                db.sql("SELECT 1 FROM notices WHERE receiver = ?1 AND due_at <= ?2 LIMIT 1")?;
-            Ok(statement.query_row(params![receiver, db.now_ms()], |_| Ok(())).optional()?.is_some())
-        };
-        if !self.read(some_due)? {
+        let sql = "SELECT 1 FROM notices WHERE receiver = ?1 AND due_at <= ?2 LIMIT 1";
+        if !self.read(|db| db.exists(sql, params![receiver, db.now_ms()]))? {
             return Ok(Vec::new());
         }
         let (receiver, holder) = (receiver.to_owned(), holder.clone());
@@ -37,11 +33,8 @@ impl Notices for SqliteStore {
 
     async fn ack_notice(&self, notice: &Notice) -> Result<()> {
         let Notice { id, receiver, .. } = notice.clone();
-        self.write(move |db| {
-            db.sql("DELETE FROM notices WHERE id = ?1 AND receiver = ?2")?.execute([&id, &receiver])?;
-            Ok(())
-        })
-        .await
+        let sql = "DELETE FROM notices WHERE id = ?1 AND receiver = ?2";
+        self.write(move |db| db.execute(sql, [&id, &receiver]).map(drop)).await
     }
 
     async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
@@ -67,27 +60,15 @@ impl Notices for SqliteStore {
             ReceiverFilter::AllExcept(names) => (names.to_vec(), false),
         };
         let names = serde_json::Value::from(names).to_string();
-        let has_match = |db: &Db<'_>| {
-            let mut statement = db.sql(
-                "SELECT 1 FROM notices
-                 WHERE since < ?1 AND (receiver IN (SELECT value FROM json_each(?2))) = ?3 LIMIT 1",
-            )?;
-            let found =
-                statement.query_row(params![before.as_millis(), names, only_named], |_| Ok(())).optional()?;
-            Ok(found.is_some())
-        };
-        if !self.read(has_match)? {
+        let before = before.as_millis();
+        let sql = "SELECT 1 FROM notices
+                   WHERE since < ?1 AND (receiver IN (SELECT value FROM json_each(?2))) = ?3 LIMIT 1";
+        if !self.read(|db| db.exists(sql, params![before, names, only_named]))? {
             return Ok(0);
         }
-        self.write(move |db| {
-            let params = params![before.as_millis(), names, only_named];
-            let mut statement = db.sql(
-                "DELETE FROM notices
-                 WHERE since < ?1 AND (receiver IN (SELECT value FROM json_each(?2))) = ?3",
-            )?;
-            Ok(statement.execute(params)?)
-        })
-        .await
+        let sql = "DELETE FROM notices
+                   WHERE since < ?1 AND (receiver IN (SELECT value FROM json_each(?2))) = ?3";
+        self.write(move |db| db.execute(sql, params![before, names, only_named])).await
     }
 }
 
@@ -98,13 +79,11 @@ fn lease_notices(
     lease: Duration,
     limit: usize,
 ) -> Result<Vec<LeasedNotice>, SqliteError> {
-    let mut statement = db.sql(
+    let due: Vec<(String, u32, String)> = db.all(
         "SELECT id, attempts + 1, body FROM notices WHERE receiver = ?1 AND due_at <= ?2 ORDER BY due_at, id LIMIT ?3",
+        params![receiver, db.now_ms(), limit],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
     )?;
-    let rows = statement.query_map(params![receiver, db.now_ms(), limit], |row| {
-        Ok((row.get::<_, String>(0)?, row.get(1)?, row.get::<_, String>(2)?))
-    })?;
-    let due: Vec<(String, u32, String)> = rows.collect::<rusqlite::Result<_>>()?;
     let mut update = db.sql(
         "UPDATE notices SET due_at = :due, holder = :holder, attempts = :attempts
          WHERE id = :id AND receiver = :receiver",

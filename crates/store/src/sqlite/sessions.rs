@@ -2,7 +2,7 @@
 //! has ended.
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use taskbridge_sdk::Timestamp;
 
 use super::fault::SqliteError;
@@ -14,20 +14,13 @@ use taskbridge_core::tasks::store::Result;
 impl Sessions for SqliteStore {
     async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()> {
         let nonce = nonce.to_owned();
-        self.write(move |db| {
-            db.sql("INSERT OR REPLACE INTO sessions (nonce, forget_after) VALUES (?1, ?2)")?
-                .execute(params![nonce, forget_after.as_millis()])?;
-            Ok(())
-        })
-        .await
+        let sql = "INSERT OR REPLACE INTO sessions (nonce, forget_after) VALUES (?1, ?2)";
+        self.write(move |db| db.execute(sql, params![nonce, forget_after.as_millis()]).map(drop)).await
     }
 
     async fn has_ended(&self, nonce: &str) -> Result<bool> {
-        self.read(|db| {
-            let mut statement =
-                db.sql("SELECT EXISTS (SELECT 1 FROM sessions WHERE nonce = ?1 AND settings IS NULL)")?;
-            Ok(statement.query_row([nonce], |row| row.get(0))?)
-        })
+        let sql = "SELECT 1 FROM sessions WHERE nonce = ?1 AND settings IS NULL";
+        self.read(|db| db.exists(sql, [nonce]))
     }
 
     async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>> {
@@ -50,8 +43,8 @@ impl Sessions for SqliteStore {
             let Some(after) = before.with(&change) else { return Ok(None) };
             let json =
                 serde_json::to_string(&after).map_err(|error| SqliteError::Broken(error.to_string()))?;
-            db.sql("INSERT OR REPLACE INTO sessions (nonce, forget_after, settings) VALUES (?1, ?2, ?3)")?
-                .execute(params![nonce, forget_after.as_millis(), json])?;
+            let sql = "INSERT OR REPLACE INTO sessions (nonce, forget_after, settings) VALUES (?1, ?2, ?3)";
+            db.execute(sql, params![nonce, forget_after.as_millis(), json])?;
             Ok(Some(after))
         })
         .await
@@ -60,8 +53,8 @@ impl Sessions for SqliteStore {
 
 /// Returns the settings of a session: outer `None` if it has no row, inner `None` if it has ended.
 fn settings(db: &Db<'_>, nonce: &str) -> Result<Option<Option<SessionSettings>>, SqliteError> {
-    let mut statement = db.sql("SELECT settings FROM sessions WHERE nonce = ?1")?;
-    let row: Option<Option<String>> = statement.query_row([nonce], |row| row.get(0)).optional()?;
+    let sql = "SELECT settings FROM sessions WHERE nonce = ?1";
+    let row: Option<Option<String>> = db.first(sql, [nonce], |row| row.get(0))?;
     let Some(Some(json)) = row else { return Ok(row.map(|_| None)) };
     let settings = taskbridge_sdk::from_json(json.as_bytes()).map_err(|error| {
         SqliteError::Unreadable(format!("what a session has set cannot be understood ({error})"))

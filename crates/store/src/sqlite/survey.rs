@@ -22,15 +22,10 @@ impl Survey for SqliteStore {
 
     async fn ids(&self, prefix: &str, limit: usize) -> Result<Vec<TaskId>> {
         let (from, to) = (prefix.to_owned(), format!("{prefix}{}", char::MAX));
-        self.read_long(move |db| {
-            let mut statement = db.sql(
-                "SELECT id FROM tasks WHERE id >= ?1 AND id < ?2
-                 UNION SELECT task FROM entries WHERE task >= ?1 AND task < ?2 LIMIT ?3",
-            )?;
-            let ids = statement.query_map(params![from, to, limit], |row| row.get::<_, String>(0))?;
-            Ok(ids.map(|id| id.map(TaskId::from_wire)).collect::<rusqlite::Result<_>>()?)
-        })
-        .await
+        let sql = "SELECT id FROM tasks WHERE id >= ?1 AND id < ?2
+                   UNION SELECT task FROM entries WHERE task >= ?1 AND task < ?2 LIMIT ?3";
+        let id = |row: &rusqlite::Row<'_>| row.get::<_, String>(0).map(TaskId::from_wire);
+        self.read_long(move |db| db.all(sql, params![from, to, limit], id)).await
     }
 
     async fn count_unfinished(&self) -> Result<Vec<UnfinishedRows>> {
@@ -38,7 +33,7 @@ impl Survey for SqliteStore {
             let ids = [row.get(3)?, row.get(4)?];
             Ok(UnfinishedRows { backend: row.get(0)?, identity: row.get(1)?, count: row.get(2)?, ids })
         };
-        self.read_long(move |db| all(db, UNFINISHED, read)).await
+        self.read_long(move |db| db.all(UNFINISHED, [], read)).await
     }
 
     async fn related_records(&self) -> Result<RelatedRecords> {
@@ -46,54 +41,45 @@ impl Survey for SqliteStore {
     }
 }
 
-fn all<T>(
-    db: &Db<'_>,
-    sql: &str,
-    read: impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Vec<T>, SqliteError> {
-    let mut statement = db.sql(sql)?;
-    let rows = statement.query_map([], |row| read(row))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
-}
-
 fn related_records(db: &Db<'_>) -> Result<RelatedRecords, SqliteError> {
     let mut records = RelatedRecords::default();
     for table in DEPENDENT_TABLES {
         let sql =
             format!("SELECT DISTINCT task FROM {table} WHERE task NOT IN (SELECT id FROM tasks) LIMIT 100");
-        records.orphans.extend(all(db, &sql, |row| Ok((table, row.get(0)?)))?);
+        let orphans: Vec<_> = db.all(&sql, [], |row| Ok((table, row.get(0)?)))?;
+        records.orphans.extend(orphans);
     }
     let groups = "SELECT backend, grp, holder, until FROM groups";
-    records.groups = all(db, groups, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    records.groups = db.all(groups, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
     let deliveries = "SELECT task, key, until FROM deliveries WHERE NOT over";
-    records.deliveries = all(db, deliveries, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    records.deliveries = db.all(deliveries, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let ahead = "SELECT e.task, max(e.version), t.version FROM entries e JOIN tasks t ON t.id = e.task
                  WHERE e.version > t.version GROUP BY e.task, t.version LIMIT 100";
-    records.histories_ahead = all(db, ahead, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    records.histories_ahead = db.all(ahead, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let sessions = "SELECT nonce, settings FROM sessions WHERE settings IS NOT NULL";
-    let sessions: Vec<(String, String)> = all(db, sessions, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let sessions: Vec<(String, String)> = db.all(sessions, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     for (nonce, settings) in sessions {
         for (nonce_prefix, task) in records.check_session(&nonce, &settings) {
-            let exists_sql = "SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1) OR EXISTS (SELECT 1 FROM entries WHERE task = ?1)";
-            let exists: bool = db.sql(exists_sql)?.query_row([task.as_str()], |row| row.get(0))?;
-            if !exists {
+            let exists_sql =
+                "SELECT 1 FROM tasks WHERE id = ?1 UNION ALL SELECT 1 FROM entries WHERE task = ?1";
+            if !db.exists(exists_sql, [task.as_str()])? {
                 records.dangling_sessions.push((nonce_prefix, task.to_string()));
             }
         }
     }
     let slots = "SELECT slot, count(*) FROM slots GROUP BY slot";
-    records.slots = all(db, slots, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    records.slots = db.all(slots, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let notices = "SELECT id, receiver, due_at, body FROM notices";
     let notice = |row: &rusqlite::Row<'_>| {
         Ok(PendingNotice::of(row.get(0)?, row.get(1)?, row.get(2)?, &row.get::<_, String>(3)?))
     };
-    records.notices = all(db, notices, notice)?;
+    records.notices = db.all(notices, [], notice)?;
     let mut entries = db.sql("SELECT task, what FROM entries")?;
     let mut entries = entries.query([])?;
     while let Some(found) = entries.next()? {
         records.check_entry(found.get(0)?, &found.get::<_, String>(1)?);
     }
-    records.first_entry = all(db, "SELECT at FROM entries ORDER BY at LIMIT 1", |row| row.get(0))?.pop();
+    records.first_entry = db.first("SELECT at FROM entries ORDER BY at LIMIT 1", [], |row| row.get(0))?;
     Ok(records)
 }
 

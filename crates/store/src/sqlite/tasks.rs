@@ -114,7 +114,7 @@ impl TaskStore for SqliteStore {
         }
         self.write(move |db| {
             let now = now.min(db.now_ms());
-            db.sql("DELETE FROM sessions WHERE forget_after <= ?1")?.execute([now])?;
+            db.execute("DELETE FROM sessions WHERE forget_after <= ?1", [now])?;
             let mut statement = db.sql(
                 "DELETE FROM tasks WHERE n IN (SELECT n FROM tasks WHERE closed = 1 AND expires_at <= ?1
                                                ORDER BY expires_at LIMIT ?2)
@@ -205,9 +205,6 @@ fn output(row: &rusqlite::Row<'_>, column: usize) -> Result<Output, SqliteError>
 
 /// Returns true if a purge would delete something.
 fn purgeable(db: &Db<'_>, now: i64) -> Result<bool, SqliteError> {
-    let mut statement = db.sql(
-        "SELECT EXISTS (SELECT 1 FROM tasks WHERE closed = 1 AND expires_at <= ?1)
-             OR EXISTS (SELECT 1 FROM sessions WHERE forget_after <= ?1)",
-    )?;
-    Ok(statement.query_row([now], |row| row.get(0))?)
+    Ok(db.exists("SELECT 1 FROM tasks WHERE closed = 1 AND expires_at <= ?1", [now])?
+        || db.exists("SELECT 1 FROM sessions WHERE forget_after <= ?1", [now])?)
 }

@@ -14,7 +14,7 @@ pub(super) fn update(db: &Db<'_>, command: &UpdateCommand) -> Result<UpdateResul
         return Ok(UpdateResult::Stale);
     }
     if let Slots::Taken(_) = &command.row.slots
-        && !has_slots(db, command)?
+        && !db.exists("SELECT 1 FROM slots WHERE task = ?1", [&command.row.id])?
         && let Some(full) = insert::first_full_slot(db, &command.limits)?
     {
         let full = UpdateResult::NoSlot(full.to_owned());
@@ -26,22 +26,20 @@ pub(super) fn update(db: &Db<'_>, command: &UpdateCommand) -> Result<UpdateResul
     let id = &command.row.id;
     match &command.row.slots {
         Slots::Never => {}
-        Slots::Free => {
-            db.sql("DELETE FROM slots WHERE task = ?1")?.execute([id])?;
-        }
+        Slots::Free => drop(db.execute("DELETE FROM slots WHERE task = ?1", [id])?),
         Slots::Taken(slots) => insert::record_slots(db, slots, id)?,
     }
     if let Some(output) = &command.output {
-        db.sql("INSERT OR IGNORE INTO outputs (task, body) VALUES (?1, ?2)")?.execute([id, output])?;
+        db.execute("INSERT OR IGNORE INTO outputs (task, body) VALUES (?1, ?2)", [id, output])?;
     }
     // Only when the result is written or the job is closed: `bytes` is part of the index on the owner's rows,
     // which every change of it updates.
     if command.output.is_some() || command.row.closed {
-        db.sql(
+        db.execute(
             "UPDATE tasks SET bytes = octet_length(body)
                  + coalesce((SELECT octet_length(body) FROM outputs WHERE task = ?1), 0) + ?2 WHERE id = ?1",
-        )?
-        .execute(params![id, command.row.files_bytes])?;
+            params![id, command.row.files_bytes],
+        )?;
     }
     history::write_entry(db, id, command.version + 1, command.history_entry.as_ref())?;
     notices::write_notices(db, &command.notices)?;
@@ -74,12 +72,7 @@ fn write_row(db: &Db<'_>, command: &UpdateCommand) -> Result<usize, SqliteError>
     row::write(statement, &command.row.changing_columns(), more)
 }
 
-fn has_slots(db: &Db<'_>, command: &UpdateCommand) -> Result<bool, SqliteError> {
-    let mut statement = db.sql("SELECT EXISTS (SELECT 1 FROM slots WHERE task = ?1)")?;
-    Ok(statement.query_row([&command.row.id], |row| row.get(0))?)
-}
-
 fn is_current(db: &Db<'_>, command: &UpdateCommand) -> Result<bool, SqliteError> {
-    let mut statement = db.sql("SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1 AND version = ?2)")?;
-    Ok(statement.query_row(params![command.row.id, command.version], |row| row.get(0))?)
+    let sql = "SELECT 1 FROM tasks WHERE id = ?1 AND version = ?2";
+    db.exists(sql, params![command.row.id, command.version])
 }

@@ -1,8 +1,8 @@
 //! `initialize` and `notifications/initialized`: negotiates the revision and exchanges capabilities.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{from_wire, wire};
+use super::from_wire;
 use crate::auth::Principal;
 use crate::mcp::Bridge;
 use crate::mcp::features::instructions;
@@ -25,25 +25,27 @@ pub(super) fn initialize(
     let validity = (context.clock.now(), context.settings().session_lifetime);
     let client = client_capabilities(params, revision)?;
     let session = Session::begin(&*context.entropy, validity, principal.owner.clone(), (revision, client));
-    let tasks = revision.has_tasks().then(|| wire::TasksCapability {
-        list: principal.identified.then_some(types::Empty {}),
-        cancel: types::Empty {},
-        requests: wire::TaskRequests::default(),
+    let mut capabilities = json!({
+        "logging": {},
+        "tools": { "listChanged": true },
+        "resources": { "listChanged": true, "subscribe": true },
+        "prompts": { "listChanged": true },
+        "completions": {},
     });
-    let result = wire::InitializeResult {
-        protocol_version: revision.as_str(),
-        capabilities: wire::ServerCapabilities {
-            logging: types::Empty {},
-            tools: types::ListCapability { list_changed: true },
-            resources: types::ResourcesCapability { list_changed: true, subscribe: true },
-            prompts: types::ListCapability { list_changed: true },
-            completions: types::Empty {},
-            tasks,
-        },
-        server_info: types::SERVER_INFO,
-        instructions: instructions::for_caller(&bridge.context, principal, super::OFFERS_COMPANIONS),
-    };
-    Ok((session, types::value(&result)))
+    if revision.has_tasks() {
+        capabilities["tasks"] = types::without_nulls(json!({
+            "list": principal.identified.then(|| json!({})),
+            "cancel": {},
+            "requests": { "tools": { "call": {} } },
+        }));
+    }
+    let result = json!({
+        "protocolVersion": revision.as_str(),
+        "capabilities": capabilities,
+        "serverInfo": types::SERVER_INFO,
+        "instructions": instructions::for_caller(&bridge.context, principal, super::OFFERS_COMPANIONS),
+    });
+    Ok((session, result))
 }
 
 /// Records that the client is ready: from now on it can be asked questions. Other processes may wait for

@@ -8,6 +8,7 @@ mod status;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use serde_json::json;
 use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
 
@@ -21,7 +22,6 @@ use crate::mcp::session::listener_guard::ListenerGuard;
 use crate::mcp::session::message_sink::{MessageSink, Resume};
 use crate::mcp::session::stream_election::StreamCandidate;
 use crate::mcp::session::token::Session;
-use crate::mcp::wire::types;
 use crate::sessions::SessionChange;
 use crate::sessions::streams::{self, StreamEvent};
 use crate::tasks::service::RENEW_WATCH;
@@ -269,7 +269,7 @@ impl ActiveStream<'_> {
                 List::Prompts => "notifications/prompts/list_changed",
                 List::Resources => "notifications/resources/list_changed",
             };
-            self.sink.send(to_wire::notification(method, types::Empty {})).await;
+            self.sink.send(to_wire::notification(method, json!({}))).await;
         }
         // Only after sending: a stream that breaks earlier is resumed with the edition from before.
         self.candidate.set_known_lists(edition);
@@ -283,7 +283,7 @@ impl ActiveStream<'_> {
             return Ok(());
         }
         for uri in &changes.changed {
-            let params = types::ResourceUpdated { uri };
+            let params = json!({ "uri": uri });
             self.sink.send(to_wire::notification("notifications/resources/updated", params)).await;
         }
         let Session { nonce, expires, .. } = self.call.session;

@@ -2,9 +2,9 @@
 //! [`crate::mcp::session::log_cursor`] decides which messages a task has; this module only drops those below
 //! the session's level.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::{SessionCall, to_wire, wire};
+use super::{SessionCall, to_wire};
 use crate::mcp::session::log_cursor::{DEFAULT_LEVEL, LogMessage};
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::wire::jsonrpc::Outcome;
@@ -39,7 +39,10 @@ pub(super) async fn send_log_messages(
     for LogMessage { level, logger, data } in
         messages.into_iter().filter(|message| message.level >= min_level)
     {
-        let params = wire::LoggingMessage { level, logger, data, meta: related.map(to_wire::related_meta) };
+        let mut params = json!({ "level": level, "logger": logger, "data": data });
+        if let Some(task) = related {
+            params["_meta"] = to_wire::related_meta(task);
+        }
         sink.send(to_wire::notification("notifications/message", params)).await;
     }
     Ok(())

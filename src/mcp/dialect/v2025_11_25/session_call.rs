@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Value, json};
 use taskbridge_sdk::{Content, Timestamp};
 
 use super::questions::QuestionSender;
-use super::{OFFERS_COMPANIONS, SessionCall, from_wire, logging, to_wire, wire};
+use super::{OFFERS_COMPANIONS, SessionCall, from_wire, logging, to_wire};
 use crate::auth::Principal;
 use crate::catalog::TaskSupport;
 use crate::mcp::features::context::FeatureContext;
@@ -131,7 +131,7 @@ impl Dialect for SessionCall<'_> {
         if self.session.revision < Revision::V2025_06_18 {
             tool.output_schema = None;
         }
-        tool.execution = self.has_tasks().then_some(types::ToolExecution { task_support });
+        tool.execution = self.has_tasks().then(|| json!({ "taskSupport": task_support }));
         types::value(&tool)
     }
 
@@ -190,8 +190,7 @@ impl WaitChannel for SessionChannel<'_> {
 
     async fn send_progress(&mut self, token: &Value, report: ProgressReport) {
         let ProgressReport { progress, total, message } = report;
-        let params =
-            wire::Progress { progress_token: token, progress, total, message: Some(message), meta: None };
+        let params = types::progress(token, progress, total, Some(message));
         self.sink.send(to_wire::notification("notifications/progress", params)).await;
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{SessionCall, from_wire, questions, to_wire, wire};
+use super::{SessionCall, from_wire, questions, to_wire};
 use crate::mcp::features::dialect::Dialect as _;
 use crate::mcp::features::internal_error::store_error;
 use crate::mcp::features::request::RequestExt as _;
@@ -61,8 +61,7 @@ async fn read_result(call: &SessionCall<'_>, view: &View, sink: &dyn MessageSink
 pub(super) async fn list(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let page = tasks::list(call, params).await?;
     let task = |view| to_wire::task(call.context(), view, call.client_for(&view.task));
-    let tasks = page.views.iter().map(task).collect();
-    Ok(types::value(&wire::ListTasksResult { tasks, next_cursor: page.next_cursor }))
+    Ok(types::page("tasks", page.views.iter().map(task).collect(), page.next_cursor))
 }
 
 /// `tasks/cancel`: the task is in its terminal state when this answers.

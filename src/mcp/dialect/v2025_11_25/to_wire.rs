@@ -1,7 +1,7 @@
 //! Converts what the core returns to wire types. It must not access the store or decide anything.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use taskbridge_sdk::Content;
 
 use super::wire;
@@ -11,9 +11,14 @@ use crate::mcp::features::tools::handle::VisibleStatus;
 use crate::mcp::features::tools::result::{ToolResult, wrap_in_object};
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::revision::Revision;
-use crate::mcp::wire::types::{TaskStatus, millis, value};
+use crate::mcp::wire::types::{
+    CallToolResult, REFERS_TO, TaskStatus, UNTRUSTED, millis, non_empty, value, without_nulls,
+};
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
+
+/// Key of the task that a message belongs to, in `_meta`.
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// Returns a task as a client with these capabilities sees it.
 pub(super) fn task<'a>(
@@ -53,13 +58,15 @@ pub(super) fn created_task(
     );
     model_immediate_response
         .extend(handle::describe_references(&view.task).map(|sentence| format!(" {sentence}")));
-    let meta = wire::CreateTaskMeta {
-        related_task: wire::RelatedTask { task_id: id },
-        early_task: wire::EarlyTask { task_id: id, status: task.status },
-        refers_to: &view.task.refers_to,
-        model_immediate_response,
-    };
-    value(&wire::CreateTaskResult { task, content: [], meta })
+    let meta = without_nulls(json!({
+        RELATED_TASK: { "taskId": id },
+        // Where clients from before the release (FastMCP 2.14) expect the task. They parse this as a tool
+        // result, which requires `content`, and without the task they take it for an empty success.
+        "modelcontextprotocol.io/task": { "taskId": id, "status": task.status },
+        REFERS_TO: non_empty(&view.task.refers_to),
+        "io.modelcontextprotocol/model-immediate-response": model_immediate_response,
+    }));
+    json!({ "task": task, "content": [], "_meta": meta })
 }
 
 /// Returns a tool result for a session of this revision.
@@ -74,25 +81,31 @@ pub(super) fn tool_result(revision: Revision, result: ToolResult, related: Optio
         untrusted.retain(|part| part.starts_with("/content/"));
         content.iter_mut().for_each(link_to_text);
     }
-    let related_task = related.map(|id| wire::RelatedTask { task_id: id.as_str() });
-    let meta = (related.is_some() || !refers_to.is_empty() || !untrusted.is_empty())
-        .then_some(wire::ToolResultMeta { related_task, refers_to: &refers_to, untrusted });
-    value(&wire::CallToolResult { content, structured_content, is_error, meta })
+    let mut message = value(&CallToolResult { content, structured_content, is_error });
+    let meta = without_nulls(json!({
+        RELATED_TASK: related.map(|id| json!({ "taskId": id })),
+        REFERS_TO: non_empty(&refers_to),
+        UNTRUSTED: non_empty(&untrusted),
+    }));
+    if meta != json!({}) {
+        message["_meta"] = meta;
+    }
+    message
 }
 
-/// Returns the metadata of a message that belongs to a task.
-pub(super) fn related_meta(id: &TaskId) -> wire::RelatedMeta<'_> {
-    wire::RelatedMeta { related_task: wire::RelatedTask { task_id: id.as_str() } }
+/// Returns the `_meta` of a message that belongs to a task.
+pub(super) fn related_meta(id: &TaskId) -> Value {
+    json!({ RELATED_TASK: { "taskId": id } })
 }
 
 /// Returns a complete request of this server.
-pub(super) fn request(id: &str, method: &'static str, params: impl Serialize) -> Value {
-    value(&wire::Message { jsonrpc: "2.0", id: Some(id), method, params })
+pub(super) fn request(id: &str, method: &str, params: impl Serialize) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
 /// Returns a complete notification.
-pub(super) fn notification(method: &'static str, params: impl Serialize) -> Value {
-    value(&wire::Message { jsonrpc: "2.0", id: None, method, params })
+pub(super) fn notification(method: &str, params: impl Serialize) -> Value {
+    json!({ "jsonrpc": "2.0", "method": method, "params": params })
 }
 
 fn status(state: TaskState) -> TaskStatus {

@@ -6,13 +6,13 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::tasks::{detailed_task, require_tasks};
-use super::wire::{Acknowledged, Filter};
-use super::{StatelessCall, from_wire, to_wire, wire};
+use super::wire::Filter;
+use super::{StatelessCall, from_wire, to_wire};
 use crate::mcp::features::internal_error::store_error;
 use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::resources;
@@ -47,7 +47,7 @@ pub(super) async fn listen(
     }
     let granted = Box::pin(grant(call, requested)).await.map_err(store_error)?;
     sink.set_long_lived();
-    let acknowledged = Acknowledged { notifications: granted.clone() };
+    let acknowledged = json!({ "notifications": granted });
     // Before the acknowledgement: a client that has read it may read the lists at once.
     let stream = SubscriptionStream::new(call, id, sink, granted);
     sink.send(to_wire::subscription_notification(
@@ -62,7 +62,7 @@ pub(super) async fn listen(
         () = stream.run() => {}
     }
     if sink.is_shared() {
-        let params = wire::Cancelled { request_id: id, reason: "the server stops" };
+        let params = json!({ "requestId": id, "reason": "the server stops" });
         sink.send(to_wire::subscription_notification("notifications/cancelled", id, params)).await;
     }
     Ok(to_wire::subscription_ended(id))
@@ -193,7 +193,7 @@ impl<'a> SubscriptionStream<'a> {
 
     async fn notify_resources(&self, changes: ResourceChanges) {
         for uri in &changes.changed {
-            let params = types::ResourceUpdated { uri };
+            let params = json!({ "uri": uri });
             let method = "notifications/resources/updated";
             self.sink.send(to_wire::subscription_notification(method, self.id, params)).await;
         }
@@ -209,7 +209,7 @@ impl<'a> SubscriptionStream<'a> {
                 }
             };
             if is_subscribed {
-                self.sink.send(to_wire::subscription_notification(method, self.id, types::Empty {})).await;
+                self.sink.send(to_wire::subscription_notification(method, self.id, json!({}))).await;
             }
         }
     }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use taskbridge_sdk::{Answer, Question, Timestamp};
 
 use super::from_wire::invalid;
-use super::{StatelessCall, errors, to_wire, wire};
+use super::{StatelessCall, errors, to_wire};
 use crate::catalog::{ConfirmDefault, Inquiry, Tool};
 use crate::mcp::features::authorization;
 use crate::mcp::features::dialect::{CallInput, Dialect as _};
@@ -114,8 +114,7 @@ pub(super) fn ask_for_task(
 ) -> Value {
     let asking_task = AskingTask { task: task.id.clone(), heard: log_cursor::newest_entry_time(task) };
     let request_state = seal_state(call, fingerprint, RequestStage::During(asking_task));
-    let result = wire::InputRequiredResult { input_requests, request_state };
-    to_wire::result(wire::ResultType::InputRequired, result)
+    to_wire::input_required(input_requests, request_state)
 }
 
 /// Takes the answers of a request, and decides what to ask next. `tool` may require consent.
@@ -297,8 +296,7 @@ impl<'a> Round<'a> {
             to_wire::input_requests(questions.iter().map(|question| (question.id.as_str(), question)));
         let request_state =
             seal_state(self.call, &self.target.fingerprint, RequestStage::Before(self.partial_input.clone()));
-        let result = wire::InputRequiredResult { input_requests, request_state };
-        NextStep::Ask(to_wire::result(wire::ResultType::InputRequired, result))
+        NextStep::Ask(to_wire::input_required(input_requests, request_state))
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Value, json};
 use taskbridge_sdk::Timestamp;
 
 use super::rounds::{self, AskingTask, CallTarget, NextStep};
-use super::{StatelessCall, errors, from_wire, prompt_input, questions, tasks, to_wire, wire};
+use super::{StatelessCall, errors, from_wire, prompt_input, questions, tasks, to_wire};
 use crate::auth::Principal;
 use crate::catalog::{TaskSupport, Tool};
 use crate::mcp::features::context::FeatureContext;
@@ -157,11 +157,8 @@ impl Dialect for StatelessCall<'_> {
 
     fn result(&self, mut body: Value, cache: Option<Cache>) -> Value {
         let added = match cache {
-            None => to_wire::complete(types::Empty {}),
-            Some(Cache { ttl, is_public }) => {
-                let scope = if is_public { wire::CacheScope::Public } else { wire::CacheScope::Private };
-                to_wire::cacheable(types::Empty {}, ttl, scope)
-            }
+            None => to_wire::complete(json!({})),
+            Some(Cache { ttl, is_public }) => to_wire::cacheable(json!({}), ttl, is_public),
         };
         // The body may be large, and is not copied.
         if let (Value::Object(body), Value::Object(added)) = (&mut body, added) {
@@ -192,7 +189,7 @@ impl WaitChannel for StatelessChannel<'_> {
         let min_level = self.call.caller.log_level;
         for message in messages.into_iter().filter(|message| Some(message.level) >= min_level) {
             let LogMessage { level, logger, data } = message;
-            let params = wire::LoggingMessage { level, logger, data };
+            let params = json!({ "level": level, "logger": logger, "data": data });
             self.sink.send(to_wire::notification("notifications/message", params)).await;
         }
         Ok(())
@@ -200,7 +197,7 @@ impl WaitChannel for StatelessChannel<'_> {
 
     async fn send_progress(&mut self, token: &Value, report: ProgressReport) {
         let ProgressReport { progress, total, message } = report;
-        let params = wire::Progress { progress_token: token, progress, total, message };
+        let params = types::progress(token, progress, total, Some(message));
         self.sink.send(to_wire::notification("notifications/progress", params)).await;
     }
 }

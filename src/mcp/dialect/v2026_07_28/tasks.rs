@@ -1,7 +1,7 @@
 //! `tasks/get`, `tasks/update` and `tasks/cancel`. A task that the caller may not see gets the same "not
 //! found" error as a task that never existed.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{StatelessCall, errors, from_wire, questions, to_wire, wire};
 use crate::mcp::features::dialect::Dialect as _;
@@ -12,7 +12,7 @@ use crate::mcp::features::tasks;
 use crate::mcp::features::tools::result::ToolResult;
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::wire::jsonrpc::{Error, INTERNAL_ERROR, Outcome};
-use crate::mcp::wire::types::{Empty, TaskStatus};
+use crate::mcp::wire::types::TaskStatus;
 use crate::tasks::machine::CancelMode;
 use crate::tasks::service::{AnswerError, View};
 use crate::tasks::task::Task;
@@ -34,7 +34,7 @@ pub(super) async fn update(call: &StatelessCall<'_>, params: &Value) -> Outcome 
     let responses = from_wire::input_responses(params)?;
     let view = call.find_task(&id).await?;
     store_answers(call, &view.task, &responses).await?;
-    Ok(to_wire::complete(Empty {}))
+    Ok(to_wire::complete(json!({})))
 }
 
 /// Stores the answers for a task. Ignores answers to unknown questions and to those that are already
@@ -67,7 +67,7 @@ pub(super) async fn cancel(call: &StatelessCall<'_>, params: &Value) -> Outcome 
     require_tasks(call, "tasks/cancel")?;
     let id = from_wire::task_id(params)?;
     tasks::cancel(call, &id, CancelMode::Request).await?;
-    Ok(to_wire::complete(Empty {}))
+    Ok(to_wire::complete(json!({})))
 }
 
 /// Checks that the request declared the tasks extension.

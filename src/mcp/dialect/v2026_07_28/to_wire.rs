@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Ask, Question};
 
 use super::wire;
@@ -13,53 +13,60 @@ use crate::mcp::features::tools::handle::VisibleStatus;
 use crate::mcp::features::tools::result::ToolResult;
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::jsonrpc::Id;
-use crate::mcp::wire::types::{Empty, SERVER_INFO, TaskStatus, millis, value};
+use crate::mcp::wire::types::{
+    CallToolResult, REFERS_TO, SERVER_INFO, TaskStatus, UNTRUSTED, millis, non_empty, value, without_nulls,
+};
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
 
-/// Returns a result of this type.
-pub(super) fn result(result_type: wire::ResultType, body: impl Serialize) -> Value {
-    value(&wire::Complete { result_type, body, meta: meta() })
+/// Key of the subscription that a message belongs to, in `_meta`.
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// Returns a result of this type. `meta` has its own metadata.
+fn result(result_type: &str, body: impl Serialize, meta: Value) -> Value {
+    let mut result = value(&body);
+    result["resultType"] = json!(result_type);
+    result["_meta"] = without_nulls(meta);
+    result["_meta"]["io.modelcontextprotocol/serverInfo"] = json!(SERVER_INFO);
+    result
 }
 
 /// Returns an ordinary result.
 pub(super) fn complete(body: impl Serialize) -> Value {
-    result(wire::ResultType::Complete, body)
+    result("complete", body, json!({}))
+}
+
+/// Returns the result that asks a client something: it repeats its request with the answers and the state.
+pub(super) fn input_required(input_requests: Map<String, Value>, request_state: String) -> Value {
+    let body = json!({ "inputRequests": input_requests, "requestState": request_state });
+    result("input_required", body, json!({}))
 }
 
 /// Returns a result that its client may cache.
-pub(super) fn cacheable(body: impl Serialize, ttl: Duration, cache_scope: wire::CacheScope) -> Value {
-    complete(wire::Cacheable { body, ttl_ms: millis(ttl), cache_scope })
+pub(super) fn cacheable(body: impl Serialize, ttl: Duration, is_public: bool) -> Value {
+    let mut result = complete(body);
+    result["ttlMs"] = json!(millis(ttl));
+    result["cacheScope"] = json!(if is_public { "public" } else { "private" });
+    result
 }
 
 /// Returns the result that ends a subscription regularly.
 pub(super) fn subscription_ended(id: &Id) -> Value {
-    let meta = wire::ResultMeta { subscription: Some(id.clone()), ..meta() };
-    value(&wire::Complete { result_type: wire::ResultType::Complete, body: Empty {}, meta })
-}
-
-fn meta() -> wire::ResultMeta {
-    wire::ResultMeta {
-        server_info: SERVER_INFO,
-        subscription: None,
-        refers_to: Vec::new(),
-        untrusted: Vec::new(),
-    }
+    result("complete", json!({}), json!({ SUBSCRIPTION: id }))
 }
 
 /// Returns a tool result.
-pub(super) fn tool_result(result: ToolResult) -> Value {
-    let untrusted = result.untrusted();
-    let ToolResult { content, structured, is_error, refers_to, job_blocks: _ } = result;
-    let body = wire::CallToolResult { content, structured_content: structured, is_error };
-    let meta = wire::ResultMeta { refers_to, untrusted, ..meta() };
-    value(&wire::Complete { result_type: wire::ResultType::Complete, body, meta })
+pub(super) fn tool_result(tool_result: ToolResult) -> Value {
+    let untrusted = tool_result.untrusted();
+    let ToolResult { content, structured, is_error, refers_to, job_blocks: _ } = tool_result;
+    let body = CallToolResult { content, structured_content: structured, is_error };
+    let meta = json!({ REFERS_TO: non_empty(&refers_to), UNTRUSTED: non_empty(&untrusted) });
+    result("complete", body, meta)
 }
 
 /// Returns the answer to a call that became a task.
 pub(super) fn created_task(task: wire::Task<'_>, refers_to: &[TaskId]) -> Value {
-    let meta = wire::ResultMeta { refers_to: refers_to.to_vec(), ..meta() };
-    value(&wire::Complete { result_type: wire::ResultType::Task, body: task, meta })
+    result("task", task, json!({ REFERS_TO: non_empty(refers_to) }))
 }
 
 /// Returns a task as a client with these capabilities sees it.
@@ -85,29 +92,31 @@ pub(super) fn task<'a>(
 pub(super) fn input_requests<'a>(
     questions: impl IntoIterator<Item = (&'a str, &'a Question)>,
 ) -> Map<String, Value> {
-    let request = |question: &'a Question| {
-        let message = question.message.as_str();
-        value(&match &question.ask {
+    let request = |question: &Question| {
+        let message = &question.message;
+        let (method, params) = match &question.ask {
             Ask::Form(schema) => {
-                wire::InputRequest::Elicit(wire::Elicit::Form { message, requested_schema: schema })
+                let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
+                ("elicitation/create", params)
             }
-            Ask::Url(url) => wire::InputRequest::Elicit(wire::Elicit::Url { message, url }),
-            Ask::Sampling(request) => wire::InputRequest::CreateMessage(request),
-            Ask::Roots => wire::InputRequest::ListRoots(Empty {}),
-        })
+            Ask::Url(url) => ("elicitation/create", json!({ "mode": "url", "message": message, "url": url })),
+            Ask::Sampling(request) => ("sampling/createMessage", json!(request)),
+            Ask::Roots => ("roots/list", json!({})),
+        };
+        json!({ "method": method, "params": params })
     };
     questions.into_iter().map(|(key, question)| (key.to_owned(), request(question))).collect()
 }
 
 /// Returns a complete notification.
-pub(super) fn notification(method: &'static str, params: impl Serialize) -> Value {
-    value(&wire::Notification { jsonrpc: "2.0", method, params })
+pub(super) fn notification(method: &str, params: impl Serialize) -> Value {
+    json!({ "jsonrpc": "2.0", "method": method, "params": params })
 }
 
 /// Returns a notification of a subscription.
-pub(super) fn subscription_notification(method: &'static str, id: &Id, body: impl Serialize) -> Value {
-    let meta = wire::SubscriptionMeta { subscription: id };
-    notification(method, wire::Subscribed { body, meta })
+pub(super) fn subscription_notification(method: &str, id: &Id, mut params: Value) -> Value {
+    params["_meta"] = json!({ SUBSCRIPTION: id });
+    notification(method, params)
 }
 
 /// Returns the wire status. A job that ran and failed is `completed` here; its result reports the failure.

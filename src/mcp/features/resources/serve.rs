@@ -34,34 +34,32 @@ pub async fn list(request: &dyn Dialect, params: &Value) -> Outcome {
     })?;
     let titles = request.has_titles();
     let resources = page.entries.iter().map(|entry| resource(titles, entry)).collect();
-    let body = types::value(&types::ListResourcesResult { resources, next_cursor: page.next_cursor });
-    Ok(request.result(body, Some(TASK_DATA)))
+    Ok(request.result(types::page("resources", resources, page.next_cursor), Some(TASK_DATA)))
 }
 
-fn resource(titles: bool, entry: &ResourceEntry) -> types::Resource<'_> {
-    match entry {
+/// `Resource`.
+fn resource(titles: bool, entry: &ResourceEntry) -> Value {
+    types::without_nulls(match entry {
         ResourceEntry::Fixed(resource) => {
             let ResourceMetadata { name, title, description, mime_type, .. } = &resource.metadata;
-            types::Resource {
-                uri: &resource.uri,
-                name,
-                title: title.as_deref().filter(|_| titles),
-                description: description.as_deref(),
-                mime_type: Some(mime_type),
-                annotations: annotations(titles, &resource.metadata),
-                size: Some(resource.body.size()),
-            }
+            json!({
+                "uri": resource.uri,
+                "name": name,
+                "title": title.as_ref().filter(|_| titles),
+                "description": description,
+                "mimeType": mime_type,
+                "annotations": annotations(titles, &resource.metadata),
+                "size": resource.body.size(),
+            })
         }
-        ResourceEntry::OfTask(Link { uri, name, description, mime_type, size }) => types::Resource {
-            uri,
-            name,
-            title: None,
-            description: Some(description),
-            mime_type: mime_type.as_deref(),
-            annotations: None,
-            size: *size,
-        },
-    }
+        ResourceEntry::OfTask(Link { uri, name, description, mime_type, size }) => json!({
+            "uri": uri,
+            "name": name,
+            "description": description,
+            "mimeType": mime_type,
+            "size": size,
+        }),
+    })
 }
 
 /// `resources/templates/list`.
@@ -73,47 +71,45 @@ pub fn templates(request: &dyn Dialect, params: &Value) -> Outcome {
     let page = list::templates(request.context(), request.principal(), cursor);
     let page = page.ok_or_else(params::invalid_cursor)?;
     let titles = request.has_titles();
-    let resource_templates = page.entries.iter().map(|entry| template(titles, entry)).collect();
-    let next_cursor = page.next_cursor;
-    let body = types::value(&types::ListResourceTemplatesResult { resource_templates, next_cursor });
+    let templates = page.entries.iter().map(|entry| template(titles, entry)).collect();
+    let body = types::page("resourceTemplates", templates, page.next_cursor);
     let is_public = request.context().catalog().is_open();
     Ok(request.result(body, Some(Cache { ttl: LIST_CACHE_TTL, is_public })))
 }
 
-fn template(titles: bool, entry: &TemplateEntry) -> types::ResourceTemplate<'_> {
-    match entry {
+/// `ResourceTemplate`.
+fn template(titles: bool, entry: &TemplateEntry) -> Value {
+    types::without_nulls(match entry {
         TemplateEntry::Configured(template) => {
             let ResourceMetadata { name, title, description, mime_type, .. } = &template.metadata;
-            types::ResourceTemplate {
-                uri_template: template.pattern.text(),
-                name,
-                title: title.as_deref().filter(|_| titles),
-                description: description.as_deref(),
-                mime_type: Some(mime_type),
-                annotations: annotations(titles, &template.metadata),
-            }
+            json!({
+                "uriTemplate": template.pattern.text(),
+                "name": name,
+                "title": title.as_ref().filter(|_| titles),
+                "description": description,
+                "mimeType": mime_type,
+                "annotations": annotations(titles, &template.metadata),
+            })
         }
-        TemplateEntry::Builtin(template) => types::ResourceTemplate {
-            uri_template: template.uri_template,
-            name: template.name,
-            title: None,
-            description: Some(template.description),
-            mime_type: template.mime_type,
-            annotations: None,
-        },
-    }
+        TemplateEntry::Builtin(template) => json!({
+            "uriTemplate": template.uri_template,
+            "name": template.name,
+            "description": template.description,
+            "mimeType": template.mime_type,
+        }),
+    })
 }
 
-fn annotations(titles: bool, metadata: &ResourceMetadata) -> Option<types::Annotations<'_>> {
+/// `Annotations`, if there are any.
+fn annotations(titles: bool, metadata: &ResourceMetadata) -> Option<Value> {
     let hints = &metadata.annotations;
-    // The modification time came to the protocol together with titles.
-    let last_modified = hints.last_modified.filter(|_| titles).map(|at| at.to_string());
-    let has_any = !hints.audience.is_empty() || hints.priority.is_some() || last_modified.is_some();
-    has_any.then_some(types::Annotations {
-        audience: &hints.audience,
-        priority: hints.priority,
-        last_modified,
-    })
+    let annotations = types::without_nulls(json!({
+        "audience": types::non_empty(&hints.audience),
+        "priority": hints.priority,
+        // It came to the protocol together with titles.
+        "lastModified": hints.last_modified.filter(|_| titles).map(|at| at.to_string()),
+    }));
+    Some(annotations).filter(|annotations| *annotations != json!({}))
 }
 
 /// `resources/read`.
@@ -129,8 +125,10 @@ pub async fn read(request: &dyn Dialect, params: &Value) -> Outcome {
         Body::Text(text) => (Some(text), None),
         Body::Bytes(bytes) => (None, Some(STANDARD.encode(bytes))),
     };
-    let contents = [types::ResourceContents { uri, mime_type: contents.mime_type, text, blob }];
-    Ok(request.result(types::value(&types::ReadResourceResult { contents }), Some(cache)))
+    let contents = types::without_nulls(
+        json!({ "uri": uri, "mimeType": contents.mime_type, "text": text, "blob": blob }),
+    );
+    Ok(request.result(json!({ "contents": [contents] }), Some(cache)))
 }
 
 /// Returns the error for a resource that cannot be read.

@@ -53,7 +53,7 @@ pub fn serve(request: &dyn Dialect, params: &Value) -> Outcome<SharedText> {
             ToolEntry::Tool(tool) => write_tool(request, tool),
             ToolEntry::Companion(companion) => write_companion(request, *companion),
         });
-        let body = types::value(&types::ListToolsResult { tools: tools.collect() });
+        let body = types::page("tools", tools.collect(), None);
         // Which companion tools are listed depends on the caller and its client.
         request.result(body, Some(Cache { ttl: LIST_CACHE_TTL, is_public: false }))
     });

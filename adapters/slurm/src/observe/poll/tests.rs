@@ -4,8 +4,8 @@ use taskbridge_sdk::{JobHandle, Timestamp};
 
 use super::*;
 use crate::driver::Record;
-use crate::driver::fake::{Fake, held_row, row};
 use crate::driver::state::State;
+use crate::driver::tests::fake::{Fake, held_row, row};
 use crate::observe::folder_reader::ENDED_GRACE_PERIOD;
 use crate::observe::release::{RELEASE_LOSS_WINDOW, START_TIME_TTL};
 use crate::store::folder::{CANCELLED, ID, MAY_RELEASE, PLAN, RELEASED};

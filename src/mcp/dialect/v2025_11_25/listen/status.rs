@@ -3,13 +3,14 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::super::{to_wire, wire};
+use super::super::to_wire;
 use super::ActiveStream;
 use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::tools::handle;
 use crate::mcp::features::tools::handle::VisibleStatus;
 use crate::mcp::session::progress_token;
 use crate::mcp::session::stream_election::SentStatus;
+use crate::mcp::wire::types;
 use crate::tasks::service::View;
 use crate::tasks::task::{Task, TaskState};
 
@@ -59,13 +60,10 @@ impl ActiveStream<'_> {
         {
             current.progress = Some(furthest);
             self.store_sent_status(task, current);
-            let progress = wire::Progress {
-                progress_token: token,
-                progress: furthest,
-                total: task.progress.and_then(|progress| progress.total).filter(|total| *total >= furthest),
-                message: status.message,
-                meta: Some(to_wire::related_meta(&task.id)),
-            };
+            let total = task.progress.and_then(|progress| progress.total);
+            let total = total.filter(|total| *total >= furthest);
+            let mut progress = types::progress(token, furthest, total, status.message);
+            progress["_meta"] = to_wire::related_meta(&task.id);
             self.sink.send(to_wire::notification("notifications/progress", progress)).await;
         }
         self.store_sent_status(task, current);

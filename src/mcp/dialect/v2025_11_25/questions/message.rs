@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use taskbridge_sdk::Ask;
 
-use crate::mcp::dialect::v2025_11_25::{to_wire, wire};
+use crate::mcp::dialect::v2025_11_25::to_wire;
 use crate::mcp::session::deliveries::QuestionClaim;
 use crate::mcp::wire::revision::Revision;
 use crate::mcp::wire::types::millis;
@@ -23,26 +23,31 @@ pub(super) fn request(
     as_task: Option<Duration>,
     id: &str,
 ) -> Value {
-    let task = as_task.map(|ttl| wire::TaskMetadata { ttl: millis(ttl) });
     let question = &claim.question.question;
-    let meta = to_wire::related_meta(&claim.task);
     let message = question_text(claim);
-    match &question.ask {
+    let (method, mut params) = match &question.ask {
         Ask::Form(schema) => {
-            let mode = revision.has_tasks().then_some("form");
-            let params = wire::ElicitForm { mode, message: &message, requested_schema: schema, task, meta };
-            to_wire::request(id, "elicitation/create", params)
+            let mut params = json!({ "message": message, "requestedSchema": schema });
+            // Earlier revisions have only one mode.
+            if revision.has_tasks() {
+                params["mode"] = json!("form");
+            }
+            ("elicitation/create", params)
         }
         Ask::Url(url) => {
             let elicitation_id = elicitation_id(seal, &claim.task, &claim.question.key);
-            let params = wire::ElicitUrl { mode: "url", message: &message, elicitation_id, url, task, meta };
-            to_wire::request(id, "elicitation/create", params)
+            let params =
+                json!({ "mode": "url", "message": message, "elicitationId": elicitation_id, "url": url });
+            ("elicitation/create", params)
         }
-        Ask::Sampling(request) => {
-            to_wire::request(id, "sampling/createMessage", wire::CreateMessage { request, task, meta })
-        }
-        Ask::Roots => to_wire::request(id, "roots/list", wire::ListRoots { meta }),
+        Ask::Sampling(request) => ("sampling/createMessage", json!(request)),
+        Ask::Roots => ("roots/list", json!({})),
+    };
+    if let Some(ttl) = as_task {
+        params["task"] = json!({ "ttl": millis(ttl) });
     }
+    params["_meta"] = to_wire::related_meta(&claim.task);
+    to_wire::request(id, method, params)
 }
 
 /// Returns the text of the question, and what was wrong with the last answer: without that, nothing could be
@@ -58,20 +63,20 @@ fn question_text(claim: &QuestionClaim) -> Cow<'_, str> {
 /// Returns the notification that the visit of a page is complete.
 pub(super) fn complete(seal: &Seal, task: &TaskId, key: &str) -> Value {
     let elicitation_id = elicitation_id(seal, task, key);
-    let params = wire::ElicitationComplete { elicitation_id, meta: to_wire::related_meta(task) };
+    let params = json!({ "elicitationId": elicitation_id, "_meta": to_wire::related_meta(task) });
     to_wire::notification("notifications/elicitation/complete", params)
 }
 
 /// Returns the notification that withdraws a question of this task.
 pub(super) fn withdraw(id: &str, task: &TaskId) -> Value {
     let reason = "the answer is no longer needed";
-    let params = wire::Cancelled { request_id: id, reason, meta: to_wire::related_meta(task) };
+    let params = json!({ "requestId": id, "reason": reason, "_meta": to_wire::related_meta(task) });
     to_wire::notification("notifications/cancelled", params)
 }
 
-/// Returns a request about a client's task.
-pub(super) fn about(id: &str, method: &'static str, task: &TaskId) -> Value {
-    to_wire::request(id, method, wire::OfTask { task_id: task.as_str() })
+/// Returns a request about a client's task. It has no related-task metadata, because the id is enough.
+pub(super) fn about(id: &str, method: &str, task: &TaskId) -> Value {
+    to_wire::request(id, method, json!({ "taskId": task }))
 }
 
 /// Returns the id of the visit of a page: the same in every message about it, from any process.

@@ -13,9 +13,10 @@ use taskbridge_sdk::{
 };
 
 use crate::core::Slurm;
-use crate::driver::fake::{Fake, row};
 use crate::driver::state::State;
-use crate::store::disk::{MAX_CONCURRENT, hanging};
+use crate::driver::tests::fake::{Fake, row};
+use crate::store::disk::MAX_CONCURRENT;
+use crate::store::disk::tests::hanging;
 use crate::store::folder::{Folder, PLAN, RELEASED};
 use crate::store::plan::Plan;
 

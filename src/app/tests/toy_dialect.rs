@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use taskbridge_sdk::Level;
 use tokio_util::sync::CancellationToken;
 
-use super::App;
 use crate::adapters;
+use crate::app::App;
 use crate::auth::Principal;
 use crate::catalog::TaskSupport;
 use crate::config;

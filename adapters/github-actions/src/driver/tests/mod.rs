@@ -1,0 +1,3 @@
+//! Test doubles of GitHub.
+
+pub(crate) mod standin;

@@ -1,0 +1,3 @@
+//! Test doubles of a driver.
+
+pub(crate) mod fake;

@@ -1,0 +1,3 @@
+//! Tests of the whole server within this process.
+
+mod toy_dialect;
