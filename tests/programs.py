@@ -47,7 +47,7 @@ def run(program: dict) -> tuple[str, str, int, float]:
     with subprocess.Popen(
         [program["executable"]],
         cwd=folder,
-        env=os.environ | {"CARGO_MANIFEST_DIR": str(folder)},
+        env=os.environ | {"CARGO_MANIFEST_DIR": str(folder), "CARGO_PKG_NAME": package(program)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -24,7 +24,7 @@ fn affected(paths: &str) -> (Vec<String>, Vec<String>) {
 /// A change affects the sections of its kind, and the tests of the packages that use it.
 #[test]
 fn change_affects_users_only() {
-    let (sections, packages) = affected("adapters/slurm/src/core.rs");
+    let (sections, packages) = affected("adapters/slurm/src/core/mod.rs");
     assert!(sections.contains(&"engines".to_owned()) && !sections.contains(&"conformance".to_owned()));
     assert_eq!(packages, ["custom_adapter", "taskbridge", "taskbridge-slurm"]);
     let (sections, _) = affected("tests/conformance/run.mjs\n");
