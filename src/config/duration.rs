@@ -13,7 +13,7 @@ const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// The text of a duration, for `#[serde(with = ...)]`. In a schema it is a string.
 #[derive(JsonSchema)]
-#[schemars(with = "String")]
+#[schemars(with = "String", inline)]
 pub(super) enum DurationText {}
 
 impl DurationText {

@@ -157,7 +157,7 @@ fn check_name(reader: &mut Reader<'_>, field: &str, name: &str) {
     if name.is_empty() || name.len() > 128 || !name.chars().all(allowed) {
         reader.problem(field, "a tool's name has 1 to 128 letters, digits, `_`, `-` or `.`");
     }
-    if taskbridge_wire::COMPANION_TOOLS.contains(&name) {
+    if crate::mcp::wire::COMPANION_TOOLS.contains(&name) {
         reader.problem(field, "the name is reserved for a tool of the server: choose another");
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Answer, Ask, Level, Trace};
-use taskbridge_wire::IDEMPOTENCY_KEY;
 
+use super::IDEMPOTENCY_KEY;
 use super::jsonrpc::{Error, INVALID_PARAMS};
 use crate::catalog::MAX_KEY_BYTES;
 use crate::tasks::task::TaskId;
