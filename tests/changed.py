@@ -19,7 +19,7 @@ EVERYTHING = "everything"
 # What a change of code affects: of any, of an engine's, of the server.
 CODE = "packages format lint build standins github collector tests"
 ENGINE = "libraries engines examples"
-SERVER = f"{CODE} chaos configs libraries clients engines conformance examples"
+SERVER = f"{CODE} chaos configs deploy libraries clients engines conformance examples"
 # The first pattern that matches a path says what a change of it affects, beside the tests of its package. A `*` crosses
 # folders.
 RULES = [
@@ -32,30 +32,31 @@ RULES = [
     ("rustfmt.toml", "packages format"),
     # Tests read the pages of the tree.
     ("*.md", CODE),
-    ("tests/chaos/*", "packages format lint build chaos"),
+    # Tests check the conventions of all sources, and read all configs.
+    ("tests/chaos/*", f"{CODE} chaos"),
     ("tests/conformance/*", "packages build conformance"),
     ("tests/deploy/*", "packages build deploy"),
     ("deploy/*", "packages build deploy"),
     ("tests/e2e/engines/*", "packages build standins github libraries engines"),
     ("tests/e2e/failures/*", "packages build standins github libraries engines"),
-    ("tests/e2e/rust/*", "packages format lint build libraries clients"),
-    ("tests/e2e/*", "packages build standins github libraries clients engines"),
+    ("tests/e2e/rust/*", f"{CODE} libraries clients"),
+    ("tests/e2e/*", f"{CODE} configs libraries clients engines"),
     ("tests/github/*", f"{CODE} {ENGINE}"),
     ("tests/slurm/*", f"{CODE} {ENGINE}"),
     ("tests/full", "packages"),
     ("tests/upgrade/*", "packages"),
-    ("fuzz/*", "packages format"),
-    ("benches/*", "packages format lint"),
+    ("fuzz/*", CODE),
+    ("benches/*", f"{CODE} configs"),
     ("config/*", f"{CODE} configs"),
-    ("examples/custom_adapter/*", f"{CODE} configs examples"),
     ("examples/*", f"{CODE} configs examples"),
     ("tests/it/*", CODE),
     ("tests/simulation/*", CODE),
     ("tests/schema*", CODE),
     ("tests/telemetry/*", CODE),
-    ("adapters/sdk/tests/*", CODE),
     ("adapters/*/tests/*", CODE),
     ("adapters/sdk/*", SERVER),
+    # The servers of these sections run its jobs.
+    ("adapters/local/*", f"{CODE} chaos configs clients conformance {ENGINE}"),
     ("adapters/*", f"{CODE} configs {ENGINE}"),
     ("crates/client/*", f"{CODE} libraries clients examples"),
     ("crates/*", SERVER),
@@ -108,7 +109,7 @@ def changed_paths(revision: str) -> list[str]:
     known = subprocess.run(["git", "rev-parse", "--quiet", "--verify", f"{revision}^{{commit}}"], capture_output=True)
     if known.returncode:
         sys.exit(f"{revision} is no revision: name a commit, a branch or a tag, such as main")
-    return git("diff", "--name-only", revision) + git("ls-files", "--others", "--exclude-standard")
+    return git("diff", "--name-only", "--no-renames", revision) + git("ls-files", "--others", "--exclude-standard")
 
 
 def main() -> None:

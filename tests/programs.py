@@ -3,8 +3,8 @@
 
     tests/programs.py [--at-once N] [PACKAGE...]    the programs of these packages, else of all
 
-Prints the output of each program when it ends, and what the documentation examples say. Exits with 1 if a test
-fails or does not run. It must not know what the programs test.
+Prints the output of each program when it ends. Without packages, it also runs the documentation examples. Exits with 1
+if a test fails or does not run. It must not know what the programs test.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 # The tests of a program that hangs are named by what it printed.
@@ -44,22 +45,26 @@ def run(program: dict) -> tuple[str, str, int, float]:
     folder = pathlib.Path(program["manifest_path"]).parent
     title = f"{package(program)}, {pathlib.Path(program['target']['src_path']).relative_to(folder)}"
     began = time.monotonic()
-    with subprocess.Popen(
-        [program["executable"]],
-        cwd=folder,
-        env=os.environ | {"CARGO_MANIFEST_DIR": str(folder), "CARGO_PKG_NAME": package(program)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
+    # A file, not a pipe: what a program leaves running keeps a pipe open, and its reader waits for ever.
+    with tempfile.TemporaryFile("w+", errors="replace") as printed:
         try:
-            output, code = process.communicate(timeout=TIME_LIMIT)[0], process.returncode
+            code = subprocess.run(
+                [program["executable"]],
+                cwd=folder,
+                env=os.environ | {"CARGO_MANIFEST_DIR": str(folder), "CARGO_PKG_NAME": package(program)},
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                timeout=TIME_LIMIT,
+            ).returncode
         except subprocess.TimeoutExpired:
-            process.kill()
-            output, code = process.communicate()[0] + f"\nFAILED: not ended after {TIME_LIMIT} s\n", 1
-    return title, output, code, time.monotonic() - began
+            code = 1
+        took = time.monotonic() - began
+        printed.seek(0)
+        output = printed.read()
+    if took >= TIME_LIMIT:
+        output += f"\nFAILED: not ended after {TIME_LIMIT} s\n"
+    return title, output, code, took
 
 
 def main() -> int:
@@ -88,8 +93,13 @@ def main() -> int:
             failed += sum(result[1] for result in results)
             if code or any(ignored or filtered for _, _, ignored, filtered in results):
                 wrong.append(title)
-    if subprocess.run(["cargo", "test", "--quiet", "--workspace", "--doc"]).returncode:
-        wrong.append("documentation examples")
+    if not options.packages:
+        done = subprocess.run(["cargo", "test", "--workspace", "--doc"], stdout=subprocess.PIPE, text=True)
+        print(f"---- documentation examples\n{done.stdout}", flush=True)
+        results = [tuple(map(int, result)) for result in RESULT.findall(done.stdout)]
+        passed += sum(result[0] for result in results)
+        if done.returncode or any(ignored or filtered for _, _, ignored, filtered in results):
+            wrong.append("documentation examples")
     print(*otherwise, f"in all: {passed} passed, {failed} failed", sep="\n")
     for title in wrong:
         print(f"FAILED: {title}: a test failed or did not run")

@@ -27,6 +27,10 @@ fn change_affects_users_only() {
     let (sections, packages) = affected("adapters/slurm/src/core/mod.rs");
     assert!(sections.contains(&"engines".to_owned()) && !sections.contains(&"conformance".to_owned()));
     assert_eq!(packages, ["custom_adapter", "taskbridge", "taskbridge-slurm"]);
+    let (sections, _) = affected("adapters/local/src/lib.rs");
+    assert!(sections.contains(&"conformance".to_owned()), "its server runs local jobs: {sections:?}");
+    let (sections, _) = affected("fuzz/src/lib.rs");
+    assert!(sections.contains(&"tests".to_owned()), "they compile it: {sections:?}");
     let (sections, _) = affected("tests/conformance/run.mjs\n");
     assert_eq!(sections, ["packages", "build", "conformance"]);
 }
