@@ -1,19 +1,17 @@
 //! The real store with a point before and after every access, behind the faults of its connection. It
-//! records the leases that it grants, and applies [`PlantedBug`].
+//! records the leases that it grants, and applies [`PlantedBug`]. [`delegated`] has what needs neither.
 
-use std::collections::BTreeMap;
+mod delegated;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use taskbridge::clock::Clock;
-use taskbridge::sessions::{DeliveredQuestion, Deliveries, Delivery, DeliveryChange};
-use taskbridge::tasks::history::HistoryEntry;
-use taskbridge::tasks::notices::Notice;
+use taskbridge::sessions::Deliveries;
 use taskbridge::tasks::store::{
-    AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, Counts, DeletedRow, Durations, Facts,
-    Group, Groups, Hint, Hints, History, Holder, InsertResult, Keys, Lease, LeasedNotice, NewTask, Notices,
-    OpenJob, Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, Store, TaskStore, Time,
+    AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, DeletedRow, Group, Groups, Holder,
+    InsertResult, Lease, NewTask, OpenJob, Position, Queue, Result, ServedBackend, Store, TaskStore,
     UpdateResult,
 };
 use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
@@ -306,128 +304,5 @@ impl Groups for PointedStore {
     async fn watched_jobs(&self, group: &Group) -> Result<Vec<TaskId>> {
         let _connection = self.before_read().await?;
         self.inner.watched_jobs(group).await
-    }
-}
-
-/// The checks read pending notices from outside at the end.
-#[async_trait]
-impl Notices for PointedStore {
-    async fn take_notices(
-        &self,
-        receiver: &str,
-        holder: &Holder,
-        lease: Duration,
-        limit: usize,
-    ) -> Result<Vec<LeasedNotice>> {
-        self.inner.take_notices(receiver, holder, lease, limit).await
-    }
-
-    async fn ack_notice(&self, notice: &Notice) -> Result<()> {
-        self.inner.ack_notice(notice).await
-    }
-
-    async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
-        self.inner.retry_notice_later(notice, holder, pause).await
-    }
-
-    async fn delete_notices(&self, selection: ReceiverFilter<'_>, before: Timestamp) -> Result<usize> {
-        self.inner.delete_notices(selection, before).await
-    }
-}
-
-#[async_trait]
-impl History for PointedStore {
-    async fn entries(&self, id: &TaskId) -> Result<Vec<HistoryEntry>> {
-        let _connection = self.before_read().await?;
-        self.inner.entries(id).await
-    }
-
-    async fn delete_entries(&self, before: Timestamp, limit: usize) -> Result<usize> {
-        self.before_write().await?;
-        self.inner.delete_entries(before, limit).await
-    }
-}
-
-#[async_trait]
-impl Deliveries for PointedStore {
-    async fn deliveries(&self, task: &TaskId) -> Result<BTreeMap<String, Delivery>> {
-        let _connection = self.before_read().await?;
-        self.inner.deliveries(task).await
-    }
-
-    async fn change_delivery(
-        &self,
-        question: &DeliveredQuestion,
-        change: DeliveryChange,
-    ) -> Result<Option<Delivery>> {
-        self.before_write().await?;
-        let changed = self.inner.change_delivery(question, change).await;
-        self.after_write(changed).await
-    }
-}
-
-#[async_trait]
-impl Durations for PointedStore {
-    async fn record_duration(&self, tool: &str, duration: Duration) -> Result<()> {
-        self.before_write().await?;
-        self.inner.record_duration(tool, duration).await
-    }
-
-    async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
-        let _connection = self.before_read().await?;
-        self.inner.typical_duration(tool).await
-    }
-}
-
-#[async_trait]
-impl Keys for PointedStore {
-    async fn seal_key(&self, new_key: [u8; 32]) -> Result<[u8; 32]> {
-        self.inner.seal_key(new_key).await
-    }
-}
-
-#[async_trait]
-impl Time for PointedStore {
-    async fn now(&self) -> Result<Timestamp> {
-        let _connection = self.before_read().await?;
-        self.inner.now().await
-    }
-
-    async fn shorten_leases(&self, longest: Duration) -> Result<()> {
-        self.inner.shorten_leases(longest).await
-    }
-}
-
-#[async_trait]
-impl Facts for PointedStore {
-    async fn fact(&self, name: &str) -> Result<Option<String>> {
-        self.inner.fact(name).await
-    }
-
-    async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
-        self.inner.set_fact(name, value).await
-    }
-
-    async fn replace_fact(&self, name: &str, expected: Option<&str>, value: &str) -> Result<bool> {
-        self.inner.replace_fact(name, expected, value).await
-    }
-}
-
-#[async_trait]
-impl RowCounts for PointedStore {
-    async fn row_counts(&self) -> Result<Counts> {
-        let _connection = self.before_read().await?;
-        self.inner.row_counts().await
-    }
-}
-
-#[async_trait]
-impl Hints for PointedStore {
-    fn is_shared(&self) -> bool {
-        true
-    }
-
-    async fn changed_elsewhere(&self) -> Vec<Hint> {
-        self.hints.next().await
     }
 }

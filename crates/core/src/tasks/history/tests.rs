@@ -1,7 +1,7 @@
 //! Tests of the history entry of each event, and of the bounds on repeated events.
 
 use serde_json::json;
-use taskbridge_sdk::{GroupKey, JobState, Observation, Output, Question, Timestamp};
+use taskbridge_sdk::{Answer, ErrorKind, GroupKey, JobState, Observation, Output, Question, Timestamp};
 
 use super::*;
 use crate::tasks::machine::tests::{poll, row_of};
