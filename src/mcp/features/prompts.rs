@@ -103,7 +103,8 @@ pub async fn get(request: &dyn Dialect, params: &Value) -> Outcome {
         .into_iter()
         .map(|(role, content)| json!({ "role": role, "content": request.content(content) }));
     let messages: Vec<Value> = messages.collect();
-    let body = types::without_nulls(json!({ "description": description, "messages": messages }));
+    let mut body = types::without_nulls(json!({ "description": description }));
+    body["messages"] = Value::Array(messages);
     Ok(request.result(body, None))
 }
 

@@ -1,5 +1,5 @@
-//! Wire types of the 2025-11-25 messages that this server sends. Field names and shapes are those of the
-//! schema. It must not decide their values.
+//! A task as the 2025-11-25 messages contain it. Field names and shapes are those of the schema. `to_wire` and
+//! the handlers write the other messages as JSON. It must not decide values.
 
 use serde::Serialize;
 

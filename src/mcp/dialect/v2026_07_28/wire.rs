@@ -1,5 +1,6 @@
-//! Wire types of the 2026-07-28 messages, and of those of the tasks extension, that this server sends. Field
-//! names and shapes are those of the schemas. It must not decide their values.
+//! A task, and the filter of a subscription, as the 2026-07-28 messages and those of the tasks extension contain
+//! them. Field names and shapes are those of the schemas. `to_wire` and the handlers write the other messages
+//! as JSON. It must not decide values.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -121,14 +121,15 @@ pub async fn read(request: &dyn Dialect, params: &Value) -> Outcome {
     let contents = super::read(request.context(), request.reads(), request.principal(), uri).await;
     let contents = contents.map_err(|problem| read_error(request, uri, &problem))?;
     let cache = if contents.shared { CONFIG_DATA } else { TASK_DATA };
-    let (text, blob) = match contents.body {
-        Body::Text(text) => (Some(text), None),
-        Body::Bytes(bytes) => (None, Some(STANDARD.encode(bytes))),
-    };
-    let contents = types::without_nulls(
-        json!({ "uri": uri, "mimeType": contents.mime_type, "text": text, "blob": blob }),
-    );
-    Ok(request.result(json!({ "contents": [contents] }), Some(cache)))
+    let mut content = types::without_nulls(json!({ "uri": uri, "mimeType": contents.mime_type }));
+    // The body may be large: it is moved, where `json!` would copy it.
+    match contents.body {
+        Body::Text(text) => content["text"] = Value::String(text),
+        Body::Bytes(bytes) => content["blob"] = Value::String(STANDARD.encode(bytes)),
+    }
+    let mut result = json!({});
+    result["contents"] = Value::Array(vec![content]);
+    Ok(request.result(result, Some(cache)))
 }
 
 /// Returns the error for a resource that cannot be read.
