@@ -11,7 +11,7 @@ use super::problem::{quoted_list, unknown_name};
 use super::reader::{ParseError, Reader};
 use super::secret::Secret;
 use super::source::join;
-use crate::adapters::OPTIONAL;
+use crate::adapters::{self, OPTIONAL};
 
 /// The known parts of an invalid backend, so that its tools can still be checked.
 pub(super) struct PartialBackend {
@@ -49,7 +49,8 @@ pub(super) fn read(
         }
     };
     let Some(adapter) = registry.get(&kind) else {
-        let message = match OPTIONAL.contains(&kind.as_str()) {
+        let is_left_out = OPTIONAL.contains(&kind.as_str()) && adapters::all().get(&kind).is_none();
+        let message = match is_left_out {
             true => format!(
                 "this program is built without this kind: build it with the Cargo feature `{kind}`, or use another \
                  (known: {})",

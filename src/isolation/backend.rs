@@ -1,5 +1,5 @@
-//! [`Isolated`]: a backend whose every call runs in an [`Isolation`]. It must not decide what a crash means to
-//! the task: it names the kind of the error.
+//! [`Isolated`]: a backend whose every call runs in an [`Isolation`]. It must not decide what a crash means
+//! to the task: it names the kind of the error.
 
 // A wrapper delegates every method. Otherwise the default would run.
 #![deny(clippy::missing_trait_methods)]

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -58,7 +59,9 @@ impl Task {
         let text = |name: &str| raw.get(name).and_then(Value::as_str);
         Some(Self {
             id: text("taskId")?.to_owned(),
-            status: Status::deserialize(raw.get("status")?).ok()?,
+            status: Status::deserialize(text("status")?.into_deserializer())
+                .map_err(|_: serde::de::value::Error| ())
+                .ok()?,
             message: text("statusMessage").map(str::to_owned),
             poll_interval: raw
                 .get("pollInterval")

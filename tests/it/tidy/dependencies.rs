@@ -168,7 +168,7 @@ fn server_uses_crates_as_modules() {
 }
 
 /// The crates of the server, and the other crates of the workspace that each may use. Cargo forbids circles;
-/// this forbids shortcuts: the client shares only the envelopes and the names of revisions.
+/// this forbids shortcuts: the client shares only envelopes and names.
 const ALLOWED_CRATES: [(&str, &[&str]); 4] =
     [("client", &["sdk", "wire"]), ("core", &["sdk"]), ("store", &["core", "sdk"]), ("wire", &[])];
 

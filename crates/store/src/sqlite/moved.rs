@@ -67,10 +67,7 @@ impl Source {
     /// If the file does not exist, or is open in another process.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         if !path.is_file() {
-            return Err(StoreError::Unavailable(format!(
-                "{}: there is no such file to copy from",
-                path.display()
-            )));
+            return Err(StoreError::Unavailable(format!("{}: there is no such file", path.display())));
         }
         let path = std::path::absolute(path)
             .map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
