@@ -16,65 +16,30 @@
 pub mod sim;
 pub mod suite;
 
-mod abilities;
-mod adapter;
-mod backend;
-mod bounded;
-mod budget;
-mod cause;
-mod checkup;
-mod command_line;
-mod confined_open;
-mod depth;
-mod discovery;
+mod config;
+mod contract;
 mod error;
-mod excerpt;
-mod hooks;
-mod job;
-mod local_address;
-mod media;
-mod note;
-mod on_behalf_of;
-mod output;
-mod question;
-mod registry;
-mod sanitize;
-mod secret;
-mod single_line;
-mod source_file;
-mod template;
-mod time;
+mod files;
+mod model;
+mod templates;
+mod text;
+mod untrusted;
 
-pub use abilities::{Abilities, AnswerOutcome, Artifacts, LogRequest, LogText, Logs, Questions, Wakeups};
-pub use adapter::{Adapter, ConnectContext, Helper, Problem};
 pub use async_trait::async_trait;
-pub use backend::Backend;
-pub use bounded::{BoundedFile, open_regular};
-pub use budget::Budget;
-pub use cause::{find_cause, root_cause};
-pub use checkup::{Checkup, Finding, PolicyDocument, ToolTarget, Verdict};
-pub use command_line::CommandArgument;
-pub use confined_open::open_confined;
-pub use depth::{MAX_VALUE_DEPTH, count_values, from_json, limit_depth};
-pub use discovery::{DiscoveredTool, Discovery, tool_name};
-pub use error::{Error, ErrorKind, Result};
-pub use excerpt::{excerpt, is_mostly_text};
-pub use hooks::{Delivery, HookEvent, Hooks, same_secret};
-pub use job::{
-    FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,
-    Subject, Trace,
+pub use config::{Secret, is_local_address};
+pub use contract::{
+    Abilities, Adapter, AnswerOutcome, Artifacts, Backend, Budget, Checkup, ConnectContext, Delivery,
+    DiscoveredTool, Discovery, Finding, Helper, HookEvent, Hooks, LogRequest, LogText, Logs, PolicyDocument,
+    Problem, Questions, Registration, Registry, ToolTarget, Verdict, Wakeups, same_secret, tool_name,
 };
-pub use local_address::is_local_address;
-pub use media::{is_text, media_type};
-pub use note::{Level, Note};
-pub use on_behalf_of::OnBehalfOf;
-pub use output::{Artifact, ArtifactData, Content, Embedded, Output};
-pub use question::{Answer, Ask, Question};
-pub use registry::{Registration, Registry};
-pub use sanitize::sanitize;
+pub use error::{Error, ErrorKind, Result};
+pub use files::{BoundedFile, SourceFile, open_confined, open_regular};
+pub use model::{
+    Answer, Artifact, ArtifactData, Ask, Content, Embedded, FileContent, GroupKey, InputFile, JobHandle,
+    JobKey, JobSpec, JobState, Level, Note, Observation, OnBehalfOf, Output, Progress, Question, Started,
+    Subject, Timestamp, Trace,
+};
 pub use schemars::JsonSchema;
-pub use secret::Secret;
-pub use single_line::{one_line, short_line};
-pub use source_file::SourceFile;
-pub use template::{TemplateContext, Templates, unknown_parameter};
-pub use time::Timestamp;
+pub use templates::{CommandArgument, TemplateContext, Templates, unknown_parameter};
+pub use text::{excerpt, find_cause, is_mostly_text, is_text, media_type, one_line, root_cause, short_line};
+pub use untrusted::{MAX_VALUE_DEPTH, count_values, from_json, limit_depth, sanitize};

@@ -32,8 +32,8 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// All operations, in the order of their variants: the name at AWS, and the quota (burst, calls per second)
-    /// that AWS documents for smaller regions.
+    /// All operations, in the order of their variants: the name at AWS, and the quota (burst, calls per
+    /// second) that AWS documents for smaller regions.
     const ALL: [(Operation, &'static str, u32, f64); 15] = [
         (Self::Start, "StartExecution", 800, 150.0),
         (Self::StartSync, "StartSyncExecution", 800, 150.0),

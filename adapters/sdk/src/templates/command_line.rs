@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::template::root_name;
+use super::template::root_name;
 use crate::{Error, Result, TemplateContext, Templates};
 
 /// Part of a command line.

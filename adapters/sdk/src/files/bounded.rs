@@ -27,7 +27,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Returns the last part of a path, for messages.
-pub(crate) fn file_name(path: &Path) -> String {
+pub(super) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 

@@ -19,7 +19,7 @@ pub fn limit_depth(value: &mut Value) {
 }
 
 /// Does the same as [`limit_depth`] for the members of an object.
-pub(crate) fn limit_members(members: &mut Map<String, Value>) {
+pub(super) fn limit_members(members: &mut Map<String, Value>) {
     members.values_mut().for_each(|value| limit(value, MAX_VALUE_DEPTH - 1));
 }
 

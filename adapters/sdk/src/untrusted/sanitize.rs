@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::depth::{limit_depth, limit_members};
+use super::depth::{limit_depth, limit_members};
 use crate::{Artifact, Ask, Content, JobState, Note, Observation, Output, Question};
 
 /// Longest status message, in bytes.

@@ -70,7 +70,7 @@ impl TemplateContext {
 
     /// Returns true if a name in a template, such as `path` or `taskbridge.caller`, refers to a value of the
     /// caller.
-    pub(crate) fn is_caller_value(&self, name: &str) -> bool {
+    pub(super) fn is_caller_value(&self, name: &str) -> bool {
         match name.split_once('.') {
             Some((Templates::NAMESPACE, rest)) => self.caller_values.contains_key(root_name(rest)),
             _ => name != Templates::NAMESPACE,
@@ -249,7 +249,7 @@ fn mask(value: &Json, characters: &[char]) -> Json {
 }
 
 /// Returns the part of a name before its attributes.
-pub(crate) fn root_name(name: &str) -> &str {
+pub(super) fn root_name(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 

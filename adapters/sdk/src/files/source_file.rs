@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounded::{BoundedFile, file_name};
+use super::bounded::{BoundedFile, file_name};
 use crate::{Error, Result, open_confined};
 
 /// A file on the server, below a root that the config allows. A job never receives its path: see

@@ -1,0 +1,8 @@
+//! Helpers for the fields of a backend's config: secrets and addresses. They must not read the config, the
+//! environment or the network.
+
+mod local_address;
+mod secret;
+
+pub use local_address::is_local_address;
+pub use secret::Secret;
