@@ -1,68 +1,39 @@
 //! The config: parses strict TOML into a resolved [`Config`], and reads the environment (see [`locate`]). It
 //! reports all errors that are detectable without starting anything at once, with file, line, field and fix.
 //!
-//! [`locate`] finds the file, `source` parses it, and `reader` collects problems. The shapes define the
-//! accepted fields, and `tools` builds the catalog's definitions. This module must not connect to anything.
+//! `reading` turns text into values. `callers`, `server`, `tools` and `offers` have the tables: their shapes
+//! define the accepted fields. Each folder uses only those before it in the order `reading`, `callers`,
+//! `server`, `tools`; `offers` uses only `reading`. This module reads all tables and builds the result. It
+//! must not connect to anything.
 
-mod access;
-mod audit;
-mod auth;
-mod backends;
-mod certificates;
-mod check;
-mod discovered;
-mod duration;
-mod files;
-mod inquiries;
-mod issuers;
-mod limits;
-pub mod locate;
-mod metrics;
-mod notify;
-mod offer_shape;
-mod owner_limits;
-mod parameters;
-mod parser_messages;
-mod parts;
-mod problem;
-mod prompts;
-mod reader;
-mod resources;
+mod callers;
+mod offers;
+mod reading;
 pub mod schema;
-mod seal;
-mod secret;
-mod shape;
-mod slots;
-mod source;
-mod sources;
-mod store;
-mod telemetry;
-mod tls;
-mod tool_shape;
+mod server;
 mod tools;
-mod values;
 
-pub use auth::{ApiKey, AuthMode, Authentication};
-pub use certificates::CertificateRule;
-pub use discovered::{Discover, ToolRules, as_toml};
-pub use issuers::OauthSettings;
-pub use limits::Limits;
-pub use metrics::MetricsPage;
-pub use owner_limits::OwnerLimits;
-pub use parts::{Differences, Parts};
-pub use problem::{Problem, Problems};
-pub use shape::{Log, LogFormat, Network, Reconciler, Server};
-pub use sources::Sources;
-pub use store::{Database, StoreSettings};
-pub use telemetry::TraceExport;
+pub use callers::auth::{ApiKey, AuthMode, Authentication};
+pub use callers::certificates::CertificateRule;
+pub use callers::issuers::OauthSettings;
+pub use reading::locate;
+pub use reading::parts::{Differences, Parts};
+pub use reading::problem::{Problem, Problems};
+pub use reading::sources::Sources;
+pub use server::limits::Limits;
+pub use server::metrics::MetricsPage;
+pub use server::owner_limits::OwnerLimits;
+pub use server::shape::{Log, LogFormat, Network, Reconciler, Server};
+pub use server::store::{Database, StoreSettings};
+pub use server::telemetry::TraceExport;
+pub use tools::backends::Backend;
+pub use tools::discover::Discover;
+pub use tools::discovered::{ToolRules, as_toml};
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
 use taskbridge_sdk::{Registry, Timestamp};
 
 use crate::access::Rules;
@@ -70,10 +41,14 @@ use crate::catalog::{Definition, Prompts, Resources};
 use crate::mcp::transport::http::Tls;
 use crate::notify::Receiver;
 use crate::seal::Key;
-use reader::Reader;
-use shape::{ConcurrencyGroup, Lifetime};
-use source::Source;
-use store::Store;
+use callers::{access, auth};
+use offers::{prompts, resources, values};
+use reading::reader::Reader;
+use reading::source::Source;
+use server::shape::{ConcurrencyGroup, Lifetime};
+use server::store::Store;
+use server::{audit, check, limits, metrics, notify, seal, store, telemetry, tls};
+use tools::{backends, definition, slots};
 
 /// A valid config.
 #[derive(Debug)]
@@ -132,30 +107,6 @@ pub struct ConfigLoad {
     pub config: Result<Config, Problems>,
     /// The file and those that it refers to, with their state before they were read.
     pub sources: Sources,
-}
-
-/// A backend, not connected yet.
-#[derive(Clone)]
-pub struct Backend {
-    /// The kind of its adapter.
-    pub kind: String,
-    /// The adapter's fields, with secrets replaced by their texts.
-    pub fields: Value,
-    /// Maximum number of concurrent jobs.
-    pub max_running: Option<NonZeroU32>,
-    /// Set if its tools are discovered.
-    pub discover: Option<Discover>,
-    /// The only machine from which its jobs are reachable ([`locate::this_machine`]).
-    pub host: Option<String>,
-    /// Its line in the file.
-    pub line: Option<usize>,
-}
-
-/// The adapter's fields may contain secrets.
-impl fmt::Debug for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Backend").field("kind", &self.kind).field("line", &self.line).finish_non_exhaustive()
-    }
 }
 
 /// The tables of a config file.
@@ -296,7 +247,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
     for (name, value) in backend_tables {
         match backends::read(&mut reader, registry, store.is_shared(), dir, &name, value) {
             Ok(backend) => {
-                discovered::check_access(&mut reader, &name, &backend, &access, &callers);
+                backends::check_access(&mut reader, &name, &backend, &access, &callers);
                 backends.insert(name, backend);
             }
             Err(Some(partial)) => {
@@ -305,7 +256,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
             Err(None) => {}
         }
     }
-    let context = tools::Context {
+    let context = definition::Context {
         registry,
         dir,
         backends: &backends,
@@ -321,7 +272,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
     let mut definitions = Vec::new();
     let mut used_slots = BTreeMap::new();
     for (name, value) in tool_tables {
-        if let Some((definition, slots)) = tools::read(&mut reader, &context, &name, value) {
+        if let Some((definition, slots)) = definition::read(&mut reader, &context, &name, value) {
             definitions.push(definition);
             used_slots.extend(slots);
         }

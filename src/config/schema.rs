@@ -1,5 +1,5 @@
-//! The JSON Schema of config files for editors, built from the shapes of this folder and of the compiled-in
-//! adapters.
+//! The JSON Schema of config files for editors, built from the shapes in the folders beside this file and of
+//! the compiled-in adapters.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,19 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
-use super::access::Access;
-use super::audit::Audit;
-use super::auth::Auth;
-use super::discovered::{Discover, FIELD as DISCOVER};
-use super::limits::Limits;
-use super::metrics::Metrics;
-use super::notify::Notify;
-use super::offer_shape::{Prompt, Resource};
-use super::seal::Seal;
-use super::shape::{ConcurrencyGroup, Lifetime, Log, Reconciler, Server};
-use super::store::Store;
-use super::telemetry::Telemetry;
-use super::tool_shape::Tool;
+use super::callers::access::Access;
+use super::callers::auth::Auth;
+use super::offers::shape::{Prompt, Resource};
+use super::server::audit::Audit;
+use super::server::limits::Limits;
+use super::server::metrics::Metrics;
+use super::server::notify::Notify;
+use super::server::seal::Seal;
+use super::server::shape::{ConcurrencyGroup, Lifetime, Log, Reconciler, Server};
+use super::server::store::Store;
+use super::server::telemetry::Telemetry;
+use super::tools::discover::{Discover, FIELD as DISCOVER};
+use super::tools::shape::Tool;
 
 /// Generates the JSON Schema 2020-12 of a config file for a program with these adapters.
 pub fn generate(registry: &Registry) -> Value {

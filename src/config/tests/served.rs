@@ -1,6 +1,7 @@
 //! Errors in resources, templates and prompts, with their exact messages. It must not serve any of them.
 
 use super::*;
+use crate::catalog::Values;
 
 #[test]
 fn mistakes_in_resources() {

@@ -6,12 +6,14 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::super::problem::unknown_name;
-use super::super::reader::Reader;
-use super::super::source::join;
-use super::super::tool_shape::{SchemaSource, Tool};
-use super::super::{files, inquiries, parameters};
+use super::inquiries;
+use super::parameters;
+use super::shape::{SchemaSource, Tool};
 use crate::catalog::{self, Inquiry, MirroredParameter, Schema};
+use crate::config::reading::files;
+use crate::config::reading::problem::unknown_name;
+use crate::config::reading::reader::Reader;
+use crate::config::reading::source::join;
 
 /// The parsed input of a tool.
 pub(super) struct Input {
