@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::super::schema;
+use super::super::connection::schema;
 
 /// Files whose statements read whole tables or are executed rarely: the audit log, the operators' view, a
 /// copy, the schema, and counts. Each name occurs once among the folders of the store.
