@@ -274,7 +274,7 @@ fn only_the_app_spawns() {
     let allowed = [
         "src/app/",
         "src/mcp/transport/http/connections/listener.rs",
-        "crates/store/src/sqlite/writer.rs",
+        "crates/store/src/sqlite/connection/writer.rs",
         "crates/store/src/postgres/mod.rs",
         "src/auth/oauth/keyring.rs",
         "src/offload.rs",

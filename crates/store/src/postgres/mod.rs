@@ -1,58 +1,34 @@
 //! The store in a schema of a PostgreSQL database. Any number of processes on any machines can use it at
 //! once.
 //!
-//! - `connection_config`: the connection settings. `connect`: connections and their pool. `executor`:
-//!   executes and retries reads and writes; `row_locks`: their order; `named`: their parameters by name.
-//! - `schema`: the schema by version. `row`: converts a row into a task; `column`: encodes text. `fault`:
-//!   errors and their fixes.
-//! - `tasks` with `insert`, `update` and `claim`, `queue`, `groups`, `history`, `notices`, `notes`,
-//!   `tally`: the traits of [`taskbridge_core::tasks::store`]. `sessions`, `deliveries`: the traits of
-//!   [`taskbridge_core::sessions`]. `audit`: lines of the audit log. `survey`: the operators' view.
-//! - `hints`: sends hints about writes to other processes, and receives theirs. `import`: the import of
-//!   another store.
+//! - `connection`: the settings, the connections, the schema, and how statements reach it.
+//! - `task_store`: the traits of [`taskbridge_core::tasks::store`].
+//! - `session_store`: the traits of [`taskbridge_core::sessions`].
+//! - `operators`: the audit log, the operators' view, and the import.
+//!
+//! The three use `connection`, and `operators` also uses `task_store`. There are no other uses among them.
 //!
 //! Everything runs at READ COMMITTED. Exactness between processes comes from one compare-and-set statement,
 //! or from a lock that is taken before the dependent read; each place names which.
 
-mod audit;
-mod claim;
-mod column;
-mod connect;
-mod connection_config;
-mod deliveries;
-mod executor;
-mod fault;
-mod groups;
-mod hints;
-mod history;
-mod import;
-mod insert;
-mod named;
-mod notes;
-mod notices;
-mod queue;
-mod row;
-mod row_locks;
-mod schema;
-mod sessions;
-mod survey;
-mod tally;
-mod tasks;
-mod update;
+mod connection;
+mod operators;
+mod session_store;
+mod task_store;
 
-pub use connection_config::{ConnectionConfig, ConnectionConfigError};
-pub(crate) use import::Target;
-pub use schema::MigrationReport;
+pub use self::connection::connection_config::{ConnectionConfig, ConnectionConfigError};
+pub use self::connection::schema::MigrationReport;
+pub(crate) use self::operators::import::Target;
 
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
-use tokio_postgres::Client;
 
-use self::connect::Connector;
-use self::executor::PostgresExecutor;
-use self::fault::PostgresError;
-use self::hints::HintQueue;
+use self::connection::connect::Connector;
+use self::connection::executor::PostgresExecutor;
+use self::connection::fault::PostgresError;
+use self::connection::hints::{self, HintQueue};
+use self::connection::schema;
 use taskbridge_core::clock::Clock;
 use taskbridge_core::tasks::store::Result;
 
@@ -133,28 +109,6 @@ async fn prepare(connector: &Connector, config: &ConnectionConfig) -> Result<(),
     }
     let version = schema::version(&client, &config.schema).await?;
     if version.is_current()? { Ok(()) } else { Err(schema::outdated_error(version)) }
-}
-
-/// Aborts its task when it is dropped.
-struct ConnectionDriver(JoinHandle<()>);
-
-impl Drop for ConnectionDriver {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl Connector {
-    /// Opens one connection, which lives as long as its driver.
-    async fn client(&self) -> Result<(Client, ConnectionDriver), PostgresError> {
-        let (client, connection) =
-            self.config.connect(self.tls.clone()).await.map_err(PostgresError::Connect)?;
-        let driver = spawn(async {
-            // The user of the connection gets the error.
-            let _ = connection.await;
-        });
-        Ok((client, ConnectionDriver(driver)))
-    }
 }
 
 /// Spawns a task: a write must complete even if its caller is dropped, and a connection must be driven.

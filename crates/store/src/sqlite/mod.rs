@@ -1,49 +1,22 @@
 //! The store in one SQLite file. Several processes can use the file at once.
 //!
-//! - `writer`: one connection writes, with many operations per transaction; `fair_yield`: lets other
-//!   processes write.
-//! - `readers`: a small pool of reading connections; `task_cache`: a cache of parsed tasks for polls.
-//! - `connect`: opens connections. `schema`: the schema by version. `row`: converts a row into a task.
-//!   `fault`: errors and their fixes.
-//! - `tasks` with `insert`, `update` and `claim`, `queue`, `groups`, `history`, `notices`, `notes`,
-//!   `tally`: the traits of [`taskbridge_core::tasks::store`]. `sessions`, `deliveries`: the traits of
-//!   [`taskbridge_core::sessions`]. `audit`: lines of the audit log. `survey`: the operators' view.
-//! - `files`: checks that the paths still name the open files. `holders`: detects dead lease holders.
-//! - `export`: the whole content, for a copy into another store.
+//! - `connection`: the file, its schema, and how statements reach it.
+//! - `task_store`: the traits of [`taskbridge_core::tasks::store`].
+//! - `session_store`: the traits of [`taskbridge_core::sessions`].
+//! - `operators`: the audit log, the operators' view, and the export.
+//!
+//! The three use `connection`, and `operators` also uses `task_store`. There are no other uses among them.
 
-mod audit;
-mod claim;
-mod connect;
-mod deliveries;
-#[cfg(feature = "postgres")]
-mod export;
-mod fair_yield;
-mod fault;
-mod files;
-mod groups;
-mod history;
-mod holders;
-mod insert;
-mod moved;
-mod notes;
-mod notices;
-mod queue;
-mod readers;
-mod row;
-mod schema;
-mod sessions;
-mod survey;
-mod tally;
-mod task_cache;
-mod tasks;
+mod connection;
+mod operators;
+mod session_store;
+mod task_store;
 #[cfg(test)]
 mod tests;
-mod update;
-mod writer;
 
-pub use moved::reopen;
+pub use self::connection::moved::reopen;
 #[cfg(feature = "postgres")]
-pub(crate) use moved::{CopyRecord, Source};
+pub(crate) use self::connection::moved::{CopyRecord, Source};
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,21 +24,19 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row};
-use taskbridge_sdk::Timestamp;
 
-use self::fault::SqliteError;
-use self::files::Files;
-use self::holders::Holders;
-use self::readers::Readers;
-use self::task_cache::TaskCache;
-use self::writer::{Writer, WriterConnection};
+use self::connection::connect;
+use self::connection::db::Db;
+use self::connection::fault::{self, SqliteError};
+use self::connection::files::Files;
+use self::connection::readers::Readers;
+use self::connection::writer::{Writer, WriterConnection};
+use self::task_store::holders::Holders;
+use self::task_store::notes;
+use self::task_store::task_cache::TaskCache;
 use crate::write_state::WriteState;
 use taskbridge_core::clock::Clock;
 use taskbridge_core::tasks::store::{Groups as _, Holder, Result, StoreError};
-
-/// How long an operation waits for another process that has the file locked.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The execution mode of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,62 +193,5 @@ impl SqliteStore {
         work: impl FnMut(&Db<'_>) -> Result<T, SqliteError> + Send + 'static,
     ) -> Result<T> {
         self.writer.write(batch_delay, work).await
-    }
-}
-
-/// One connection during one operation, and the operation's current time.
-struct Db<'c> {
-    conn: &'c Connection,
-    now: Timestamp,
-}
-
-impl<'c> Db<'c> {
-    fn new(conn: &'c Connection, clock: &dyn Clock) -> Self {
-        Self { conn, now: clock.now() }
-    }
-
-    /// Returns a statement, prepared on its first use.
-    fn sql(&self, statement: &str) -> Result<CachedStatement<'c>, SqliteError> {
-        Ok(self.conn.prepare_cached(statement)?)
-    }
-
-    /// Executes a statement, and returns how many rows it wrote.
-    fn execute(&self, statement: &str, params: impl Params) -> Result<usize, SqliteError> {
-        Ok(self.sql(statement)?.execute(params)?)
-    }
-
-    /// Returns what `read` makes of the first row of a query, if there is one.
-    fn first<T>(
-        &self,
-        query: &str,
-        params: impl Params,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Option<T>, SqliteError> {
-        Ok(self.sql(query)?.query_row(params, read).optional()?)
-    }
-
-    /// Returns what `read` makes of each row of a query.
-    fn all<T, C: FromIterator<T>>(
-        &self,
-        query: &str,
-        params: impl Params,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<C, SqliteError> {
-        Ok(self.sql(query)?.query_map(params, read)?.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// Returns true if a query finds a row.
-    fn exists(&self, query: &str, params: impl Params) -> Result<bool, SqliteError> {
-        Ok(self.sql(query)?.exists(params)?)
-    }
-
-    /// Returns the current time in the unit of the columns.
-    fn now_ms(&self) -> i64 {
-        self.now.as_millis()
-    }
-
-    /// Returns the expiry of a lease that is acquired now.
-    fn expiry_ms(&self, lease: Duration) -> i64 {
-        (self.now + lease).as_millis()
     }
 }

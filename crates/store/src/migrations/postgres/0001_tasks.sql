@@ -2,7 +2,7 @@
 --
 -- A row's body (JSON) is the truth; the columns beside it repeat what queries look for. Nothing reads a column that
 -- the body does not say as well, except version and lease, which are the store's own. Text is compared byte by byte
--- (COLLATE "C"), whatever language the database speaks, and zero bytes in it are escaped (postgres/column.rs).
+-- (COLLATE "C"), whatever language the database speaks, and zero bytes in it are escaped (column.rs).
 
 -- What counts as now: the database's clock when the statement began, or what a test says. Stable, so that an index can
 -- be searched for it.

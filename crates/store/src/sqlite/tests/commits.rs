@@ -8,8 +8,9 @@ use futures_util::FutureExt as _;
 use futures_util::future::{join, join_all, join3};
 use rusqlite::Connection;
 
-use super::super::fault::SqliteError;
-use super::super::{Db, SqliteStore};
+use super::super::SqliteStore;
+use super::super::connection::db::Db;
+use super::super::connection::fault::SqliteError;
 use super::opened;
 use crate::suite::{Bench, forge};
 use taskbridge_core::clock::Clock;

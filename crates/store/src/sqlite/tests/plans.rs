@@ -7,10 +7,10 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::super::schema;
+use super::super::connection::schema;
 
 /// Files whose statements read whole tables or are executed rarely: the audit log, the operators' view, a
-/// copy, the schema, and counts.
+/// copy, the schema, and counts. Each name occurs once among the folders of the store.
 const UNCHECKED: [&str; 6] = ["audit.rs", "export.rs", "moved.rs", "schema.rs", "survey.rs", "tally.rs"];
 
 /// Intended full scans of small data: the first due rows, watched groups, an owner's rows and taken slots
@@ -83,23 +83,28 @@ fn named_parameters_are_checked() {
     }
 }
 
-/// Returns the files of the store without their tests.
+/// Returns the files of the store, also those in its folders, without their tests. A name has no folder.
 fn sources(is_included: impl Fn(&str) -> bool) -> Vec<(String, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite");
-    let names = fs::read_dir(&folder).expect("the folder").map(|entry| entry.expect("an entry").file_name());
-    let names = names.map(|name| name.into_string().expect("a name in UTF-8"));
-    let included = names.filter(|name| name.ends_with(".rs") && is_included(name));
-    let read = |name: String| {
-        let source = fs::read_to_string(folder.join(&name)).expect("a file");
-        let code = source.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        (name, code.to_owned())
-    };
-    included.map(read).collect()
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite")];
+    let mut included = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("the folder").map(|entry| entry.expect("an entry")) {
+            let (path, name) = (entry.path(), entry.file_name().into_string().expect("a name in UTF-8"));
+            if path.is_dir() && name != "tests" {
+                folders.push(path);
+            } else if name.ends_with(".rs") && is_included(&name) {
+                let source = fs::read_to_string(path).expect("a file");
+                let code = source.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+                included.push((name, code.to_owned()));
+            }
+        }
+    }
+    included
 }
 
 fn checked_sources() -> Vec<String> {
     let unchecked = sources(|name| UNCHECKED.contains(&name));
-    assert_eq!(unchecked.len(), UNCHECKED.len(), "a file that is not checked does not exist");
+    assert_eq!(unchecked.len(), UNCHECKED.len(), "each file that is not checked exists once");
     let checked = sources(|name| !UNCHECKED.contains(&name));
     checked.into_iter().map(|(_, source)| expand_claimable(&source)).collect()
 }
