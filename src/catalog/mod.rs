@@ -43,9 +43,9 @@ use crate::access::{Rule, Rules};
 use crate::current::Current;
 use crate::offload::offload;
 use crate::seal::Seal;
-use crate::tasks::slots::{OWNER_PREFIX, TOOL_OWNER_SEPARATOR};
 use crate::tasks::store::SlotLimit;
 use crate::tasks::task::Spec;
+use crate::tasks::task::slots::{OWNER_PREFIX, TOOL_OWNER_SEPARATOR};
 use crate::tasks::tools::{OpenedSpec, ToolCatalog};
 
 /// Maximum number of jobs in a slot of a tool, a backend or a group that was removed from the config.

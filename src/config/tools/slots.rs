@@ -8,7 +8,7 @@ use super::backends::Backend;
 use super::shape::Tool;
 use crate::config::server::owner_limits::OwnerLimits;
 use crate::config::server::shape::ConcurrencyGroup;
-use crate::tasks::slots::{OWNER_PREFIX, TOOL_OWNER_SEPARATOR};
+use crate::tasks::task::slots::{OWNER_PREFIX, TOOL_OWNER_SEPARATOR};
 
 /// Returns the slots of a tool's jobs with their limits.
 pub(super) fn tool_slots(

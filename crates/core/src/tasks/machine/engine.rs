@@ -9,7 +9,7 @@ use super::{
     CANCEL_RETRY_DELAY, Failure, Step, backoff, deadline, end, end_with, notes, questions, uncounted_gap,
     wait_after,
 };
-use crate::tasks::slots::is_owner_slot;
+use crate::tasks::task::slots::is_owner_slot;
 use crate::tasks::task::{EngineOutage, Job, LogSize, Outcome, RecoverySearch, Task, TaskPolicy};
 
 pub(super) fn start_committed(task: &mut Task, now: Timestamp) {

@@ -16,8 +16,8 @@ use crate::clock;
 use crate::tasks::audit::{AuditEvent, AuditedOperation};
 use crate::tasks::machine::{self, Event};
 use crate::tasks::notices;
-use crate::tasks::slots::is_owner_slot;
 use crate::tasks::store::{AttachRequest, Holder, InsertResult, Lease, NewTask, Quota, StoreError};
+use crate::tasks::task::slots::is_owner_slot;
 use crate::tasks::task::{Job, QuestionSource, Task, TaskId, TaskQuestion, TaskState, Undelivered};
 use crate::tasks::task_writer::Commit;
 

@@ -1,6 +1,6 @@
 //! The limits that a call can exceed. The store counts; this module must not.
 
-use crate::tasks::slots::{GROUP_PREFIX, OWNER_PREFIX};
+use crate::tasks::task::slots::{GROUP_PREFIX, OWNER_PREFIX};
 
 /// A limit that a call exceeds.
 #[derive(Debug, thiserror::Error)]

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::{Actor, Service};
 use crate::tasks::machine::Event;
-use crate::tasks::slots::is_owner_slot;
 use crate::tasks::store::{Lease, Position, Result};
+use crate::tasks::task::slots::is_owner_slot;
 use crate::tasks::task::{INITIAL_WATCH, Job, Owner, Task, TaskId};
 use crate::tasks::watch::{ChangeSubscription, Listener};
 

@@ -1,4 +1,4 @@
-//! The deadlines and rules of a task, fixed at its creation. Plain data; [`super::machine`] applies them.
+//! The deadlines and rules of a task, fixed at its creation. Plain data; [`crate::tasks::machine`] applies them.
 
 use std::time::Duration;
 

@@ -3,11 +3,13 @@
 mod asked;
 mod job;
 mod lifetime;
+pub mod slots;
+mod terms;
 
 use std::fmt;
 use std::time::Duration;
 
-pub use super::terms::{OnExpiry, OnRefusal, TaskPolicy, outcome_grace};
+pub use self::terms::{OnExpiry, OnRefusal, TaskPolicy, outcome_grace};
 pub use asked::{QuestionSource, QuestionStatus, TaskQuestion};
 pub use job::{CancelRequest, EngineOutage, Job, Overdue, RecoverySearch, Spec};
 use serde::{Deserialize, Serialize};

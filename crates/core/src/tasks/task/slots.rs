@@ -9,6 +9,6 @@ pub const GROUP_PREFIX: &str = "group:";
 
 /// Returns true if a slot counts the jobs of one owner (of all tools, or of one tool). Its name contains the
 /// owner, so no other owner may see it.
-pub(super) fn is_owner_slot(slot: &str) -> bool {
+pub(in crate::tasks) fn is_owner_slot(slot: &str) -> bool {
     slot.starts_with(OWNER_PREFIX) || (slot.starts_with("tool:") && slot.contains(TOOL_OWNER_SEPARATOR))
 }
