@@ -81,7 +81,7 @@ struct Difference {
 }
 
 /// Short waits, and companion tools for every caller.
-const WAITS: &str = "[server]\ncall_budget = \"2s\"\nquick_wait = \"50ms\"\ncompanion_tools = \"always\"";
+const WAITS: &str = "[server]\ncall_budget = \"400ms\"\nquick_wait = \"50ms\"\ncompanion_tools = \"always\"";
 
 const CONFIG: &str = r#"
 [backends.engine]
@@ -172,7 +172,7 @@ const SCENARIOS: [(&str, &[&str], Scenario); 18] = [
     }),
     ("a plain call that outlives the budget", &["succeeded"], |path, _| {
         Box::pin(async {
-            let state = path.begin(Call::plain("job", json!({"delay_ms": 6000}))).await;
+            let state = path.begin(Call::plain("job", json!({"delay_ms": 1200}))).await;
             state.task();
             vec![path.end(state, &Value::Null).await]
         })
