@@ -9,9 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use serde_json::json;
-use taskbridge::tasks::machine::CancelMode;
-use taskbridge::tasks::service::Call;
-use taskbridge::tasks::task::{Outcome, Owner};
+use taskbridge_core::tasks::machine::CancelMode;
+use taskbridge_core::tasks::service::Call;
+use taskbridge_core::tasks::task::{Outcome, Owner};
 use taskbridge_sdk::sim::{Mode, SimEngine};
 use taskbridge_sdk::{
     Abilities, Backend, Error, GroupKey, JobHandle, JobSpec, Observation, Result, Started, Subject,

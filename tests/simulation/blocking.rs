@@ -11,16 +11,16 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use taskbridge::clock::Clock;
-use taskbridge::sessions::{DeliveredQuestion, Deliveries, Delivery, DeliveryChange};
-use taskbridge::tasks::history::HistoryEntry;
-use taskbridge::tasks::notices::Notice;
-use taskbridge::tasks::store::{
+use taskbridge_core::clock::Clock;
+use taskbridge_core::sessions::{DeliveredQuestion, Deliveries, Delivery, DeliveryChange};
+use taskbridge_core::tasks::history::HistoryEntry;
+use taskbridge_core::tasks::notices::Notice;
+use taskbridge_core::tasks::store::{
     AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, Counts, DeletedRow, Durations, Facts,
     Group, Groups, Hint, Hints, History, Holder, InsertResult, Keys, LeasedNotice, NewTask, Notices, OpenJob,
     Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, TaskStore, Time, UpdateResult,
 };
-use taskbridge::tasks::task::{Owner, Task, TaskId};
+use taskbridge_core::tasks::task::{Owner, Task, TaskId};
 use taskbridge_sdk::{Output, Timestamp};
 use tokio::runtime::Handle;
 

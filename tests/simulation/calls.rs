@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use taskbridge::tasks::service::{BlockingCall, Call, WhenFull};
-use taskbridge::tasks::store::{IdempotencyKey, Quota};
-use taskbridge::tasks::task::{OnExpiry, Origin, Owner, Spec, TaskPolicy};
+use taskbridge_core::tasks::service::{BlockingCall, Call, WhenFull};
+use taskbridge_core::tasks::store::{IdempotencyKey, Quota};
+use taskbridge_core::tasks::task::{OnExpiry, Origin, Owner, Spec, TaskPolicy};
 use taskbridge_sdk::Question;
 
 use super::connection::POISON;

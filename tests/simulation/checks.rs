@@ -1,8 +1,8 @@
 //! The checks after each step: of rows, of deletions, and of what clients read. It must not change the
 //! world, only its record.
 
-use taskbridge::clock::Clock;
-use taskbridge::tasks::task::{Job, Outcome, Task, TaskId};
+use taskbridge_core::clock::Clock;
+use taskbridge_core::tasks::task::{Job, Outcome, Task, TaskId};
 use taskbridge_sdk::{JobKey, Timestamp};
 
 use super::calls::{MAX_OBEDIENT_RUNTIME, QUOTA_OWNER, QUOTA_ROWS};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use taskbridge::tasks::machine::{CancelMode, Event};
-use taskbridge::tasks::service::{AnswerError, CallResult, CancelResult, Service};
-use taskbridge::tasks::store::Lease;
-use taskbridge::tasks::task::{Owner, QuestionSource, TaskId, TaskQuestion};
+use taskbridge_core::tasks::machine::{CancelMode, Event};
+use taskbridge_core::tasks::service::{AnswerError, CallResult, CancelResult, Service};
+use taskbridge_core::tasks::store::Lease;
+use taskbridge_core::tasks::task::{Owner, QuestionSource, TaskId, TaskQuestion};
 use taskbridge_sdk::Answer;
 
 use super::calls::{CALL_WAIT, OWNERS, PlannedCall};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use taskbridge::clock::{Clock, Uptime};
+use taskbridge_core::clock::{Clock, Uptime};
 use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
 

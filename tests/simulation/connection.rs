@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use taskbridge::clock::Clock;
-use taskbridge::tasks::reconciler::Crash;
-use taskbridge::tasks::store::Holder;
+use taskbridge_core::clock::Clock;
+use taskbridge_core::tasks::reconciler::Crash;
+use taskbridge_core::tasks::store::Holder;
 use taskbridge_sdk::{
     Abilities, Answer, AnswerOutcome, Backend, Error, ErrorKind, GroupKey, JobHandle, JobSpec, JobState,
     Observation, Output, Questions, Result, Started, Subject, Wakeups,

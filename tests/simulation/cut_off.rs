@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use taskbridge::tasks::task::Outcome;
+use taskbridge_core::tasks::task::Outcome;
 use taskbridge_sdk::{
     Abilities, Backend, Error, GroupKey, JobHandle, JobSpec, Observation, Result, Started, Subject,
 };

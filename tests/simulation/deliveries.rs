@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use taskbridge::clock::Clock as _;
-use taskbridge::sessions::{DeliveredQuestion, Deliveries as _, Delivery, DeliveryChange};
-use taskbridge::store::suite::{Bench, ManualClock};
+use taskbridge_core::clock::Clock as _;
+use taskbridge_core::sessions::{DeliveredQuestion, Deliveries as _, Delivery, DeliveryChange};
+use taskbridge_store::suite::{Bench, ManualClock};
 use taskbridge_sdk::Timestamp;
 
 use super::fixture::Fixture;

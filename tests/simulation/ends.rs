@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use taskbridge::tasks::notices::NoticeCause;
-use taskbridge::tasks::store::{Holder, Store};
-use taskbridge::tasks::task::{Job, OnExpiry, Outcome, Task};
+use taskbridge_core::tasks::notices::NoticeCause;
+use taskbridge_core::tasks::store::{Holder, Store};
+use taskbridge_core::tasks::task::{Job, OnExpiry, Outcome, Task};
 use taskbridge_sdk::sim::Mode;
 use taskbridge_sdk::{Content, JobKey, Output};
 

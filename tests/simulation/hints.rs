@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use taskbridge::tasks::store::Hint;
-use taskbridge::tasks::task::Task;
+use taskbridge_core::tasks::store::Hint;
+use taskbridge_core::tasks::task::Task;
 use tokio::sync::mpsc;
 
 /// One of this many hints is lost.

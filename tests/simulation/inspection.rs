@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
-use taskbridge::clock::Clock;
-use taskbridge::tasks::task::{Owner, Task, TaskId};
+use taskbridge_core::clock::Clock;
+use taskbridge_core::tasks::task::{Owner, Task, TaskId};
 
 use super::calls::OWNERS;
 use super::checks;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use taskbridge::tasks::service::Call;
-use taskbridge::tasks::task::{Outcome, TaskState};
+use taskbridge_core::tasks::service::Call;
+use taskbridge_core::tasks::task::{Outcome, TaskState};
 use taskbridge_sdk::Answer;
 
 use super::fixture::{Fixture, call_with};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use taskbridge::tasks::task::{Outcome, TaskId};
+use taskbridge_core::tasks::task::{Outcome, TaskId};
 
 use super::fixture::{Fixture, call_with};
 use super::node::{LEASE, Node};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge::tasks::store::{Group, Holder};
+use taskbridge_core::tasks::store::{Group, Holder};
 use taskbridge_sdk::{JobHandle, JobKey, Timestamp};
 
 use super::node::LEASE;

@@ -2,7 +2,7 @@
 //! engines with faults. A world has one process, two processes over one file, or three replicas whose clocks
 //! differ and whose connection to the store may be cut. Processes are killed and frozen at every point where
 //! they touch the store or an engine. Everything follows from a seed, including the kind of world. A failing
-//! seed is printed and replays with `TASKBRIDGE_SIM_SEED=N cargo test --test simulation`.
+//! seed is printed and replays with `TASKBRIDGE_SIM_SEED=N cargo test --package taskbridge-simulation`.
 //!
 //! `checks` and `ends` compare the world with the promises, after each step and at the end. The planted bugs
 //! in `bugs` show that the checks find breaches.
@@ -45,7 +45,6 @@ mod steps;
 mod store;
 mod store_faults;
 mod store_outage;
-#[path = "../it/support/mod.rs"]
 mod support;
 mod suspended;
 mod world;

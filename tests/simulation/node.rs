@@ -7,18 +7,18 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use taskbridge::clock::{Clock, Entropy};
-use taskbridge::tasks::history::HistoryRecorder;
-use taskbridge::tasks::notices::{NoticeKind, Receivers};
-use taskbridge::tasks::pace::PollIntervals;
-use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
-use taskbridge::tasks::service::Service;
-use taskbridge::tasks::store::{Holder, SlotLimit, Store};
-use taskbridge::tasks::task::Spec;
-use taskbridge::tasks::task_writer::{ReconcilerSignals, TaskWriter};
-use taskbridge::tasks::time::StoreTime;
-use taskbridge::tasks::tools::{OpenedSpec, ToolCatalog};
-use taskbridge::tasks::watch::ChangeNotifier;
+use taskbridge_core::clock::{Clock, Entropy};
+use taskbridge_core::tasks::history::HistoryRecorder;
+use taskbridge_core::tasks::notices::{NoticeKind, Receivers};
+use taskbridge_core::tasks::pace::PollIntervals;
+use taskbridge_core::tasks::reconciler::{Engines, Reconciler, Settings};
+use taskbridge_core::tasks::service::Service;
+use taskbridge_core::tasks::store::{Holder, SlotLimit, Store};
+use taskbridge_core::tasks::task::Spec;
+use taskbridge_core::tasks::task_writer::{ReconcilerSignals, TaskWriter};
+use taskbridge_core::tasks::time::StoreTime;
+use taskbridge_core::tasks::tools::{OpenedSpec, ToolCatalog};
+use taskbridge_core::tasks::watch::ChangeNotifier;
 use taskbridge_sdk::{Backend, Output, Result};
 use tokio_util::sync::CancellationToken;
 
@@ -105,8 +105,8 @@ impl Node {
             receivers: Arc::new(NotifyAll),
             nudge: Arc::new(ReconcilerSignals::default()),
             history_recorder: HistoryRecorder { replica: holder.clone(), enabled: true },
-            meter: Arc::new(taskbridge::tasks::meter::Unmetered),
-            audit: Arc::new(taskbridge::tasks::audit::LogOnlyAudit),
+            meter: Arc::new(taskbridge_core::tasks::meter::Unmetered),
+            audit: Arc::new(taskbridge_core::tasks::audit::LogOnlyAudit),
         };
         let (mut connections, mut configured) = (BTreeMap::new(), BTreeMap::new());
         for EngineLink { name, backend, identity, faults, is_cut, is_configured } in engine_links {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use taskbridge::tasks::task::{OnExpiry, OnRefusal, TaskPolicy};
+use taskbridge_core::tasks::task::{OnExpiry, OnRefusal, TaskPolicy};
 use taskbridge_sdk::sim::Mode;
 
 use super::bugs::Bug;

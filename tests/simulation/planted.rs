@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge::tasks::store::{
+use taskbridge_core::tasks::store::{
     Change, Group, Holder, InsertResult, NewTask, Result, ServedBackend, SlotLimit, Store,
 };
-use taskbridge::tasks::task::{
+use taskbridge_core::tasks::task::{
     Job, OnExpiry, Outcome, Owner, QuestionSource, QuestionStatus, Task, TaskId, TaskState,
 };
 use taskbridge_sdk::{JobKey, Output, Timestamp};

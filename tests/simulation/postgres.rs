@@ -4,8 +4,8 @@
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use taskbridge::clock::Clock;
-use taskbridge::store::postgres::{self, PostgresStore, StoreClock};
+use taskbridge_core::clock::Clock;
+use taskbridge_store::postgres::{self, PostgresStore, StoreClock};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::Client;
 

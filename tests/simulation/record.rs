@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge::tasks::task::{Outcome, Owner, Task, TaskId};
+use taskbridge_core::tasks::task::{Outcome, Owner, Task, TaskId};
 use taskbridge_sdk::{Output, Timestamp};
 
 use super::calls::PlannedCall;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use taskbridge::tasks::task::Outcome;
+use taskbridge_core::tasks::task::Outcome;
 use taskbridge_sdk::Answer;
 
 use super::engines::LIST_LAG;

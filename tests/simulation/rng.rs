@@ -2,7 +2,7 @@
 //! machine.
 
 use parking_lot::Mutex;
-use taskbridge::clock::Entropy;
+use taskbridge_core::clock::Entropy;
 
 /// A stream of numbers that follows from a seed.
 pub(super) struct Rng(Mutex<u64>);

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use taskbridge::clock::Clock;
-use taskbridge::sessions::Deliveries;
-use taskbridge::tasks::store::{
+use taskbridge_core::clock::Clock;
+use taskbridge_core::sessions::Deliveries;
+use taskbridge_core::tasks::store::{
     AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, DeletedRow, Group, Groups, Holder,
     InsertResult, Lease, NewTask, OpenJob, Position, Queue, Result, ServedBackend, Store, TaskStore,
     UpdateResult,
 };
-use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
+use taskbridge_core::tasks::task::{Job, Owner, Task, TaskId};
 use taskbridge_sdk::{JobKey, Output, Timestamp};
 
 use tokio::sync::{Semaphore, SemaphorePermit};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use taskbridge::tasks::store::{Result, StoreError};
+use taskbridge_core::tasks::store::{Result, StoreError};
 
 use super::node::LEASE;
 use super::rng::Rng;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use taskbridge::clock::Clock as _;
-use taskbridge::tasks::history::{Fact, Transition};
-use taskbridge::tasks::service::{BlockingCall, Call, CallResult};
-use taskbridge::tasks::store::{History as _, NewTask, TaskStore as _};
-use taskbridge::tasks::task::{Outcome, Task, TaskId, TaskPolicy};
+use taskbridge_core::clock::Clock as _;
+use taskbridge_core::tasks::history::{Fact, Transition};
+use taskbridge_core::tasks::service::{BlockingCall, Call, CallResult};
+use taskbridge_core::tasks::store::{History as _, NewTask, TaskStore as _};
+use taskbridge_core::tasks::task::{Outcome, Task, TaskId, TaskPolicy};
 
 use super::fixture::{Fixture, call_with};
 use super::late_polls::call;

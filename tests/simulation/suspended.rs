@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use serde_json::json;
-use taskbridge::clock::Clock as _;
-use taskbridge::tasks::machine::Event;
-use taskbridge::tasks::store::Lease;
-use taskbridge::tasks::task::{Outcome, Task};
+use taskbridge_core::clock::Clock as _;
+use taskbridge_core::tasks::machine::Event;
+use taskbridge_core::tasks::store::Lease;
+use taskbridge_core::tasks::task::{Outcome, Task};
 
 use super::fixture::{Fixture, call_with};
 use super::node::Node;

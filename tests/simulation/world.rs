@@ -8,9 +8,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::json;
-use taskbridge::clock::{Clock, System};
-use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
-use taskbridge::tasks::task::{Job, Task, TaskId};
+use taskbridge_core::clock::{Clock, System};
+use taskbridge_store::sqlite::{Mode as StoreMode, SqliteStore};
+use taskbridge_core::tasks::task::{Job, Task, TaskId};
 use taskbridge_sdk::sim::Mode;
 use taskbridge_sdk::{Backend, Timestamp};
 use tokio::sync::Semaphore;

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use taskbridge::store::postgres::ConnectionConfig;
+use taskbridge_store::postgres::ConnectionConfig;
 
 /// The role that owns everything, and its password.
 const USER: &str = "tester";

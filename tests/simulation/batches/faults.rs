@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use taskbridge::clock::{Clock, Entropy, System};
+use taskbridge_core::clock::{Clock, Entropy, System};
 use taskbridge_sdk::Timestamp;
 
 use super::super::rng::Rng;

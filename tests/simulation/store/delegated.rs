@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use taskbridge::sessions::{DeliveredQuestion, Deliveries, Delivery, DeliveryChange};
-use taskbridge::tasks::history::HistoryEntry;
-use taskbridge::tasks::notices::Notice;
-use taskbridge::tasks::store::{
+use taskbridge_core::sessions::{DeliveredQuestion, Deliveries, Delivery, DeliveryChange};
+use taskbridge_core::tasks::history::HistoryEntry;
+use taskbridge_core::tasks::notices::Notice;
+use taskbridge_core::tasks::store::{
     Counts, Durations, Facts, Hint, Hints, History, Holder, Keys, LeasedNotice, Notices, ReceiverFilter,
     Result, RowCounts, Time,
 };
-use taskbridge::tasks::task::TaskId;
+use taskbridge_core::tasks::task::TaskId;
 use taskbridge_sdk::Timestamp;
 
 use super::PointedStore;
