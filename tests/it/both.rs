@@ -81,7 +81,7 @@ struct Difference {
 }
 
 /// Short waits, and companion tools for every caller.
-const WAITS: &str = "[server]\ncall_budget = \"400ms\"\nquick_wait = \"50ms\"\ncompanion_tools = \"always\"";
+const WAITS: &str = "[server]\ncall_budget = \"2s\"\nquick_wait = \"50ms\"\ncompanion_tools = \"always\"";
 
 const CONFIG: &str = r#"
 [backends.engine]

@@ -217,8 +217,7 @@ async fn repeated_call_returns_oversized_result() {
     let plain = "[tools.plain]\nbackend = \"stage\"\ntarget = {}\ninput_schema = { type = \"object\" }\ntask_support = \"forbidden\"\n";
     let extra = format!("{}{plain}{large}[limits]\nmax_bytes_in_hand = 67108864\n", keys(&[("ann", "")]));
     for protocol in [Protocol::Stateful, Protocol::Stateless] {
-        let server =
-            Server::configured(&[("call_budget = \"400ms\"", "call_budget = \"20s\"")], &extra).await;
+        let server = Server::configured(&[("call_budget = \"2s\"", "call_budget = \"20s\"")], &extra).await;
         let ann = RawClient::open(&server.url, "ann").await;
         let mut reader = raw::RawConnection::with_small_buffer(&server.url).await;
         let host = "Host: localhost\r\n";

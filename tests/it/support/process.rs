@@ -92,9 +92,9 @@ impl Server {
         text
     }
 
-    /// Returns its current memory, in KiB.
+    /// Returns its current memory without the pages of files, in KiB: the program itself is large in a debug build.
     pub(crate) fn memory_kib(&self) -> u64 {
-        self.status("VmRSS:")
+        self.status("RssAnon:")
     }
 
     /// Returns its peak memory, in KiB.

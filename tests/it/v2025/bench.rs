@@ -21,13 +21,13 @@ use crate::stage::{ScriptedAdapter, ScriptedEngine};
 use crate::support::{LoadBalancer, knob, postgres};
 
 /// `call_budget`, with a margin.
-pub(crate) const BUDGET: Duration = Duration::from_millis(450);
+pub(crate) const BUDGET: Duration = Duration::from_millis(2050);
 
 /// The config of every server: short poll intervals, a short call budget, small pages.
 const CONFIG: &str = r#"
 [server]
 listen = "127.0.0.1:0"
-call_budget = "400ms"
+call_budget = "2s"
 progress_every = "100ms"
 page_size = 3
 max_polls_per_second = 10000
@@ -73,11 +73,12 @@ impl Server {
     /// Starts a server for one owner with a longer call budget. Even on a busy machine, plain calls see what
     /// a job does before they are answered with a handle.
     pub(crate) async fn with_long_budget() -> Self {
-        Self::configured(
-            &[("call_budget = \"400ms\"", "call_budget = \"2s\"")],
-            "[auth]\nsingle_user = true\n",
-        )
-        .await
+        Self::with_long_budget_and("[auth]\nsingle_user = true\n").await
+    }
+
+    /// Like [`Server::with_long_budget`], with more config.
+    pub(crate) async fn with_long_budget_and(more: &str) -> Self {
+        Self::configured(&[("call_budget = \"2s\"", "call_budget = \"60s\"")], more).await
     }
 
     /// Starts a server with more config: tables that the common config does not have.

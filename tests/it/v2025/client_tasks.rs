@@ -256,7 +256,7 @@ async fn page_visit_uses_client_task() {
 /// Only requests that the client declared for tasks, in 2025-11-25, ask for one.
 #[tokio::test]
 async fn undeclared_kind_uses_no_task() {
-    let long_budget = [("call_budget = \"400ms\"", "call_budget = \"30s\"")];
+    let long_budget = [("call_budget = \"2s\"", "call_budget = \"30s\"")];
     let server = Server::configured(&long_budget, "[auth]\nsingle_user = true\n").await;
     let capabilities = |requests: &Value| json!({"elicitation": {}, "sampling": {}, "roots": {}, "tasks": {"cancel": {}, "requests": requests}});
     let both = json!({"elicitation": {"create": {}}, "sampling": {"createMessage": {}}});

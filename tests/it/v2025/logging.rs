@@ -26,7 +26,9 @@ async fn next_log(stream: &mut Stream) -> (String, String) {
 /// They come before the answer, and the listening stream has none of them.
 #[tokio::test]
 async fn waiting_call_streams_job_logs() {
-    let server = Server::configured(&[("400ms", "1h")], "[auth]\nsingle_user = true").await;
+    let server =
+        Server::configured(&[("call_budget = \"2s\"", "call_budget = \"1h\"")], "[auth]\nsingle_user = true")
+            .await;
     let client = server.client().await;
     let mut listening = client.listen().await;
     let mut call = client.open("tools/call", json!({"name": "work"})).await;
@@ -176,7 +178,9 @@ async fn engine_faults_are_log_messages() {
 
 #[tokio::test]
 async fn older_revisions_get_log_messages() {
-    let server = Server::configured(&[("400ms", "1h")], "[auth]\nsingle_user = true").await;
+    let server =
+        Server::configured(&[("call_budget = \"2s\"", "call_budget = \"1h\"")], "[auth]\nsingle_user = true")
+            .await;
     for revision in ["2025-06-18", "2025-03-26"] {
         let client = server.client_with(revision, json!({}), None).await;
         let mut call = client.open("tools/call", json!({"name": "work"})).await;

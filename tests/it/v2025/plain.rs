@@ -46,7 +46,10 @@ async fn slow_job_returns_handle() {
 /// Progress that the job reports does not wait for the interval, and comes before the answer.
 #[tokio::test]
 async fn job_progress_is_sent_at_once() {
-    let slow = [("progress_every = \"100ms\"", "progress_every = \"1h\""), ("400ms", "1h")];
+    let slow = [
+        ("progress_every = \"100ms\"", "progress_every = \"1h\""),
+        ("call_budget = \"2s\"", "call_budget = \"1h\""),
+    ];
     let server = Server::configured(&slow, "[auth]\nsingle_user = true").await;
     let client = server.client().await;
     let mut params = plain(&json!({}));
@@ -165,7 +168,9 @@ async fn abandoned_call_stops_job_if_configured() {
 
 #[tokio::test]
 async fn broken_call_resumes_within_budget() {
-    let server = Server::configured(&[("400ms", "1h")], "[auth]\nsingle_user = true").await;
+    let server =
+        Server::configured(&[("call_budget = \"2s\"", "call_budget = \"1h\"")], "[auth]\nsingle_user = true")
+            .await;
     let client = server.client().await;
     let mut params = plain(&json!({}));
     params["_meta"] = json!({"progressToken": 1});
@@ -218,7 +223,7 @@ async fn repeated_key_returns_same_task() {
 
 /// Starts a server whose plain calls wait longer than any test runs.
 async fn long_budget_server() -> Server {
-    Server::configured(&[("call_budget = \"400ms\"", "call_budget = \"60s\"")], TOOLS).await
+    Server::configured(&[("call_budget = \"2s\"", "call_budget = \"60s\"")], TOOLS).await
 }
 
 /// Another call or task with the same key keeps the job running.

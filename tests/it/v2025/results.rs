@@ -38,7 +38,7 @@ fn succeeded(output: Value) -> Value {
 
 #[tokio::test]
 async fn job_content_is_unchanged() {
-    let server = Server::start().await;
+    let server = Server::with_long_budget().await;
     let client = server.client().await;
     let content = json!([
         {"type": "text", "text": "see:"},
@@ -58,7 +58,7 @@ async fn job_content_is_unchanged() {
 /// Other values are wrapped in an object. Text of the job replaces the generated text.
 #[tokio::test]
 async fn data_is_object_and_text() {
-    let server = Server::start().await;
+    let server = Server::with_long_budget().await;
     let client = server.client().await;
     let answer = call_both_ways(&client, "work", succeeded(json!({"structured": {"a": 1}}))).await.unwrap();
     assert_eq!(answer["structuredContent"], json!({"a": 1}));
@@ -75,7 +75,7 @@ async fn data_is_object_and_text() {
 /// The status message has the reason.
 #[tokio::test]
 async fn failed_job_is_error_result() {
-    let server = Server::with(TOOLS).await;
+    let server = Server::with_long_budget_and(TOOLS).await;
     let client = server.client().await;
     let output =
         json!({"content": [{"type": "text", "text": "stderr: no space left"}], "structured": {"a": 1}});
@@ -94,7 +94,7 @@ async fn failed_job_is_error_result() {
 /// A result that violates the output schema is an error result with the reason.
 #[tokio::test]
 async fn invalid_result_is_reported() {
-    let server = Server::with(TOOLS).await;
+    let server = Server::with_long_budget_and(TOOLS).await;
     let client = server.client().await;
     let answer =
         call_both_ways(&client, "typed", succeeded(json!({"structured": {"answer": 42}}))).await.unwrap();
@@ -109,7 +109,7 @@ async fn invalid_result_is_reported() {
 /// Applies to plain calls and to tasks.
 #[tokio::test]
 async fn lost_job_is_protocol_error() {
-    let server = Server::start().await;
+    let server = Server::with_long_budget().await;
     let client = server.client().await;
     let (code, message) = call_both_ways(&client, "work", json!({"end": "gone"})).await.unwrap_err();
     assert_eq!(code, -32603);
@@ -121,7 +121,7 @@ async fn lost_job_is_protocol_error() {
 
 #[tokio::test]
 async fn refused_job_is_error_result() {
-    let server = Server::start().await;
+    let server = Server::with_long_budget().await;
     let client = server.client().await;
     let answer = call_both_ways(&client, "work", json!({"end": "no such state"})).await.unwrap();
     assert_eq!(answer["isError"], true);
@@ -130,7 +130,7 @@ async fn refused_job_is_error_result() {
 
 #[tokio::test]
 async fn engine_cancellation_is_error_result() {
-    let server = Server::start().await;
+    let server = Server::with_long_budget().await;
     let client = server.client().await;
     let output = json!({"content": [{"type": "text", "text": "stopped at 7"}]});
     let cancelled = json!({"end": {"cancelled": output}, "message": "cancelled by ana"});
@@ -142,7 +142,7 @@ async fn engine_cancellation_is_error_result() {
 
 #[tokio::test]
 async fn artifacts_and_the_log_are_links() {
-    let server = Server::start().await;
+    let server = Server::with_long_budget().await;
     let client = server.client().await;
     let output = json!({"artifacts": [{"name": "out/a b.txt", "mime_type": "text/plain", "size": 5}]});
     let id = client.start("work", succeeded(output)).await;
@@ -156,7 +156,7 @@ async fn artifacts_and_the_log_are_links() {
 
 #[tokio::test]
 async fn oldest_revision_gets_text_only() {
-    let server = Server::start().await;
+    let server = Server::with_long_budget().await;
     let client = server.client_with("2025-03-26", json!({}), None).await;
     let arguments = succeeded(json!({"structured": {"a": 1}}));
     let answer = client.get("tools/call", json!({"name": "work", "arguments": arguments})).await;
@@ -169,7 +169,7 @@ async fn oldest_revision_gets_text_only() {
 /// Applies to plain calls and to tasks.
 #[tokio::test]
 async fn each_call_runs_one_job() {
-    let server = Server::start().await;
+    let server = Server::with_long_budget().await;
     let client = server.client().await;
     call_both_ways(&client, "work", succeeded(json!({}))).await.unwrap();
     assert_eq!(server.engine.starts(), 2);

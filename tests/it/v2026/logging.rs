@@ -12,7 +12,7 @@ const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// Starts a server whose plain calls wait longer than any test runs.
 async fn long_budget_server() -> Server {
-    configured(&[("call_budget = \"400ms\"", "call_budget = \"60s\"")], "[auth]\nsingle_user = true\n").await
+    configured(&[("call_budget = \"2s\"", "call_budget = \"60s\"")], "[auth]\nsingle_user = true\n").await
 }
 
 /// Returns the level and the text of a log message.

@@ -14,7 +14,7 @@ async fn use_tool(client: &Client, name: &str, arguments: Value) -> Value {
 
 /// Starts a server whose plain calls wait longer than any test runs.
 async fn long_budget_server() -> Server {
-    let long = [("call_budget = \"400ms\"", "call_budget = \"60s\"")];
+    let long = [("call_budget = \"2s\"", "call_budget = \"60s\"")];
     configured(&long, &format!("[auth]\nsingle_user = true\n{ASK_TOOLS}")).await
 }
 

@@ -269,7 +269,7 @@ async fn answer_after_step_timeout_is_late() {
         let setup = QuestionWorld::new(Kind::LocalStack, channel).await;
         let catch = json!([{"ErrorEquals": ["States.ALL"], "Next": "Nap"}]);
         let extra =
-            json!({"HeartbeatSeconds": 2, "TimeoutSeconds": 3, "Retry": [], "Catch": catch, "End": true});
+            json!({"HeartbeatSeconds": 2, "TimeoutSeconds": 10, "Retry": [], "Catch": catch, "End": true});
         let states = json!({
             "First": setup.state(&sample_question(), extra), "Nap": {"Type": "Wait", "Seconds": 600, "End": true},
         });
