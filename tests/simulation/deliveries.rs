@@ -9,8 +9,8 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use taskbridge_core::clock::Clock as _;
 use taskbridge_core::sessions::{DeliveredQuestion, Deliveries as _, Delivery, DeliveryChange};
-use taskbridge_store::suite::{Bench, ManualClock};
 use taskbridge_sdk::Timestamp;
+use taskbridge_store::suite::{Bench, ManualClock};
 
 use super::fixture::Fixture;
 use super::rng::Rng;

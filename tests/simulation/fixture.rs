@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use taskbridge_core::clock::Clock;
-use taskbridge_store::sqlite::{Mode as StoreMode, SqliteStore};
 use taskbridge_core::tasks::service::{Call, WhenFull};
 use taskbridge_core::tasks::store::TaskStore;
 use taskbridge_core::tasks::task::{Origin, Owner, Spec, Task, TaskId};
 use taskbridge_sdk::Backend;
 use taskbridge_sdk::sim::{Mode, SimEngine};
+use taskbridge_store::sqlite::{Mode as StoreMode, SqliteStore};
 use tokio::sync::Semaphore;
 
 use super::clocks::{SettableClock, WorldClock};

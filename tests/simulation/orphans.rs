@@ -6,12 +6,12 @@ use std::task::Poll;
 
 use serde_json::json;
 use taskbridge_core::clock::System;
-use taskbridge_store::sqlite::{Mode as StoreMode, SqliteStore};
 use taskbridge_core::tasks::machine::CancelMode;
 use taskbridge_core::tasks::service::{BlockingCall, Call, WhenFull};
 use taskbridge_core::tasks::store::Store;
 use taskbridge_core::tasks::task::{Origin, Outcome, Owner, Spec, Task};
 use taskbridge_sdk::sim::{Mode, SimEngine};
+use taskbridge_store::sqlite::{Mode as StoreMode, SqliteStore};
 
 use super::node::{EngineLink, LEASE, Node, Parts};
 use super::plan::terms;

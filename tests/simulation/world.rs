@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use taskbridge_core::clock::{Clock, System};
-use taskbridge_store::sqlite::{Mode as StoreMode, SqliteStore};
 use taskbridge_core::tasks::task::{Job, Task, TaskId};
 use taskbridge_sdk::sim::Mode;
 use taskbridge_sdk::{Backend, Timestamp};
+use taskbridge_store::sqlite::{Mode as StoreMode, SqliteStore};
 use tokio::sync::Semaphore;
 
 use super::bugs::Bug;

@@ -9,13 +9,13 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use serde_json::json;
-use taskbridge_store::sqlite::{Mode as StoreMode, SqliteStore};
 use taskbridge_core::tasks::machine::CancelMode;
 use taskbridge_core::tasks::service::{Call, CancelResult};
 use taskbridge_core::tasks::store::{Facts as _, IdempotencyKey, TaskStore as _};
 use taskbridge_core::tasks::task::{Origin, Outcome, Owner, Task, TaskId};
 use taskbridge_sdk::Content;
 use taskbridge_sdk::sim::{Mode, SimEngine};
+use taskbridge_store::sqlite::{Mode as StoreMode, SqliteStore};
 
 use super::super::engines::SIM;
 use super::super::fixture::call_with;
