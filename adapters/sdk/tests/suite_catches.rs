@@ -295,7 +295,7 @@ impl Hooks for Flawed {
             _ => delivery.headers.to_vec(),
         };
         let hooks = self.inner.abilities().hooks.expect("the sim has a secret");
-        let mut event = hooks.read(&Delivery { headers: &headers, body: delivery.body })?;
+        let mut event = hooks.read(&Delivery { headers: &headers, ..*delivery })?;
         if self.has(Flaw::NamesNoJob) {
             event.jobs.clear();
         }

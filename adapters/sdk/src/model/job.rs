@@ -26,10 +26,48 @@ impl JobKey {
         Self(format!("tb-{text}"))
     }
 
+    /// Parses a key that an engine returned, such as in the path of a hook. Returns `None` for any other text.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(Self::from_bytes(decode_key(text)?)).filter(|key| key.0 == text)
+    }
+
     /// Returns the key in the form that engines see.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the key as a UUID of version 4, for engines whose idempotency key must be one. It is the same
+    /// for every call, and has 122 of the key's random bits.
+    pub fn as_uuid(&self) -> String {
+        let mut bytes = decode_key(&self.0).unwrap_or_else(|| fold_text(&self.0));
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        let hex = data_encoding::HEXLOWER.encode(&bytes);
+        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    }
+
+    /// Returns the first `length` characters of the key, for engines whose names must be short. At least 16
+    /// are returned, which contain 65 random bits: fewer could name two jobs.
+    pub fn short(&self, length: usize) -> &str {
+        let end = length.max(Self::MIN_SHORT).min(self.0.len());
+        &self.0[..self.0.floor_char_boundary(end)]
+    }
+
+    /// Minimum length of [`JobKey::short`], in characters.
+    pub const MIN_SHORT: usize = 16;
+}
+
+/// Returns the random bytes of a key.
+fn decode_key(text: &str) -> Option<[u8; 16]> {
+    let encoded = text.strip_prefix("tb-").filter(|encoded| encoded.len() == 26)?;
+    data_encoding::BASE32_NOPAD.decode(encoded.to_ascii_uppercase().as_bytes()).ok()?.try_into().ok()
+}
+
+/// Folds a key of another shape, which only a row of a foreign tool can have, into 16 bytes (FNV-1a).
+fn fold_text(text: &str) -> [u8; 16] {
+    let fold =
+        |hash: u128, byte: u8| (hash ^ u128::from(byte)).wrapping_mul(0x1_0000_0000_0000_0000_0000_013b);
+    text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, fold).to_be_bytes()
 }
 
 /// The engine's own name for a run: an ARN, a run id, a directory. Stored, and opaque to everything but its
@@ -93,6 +131,11 @@ pub struct JobSpec {
     pub files: Vec<InputFile>,
     /// True if an earlier attempt under this key may have reached the engine, but its reply was not received.
     pub may_exist: bool,
+    /// Time of the first attempt under this key that may have reached the engine, by the server's clock; the
+    /// time of this attempt if there was none. No job with this key is older, so a search can leave out
+    /// earlier jobs (with a margin for the difference between the clocks). It is the same in every repeated
+    /// attempt. See also [`crate::Backend::key_lifetime`].
+    pub first_attempt_at: Timestamp,
     /// Trace context of the call. The job continues this trace if the engine can pass it on.
     pub trace: Option<Trace>,
     /// The person who requested the job; `None` if no person is known. A backend that acts with each person's
@@ -270,6 +313,19 @@ pub struct Observation {
     /// grown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,
+    /// The engine's new name for this job, if it has one: for example the build that came out of a queued
+    /// request. The server stores it and uses it in every later call. The job may belong to another group
+    /// ([`crate::Backend::group`]) under its new name.
+    ///
+    /// The name may be lost before it is stored. So the old name is polled until then, and must return the
+    /// new one each time. It must stay valid for calls that had read it before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renamed_to: Option<JobHandle>,
+    /// How long the engine asks to wait before the next poll of this job, such as the `Retry-After` of an HTTP
+    /// reply. The server limits it to 15 minutes. A hint ([`crate::Wakeups`], [`crate::Hooks`]) or a deadline
+    /// of the task may cause an earlier poll.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Duration>,
 }
 
 impl Observation {
@@ -283,7 +339,23 @@ impl Observation {
             questions: Vec::new(),
             notes: Vec::new(),
             log_bytes: None,
+            renamed_to: None,
+            retry_after: None,
         }
+    }
+
+    /// Returns the observation with a new name of the job: see [`Observation::renamed_to`].
+    #[must_use]
+    pub fn with_new_name(mut self, handle: JobHandle) -> Self {
+        self.renamed_to = Some(handle);
+        self
+    }
+
+    /// Returns the observation with the wait that the engine asks for: see [`Observation::retry_after`].
+    #[must_use]
+    pub fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
     }
 
     /// Returns the observation with this message.
@@ -349,6 +421,26 @@ pub struct Progress {
 mod tests {
     use super::*;
     use crate::ErrorKind;
+
+    #[test]
+    fn key_has_other_forms() {
+        let key = JobKey::from_bytes([0xff; 16]);
+        assert_eq!(key.as_uuid(), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(JobKey::from_bytes([0; 16]).as_uuid(), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(JobKey::parse(key.as_str()), Some(key.clone()));
+        assert_eq!(key.short(20), &key.as_str()[..20]);
+        assert_eq!((key.short(3).len(), key.short(1000)), (JobKey::MIN_SHORT, key.as_str()));
+        let upper = key.as_str().to_ascii_uppercase();
+        let long = format!("{key}a");
+        for other in
+            ["", "tb-", &upper, &long, "tb-77777777777777777777777777", "xx-aaaaaaaaaaaaaaaaaaaaaaaaaa"]
+        {
+            assert_eq!(JobKey::parse(other), None, "{other}");
+        }
+        let foreign: JobKey = serde_json::from_str("\"k1\"").unwrap();
+        assert_eq!(foreign.as_uuid().len(), 36);
+        assert_eq!(foreign.short(20), "k1");
+    }
 
     #[test]
     fn new_job_is_not_gone() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use crate::{Backend, JobHandle, JobKey, JobSpec, Level};
+use crate::{Backend, JobHandle, JobKey, JobSpec, Level, Timestamp};
 
 /// A backend under test, and the jobs to test it with. Each test creates its own fixture.
 ///
@@ -239,7 +239,8 @@ pub struct RefusedJob {
 /// Creates a job with a new key, for its first start.
 pub fn job(target: Value, arguments: Value) -> JobSpec {
     let (files, may_exist, trace, on_behalf_of) = Default::default();
-    JobSpec { key: fresh_key(), target, arguments, files, may_exist, trace, on_behalf_of }
+    let first_attempt_at = Timestamp::from_millis(jiff::Timestamp::now().as_millisecond());
+    JobSpec { key: fresh_key(), target, arguments, files, may_exist, first_attempt_at, trace, on_behalf_of }
 }
 
 /// Creates a key that no other test uses, even in another run against the same engine.

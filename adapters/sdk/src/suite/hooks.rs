@@ -28,7 +28,11 @@ impl RunningJob {
     fn read(&self, headers: &[(String, String)], body: &[u8]) -> Option<HookEvent> {
         let headers: Vec<(&str, &str)> =
             headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        self.backend.abilities().hooks.expect("hooks are claimed").read(&Delivery { headers: &headers, body })
+        self.backend.abilities().hooks.expect("hooks are claimed").read(&Delivery {
+            headers: &headers,
+            body,
+            path: "",
+        })
     }
 
     async fn stop(self) {

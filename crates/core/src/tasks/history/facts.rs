@@ -166,6 +166,7 @@ fn kind_name(kind: ErrorKind) -> String {
         ErrorKind::Limited { .. } => "limited",
         ErrorKind::Unavailable => "unavailable",
         ErrorKind::Uncertain => "uncertain",
+        ErrorKind::Unsupported => "unsupported",
     };
     name.to_owned()
 }

@@ -139,7 +139,7 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
     }
     let delay = wait_after(&task.key, *attempts, failure.kind);
     match failure.kind {
-        ErrorKind::Rejected => {
+        ErrorKind::Rejected | ErrorKind::Unsupported => {
             task.job = Job::Closed { handle: None };
             let output = Output::text(failure.message.clone());
             end_with(step, Outcome::Failed, failure.message, output, now);

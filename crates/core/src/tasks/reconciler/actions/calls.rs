@@ -57,6 +57,7 @@ impl Core {
             arguments: spec.arguments.clone(),
             files: Vec::new(),
             may_exist: true,
+            first_attempt_at: task.created_at,
             trace: None,
             on_behalf_of: task.origin.on_behalf_of.clone(),
         };
@@ -154,6 +155,7 @@ impl Core {
             arguments: opened.arguments,
             files: opened.files,
             may_exist,
+            first_attempt_at: task.created_at,
             trace: task.origin.trace.clone(),
             on_behalf_of: task.origin.on_behalf_of.clone(),
         })
