@@ -19,7 +19,7 @@ EVERYTHING = "everything"
 # What a change of code affects: of any, of an engine's, of the server.
 CODE = "packages format lint build standins github collector tests"
 ENGINE = "libraries engines examples"
-SERVER = f"{CODE} chaos configs deploy libraries clients engines conformance examples"
+SERVER = f"{CODE} chaos configs deploy libraries clients engines conformance examples adapters"
 # The first pattern that matches a path says what a change of it affects, beside the tests of its package. A `*` crosses
 # folders.
 RULES = [
@@ -37,6 +37,9 @@ RULES = [
     ("tests/conformance/*", "packages build conformance"),
     ("tests/deploy/*", "packages build deploy"),
     ("deploy/*", "packages build deploy"),
+    ("tests/adapters/*", "packages build adapters"),
+    ("sdks/*", f"{CODE} adapters"),
+    ("examples/adapters/*", f"{CODE} configs adapters"),
     ("tests/e2e/engines/*", "packages build standins github libraries engines"),
     ("tests/e2e/failures/*", "packages build standins github libraries engines"),
     ("tests/e2e/rust/*", f"{CODE} libraries clients"),

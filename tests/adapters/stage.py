@@ -1,0 +1,158 @@
+"""What the tests of the example adapters share: a Redis of their own, and processes that are stopped at the end."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from taskbridge_adapter.testing import SECONDS, Program, state_of
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples" / "adapters"
+# Below the ports that the kernel gives to outgoing connections.
+PORTS = range(20_000, 32_000)
+
+
+def until(what, happens, seconds=SECONDS):
+    """Waits until it happens, and returns what it then is."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := happens():
+            return found
+        time.sleep(0.02)
+    raise TimeoutError(f"did not happen in {seconds} s: {what}")
+
+
+class Processes:
+    """Processes in sessions of their own, all of which are killed at the end."""
+
+    def __init__(self, folder):
+        self.folder, self._all, self._logs, self._over = Path(folder), [], [], False
+
+    def start(self, name, *command, again=False, **options):
+        """Starts a program whose output goes to a file. With `again`, it is started again whenever it ends."""
+        log = open(self.folder / f"{name}.log", "ab")
+        self._logs.append(log)
+        options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True} | options
+        process = subprocess.Popen(list(map(str, command)), **options)
+        self._all.append(process)
+        if again:
+            threading.Thread(target=self._supervise, args=(process, command, options), daemon=True).start()
+        return process
+
+    def _supervise(self, process, command, options):
+        while not self._over:
+            process.wait()
+            if not self._over:
+                process = subprocess.Popen(list(map(str, command)), **options)
+                self._all.append(process)
+
+    def stop(self):
+        self._over = True
+        for process in self._all:
+            end(process)
+        for log in self._logs:
+            log.close()
+
+
+def end(process):
+    """Kills a process and its group."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait(SECONDS)
+
+
+class RedisServer:
+    """A Redis that keeps what it has on disk, on a free port of 127.0.0.1."""
+
+    def __init__(self, processes):
+        self._processes, self.process = processes, None
+        for self.port in random.sample(PORTS, 50):
+            with socket.socket() as free:
+                try:
+                    free.bind(("127.0.0.1", self.port))
+                except OSError:
+                    continue
+            if self.start():
+                return
+        raise RuntimeError("redis-server does not start")
+
+    @property
+    def url(self):
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self):
+        """Returns whether it answers."""
+        folder = self._processes.folder / "redis"
+        folder.mkdir(exist_ok=True)
+        self.process = self._processes.start(
+            "redis", "redis-server", "--bind", "127.0.0.1", "--port", self.port, "--dir", folder,
+            "--appendonly", "yes", "--appendfsync", "always", "--save", "",
+        )
+
+        def answers():
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+                    connection.sendall(b"PING\r\n")
+                    return connection.recv(100).startswith(b"+PONG")
+            except OSError:
+                return self.process.poll() is not None
+
+        until("redis answers", answers)
+        return self.process.poll() is None
+
+    def kill(self):
+        end(self.process)
+
+
+class AdapterTest(unittest.TestCase):
+    """A test class with a Redis, workers and the adapter, made once. Subclasses start workers in `begin`, which returns
+    the command of the adapter and its config."""
+
+    # The targets of jobs that succeed, fail and run long, with their arguments.
+    succeeds = fails = runs = ()
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="tb-adapter-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        cls.processes = Processes(folder.name)
+        cls.addClassCleanup(cls.processes.stop)
+        cls.command, cls.config = cls.begin()
+
+    def setUp(self):
+        self.program = self.adapter()
+
+    def adapter(self):
+        """Starts the adapter, as another process of its kind."""
+        log = open(self.folder / "adapter.log", "ab")
+        self.addCleanup(log.close)
+        program = Program(self.command, self.config, stderr=log)
+        self.addCleanup(lambda: program.kill() if program.process.poll() is None else None)
+        return program
+
+    def tearDown(self):
+        if self._outcome and not self._outcome.success:
+            for log in sorted(self.folder.glob("*.log")):
+                print(f"---- {log.name}", *log.read_text(errors="replace").splitlines()[-30:], sep="\n", file=sys.stderr)
+
+    def run_job(self, job, label="", **arguments):
+        """Starts a job. Returns its handle."""
+        target, own = job
+        return self.program.start(target, own | ({"label": label} if label else {}) | arguments)
+
+    def assert_state(self, seen, state):
+        self.assertEqual(state_of(seen), state, seen)
+
+
+PYTHON = sys.executable
