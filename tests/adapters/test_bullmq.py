@@ -6,7 +6,7 @@ from pathlib import Path
 
 from redis import Redis
 from stage import AdapterTest, RedisServer, until
-from taskbridge_adapter.testing import fresh_key, spec, state_of
+from taskbridge_adapter.testing import SECONDS, fresh_key, spec, state_of
 
 DIST = Path(os.environ.get("TASKBRIDGE_TEST_NODE", "."), "bullmq", "dist")
 COUNT, FAIL, WAIT = ({"job": name} for name in ("count", "fail", "wait"))
@@ -41,7 +41,7 @@ class BullmqTest(AdapterTest):
         self.assertIsNone(self.program.find(key))
         other = self.adapter()
         futures = [each.begin("start", spec(COUNT, {"label": key}, key)) for each in (self.program, other) * 8]
-        self.assertEqual({future.result(60)["handle"] for future in futures}, {f"default/{key}"})
+        self.assertEqual({future.result(SECONDS)["handle"] for future in futures}, {f"default/{key}"})
         self.assert_state(self.program.wait(f"default/{key}"), "succeeded")
         self.program.start(COUNT, {"label": key}, key, may_exist=True)
         self.assertEqual(self.program.find(key), {"handle": f"default/{key}"})

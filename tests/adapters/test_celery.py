@@ -5,7 +5,7 @@ import unittest
 
 from redis import Redis
 from stage import EXAMPLES, PYTHON, AdapterTest, RedisServer, until
-from taskbridge_adapter.testing import CallFailed, fresh_key, spec, state_of
+from taskbridge_adapter.testing import SECONDS, CallFailed, fresh_key, spec, state_of
 
 COUNT, FAIL, WAIT = ({"task": f"tasks.{name}"} for name in ("count", "fail", "wait"))
 
@@ -41,7 +41,7 @@ class CeleryTest(AdapterTest):
         self.assertIsNone(self.program.find(key))
         other = self.adapter()
         futures = [each.begin("start", spec(COUNT, {"label": key}, key)) for each in (self.program, other) * 8]
-        self.assertEqual({future.result(60)["handle"] for future in futures}, {f"celery/{key}"})
+        self.assertEqual({future.result(SECONDS)["handle"] for future in futures}, {f"celery/{key}"})
         self.assert_state(self.program.wait(f"celery/{key}"), "succeeded")
         self.program.start(COUNT, {"label": key}, key, may_exist=True)
         self.assertEqual(self.program.find(key), {"handle": f"celery/{key}"})

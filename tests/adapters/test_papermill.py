@@ -3,7 +3,7 @@
 import unittest
 
 from stage import EXAMPLES, PYTHON, AdapterTest, until
-from taskbridge_adapter.testing import CallFailed, fresh_key, spec, state_of
+from taskbridge_adapter.testing import SECONDS, CallFailed, fresh_key, spec, state_of
 
 COUNT = {"notebook": "count.ipynb"}
 
@@ -52,7 +52,7 @@ class PapermillTest(AdapterTest):
         self.assertIsNone(self.program.find(key))
         other = self.adapter()
         futures = [each.begin("start", spec(COUNT, {"label": "once"}, key)) for each in (self.program, other) * 3]
-        self.assertEqual({future.result(60)["handle"] for future in futures}, {key})
+        self.assertEqual({future.result(SECONDS)["handle"] for future in futures}, {key})
         self.assert_state(self.program.wait(key), "succeeded")
         self.program.start(COUNT, {"label": "once"}, key, may_exist=True)
         self.assertEqual(self.program.find(key), {"handle": key})

@@ -8,7 +8,7 @@ The workers are yours. They need `task_track_started = True` and a result backen
 
 from celery import Celery
 from kombu.transport import redis as transport
-from redis.exceptions import ConnectionError
+from redis.exceptions import RedisError
 from taskbridge_adapter import GONE, Unavailable, cancelled, failed, queued, running, serve, succeeded
 
 # The fence and Celery's results are kept for as long. After it, the server only searches.
@@ -90,7 +90,7 @@ class CeleryAdapter:
         queue = job.target.get("queue", self.queue)
         try:
             self.redis.ping()
-        except ConnectionError as error:
+        except RedisError as error:
             raise Unavailable(f"Redis is away: {error}") from error
         self.app.send_task(job.target["task"], kwargs=job.arguments, task_id=job.key, queue=queue, retry=False, ignore_result=False)
         return f"{queue}/{job.key}"

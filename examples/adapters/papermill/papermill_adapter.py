@@ -6,7 +6,6 @@ the notebook and outlives the adapter. That process holds a lock on the folder w
 and without a lock is a job that was killed.
 """
 
-import json
 import os
 import subprocess
 import sys

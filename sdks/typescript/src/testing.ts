@@ -11,7 +11,7 @@ import type { Kind, WireError } from "./errors.js";
 import type { Observation } from "./observation.js";
 
 /** How long something may take that must happen: machines that run tests are busy. */
-const MOST_MS = 60_000;
+const MOST_MS = 120_000;
 
 /** The error that the program answered with. `kind` is empty for protocol errors. */
 export class CallFailed extends Error {
