@@ -24,6 +24,13 @@ pub(super) struct Options {
     policy: bool,
 }
 
+impl Options {
+    /// Returns the options that check this file and print text.
+    pub(super) fn of(config: PathBuf) -> Self {
+        Self { file: File { config: Some(config) }, json: false, policy: false }
+    }
+}
+
 #[derive(Args)]
 pub(super) struct DiscoverOptions {
     /// The backend; without one, all backends that support discovery.
