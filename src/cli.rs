@@ -3,18 +3,16 @@
 
 mod audit;
 mod call;
-mod connect;
-mod dev;
 mod doctor;
-mod init;
 mod key;
-mod manual;
 mod operate;
+mod output;
+mod setup;
 mod store;
 mod tasks;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,6 +22,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use taskbridge_sdk::Registry;
 
+use self::output::{GOOD, print, print_error, print_failure, styled};
+use self::setup::{connect, dev, init, manual};
 use crate::app::{self, App, Origin, pluralize};
 use crate::clock::{Clock as _, System};
 use crate::config::locate::Environment;
@@ -178,7 +178,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
         Some(Command::Man(folder)) => done(manual::pages(&folder, Cli::command())),
     };
     result.unwrap_or_else(|message| {
-        print_error(&message);
+        print_failure(&message);
         ExitCode::FAILURE
     })
 }
@@ -223,8 +223,9 @@ fn check(registry: &Registry, file: &File, no_secrets: bool) -> Result<(), Strin
         extras.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {}", pluralize(n, what)));
     let extras: String = extras.collect();
     print(&format!(
-        "{}: all right{}: {} on {}{}\n",
+        "{}: {}{}: {} on {}{}\n",
         config.file.display(),
+        styled(GOOD, "all right"),
         if no_secrets { ", secrets not checked" } else { "" },
         pluralize(config.tools.len(), "tool"),
         pluralize(config.backends.len(), "backend"),
@@ -402,15 +403,4 @@ fn welcome(config: &Config, address: SocketAddr, metrics_address: Option<SocketA
             metrics_address.map(|at| format!("metrics at http://{at}/metrics\n")).unwrap_or_default(),
         store = config.store.database,
     )
-}
-
-/// Prints to standard output. Ignores errors, such as a closed pipe.
-fn print(text: &str) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-fn print_error(text: &str) {
-    let mut out = io::stderr().lock();
-    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }

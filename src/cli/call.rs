@@ -104,6 +104,7 @@ pub(super) struct Options {
 
 impl Options {
     fn into_invocation(self, environment: Environment, last: Option<String>) -> Invocation {
+        let url = self.endpoint(&environment);
         let watch_command = match &self.url {
             None => "taskbridge call".to_owned(),
             Some(url) => format!("taskbridge call --url {url}"),
@@ -122,7 +123,7 @@ impl Options {
             (None, tool) => ClientCommand::List { tool },
         };
         Invocation {
-            url: self.endpoint(&environment),
+            url,
             key: environment.key.as_ref().map(|key| key.reveal().to_owned()),
             command,
             json: self.json,

@@ -1,6 +1,6 @@
 //! The locations of the config file and of state, and the environment variables. Nothing else reads the
-//! environment, with two exceptions: an adapter may pass variables on to jobs, and HTTP clients follow the
-//! proxy variables.
+//! environment, with three exceptions: an adapter may pass variables on to jobs, HTTP clients follow the
+//! proxy variables, and output follows `NO_COLOR`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,12 @@
 //! Tests of a user's first minutes: `dev`, `init`, `connect`, and configs of several files.
 
+mod colour;
 mod connect;
 mod connect_shapes;
 mod dev;
 mod include;
 mod init;
+mod manual;
 
 use std::process::Command;
 

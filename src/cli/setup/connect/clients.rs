@@ -149,6 +149,9 @@ pub(super) fn block(
     if client == Client::Codex && scope == Scope::Project {
         block.notes.push("Codex reads this file only in a project that you trust".to_owned());
     }
+    if client == Client::Gemini {
+        block.notes.push("Gemini CLI connects to servers only in a folder that you trust".to_owned());
+    }
     if client == Client::Inspector {
         let name = &connection.name;
         block.notes.push(format!(

@@ -7,30 +7,30 @@ use std::path::PathBuf;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::print;
+use crate::cli::print;
 
 #[derive(Args)]
-pub(super) struct Shells {
+pub(in crate::cli) struct Shells {
     /// The shell.
     #[arg(value_enum)]
     shell: Shell,
 }
 
 #[derive(Args)]
-pub(super) struct Folder {
+pub(in crate::cli) struct Folder {
     /// The folder, such as `~/.local/share/man/man1`. It is created if it does not exist.
     folder: PathBuf,
 }
 
 /// Prints the completions.
-pub(super) fn completions(shells: &Shells, mut command: Command) {
+pub(in crate::cli) fn completions(shells: &Shells, mut command: Command) {
     let mut text = Vec::new();
     clap_complete::generate(shells.shell, &mut command, "taskbridge", &mut text);
     print(&String::from_utf8_lossy(&text));
 }
 
 /// Writes one page for each command.
-pub(super) fn pages(folder: &Folder, command: Command) -> Result<(), String> {
+pub(in crate::cli) fn pages(folder: &Folder, command: Command) -> Result<(), String> {
     let write = || -> io::Result<()> {
         std::fs::create_dir_all(&folder.folder)?;
         clap_mangen::generate_to(command, &folder.folder)

@@ -10,7 +10,7 @@ use clap::Args;
 use taskbridge_sdk::Registry;
 use tempfile::TempDir;
 
-use super::{File, Greeting, Serve, serve};
+use crate::cli::{File, Greeting, Serve, serve};
 
 /// The config of the demo.
 pub(super) const CONFIG: &str = include_str!("init/demo.toml");
@@ -25,7 +25,7 @@ const LOCK: &str = "lock";
 const MAX_REMOVED: usize = 100;
 
 #[derive(Args)]
-pub(super) struct Options {
+pub(in crate::cli) struct Options {
     /// The address and port to listen on [default: 127.0.0.1:8808].
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "stdio")]
     listen: Option<SocketAddr>,
@@ -35,7 +35,7 @@ pub(super) struct Options {
 }
 
 /// Serves the demo until the process is stopped.
-pub(super) fn run(registry: &Registry, options: &Options) -> Result<(), String> {
+pub(in crate::cli) fn run(registry: &Registry, options: &Options) -> Result<(), String> {
     let error_text = |error: std::io::Error| format!("taskbridge: the demo's folder: {error}");
     remove_old_folders(&std::env::temp_dir());
     let folder = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(error_text)?;
@@ -83,7 +83,7 @@ fn remove_old_folders(parent: &Path) {
 }
 
 /// Returns what the demo prints at its start.
-pub(super) fn welcome(url: &str) -> String {
+pub(in crate::cli) fn welcome(url: &str) -> String {
     let program = program();
     let address = match url {
         "http://127.0.0.1:8808/mcp" => String::new(),

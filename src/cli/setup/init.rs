@@ -14,7 +14,8 @@ use taskbridge_sdk::Registry;
 
 use self::answers::Prompt;
 use self::engines::Engine;
-use super::{connect, doctor, print, print_error};
+use super::connect;
+use crate::cli::{doctor, print, print_error};
 use crate::config;
 use crate::config::locate::Environment;
 
@@ -22,7 +23,7 @@ use crate::config::locate::Environment;
 const SCHEMA: &str = "taskbridge.schema.json";
 
 #[derive(Args)]
-pub(super) struct Options {
+pub(in crate::cli) struct Options {
     /// The engine: local, github-actions, step-functions or slurm.
     #[arg(long, value_name = "KIND")]
     engine: Option<String>,
@@ -89,7 +90,7 @@ impl Flags {
 }
 
 /// Writes the config and the schema, and checks them.
-pub(super) fn run(registry: &Registry, options: &Options) -> Result<ExitCode, String> {
+pub(in crate::cli) fn run(registry: &Registry, options: &Options) -> Result<ExitCode, String> {
     let error_text = |text: String| format!("taskbridge: {text}");
     let prompt = Prompt::of_terminal();
     let engine = choose(registry, options.engine.as_deref(), prompt.as_ref()).map_err(error_text)?;

@@ -11,12 +11,12 @@ use clap::{Args, ValueEnum};
 use taskbridge_sdk::Registry;
 
 use self::clients::{Block, Client, Connection, Transport};
-use super::{File, find_config, print, print_error};
+use crate::cli::{File, find_config, print, print_error};
 use crate::config::locate::Environment;
 use crate::config::{self, AuthMode, Config};
 
 #[derive(Args)]
-pub(super) struct Options {
+pub(in crate::cli) struct Options {
     /// The client.
     #[arg(value_enum)]
     client: Client,
@@ -63,7 +63,7 @@ fn server_name(text: &str) -> Result<String, String> {
 }
 
 /// Prints or writes the block.
-pub(super) fn run(registry: &Registry, options: &Options) -> Result<ExitCode, String> {
+pub(in crate::cli) fn run(registry: &Registry, options: &Options) -> Result<ExitCode, String> {
     let environment = Environment::of_process();
     let connection =
         Connection { name: options.name.clone(), transport: transport(registry, options, &environment)? };

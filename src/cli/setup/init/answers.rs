@@ -43,7 +43,7 @@ impl Prompt {
             };
             match parse(answer) {
                 Ok(value) => return Ok(value),
-                Err(problem) => super::print_error(&format!("  {problem}")),
+                Err(problem) => crate::cli::print_error(&format!("  {problem}")),
             }
         }
         Err("nothing was written: too many invalid answers".to_owned())
