@@ -43,8 +43,9 @@ use crate::notify::Receiver;
 use crate::seal::Key;
 use callers::{access, auth};
 use offers::{prompts, resources, values};
+use reading::include;
 use reading::reader::Reader;
-use reading::source::Source;
+use reading::secret;
 use server::shape::{ConcurrencyGroup, Lifetime};
 use server::store::Store;
 use server::{audit, check, limits, metrics, notify, seal, store, telemetry, tls};
@@ -98,6 +99,8 @@ pub struct Config {
     pub telemetry: Option<TraceExport>,
     /// Digests of the config by part.
     pub parts: Parts,
+    /// The environment variables that settings of the server and of backends refer to, in order of their names.
+    pub variables: Vec<String>,
 }
 
 /// The result of reading a config file, valid or not.
@@ -109,8 +112,9 @@ pub struct ConfigLoad {
     pub sources: Sources,
 }
 
-/// The tables of a config file.
-const TABLES: [&str; 18] = [
+/// The tables of a config file, and the list of files that it includes.
+const TABLES: [&str; 19] = [
+    "include",
     "server",
     "limits",
     "log",
@@ -209,7 +213,7 @@ struct ParseInputs<'a> {
 
 fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Result<Config, Problems> {
     let ParseInputs { file, dir, registry, state_home, reveals_secrets } = *inputs;
-    let source = Source::parse(file, text)?;
+    let source = include::load(file, dir, text, sources)?;
     let mut reader = Reader::new(&source);
     reader.reveals_secrets = reveals_secrets;
     let mut fields = source.fields.clone();
@@ -302,6 +306,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
         owner,
     };
     let parts = Parts::of(&source.fields, reader.contents());
+    let variables = secret::variables(&source.fields);
     reader.finish(Config {
         file: file.to_owned(),
         dir: dir.to_owned(),
@@ -325,6 +330,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
         metrics,
         telemetry,
         parts,
+        variables,
     })
 }
 

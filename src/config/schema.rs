@@ -28,6 +28,16 @@ pub fn generate(registry: &Registry) -> Value {
     let mut inlined = BTreeSet::new();
     let mut properties = Map::new();
     let mut table = |name: &str, schema: Value| properties.insert(name.to_owned(), schema);
+    table(
+        "include",
+        json!({
+            "description": "Other config files that are read as if they were part of this one. Relative to the folder of \
+                this file; `*` matches any characters of a file name.",
+            "type": "array",
+            "items": {"type": "string"},
+            "examples": [["*.toml"], ["engines/github.toml", "tools/*.toml"]],
+        }),
+    );
     table("server", shape::<Server>(&mut generator));
     table("limits", shape::<Limits>(&mut generator));
     table("log", shape::<Log>(&mut generator));

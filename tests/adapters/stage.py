@@ -118,8 +118,8 @@ class AdapterTest(unittest.TestCase):
     """A test class with a Redis, workers and the adapter, made once. Subclasses start workers in `begin`, which returns
     the command of the adapter and its config."""
 
-    # The targets of jobs that succeed, fail and run long, with their arguments.
-    succeeds = fails = runs = ()
+    # How the adapter is started: more arguments of `subprocess.Popen`.
+    options = {}
 
     @classmethod
     def setUpClass(cls):
@@ -137,7 +137,7 @@ class AdapterTest(unittest.TestCase):
         """Starts the adapter, as another process of its kind."""
         log = open(self.folder / "adapter.log", "ab")
         self.addCleanup(log.close)
-        program = Program(self.command, self.config, stderr=log)
+        program = Program(self.command, self.config, stderr=log, **self.options)
         self.addCleanup(lambda: program.kill() if program.process.poll() is None else None)
         return program
 
@@ -145,11 +145,6 @@ class AdapterTest(unittest.TestCase):
         if self._outcome and not self._outcome.success:
             for log in sorted(self.folder.glob("*.log")):
                 print(f"---- {log.name}", *log.read_text(errors="replace").splitlines()[-30:], sep="\n", file=sys.stderr)
-
-    def run_job(self, job, label="", **arguments):
-        """Starts a job. Returns its handle."""
-        target, own = job
-        return self.program.start(target, own | ({"label": label} if label else {}) | arguments)
 
     def assert_state(self, seen, state):
         self.assertEqual(state_of(seen), state, seen)

@@ -3,8 +3,8 @@
 import unittest
 
 from redis import Redis
-from stage import EXAMPLES, PYTHON, AdapterTest, RedisServer, end, until
-from taskbridge_adapter.testing import CallFailed, fresh_key, state_of
+from stage import EXAMPLES, PYTHON, AdapterTest, RedisServer, until
+from taskbridge_adapter.testing import SECONDS, CallFailed, fresh_key, spec, state_of
 
 COUNT, FAIL, WAIT = ({"function": f"jobs.{name}"} for name in ("count", "fail", "wait"))
 
@@ -41,17 +41,12 @@ class RqTest(AdapterTest):
         key = fresh_key()
         self.assertIsNone(self.program.find(key))
         other = self.adapter()
-        futures = [each.begin("start", self.spec(key)) for each in (self.program, other) * 8]
-        self.assertEqual({future.result(60)["handle"] for future in futures}, {key})
+        futures = [each.begin("start", spec(COUNT, {"label": key}, key)) for each in (self.program, other) * 8]
+        self.assertEqual({future.result(SECONDS)["handle"] for future in futures}, {key})
         self.assert_state(self.program.wait(key), "succeeded")
         self.assertEqual(self.program.start(COUNT, {"label": key}, key, may_exist=True), key)
         self.assertEqual(self.program.find(key), {"handle": key})
         self.assertEqual(self.began(key), 1)
-
-    def spec(self, key):
-        from taskbridge_adapter.testing import spec
-
-        return spec(COUNT, {"label": key}, key)
 
     def test_running_job_is_cancelled(self):
         for number in range(3):
@@ -96,7 +91,7 @@ class RqTest(AdapterTest):
         seen = self.program.wait(handle)
         self.server.kill()
         for method, params, kind in (
-            ("start", self.spec(fresh_key()), "unavailable"),
+            ("start", spec(COUNT, {"label": "away"}), "unavailable"),
             ("observe_all", {"group": "", "jobs": [{"handle": handle}]}, "unavailable"),
             ("cancel", {"handle": handle}, "unavailable"),
         ):

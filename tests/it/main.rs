@@ -29,6 +29,7 @@ mod kill;
 mod long_output;
 mod metrics;
 mod notify;
+mod onboarding;
 mod operators;
 mod outbound;
 mod persons;

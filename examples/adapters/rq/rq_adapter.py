@@ -5,11 +5,11 @@ RQ refuses a second job under an id (`unique=True`), so the key of a task is the
 """
 
 import time
-from datetime import datetime, timezone
+from datetime import datetime, UTC
 
 from redis import Redis, WatchError
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError
+from redis.exceptions import RedisError
 from redis.retry import Retry
 from rq import Queue
 from rq.command import send_stop_job_command
@@ -59,7 +59,7 @@ class Rq:
         queue = Queue(job.target.get("queue", self.queue), connection=self.redis)
         try:
             self.redis.ping()
-        except ConnectionError as error:
+        except RedisError as error:
             # Nothing was sent. An error of what follows leaves that open, and the SDK says so.
             raise Unavailable(f"Redis is away: {error}") from error
         try:
@@ -103,7 +103,7 @@ class Rq:
             if job is None or job.get_status(refresh=False).value in ENDED or self.unqueued(job):
                 return
             if job.is_started and job.started_at and job.worker_name:
-                runs = (datetime.now(timezone.utc) - job.started_at).total_seconds()
+                runs = (datetime.now(UTC) - job.started_at).total_seconds()
                 if runs >= FORKED:
                     # A worker that is killed with its job says that the job failed: here is why.
                     self.redis.set(asked_to_stop(handle), 1, ex=WEEK)

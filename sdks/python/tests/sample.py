@@ -48,7 +48,7 @@ class Sample:
     def observe(self, handle):
         if handle == "slow":
             # Until another call ends it.
-            self.released.wait(60)
+            self.released.wait(120)
         if handle not in JOBS:
             return GONE
         does = JOBS[handle]["does"]

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from taskbridge_adapter.testing import CallFailed, Program, fresh_key, spec, state_of
+from taskbridge_adapter.testing import SECONDS, CallFailed, Program, fresh_key, spec, state_of
 
 HERE = Path(__file__).parent
 SAMPLE = [sys.executable, str(HERE / "sample.py")]
@@ -117,7 +117,7 @@ class Wire(unittest.TestCase):
         # They end when this call is served.
         self.program.call("cancel", {"handle": "slow"})
         for future in slow:
-            self.assertEqual(future.result(60), [{"state": "gone"}])
+            self.assertEqual(future.result(SECONDS), [{"state": "gone"}])
 
     def test_abilities_answer(self):
         handle = self.start(state="asks")
@@ -139,7 +139,7 @@ class Wire(unittest.TestCase):
     def test_end_of_input_ends_the_program(self):
         self.program.begin("observe_all", {"group": "", "jobs": [{"handle": "slow"}]})
         self.program.process.stdin.close()
-        self.assertEqual(self.program.process.wait(60), 0)
+        self.assertEqual(self.program.process.wait(SECONDS), 0)
 
     def test_shutdown_ends_the_program(self):
         self.assertEqual(self.program.stop(), 0)
@@ -151,7 +151,7 @@ class Async(unittest.TestCase):
     def test_async_adapter_serves(self):
         with Program([sys.executable, str(HERE / "async_sample.py")]) as program:
             futures = [program.begin("start", spec({}, {"number": number})) for number in range(16)]
-            handles = [future.result(60)["handle"] for future in futures]
+            handles = [future.result(SECONDS)["handle"] for future in futures]
             seen = program.observe(*handles)
             self.assertEqual([state_of(each) for each in seen], ["succeeded"] * 16)
             self.assertEqual(program.observe("broken", "unknown")[0]["error"]["message"], "RuntimeError: broken")
@@ -160,7 +160,7 @@ class Async(unittest.TestCase):
         lines = [{"id": 1, "method": "initialize", "params": {"protocol": 1, "name": "a", "config": {}}},
                  {"id": 2, "method": "shutdown", "params": {}}]
         given = "".join(json.dumps({"jsonrpc": "2.0"} | line) + "\n" for line in lines)
-        done = subprocess.run([sys.executable, str(HERE / "async_sample.py")], input=given, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, str(HERE / "async_sample.py")], input=given, capture_output=True, text=True, timeout=SECONDS)
         self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, 2), done)
 
 

@@ -23,7 +23,7 @@ LOOKS = 8
 # What a result of many jobs may have in bytes, below the longest line.
 MOST_RESULT = 3 * 1024 * 1024
 # The methods that are abilities.
-ABILITIES = ("answer", "log", "artifact", "discover", "check_up", "group", "forget")
+ABILITIES = ("answer", "log", "artifact", "discover", "check_up", "forget")
 
 Host = Any
 
@@ -66,6 +66,7 @@ class Binding:
             "key_lasts_ms": _millis(getattr(self.adapter, "key_lasts", None)),
             "identity": getattr(self.adapter, "identity", None),
             "start_lag_ms": _millis(getattr(self.adapter, "start_lag", None)),
+            "group_separator": getattr(self.adapter, "group_separator", None),
             "list_lag_ms": _millis(getattr(self.adapter, "list_lag", None)),
         }
         abilities = [name for name in ABILITIES if callable(getattr(self.adapter, name, None))]
@@ -165,9 +166,6 @@ class Binding:
         tools = {member(each, "tool", str): Fields("target", member(each, "target", dict)) for each in member(params, "tools", list)}
         findings: Sequence[Finding] = await self._run(self.adapter.check_up, tools)
         return [_without_none(vars(each)) for each in findings]
-
-    async def _group(self, params: dict[str, Any]) -> str:
-        return str(await self._run(self.adapter.group, member(params, "handle", str)))
 
     async def _forget(self, params: dict[str, Any]) -> None:
         await self._run(self.adapter.forget, member(params, "handle", str))

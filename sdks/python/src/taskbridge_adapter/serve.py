@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO
 
 from .binding import Binding
-from .errors import ProtocolError, Unavailable, to_wire
+from .errors import Unavailable, to_wire
 
 # The longest line that the server reads, and the longest that it writes, in bytes.
 MOST_OUT, MOST_IN = 4 * 1024 * 1024, 16 * 1024 * 1024
