@@ -34,13 +34,18 @@ async fn demo_tools_show_what_tasks_can_do() {
         .stream(
             "tools/call",
             json!({
-                "name": "count_stars", "arguments": {"delay_ms": 1500}, "_meta": {"progressToken": "p"}
+                "name": "count_stars", "arguments": {"delay_ms": 60_000}, "_meta": {"progressToken": "p"}
             }),
         )
         .await
         .unwrap();
-    let first = stream.next().await.unwrap().expect("progress before the result");
-    assert_eq!(first["method"], "notifications/progress", "{first}");
+    loop {
+        let message = stream.next().await.unwrap().expect("progress before the result");
+        assert!(message.get("result").is_none(), "{message}");
+        if message["method"] == "notifications/progress" && message["params"]["total"] == 40 {
+            break;
+        }
+    }
     drop(stream);
     let counted = client.call("count_stars", json!({"delay_ms": 0})).await.unwrap();
     assert_eq!(counted["structuredContent"], json!({"stars": 40}), "{counted}");
@@ -71,8 +76,8 @@ async fn demo_tools_show_what_tasks_can_do() {
     assert_eq!(count_entries(&dir, "tmp"), 1);
     assert_eq!(server.stop(), Some(0));
     assert_eq!(count_entries(&dir, "tmp"), 0);
-    // The rest is of this test: its folder for temporary files, the log, and what was saved.
-    assert_eq!(count_entries(&dir, ""), before + 3);
+    // The rest is of this test: its folder for temporary files, the log, what was saved, and the client's history.
+    assert_eq!(count_entries(&dir, ""), before + 4);
 }
 
 async fn run_find(dir: &TestDir, name: &str) -> String {

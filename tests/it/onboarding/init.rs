@@ -9,7 +9,7 @@ use crate::support::{Pty, TestDir};
 const ENGINES: [(&str, &[&str]); 4] = [
     ("local", &[]),
     ("github-actions", &["--repository", "octo-org/app", "--workflow", "ci.yml", "--token-env", "GH_X"]),
-    ("step-functions", &["--region", "eu-central-1", "--state-machine", "Nightly\"Report"]),
+    ("step-functions", &["--region", "eu-central-1", "--state-machine", "NightlyReport"]),
     ("slurm", &["--jobs-dir", "/tmp/jobs", "--script", "/tmp/dock.sh"]),
 ];
 
