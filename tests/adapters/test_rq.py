@@ -9,7 +9,14 @@ from taskbridge_adapter.testing import SECONDS, CallFailed, fresh_key, spec, sta
 COUNT, PAUSE, FAIL, HOLD = ({"function": f"jobs.{name}"} for name in ("count", "pause", "fail", "hold"))
 
 
-class RqTest(AdapterTest):
+class RqTest(AdapterTest, unittest.TestCase):
+    plan = {
+        "unknown_handle": "tb-aaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "succeeding": {"target": COUNT, "arguments": {"label": "suite"}, "text": "counted"},
+        "failing": {"target": FAIL, "arguments": {"label": "suite"}},
+        "long": {"target": HOLD, "arguments": {"label": "suite"}},
+    }
+
     @classmethod
     def begin(cls):
         cls.server = RedisServer(cls.processes)
