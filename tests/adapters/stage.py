@@ -1,5 +1,6 @@
 """What the tests of the example adapters share: a Redis of their own, and processes that are stopped at the end."""
 
+import json
 import os
 import random
 import signal
@@ -9,13 +10,15 @@ import sys
 import tempfile
 import threading
 import time
-import unittest
 from pathlib import Path
 
 from taskbridge_adapter.testing import SECONDS, Program, state_of
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "adapters"
+# The program whose behaviour suite is run, and how many of its rules at least must be tested.
+TASKBRIDGE = os.environ.get("TASKBRIDGE") or None
+LEAST_RULES = 18
 # Below the ports that the kernel gives to outgoing connections.
 PORTS = range(20_000, 32_000)
 
@@ -114,8 +117,26 @@ class RedisServer:
         end(self.process)
 
 
-class AdapterTest(unittest.TestCase):
-    """A test class with a Redis, workers and the adapter, made once. Subclasses start workers in `begin`, which returns
+def toml(table):
+    """Returns the lines of a table: its values, then its tables."""
+    for name, value in table.items():
+        if not isinstance(value, dict):
+            yield f"{name} = {json.dumps(value)}"
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield f"[{name}]"
+            yield from (f"{key} = {inline(each)}" for key, each in value.items())
+
+
+def inline(value):
+    """Returns a value as TOML, where an object is an inline table."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {inline(each)}" for name, each in value.items()) + "}"
+    return json.dumps(value)
+
+
+class AdapterTest:
+    """Base of test classes: a Redis, workers and the adapter, made once. Subclasses start workers in `begin`, which returns
     the command of the adapter and its config."""
 
     # How the adapter is started: more arguments of `subprocess.Popen`.
@@ -130,8 +151,22 @@ class AdapterTest(unittest.TestCase):
         cls.addClassCleanup(cls.processes.stop)
         cls.command, cls.config = cls.begin()
 
+    # The jobs of `taskbridge adapter test`, in the shape of its file: `succeeding`, `failing`, `long` and others.
+    plan = None
+
     def setUp(self):
         self.program = self.adapter()
+
+    def test_adapter_keeps_the_contract(self):
+        """The behaviour suite of the sdk, over the wire, as an author of an adapter runs it."""
+        if self.plan is None or TASKBRIDGE is None:
+            self.skipTest("TASKBRIDGE names no program")
+        plan = self.folder / "plan.toml"
+        plan.write_text("".join(f"{line}\n" for line in toml(self.plan | {"config": self.config})))
+        command = [TASKBRIDGE, "adapter", "test", "--config", plan, "--", *self.command]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=400, **self.options)
+        kept = done.stdout.count("\nok ")
+        self.assertTrue(done.returncode == 0 and kept >= LEAST_RULES, f"{done.stdout}{done.stderr}")
 
     def adapter(self):
         """Starts the adapter, as another process of its kind."""

@@ -13,7 +13,19 @@ COUNT, FAIL, WAIT = ({"job": name} for name in ("count", "fail", "wait"))
 
 
 @unittest.skipUnless((DIST / "adapter.js").exists(), "tests/adapters/run builds it")
-class BullmqTest(AdapterTest):
+class BullmqTest(AdapterTest, unittest.TestCase):
+    plan = {
+        "unknown_handle": "default/tb-aaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "succeeding": {"target": COUNT, "arguments": {"label": "suite"}, "text": "counted"},
+        "failing": {"target": FAIL, "arguments": {"label": "suite"}},
+        "long": {"target": WAIT, "arguments": {"label": "suite"}},
+        "log": {
+            "target": {"job": "talk"},
+            "arguments": {"label": "suite"},
+            "lines": ["first of three", "second of three", "third of three"],
+        },
+    }
+
     @classmethod
     def begin(cls):
         cls.server = RedisServer(cls.processes)

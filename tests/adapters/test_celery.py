@@ -10,7 +10,14 @@ from taskbridge_adapter.testing import SECONDS, CallFailed, fresh_key, spec, sta
 COUNT, FAIL, WAIT = ({"task": f"tasks.{name}"} for name in ("count", "fail", "wait"))
 
 
-class CeleryTest(AdapterTest):
+class CeleryTest(AdapterTest, unittest.TestCase):
+    plan = {
+        "unknown_handle": "celery/tb-aaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "succeeding": {"target": COUNT, "arguments": {"label": "suite"}, "text": "counted"},
+        "failing": {"target": FAIL, "arguments": {"label": "suite"}},
+        "long": {"target": WAIT, "arguments": {"label": "suite"}},
+    }
+
     @classmethod
     def begin(cls):
         cls.server = RedisServer(cls.processes)

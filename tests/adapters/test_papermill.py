@@ -8,7 +8,15 @@ from taskbridge_adapter.testing import SECONDS, CallFailed, fresh_key, spec, sta
 COUNT = {"notebook": "count.ipynb"}
 
 
-class PapermillTest(AdapterTest):
+class PapermillTest(AdapterTest, unittest.TestCase):
+    plan = {
+        "unknown_handle": "tb-aaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "succeeding": {"target": COUNT, "arguments": {"label": "suite"}, "text": "counted"},
+        "failing": {"target": COUNT, "arguments": {"label": "suite", "to": -1}},
+        "long": {"target": COUNT, "arguments": {"label": "suite", "seconds": 300}},
+        "refused": {"target": {"notebook": "none.ipynb"}, "arguments": {}, "text": "there is no notebook none.ipynb"},
+    }
+
     @classmethod
     def begin(cls):
         cls.addClassCleanup(cls.end_jobs)

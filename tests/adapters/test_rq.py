@@ -6,10 +6,17 @@ from redis import Redis
 from stage import EXAMPLES, PYTHON, AdapterTest, RedisServer, until
 from taskbridge_adapter.testing import SECONDS, CallFailed, fresh_key, spec, state_of
 
-COUNT, FAIL, WAIT = ({"function": f"jobs.{name}"} for name in ("count", "fail", "wait"))
+COUNT, PAUSE, FAIL, HOLD = ({"function": f"jobs.{name}"} for name in ("count", "pause", "fail", "hold"))
 
 
-class RqTest(AdapterTest):
+class RqTest(AdapterTest, unittest.TestCase):
+    plan = {
+        "unknown_handle": "tb-aaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "succeeding": {"target": COUNT, "arguments": {"label": "suite"}, "text": "counted"},
+        "failing": {"target": FAIL, "arguments": {"label": "suite"}},
+        "long": {"target": HOLD, "arguments": {"label": "suite"}},
+    }
+
     @classmethod
     def begin(cls):
         cls.server = RedisServer(cls.processes)
@@ -46,11 +53,11 @@ class RqTest(AdapterTest):
         self.assert_state(self.program.wait(key), "succeeded")
         self.assertEqual(self.program.start(COUNT, {"label": key}, key, may_exist=True), key)
         self.assertEqual(self.program.find(key), {"handle": key})
-        self.assertEqual(self.began(key), 1)
+        self.assertEqual(self.began(f"count {key}"), 1)
 
     def test_running_job_is_cancelled(self):
         for number in range(3):
-            handle = self.program.start(WAIT, {"label": f"wait-{number}"})
+            handle = self.program.start(HOLD, {"label": f"wait-{number}"})
             if number:
                 until("it runs", lambda handle=handle: state_of(self.program.observe(handle)[0]) == "running")
             # At any moment, also while a worker takes it.
@@ -59,13 +66,13 @@ class RqTest(AdapterTest):
             self.assert_state(self.program.wait(handle), "cancelled")
 
     def test_queued_job_is_cancelled(self):
-        target = WAIT | {"queue": "nobody"}
+        target = HOLD | {"queue": "nobody"}
         handle = self.program.start(target, {"label": "never"})
         self.assert_state(self.program.observe(handle)[0], "queued")
         self.program.call("cancel", {"handle": handle})
         self.program.call("cancel", {"handle": handle})
         self.assert_state(self.program.observe(handle)[0], "cancelled")
-        self.assertEqual(self.began("never"), 0)
+        self.assertEqual(self.began("hold never"), 0)
 
     def test_unknown_job_is_gone(self):
         key = fresh_key()
@@ -81,7 +88,7 @@ class RqTest(AdapterTest):
         self.assertEqual(self.program.observe(handle), [seen])
 
     def test_job_outlives_the_adapter(self):
-        handle = self.program.start(WAIT, {"label": "outlives", "seconds": 1})
+        handle = self.program.start(PAUSE, {"label": "outlives", "seconds": 1})
         self.program.kill()
         self.program = self.adapter()
         self.assert_state(self.program.wait(handle), "succeeded")

@@ -11,7 +11,15 @@ from taskbridge_adapter.testing import SECONDS, CallFailed, fresh_key, state_of
 COUNT = {"script": "count.sh"}
 
 
-class SbatchTest(AdapterTest):
+class SbatchTest(AdapterTest, unittest.TestCase):
+    plan = {
+        "unknown_handle": "999999.tb-aaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "succeeding": {"target": COUNT, "arguments": {"label": "suite"}, "text": "suite has 5 letters"},
+        "failing": {"target": COUNT, "arguments": {"label": "fail-suite"}},
+        "long": {"target": COUNT, "arguments": {"label": "suite", "seconds": 300}},
+        "refused": {"target": {"script": "none.sh"}, "arguments": {}, "text": "there is no script"},
+    }
+
     @classmethod
     def begin(cls):
         cls.cluster = subprocess.Popen(

@@ -2,33 +2,42 @@
 
 import time
 
-from redis import Redis
 from rq import get_current_job
 
 
 def count(label, to=3):
     """Says how far it is, and returns a number."""
-    job = get_current_job()
-    note(job.connection, label)
+    job = begin("count", label)
     for done in range(to):
         job.meta.update(done=done, total=to, message=f"row {done}")
         job.save_meta()
     return {"label": label, "counted": to}
 
 
+def pause(label, seconds=1):
+    """Returns a number after a while."""
+    begin("pause", label)
+    time.sleep(seconds)
+    return {"label": label, "counted": 3}
+
+
 def fail(label):
     """Fails with a message."""
-    note(get_current_job().connection, label)
+    begin("fail", label)
     raise ValueError(f"no data for {label}")
 
 
-def wait(label, seconds=300):
-    """Runs for a while."""
-    note(get_current_job().connection, label)
+def hold(label, seconds=300):
+    """Waits to be cancelled."""
+    job = begin("hold", label)
+    job.meta.update(message="row 0")
+    job.save_meta()
     time.sleep(seconds)
     return label
 
 
-def note(redis: Redis, label):
-    """Counts how often a job with this label began: what a test reads."""
-    redis.hincrby("began", label, 1)
+def begin(name, label):
+    """Counts how often a function began with a label: what a test reads. Returns the job."""
+    job = get_current_job()
+    job.connection.hincrby("began", f"{name} {label}", 1)
+    return job

@@ -30,6 +30,8 @@ export interface Job<Target = Json, Arguments = Json> {
   arguments: Arguments;
   /** An earlier attempt may have reached the engine. */
   mayExist: boolean;
+  /** The time of the first attempt, in milliseconds since 1970 by the server's clock. */
+  firstAttemptAt?: number;
   files: InputFile[];
   trace?: { parent: string; state?: string };
   onBehalfOf?: Person;

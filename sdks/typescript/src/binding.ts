@@ -206,6 +206,7 @@ function job(params: Json): Job {
     target: object(params, "target"),
     arguments: object(params, "arguments"),
     mayExist: params.may_exist === true,
+    ...(typeof params.first_attempt_at === "number" ? { firstAttemptAt: params.first_attempt_at } : {}),
     files,
     ...(trace ? { trace } : {}),
     ...(onBehalfOf ? { onBehalfOf } : {}),

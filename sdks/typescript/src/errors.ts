@@ -2,64 +2,80 @@
 // from a first start, as `uncertain`. This module must not decide on retries: the server does that by the kind.
 
 /** The kind of a failure: it tells the server what to do next. */
-export type Kind = "rejected" | "denied" | "config" | "limited" | "unavailable" | "uncertain";
+export type Kind = "rejected" | "denied" | "config" | "limited" | "unavailable" | "uncertain" | "unsupported";
 
 /** The JSON-RPC code of a failure with a kind. Codes of JSON-RPC itself are protocol errors. */
 const FAILURE = -32000;
 /** The longest message, in characters. */
 const MOST_MESSAGE = 2000;
 
+/** More about a failure: the wait before the next attempt, and whether a later attempt cannot learn more. */
+export interface More {
+  afterMs?: number;
+  final?: boolean;
+}
+
 /** A failed call. The message reaches people, also the caller of a tool: it must not contain a secret. */
 export class AdapterError extends Error {
+  readonly data: { after_ms?: number; final?: boolean };
+
   constructor(
     readonly kind: Kind,
     message: string,
-    readonly data: { after_ms?: number; final?: boolean } = {},
+    { afterMs, final = false }: More = {},
   ) {
     super(message);
     this.name = new.target.name;
+    this.data = { ...(afterMs === undefined ? {} : { after_ms: Math.round(afterMs) }), ...(final ? { final } : {}) };
   }
 }
 
 /** The engine understood the request and refused it. The task ends as failed, with this message. */
 export class Rejected extends AdapterError {
-  constructor(message: string) {
-    super("rejected", message);
+  constructor(message: string, more?: More) {
+    super("rejected", message, more);
   }
 }
 
 /** The engine does not accept the credentials, or they lack a permission. */
 export class Denied extends AdapterError {
-  constructor(message: string) {
-    super("denied", message);
+  constructor(message: string, more?: More) {
+    super("denied", message, more);
   }
 }
 
 /** The deployment is wrong: a member of the config or of a target is missing, or unknown to the engine. */
 export class Config extends AdapterError {
-  constructor(message: string) {
-    super("config", message);
+  constructor(message: string, more?: More) {
+    super("config", message, more);
   }
 }
 
-/** The engine asks for patience; `afterMs` is the wait. After a start it means that nothing has started. */
+/** The engine asks for patience. After a start it means that nothing has started. */
 export class Limited extends AdapterError {
-  constructor(message: string, afterMs?: number) {
-    super("limited", message, afterMs === undefined ? {} : { after_ms: Math.round(afterMs) });
+  constructor(message: string, more?: More) {
+    super("limited", message, more);
   }
 }
 
 /** The engine cannot be reached now. Thrown by a first start, it promises that nothing has started. */
 export class Unavailable extends AdapterError {
-  constructor(message: string) {
-    super("unavailable", message);
+  constructor(message: string, more?: More) {
+    super("unavailable", message, more);
   }
 }
 
-/** A start may have taken effect: the server searches for the job. `final` says that no search can ever find it. */
+/** A start may have taken effect: the server searches for the job. With `final`, no search can ever find it. */
 export class Uncertain extends AdapterError {
-  constructor(message: string, final = false) {
-    super("uncertain", message, final ? { final } : {});
+  constructor(message: string, more?: More) {
+    super("uncertain", message, more);
+  }
+}
+
+/** Only for `cancel`: the engine has no way to stop this job. */
+export class Unsupported extends AdapterError {
+  constructor(message: string, more?: More) {
+    super("unsupported", message, more);
   }
 }
 

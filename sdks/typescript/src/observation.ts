@@ -53,6 +53,8 @@ export interface Observation {
   questions?: Question[];
   notes?: Note[];
   log_bytes?: number;
+  /** The new handle, if the engine has renamed the job: in each poll by the old one. */
+  renamed_to?: string;
 }
 
 /** What else an observation of a running job can say. */

@@ -23,9 +23,9 @@ class Sample {
       case "reject":
         throw new Rejected("no room\nfor this\u001b[1m job");
       case "limit":
-        throw new Limited("slow down", 1500);
+        throw new Limited("slow down", { afterMs: 1500 });
       case "lost":
-        throw new Uncertain("ask the operator", true);
+        throw new Uncertain("ask the operator", { final: true });
       case "break":
         throw new Error("the reply was lost");
       case "nothing":

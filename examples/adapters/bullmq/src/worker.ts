@@ -51,6 +51,9 @@ await cancellable(queue, url, async (job, signal) => {
     case "count":
       for (let done = 0; done < to; done += 1) await job.updateProgress({ done, total: to, message: `row ${done}` });
       return { label, counted: to };
+    case "talk":
+      for (const line of ["first", "second", "third"]) await job.log(`${line} of three`);
+      return label;
     case "fail":
       throw new Error(`no data for ${label}`);
     case "wait":

@@ -13,14 +13,21 @@ FAILURE = -32000
 class AdapterError(Exception):
     """A failed call, with the kind that tells the server what to do next. Use a subclass.
 
-    The message reaches people, also the caller of a tool. It must not contain a secret.
+    The message reaches people, also the caller of a tool. It must not contain a secret. `after` is the wait in seconds
+    before the next attempt, if the engine gave one. `final` says that a later attempt cannot learn more: after a
+    start that is `Uncertain`, the task ends at once, and the message names the place to look at.
     """
 
     kind = "unavailable"
 
+    def __init__(self, message: str, *, after: float | None = None, final: bool = False) -> None:
+        super().__init__(message)
+        self.after, self.final = after, final
+
     def data(self) -> dict[str, Any]:
         """Returns `error.data` on the wire."""
-        return {"kind": self.kind}
+        after = {} if self.after is None else {"after_ms": int(self.after * 1000)}
+        return {"kind": self.kind} | after | ({"final": True} if self.final else {})
 
 
 class Rejected(AdapterError):
@@ -42,19 +49,9 @@ class Config(AdapterError):
 
 
 class Limited(AdapterError):
-    """The engine asks for patience. After a start it means that nothing has started.
-
-    `after` is the time to wait in seconds, if the engine gave one.
-    """
+    """The engine asks for patience. After a start it means that nothing has started."""
 
     kind = "limited"
-
-    def __init__(self, message: str, after: float | None = None) -> None:
-        super().__init__(message)
-        self.after = after
-
-    def data(self) -> dict[str, Any]:
-        return {"kind": self.kind} | ({} if self.after is None else {"after_ms": int(self.after * 1000)})
 
 
 class Unavailable(AdapterError):
@@ -64,19 +61,15 @@ class Unavailable(AdapterError):
 
 
 class Uncertain(AdapterError):
-    """A start may have taken effect. The server then searches for the job.
-
-    `final` says that no search can ever find it: the task ends at once, and the message names the place to look at.
-    """
+    """A start may have taken effect. The server then searches for the job."""
 
     kind = "uncertain"
 
-    def __init__(self, message: str, final: bool = False) -> None:
-        super().__init__(message)
-        self.final = final
 
-    def data(self) -> dict[str, Any]:
-        return {"kind": self.kind} | ({"final": True} if self.final else {})
+class Unsupported(AdapterError):
+    """Only for `cancel`: the engine has no way to stop this job."""
+
+    kind = "unsupported"
 
 
 class ProtocolError(Exception):

@@ -58,7 +58,8 @@ class Job:
     """A job to start, or to find.
 
     `key` is random, the same for every attempt at this job, and never used for another job; `uuid` is the same value
-    in the form of a UUID. `may_exist` says that an earlier attempt may have reached the engine.
+    in the form of a UUID. `may_exist` says that an earlier attempt may have reached the engine. `first_attempt_at` is
+    the time of the first attempt, in seconds since 1970 by the server's clock.
     """
 
     key: str
@@ -66,6 +67,7 @@ class Job:
     target: Fields = field(repr=False)
     arguments: dict[str, Any] = field(repr=False)
     may_exist: bool = False
+    first_attempt_at: float | None = None
     files: tuple[InputFile, ...] = ()
     traceparent: str | None = None
     tracestate: str | None = None
@@ -103,7 +105,7 @@ def person(value: Any) -> Person | None:
 
 def job(params: dict[str, Any]) -> Job:
     """Reads the params of `start` and `find`."""
-    trace = params.get("trace") or {}
+    trace, first = params.get("trace") or {}, params.get("first_attempt_at")
     files = tuple(
         InputFile(member(file, "parameter", str), member(file, "name", str), base64.b64decode(member(file, "data", str)))
         for file in params.get("files") or ()
@@ -114,6 +116,7 @@ def job(params: dict[str, Any]) -> Job:
         target=Fields("target", member(params, "target", dict)),
         arguments=member(params, "arguments", dict),
         may_exist=bool(params.get("may_exist")),
+        first_attempt_at=first / 1000 if isinstance(first, (int, float)) else None,
         files=files,
         traceparent=trace.get("parent"),
         tracestate=trace.get("state"),

@@ -79,7 +79,9 @@ class Note:
 @dataclass(frozen=True)
 class Observation:
     """The state of a job, as one poll saw it. Use `queued()`, `running()`, `succeeded()`, `failed()`, `cancelled()`
-    and `GONE` to create one."""
+    and `GONE` to create one, and `dataclasses.replace` to add more.
+
+    `renamed_to` is the new handle, if the engine has renamed the job: in each poll by the old one."""
 
     state: str
     output: Output | None = None
@@ -89,6 +91,7 @@ class Observation:
     questions: Sequence[Question] = ()
     notes: Sequence[Note] = ()
     log_bytes: int | None = None
+    renamed_to: str | None = None
 
     def with_notes(self, notes: Sequence[Note]) -> Observation:
         """Returns the observation with these notes."""
@@ -112,6 +115,8 @@ class Observation:
             wire["notes"] = [vars(each) for each in self.notes]
         if self.log_bytes is not None:
             wire["log_bytes"] = self.log_bytes
+        if self.renamed_to is not None:
+            wire["renamed_to"] = self.renamed_to
         return wire
 
 
