@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use taskbridge_sdk::Content;
+use taskbridge_wire::LINK;
 
 use super::wire;
 use crate::mcp::features::context::FeatureContext;
@@ -72,7 +73,7 @@ pub(super) fn created_task(
 /// Returns a tool result for a session of this revision.
 pub(super) fn tool_result(revision: Revision, result: ToolResult, related: Option<&TaskId>) -> Value {
     let mut untrusted = result.untrusted();
-    let ToolResult { mut content, structured, is_error, refers_to, job_blocks: _ } = result;
+    let ToolResult { mut content, structured, is_error, refers_to, job_blocks: _, link } = result;
     let mut structured_content = structured.map(wrap_in_object);
     if revision < Revision::V2025_06_18 {
         // Earlier revisions know neither links nor structured content, and an unknown block makes a client
@@ -86,6 +87,7 @@ pub(super) fn tool_result(revision: Revision, result: ToolResult, related: Optio
         RELATED_TASK: related.map(|id| json!({ "taskId": id })),
         REFERS_TO: non_empty(&refers_to),
         UNTRUSTED: non_empty(&untrusted),
+        LINK: link,
     }));
     if meta != json!({}) {
         message["_meta"] = meta;
