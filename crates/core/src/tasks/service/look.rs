@@ -10,7 +10,7 @@ use super::{Actor, Service};
 use crate::tasks::machine::Event;
 use crate::tasks::store::{Lease, Position, Result};
 use crate::tasks::task::slots::is_owner_slot;
-use crate::tasks::task::{INITIAL_WATCH, Job, Owner, Task, TaskId, TaskState};
+use crate::tasks::task::{INITIAL_WATCH, Job, Owner, Task, TaskId};
 use crate::tasks::usual::UsualDuration;
 use crate::tasks::watch::{ChangeSubscription, Listener};
 
@@ -57,18 +57,15 @@ impl View {
         })
     }
 
-    /// Returns the usual duration while the job runs: neither a question, an outage nor a cancellation decides
-    /// when it ends.
+    /// Returns the usual duration while the job runs towards its end ([`Task::running_since`]).
     pub fn running_usual(&self) -> Option<UsualDuration> {
-        let Task { state, job, trouble, cancel, .. } = &self.task;
-        let runs = matches!((state, job), (TaskState::Working, Job::Open { .. }));
-        self.usual.filter(|_| runs && trouble.is_none() && cancel.is_none())
+        self.usual.filter(|_| self.task.running_since().is_some())
     }
 
     /// Returns when the running job is expected to end; `None` if it runs longer than usual.
     pub fn expected_end(&self) -> Option<Timestamp> {
-        let Job::Open { started_at, .. } = &self.task.job else { return None };
-        self.running_usual()?.expected_end(*started_at, *started_at + self.age)
+        let since = self.task.running_since()?;
+        self.usual?.expected_end(since, since + self.age)
     }
 }
 

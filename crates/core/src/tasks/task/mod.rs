@@ -292,6 +292,19 @@ impl Task {
         }
     }
 
+    /// Returns since when the job runs towards its end: neither a question, an outage nor a cancellation decides
+    /// when it ends. `None` before its engine accepted it, and once it ended.
+    pub fn running_since(&self) -> Option<Timestamp> {
+        match &self.job {
+            Job::Open { started_at, .. }
+                if self.state == TaskState::Working && self.trouble.is_none() && self.cancel.is_none() =>
+            {
+                Some(*started_at)
+            }
+            _ => None,
+        }
+    }
+
     /// Returns true while the job waits for a slot.
     pub fn is_queued(&self) -> bool {
         matches!(self.job, Job::Pending { queued: true, .. })
