@@ -56,7 +56,8 @@ pub(super) enum Command {
     },
     /// Show one task and its history.
     Show(TaskOptions),
-    /// Show tasks until Ctrl-C: a live table on a terminal, or a line for each change. $NO_COLOR turns off colors.
+    /// Show tasks until Ctrl-C: a live table on a terminal, or a line for each change. $NO_COLOR turns off
+    /// colors.
     Watch {
         #[command(flatten)]
         file: File,

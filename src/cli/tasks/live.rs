@@ -1,5 +1,5 @@
-//! Formats tasks for `taskbridge tasks watch`: the frames of a terminal, and a line for each change elsewhere.
-//! Pure. Text from clients and engines is sanitized, because a terminal would execute it.
+//! Formats tasks for `taskbridge tasks watch`: the frames of a terminal, and a line for each change
+//! elsewhere. Pure. Text from clients and engines is sanitized, because a terminal would execute it.
 
 use std::collections::HashMap;
 
@@ -69,8 +69,8 @@ impl Row {
 /// What was printed of each task: its state and message.
 pub(super) type Known = HashMap<TaskId, (TaskState, String)>;
 
-/// Returns the rows that differ from those known, apart from age and estimate, and records them. What is known
-/// of tasks that are no longer listed is dropped.
+/// Returns the rows that differ from those known, apart from age and estimate, and records them. What is
+/// known of tasks that are no longer listed is dropped.
 pub(super) fn changes<'r>(known: &mut Known, rows: &'r [Row]) -> Vec<&'r Row> {
     let facts = |row: &Row| (row.state, row.message.clone());
     let changed: Vec<&Row> = rows.iter().filter(|row| known.get(&row.id) != Some(&facts(row))).collect();

@@ -1,5 +1,5 @@
-//! `taskbridge tasks watch`: shows tasks until Ctrl-C. On a terminal it redraws a table; elsewhere it prints a
-//! line for each change. It reads rows and must not write any.
+//! `taskbridge tasks watch`: shows tasks until Ctrl-C. On a terminal it redraws a table; elsewhere it prints
+//! a line for each change. It reads rows and must not write any.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -114,9 +114,9 @@ fn truncate(text: &str, max_bytes: usize) -> &str {
 
 impl Observation {
     /// Returns the observation with its texts for people sanitized. Limits the message, the questions, the
-    /// content blocks and the artifacts; the number of notes is limited elsewhere. Drops a link that is not a
-    /// page's ([`is_page_link`]). Other addresses and structured data keep their text. If the structured data is larger than `MAX_DATA_BYTES`, the state becomes
-    /// `Failed`, and the data is dropped.
+    /// content blocks and the artifacts; the number of notes is limited elsewhere. Drops a link that is not
+    /// a page's ([`is_page_link`]). Other addresses and structured data keep their text. If the structured
+    /// data is larger than `MAX_DATA_BYTES`, the state becomes `Failed`, and the data is dropped.
     #[must_use]
     pub fn sanitized(mut self) -> Self {
         self.message = self.message.map(|message| sanitize_bounded(&message, MAX_MESSAGE_BYTES));

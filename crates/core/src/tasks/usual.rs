@@ -1,6 +1,6 @@
-//! [`UsualDuration`]: how long a tool's jobs usually take, from the durations that a store keeps; its text, and
-//! the estimated end of a running job. It is the only definition of "usual": the poll schedule, status messages,
-//! commands and pages use it. Pure: it must not read a store or a clock.
+//! [`UsualDuration`]: how long a tool's jobs usually take, from the durations that a store keeps; its text,
+//! and the estimated end of a running job. It is the only definition of "usual": the poll schedule, status
+//! messages, commands and pages use it. Pure: it must not read a store or a clock.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ pub const MIN_DURATIONS: usize = 5;
 /// The word that each text of this module contains.
 const USUALLY: &str = "usually";
 
-/// The usual duration of a tool's jobs, from the engine's acceptance to the end. Only jobs that succeeded count.
+/// The usual duration of a tool's jobs, from the engine's acceptance to the end. Only jobs that succeeded
+/// count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsualDuration {
     /// Half of the jobs took at most this long.

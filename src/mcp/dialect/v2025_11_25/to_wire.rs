@@ -3,7 +3,6 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use taskbridge_sdk::Content;
-use taskbridge_wire::LINK;
 
 use super::wire;
 use crate::mcp::features::context::FeatureContext;
@@ -11,6 +10,7 @@ use crate::mcp::features::tools::handle;
 use crate::mcp::features::tools::handle::VisibleStatus;
 use crate::mcp::features::tools::result::{ToolResult, wrap_in_object};
 use crate::mcp::session::token::ClientCapabilities;
+use crate::mcp::wire::LINK;
 use crate::mcp::wire::revision::Revision;
 use crate::mcp::wire::types::{
     CallToolResult, REFERS_TO, TaskStatus, UNTRUSTED, millis, non_empty, value, without_nulls,

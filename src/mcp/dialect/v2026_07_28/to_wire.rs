@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Ask, Question};
-use taskbridge_wire::LINK;
 
 use super::wire;
 use crate::mcp::features::context::FeatureContext;
@@ -13,6 +12,7 @@ use crate::mcp::features::tools::handle;
 use crate::mcp::features::tools::handle::VisibleStatus;
 use crate::mcp::features::tools::result::ToolResult;
 use crate::mcp::session::token::ClientCapabilities;
+use crate::mcp::wire::LINK;
 use crate::mcp::wire::jsonrpc::Id;
 use crate::mcp::wire::types::{
     CallToolResult, REFERS_TO, SERVER_INFO, TaskStatus, UNTRUSTED, millis, non_empty, value, without_nulls,

@@ -6,13 +6,13 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Ask, Progress};
-use taskbridge_wire::{LINK, USUAL_DURATION};
 
 use crate::catalog::TaskSupport;
 use crate::mcp::features::companions::Companion;
 use crate::mcp::features::context::FeatureContext;
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::types::{millis, without_nulls};
+use crate::mcp::wire::{LINK, USUAL_DURATION};
 use crate::tasks::service::View;
 use crate::tasks::task::{Job, Outcome, QuestionSource, Task, TaskId, TaskQuestion, TaskState};
 
