@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anstream::{AutoStream, ColorChoice};
 use rustix::termios::tcgetwinsize;
 use taskbridge_sdk::Timestamp;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,7 +18,6 @@ use super::live::{Known, Row, changes, frame};
 use super::{PAGE, store_error_text};
 use crate::cli::operate::OperatorContext;
 use crate::cli::print_error;
-use crate::config::locate::Environment;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::Task;
 
@@ -127,7 +127,7 @@ impl Output {
         if !io::stdout().is_terminal() {
             return Self::Lines(Known::default());
         }
-        let colors = !Environment::of_process().no_color;
+        let colors = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
         // The first frame reports an error of the terminal.
         let _ = write(ENTER_SCREEN);
         Self::Screen { title: title.to_owned(), colors }

@@ -18,8 +18,6 @@ pub const HOST_VARIABLE: &str = "TASKBRIDGE_HOST";
 
 /// The variable with the server URL for `taskbridge call`.
 pub const URL_VARIABLE: &str = "TASKBRIDGE_URL";
-/// The variable that turns off colors.
-const NO_COLOR_VARIABLE: &str = "NO_COLOR";
 /// The variable with the API key for `taskbridge call`.
 pub const KEY_VARIABLE: &str = "TASKBRIDGE_KEY";
 
@@ -44,8 +42,6 @@ pub struct Environment {
     pub log: Option<String>,
     /// `$TASKBRIDGE_URL`.
     pub url: Option<String>,
-    /// True if `$NO_COLOR` is set and not empty (no-color.org).
-    pub no_color: bool,
     /// `$TASKBRIDGE_KEY`.
     pub key: Option<Secret>,
     /// The home folder of the user.
@@ -69,7 +65,6 @@ impl Environment {
             config: non_empty(CONFIG_VARIABLE).map(PathBuf::from),
             log: text(LOG_VARIABLE),
             url: text(URL_VARIABLE),
-            no_color: non_empty(NO_COLOR_VARIABLE).is_some(),
             key: text(KEY_VARIABLE).map(|key| Secret::from(key.trim())),
             home: xdg.as_ref().map(|xdg| xdg.home_dir().to_owned()),
             codex_home: non_empty("CODEX_HOME").map(PathBuf::from),
