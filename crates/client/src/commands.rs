@@ -292,7 +292,9 @@ impl CommandContext<'_> {
     /// Prints the result of a call.
     async fn finish(&mut self, finished: FinishedCall, screen: &mut Screen) -> Result<u8, Failure> {
         let status = finished.status();
-        screen.print_line(&format!("{} {} after {}", screen.label(), status.text(), screen.elapsed()));
+        let usual = finished.task.as_ref().and_then(Task::usual_duration);
+        let usual = usual.map(|usual| format!(" ({usual})")).unwrap_or_default();
+        screen.print_line(&format!("{} {} after {}{usual}", screen.label(), status.text(), screen.elapsed()));
         let mut saved = save::SaveResult::default();
         if let (Some(folder), Ok(result)) = (&self.invocation.save, &finished.outcome) {
             let saving = save::save(self.session, result, folder);

@@ -70,11 +70,11 @@ fn due(view: &TaskView, now: Timestamp) -> String {
 }
 
 /// Replaces control characters by spaces.
-fn strip_control(text: &str) -> String {
+pub(super) fn strip_control(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-fn truncate(text: &str) -> String {
+pub(super) fn truncate(text: &str) -> String {
     let text = strip_control(text);
     if text.chars().count() <= MAX_COLUMN_CHARS {
         return text;
@@ -83,7 +83,7 @@ fn truncate(text: &str) -> String {
 }
 
 /// Formats an approximate duration: 340ms, 12s, 5m, 3h, 9d.
-fn format_duration(span: Duration) -> String {
+pub(super) fn format_duration(span: Duration) -> String {
     match span.as_secs() {
         0 => format!("{}ms", span.as_millis()),
         s @ 1..120 => format!("{s}s"),

@@ -116,8 +116,8 @@ fn maybe<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, 
 }
 
 /// Returns the client state in one word.
-pub(super) fn state(task: &Task) -> &'static str {
-    match task.state {
+pub(super) fn state(state: TaskState) -> &'static str {
+    match state {
         TaskState::Working => "working",
         TaskState::InputRequired => "input_required",
         TaskState::Ended(outcome) => outcome.as_str(),
@@ -159,7 +159,7 @@ impl TaskView {
             owner: task.owner.as_str().to_owned(),
             tool: task.tool.clone(),
             backend: task.backend.clone(),
-            state: state(task),
+            state: state(task.state),
             job,
             key: task.key.as_str().to_owned(),
             handle: task.handle().map(|handle| handle.as_str().to_owned()),

@@ -326,6 +326,10 @@ pub struct Observation {
     /// of the task may cause an earlier poll.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
+    /// Address of the job in the engine's own pages, for people. It begins with `https://`; see
+    /// [`is_page_link`](crate::is_page_link). Any other is dropped. A later observation may leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
 }
 
 impl Observation {
@@ -341,6 +345,7 @@ impl Observation {
             log_bytes: None,
             renamed_to: None,
             retry_after: None,
+            link: None,
         }
     }
 

@@ -159,6 +159,7 @@ impl Job {
             observation = observation.with_progress(done as f64, Some(f64::from(steps)));
         }
         if observation.state != JobState::Gone {
+            observation.link = self.target.link.clone();
             let notes = &self.target.notes[..self.completed_units(self.target.notes.len(), now)];
             observation.notes = (1..).zip(notes).map(|(n, text)| Note::text(n, Level::Info, text)).collect();
         }

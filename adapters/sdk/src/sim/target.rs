@@ -38,6 +38,8 @@ pub struct Target {
     pub notes: Vec<String>,
     /// Text files that it leaves when it succeeds or fails: relative path to content.
     pub files: BTreeMap<String, String>,
+    /// Address of its page, as engines with pages report it.
+    pub link: Option<String>,
 }
 
 /// How a simulated job ends.
@@ -141,6 +143,7 @@ impl Target {
             "lines" => self.lines = read(name, value)?,
             "notes" => self.notes = read(name, value)?,
             "files" => self.files = read(name, value)?,
+            "link" => self.link = read(name, value)?,
             _ => {}
         }
         Ok(())

@@ -96,6 +96,7 @@ pub fn task(n: u32, now: Timestamp) -> Task {
         message: None,
         progress: None,
         furthest: None,
+        link: None,
         files_bytes: 0,
         notes: Vec::new(),
         refers_to: Vec::new(),

@@ -262,6 +262,7 @@ pub(super) fn observed(
         if observation.message.is_some() {
             task.message = observation.message.clone();
         }
+        task.link = observation.link.or(task.link.take());
         notes::add_notes(task, observation.notes, now);
         if !task.log_is_followed(now) {
             task.printed = None;

@@ -329,7 +329,8 @@ fn due(task: &Task) -> Option<Timestamp> {
 
 /// Returns everything that a client can see of a row, to detect changes.
 fn client_view(task: &Task) -> impl PartialEq {
-    (task.state, task.status_message(), task.progress.map(|p| (p.done.to_bits(), p.total.map(f64::to_bits))))
+    let progress = task.progress.map(|p| (p.done.to_bits(), p.total.map(f64::to_bits)));
+    (task.state, task.status_message(), progress, task.link.clone())
 }
 
 /// Returns the delay after the `attempts`-th failure: it doubles from 250 ms to a minute, with a

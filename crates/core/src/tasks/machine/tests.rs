@@ -61,6 +61,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         message: None,
         progress: None,
         furthest: None,
+        link: None,
         files_bytes: 0,
         notes: Vec::new(),
         refers_to: Vec::new(),

@@ -20,6 +20,7 @@ pub(super) use poll::{DueBatch, DueJob, PollResult, SweepFault};
 use crate::tasks::pace::PollIntervals;
 use crate::tasks::store::OpenJob;
 use crate::tasks::task::TaskId;
+use crate::tasks::usual::UsualDuration;
 use suspects::Suspect;
 
 /// Shortest poll interval while hints are relied on: then a poll only finds changes whose hint was lost. The
@@ -32,7 +33,7 @@ const FOLLOWED_INTERVAL: Duration = Duration::from_secs(1);
 /// received their requests.
 pub(super) const WATCH_READ_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the usual duration of a tool's jobs is cached.
-const TYPICAL_TTL: Duration = Duration::from_secs(10);
+const USUAL_DURATION_TTL: Duration = Duration::from_secs(10);
 /// Added to the doubt about hints for a change without a hint. A change with a hint subtracts 1.
 const MISSED_HINT_DOUBT: u32 = 4;
 /// Hints are not relied on at this doubt or above.
@@ -66,7 +67,7 @@ pub(super) struct PollSchedule {
     /// When the adapter last answered for a job.
     last_answer: Option<Instant>,
     /// Usual duration of each tool's jobs, and when it was read.
-    typical: HashMap<String, (Instant, Option<Duration>)>,
+    usual_durations: HashMap<String, (Instant, Option<UsualDuration>)>,
     /// The jobs that were watched, or whose logs were followed, when the store was last read.
     watched: HashSet<TaskId>,
     /// True while a sweep is in progress. Separate polls do not count.
@@ -150,7 +151,7 @@ impl PollSchedule {
             undecided: HashMap::new(),
             max_sweep: usize::MAX,
             last_answer: None,
-            typical: HashMap::new(),
+            usual_durations: HashMap::new(),
             watched: HashSet::new(),
             sweeping: false,
             paused_until: None,
@@ -204,7 +205,9 @@ impl PollSchedule {
         now: Instant,
     ) -> Vec<String> {
         let is_old = |tool: &&str| {
-            self.typical.get(*tool).is_none_or(|(read_at, _)| now.duration_since(*read_at) >= TYPICAL_TTL)
+            self.usual_durations
+                .get(*tool)
+                .is_none_or(|(read_at, _)| now.duration_since(*read_at) >= USUAL_DURATION_TTL)
         };
         let of_jobs = ids.filter_map(|id| self.jobs.get(id)).map(|entry| entry.tool.as_str());
         let tools: BTreeSet<&str> = of_jobs.filter(is_old).collect();
@@ -212,8 +215,8 @@ impl PollSchedule {
     }
 
     /// Caches the usual duration of a tool's jobs.
-    pub(super) fn set_typical(&mut self, tool: String, typical: Option<Duration>, now: Instant) {
-        self.typical.insert(tool, (now, typical));
+    pub(super) fn set_usual_duration(&mut self, tool: String, usual: Option<UsualDuration>, now: Instant) {
+        self.usual_durations.insert(tool, (now, usual));
     }
 
     /// Sets the jobs that clients watch. Newly watched jobs are polled now.

@@ -261,6 +261,7 @@ impl Service {
             message: None,
             progress: None,
             furthest: None,
+            link: None,
             files_bytes: 0,
             notes: Vec::new(),
             printed: None,

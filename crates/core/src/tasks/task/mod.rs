@@ -117,6 +117,9 @@ pub struct Task {
     /// The last one-line message of the job, or of whatever ended the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The address of the job in the engine's own pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
     /// The progress of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
@@ -286,6 +289,19 @@ impl Task {
             Job::Open { handle, .. } => Some(handle),
             Job::Closed { handle } => handle.as_ref(),
             Job::Pending { .. } | Job::Starting { .. } => None,
+        }
+    }
+
+    /// Returns since when the job runs towards its end: neither a question, an outage nor a cancellation decides
+    /// when it ends. `None` before its engine accepted it, and once it ended.
+    pub fn running_since(&self) -> Option<Timestamp> {
+        match &self.job {
+            Job::Open { started_at, .. }
+                if self.state == TaskState::Working && self.trouble.is_none() && self.cancel.is_none() =>
+            {
+                Some(*started_at)
+            }
+            _ => None,
         }
     }
 

@@ -97,9 +97,11 @@ impl PollSchedule {
         entry.failures = 0;
         entry.suspect = None;
         entry.hinted = entry.poll_again;
-        let typical =
-            if entry.has_changed { None } else { self.typical.get(&entry.tool).and_then(|(_, took)| *took) };
-        let wait = intervals.next_poll(now.duration_since(entry.since), typical, &entry.handle);
+        let usual = match entry.has_changed {
+            true => None,
+            false => self.usual_durations.get(&entry.tool).and_then(|(_, usual)| *usual),
+        };
+        let wait = intervals.next_poll(now.duration_since(entry.since), usual, &entry.handle);
         let wait = if log_followed { wait.min(intervals.shortest.max(FOLLOWED_INTERVAL)) } else { wait };
         Self::enqueue(&mut self.queue, entry, id, now, wait);
     }
