@@ -316,6 +316,7 @@ async fn over_http(
     // If the audit log uses standard output, nothing else may write there.
     let greet = if config.audit.stdout { print_error } else { print };
     let app = build(config, origin, hangups).await?.with_metrics_listener(metrics_listener);
+    let app = app.with_console_printer(Box::new(greet));
     greet(&welcome);
     app.serve_http(listener, stop.graceful.clone()).await.map_err(|error| error.to_string())
 }

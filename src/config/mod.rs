@@ -20,6 +20,7 @@ pub use reading::locate;
 pub use reading::parts::{Differences, Parts};
 pub use reading::problem::{Problem, Problems};
 pub use reading::sources::Sources;
+pub use server::console::Console;
 pub use server::limits::Limits;
 pub use server::metrics::MetricsPage;
 pub use server::owner_limits::OwnerLimits;
@@ -48,7 +49,7 @@ use reading::reader::Reader;
 use reading::secret;
 use server::shape::{ConcurrencyGroup, Lifetime};
 use server::store::Store;
-use server::{audit, check, limits, metrics, notify, seal, store, telemetry, tls};
+use server::{audit, check, console, limits, metrics, notify, seal, store, telemetry, tls};
 use tools::{backends, definition, slots};
 
 /// A valid config.
@@ -71,6 +72,8 @@ pub struct Config {
     /// The rules of `[access]`: the default for tools, and the rules for tasks of tools that are no longer
     /// offered.
     pub access: Rules,
+    /// Settings of the console.
+    pub console: Console,
     /// Sealing keys: the first one seals, all of them open. If empty, the store's own key is used.
     pub seal: Vec<Key>,
     /// Settings of the audit log.
@@ -113,13 +116,14 @@ pub struct ConfigLoad {
 }
 
 /// The tables of a config file, and the list of files that it includes.
-const TABLES: [&str; 19] = [
+const TABLES: [&str; 20] = [
     "include",
     "server",
     "limits",
     "log",
     "auth",
     "access",
+    "console",
     "seal",
     "audit",
     "store",
@@ -224,6 +228,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
     let log: Log = reader.section("log", part("log"));
     let auth: auth::Auth = reader.section("auth", part("auth"));
     let access: access::Access = reader.section("access", part("access"));
+    let console: Console = reader.section("console", part("console"));
     let seal: seal::Seal = reader.section("seal", part("seal"));
     let audit: audit::Audit = reader.section("audit", part("audit"));
     let store: Store = reader.section("store", part("store"));
@@ -244,6 +249,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
     let auth = auth::read(&mut reader, auth, dir, client_ca);
     check::all(&mut reader, &server, &auth, &reconciler, &lifetime);
     limits::check(&mut reader, &bounds);
+    console::check(&mut reader, &console, &server, &auth);
     let callers = access::PossibleCallers::of(&auth);
     let access = access::rules(&mut reader, "access", Some(&access), &Rules::default(), &callers);
     let backend_names: Vec<String> = backend_tables.keys().cloned().collect();
@@ -316,6 +322,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
         log,
         auth,
         access,
+        console,
         seal,
         audit,
         store,
@@ -340,6 +347,11 @@ impl Config {
         let mut all = check::warnings(&self.server, self.tls.as_ref(), now);
         all.extend(limits::warning(&self.bounds));
         all
+    }
+
+    /// Returns the settings of the console in the browser, or `None` if there is none.
+    pub fn console(&self) -> Option<crate::console::Settings> {
+        self.console.settings(&self.server, &self.auth)
     }
 
     /// Replaces the listen address of the file.

@@ -12,6 +12,7 @@ use super::callers::access::Access;
 use super::callers::auth::Auth;
 use super::offers::shape::{Prompt, Resource};
 use super::server::audit::Audit;
+use super::server::console::Console;
 use super::server::limits::Limits;
 use super::server::metrics::Metrics;
 use super::server::notify::Notify;
@@ -43,6 +44,7 @@ pub fn generate(registry: &Registry) -> Value {
     table("log", shape::<Log>(&mut generator));
     table("auth", shape::<Auth>(&mut generator));
     table("access", shape::<Access>(&mut generator));
+    table("console", shape::<Console>(&mut generator));
     table("seal", shape::<Seal>(&mut generator));
     table("audit", shape::<Audit>(&mut generator));
     table("store", shape::<Store>(&mut generator));

@@ -11,6 +11,7 @@ mod both;
 mod call;
 mod cli;
 mod configs;
+mod console;
 mod crowd;
 mod defaults;
 mod doctor;

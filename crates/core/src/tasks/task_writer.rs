@@ -322,6 +322,8 @@ impl TaskWriter {
             || printed_bytes(before) < printed_bytes(after)
         {
             self.watch.changed(after);
+        } else {
+            self.watch.row_written(&after.id);
         }
         if confirms_job(before, after) {
             self.audit.record(AuditEvent::Started(after));

@@ -7,12 +7,13 @@ use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
 
 use super::{Actor, Service};
+use crate::tasks::history::HistoryEntry;
 use crate::tasks::machine::Event;
 use crate::tasks::store::{Lease, Position, Result};
 use crate::tasks::task::slots::is_owner_slot;
 use crate::tasks::task::{INITIAL_WATCH, Job, Owner, Task, TaskId};
 use crate::tasks::usual::UsualDuration;
-use crate::tasks::watch::{ChangeSubscription, Listener};
+use crate::tasks::watch::{ChangeSubscription, Listener, RowListener};
 
 /// How long one read counts as watching. It exceeds the longest poll interval that clients receive.
 const WATCH_DURATION: Duration = Duration::from_secs(180);
@@ -163,6 +164,20 @@ impl Service {
     /// Subscribes to hints about a task.
     pub fn listen(&self, id: &TaskId) -> Listener {
         self.writer.watch.listen(id)
+    }
+
+    /// Subscribes to the writes of this row, or of all rows.
+    pub fn listen_to_rows(&self, id: Option<&TaskId>) -> RowListener {
+        self.writer.watch.listen_to_rows(id)
+    }
+
+    /// Returns the history of a task that the caller was given, oldest entry first. It is empty if none is
+    /// kept.
+    ///
+    /// # Errors
+    /// If the store is unavailable.
+    pub async fn history(&self, task: &Task) -> Result<Vec<HistoryEntry>> {
+        self.writer.store.entries(&task.id).await
     }
 
     /// Subscribes to hints about the tasks of a channel.
