@@ -320,7 +320,11 @@ async fn task_list_is_stable_newest_first() {
         let tasks = page["tasks"].as_array().unwrap().clone();
         sizes.push(tasks.len());
         for task in &tasks {
-            assert_eq!(*task, other.task(task["taskId"].as_str().unwrap()).await);
+            let (mut listed, mut alone) = (task.clone(), other.task(task["taskId"].as_str().unwrap()).await);
+            // It grows with the age of a task.
+            listed["pollInterval"] = Value::Null;
+            alone["pollInterval"] = Value::Null;
+            assert_eq!(listed, alone);
             assert_eq!(task.get("_meta"), None);
         }
         listed.extend(tasks.iter().map(|task| task["taskId"].as_str().unwrap().to_owned()));
