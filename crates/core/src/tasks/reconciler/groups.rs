@@ -224,6 +224,9 @@ impl Core {
             let typical = self.writer.store.typical_duration(&tool).await.ok().flatten();
             schedule.set_typical(tool, typical, Instant::now());
         }
+        for (id, wait) in sweep.waits {
+            schedule.hold_back(&id, Instant::now() + wait);
+        }
         schedule.end_sweep(sweep.results, sweep.pause, Instant::now());
     }
 
