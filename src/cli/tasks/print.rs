@@ -54,6 +54,7 @@ fn note(view: &TaskView) -> String {
         return format!("trouble: {}", truncate(&trouble.reason));
     }
     match (&view.cancel, view.job) {
+        (Some(cancel), "open") if cancel.unsupported => "cannot be stopped".to_owned(),
         (Some(cancel), "open" | "starting") if !cancel.taken => "to be cancelled".to_owned(),
         (Some(_), "open") => "stopping".to_owned(),
         (_, "queued") => format!("waits for {}", truncate(&view.slots.join(", "))),
@@ -139,8 +140,11 @@ pub(super) fn task(view: &TaskView, now: Timestamp) -> String {
         line("trouble", format!("{}, since {}", trouble.reason, at(trouble.since)));
     }
     if let Some(cancel) = &view.cancel {
-        let engine_state =
-            if cancel.taken { "accepted by the engine" } else { "not accepted by the engine yet" };
+        let engine_state = match (cancel.unsupported, cancel.taken) {
+            (true, _) => "the engine cannot stop the job",
+            (false, true) => "accepted by the engine",
+            (false, false) => "not accepted by the engine yet",
+        };
         let failed = count_text(cancel.failed, "time");
         line("cancel", format!("requested {}; {engine_state}; failed {failed}", at(cancel.at)));
     }

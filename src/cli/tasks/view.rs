@@ -51,6 +51,8 @@ pub(super) struct CancelView {
     #[serde(serialize_with = "moment")]
     pub(super) at: Timestamp,
     pub(super) taken: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) unsupported: bool,
     pub(super) failed: u32,
 }
 
@@ -176,6 +178,7 @@ impl TaskView {
             cancel: task.cancel.as_ref().map(|cancel| CancelView {
                 at: cancel.at,
                 taken: cancel.taken,
+                unsupported: cancel.unsupported,
                 failed: cancel.attempts,
             }),
             questions: questions.collect(),

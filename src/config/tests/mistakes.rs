@@ -21,7 +21,7 @@ fn mistakes_in_backends() {
         ),
         (
             "[backends.here]\nkind = \"sim\"\nsede = 1\n",
-            "x.toml:3: backends.here.sede: unknown field `sede`; did you mean `seed`? (known: `address`, `mode`, `remember`, `seed`, `faults`, `hook_secret`, `discover`, `identity`, `list_lag`, `start_lag`)",
+            "x.toml:3: backends.here.sede: unknown field `sede`; did you mean `seed`? (known: `address`, `mode`, `remember`, `seed`, `faults`, `hook_secret`, `discover`, `identity`, `list_lag`, `start_lag`, `key_lifetime`)",
         ),
         (
             "[backends.here]\nkind = \"sim\"\ndiscover = { every = \"0s\" }\n",

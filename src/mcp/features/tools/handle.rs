@@ -200,6 +200,9 @@ pub fn job_of_cancelled(task: &Task) -> &'static str {
     match &task.job {
         Job::Pending { .. } | Job::Closed { handle: None } => "Its job was never started.",
         Job::Starting { .. } => "Its job may have started; if so, it is stopped.",
+        Job::Open { .. } if task.cannot_be_cancelled() => {
+            "Its engine cannot stop the job, so it runs to its end."
+        }
         Job::Open { .. } => "Its job was asked to stop and may still be running.",
         Job::Closed { handle: Some(_) } => "Its job is no longer running.",
     }

@@ -224,6 +224,9 @@ impl Core {
             let usual = self.writer.store.usual_duration(&tool).await.ok().flatten();
             schedule.set_usual_duration(tool, usual, Instant::now());
         }
+        for (id, wait) in sweep.waits {
+            schedule.hold_back(&id, Instant::now() + wait);
+        }
         schedule.end_sweep(sweep.results, sweep.pause, Instant::now());
     }
 

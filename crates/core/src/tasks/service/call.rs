@@ -271,6 +271,7 @@ impl Service {
             questions: questions.collect(),
             trouble: None,
             overdue: None,
+            missing: None,
             look_at: None,
             undelivered: call.blocking.as_ref().map(|blocking| Undelivered {
                 digest: blocking.digest.clone(),

@@ -231,5 +231,7 @@ impl Service {
 fn is_requested(task: &Task, mode: CancelMode, on_behalf_of: Option<&OnBehalfOf>) -> bool {
     let before = task.cancel.as_ref();
     mode == CancelMode::Request
-        && before.is_some_and(|cancel| cancel.taken || cancel.on_behalf_of.as_ref() == on_behalf_of)
+        && before.is_some_and(|cancel| {
+            cancel.taken || cancel.unsupported || cancel.on_behalf_of.as_ref() == on_behalf_of
+        })
 }
