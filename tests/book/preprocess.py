@@ -100,6 +100,9 @@ def main():
     problems = []
     for chapter in every:
         source = sources[chapter["path"]]
+        if not source.is_file():
+            problems.append(f"docs/{chapter['path']}: {source} does not exist")
+            continue
         text = source.read_text() if INCLUDE.fullmatch(chapter["content"]) else chapter["content"]
         chapter["content"] = rewrite(text, Links(chapter, source, pages, problems))
     if problems:
