@@ -98,8 +98,20 @@ class RedisServer:
         folder = self._processes.folder / "redis"
         folder.mkdir(exist_ok=True)
         self.process = self._processes.start(
-            "redis", "redis-server", "--bind", "127.0.0.1", "--port", self.port, "--dir", folder,
-            "--appendonly", "yes", "--appendfsync", "always", "--save", "",
+            "redis",
+            "redis-server",
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            self.port,
+            "--dir",
+            folder,
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "always",
+            "--save",
+            "",
         )
 
         def answers():
@@ -164,7 +176,9 @@ class AdapterTest:
         plan = self.folder / "plan.toml"
         plan.write_text("".join(f"{line}\n" for line in toml(self.plan | {"config": self.config})))
         command = [TASKBRIDGE, "adapter", "test", "--config", plan, "--", *self.command]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=400, **self.options)
+        done = subprocess.run(
+            list(map(str, command)), capture_output=True, text=True, check=False, timeout=400, **self.options
+        )
         kept = done.stdout.count("\nok ")
         self.assertTrue(done.returncode == 0 and kept >= LEAST_RULES, f"{done.stdout}{done.stderr}")
 
@@ -179,7 +193,9 @@ class AdapterTest:
     def tearDown(self):
         if self._outcome and not self._outcome.success:
             for log in sorted(self.folder.glob("*.log")):
-                print(f"---- {log.name}", *log.read_text(errors="replace").splitlines()[-30:], sep="\n", file=sys.stderr)
+                print(
+                    f"---- {log.name}", *log.read_text(errors="replace").splitlines()[-30:], sep="\n", file=sys.stderr
+                )
 
     def assert_state(self, seen, state):
         self.assertEqual(state_of(seen), state, seen)

@@ -42,7 +42,9 @@ class BullmqTest(AdapterTest, unittest.TestCase):
         seen = self.program.wait(handle)
         self.assertEqual(seen["state"]["succeeded"]["structured"], {"label": "a", "counted": 5})
         self.assertEqual(self.program.wait(handle), seen, "an ended job is seen the same every time")
-        self.assertEqual(self.program.call("log", {"handle": handle, "max_bytes": 100}), {"text": "began a\n", "cut": False})
+        self.assertEqual(
+            self.program.call("log", {"handle": handle, "max_bytes": 100}), {"text": "began a\n", "cut": False}
+        )
 
     def test_failure_has_its_message(self):
         seen = self.program.wait(self.program.start(FAIL, {"label": "b"}))
@@ -85,7 +87,9 @@ class BullmqTest(AdapterTest, unittest.TestCase):
         self.program.call("cancel", {"handle": unknown})
         done = self.program.start(COUNT, {"label": "known"})
         self.program.wait(done)
-        self.assertEqual([state_of(each) for each in self.program.observe(unknown, done, unknown)], ["gone", "succeeded", "gone"])
+        self.assertEqual(
+            [state_of(each) for each in self.program.observe(unknown, done, unknown)], ["gone", "succeeded", "gone"]
+        )
 
     def test_ended_job_stays_as_it_is(self):
         handle = self.program.start(FAIL, {"label": "stays"})

@@ -23,7 +23,18 @@ class CeleryTest(AdapterTest, unittest.TestCase):
         cls.server = RedisServer(cls.processes)
         cls.redis = Redis.from_url(cls.server.url)
         cls.addClassCleanup(cls.redis.close)
-        worker = [PYTHON, "-m", "celery", "--app", "tasks", "worker", "--concurrency", 4, "--without-mingle", "--without-gossip"]
+        worker = [
+            PYTHON,
+            "-m",
+            "celery",
+            "--app",
+            "tasks",
+            "worker",
+            "--concurrency",
+            4,
+            "--without-mingle",
+            "--without-gossip",
+        ]
         cls.processes.start(
             "worker", *worker, again=True, cwd=EXAMPLES / "celery", env=os.environ | {"REDIS": cls.server.url}
         )
@@ -84,7 +95,9 @@ class CeleryTest(AdapterTest, unittest.TestCase):
         self.program.call("cancel", {"handle": unknown})
         done = self.program.start(COUNT, {"label": "known"})
         self.program.wait(done)
-        self.assertEqual([state_of(each) for each in self.program.observe(unknown, done, unknown)], ["gone", "succeeded", "gone"])
+        self.assertEqual(
+            [state_of(each) for each in self.program.observe(unknown, done, unknown)], ["gone", "succeeded", "gone"]
+        )
 
     def test_ended_task_stays_as_it_is(self):
         handle = self.program.start(FAIL, {"label": "stays"})

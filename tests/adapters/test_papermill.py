@@ -21,7 +21,10 @@ class PapermillTest(AdapterTest, unittest.TestCase):
     def begin(cls):
         cls.addClassCleanup(cls.end_jobs)
         here = EXAMPLES / "papermill"
-        return [PYTHON, here / "papermill_adapter.py"], {"notebooks": str(here / "notebooks"), "jobs": str(cls.folder / "jobs")}
+        return [PYTHON, here / "papermill_adapter.py"], {
+            "notebooks": str(here / "notebooks"),
+            "jobs": str(cls.folder / "jobs"),
+        }
 
     @classmethod
     def end_jobs(cls):
@@ -71,7 +74,10 @@ class PapermillTest(AdapterTest, unittest.TestCase):
         for running in (False, True):
             handle = self.program.start(COUNT, {"label": "long", "seconds": 300})
             if running:
-                until("it is in its second cell", lambda handle=handle: self.program.observe(handle)[0].get("progress", {}).get("done") == 2)
+                until(
+                    "it is in its second cell",
+                    lambda handle=handle: self.program.observe(handle)[0].get("progress", {}).get("done") == 2,
+                )
             for _ in range(2):
                 self.program.call("cancel", {"handle": handle})
             self.assert_state(self.program.wait(handle), "cancelled")

@@ -79,7 +79,9 @@ class RqTest(AdapterTest, unittest.TestCase):
         self.program.call("cancel", {"handle": key})
         done = self.program.start(COUNT, {"label": "known"})
         self.program.wait(done)
-        self.assertEqual([state_of(each) for each in self.program.observe(key, done, key)], ["gone", "succeeded", "gone"])
+        self.assertEqual(
+            [state_of(each) for each in self.program.observe(key, done, key)], ["gone", "succeeded", "gone"]
+        )
 
     def test_ended_job_stays_as_it_is(self):
         handle = self.program.start(COUNT, {"label": "stays"})

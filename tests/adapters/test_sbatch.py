@@ -23,7 +23,10 @@ class SbatchTest(AdapterTest, unittest.TestCase):
     @classmethod
     def begin(cls):
         cls.cluster = subprocess.Popen(
-            [PYTHON, "-B", ROOT / "tests" / "slurm" / "serve.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [PYTHON, "-B", ROOT / "tests" / "slurm" / "serve.py"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         cls.addClassCleanup(cls.end_cluster)
         ready, _, told = cls.cluster.stdout.readline().partition(" ")
@@ -84,7 +87,9 @@ class SbatchTest(AdapterTest, unittest.TestCase):
         self.program.call("cancel", {"handle": unknown})
         done = self.program.start(COUNT, {"label": "known"})
         self.program.wait(done)
-        self.assertEqual([state_of(each) for each in self.program.observe(unknown, done, unknown)], ["gone", "succeeded", "gone"])
+        self.assertEqual(
+            [state_of(each) for each in self.program.observe(unknown, done, unknown)], ["gone", "succeeded", "gone"]
+        )
         self.assertEqual(self.program.observe(), [])
 
     def test_refusal_has_its_reason(self):

@@ -74,9 +74,13 @@ class CeleryAdapter:
         timeouts = {"socket_timeout": 5, "socket_connect_timeout": 5}
         self.app = Celery("taskbridge", broker=config["broker"], backend=config.get("backend", config["broker"]))
         self.app.conf.update(
-            broker_transport=Transport, broker_transport_options=timeouts, broker_connection_retry=False,
-            task_publish_retry=False, result_backend_transport_options={"retry_policy": {"max_retries": 0}},
-            redis_socket_timeout=5, redis_socket_connect_timeout=5,
+            broker_transport=Transport,
+            broker_transport_options=timeouts,
+            broker_connection_retry=False,
+            task_publish_retry=False,
+            result_backend_transport_options={"retry_policy": {"max_retries": 0}},
+            redis_socket_timeout=5,
+            redis_socket_connect_timeout=5,
         )
         # The client of the results; the fence is beside the queues.
         self.results = self.app.backend.client
@@ -92,7 +96,9 @@ class CeleryAdapter:
             self.redis.ping()
         except RedisError as error:
             raise Unavailable(f"Redis is away: {error}") from error
-        self.app.send_task(job.target["task"], kwargs=job.arguments, task_id=job.key, queue=queue, retry=False, ignore_result=False)
+        self.app.send_task(
+            job.target["task"], kwargs=job.arguments, task_id=job.key, queue=queue, retry=False, ignore_result=False
+        )
         return f"{queue}/{job.key}"
 
     def find(self, job):
@@ -113,7 +119,11 @@ class CeleryAdapter:
             case "SUCCESS":
                 return succeeded(result)
             case "FAILURE":
-                text = ", ".join(map(str, result["exc_message"])) if isinstance(result["exc_message"], list) else str(result["exc_message"])
+                text = (
+                    ", ".join(map(str, result["exc_message"]))
+                    if isinstance(result["exc_message"], list)
+                    else str(result["exc_message"])
+                )
                 return failed(f"{result['exc_type']}: {text}", meta.get("traceback"))
             case "REVOKED":
                 return cancelled()

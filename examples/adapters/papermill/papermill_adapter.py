@@ -55,7 +55,11 @@ class Papermill:
         # Of several for one folder, the first that locks it runs the notebook, and the others do nothing.
         with open(at / "log", "ab") as log:
             subprocess.Popen(
-                [sys.executable, folder.__file__, at], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                [sys.executable, folder.__file__, at],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         return job.key
 

@@ -91,8 +91,14 @@ def run(at, job):
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         notebook = papermill.execute_notebook(
-            job["notebook"], at / "out.ipynb", job["parameters"], kernel_name=job["kernel"], engine_name="taskbridge",
-            progress_bar=False, cwd=str(Path(job["notebook"]).parent), log_output=True,
+            job["notebook"],
+            at / "out.ipynb",
+            job["parameters"],
+            kernel_name=job["kernel"],
+            engine_name="taskbridge",
+            progress_bar=False,
+            cwd=str(Path(job["notebook"]).parent),
+            log_output=True,
         )
     except papermill.PapermillExecutionError as error:
         return {"failed": f"{error.ename}: {error.evalue}"}

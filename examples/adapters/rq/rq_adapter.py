@@ -49,7 +49,9 @@ class Rq:
 
     def __init__(self, config):
         # taskbridge makes every call again that failed, so that Redis is asked once.
-        self.redis = Redis.from_url(config["url"], socket_timeout=5, socket_connect_timeout=5, retry=Retry(NoBackoff(), 0))
+        self.redis = Redis.from_url(
+            config["url"], socket_timeout=5, socket_connect_timeout=5, retry=Retry(NoBackoff(), 0)
+        )
         self.queue = config.get("queue", "default")
         place = self.redis.connection_pool.connection_kwargs
         self.identity = f"redis {place.get('host', place.get('path'))}:{place.get('port', 0)}/{place.get('db', 0)}"
@@ -64,8 +66,13 @@ class Rq:
             raise Unavailable(f"Redis is away: {error}") from error
         try:
             queue.enqueue(
-                job.target["function"], kwargs=job.arguments, job_id=job.key, unique=True,
-                job_timeout=job.target.get("timeout", 3600), result_ttl=WEEK, failure_ttl=WEEK,
+                job.target["function"],
+                kwargs=job.arguments,
+                job_id=job.key,
+                unique=True,
+                job_timeout=job.target.get("timeout", 3600),
+                result_ttl=WEEK,
+                failure_ttl=WEEK,
             )
         except DuplicateJobError:
             pass  # An earlier start under this key: that job is ours.

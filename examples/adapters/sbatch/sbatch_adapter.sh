@@ -6,11 +6,11 @@
 # server searches, here by name. The folder of jobs must be one that the nodes see too.
 
 answer() { # ID MEMBER JSON: one line, and no other writes meanwhile
-    { flock 9 && jq -cn --argjson id "$1" --argjson value "$3" "{jsonrpc: \"2.0\", id: \$id, $2: \$value}"; } 9<"${BASH_SOURCE[0]}"
+    { flock 9 && jq -cn --argjson id "$1" --argjson it "$3" "{jsonrpc: \"2.0\", id: \$id, $2: \$it}"; } 9<"${BASH_SOURCE[0]}"
 }
 result() { answer "$id" result "$1"; }
 failure() { # KIND MESSAGE
-    answer "$id" error "$(jq -cn --arg kind "$1" --arg message "${2:0:1000}" '{code: -32000, message: $message, data: {kind: $kind}}')"
+    answer "$id" error "$(jq -cn --arg kind "$1" --arg said "${2:0:1000}" '{code: -32000, message: $said, data: {kind: $kind}}')"
 }
 param() { jq -r "$1" <<<"$params"; }
 
@@ -18,7 +18,7 @@ start() {
     local key script folder said
     key=$(param .key) script=$scripts/$(param '.target.script | split("/") | last') folder=$jobs/$(param .key)
     [[ -x $script ]] || { failure rejected "there is no script $script" && return; }
-    mkdir -p "$folder" && param .arguments >"$folder/arguments.json" || { failure unavailable "$folder cannot be written" && return; }
+    mkdir -p "$folder" && param .arguments >"$folder/arguments.json" || { failure unavailable "cannot write $folder" && return; }
     if said=$(sbatch --parsable --job-name="$key" --output="$folder/log" --export=NIL 2>&1 <<<"#!/bin/bash
 cd '$folder'
 '$script' '$folder/arguments.json' >out
@@ -42,7 +42,7 @@ observe_all() {
     local handles names said handle state seen=()
     mapfile -t handles < <(param '.jobs[].handle')
     names=$(IFS=, && echo "${handles[*]#*.}")
-    said=$(squeue --noheader --states=all --name="${names:-none}" --format='%A.%j %T' 2>&1) || { failure unavailable "$said" && return; }
+    said=$(squeue --noheader --states=all --name="${names:-no}" --format='%A.%j %T' 2>&1) || { failure unavailable "$said"; return; }
     for handle in "${handles[@]}"; do
         state=$(sed -n "s/^$handle //p" <<<"$said")
         seen+=("$(observe "$jobs/${handle#*.}" "$state")")

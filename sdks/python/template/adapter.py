@@ -33,7 +33,11 @@ class Adapter:
 
     def start(self, job):
         """Starts the job, or returns the job that an earlier start under this key started."""
-        spec = {"does": job.target["does"], "text": job.arguments.get("text", ""), "ends": time.time() + job.arguments.get("seconds", 0)}
+        spec = {
+            "does": job.target["does"],
+            "text": job.arguments.get("text", ""),
+            "ends": time.time() + job.arguments.get("seconds", 0),
+        }
         new = self.folder / f".{uuid.uuid4()}"
         new.write_text(json.dumps(spec))
         try:

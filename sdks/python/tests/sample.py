@@ -4,8 +4,22 @@ import subprocess
 import threading
 
 from taskbridge_adapter import (
-    GONE, TOO_LATE, Config, Finding, Limited, Note, Question, Rejected, Tool, Uncertain, cancelled, failed, queued,
-    running, serve, succeeded,
+    GONE,
+    TOO_LATE,
+    Config,
+    Finding,
+    Limited,
+    Note,
+    Question,
+    Rejected,
+    Tool,
+    Uncertain,
+    cancelled,
+    failed,
+    queued,
+    running,
+    serve,
+    succeeded,
 )
 
 JOBS: dict[str, dict] = {}
@@ -79,7 +93,9 @@ class Sample:
             case "wrong":
                 return {"state": "running"}
             case "asks":
-                return running("asks", 1, 4, questions=[Question("q", "Go on?", schema={"type": "object", "properties": {}})])
+                return running(
+                    "asks", 1, 4, questions=[Question("q", "Go on?", schema={"type": "object", "properties": {}})]
+                )
         return queued()
 
     def cancel(self, handle, by=None):

@@ -31,11 +31,21 @@ class Wire(unittest.TestCase):
         return caught.exception.error
 
     def test_initialize_names_what_the_class_has(self):
-        self.assertEqual(self.program.initialized, {
-            "protocol": 1, "once": "key", "key_lasts_ms": 60_000, "identity": "sample here", "list_lag_ms": 1500,
-            "abilities": ["answer", "log", "artifact", "discover", "check_up", "changed", "notes"],
-            "schemas": {"config": {"type": "object", "properties": {"size": {"type": "integer"}}}, "target": {"type": "object"}},
-        })
+        self.assertEqual(
+            self.program.initialized,
+            {
+                "protocol": 1,
+                "once": "key",
+                "key_lasts_ms": 60_000,
+                "identity": "sample here",
+                "list_lag_ms": 1500,
+                "abilities": ["answer", "log", "artifact", "discover", "check_up", "changed", "notes"],
+                "schemas": {
+                    "config": {"type": "object", "properties": {"size": {"type": "integer"}}},
+                    "target": {"type": "object"},
+                },
+            },
+        )
         self.assertEqual(self.program.call("describe")["secrets"], ["token"])
 
     def test_wrong_config_names_the_member(self):
@@ -59,22 +69,39 @@ class Wire(unittest.TestCase):
         text = lambda text: {"content": [{"type": "text", "text": text}]}  # noqa: E731
         for arguments, expected in (
             ({}, {"state": "queued"}),
-            ({"state": "succeeded", "result": []}, {"state": {"succeeded": text("[]") | {"structured": []}},
-             "notes": [{"n": 1, "data": "it began", "level": "info"}, {"n": 2, "data": {"rows": 3}, "level": "warning"}]}),
+            (
+                {"state": "succeeded", "result": []},
+                {
+                    "state": {"succeeded": text("[]") | {"structured": []}},
+                    "notes": [
+                        {"n": 1, "data": "it began", "level": "info"},
+                        {"n": 2, "data": {"rows": 3}, "level": "warning"},
+                    ],
+                },
+            ),
             ({"state": "set"}, {"state": {"succeeded": text('"{1, 2}"') | {"structured": "{1, 2}"}}}),
             ({"state": "nan"}, {"state": {"succeeded": text("nan")}}),
             ({"state": "surrogate"}, {"state": {"succeeded": text("? and so on")}}),
             ({"state": "deep"}, {"state": {"succeeded": text("[" * 500 + "null" + "]" * 500)}}),
             ({"state": "failed"}, {"state": {"failed": text("line one\nline two")}, "message": "line one line two"}),
             ({"state": "cancelled"}, {"state": {"cancelled": {}}}),
-            ({"state": "asks"}, {"state": "running", "message": "asks", "progress": {"done": 1, "total": 4},
-             "questions": [{"id": "q", "message": "Go on?", "schema": {"type": "object", "properties": {}}}]}),
+            (
+                {"state": "asks"},
+                {
+                    "state": "running",
+                    "message": "asks",
+                    "progress": {"done": 1, "total": 4},
+                    "questions": [{"id": "q", "message": "Go on?", "schema": {"type": "object", "properties": {}}}],
+                },
+            ),
             ({"state": "broken"}, {"error": {"kind": "unavailable", "message": "RuntimeError: cannot look"}}),
         ):
             with self.subTest(arguments):
                 self.assertEqual(self.program.observe(self.start(**arguments)), [expected])
         self.assertEqual(self.program.observe("unknown"), [{"state": "gone"}])
-        self.assertIn("must come from running()", self.program.observe(self.start(state="wrong"))[0]["error"]["message"])
+        self.assertIn(
+            "must come from running()", self.program.observe(self.start(state="wrong"))[0]["error"]["message"]
+        )
 
     def test_many_jobs_are_answered_in_order(self):
         handles = [self.start(state=state) for state in ("failed", "broken", "cancelled")] * 20
@@ -104,7 +131,11 @@ class Wire(unittest.TestCase):
         self.fails("cancel", {"handle": "unknown", "by": {"groups": 7}}, "unavailable")
 
     def test_protocol_errors_have_codes(self):
-        for method, params, code in (("dance", {}, -32601), ("forget", {"handle": "a"}, -32601), ("cancel", {}, -32602)):
+        for method, params, code in (
+            ("dance", {}, -32601),
+            ("forget", {"handle": "a"}, -32601),
+            ("cancel", {}, -32602),
+        ):
             self.assertEqual(self.fails(method, params, "")["code"], code)
         for line in (b"{", b"[" * 100_000, b"[]", b"7", b'{"method": 7, "id": 1}', b'{"method": "unknown"}'):
             self.program.process.stdin.write(line + b"\n")
@@ -122,13 +153,19 @@ class Wire(unittest.TestCase):
     def test_abilities_answer(self):
         handle = self.start(state="asks")
         self.program.call("cancel", {"handle": handle, "by": {"name": "ann", "new": 1}})
-        self.assertEqual([each["params"] for each in self.program.notifications],
-                         [{"jobs": [handle]}, {"level": "warning", "text": "ann cancelled"}])
+        self.assertEqual(
+            [each["params"] for each in self.program.notifications],
+            [{"jobs": [handle]}, {"level": "warning", "text": "ann cancelled"}],
+        )
         answer = {"handle": handle, "question": "q", "answer": {"action": "accept", "content": {}}}
         self.assertEqual(self.program.call("answer", answer), "accepted")
         self.assertEqual(self.program.call("answer", answer | {"question": "p"}), "too_late")
-        for params, text, cut in (({"max_bytes": 100}, "one\ntwo\nthree\n", False), ({"max_bytes": 11}, "two\nthree\n", True),
-                                  ({"max_bytes": 2}, "e\n", True), ({"max_bytes": 100, "search": "TWO"}, "two\n", False)):
+        for params, text, cut in (
+            ({"max_bytes": 100}, "one\ntwo\nthree\n", False),
+            ({"max_bytes": 11}, "two\nthree\n", True),
+            ({"max_bytes": 2}, "e\n", True),
+            ({"max_bytes": 100, "search": "TWO"}, "two\n", False),
+        ):
             self.assertEqual(self.program.call("log", {"handle": handle} | params), {"text": text, "cut": cut})
         part = self.program.call("artifact", {"handle": handle, "name": "a.bin", "offset": 8, "max_bytes": 5})
         self.assertEqual(part, {"data": base64.b64encode(bytes([8, 9])).decode(), "size": 10})
@@ -157,10 +194,18 @@ class Async(unittest.TestCase):
             self.assertEqual(program.observe("broken", "unknown")[0]["error"]["message"], "RuntimeError: broken")
 
     def test_shortest_session_of_the_protocol_page(self):
-        lines = [{"id": 1, "method": "initialize", "params": {"protocol": 1, "name": "a", "config": {}}},
-                 {"id": 2, "method": "shutdown", "params": {}}]
+        lines = [
+            {"id": 1, "method": "initialize", "params": {"protocol": 1, "name": "a", "config": {}}},
+            {"id": 2, "method": "shutdown", "params": {}},
+        ]
         given = "".join(json.dumps({"jsonrpc": "2.0"} | line) + "\n" for line in lines)
-        done = subprocess.run([sys.executable, str(HERE / "async_sample.py")], input=given, capture_output=True, text=True, timeout=SECONDS)
+        done = subprocess.run(
+            [sys.executable, str(HERE / "async_sample.py")],
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
         self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, 2), done)
 
 

@@ -134,7 +134,11 @@ export interface Adapter {
   /** Returns the log. A text is searched and cut by the SDK. */
   log?(handle: string, wanted: { maxBytes: number; search?: string }): Soon<string | LogText>;
   /** Returns a whole file, or a part of it. */
-  artifact?(handle: string, name: string, wanted: { offset: number; maxBytes: number }): Soon<Uint8Array | Part | null | undefined>;
+  artifact?(
+    handle: string,
+    name: string,
+    wanted: { offset: number; maxBytes: number },
+  ): Soon<Uint8Array | Part | null | undefined>;
   discover?(): Soon<Tool[]>;
   checkUp?(tools: { tool: string; target: Json }[]): Soon<Finding[]>;
   forget?(handle: string): Soon<void>;

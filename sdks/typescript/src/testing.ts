@@ -51,7 +51,8 @@ export class Program {
   static async open(command: string[], config: Json = {}, secrets: Json = {}, options: SpawnOptions = {}): Promise<Program> {
     const child = spawn(command[0]!, command.slice(1), { stdio: ["pipe", "pipe", "inherit"], ...options });
     const program = new Program(child, {});
-    const params = { protocol: 1, name: "test", config, secrets, call_limit_ms: MOST_MS, state_dir: "/dev/null", config_dir: "." };
+    const folders = { state_dir: "/dev/null", config_dir: "." };
+    const params = { protocol: 1, name: "test", config, secrets, call_limit_ms: MOST_MS, ...folders };
     try {
       program.initialized = (await program.call("initialize", params)) as Json;
     } catch (thrown) {

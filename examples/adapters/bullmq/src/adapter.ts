@@ -161,7 +161,13 @@ serve({
     const { url, queue = "default" } = config as { url?: string; queue?: string };
     if (!url) throw new Config("config.url is missing; add the address of Redis");
     // A command fails at once while Redis is away: taskbridge makes the call again.
-    const redis = new Redis(url, { maxRetriesPerRequest: 0, enableOfflineQueue: false, connectTimeout: 5000, commandTimeout: 5000, lazyConnect: true });
+    const redis = new Redis(url, {
+      maxRetriesPerRequest: 0,
+      enableOfflineQueue: false,
+      connectTimeout: 5000,
+      commandTimeout: 5000,
+      lazyConnect: true,
+    });
     redis.on("error", (error) => console.error("Redis:", error.message));
     await redis.connect();
     return new Bullmq(redis, queue);

@@ -55,13 +55,15 @@ class Binding:
     async def initialize(self, params: dict[str, Any], host: Host) -> dict[str, Any]:
         """Creates the adapter with its config. Returns the result of `initialize`."""
         if params.get("protocol") != VERSION:
-            raise ProtocolError(INVALID_PARAMS, f"params.protocol is {params.get('protocol')}; this program knows {VERSION}")
+            raise ProtocolError(
+                INVALID_PARAMS, f"params.protocol is {params.get('protocol')}; this program knows {VERSION}"
+            )
         config = Fields("config", member(params, "config", dict))
         config |= {name: value for name, value in (params.get("secrets") or {}).items() if name not in config}
         self.adapter = await self._with(self.kind, **{"config": config, "host": host})
         once = getattr(self.adapter, "once", None)
         if once not in ("key", "none"):
-            raise Config(f"the adapter's `once` is {once!r}; set it to \"key\" or \"none\"")
+            raise Config(f'the adapter\'s `once` is {once!r}; set it to "key" or "none"')
         known = {
             "key_lasts_ms": _millis(getattr(self.adapter, "key_lasts", None)),
             "identity": getattr(self.adapter, "identity", None),
@@ -75,7 +77,10 @@ class Binding:
         return result | _without_none(known)
 
     def _schemas(self) -> dict[str, Any]:
-        schemas = {"config": getattr(self.kind, "config_schema", None), "target": getattr(self.kind, "target_schema", None)}
+        schemas = {
+            "config": getattr(self.kind, "config_schema", None),
+            "target": getattr(self.kind, "target_schema", None),
+        }
         return _without_none(schemas)
 
     # --------------------------------------------------------------------------------------------------- the calls
@@ -163,7 +168,10 @@ class Binding:
         return [_without_none(vars(each)) for each in tools]
 
     async def _check_up(self, params: dict[str, Any]) -> list[dict[str, Any]]:
-        tools = {member(each, "tool", str): Fields("target", member(each, "target", dict)) for each in member(params, "tools", list)}
+        tools = {
+            member(each, "tool", str): Fields("target", member(each, "target", dict))
+            for each in member(params, "tools", list)
+        }
         findings: Sequence[Finding] = await self._run(self.adapter.check_up, tools)
         return [_without_none(vars(each)) for each in findings]
 
@@ -203,7 +211,11 @@ def _observed(seen: Any) -> dict[str, Any]:
     if seen is None:
         return GONE.to_wire()
     if not isinstance(seen, Observation):
-        return _observed(TypeError(f"an observation must come from running(), succeeded() and so on, and not be a {type(seen).__name__}"))
+        return _observed(
+            TypeError(
+                f"an observation must come from running(), succeeded() and so on, and not be a {type(seen).__name__}"
+            )
+        )
     return seen.to_wire()
 
 

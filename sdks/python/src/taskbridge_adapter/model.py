@@ -107,7 +107,9 @@ def job(params: dict[str, Any]) -> Job:
     """Reads the params of `start` and `find`."""
     trace, first = params.get("trace") or {}, params.get("first_attempt_at")
     files = tuple(
-        InputFile(member(file, "parameter", str), member(file, "name", str), base64.b64decode(member(file, "data", str)))
+        InputFile(
+            member(file, "parameter", str), member(file, "name", str), base64.b64decode(member(file, "data", str))
+        )
         for file in params.get("files") or ()
     )
     return Job(

@@ -1,8 +1,8 @@
 """The server's side of the protocol, for the tests of an adapter: starts the program and makes calls.
 
-    with Program([sys.executable, "my_adapter.py"], config={"url": ".."}) as program:
-        handle = program.start({"function": "reports.build"}, {"month": "2026-11"})
-        assert program.wait(handle)["state"] == {"succeeded": {..}}
+with Program([sys.executable, "my_adapter.py"], config={"url": ".."}) as program:
+    handle = program.start({"function": "reports.build"}, {"month": "2026-11"})
+    assert program.wait(handle)["state"] == {"succeeded": {..}}
 """
 
 from __future__ import annotations
@@ -48,10 +48,18 @@ class Program:
         self._waiting: dict[int, Future[Any]] = {}
         threading.Thread(target=self._read, daemon=True).start()
         try:
-            self.initialized: dict[str, Any] = self.call("initialize", {
-                "protocol": 1, "name": "test", "config": dict(config or {}), "secrets": dict(secrets or {}),
-                "call_limit_ms": SECONDS * 1000, "state_dir": os.devnull, "config_dir": os.getcwd(),
-            })
+            self.initialized: dict[str, Any] = self.call(
+                "initialize",
+                {
+                    "protocol": 1,
+                    "name": "test",
+                    "config": dict(config or {}),
+                    "secrets": dict(secrets or {}),
+                    "call_limit_ms": SECONDS * 1000,
+                    "state_dir": os.devnull,
+                    "config_dir": os.getcwd(),
+                },
+            )
         except BaseException:
             self.kill()
             raise
@@ -92,7 +100,9 @@ class Program:
         """Makes a call. Returns its result, or raises `CallFailed`."""
         return self.begin(method, params).result(SECONDS)
 
-    def start(self, target: Mapping[str, Any], arguments: Mapping[str, Any], key: str | None = None, may_exist: bool = False) -> str:
+    def start(
+        self, target: Mapping[str, Any], arguments: Mapping[str, Any], key: str | None = None, may_exist: bool = False
+    ) -> str:
         """Starts a job, under a new key if none is given. Returns its handle."""
         return str(self.call("start", spec(target, arguments, key, may_exist))["handle"])
 
@@ -150,10 +160,18 @@ def fresh_key() -> str:
     return "tb-" + base64.b32encode(os.urandom(16)).decode().rstrip("=").lower()
 
 
-def spec(target: Mapping[str, Any], arguments: Mapping[str, Any], key: str | None = None, may_exist: bool = False) -> dict[str, Any]:
+def spec(
+    target: Mapping[str, Any], arguments: Mapping[str, Any], key: str | None = None, may_exist: bool = False
+) -> dict[str, Any]:
     """Returns the params of `start` and `find`."""
-    return {"key": key or fresh_key(), "uuid": str(uuid.uuid4()), "target": dict(target), "arguments": dict(arguments),
-            "files": [], "may_exist": may_exist}
+    return {
+        "key": key or fresh_key(),
+        "uuid": str(uuid.uuid4()),
+        "target": dict(target),
+        "arguments": dict(arguments),
+        "files": [],
+        "may_exist": may_exist,
+    }
 
 
 def state_of(observation: Mapping[str, Any]) -> str:

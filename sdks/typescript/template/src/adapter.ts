@@ -5,7 +5,9 @@ import { existsSync, statSync } from "node:fs";
 import { link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 
-import { type Adapter, cancelled, Config, failed, GONE, type Job, type Observation, running, serve, succeeded } from "taskbridge-adapter";
+import {
+  type Adapter, cancelled, Config, failed, GONE, type Job, type Observation, running, serve, succeeded,
+} from "taskbridge-adapter";
 
 class Folder implements Adapter {
   // A second start under a key returns the first job. If your engine has no such key, write "none".
