@@ -189,6 +189,7 @@ class Async(unittest.TestCase):
         with Program([sys.executable, str(HERE / "async_sample.py")]) as program:
             futures = [program.begin("start", spec({}, {"number": number})) for number in range(16)]
             handles = [future.result(SECONDS)["handle"] for future in futures]
+            self.assertEqual(program.find(handles[0]), {"handle": handles[0]})
             seen = program.observe(*handles)
             self.assertEqual([state_of(each) for each in seen], ["succeeded"] * 16)
             self.assertEqual(program.observe("broken", "unknown")[0]["error"]["message"], "RuntimeError: broken")
