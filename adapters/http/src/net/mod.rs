@@ -94,3 +94,33 @@ impl Client {
         Ok(Reply { status, headers, body, url })
     }
 }
+
+/// Returns whether an address is on the same origin as `base`, and its path below that of `base`.
+pub(crate) fn below(base: &Url, url: &Url) -> bool {
+    let prefix = base.path().trim_end_matches('/');
+    let inside = url.path().strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    base.origin() == url.origin() && url.username().is_empty() && url.password().is_none() && inside
+}
+
+/// Joins `base` and a percent-encoded path that begins with `/`, and adds a query.
+pub(crate) fn join(base: &Url, path: &str, query: &[(String, String)]) -> Result<Url, String> {
+    let (path, own_query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+    let is_dot = |segment: &str| {
+        let plain = segment.to_ascii_lowercase().replace("%2e", ".");
+        plain == "." || plain == ".."
+    };
+    let has_forbidden = path.contains(['\\', '#']) || path.contains(|c: char| c.is_control() || c == ' ');
+    if !path.starts_with('/') || path.contains("//") || has_forbidden || path.split('/').any(is_dot) {
+        return Err("the path must begin with `/`, without `.`, `..` or empty segments".to_owned());
+    }
+    let mut url = base.clone();
+    url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
+    url.set_query(own_query);
+    if !query.is_empty() {
+        url.query_pairs_mut().extend_pairs(query);
+    }
+    match below(base, &url) {
+        true => Ok(url),
+        false => Err("the address does not lead below `base`".to_owned()),
+    }
+}
