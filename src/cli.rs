@@ -6,6 +6,7 @@ mod call;
 mod doctor;
 mod key;
 mod operate;
+mod presets;
 mod store;
 mod tasks;
 
@@ -59,6 +60,8 @@ enum Command {
     Discover(doctor::DiscoverOptions),
     /// Print the JSON Schema of config files.
     Schema,
+    /// List the engines that are known, or print what is known of one, as config.
+    Presets(presets::Options),
     /// Generate API keys.
     #[command(subcommand)]
     Key(key::Command),
@@ -155,6 +158,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
             key::run(&command);
             Ok(())
         }
+        Some(Command::Presets(options)) => presets::run(&registry, &options).map(|text| print(&text)),
         Some(Command::Schema) => {
             print(&format!("{:#}\n", config::schema::generate(&registry)));
             Ok(())

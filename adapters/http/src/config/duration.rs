@@ -12,3 +12,8 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         false => Err(serde::de::Error::custom("the longest duration is a year")),
     }
 }
+
+/// Reads a duration that is not always there.
+pub(super) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    deserialize(deserializer).map(Some)
+}

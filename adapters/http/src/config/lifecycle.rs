@@ -10,46 +10,16 @@ use super::duration;
 use super::request::{Pages, Request};
 use crate::language::Expression;
 
-/// One table, or several that are tried in turn.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum OneOrMore<T> {
-    /// Several.
-    More(Vec<T>),
-    /// One.
-    One(Box<T>),
-}
-
-impl<T> Default for OneOrMore<T> {
-    fn default() -> Self {
-        Self::More(Vec::new())
-    }
-}
-
-impl<T> OneOrMore<T> {
-    /// Returns the tables in order.
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, T> {
-        match self {
-            Self::More(tables) => tables.iter(),
-            Self::One(table) => std::slice::from_ref(&**table).iter(),
-        }
-    }
-
-    /// Returns true if there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.iter().len() == 0
-    }
-}
-
 /// How a job is started.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Start {
     #[serde(flatten)]
     pub(crate) request: Request,
     /// Whether the engine starts at most one job under a key.
     pub(crate) once: Once,
     /// How long the engine remembers a key. After that, a repeated start only searches.
-    #[serde(default, with = "optional_duration")]
+    #[serde(default, deserialize_with = "duration::optional")]
     #[schemars(with = "Option<String>")]
     pub(crate) key_lasts: Option<Duration>,
     /// Whether a repeated start searches before it sends: for an engine that looks, then acts.
@@ -58,6 +28,9 @@ pub(crate) struct Start {
     /// True for a reply that accepts the job. The default is 2xx with a body that is not HTML.
     #[serde(default)]
     pub(crate) ok: Option<Expression>,
+    /// True for a reply with status 2xx that refuses the job, such as one of GraphQL with errors.
+    #[serde(default)]
+    pub(crate) refused: Option<Expression>,
     /// True for a reply that says that a job with this key exists.
     #[serde(default)]
     pub(crate) duplicate: Option<Expression>,
@@ -77,6 +50,7 @@ pub(crate) enum Once {
 
 /// How a job is found by its key.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Find {
     #[serde(flatten)]
     pub(crate) request: Request,
@@ -99,6 +73,7 @@ pub(crate) struct Find {
 
 /// How a job is polled.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Observe {
     /// The table counts if this is true of `handle`.
     #[serde(default, rename = "if")]
@@ -119,6 +94,9 @@ pub(crate) struct Observe {
     /// True for a failure that is a cancellation, such as one that carries the mark of our request.
     #[serde(default)]
     pub(crate) cancelled: Option<Expression>,
+    /// A better handle of the job, once the reply has all its members: a build that came out of a queue.
+    #[serde(default)]
+    pub(crate) rename: Option<BTreeMap<String, Expression>>,
     /// Progress.
     #[serde(default)]
     pub(crate) progress: Option<Progress>,
@@ -197,6 +175,7 @@ fn running() -> State {
 
 /// A further request of a poll. Expressions see its reply as `more.AS`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct More {
     /// Its name.
     #[serde(rename = "as")]
@@ -228,6 +207,7 @@ pub(crate) struct More {
 
 /// How many jobs are polled at once.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct List {
     /// Jobs for which this is the same are in one list: an expression over `handle`.
     #[serde(default)]
@@ -249,6 +229,7 @@ pub(crate) struct List {
 
 /// How a job is stopped.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Cancel {
     /// The table counts if this is true of `handle`, and of the poll with `look_first`.
     #[serde(default, rename = "if")]
@@ -262,42 +243,3 @@ pub(crate) struct Cancel {
     #[serde(default)]
     pub(crate) ok: Option<Expression>,
 }
-
-/// `false`, or how a job is stopped.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum Cancels {
-    /// Whether the engine can stop jobs. `true` needs a table instead.
-    Possible(bool),
-    /// How.
-    Tables(OneOrMore<Cancel>),
-}
-
-impl Default for Cancels {
-    fn default() -> Self {
-        Self::Possible(false)
-    }
-}
-
-impl Cancels {
-    /// Returns the tables.
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Cancel> {
-        match self {
-            Self::Possible(_) => [].iter(),
-            Self::Tables(tables) => tables.iter(),
-        }
-    }
-}
-
-mod optional_duration {
-    //! An optional duration.
-
-    use std::time::Duration;
-
-    use serde::Deserializer;
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-        super::duration::deserialize(deserializer).map(Some)
-    }
-}
-

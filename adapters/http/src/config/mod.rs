@@ -1,9 +1,12 @@
 //! The shape of `[backends.NAME]` with `kind = "http"`. A preset has the same shape: it is merged below what
 //! the user writes, before this shape is read. It must not send anything.
 
+pub(crate) mod auth;
+mod choices;
 mod duration;
 mod lifecycle;
 mod outputs;
+pub(crate) mod presets;
 mod recorded;
 mod request;
 mod signals;
@@ -16,15 +19,18 @@ use reqwest::Url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
+use taskbridge_sdk::Secret;
 
-use crate::auth::AuthConfig;
 use crate::language::{Expression, Template};
+use auth::{AuthConfig, PerCaller};
 
-pub(crate) use lifecycle::{Cancel, Cancels, Find, List, More, Observe, Once, OneOrMore, Progress, Start, State};
-pub(crate) use outputs::{Artifacts, Ask, AnswerTable, Log};
-pub(crate) use recorded::{Expected, RecordedCall, Recorded};
-pub(crate) use request::{Body, Graphql, Method, Pages, Request};
-pub(crate) use signals::{Discover, Doctor, Encoding, Hmac, Hook};
+use self::choices::yes;
+pub(crate) use choices::{Cancels, OneOrMore, TargetField};
+pub(crate) use lifecycle::{Find, List, More, Observe, Once, Start, State};
+pub(crate) use outputs::{AnswerTable, Artifacts, Ask, Log};
+pub(crate) use recorded::{Recorded, RecordedCall};
+pub(crate) use request::{Body, Method, Pages, Request};
+pub(crate) use signals::{Discover, Doctor, DoctorTool, Encoding, Hash, Hook};
 
 /// Fields of `[backends.NAME]`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -40,6 +46,12 @@ pub struct Config {
     /// Credentials.
     #[serde(default)]
     pub(crate) auth: AuthConfig,
+    /// Credentials of people, with which their jobs are started, answered and stopped.
+    #[serde(default)]
+    pub(crate) per_caller: Option<PerCaller>,
+    /// Proxy, in place of that of the environment.
+    #[serde(default)]
+    pub(crate) proxy: Option<Secret>,
     /// Headers of every request.
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, Template>,
@@ -47,7 +59,7 @@ pub struct Config {
     #[serde(default)]
     pub(crate) vars: Map<String, Value>,
     /// Timeout of one request.
-    #[serde(default = "default_timeout", with = "duration")]
+    #[serde(default = "default_timeout", deserialize_with = "duration::deserialize")]
     #[schemars(with = "String")]
     pub(crate) call_timeout: Duration,
     /// Longest reply, in bytes.
@@ -68,7 +80,7 @@ pub struct Config {
     #[serde(default)]
     pub(crate) identity: Option<String>,
     /// How long after its start a job may be unknown to the engine.
-    #[serde(default, with = "duration")]
+    #[serde(default, deserialize_with = "duration::deserialize")]
     #[schemars(with = "String")]
     pub(crate) start_lag: Duration,
     /// A reply for which this is true asks for patience, besides 429.
@@ -142,38 +154,6 @@ pub(crate) struct About {
     pub(crate) versions: String,
 }
 
-/// A field of a tool's target: what it is, or a table.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum TargetField {
-    /// What it is. The field is required.
-    Description(String),
-    /// What it is, and its default.
-    Table {
-        /// What it is.
-        #[allow(dead_code, reason = "documentation for readers of the config")]
-        description: String,
-        /// Value of a target without the field.
-        #[serde(default)]
-        default: Option<Value>,
-        /// Whether a target needs the field. A field with a default does not.
-        #[serde(default = "yes")]
-        required: bool,
-    },
-}
-
-impl TargetField {
-    /// Returns the value of a target that does not have the field. `Err` if a target must have it.
-    pub(crate) fn default_value(&self) -> Result<Option<&Value>, ()> {
-        match self {
-            Self::Description(_) => Err(()),
-            Self::Table { default: Some(default), .. } => Ok(Some(default)),
-            Self::Table { required: true, .. } => Err(()),
-            Self::Table { .. } => Ok(None),
-        }
-    }
-}
-
 /// Content of `[tools.NAME.target]`: the fields that `[backends.NAME.target]` names.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -182,7 +162,8 @@ pub struct Target(pub(crate) BTreeMap<String, Value>);
 fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {
     let text = String::deserialize(deserializer)?;
     let fix = "write an address such as `https://engine.example.com/api`";
-    let url = Url::parse(&text).map_err(|e| de::Error::custom(format!("`{text}` is not an address ({e}): {fix}")))?;
+    let url = Url::parse(&text)
+        .map_err(|e| de::Error::custom(format!("`{text}` is not an address ({e}): {fix}")))?;
     let is_plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
     match matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain && url.password().is_none() {
         true => Ok(url),
@@ -198,8 +179,4 @@ fn default_timeout() -> Duration {
 
 fn default_max_reply() -> u64 {
     4 * 1024 * 1024
-}
-
-pub(crate) fn yes() -> bool {
-    true
 }

@@ -26,13 +26,14 @@ pub(crate) struct Ask {
     #[serde(default)]
     pub(crate) schema: Option<Expression>,
     /// How long after its answer a question may still be listed.
-    #[serde(default, with = "duration")]
+    #[serde(default, deserialize_with = "duration::deserialize")]
     #[schemars(with = "String")]
     pub(crate) lag: Duration,
 }
 
 /// How a question is answered. Templates see `handle`, `question` (its id) and `answer` (an object).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct AnswerTable {
     #[serde(flatten)]
     pub(crate) request: Request,
@@ -52,6 +53,7 @@ pub(crate) struct AnswerTable {
 
 /// How a log is read.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Log {
     /// Items, each of which has a log. Without it, the job has one.
     #[serde(default)]
@@ -77,6 +79,7 @@ pub(crate) struct Log {
 
 /// Files of a job.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Artifacts {
     /// Items, each of which is a file.
     pub(crate) items: Expression,

@@ -12,6 +12,7 @@ pub(crate) const MAX_PAGES: u32 = 50;
 
 /// One request.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Request {
     /// Method.
     #[serde(default)]
@@ -138,12 +139,20 @@ fn one() -> u64 {
 impl Pages {
     /// Returns what is wrong with it.
     pub(crate) fn problem(&self) -> Option<String> {
-        let ways = [self.link, self.cursor.is_some(), self.offset.is_some(), self.page.is_some(), self.url.is_some()];
+        let ways = [
+            self.link,
+            self.cursor.is_some(),
+            self.offset.is_some(),
+            self.page.is_some(),
+            self.url.is_some(),
+        ];
         if ways.into_iter().filter(|way| *way).count() != 1 {
             return Some("needs exactly one of `link`, `cursor`, `offset`, `page` and `url`".to_owned());
         }
         if self.cursor.is_some() != self.cursor_name.is_some() {
-            return Some("`cursor` needs `as`, the name of its query parameter, and `as` needs `cursor`".to_owned());
+            return Some(
+                "`cursor` needs `as`, the name of its query parameter, and `as` needs `cursor`".to_owned(),
+            );
         }
         if (self.offset.is_some() || self.page.is_some()) && self.size.unwrap_or(0) == 0 {
             return Some("`offset` and `page` need `size`: how many items a full page has".to_owned());

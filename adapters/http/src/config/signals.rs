@@ -23,7 +23,12 @@ pub(crate) struct Hook {
     #[serde(default)]
     pub(crate) standard_webhooks: Option<StandardWebhooks>,
     /// Handles of the jobs that a post names: a list of objects with the members of `start.handle`.
-    pub(crate) jobs: Expression,
+    #[serde(default)]
+    pub(crate) jobs: Option<Expression>,
+    /// Our keys of the jobs that a post names, for an engine that cannot name the handle: a list. Expressions
+    /// also see `path`, what follows `/hooks/NAME/`.
+    #[serde(default)]
+    pub(crate) keys: Option<Expression>,
     /// Id of the delivery.
     #[serde(default)]
     pub(crate) id: Option<Expression>,
@@ -90,6 +95,7 @@ pub(crate) struct StandardWebhooks {
 
 /// What the engine offers as tools.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Discover {
     #[serde(flatten)]
     pub(crate) request: Request,
@@ -160,6 +166,7 @@ pub(crate) struct Doctor {
 
 /// A request about the target of a tool.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct DoctorTool {
     #[serde(flatten)]
     pub(crate) request: Request,
@@ -173,4 +180,3 @@ pub(crate) struct DoctorTool {
     #[serde(default)]
     pub(crate) fix: Option<Template>,
 }
-

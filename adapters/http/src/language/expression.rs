@@ -11,10 +11,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value as Json;
 
-use super::{Scope, filters};
+use super::filters;
+use super::scope::Scope;
+use super::text::plain_text;
 
 /// Most instructions that one evaluation may take.
-const FUEL: u64 = 200_000;
+const FUEL: u64 = 10_000;
 
 /// Longest source of an expression or a template, in bytes.
 pub(super) const MAX_SOURCE: usize = 16 * 1024;
@@ -108,14 +110,6 @@ impl Expression {
     /// Returns the names that the expression uses, with their attributes, such as `more.tasks.body`.
     pub(crate) fn names(&self) -> BTreeSet<String> {
         self.compiled.undeclared_variables(true).into_iter().collect()
-    }
-}
-
-/// Returns a value as plain text: a text unchanged, and everything else as JSON.
-pub(crate) fn plain_text(value: &Json) -> String {
-    match value {
-        Json::String(text) => text.clone(),
-        other => other.to_string(),
     }
 }
 

@@ -4,8 +4,9 @@ use minijinja::value::Serde;
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 use reqwest::Url;
 use serde_json::Value as Json;
+use taskbridge_sdk::JobKey;
 
-use crate::net;
+use super::text::plain_text;
 
 /// Names of a scope with the address of the backend, and with that of the reply.
 pub(crate) const BASE: &str = "base";
@@ -42,9 +43,10 @@ pub(super) fn unknown(environment: &Environment<'static>, source: &str) -> Optio
                 let rest = source[at + 1..].trim_start();
                 let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
                 let probe = format!("{{{{ x|{name} }}}}");
-                let is_known = environment.render_str(&probe, ()).err().is_none_or(|error| {
-                    error.kind() != ErrorKind::UnknownFilter
-                });
+                let is_known = environment
+                    .render_str(&probe, ())
+                    .err()
+                    .is_none_or(|error| error.kind() != ErrorKind::UnknownFilter);
                 if !is_known {
                     return Some(name);
                 }
@@ -60,9 +62,14 @@ pub(super) fn unknown(environment: &Environment<'static>, source: &str) -> Optio
 /// # Errors
 /// If the address does not lead below `base`.
 fn own_path(state: &State<'_, '_>, address: String) -> Result<String, Error> {
-    let known = |name: &str| state.lookup(name).and_then(|value| value.as_str().and_then(|text| Url::parse(text).ok()));
+    let known = |name: &str| {
+        state.lookup(name).and_then(|value| value.as_str().and_then(|text| Url::parse(text).ok()))
+    };
     let refused = || {
-        Error::new(ErrorKind::InvalidOperation, "the address in the reply is not valid, or does not lead below `base`")
+        Error::new(
+            ErrorKind::InvalidOperation,
+            "the address in the reply is not valid, or does not lead below `base`",
+        )
     };
     let base = known(BASE).ok_or_else(refused)?;
     let url = match known(URL) {
@@ -70,13 +77,20 @@ fn own_path(state: &State<'_, '_>, address: String) -> Result<String, Error> {
         None => Url::parse(&address),
     };
     let url = url.map_err(|_| refused())?;
-    match net::below(&base, &url) {
+    match is_below(&base, &url) {
         true => {
             let path = &url.path()[base.path().trim_end_matches('/').len()..];
             Ok(url.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
         }
         false => Err(refused()),
     }
+}
+
+fn is_below(base: &Url, url: &Url) -> bool {
+    let prefix = base.path().trim_end_matches('/');
+    let is_inside = url.path().strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    base.origin() == url.origin() && is_inside && !has_user
 }
 
 fn from_json(text: Option<String>) -> Result<Value, Error> {
@@ -94,23 +108,23 @@ fn to_json(value: Value) -> Result<String, Error> {
 /// Returns an object whose values are texts: other values become JSON.
 fn texts(object: Serde<serde_json::Map<String, Json>>) -> Value {
     let texts: serde_json::Map<String, Json> =
-        object.0.into_iter().map(|(name, value)| (name, super::expression::plain_text(&value).into())).collect();
+        object.0.into_iter().map(|(name, value)| (name, plain_text(&value).into())).collect();
     Value::from(Serde(&texts))
 }
 
 /// Returns an object as a list of `{name, value}`.
 fn name_and_value(object: Serde<serde_json::Map<String, Json>>) -> Value {
-    let pairs: Vec<Json> = object
-        .0
-        .into_iter()
-        .map(|(name, value)| serde_json::json!({"name": name, "value": value}))
-        .collect();
+    let pairs: Vec<Json> =
+        object.0.into_iter().map(|(name, value)| serde_json::json!({"name": name, "value": value})).collect();
     Value::from(Serde(&pairs))
 }
 
-/// Returns the first characters of a key without its prefix: each has 5 random bits.
+/// Returns the first characters of a key, for engines whose names are short.
 fn short(key: String, length: usize) -> String {
-    key.strip_prefix("tb-").unwrap_or(&key).chars().take(length).collect()
+    match JobKey::parse(&key) {
+        Some(key) => key.short(length).to_owned(),
+        None => key.chars().take(length.max(JobKey::MIN_SHORT)).collect(),
+    }
 }
 
 fn b64decode(text: String) -> Result<String, Error> {

@@ -7,7 +7,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value as Json};
 
-use super::{Scope, Template};
+use super::scope::Scope;
+use super::template::Template;
 
 /// Name of a member that is replaced by the members of an object.
 const SPREAD: &str = "...";

@@ -6,9 +6,11 @@ mod filters;
 mod json;
 mod scope;
 mod template;
+mod text;
 
-pub(crate) use expression::{Expression, plain_text};
+pub(crate) use expression::Expression;
 pub(crate) use filters::{BASE, URL};
 pub(crate) use json::JsonTemplate;
 pub(crate) use scope::Scope;
 pub(crate) use template::Template;
+pub(crate) use text::plain_text;

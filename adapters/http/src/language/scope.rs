@@ -28,12 +28,25 @@ impl Scope {
         self
     }
 
+    /// Returns the scope without a name.
+    #[must_use]
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        Arc::make_mut(&mut self.0).0.remove(name);
+        self
+    }
+
     /// Returns the scope with the names of another, which replace earlier ones.
     #[must_use]
     pub(crate) fn extended(mut self, other: &Self) -> Self {
         let names = other.0.0.iter().map(|(name, value)| (name.clone(), value.clone()));
         Arc::make_mut(&mut self.0).0.extend(names);
         self
+    }
+
+    /// Returns the key of the job that is started or searched for.
+    pub(crate) fn key(&self) -> Option<String> {
+        let key = self.0.0.get("taskbridge")?.get_attr("key").ok()?;
+        key.as_str().map(str::to_owned)
     }
 
     pub(super) fn value(&self) -> Value {

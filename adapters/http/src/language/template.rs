@@ -10,8 +10,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value as Json;
 
-use super::expression::{MAX_SOURCE, plain_text};
-use super::{Expression, Scope, filters};
+use super::expression::{Expression, MAX_SOURCE};
+use super::filters;
+use super::scope::Scope;
+use super::text::plain_text;
 
 /// What is encoded in a piece of a path: everything but the unreserved characters of RFC 3986.
 const PIECE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -27,7 +29,10 @@ pub(crate) struct Template {
 enum Part {
     Text(String),
     /// `raw`: a piece of a path that is not encoded.
-    Value { expression: Expression, raw: bool },
+    Value {
+        expression: Expression,
+        raw: bool,
+    },
 }
 
 impl Template {
@@ -40,7 +45,10 @@ impl Template {
             return Err(format!("it has {} bytes, the limit is {MAX_SOURCE}", source.len()));
         }
         if source.contains("{%") || source.contains("{#") {
-            return Err("it has a block, and only `{{ expression }}` is allowed: write `{{ a if b else c }}`".to_owned());
+            return Err(
+                "it has a block, and only `{{ expression }}` is allowed: write `{{ a if b else c }}`"
+                    .to_owned(),
+            );
         }
         let (mut parts, mut rest) = (Vec::new(), source);
         while let Some(start) = rest.find("{{") {
@@ -170,5 +178,55 @@ impl JsonSchema for Template {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn scope() -> Scope {
+        Scope::default().with("a", "x/y").with("n", 3).with("o", json!({"k": [1]})).with("e", "")
+    }
+
+    #[test]
+    fn template_renders_text_values_and_paths() {
+        let parse = |source: &str| Template::parse(source).unwrap();
+        for (source, text, value) in [
+            ("plain", "plain", json!("plain")),
+            ("{{ a }}", "x/y", json!("x/y")),
+            ("{{ n }}", "3", json!(3)),
+            ("{{ o }}", r#"{"k":[1]}"#, json!({"k": [1]})),
+            ("{{ a }}-{{ n + 1 }}", "x/y-4", json!("x/y-4")),
+            ("{{ {'a': {'b': n}} }}", r#"{"a":{"b":3}}"#, json!({"a": {"b": 3}})),
+            ("{{ '}}' }}", "}}", json!("}}")),
+            ("{{ none }}", "null", json!(null)),
+        ] {
+            assert_eq!(parse(source).text(&scope()).unwrap(), text, "{source}");
+            assert_eq!(parse(source).value(&scope()).unwrap(), Some(value), "{source}");
+        }
+        assert_eq!(parse("{{ missing }}").value(&scope()).unwrap(), None);
+        assert!(parse("x{{ missing }}").text(&scope()).is_err());
+        assert_eq!(parse("/j/{{ a }}").path(&scope()).unwrap(), "/j/x%2Fy");
+        assert_eq!(parse("/j/{{ a | raw }}").path(&scope()).unwrap(), "/j/x/y");
+        assert!(parse("/j/{{ e }}").path(&scope()).is_err());
+        for wrong in ["{{ a", "{{ a | }}", "{% if a %}", "{{ a | nofilter }}", "{# x #}"] {
+            assert!(Template::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// An expression that takes too many instructions is an error, and the message has no value.
+    #[test]
+    fn work_of_an_expression_is_bounded() {
+        let sum = vec!["n"; 8000].join("+");
+        let error = Expression::parse(&sum).unwrap().eval(&scope()).unwrap_err();
+        assert!(
+            error.ends_with("engine ran out of fuel") || error.contains("fuel"),
+            "{}",
+            &error[error.len() - 60..]
+        );
+        assert!(Expression::parse(&vec!["n"; 10_000].join("+")).is_err(), "the source is bounded, too");
     }
 }
