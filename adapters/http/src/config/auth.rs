@@ -12,101 +12,101 @@ use taskbridge_sdk::{Error, Secret};
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HttpAuth")]
-pub struct AuthConfig {
+pub(crate) struct AuthConfig {
     /// A token, sent as `Authorization: Bearer TOKEN`.
     #[serde(default)]
-    pub bearer: Option<Secret>,
+    pub(crate) bearer: Option<Secret>,
     /// A user and a password, sent as `Authorization: Basic ..`.
     #[serde(default)]
-    pub basic: Option<Basic>,
+    pub(crate) basic: Option<Basic>,
     /// A header with a secret value, such as `PRIVATE-TOKEN`.
     #[serde(default)]
-    pub header: Option<Header>,
+    pub(crate) header: Option<Header>,
     /// OAuth 2.0 client credentials.
     #[serde(default)]
-    pub oauth: Option<OAuth>,
+    pub(crate) oauth: Option<OAuth>,
     /// A user and a password, exchanged for a token.
     #[serde(default)]
-    pub exchange: Option<Exchange>,
+    pub(crate) exchange: Option<Exchange>,
     /// Signatures of AWS, with the credentials that the AWS command line would use.
     #[serde(default)]
-    pub sigv4: Option<SigV4>,
+    pub(crate) sigv4: Option<SigV4>,
     /// A service account of Google Cloud.
     #[serde(default)]
-    pub google: Option<Google>,
+    pub(crate) google: Option<Google>,
 }
 
 /// A user and a password.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HttpBasic")]
-pub struct Basic {
+pub(crate) struct Basic {
     /// The user. It must not contain a colon.
-    pub user: String,
+    pub(crate) user: String,
     /// The password, or an API token that takes its place.
-    pub password: Secret,
+    pub(crate) password: Secret,
 }
 
 /// A header with a secret value.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HttpHeader")]
-pub struct Header {
+pub(crate) struct Header {
     /// The header's name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its value.
-    pub value: Secret,
+    pub(crate) value: Secret,
 }
 
 /// OAuth 2.0 client credentials (RFC 6749, section 4.4).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HttpOAuth")]
-pub struct OAuth {
+pub(crate) struct OAuth {
     /// Address of the token endpoint.
-    pub token_url: String,
+    pub(crate) token_url: String,
     /// The client's id.
-    pub client_id: String,
+    pub(crate) client_id: String,
     /// The client's secret.
-    pub client_secret: Secret,
+    pub(crate) client_secret: Secret,
     /// Scopes, separated by spaces.
     #[serde(default)]
-    pub scope: Option<String>,
+    pub(crate) scope: Option<String>,
     /// Audience, for servers that require one.
     #[serde(default)]
-    pub audience: Option<String>,
+    pub(crate) audience: Option<String>,
     /// Send the client's id and secret in the form instead of a header.
     #[serde(default)]
-    pub in_form: bool,
+    pub(crate) in_form: bool,
 }
 
 /// A user and a password, exchanged for a token by a request to the engine.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HttpExchange")]
-pub struct Exchange {
+pub(crate) struct Exchange {
     /// The user.
-    pub user: String,
+    pub(crate) user: String,
     /// The password.
-    pub password: Secret,
+    pub(crate) password: Secret,
     /// The request for a token. Presets have it.
-    pub request: ExchangeRequest,
+    pub(crate) request: ExchangeRequest,
     /// Expression for the token in the reply, such as `body.access_token`.
-    pub token: String,
+    pub(crate) token: String,
     /// Expression for the lifetime of the token in seconds, such as `body.expires_in`. Without it, the token
     /// is kept for `lasts`.
     #[serde(default)]
-    pub expires_in: Option<String>,
+    pub(crate) expires_in: Option<String>,
     /// How long a token is used. After a 401, a new one is requested in any case.
     #[serde(default = "default_lasts", with = "humantime_serde")]
     #[schemars(with = "String")]
-    pub lasts: Duration,
+    pub(crate) lasts: Duration,
     /// Name of the header for the token.
     #[serde(default = "default_header")]
-    pub header: String,
+    pub(crate) header: String,
     /// Text before the token in the header.
     #[serde(default = "default_prefix")]
-    pub prefix: String,
+    pub(crate) prefix: String,
 }
 
 fn default_lasts() -> Duration {
@@ -125,64 +125,64 @@ fn default_prefix() -> String {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HttpExchangeRequest")]
-pub struct ExchangeRequest {
+pub(crate) struct ExchangeRequest {
     /// Path below `base`.
-    pub path: String,
+    pub(crate) path: String,
     /// The body as JSON. The texts `{{ user }}` and `{{ password }}` are replaced.
     #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, Value>>")]
-    pub json: Option<Value>,
+    pub(crate) json: Option<Value>,
     /// The body as a form, with the same texts.
     #[serde(default)]
-    pub form: Option<BTreeMap<String, String>>,
+    pub(crate) form: Option<BTreeMap<String, String>>,
 }
 
 /// Signatures of AWS (Signature Version 4).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HttpSigV4")]
-pub struct SigV4 {
+pub(crate) struct SigV4 {
     /// The service's signing name, such as `codebuild`.
-    pub service: String,
+    pub(crate) service: String,
     /// The region, such as `eu-central-1`.
-    pub region: String,
+    pub(crate) region: String,
     /// The profile in the files of AWS. The default is the credential chain of AWS: environment, files,
     /// roles of containers and instances.
     #[serde(default)]
-    pub profile: Option<String>,
+    pub(crate) profile: Option<String>,
     /// An access key, in place of the chain; with `secret_access_key`.
     #[serde(default)]
-    pub access_key_id: Option<String>,
+    pub(crate) access_key_id: Option<String>,
     /// The secret of the access key.
     #[serde(default)]
-    pub secret_access_key: Option<Secret>,
+    pub(crate) secret_access_key: Option<Secret>,
 }
 
 /// A service account of Google Cloud.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HttpGoogle")]
-pub struct Google {
+pub(crate) struct Google {
     /// The service account's key in JSON: `{ file = "service-account.json" }`.
-    pub credentials: Secret,
+    pub(crate) credentials: Secret,
     /// Scopes. The default is `https://www.googleapis.com/auth/cloud-platform`.
     #[serde(default)]
-    pub scopes: Vec<String>,
+    pub(crate) scopes: Vec<String>,
     /// Address of the token endpoint, in place of Google's.
     #[serde(default)]
-    pub token_url: Option<String>,
+    pub(crate) token_url: Option<String>,
 }
 
 /// Credentials of people, for requests that change something.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HttpPerCaller")]
-pub struct PerCaller {
+pub(crate) struct PerCaller {
     /// The token of each person, such as `{ ann = { env = "ANN" }, bob = { file = "bob.token" } }`. It is sent
     /// as the backend's own credential is: as a bearer token, in the header of `auth.header`, or as
     /// `USER:PASSWORD` with `auth.basic`. A person is identified by the name of their API key, by
     /// `certificate#NAME` of their certificate, or by `ISSUER#SUBJECT` of their token.
-    pub tokens: BTreeMap<String, Secret>,
+    pub(crate) tokens: BTreeMap<String, Secret>,
 }
 
 /// The configured kind of credentials.

@@ -38,6 +38,7 @@ pub(crate) use signals::{Discover, Doctor, DoctorTool, Encoding, Hash, Hook};
 pub struct Config {
     /// Name of a preset: its tables count where this backend has none. `taskbridge presets` lists them.
     #[serde(default)]
+    #[allow(dead_code, reason = "it is merged before this shape is read")]
     pub(crate) preset: Option<String>,
     /// Address of the engine. Every request goes below it.
     #[schemars(with = "String")]
@@ -138,12 +139,14 @@ pub struct Config {
     pub(crate) recorded: Vec<Recorded>,
     /// What a preset says about itself. It has no effect.
     #[serde(default)]
+    #[allow(dead_code, reason = "it is for readers")]
     pub(crate) about: Option<About>,
 }
 
 /// What a preset says about itself.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "it is for readers")]
 pub(crate) struct About {
     /// One line: what it connects to.
     pub(crate) title: String,

@@ -72,9 +72,6 @@ pub(crate) struct Log {
     /// Cursor of the next part, which goes into the query as `as`.
     #[serde(default)]
     pub(crate) next: Option<super::request::Pages>,
-    /// Whether only the end of the log is asked for, by the header `Range`.
-    #[serde(default)]
-    pub(crate) range: bool,
 }
 
 /// Files of a job.

@@ -19,6 +19,7 @@ pub(crate) enum SendError {
     Uncertain(String),
     /// A reply arrived, and its body is larger than `max_reply`.
     TooLarge {
+        #[allow(dead_code, reason = "the tests of the limits read it")]
         status: StatusCode,
         /// Size of the body if the reply states it, in bytes.
         size: Option<u64>,
