@@ -10,6 +10,9 @@ use crate::support::{BASICS, Client, ProgramOutput, TestDir};
 
 const TOOL: &str = "[tools.NAME]\nbackend = \"sim\"\ntarget = {}\n";
 
+/// The main file, the other files (path and text of each), and a part of the answer.
+type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+
 fn tool(name: &str) -> String {
     TOOL.replace("NAME", name)
 }
@@ -69,7 +72,7 @@ async fn wrong_includes_are_reported() {
     let deep: Vec<(String, String)> =
         (1..10).map(|n| (format!("d{n}.toml"), format!("include = [\"d{}.toml\"]\n", n + 1))).collect();
     let deep: Vec<(&str, &str)> = deep.iter().map(|(file, text)| (file.as_str(), text.as_str())).collect();
-    let cases: [(&str, &[(&str, &str)], &str); 9] = [
+    let cases: [Case<'_>; 9] = [
         (
             "include = [\"b.toml\"]\n[backends.sim]\nkind = \"sim\"\n",
             &[("b.toml", sim)],
