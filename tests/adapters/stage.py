@@ -172,7 +172,7 @@ class AdapterTest:
     def test_adapter_keeps_the_contract(self):
         """The behaviour suite of the sdk, over the wire, as an author of an adapter runs it."""
         if self.plan is None or TASKBRIDGE is None:
-            self.skipTest("TASKBRIDGE names no program")
+            self.skipTest("tests/adapters/run suite names a taskbridge")
         plan = self.folder / "plan.toml"
         plan.write_text("".join(f"{line}\n" for line in toml(self.plan | {"config": self.config})))
         command = [TASKBRIDGE, "adapter", "test", "--config", plan, "--", *self.command]
