@@ -107,6 +107,9 @@ fn accept(hooks: &Hooks, name: String, backend: &dyn Backend, head: &Parts, body
         for handle in hint.jobs.into_iter().take(MAX_JOBS) {
             hooks.nudge.polls.put(PollRequest::LocalHint(name.clone(), handle));
         }
+        for key in hint.keys.into_iter().take(MAX_JOBS) {
+            hooks.nudge.polls.put(PollRequest::KeyHint(name.clone(), key));
+        }
     }
     StatusCode::ACCEPTED
 }

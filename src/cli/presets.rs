@@ -14,7 +14,8 @@ pub(super) struct Options {
 /// # Errors
 /// If there is no preset with this name.
 pub(super) fn run(registry: &Registry, options: &Options) -> Result<String, String> {
-    let presets = || registry.iter().flat_map(|adapter| adapter.presets.iter().map(move |it| (adapter.kind, it)));
+    let presets =
+        || registry.iter().flat_map(|adapter| adapter.presets.iter().map(move |it| (adapter.kind, it)));
     let Some(wanted) = &options.name else {
         let lines = presets().map(|(kind, (name, text))| format!("{name:<24} {kind:<8} {}\n", title(text)));
         return Ok(lines.collect());

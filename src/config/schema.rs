@@ -12,6 +12,7 @@ use super::callers::access::Access;
 use super::callers::auth::Auth;
 use super::offers::shape::{Prompt, Resource};
 use super::server::audit::Audit;
+use super::server::console::Console;
 use super::server::limits::Limits;
 use super::server::metrics::Metrics;
 use super::server::notify::Notify;
@@ -28,11 +29,22 @@ pub fn generate(registry: &Registry) -> Value {
     let mut inlined = BTreeSet::new();
     let mut properties = Map::new();
     let mut table = |name: &str, schema: Value| properties.insert(name.to_owned(), schema);
+    table(
+        "include",
+        json!({
+            "description": "Other config files that are read as if they were part of this one. Relative to the folder of \
+                this file; `*` matches any characters of a file name.",
+            "type": "array",
+            "items": {"type": "string"},
+            "examples": [["*.toml"], ["engines/github.toml", "tools/*.toml"]],
+        }),
+    );
     table("server", shape::<Server>(&mut generator));
     table("limits", shape::<Limits>(&mut generator));
     table("log", shape::<Log>(&mut generator));
     table("auth", shape::<Auth>(&mut generator));
     table("access", shape::<Access>(&mut generator));
+    table("console", shape::<Console>(&mut generator));
     table("seal", shape::<Seal>(&mut generator));
     table("audit", shape::<Audit>(&mut generator));
     table("store", shape::<Store>(&mut generator));

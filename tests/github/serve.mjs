@@ -18,6 +18,8 @@ const need = createRequire(path.join(installed, "package.json"));
 const yaml = need("js-yaml");
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), "taskbridge-github-"));
 const server = http.createServer((request, response) => serve(request, response).catch((error) => give(response, { status: 500, body: { message: String(error.stack) } })));
+// A connection that is closed while a client sends is a fault of a network, and tests make those on purpose only.
+server.keepAliveTimeout = 3_600_000;
 await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
 const base = `http://127.0.0.1:${server.address().port}`;
 

@@ -172,7 +172,7 @@ const SCENARIOS: [(&str, &[&str], Scenario); 18] = [
     }),
     ("a plain call that outlives the budget", &["succeeded"], |path, _| {
         Box::pin(async {
-            let state = path.begin(Call::plain("job", json!({"delay_ms": 1200}))).await;
+            let state = path.begin(Call::plain("job", json!({"delay_ms": 6000}))).await;
             state.task();
             vec![path.end(state, &Value::Null).await]
         })

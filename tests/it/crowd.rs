@@ -91,7 +91,7 @@ async fn load_keeps_cpu_and_memory_bounded() {
     println!("crowd: {task_count} tasks made within {:.1} s", started_at.elapsed().as_secs_f64());
 
     // These jobs end while callers wait for them, all at once.
-    let job_ms = u64::try_from(blocked_count).unwrap() * 10 + (idle_seconds * 2 + 15) * 1_000;
+    let job_ms = u64::try_from(blocked_count).unwrap() * 10 + (idle_seconds * 2 + 45) * 1_000;
     let tasks = start(&client, 0..blocked_count, job_ms).await;
     let created_at = Instant::now();
     let mut waiting: JoinSet<(usize, Result<Value, Fault>)> = JoinSet::new();

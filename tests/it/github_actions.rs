@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{BASICS, Client, Server, TestDir};
+use crate::support::{BASICS, Client, Fault, Server, TestDir};
 
 /// Timeout of a step: enough for a busy machine, and far shorter than the regular poll interval.
 const TIMEOUT: Duration = Duration::from_secs(180);
@@ -95,6 +95,21 @@ impl Github {
     }
 }
 
+/// Starts the discovered tool, once the server has read the workflows.
+async fn start_discovered(client: &Client, arguments: Value) -> String {
+    let starting = async {
+        loop {
+            match client.start("work", arguments.clone()).await {
+                Err(Fault::Refused { message, .. }) if message.starts_with("Unknown tool") => {
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+                started => return started.unwrap(),
+            }
+        }
+    };
+    with_timeout("a discovered tool", starting).await
+}
+
 async fn with_timeout<T>(label: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(TIMEOUT, future).await.unwrap_or_else(|_| panic!("not in time: {label}"))
 }
@@ -106,7 +121,7 @@ async fn github_delivery_triggers_early_poll() {
     let (_dir, server) = github.serve("1h", "1h");
     github.post_webhooks_to(&server, &["sent"]).await;
     let client = Client::open(server.url()).await.unwrap();
-    let task = client.start("work", json!({"word": "hints"})).await.unwrap();
+    let task = start_discovered(&client, json!({"word": "hints"})).await;
     let result = with_timeout("the end that was posted", client.result(&task)).await.unwrap();
     assert_eq!(result["structuredContent"]["conclusion"], "success", "{result}");
     let statuses = github.control("deliveries", json!({})).await;
@@ -120,7 +135,7 @@ async fn rerun_result_refers_to_first_task() {
     let github = Github::start().await;
     let (_dir, server) = github.serve("1s", "2s");
     let client = Client::open(server.url()).await.unwrap();
-    let first = client.start("work", json!({"word": "once"})).await.unwrap();
+    let first = start_discovered(&client, json!({"word": "once"})).await;
     with_timeout("an end", client.result(&first)).await.unwrap();
     let second = client.start("again", json!({"run": first})).await.unwrap();
     let result = with_timeout("another end", client.result(&second)).await.unwrap();

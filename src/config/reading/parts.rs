@@ -13,7 +13,7 @@ use super::source::join;
 const NAMED_TABLES: [&str; 5] = ["backends", "tools", "resources", "prompts", "concurrency_groups"];
 
 /// Settings whose changes take effect only after a restart: a table, or one field of it.
-const RESTART_SETTINGS: [(&str, Option<&str>); 9] = [
+const RESTART_SETTINGS: [(&str, Option<&str>); 10] = [
     ("server", Some("listen")),
     ("server", Some("drain_for")),
     ("server", Some("stop_within")),
@@ -23,6 +23,7 @@ const RESTART_SETTINGS: [(&str, Option<&str>); 9] = [
     ("metrics", None),
     ("telemetry", None),
     ("audit", None),
+    ("console", None),
 ];
 
 /// A digest of each member of each table.

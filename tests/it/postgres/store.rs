@@ -44,7 +44,10 @@ fn change<'a>(task: &'a Task, now: Timestamp, limits: &'a [SlotLimit]) -> Change
 
 fn starting(task: Task) -> Task {
     let Job::Pending { spec, not_before, .. } = task.job else { panic!("only a pending job can be started") };
-    Task { job: Job::Starting { spec, attempts: 1, sought: None, not_before }, ..task }
+    Task {
+        job: Job::Starting { spec, attempts: 1, sought: None, first_attempt_at: None, not_before },
+        ..task
+    }
 }
 
 async fn open_error(config: ConnectionConfig) -> StoreError {

@@ -159,6 +159,13 @@ fn links_in_comments_name_code() {
     assert_none("links to names that the code does not have", &found);
 }
 
+/// The console escapes all text: nothing becomes markup by another way than `maud`'s own.
+#[test]
+fn console_escapes_everything() {
+    let patterns = ["PreEscaped", "preescaped", "inner_html", "Markup::from"];
+    assert_none("markup that is not escaped", &violations(&["src"], &patterns, &[]));
+}
+
 /// No file contains a mark for later work, an unimplemented function or an ignored test.
 #[test]
 fn sources_contain_no_unfinished_work() {

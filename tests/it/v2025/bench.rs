@@ -78,7 +78,7 @@ impl Server {
 
     /// Like [`Server::with_long_budget`], with more config.
     pub(crate) async fn with_long_budget_and(more: &str) -> Self {
-        Self::configured(&[("call_budget = \"2s\"", "call_budget = \"60s\"")], more).await
+        Self::configured(&[("call_budget = \"2s\"", "call_budget = \"10s\"")], more).await
     }
 
     /// Starts a server with more config: tables that the common config does not have.

@@ -15,7 +15,7 @@ kind = "local"
 [tools.mark]
 backend = "here"
 confirm = "Really?"
-target.command = ["sh", "-c", "echo x >> marks; sleep 3; wc -l < marks"]
+target.command = ["sh", "-c", "echo x >> marks; until [ -e go ]; do sleep 0.1; done; wc -l < marks"]
 target.working_dir = "."
 
 [tools.trace]
@@ -44,6 +44,7 @@ async fn request_state_survives_server_kill() {
         ids.push(id_of(&client(&app).get("tools/call", params.clone()).await));
     }
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    fs::write(app.dir.path("go"), "").unwrap();
     let task = client(&app).wait_for_status(&ids[0], "completed").await;
     assert_eq!(text(&task["result"]).trim(), "1", "one job was started: {task}");
     let marks = fs::read_to_string(app.dir.path("marks")).unwrap();

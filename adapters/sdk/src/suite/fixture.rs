@@ -82,6 +82,25 @@ pub trait Fixture: Send + Sync {
         None
     }
 
+    /// Returns the request that the engine would post about a change of the job with this key, if a sender
+    /// that knows no handle may name the key ([`crate::HookEvent::keys`]).
+    fn key_hook_request(&self, _key: &JobKey) -> Option<KeyHookRequest> {
+        None
+    }
+
+    /// Returns a job that the engine renames and that then succeeds soon, if the engine renames jobs
+    /// ([`crate::Observation::renamed_to`]).
+    fn renamed_job(&self) -> Option<JobSpec> {
+        None
+    }
+
+    /// Returns a job that the engine cannot stop, if the engine has such jobs
+    /// ([`crate::ErrorKind::Unsupported`]). It runs for longer than [`Fixture::timeout`] and then ends by
+    /// itself.
+    fn unstoppable_job(&self) -> Option<JobSpec> {
+        None
+    }
+
     /// Returns how many jobs the engine has actually started under this key. Called only if `counts_starts`
     /// is claimed.
     async fn count_starts(&self, _key: &JobKey) -> usize {
@@ -226,6 +245,18 @@ pub struct HookRequest {
     pub proof_header: String,
     /// True if the proof is a signature of the body. False if it is only a shared secret.
     pub signs_body: bool,
+}
+
+/// A request that names a job by our key. Its proof is a header, or the end of the path.
+pub struct KeyHookRequest {
+    /// Headers, with names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Body.
+    pub body: Vec<u8>,
+    /// Rest of the path ([`crate::Delivery::path`]).
+    pub path: String,
+    /// Name of the header that contains the proof; empty if it is in the path.
+    pub proof_header: String,
 }
 
 /// A job that the engine refuses.

@@ -33,8 +33,8 @@ pub use abilities::*;
 pub use checkup::*;
 pub use discovery::*;
 pub use fixture::{
-    ArtifactJob, Claims, DiscoverableTool, Fixture, HookRequest, InjectedFault, LogJob, NotesJob,
-    QuestionJob, RefusedJob, RepeatedStart, fresh_key, job,
+    ArtifactJob, Claims, DiscoverableTool, Fixture, HookRequest, InjectedFault, KeyHookRequest, LogJob,
+    NotesJob, QuestionJob, RefusedJob, RepeatedStart, fresh_key, job,
 };
 pub use hooks::*;
 pub use observe::*;
@@ -72,10 +72,12 @@ macro_rules! behaviour_suite {
             notes_keep_their_numbers_to_the_end
             fault_of_a_look_is_an_error
             looks_at_many_answer_in_order
+            renamed_job_answers_to_both_names
             cancel_ends_a_running_job
             cancel_twice_is_harmless
             cancel_of_an_ended_job_changes_nothing
             cancel_of_an_unknown_job_is_success
+            cancel_of_an_unstoppable_job_says_so
             question_is_the_same_until_it_is_answered
             answer_lets_the_job_go_on
             answer_given_again_says_the_same
@@ -100,6 +102,7 @@ macro_rules! behaviour_suite {
             checkup_of_an_engine_that_is_away_is_a_fault
             hook_names_the_job
             hook_without_proof_is_not_believed
+            hook_names_the_key
         }
     };
     ($fixture:expr; $($bullet:ident)*) => {$(
@@ -270,6 +273,6 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 49);
+        assert_eq!(count, 52);
     }
 }

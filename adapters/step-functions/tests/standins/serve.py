@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections import OrderedDict
 
 NEEDED = "cloudformation,stepfunctions,sqs,iam,sts,events,s3,lambda,logs,cloudwatch,sns"
 
@@ -72,6 +73,17 @@ def localstack(folder, port):
         return stop(self, *args, **kwargs)
 
     ExecutionWorker.stop = stop_once_begun
+    # A list while another client creates something is an internal error there: it walks through what is being changed.
+    from localstack.services.stepfunctions.backend.store import SFNStore
+    from localstack.services.stores import LocalAttribute
+
+    class Steady(dict):
+        def values(self):
+            return list(super().values())
+
+    for attribute in vars(SFNStore).values():
+        if isinstance(attribute, LocalAttribute) and attribute.default in (dict, OrderedDict):
+            attribute.default = Steady
     from localstack.runtime.main import main
 
     main()
