@@ -118,7 +118,12 @@ impl Http {
         max_bytes: u64,
     ) -> Result<Result<net::Reply, SendError>, CallError> {
         let rendered = self.rendered(request, scope, &[])?;
-        let url = self.client.named_url(&rendered.path).map_err(not_renderable)?;
+        // A path is below `base`; an address out of a reply may also lead to a named host.
+        let url = match rendered.path.starts_with('/') {
+            true => self.client.url(&rendered.path),
+            false => self.client.named_url(&rendered.path),
+        };
+        let url = url.map_err(not_renderable)?;
         let mut request = self.net_request(rendered, url, max_bytes);
         request.download = true;
         self.auth.apply(&mut request, By::Own).await.map_err(CallError::NotSent)?;

@@ -54,6 +54,8 @@ pub(crate) fn observation(
         let total = progress.total.as_ref().map_or(Ok(None), number)?;
         seen.progress = number(&progress.done)?.map(|done| Progress { done, total });
     }
+    let page = text(&table.link)?;
+    seen.link = page.and_then(|page| page_url(config, &page));
     if !snapshot.state.has_ended() {
         seen.retry_after = snapshot.retry_after;
         if let Some(ask) = &config.ask {
