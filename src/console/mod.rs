@@ -140,7 +140,7 @@ async fn dispatch(console: &Arc<Console>, request: Request) -> Result<Response> 
     if head.path == "/console/login" {
         return match is_post {
             true => session::sign_in::post(console, &head, body).await,
-            false => Ok(session::sign_in::page(console, &head, None)),
+            false => Ok(session::sign_in::page(console, &head.query, None)),
         };
     }
     let Some((visitor, renewed)) = session::visitor(console, &head).await? else {

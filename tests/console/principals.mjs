@@ -16,10 +16,13 @@ async function apart(tools) {
                 check(!text.includes(id.slice(0, 8)), `${address} shows the task of another: ${text}`);
             }
         }
-        for (const address of [runs, `${runs}?live=1`, `${shell}?log=1`, `${shell}/artifacts/report.html`, `${done}/json`]) {
+        for (const address of [runs, `${shell}?log=1`, `${shell}/artifacts/report.html`, `${done}/json`]) {
             const response = await page.request.get(`${world.origin}/console/tasks/${address}`);
             check(response.status() === 404, `${address}: ${response.status()}`);
         }
+        // A stream begins before it is known what it shows: it says that there is nothing, and ends.
+        const live = await (await page.request.get(`${world.origin}/console/tasks/${runs}?live=1`)).text();
+        check(live.includes('Not found') && !live.includes(runs), `the stream shows the task of another: ${live}`);
         await page.goto(`${world.origin}/console/tools/deploy`);
         const token = await page.locator('input[name=form_token]').first().inputValue();
         for (const [address, form] of [

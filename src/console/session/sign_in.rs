@@ -24,11 +24,11 @@ use crate::limits::caller_key::CallerKey;
 /// Maximum number of sign-ins of one address in a minute.
 const MAX_SIGN_INS: u32 = 30;
 
-/// Returns the sign-in page.
-pub(in crate::console) fn page(console: &Console, head: &Head, problem: Option<&str>) -> Response {
+/// Returns the sign-in page. The query has what it was opened with; after a refused form, that form has.
+pub(in crate::console) fn page(console: &Console, opened_with: &Fields, problem: Option<&str>) -> Response {
     let methods = console.parts.access_control.rules().auth.sign_in_methods();
-    let next = next_page(head.query.get("next"));
-    let once = head.query.text("once").filter(|_| methods.printed_address);
+    let next = next_page(opened_with.get("next"));
+    let once = opened_with.text("once").filter(|_| problem.is_none()).filter(|_| methods.printed_address);
     let action = "/console/login";
     let body = html! {
         h1 { "Sign in" }
@@ -97,7 +97,7 @@ pub(in crate::console) async fn post(console: &Arc<Console>, head: &Head, body: 
         Ok(sign_in) => begin(console, head, sign_in, &next_page(form.get("next"))).await,
         Err(error) => {
             console.parts.bridge.context.audit.auth_failed(address, &format!("console: {error}"));
-            Ok(page(console, head, Some(&explain(&error))))
+            Ok(page(console, &form, Some(&explain(&error))))
         }
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn draw(
     let summary =
         format!("{} events of this task in three lanes; the list below has them as text", events.len());
     html! {
-        div.recorder {
+        div.recorder tabindex="0" role="group" aria-label="Course of the task" {
             svg viewBox={ "0 0 " (WIDTH) " " (bottom + 24.0) } role="img" aria-label=(summary) {
                 @for lane in Lane::ALL {
                     text class="quiet" x="8" y=(coordinate(y(lane) + 4.0)) { (lane.name()) }
