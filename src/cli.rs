@@ -9,6 +9,7 @@ mod doctor;
 mod key;
 mod operate;
 mod output;
+mod presets;
 mod setup;
 mod store;
 mod tasks;
@@ -71,6 +72,8 @@ enum Command {
     Discover(doctor::DiscoverOptions),
     /// Print the JSON Schema of config files.
     Schema,
+    /// List the engines that are known, or print what is known of one, as config.
+    Presets(presets::Options),
     /// Generate API keys.
     #[command(subcommand)]
     Key(key::Command),
@@ -175,6 +178,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
             key::run(&command);
             Ok(ExitCode::SUCCESS)
         }
+        Some(Command::Presets(options)) => presets::run(&registry, &options).map(|text| print(&text)),
         Some(Command::Schema) => {
             print(&format!("{:#}\n", config::schema::generate(&registry)));
             Ok(ExitCode::SUCCESS)

@@ -49,6 +49,7 @@ RULES = [
     ("tests/github/*", f"{CODE} {ENGINE}"),
     ("tests/slurm/*", f"{CODE} {ENGINE}"),
     ("tests/full", "packages"),
+    ("release/*", "packages"),
     ("tests/upgrade/*", "packages"),
     ("fuzz/*", CODE),
     ("benches/*", f"{CODE} configs"),

@@ -17,7 +17,7 @@ const PAGES: [(&str, &str); 5] = [
     ("no config file", "start/quick-start.md"),
     ("defined twice", "guide/config-files.md"),
     (".toml:", "guide/config-files.md"),
-    ("Address already in use", "operate/troubleshooting.md"),
+    ("the address is in use", "operate/troubleshooting.md"),
     ("database", "operate/recovery.md"),
 ];
 

@@ -1,7 +1,7 @@
 //! The console: pages in the browser over the same operations and access rules as the protocol, in process.
-//! [`routes`] builds its endpoint. [`session`] signs people in and derives the caller of each request again,
-//! [`pages`] renders what a caller may see, [`acts`] handles forms, and [`live`] sends changed pages. It has no
-//! JSON API of its own, and must show nothing that an operation of the protocol would not.
+//! [`routes`] builds its endpoint. [`session`] signs people in and derives the caller of each request
+//! again, [`pages`] renders what a caller may see, [`acts`] handles forms, and [`live`] sends changed
+//! pages. It has no JSON API of its own, and must show nothing that an operation of the protocol would not.
 //!
 //! Text of engines and callers is escaped by `maud`, without exception. A GET changes nothing.
 

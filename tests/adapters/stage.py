@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from taskbridge_adapter.testing import SECONDS, Program, state_of
+from taskbridge_adapter.testing import SECONDS, Program, fresh_key, spec, state_of
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "adapters"
@@ -172,7 +172,7 @@ class AdapterTest:
     def test_adapter_keeps_the_contract(self):
         """The behaviour suite of the sdk, over the wire, as an author of an adapter runs it."""
         if self.plan is None or TASKBRIDGE is None:
-            self.skipTest("TASKBRIDGE names no program")
+            self.skipTest("tests/adapters/run suite names a taskbridge")
         plan = self.folder / "plan.toml"
         plan.write_text("".join(f"{line}\n" for line in toml(self.plan | {"config": self.config})))
         command = [TASKBRIDGE, "adapter", "test", "--config", plan, "--", *self.command]
@@ -181,6 +181,42 @@ class AdapterTest:
         )
         kept = done.stdout.count("\nok ")
         self.assertTrue(done.returncode == 0 and kept >= LEAST_RULES, f"{done.stdout}{done.stderr}")
+
+    # Calls of the run with kills of the adapter, and how many of its starts are cut off.
+    calls, kills = 16, 4
+
+    def runs(self, label):
+        """Returns how often a job with this label began, as the engine or the job itself counted."""
+        raise NotImplementedError
+
+    def test_killed_adapter_doubles_nothing(self):
+        """The adapter is killed while starts are under way, and a start is made again as the server does it."""
+        dice, job = random.Random(1), self.plan["succeeding"]
+        killed = set(dice.sample(range(self.calls), self.kills))
+        handles = {}
+        for number in range(self.calls):
+            key, label = fresh_key(), f"call-{number}"
+            params = spec(job["target"], job["arguments"] | {"label": label}, key)
+            future = self.program.begin("start", params)
+            if number in killed:
+                # At any moment of the call: some are before it, and some are after it.
+                time.sleep(dice.random() * 0.02)
+                self.program.kill()
+                self.program = self.adapter()
+                handles[label] = self.start_again(params)
+            else:
+                handles[label] = future.result(SECONDS)["handle"]
+        for label, handle in handles.items():
+            if handle:
+                self.assert_state(self.program.wait(handle), "succeeded")
+                self.assertEqual(self.runs(label), 1, label)
+
+    def start_again(self, params):
+        """Makes a start again whose reply was lost. Returns `None` where nobody can say whether there is a job."""
+        if self.program.initialized["once"] == "key":
+            return self.program.call("start", params | {"may_exist": True})["handle"]
+        found = self.program.call("find", params | {"may_exist": True})
+        return found and found["handle"]
 
     def adapter(self):
         """Starts the adapter, as another process of its kind."""

@@ -34,6 +34,9 @@ class BullmqTest(AdapterTest, unittest.TestCase):
         cls.processes.start("worker", "node", DIST / "worker.js", cls.server.url, again=True)
         return ["node", DIST / "adapter.js"], {"url": cls.server.url}
 
+    def runs(self, label):
+        return self.began(label)
+
     def began(self, label):
         return int(self.redis.hget("began", label) or 0)
 

@@ -38,6 +38,12 @@ class PapermillTest(AdapterTest, unittest.TestCase):
             run_notebook.stop(job)
             until("the process ends", lambda job=job: not run_notebook.is_locked(job))
 
+    calls, kills = 4, 2
+
+    def runs(self, label):
+        logs = [log.read_text() for log in self.folder.glob("jobs/*/log")]
+        return sum(log.count(f"counting for {label}\n") for log in logs)
+
     def test_notebook_returns_its_last_output(self):
         handle = self.program.start(COUNT, {"label": "a", "to": 5})
         seen = self.program.wait(handle)

@@ -31,6 +31,9 @@ class RqTest(AdapterTest, unittest.TestCase):
         command = [PYTHON, "-m", "rq.cli", "worker", "--url", cls.server.url, "--path", EXAMPLES / "rq"]
         return cls.processes.start(f"worker-{name}", *command, again=True)
 
+    def runs(self, label):
+        return self.began(f"count {label}")
+
     def began(self, label):
         return int(self.redis.hget("began", label) or 0)
 

@@ -47,6 +47,11 @@ class SbatchTest(AdapterTest, unittest.TestCase):
         self.options = {"env": self.env}
         return super().adapter()
 
+    calls, kills = 6, 3
+
+    def runs(self, label):
+        return self.began().splitlines().count(label)
+
     def test_job_returns_what_it_printed(self):
         handle = self.program.start(COUNT, {"label": "abcde"})
         seen = self.program.wait(handle)

@@ -148,6 +148,18 @@ def commands():
                     yield where, tuple(arguments)
 
 
+def messages():
+    """Messages that the page about troubleshooting quotes, and that no source has."""
+    sources = [file for folder in ("src", "crates", "adapters") for file in (ROOT / folder).rglob("*.rs")]
+    text = "\n".join(file.read_text() for file in sources if "target" not in file.parts)
+    page = ROOT / "docs/operate/troubleshooting.md"
+    for message in re.findall(r"^\| `([^`]+)`", page.read_text(), re.MULTILINE):
+        # An ellipsis stands for what differs.
+        for part in message.split("..."):
+            if part.strip() and part.strip() not in text:
+                yield f"docs/operate/troubleshooting.md: no source has the message `{message}`"
+
+
 def check_command(program, where, arguments):
     """The findings about one command line."""
     if arguments[:1] == ("adapter-helper",):
@@ -166,7 +178,7 @@ def main():
     found_commands = {}
     for where, arguments in commands():
         found_commands.setdefault(arguments, where)
-    findings = list(links(folder))
+    findings = [*links(folder), *messages()]
     with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
         for result in pool.map(lambda config: check_config(program, config), found_configs):
             findings += result

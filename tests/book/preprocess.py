@@ -3,7 +3,8 @@
 
 A page that is only `{{#include PATH}}` becomes that file, and its links start there. A link to a file that is a page
 of the book becomes a link to the page. A link to any other file of the tree becomes its text, because the book does
-not contain that file. A link to a file that does not exist is an error. It must not write files.
+not contain that file. A link to a file that does not exist is an error. `{{#generated NAME}}` becomes a page that
+tests/book/reference.py has generated, in the folder $TASKBRIDGE_GENERATED. It must not write files.
 
 mdBook calls it with `[context, book]` as JSON on standard input, and reads the book from standard output.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
+GENERATED = re.compile(r"\{\{#generated ([a-z]+\.md)\}\}")
 INCLUDE = re.compile(r"\s*\{\{#include ([^}\s]+)\}\}\s*")
 # A link or picture, with the text that it shows. Text in square brackets may be nested once, as in [`a[0]`](b).
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
@@ -104,6 +106,8 @@ def main():
             problems.append(f"docs/{chapter['path']}: {source} does not exist")
             continue
         text = source.read_text() if INCLUDE.fullmatch(chapter["content"]) else chapter["content"]
+        generated = Path(os.environ.get("TASKBRIDGE_GENERATED", ROOT / "target/book/generated"))
+        text = GENERATED.sub(lambda match: (generated / match.group(1)).read_text(), text)
         chapter["content"] = rewrite(text, Links(chapter, source, pages, problems))
     if problems:
         print("\n".join(problems), file=sys.stderr)

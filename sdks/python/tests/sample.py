@@ -76,6 +76,8 @@ class Sample:
                 for _ in range(500):
                     value = [value]
                 return succeeded(value)
+            case "many":
+                return succeeded([0] * does["values"])
             case "nan":
                 return succeeded(float("nan"))
             case "surrogate":

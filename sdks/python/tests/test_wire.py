@@ -115,6 +115,13 @@ class Wire(unittest.TestCase):
         seen = self.program.observe(*(self.start(state="large") for _ in range(6)))
         self.assertEqual(["state" in each for each in seen], [True] * 3 + [False] * 3)
 
+    def test_many_values_fit_into_a_message(self):
+        """The server refuses a message of more than 400,000 values."""
+        one = self.program.observe(self.start(state="many", values=100_001))[0]
+        self.assertNotIn("structured", one["state"]["succeeded"])
+        seen = self.program.observe(*(self.start(state="many", values=90_000) for _ in range(5)))
+        self.assertEqual(["state" in each for each in seen], [True] * 3 + [False] * 2)
+
     def test_exceptions_have_kinds(self):
         def start(what, may_exist=False):
             return spec({"place": "here"}, {"start": what}, may_exist=may_exist)
@@ -189,6 +196,7 @@ class Async(unittest.TestCase):
         with Program([sys.executable, str(HERE / "async_sample.py")]) as program:
             futures = [program.begin("start", spec({}, {"number": number})) for number in range(16)]
             handles = [future.result(SECONDS)["handle"] for future in futures]
+            self.assertEqual(program.find(handles[0]), {"handle": handles[0]})
             seen = program.observe(*handles)
             self.assertEqual([state_of(each) for each in seen], ["succeeded"] * 16)
             self.assertEqual(program.observe("broken", "unknown")[0]["error"]["message"], "RuntimeError: broken")

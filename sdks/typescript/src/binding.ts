@@ -3,15 +3,16 @@
 
 import type { Adapter, Definition, Host, Job, Json, Person, Started, Subject } from "./adapter.js";
 import { Config, ProtocolError, toWire } from "./errors.js";
-import { GONE, type Observation } from "./observation.js";
+import { GONE, measure, type Observation } from "./observation.js";
 
 export const VERSION = 1;
 const INVALID_PARAMS = -32602;
 const METHOD_NOT_FOUND = -32601;
 /** How many jobs of an adapter without `observeAll` are looked at at a time. */
 const LOOKS = 8;
-/** What a result of many jobs may have in bytes, below the longest line. */
+/** What a result of many jobs may have in bytes and in values, below what the server reads. */
 const MOST_RESULT = 3 * 1024 * 1024;
+const MOST_VALUES = 300_000;
 /** The largest part of a file in one reply. */
 const MOST_PART = 2 * 1024 * 1024;
 
@@ -156,11 +157,12 @@ function onWire(seen: Observation | Error | null | undefined): unknown {
 /** Leaves out what does not fit into one line. Those jobs are polled again, after others have ended. */
 function bounded(seen: unknown[]): unknown[] {
   const later = { error: { kind: "unavailable", message: "the results of other jobs fill this reply" } };
-  let left = MOST_RESULT;
+  let [left, values] = [MOST_RESULT, MOST_VALUES];
   return seen.map((each) => {
     const size = Buffer.byteLength(JSON.stringify(each));
-    if (size > left) return later;
-    left -= size;
+    const { count } = measure(each);
+    if (size > left || count > values) return later;
+    [left, values] = [left - size, values - count];
     return each;
   });
 }

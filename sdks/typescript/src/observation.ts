@@ -5,8 +5,9 @@ import { oneLine } from "./errors.js";
 
 /** The largest output of a job, in bytes of JSON. What is larger belongs into a file of the engine. */
 export const MOST_OUTPUT = 1024 * 1024;
-/** The deepest nesting of data. The server reads messages of at most 128 levels. */
+/** The deepest nesting of data, and the most values: the server reads at most 128 levels and 400,000 values. */
 const MOST_DEPTH = 64;
+const MOST_VALUES = 100_000;
 
 /** A file that a job left. `name` is a relative path with `/` and without `..`. */
 export interface Artifact {
@@ -110,17 +111,22 @@ function result_blocks(result: unknown): Output {
   }
   if (shown === undefined) return text(String(result));
   const structured: unknown = JSON.parse(shown);
-  return depth(structured) > MOST_DEPTH ? text(shown) : { ...text(shown), structured };
+  const { depth, count } = measure(structured);
+  return depth > MOST_DEPTH || count > MOST_VALUES ? text(shown) : { ...text(shown), structured };
 }
 
 function text(text: string): Output {
   return { content: [{ type: "text", text }] };
 }
 
-/** Returns how deep arrays and objects are nested: level by level, so that it needs no stack. */
-function depth(value: unknown): number {
+/** Returns how deep arrays and objects are nested, and how many values there are: level by level, without a stack. */
+export function measure(value: unknown): { depth: number; count: number } {
   const inner = (of: unknown[]) => of.filter((each): each is object => typeof each === "object" && each !== null);
-  let levels = 0;
-  for (let level = inner([value]); level.length; level = inner(level.flatMap((each) => Object.values(each)))) levels += 1;
-  return levels;
+  let [depth, count] = [0, 1];
+  for (let level = inner([value]); level.length; depth += 1) {
+    const values = level.flatMap((each) => Object.values(each) as unknown[]);
+    count += values.length;
+    level = inner(values);
+  }
+  return { depth, count };
 }

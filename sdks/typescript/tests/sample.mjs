@@ -58,6 +58,8 @@ class Sample {
         for (let depth = 0; depth < 500; depth += 1) value = [value];
         return succeeded(value);
       }
+      case "many":
+        return succeeded(Array(does.values).fill(0));
       case "surrogate":
         return succeeded("\ud800 and \\ud800");
       case "large":

@@ -95,6 +95,15 @@ test("large outputs fit into a line", async () => {
   assert.deepEqual(seen.map((each) => Boolean(each.state)), [true, true, true, false, false, false]);
 });
 
+// The server refuses a message of more than 400,000 values.
+test("many values fit into a message", async () => {
+  const [one] = await program.observe(await start({ state: "many", values: 100_001 }));
+  assert.equal(one.state.succeeded.structured, undefined);
+  const handles = await Promise.all(Array.from({ length: 5 }, () => start({ state: "many", values: 90_000 })));
+  const seen = await program.observe(...handles);
+  assert.deepEqual(seen.map((each) => Boolean(each.state)), [true, true, true, false, false]);
+});
+
 test("errors have kinds", async () => {
   const asked = (what, mayExist = false) => spec({}, { start: what }, freshKey(), mayExist);
   assert.equal((await fails("start", asked("reject"), "rejected")).message, "no room for this [1m job");

@@ -83,9 +83,9 @@ impl Flags {
 
     /// Returns a flag that was given and that this engine does not have.
     fn foreign(&self, engine: &Engine) -> Option<&'static str> {
-        let names = engines::ALL.iter().flat_map(|engine| engine.questions).map(|question| question.name);
+        let mut names = engines::ALL.iter().flat_map(|engine| engine.questions).map(|question| question.name);
         let has = |name: &str| engine.questions.iter().any(|question| question.name == name);
-        names.into_iter().find(|name| self.get(name).is_some() && !has(name))
+        names.find(|name| self.get(name).is_some() && !has(name))
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) async fn watch(
     let mut ticks = interval(refresh.max(MIN_INTERVAL));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
-    let mut snapshot = Ok(read(context, filter).await.map_err(store_error_text)?);
+    let mut snapshot: Result<Snapshot, String> = Ok(read(context, filter).await.map_err(store_error_text)?);
     let mut output = Output::open(&context.location);
     loop {
         let shown = match &snapshot {

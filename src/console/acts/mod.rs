@@ -28,6 +28,7 @@ pub(super) async fn act(
     match segments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["logout"] => sign_out::post(console, head, visitor, form).await,
         ["seen"] => seen(console, head, visitor),
+        ["tasks", "cancel"] => cancel::many(console, visitor, form).await,
         ["tasks", id, "cancel"] => cancel::one(console, visitor, &TaskId::from_wire(*id)).await,
         ["tasks", id, "answer"] => answer::answer(console, visitor, &TaskId::from_wire(*id), form).await,
         ["tools", name, "start"] => start::start(console, head, visitor, name, form).await,

@@ -1,5 +1,5 @@
-//! Starts a task from the form of a tool: validated, limited and sealed as the call of a client that asks for a
-//! task. A form that is sent twice starts one task.
+//! Starts a task from the form of a tool: validated, limited and sealed as the call of a client that asks
+//! for a task. A form that is sent twice starts one task.
 
 use std::sync::Arc;
 use std::time::Instant;

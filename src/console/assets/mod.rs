@@ -1,6 +1,7 @@
-//! The files that pages load: the style sheet, the script, and htmx with its extension for server-sent events,
-//! unchanged from the npm package htmx.org 4.0.1 (`vendor/`, with its licence; a test compares the digests).
-//! The names in pages contain a digest, so that browsers may keep the files. It must not serve anything else.
+//! The files that pages load: the style sheet, the script, and htmx with its extension for server-sent
+//! events, unchanged from the npm package htmx.org 4.0.1 (`vendor/`, with its licence; a test compares the
+//! digests). The names in pages contain a digest, so that browsers may keep the files. It must not serve
+//! anything else.
 
 use std::sync::LazyLock;
 

@@ -1,6 +1,7 @@
-//! Forms from JSON Schemas: for the questions of jobs, which are flat, and for the arguments of tools, whose
-//! nested parts are edited as JSON. [`fields`] renders, [`read`] converts what was typed. The schema itself is
-//! checked later, by the operation. It must not render a value that was typed into a secret field.
+//! Forms from JSON Schemas: for the questions of jobs, which are flat, and for the arguments of tools,
+//! whose nested parts are edited as JSON. [`fields`] renders, [`read`] converts what was typed. The schema
+//! itself is checked later, by the operation. It must not render a value that was typed into a secret
+//! field.
 
 use maud::{Markup, html};
 use serde_json::{Map, Number, Value};

@@ -1,5 +1,5 @@
-//! The frame of a page: head, navigation, and the part that live updates replace. It must not know what a page
-//! shows.
+//! The frame of a page: head, navigation, and the part that live updates replace. It must not know what a
+//! page shows.
 
 use axum::http::StatusCode;
 use maud::{DOCTYPE, Markup, html};
@@ -9,7 +9,7 @@ use crate::console::pages::Page;
 use crate::console::request::{FORM_TOKEN, Fields, Head, Visitor};
 
 /// The settings of htmx. It must not add styles, which the content security policy forbids, nor keep pages.
-const HTMX_CONFIG: &str = "includeIndicatorCSS:false, historyEnabled:false, extensions:'sse'";
+const HTMX_CONFIG: &str = "includeIndicatorCSS:false, history:false, extensions:'sse'";
 
 /// Returns a page for a person who is signed in. Its content follows changes while the page is open.
 pub(in crate::console) fn page(visitor: &Visitor, page: &Page, head: &Head) -> Markup {

@@ -35,7 +35,14 @@ pub(super) fn page(request: &Request<'_>) -> Page {
         h1 { "Backends" }
         @if tools.is_empty() { p.empty { "There is no backend whose tools you may call." } } @else {
             table.list aria-label="Backends" {
-                thead { tr { th scope="col" { "Backend" } th scope="col" { "Engine" } th scope="col" { "Abilities" } th scope="col" { "Your tools" } } }
+                thead {
+                    tr {
+                        th scope="col" { "Backend" }
+                        th scope="col" { "Engine" }
+                        th scope="col" { "Abilities" }
+                        th scope="col" { "Your tools" }
+                    }
+                }
                 tbody {
                     @for (name, count) in &tools {
                         @let (class, text) = words(conditions.get(*name));

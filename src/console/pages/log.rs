@@ -1,5 +1,5 @@
-//! The log of a task: its end, or the lines with a text. It is read from the engine only when it is asked for,
-//! with the same limits as for a client. While the page is open, the job's output is followed.
+//! The log of a task: its end, or the lines with a text. It is read from the engine only when it is asked
+//! for, with the same limits as for a client. While the page is open, the job's output is followed.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! The pages. [`Route`] names them, [`render`] makes one for a visitor, for a visit or for a live update. Each
-//! page reads through the operations of the protocol, so it shows nothing that they would refuse. Rendering
-//! must not change anything.
+//! The pages. [`Route`] names them, [`render`] makes one for a visitor, for a visit or for a live update.
+//! Each page reads through the operations of the protocol, so it shows nothing that they would refuse.
+//! Rendering must not change anything.
 
 mod artifact;
 mod backends;

@@ -128,6 +128,15 @@ pub(super) async fn scan(request: &Request<'_>, filter: &Filter, limit: usize) -
 
 /// Renders tasks as a table.
 pub(super) fn table(request: &Request<'_>, views: &[View], label: &str) -> Markup {
+    rows(request, views, label, false)
+}
+
+/// Renders tasks as a table, for a form in which open tasks can be chosen.
+pub(super) fn choosable_table(request: &Request<'_>, views: &[View], label: &str) -> Markup {
+    rows(request, views, label, true)
+}
+
+fn rows(request: &Request<'_>, views: &[View], label: &str, is_choosable: bool) -> Markup {
     html! {
         table.list aria-label=(label) {
             thead { tr { th scope="col" { "Task" } th scope="col" { "State" } th scope="col" { "Created" } } }
@@ -135,6 +144,11 @@ pub(super) fn table(request: &Request<'_>, views: &[View], label: &str) -> Marku
                 @for view in views {
                     tr id={ "row-" (view.task.id) } {
                         td {
+                            @if is_choosable && !view.task.has_ended() && view.task.cancel.is_none() {
+                                input type="checkbox" name="task" value=(view.task.id)
+                                    aria-label={ "Choose " (view.task.tool) " " (pieces::one_line(view.task.id.as_str(), 8)) };
+                                " "
+                            }
                             a href=(task_address(&view.task.id)) { bdi { (pieces::one_line(&view.task.tool, 100)) } }
                             " " span.hint { code { (pieces::one_line(view.task.id.as_str(), 8)) } " on " bdi { (view.task.backend) } }
                             @if let Some(message) = view.status_message() {

@@ -39,7 +39,14 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
         @if found.views.is_empty() {
             p.empty { @if found.is_cut { "None of the tasks that were looked at match." } @else { "No tasks." } }
         } @else {
-            (scan::table(request, &found.views, "Tasks"))
+            form #chosen method="post" action="/console/tasks/cancel" {
+                (layout::form_token(request.visitor))
+                input type="hidden" name="next" value=(request.head.address());
+                (scan::choosable_table(request, &found.views, "Tasks"))
+                @if found.views.iter().any(|view| !view.task.has_ended()) {
+                    p { button.danger type="submit" { "Cancel the chosen tasks" } }
+                }
+            }
         }
         @if found.is_cut { p.hint { "Only a part of the tasks was looked at. The next page goes on." } }
         (layout::pager(fields, "/console/tasks", found.next.as_deref()))

@@ -1,6 +1,6 @@
-//! The cookie of a session. Over TLS its name begins with `__Host-`, so that no other host and no page without
-//! TLS can set it. Over plain HTTP on loopback, browsers send the cookies of a host to all of its ports, so
-//! the name contains the port. It must not open the value.
+//! The cookie of a session. Over TLS its name begins with `__Host-`, so that no other host and no page
+//! without TLS can set it. Over plain HTTP on loopback, browsers send the cookies of a host to all of its
+//! ports, so the name contains the port. It must not open the value.
 
 use std::time::Duration;
 

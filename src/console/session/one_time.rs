@@ -1,5 +1,5 @@
-//! [`OneTimeAddress`]: the address that the server prints for its single user. Its token signs in one browser,
-//! once. A new one replaces it at once, for the next browser. It must not print anything itself.
+//! [`OneTimeAddress`]: the address that the server prints for its single user. Its token signs in one
+//! browser, once. A new one replaces it at once, for the next browser. It must not print anything itself.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use super::{Session, sign_out};
 use crate::audit::RequestContext;
 use crate::audit::record::Kind;
-use crate::auth::{Principal, SignIn, Unauthorized};
+use crate::auth::{Principal, SignIn, SignInMethods, Unauthorized};
 use crate::console::html::layout;
 use crate::console::request::{Fields, Head, read_unauthenticated_form};
 use crate::console::respond::{self, Refusal};
@@ -52,6 +52,9 @@ pub(in crate::console) fn page(console: &Console, head: &Head, problem: Option<&
                 p.hint { "It is exchanged for a session of this browser, and not kept." }
                 button.primary type="submit" { "Sign in" }
             }
+        }
+        @if methods == SignInMethods::default() {
+            p.note { "No way to sign in is configured. Add API keys or client certificates to " code { "[auth]" } "." }
         }
         @if methods.certificate {
             form method="post" action=(action) {
@@ -154,7 +157,7 @@ fn explain(error: &Unauthorized) -> String {
 }
 
 /// Returns the page to go on to: one of the console, whatever was asked for.
-fn next_page(asked: Option<&str>) -> String {
+pub(in crate::console) fn next_page(asked: Option<&str>) -> String {
     let is_ours = |next: &&str| {
         let rest = next.strip_prefix(BASE);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))

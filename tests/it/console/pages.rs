@@ -72,3 +72,21 @@ async fn invalid_form_keeps_what_was_typed() {
     assert!(got.text.contains("value=\"7\"") && got.text.contains("role=\"alert\""), "{}", got.text);
     assert!(!got.text.contains("hush") && got.text.contains("type=\"password\""), "{}", got.text);
 }
+
+/// Chosen tasks are cancelled together, and the list comes back with its filter.
+#[tokio::test]
+async fn chosen_tasks_are_cancelled() {
+    let mut app = start();
+    let mut browser = Browser::of_single_user(&mut app).await;
+    let tasks = [browser.start("long", &[]).await, browser.start("long", &[]).await];
+    let list = "/console/tasks?state=open";
+    let page = browser.get(list).await.text;
+    let ids = tasks.each_ref().map(|task| task.rsplit_once('/').unwrap().1);
+    assert!(ids.iter().all(|id| page.contains(&format!("name=\"task\" value=\"{id}\""))), "{page}");
+    let fields = [("task", ids[0]), ("task", ids[1]), ("task", ids[1]), ("next", list)];
+    assert_eq!(browser.act("/console/tasks/cancel", &fields).await.header("location"), list);
+    for task in &tasks {
+        browser.follow(&format!("{task}?live=1"), |text| text.contains("ended: cancelled")).await;
+    }
+    assert_eq!(browser.act("/console/tasks/cancel", &[("task", "none")]).await.status, StatusCode::FORBIDDEN);
+}

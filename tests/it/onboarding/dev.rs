@@ -42,7 +42,8 @@ async fn demo_tools_show_what_tasks_can_do() {
     loop {
         let message = stream.next().await.unwrap().expect("progress before the result");
         assert!(message.get("result").is_none(), "{message}");
-        if message["method"] == "notifications/progress" && message["params"]["total"] == 40 {
+        if message["method"] == "notifications/progress" && message["params"]["total"].as_f64() == Some(40.0)
+        {
             break;
         }
     }

@@ -14,14 +14,14 @@ from typing import Any
 from . import model
 from .errors import Config, ProtocolError, to_wire
 from .model import Fields, member
-from .observation import GONE, Finding, LogText, Observation, Started, Tool, _without_none
+from .observation import GONE, Finding, LogText, Observation, Started, Tool, _without_none, measure
 
 VERSION = 1
 METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
 # How many jobs of an adapter without `observe_all` are looked at at a time.
 LOOKS = 8
-# What a result of many jobs may have in bytes, below the longest line.
-MOST_RESULT = 3 * 1024 * 1024
+# What a result of many jobs may have in bytes and in values, below what the server reads.
+MOST_RESULT, MOST_VALUES = 3 * 1024 * 1024, 300_000
 # The methods that are abilities.
 ABILITIES = ("answer", "log", "artifact", "discover", "check_up", "forget")
 
@@ -222,11 +222,13 @@ def _observed(seen: Any) -> dict[str, Any]:
 def _bounded(seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Leaves out what does not fit into one line. Those jobs are polled again, after others have ended."""
     later = {"error": {"kind": "unavailable", "message": "the results of other jobs fill this reply"}}
-    left, kept = MOST_RESULT, []
+    left, values, kept = MOST_RESULT, MOST_VALUES, []
     for each in seen:
         size = len(json.dumps(each, default=str, ensure_ascii=False).encode(errors="replace"))
-        fits = size <= left
-        left -= size if fits else 0
+        count = measure(each)[1]
+        fits = size <= left and count <= values
+        if fits:
+            left, values = left - size, values - count
         kept.append(each if fits else later)
     return kept
 

@@ -12,8 +12,9 @@ from .errors import one_line
 
 # The largest output of a job, in bytes of JSON. What is larger belongs into a file of the engine.
 MOST_OUTPUT = 1024 * 1024
-# The deepest nesting of data. The server reads messages of at most 128 levels.
-MOST_DEPTH = 64
+# The deepest nesting of data, and the most values in it: what has more is shown as a text. The server reads messages of
+# at most 128 levels and 400,000 values.
+MOST_DEPTH, MOST_VALUES = 64, 100_000
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,8 @@ def _output(result: Any, artifacts: Sequence[Artifact]) -> Output:
         value = json.loads(shown)
     except (TypeError, ValueError, RecursionError):
         return Output(content=[_text(_shown(result))], artifacts=artifacts)
-    if _depth(value) > MOST_DEPTH:
+    depth, count = measure(value)
+    if depth > MOST_DEPTH or count > MOST_VALUES:
         return Output(content=[_text(shown)], artifacts=artifacts)
     return Output(content=[_text(shown)], structured=value, artifacts=artifacts)
 
@@ -220,13 +222,14 @@ def _shown(value: Any) -> str:
         return f"a value of the type {type(value).__name__} that cannot be shown"
 
 
-def _depth(value: Any) -> int:
-    """Returns how deep lists and objects are nested: level by level, so that it needs no stack."""
-    depth, level = 0, [value]
+def measure(value: Any) -> tuple[int, int]:
+    """Returns how deep lists and objects are nested, and how many values there are: level by level, without a stack."""
+    depth, count, level = 0, 1, [value]
     while level := [each for each in level if isinstance(each, (dict, list))]:
         depth += 1
         level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
-    return depth
+        count += len(level)
+    return depth, count
 
 
 def _text(text: str) -> dict[str, Any]:

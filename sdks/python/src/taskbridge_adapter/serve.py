@@ -124,7 +124,12 @@ class Server:
         if method is self._kind and self._is_async:
             # Clients of asyncio are created in the loop that they run in.
             return method(*arguments, **named)
-        return await self._loop.run_in_executor(self._pool, lambda: _call(method, *arguments, **named))
+        result = await self._loop.run_in_executor(self._pool, lambda: _call(method, *arguments, **named))
+        if inspect.isawaitable(result):
+            # An async method within a decorator that is not.
+            async with asyncio.timeout(self._limit):
+                return await result
+        return result
 
     def _send(self, message: dict[str, Any]) -> None:
         """Writes one message. A text that UTF-8 cannot say is replaced, so that a line is always valid."""

@@ -182,10 +182,11 @@ fn insert_yaml(text: &str, block: &Block) -> Result<String, String> {
         let is_name =
             |line: &&str| indent(line) == depth && line.trim_start().starts_with(&format!("{name}:"));
         let end_of_table = |line: &&str| is_content(line) && indent(line) < depth;
-        let end = lines[at..].iter().position(|line| end_of_table(&line)).map_or(lines.len(), |end| at + end);
-        if let Some(start) = lines[at..end].iter().position(|line| is_name(&line)).map(|start| at + start) {
+        let end = lines[at..].iter().position(end_of_table).map_or(lines.len(), |end| at + end);
+        if let Some(start) = lines[at..end].iter().position(is_name).map(|start| at + start) {
             let rest = &lines[start + 1..end];
-            let length = rest.iter().position(|line| is_content(line) && indent(line) <= depth);
+            // A comment at this depth belongs to what follows.
+            let length = rest.iter().position(|line| !line.trim().is_empty() && indent(line) <= depth);
             replaced = Some((start, start + 1 + length.unwrap_or(rest.len())));
         }
     }

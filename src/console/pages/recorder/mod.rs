@@ -1,6 +1,6 @@
-//! The flight recorder: the life of a task in three lanes, client, bridge and engine. [`words`] sorts the kept
-//! history into lanes and puts it into words, and [`picture`] draws it. The same entries follow as a list, for
-//! screen readers and for those who want to read. It must not read anything.
+//! The flight recorder: the life of a task in three lanes, client, bridge and engine. [`words`] sorts the
+//! kept history into lanes and puts it into words, and [`picture`] draws it. The same entries follow as a
+//! list, for screen readers and for those who want to read. It must not read anything.
 
 mod picture;
 mod words;
