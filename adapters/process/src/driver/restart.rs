@@ -297,7 +297,7 @@ mod tests {
     async fn silent_program_is_started_again() {
         let (shared, _hints) = Shared::new(settings());
         let (programs, mut started) = mpsc::unbounded_channel();
-        let (first, connected) = oneshot::channel();
+        let (first, connected) = oneshot::channel::<Result<()>>();
         let start = InProcess(Mutex::new(programs));
         let test = async {
             let mut program = started.recv().await.unwrap();

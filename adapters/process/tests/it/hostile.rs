@@ -77,7 +77,7 @@ const FATAL: [&str; 27] = [
 ];
 
 /// Time of a call to a program that may never answer. Other programs have more.
-const SHORT: Duration = Duration::from_secs(2);
+const SHORT: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(60);
 
 /// True if only the time of the call ends it.
@@ -161,11 +161,11 @@ async fn survive(method: &str, fault: &str) {
     assert_eq!((again.handle.as_str(), world.starts(&spec.key)), (spec.key.as_str(), 1));
 }
 
-/// Runs a list of faults, four at a time.
+/// Runs a list of faults, eight at a time.
 fn survive_all(method: &'static str, faults: &[&'static str]) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        for part in faults.chunks(4) {
+        for part in faults.chunks(8) {
             let mut tasks = tokio::task::JoinSet::new();
             for &fault in part {
                 tasks.spawn(survive(method, fault));
