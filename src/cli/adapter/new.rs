@@ -43,13 +43,13 @@ impl Language {
             Self::Python => {
                 template!(
                     "python": ".github/workflows/test.yml", "README.md", "adapter.py", "requirements.txt",
-                    "taskbridge.toml", "test_adapter.py"
+                    "taskbridge.toml", "test.toml", "test_adapter.py"
                 )
             }
             Self::TypeScript => {
                 template!(
                     "typescript": ".github/workflows/test.yml", "README.md", "package.json", "src/adapter.ts",
-                    "taskbridge.toml", "test/adapter.test.mjs", "tsconfig.json"
+                    "taskbridge.toml", "test.toml", "test/adapter.test.mjs", "tsconfig.json"
                 )
             }
         }
