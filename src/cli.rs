@@ -178,7 +178,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
             key::run(&command);
             Ok(ExitCode::SUCCESS)
         }
-        Some(Command::Presets(options)) => presets::run(&registry, &options).map(|text| print(&text)),
+        Some(Command::Presets(options)) => done(presets::run(&registry, &options).map(|text| print(&text))),
         Some(Command::Schema) => {
             print(&format!("{:#}\n", config::schema::generate(&registry)));
             Ok(ExitCode::SUCCESS)

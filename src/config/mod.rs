@@ -116,9 +116,8 @@ pub struct ConfigLoad {
 }
 
 /// The tables of a config file, and the list of files that it includes.
-const TABLES: [&str; 20] = [
+const TABLES: [&str; 21] = [
     "include",
-    "adapters",
     "server",
     "limits",
     "log",
@@ -131,6 +130,7 @@ const TABLES: [&str; 20] = [
     "reconciler",
     "lifetime",
     "concurrency_groups",
+    "adapters",
     "backends",
     "tools",
     "resources",

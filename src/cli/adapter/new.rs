@@ -12,7 +12,7 @@ use crate::cli::print;
 const NAME: &str = "{{name}}";
 
 #[derive(Args)]
-pub(super) struct Options {
+pub(in crate::cli) struct Options {
     /// The language of the template.
     #[arg(long, value_name = "LANGUAGE")]
     lang: Language,
