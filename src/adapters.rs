@@ -5,7 +5,8 @@ use taskbridge_sdk::Registry;
 use taskbridge_sdk::sim::Sim;
 
 /// The kinds of adapters that a build can leave out. Each is a Cargo feature of its name.
-pub(crate) const OPTIONAL: [&str; 6] = ["github-actions", "http", "local", "process", "slurm", "step-functions"];
+pub(crate) const OPTIONAL: [&str; 6] =
+    ["github-actions", "http", "local", "process", "slurm", "step-functions"];
 
 /// Returns the registry of all adapters of this build.
 pub fn all() -> Registry {
