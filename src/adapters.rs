@@ -5,7 +5,8 @@ use taskbridge_sdk::Registry;
 use taskbridge_sdk::sim::Sim;
 
 /// The kinds of adapters that a build can leave out. Each is a Cargo feature of its name.
-pub(crate) const OPTIONAL: [&str; 5] = ["github-actions", "http", "local", "slurm", "step-functions"];
+pub(crate) const OPTIONAL: [&str; 6] =
+    ["github-actions", "http", "local", "process", "slurm", "step-functions"];
 
 /// Returns the registry of all adapters of this build.
 pub fn all() -> Registry {
@@ -16,6 +17,8 @@ pub fn all() -> Registry {
     let registry = registry.with::<taskbridge_http::Http>();
     #[cfg(feature = "local")]
     let registry = registry.with::<taskbridge_local::Local>();
+    #[cfg(feature = "process")]
+    let registry = registry.with::<taskbridge_process::Process>();
     #[cfg(feature = "slurm")]
     let registry = registry.with::<taskbridge_slurm::Slurm>();
     #[cfg(feature = "step-functions")]

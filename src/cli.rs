@@ -1,6 +1,8 @@
 //! The command line: parses arguments, dispatches commands, and prints results. It must not implement what
 //! the commands do.
 
+#[cfg(feature = "process")]
+mod adapter;
 mod audit;
 mod call;
 mod doctor;
@@ -87,6 +89,10 @@ enum Command {
     /// Check the audit log for tampering, and print its entries.
     #[command(subcommand)]
     Audit(audit::Command),
+    /// Test, describe and create adapter programs.
+    #[cfg(feature = "process")]
+    #[command(subcommand)]
+    Adapter(adapter::Command),
     /// Maintain the store itself.
     #[command(subcommand)]
     Store(store::Command),
@@ -166,6 +172,8 @@ pub fn main_with(registry: Registry) -> ExitCode {
         #[cfg(feature = "postgres")]
         Some(Command::Migrate { file }) => done(store::postgres::migrate(&registry, &file)),
         Some(Command::Store(command)) => store::run(&registry, command),
+        #[cfg(feature = "process")]
+        Some(Command::Adapter(command)) => adapter::run(command),
         Some(Command::Key(command)) => {
             key::run(&command);
             Ok(ExitCode::SUCCESS)

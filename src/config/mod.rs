@@ -50,7 +50,7 @@ use reading::secret;
 use server::shape::{ConcurrencyGroup, Lifetime};
 use server::store::Store;
 use server::{audit, check, console, limits, metrics, notify, seal, store, telemetry, tls};
-use tools::{backends, definition, slots};
+use tools::{backends, definition, programs, slots};
 
 /// A valid config.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ pub struct ConfigLoad {
 }
 
 /// The tables of a config file, and the list of files that it includes.
-const TABLES: [&str; 20] = [
+const TABLES: [&str; 21] = [
     "include",
     "server",
     "limits",
@@ -130,6 +130,7 @@ const TABLES: [&str; 20] = [
     "reconciler",
     "lifetime",
     "concurrency_groups",
+    "adapters",
     "backends",
     "tools",
     "resources",
@@ -238,6 +239,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
     let lifetime: Lifetime = reader.section("lifetime", part("lifetime"));
     let groups: BTreeMap<String, ConcurrencyGroup> =
         reader.section("concurrency_groups", part("concurrency_groups"));
+    let programs = programs::read(&mut reader, registry, dir, part("adapters"));
     let backend_tables = reader.table("backends", part("backends"));
     let tool_tables = reader.table("tools", part("tools"));
     let resource_tables = reader.table("resources", part("resources"));
@@ -255,7 +257,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
     let backend_names: Vec<String> = backend_tables.keys().cloned().collect();
     let (mut backends, mut faulty) = (BTreeMap::new(), BTreeMap::new());
     for (name, value) in backend_tables {
-        match backends::read(&mut reader, registry, store.is_shared(), dir, &name, value) {
+        match backends::read(&mut reader, registry, store.is_shared(), dir, &programs, (&name, value)) {
             Ok(backend) => {
                 backends::check_access(&mut reader, &name, &backend, &access, &callers);
                 backends.insert(name, backend);

@@ -35,6 +35,7 @@ mod operators;
 mod outbound;
 mod persons;
 mod postgres;
+mod programs;
 mod readme;
 mod recordings;
 mod references;

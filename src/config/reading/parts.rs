@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use super::source::join;
 
 /// The tables whose members have user-defined names.
-const NAMED_TABLES: [&str; 5] = ["backends", "tools", "resources", "prompts", "concurrency_groups"];
+const NAMED_TABLES: [&str; 6] =
+    ["adapters", "backends", "tools", "resources", "prompts", "concurrency_groups"];
 
 /// Settings whose changes take effect only after a restart: a table, or one field of it.
 const RESTART_SETTINGS: [(&str, Option<&str>); 10] = [

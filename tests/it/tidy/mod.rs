@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The adapters, in the order of the columns of adapters/README.md.
-const ADAPTERS: [&str; 5] = ["local", "slurm", "step-functions", "github-actions", "http"];
+const ADAPTERS: [&str; 6] = ["local", "slurm", "step-functions", "github-actions", "http", "process"];
 
 /// A source file, with its path relative to the root.
 struct Source {

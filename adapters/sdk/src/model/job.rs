@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,13 +13,13 @@ use crate::{Error, JobKey, Note, OnBehalfOf, Output, Question, Result, SourceFil
 
 /// The engine's own name for a run: an ARN, a run id, a directory. Stored, and opaque to everything but its
 /// adapter.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct JobHandle(String);
 
 /// Name of a group: the jobs that one engine call can report on, such as those of a state machine, a workflow
 /// or a cluster.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct GroupKey(String);
 
@@ -95,7 +96,7 @@ impl JobSpec {
 }
 
 /// Position in a distributed trace, in the format of W3C Trace Context, level 1.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trace {
     /// `traceparent`: version, trace id, parent id and flags.
     pub parent: String,
@@ -182,7 +183,7 @@ pub enum FileContent {
 }
 
 /// Result of a successful `start`: the engine has accepted the job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Started {
     /// The engine's name for the run.
     pub handle: JobHandle,
@@ -228,7 +229,7 @@ impl Subject {
 }
 
 /// Result of one poll of a job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Observation {
     /// State of the job.
     pub state: JobState,
@@ -326,7 +327,7 @@ impl Observation {
 }
 
 /// State of a job, as the engine reports it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Accepted, but not running yet.
@@ -353,7 +354,7 @@ impl JobState {
 }
 
 /// Progress of a job, in units of its own choice.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     /// Units done.
     pub done: f64,

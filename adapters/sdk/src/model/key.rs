@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Idempotency key of one job: `tb-` and 26 lower-case base-32 characters (128 random bits).
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// It is random and differs from the task id. A task id may act as a bearer secret, while the key appears in
 /// job names that every user of the engine can read. It is valid in file names, in DNS labels and in the
 /// names of every engine.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct JobKey(String);
 

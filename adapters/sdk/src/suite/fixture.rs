@@ -20,6 +20,12 @@ pub trait Fixture: Send + Sync {
     /// claimed. Without `counts_starts` or a fault in `faults`, it skips what needs them.
     const CLAIMS: Claims;
 
+    /// Returns the claims of this very fixture. The default is [`Fixture::CLAIMS`]. Override it if the abilities
+    /// of the backend are known only at run time.
+    fn claims(&self) -> Claims {
+        Self::CLAIMS
+    }
+
     /// Returns the connected backend.
     fn backend(&self) -> Arc<dyn Backend>;
 

@@ -16,12 +16,12 @@ impl RunningJob {
     /// Starts a job. Returns `None` if the fixture claims no hooks.
     async fn run<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        claimed_ability(F::CLAIMS.hooks, backend.abilities().hooks, "hooks");
-        if !F::CLAIMS.hooks {
+        claimed_ability(fixture.claims().hooks, backend.abilities().hooks, "hooks");
+        if !fixture.claims().hooks {
             return None;
         }
         let handle = start(fixture, &*backend, &fixture.long_job()).await.handle;
-        let request = claimed_item(F::CLAIMS.hooks, fixture.hook_request(&handle), "hook_request")?;
+        let request = claimed_item(fixture.claims().hooks, fixture.hook_request(&handle), "hook_request")?;
         Some(Self { backend, handle, request })
     }
 

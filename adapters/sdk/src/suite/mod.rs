@@ -13,6 +13,7 @@
 
 mod abilities;
 mod checkup;
+mod contract;
 mod discovery;
 mod fixture;
 mod hooks;
@@ -31,6 +32,7 @@ use crate::{Backend, ErrorKind, JobHandle, JobSpec, JobState, Observation, Outpu
 
 pub use abilities::*;
 pub use checkup::*;
+pub use contract::{CONTRACT, check};
 pub use discovery::*;
 pub use fixture::{
     ArtifactJob, Claims, DiscoverableTool, Fixture, HookRequest, InjectedFault, KeyHookRequest, LogJob,
@@ -147,7 +149,8 @@ async fn start_again<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSp
         Ok(started) => Some(started),
         Err(e) if e.kind().is_transient() => None,
         Err(e)
-            if e.kind() == ErrorKind::Uncertain && F::CLAIMS.repeated_start == RepeatedStart::SearchOnly =>
+            if e.kind() == ErrorKind::Uncertain
+                && fixture.claims().repeated_start == RepeatedStart::SearchOnly =>
         {
             None
         }
@@ -220,7 +223,7 @@ async fn retry_until_some<F: Fixture, T>(
 /// Checks how many jobs were actually started under a key, if the fixture can count them. An engine may need
 /// a moment to start a job that it has accepted.
 async fn assert_starts<F: Fixture>(fixture: &F, job: &JobSpec, expected: std::ops::RangeInclusive<usize>) {
-    if F::CLAIMS.counts_starts {
+    if fixture.claims().counts_starts {
         let deadline = Instant::now() + fixture.timeout();
         let mut starts = fixture.count_starts(&job.key).await;
         while starts < *expected.start() && Instant::now() < deadline {

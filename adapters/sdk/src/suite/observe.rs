@@ -46,7 +46,8 @@ pub async fn ended_job_is_seen_the_same_every_time<F: Fixture>(fixture: &F) {
 /// Checks that a note has the same number in every observation, and that the last observation contains the
 /// job's last notes.
 pub async fn notes_keep_their_numbers_to_the_end<F: Fixture>(fixture: &F) {
-    let Some(NotesJob { job, notes }) = claimed_item(F::CLAIMS.notes, fixture.notes_job(), "notes_job")
+    let Some(NotesJob { job, notes }) =
+        claimed_item(fixture.claims().notes, fixture.notes_job(), "notes_job")
     else {
         return;
     };
@@ -80,7 +81,7 @@ pub async fn unknown_job_is_gone<F: Fixture>(fixture: &F) {
 
 /// Checks that a job that the engine does not list yet is not gone, whichever process polls it.
 pub async fn new_job_is_never_gone<F: Fixture>(fixture: &F) {
-    if !F::CLAIMS.faults.contains(&InjectedFault::JobUnlisted) {
+    if !fixture.claims().faults.contains(&InjectedFault::JobUnlisted) {
         return;
     }
     let (backend, job) = (fixture.backend(), fixture.long_job());
@@ -98,7 +99,7 @@ pub async fn new_job_is_never_gone<F: Fixture>(fixture: &F) {
 
 /// Checks that a fault of the network or the engine is an error, never a state of the job.
 pub async fn fault_of_a_look_is_an_error<F: Fixture>(fixture: &F) {
-    if !F::CLAIMS.faults.contains(&InjectedFault::PollUnavailable) {
+    if !fixture.claims().faults.contains(&InjectedFault::PollUnavailable) {
         return;
     }
     let (backend, (job, text)) = (fixture.backend(), fixture.succeeding_job());
