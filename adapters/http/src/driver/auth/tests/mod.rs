@@ -80,7 +80,7 @@ fn invalid_config_names_its_field() {
 fn every_secret_is_listed() {
     let schema = serde_json::to_string(&schemars::schema_for!(AuthConfig)).unwrap();
     let secrets = schema.matches("The environment variable with the value.").count();
-    let listed = SECRETS.iter().filter(|path| path.starts_with("auth.")).count();
+    let listed = <crate::Http as taskbridge_sdk::Adapter>::SECRETS.iter().filter(|path| path.starts_with("auth.")).count();
     assert_eq!(secrets, listed);
 }
 
