@@ -197,6 +197,10 @@ pub(crate) struct More {
     /// True for a reply that means that there is nothing.
     #[serde(default)]
     pub(crate) missing: Option<Expression>,
+    /// True for a reply that comes too early, such as an end whose outputs are not written yet: the job counts
+    /// as running.
+    #[serde(default)]
+    pub(crate) pending: Option<Expression>,
     /// Items of the reply, if it has pages. Expressions see all of them as `more.AS.items`.
     #[serde(default)]
     pub(crate) items: Option<Expression>,

@@ -12,6 +12,9 @@ pub(crate) const PRESETS: &[(&str, &str)] = &[
     ("azure-operation", include_str!("../../presets/azure-operation.toml")),
     ("aip-151", include_str!("../../presets/aip-151.toml")),
     ("a2a", include_str!("../../presets/a2a.toml")),
+    ("airflow-3", include_str!("../../presets/airflow-3.toml")),
+    ("dagu", include_str!("../../presets/dagu.toml")),
+    ("temporal", include_str!("../../presets/temporal.toml")),
 ];
 
 /// Returns the fields of a backend with those of its preset below: a table is merged member by member, and

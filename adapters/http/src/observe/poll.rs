@@ -90,7 +90,12 @@ impl Http {
                 continue;
             }
             match self.more(more, &snapshot.scope, shared).await {
-                Ok(Some(value)) => drop(replies.insert(more.name.clone(), value)),
+                Ok(Some(value)) => {
+                    if is_pending(more, &snapshot.scope, &value).map_err(unreadable)? {
+                        snapshot.state = State::Running;
+                    }
+                    replies.insert(more.name.clone(), value);
+                }
                 Ok(None) => {}
                 // Only details for a client that waits: the state is known without them.
                 Err(_) if more.watched && !state.has_ended() => {}
@@ -137,6 +142,12 @@ impl Http {
         }
         Ok(Some(value))
     }
+}
+
+/// Returns whether a further reply comes too early.
+fn is_pending(more: &More, scope: &Scope, value: &Value) -> Result<bool, String> {
+    let Some(pending) = &more.pending else { return Ok(false) };
+    pending.is_true(&scope.clone().with("status", &value["status"]).with("body", &value["body"]))
 }
 
 /// Returns whether a further reply is wanted.

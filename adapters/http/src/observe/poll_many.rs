@@ -102,7 +102,13 @@ impl Http {
         }
         let is_enough =
             matches!(state, State::Queued | State::Running) && !job.watched && table.rename.is_none();
-        let due: Vec<_> = self.config.more.iter().filter(|more| is_due(more, state, job.watched)).collect();
+        let mut due = Vec::new();
+        for more in self.config.more.iter().filter(|more| is_due(more, state, job.watched)) {
+            let condition = more.condition.as_ref();
+            if condition.map_or(Ok(true), |condition| condition.is_true(&item_scope)).map_err(unreadable)? {
+                due.push(more);
+            }
+        }
         // Without questions, replies of `more` only have details, which an unwatched job does not need.
         let needs_more = self.config.ask.is_some() && due.iter().any(|more| !more.shared);
         if !is_enough || needs_more {
