@@ -44,7 +44,9 @@ async function onlyText(page, where) {
         elements: document.querySelectorAll('main script, main img, main iframe, main svg[onload], main object, main base').length,
         handlers: [...document.querySelectorAll('*')].filter((element) => [...element.attributes].some(({ name }) => name.startsWith('on'))).length,
         styles: document.querySelectorAll('[style]').length,
-        links: [...document.querySelectorAll('a[href], area[href], form[action], [formaction]')].map((element) => element.href ?? element.action),
+        // A form's property `action` may be one of its fields.
+        links: [...document.querySelectorAll('a[href], area[href], form[action], [formaction]')].map((element) =>
+            new URL(['href', 'action', 'formaction'].map((name) => element.getAttribute(name)).find((value) => value !== null), location.href).href),
     }));
     check(found.pwned === undefined, `${where}: a script ran`);
     check(found.elements === 0 && found.handlers === 0, `${where}: text became markup`);
@@ -75,7 +77,7 @@ async function forgedForm(tools, host, path, fields) {
     const page = await tools.signedIn(world, {}, 'ann');
     const inputs = Object.entries(fields).map(([name, value]) => `<input name="${name}" value="${value}">`).join('');
     const answers = [];
-    page.on('response', (response) => { if (response.url().startsWith(origin)) answers.push(response.status()); });
+    page.on('response', (response) => { if (response.url() === `${origin}/console/${path}`) answers.push(response.status()); });
     const server = await foreign(page, host, `<form method="post" action="${origin}/console/${path}">${inputs}</form>`);
     try {
         await Promise.all([page.waitForURL(`${origin}/**`), page.evaluate(() => document.forms[0].submit())]);
@@ -128,10 +130,6 @@ export default [
             check(response.status() === 404, `${path}: ${response.status()}`);
             await onlyText(page, path);
         }
-    }],
-    ['an address with credentials in a question is no link', async (tools) => {
-        const page = await shows(tools, `/tasks/${(await scene()).asks}`);
-        check((await page.textContent('main')).includes('user:secret@evil.example'), 'it is shown as text');
     }],
     ['inline script, eval and foreign resources are stopped by the policy', async (tools) => {
         const page = await shows(tools, '/tasks');

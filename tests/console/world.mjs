@@ -173,7 +173,7 @@ files = { "x<script>.svg" = "<svg xmlns='http://www.w3.org/2000/svg' onload='win
 [tools.hostile.target.question]
 message = ${JSON.stringify(HOSTILE)}
 at_once = true
-url = "https://user:secret@evil.example/"
+schema = { type = "object", properties = { choice = { type = "string", title = ${JSON.stringify(HOSTILE)}, description = ${JSON.stringify(HOSTILE)}, enum = ["<b>a</b>", "javascript:window.pwned=1"] } } }
 
 [tools.shell]
 description = "Runs in a shell, and prints a log."

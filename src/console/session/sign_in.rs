@@ -162,6 +162,7 @@ pub(in crate::console) fn next_page(asked: Option<&str>) -> String {
         let rest = next.strip_prefix(BASE);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
             && !next.contains(['\\', '#'])
+            && !next.contains("/.")
             && next.bytes().all(|byte| byte.is_ascii_graphic())
             && !next.starts_with("/console/login")
             && next.len() <= 2_000
@@ -195,6 +196,7 @@ mod tests {
             "/console/\r\nSet-Cookie: a=b",
             "/console/login?next=x",
             "/console/#x",
+            "/console/../../evil",
         ] {
             assert_eq!(next_page(Some(other)), BASE, "{other}");
         }
