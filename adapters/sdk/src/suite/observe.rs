@@ -142,7 +142,8 @@ pub async fn renamed_job_answers_to_both_names<F: Fixture>(fixture: &F) {
     let first = poll_until(fixture, &*backend, &old, "the job has a new name", is_renamed).await;
     let new = first.renamed_to.clone().expect("it has a new name");
     assert_ne!(new, old, "the new name is the old one");
-    let observations = backend.observe_all(&backend.group(&new), &Subject::watched(&[new.clone()])).await;
+    let observations =
+        backend.observe_all(&backend.group(&new), &Subject::watched(std::slice::from_ref(&new))).await;
     let [Ok(by_new_name)] = &observations[..] else { panic!("a poll by the new name: {observations:?}") };
     assert_ne!(by_new_name.state, JobState::Gone, "the engine does not know the new name");
     assert_eq!(by_new_name.renamed_to, None, "the job is renamed again");
