@@ -144,7 +144,7 @@ fn mistakes_in_tools() {
     );
     assert_eq!(
         with_backend("[tools.t]\nbackend = \"here\"\ntarget = { delay = 1, outcome = \"fial\" }\n"),
-        "x.toml:5: tools.t.target.delay: unknown field `delay` (known: `delay_ms`, `steps`, `outcome`, `text`, `structured`, `question`, `ignore_cancel`, `panic_on_poll`, `lines`, `notes`, `files`, `link`)\n\
+        "x.toml:5: tools.t.target.delay: unknown field `delay` (known: `delay_ms`, `steps`, `outcome`, `text`, `structured`, `question`, `ignore_cancel`, `cannot_cancel`, `renames`, `retry_after_ms`, `panic_on_poll`, `lines`, `notes`, `files`, `link`)\n\
          x.toml:5: tools.t.target.outcome: unknown value \"fial\"; did you mean \"fail\"? (known: \"succeed\", \"fail\", \"gone\", \"refuse\")"
     );
     assert_eq!(

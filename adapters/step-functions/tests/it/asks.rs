@@ -221,10 +221,10 @@ async fn decline_is_error_machine_can_catch() {
 async fn open_question_sends_heartbeats() {
     for channel in [Channel::Activity, Channel::Queue] {
         let setup = QuestionWorld::new(Kind::LocalStack, channel).await;
-        let machine = setup.machine(&sample_question(), json!({"HeartbeatSeconds": 4})).await;
+        let machine = setup.machine(&sample_question(), json!({"HeartbeatSeconds": 10})).await;
         let handle = setup.start(&machine).await;
         let question = setup.wait_for_question(&handle).await;
-        tokio::time::sleep(std::time::Duration::from_secs(9)).await;
+        tokio::time::sleep(std::time::Duration::from_secs(22)).await;
         assert_eq!(
             setup.send_answer(&handle, &question, &accept_answer()).await,
             AnswerOutcome::Accepted,

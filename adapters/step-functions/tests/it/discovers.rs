@@ -131,7 +131,7 @@ async fn discovery_rereads_known_machines_gradually() {
 #[tokio::test(flavor = "multi_thread")]
 async fn discovery_beyond_quota_continues_later() {
     let prefix = prefix();
-    let quotas = json!({"ListTagsForResource": {"burst": 3, "per_second": 20.0}});
+    let quotas = json!({"ListTagsForResource": {"burst": 3, "per_second": 0.5}});
     let world = World::with(
         Kind::MiniStack,
         json!({

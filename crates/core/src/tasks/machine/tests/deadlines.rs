@@ -14,7 +14,11 @@ fn open_at(accepted: Timestamp, on_expiry: OnExpiry) -> Task {
 }
 
 fn failure(kind: ErrorKind) -> Failure {
-    Failure { kind, message: "connection refused".to_owned(), is_final: false, retry_after: None }
+    let retry_after = match kind {
+        ErrorKind::Limited { after } => after,
+        _ => None,
+    };
+    Failure { kind, message: "connection refused".to_owned(), is_final: false, retry_after }
 }
 
 /// A result that is first polled after `max_runtime` is delivered.
