@@ -23,7 +23,6 @@ mod questions;
 mod result;
 mod submit;
 pub mod trial;
-mod wakeups;
 
 use std::sync::Arc;
 

@@ -35,12 +35,11 @@ target = { delay_ms = 10, question = { message = "Which <i>colour</i>?", at_once
 [tools.long]
 backend = "engine"
 target = { delay_ms = 3600000 }
-
-[tools.anns]
-backend = "engine"
-target = {}
-access.call = { principals = ["ann"] }
 "#;
+
+/// A tool of one caller, for servers that know their callers.
+const ANNS: &str =
+    "[tools.anns]\nbackend = \"engine\"\ntarget = {}\naccess.call = { principals = [\"ann\"] }\n";
 
 /// Starts a server for its single user.
 fn start() -> TestApp {
@@ -56,7 +55,7 @@ fn dir_with_keys(extra: &str) -> TestDir {
     });
     TestDir::new(&format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nmax_polls_per_second = 100000\n[store]\npath = \"state/taskbridge.db\"\n\
-         [auth]\nmode = \"api_keys\"\nkeys = [{}]\n[console]\nenabled = true\n{TOOLS}{extra}",
+         [auth]\nmode = \"api_keys\"\nkeys = [{}]\n[console]\nenabled = true\n{TOOLS}{ANNS}{extra}",
         keys.join(", ")
     ))
 }

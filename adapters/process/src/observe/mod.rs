@@ -13,6 +13,7 @@
 //! Everything else is an error of the poll, never a state.
 
 mod poll;
+mod wakeups;
 
 #[cfg(test)]
 mod tests {

@@ -53,6 +53,8 @@ pub(super) struct WatchedGroups {
     /// store has recorded its start.
     early_hints: HashMap<JobName, String>,
     early_order: VecDeque<JobName>,
+    /// Keys of jobs that this process opened in groups that it does not watch yet. It may lose them.
+    unwatched_keys: HashMap<TaskId, JobKey>,
     failing: BTreeMap<String, Failing>,
 }
 
@@ -71,15 +73,11 @@ impl WatchedGroups {
             // A renamed job may have left another group.
             let others = self.schedules.iter_mut().filter(|(other, _)| **other != group);
             others.for_each(|(_, schedule)| schedule.close(&job.id));
-            let id = job.id.clone();
-            self.add_to(&group, job, blank, now, age);
-            let Some(schedule) = self.schedules.get_mut(&group) else { continue };
-            schedule.record_key(&id, key.clone());
-            let name = JobName::Key(key.clone());
-            if self.early_hints.get(&name).is_some_and(|backend| *backend == group.backend) {
-                self.early_hints.remove(&name);
-                schedule.apply_key_hint(&key, now);
+            if self.unwatched_keys.len() == MAX_EARLY_HINTS {
+                self.unwatched_keys.clear();
             }
+            self.unwatched_keys.insert(job.id.clone(), key);
+            self.add_to(&group, job, blank, now, age);
         }
         all
     }
@@ -88,12 +86,20 @@ impl WatchedGroups {
     /// records nothing but that the job runs.
     pub(super) fn add_to(&mut self, group: &Group, job: OpenJob, blank: bool, now: Instant, age: Duration) {
         let Some(schedule) = self.schedules.get_mut(group) else { return };
-        let handle = job.handle.clone();
+        let (id, handle) = (job.id.clone(), job.handle.clone());
         schedule.add(job, blank, now, age);
-        let name = JobName::Handle(handle.clone());
-        if self.early_hints.get(&name).is_some_and(|backend| *backend == group.backend) {
-            self.early_hints.remove(&name);
+        let mut is_hinted = |name: &JobName| {
+            let is_known = self.early_hints.get(name).is_some_and(|backend| *backend == group.backend);
+            is_known && self.early_hints.remove(name).is_some()
+        };
+        if is_hinted(&JobName::Handle(handle.clone())) {
             schedule.apply_hint(&handle, now);
+        }
+        if let Some(key) = self.unwatched_keys.remove(&id) {
+            schedule.record_key(&id, key.clone());
+            if is_hinted(&JobName::Key(key.clone())) {
+                schedule.apply_key_hint(&key, now);
+            }
         }
     }
 
