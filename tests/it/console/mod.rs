@@ -61,6 +61,12 @@ fn dir_with_keys(extra: &str) -> TestDir {
     ))
 }
 
+/// Adds a form to a request, as browsers encode it.
+fn with_form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
+    let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    request.header("content-type", "application/x-www-form-urlencoded").body(body)
+}
+
 /// A browser with one cookie.
 struct Browser {
     http: Client,
@@ -111,7 +117,7 @@ impl Browser {
     async fn with_key(server: &Server, name: &str) -> Self {
         let mut browser = Self::new(server);
         let key = format!("key-of-{name}-0123456789");
-        let got = browser.post("/console/login", &[("key", &key)]).await;
+        let got = browser.post("/console/login", &[("key", key.as_str())]).await;
         assert_eq!(got.status, StatusCode::SEE_OTHER, "{}", got.text);
         browser
     }
@@ -147,7 +153,7 @@ impl Browser {
     /// Sends a form as a page of the console does.
     async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Got {
         let request = self.request(Method::POST, path).header("sec-fetch-site", "same-origin");
-        self.send(request.form(fields)).await
+        self.send(with_form(request, fields)).await
     }
 
     /// Sends a form with the token of the session.

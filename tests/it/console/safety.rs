@@ -3,7 +3,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
-use super::{Browser, dir_with_keys, start};
+use super::{Browser, dir_with_keys, start, with_form};
 use crate::support::Client;
 
 /// Every response has the strict policy, is not kept, and cannot be framed.
@@ -12,9 +12,9 @@ async fn responses_have_security_headers() {
     let mut app = start();
     let mut browser = Browser::of_single_user(&mut app).await;
     let task = browser.start("job", &[]).await;
-    for path in
-        ["/console", "/console/login", "/console/none", &task, &format!("{task}/json"), "/console/tools/job"]
-    {
+    let json = format!("{task}/json");
+    let pages = ["/console", "/console/login", "/console/none", "/console/tools/job"];
+    for path in pages.into_iter().chain([task.as_str(), json.as_str()]) {
         let got = browser.get(path).await;
         let policy = got.header("content-security-policy");
         assert!(
@@ -57,14 +57,15 @@ async fn forged_forms_change_nothing() {
         vec![("origin", "null")],
         vec![],
     ] {
-        let mut request = ann.request(Method::POST, &cancel).form(&[("form_token", &token)]);
+        let mut request = with_form(ann.request(Method::POST, &cancel), &[("form_token", token.as_str())]);
         for (name, value) in &headers {
             request = request.header(*name, *value);
         }
         assert_eq!(ann.send(request).await.status, StatusCode::FORBIDDEN, "{headers:?}");
     }
-    for fields in [&[][..], &[("form_token", "")], &[("form_token", bobs.as_str())], &[("x", token.as_str())]]
-    {
+    let wrong: [&[(&str, &str)]; 4] =
+        [&[], &[("form_token", "")], &[("form_token", bobs.as_str())], &[("x", token.as_str())]];
+    for fields in wrong {
         assert_eq!(ann.post(&cancel, fields).await.status, StatusCode::FORBIDDEN, "{fields:?}");
     }
     let json = ann.request(Method::POST, &cancel).header("sec-fetch-site", "same-origin");
@@ -75,7 +76,7 @@ async fn forged_forms_change_nothing() {
     assert_eq!(ann.send(put).await.status, StatusCode::METHOD_NOT_ALLOWED);
     assert!(ann.get(&task).await.text.contains("Cancel the task"), "nothing was cancelled");
     // By the right form it is, in two phases.
-    assert_eq!(ann.post(&cancel, &[("form_token", &token)]).await.status, StatusCode::SEE_OTHER);
+    assert_eq!(ann.post(&cancel, &[("form_token", token.as_str())]).await.status, StatusCode::SEE_OTHER);
     ann.follow(&format!("{task}?live=1"), |text| text.contains("ended: cancelled")).await;
 }
 
