@@ -1,25 +1,32 @@
 //! The command line: parses arguments, dispatches commands, and prints results. It must not implement what
 //! the commands do.
 
+#[cfg(feature = "process")]
+mod adapter;
 mod audit;
 mod call;
 mod doctor;
 mod key;
 mod operate;
+mod output;
+mod presets;
+mod setup;
 mod store;
 mod tasks;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use taskbridge_sdk::Registry;
 
+use self::output::{GOOD, print, print_error, print_failure, styled};
+use self::setup::{connect, dev, init, manual};
 use crate::app::{self, App, Origin, pluralize};
 use crate::clock::{Clock as _, System};
 use crate::config::locate::Environment;
@@ -44,6 +51,12 @@ enum Command {
     Serve(Serve),
     /// Call a tool of a running server, watch its job, answer its questions, and print its result.
     Call(call::Options),
+    /// Serve demo tools, for a first try: without a config, and nothing is kept.
+    Dev(dev::Options),
+    /// Write a config for your engine, check it, and print what to run next.
+    Init(init::Options),
+    /// Print the settings with which an MCP client reaches this server, or write them into its file.
+    Connect(connect::Options),
     /// Check a config file without starting anything, and report all its errors.
     Check {
         #[command(flatten)]
@@ -59,6 +72,8 @@ enum Command {
     Discover(doctor::DiscoverOptions),
     /// Print the JSON Schema of config files.
     Schema,
+    /// List the engines that are known, or print what is known of one, as config.
+    Presets(presets::Options),
     /// Generate API keys.
     #[command(subcommand)]
     Key(key::Command),
@@ -74,9 +89,26 @@ enum Command {
     /// Check the audit log for tampering, and print its entries.
     #[command(subcommand)]
     Audit(audit::Command),
+    /// Test, describe and create adapter programs.
+    #[cfg(feature = "process")]
+    #[command(subcommand)]
+    Adapter(adapter::Command),
     /// Maintain the store itself.
     #[command(subcommand)]
     Store(store::Command),
+    /// Print the completions of a shell.
+    Completions(manual::Shells),
+    /// Write the manual pages into a folder.
+    Man(manual::Folder),
+}
+
+/// What the server prints at its start.
+#[derive(Clone, Copy)]
+enum Greeting {
+    /// How to connect.
+    Config,
+    /// What to try with the demo tools.
+    Demo,
 }
 
 #[derive(Args)]
@@ -124,49 +156,43 @@ pub fn main_with(registry: Registry) -> ExitCode {
     }
     crate::isolation::install_panic_hook();
     let cli = Cli::parse_from(arguments);
+    let done = |result: Result<(), String>| result.map(|()| ExitCode::SUCCESS);
     let result = match cli.command {
-        None => serve(&registry, cli.serve),
-        Some(Command::Serve(options)) => serve(&registry, options),
-        Some(Command::Check { file, no_secrets }) => check(&registry, &file, no_secrets),
-        Some(Command::Call(options)) => match call::call(options) {
-            Ok(code) => return code,
-            Err(message) => Err(message),
-        },
-        Some(Command::Tasks(command)) => match tasks::run(&registry, command) {
-            Ok(code) => return code,
-            Err(message) => Err(message),
-        },
-        Some(Command::Audit(command)) => match audit::run(&registry, command) {
-            Ok(code) => return code,
-            Err(message) => Err(message),
-        },
-        Some(Command::Doctor(options)) => match doctor::run(&registry, &options) {
-            Ok(code) => return code,
-            Err(message) => Err(message),
-        },
-        Some(Command::Discover(options)) => doctor::discover(&registry, &options),
+        None => done(serve(&registry, cli.serve, Greeting::Config)),
+        Some(Command::Serve(options)) => done(serve(&registry, options, Greeting::Config)),
+        Some(Command::Dev(options)) => done(dev::run(&registry, &options)),
+        Some(Command::Init(options)) => init::run(&registry, &options),
+        Some(Command::Connect(options)) => connect::run(&registry, &options),
+        Some(Command::Check { file, no_secrets }) => done(check(&registry, &file, no_secrets)),
+        Some(Command::Call(options)) => call::call(options),
+        Some(Command::Tasks(command)) => tasks::run(&registry, command),
+        Some(Command::Audit(command)) => audit::run(&registry, command),
+        Some(Command::Doctor(options)) => doctor::run(&registry, &options),
+        Some(Command::Discover(options)) => done(doctor::discover(&registry, &options)),
         #[cfg(feature = "postgres")]
-        Some(Command::Migrate { file }) => store::postgres::migrate(&registry, &file),
-        Some(Command::Store(command)) => match store::run(&registry, command) {
-            Ok(code) => return code,
-            Err(message) => Err(message),
-        },
+        Some(Command::Migrate { file }) => done(store::postgres::migrate(&registry, &file)),
+        Some(Command::Store(command)) => store::run(&registry, command),
+        #[cfg(feature = "process")]
+        Some(Command::Adapter(command)) => adapter::run(command),
         Some(Command::Key(command)) => {
             key::run(&command);
-            Ok(())
+            Ok(ExitCode::SUCCESS)
         }
+        Some(Command::Presets(options)) => done(presets::run(&registry, &options).map(|text| print(&text))),
         Some(Command::Schema) => {
             print(&format!("{:#}\n", config::schema::generate(&registry)));
-            Ok(())
+            Ok(ExitCode::SUCCESS)
         }
+        Some(Command::Completions(shells)) => {
+            manual::completions(&shells, Cli::command());
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Command::Man(folder)) => done(manual::pages(&folder, Cli::command())),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            print_error(&message);
-            ExitCode::FAILURE
-        }
-    }
+    result.unwrap_or_else(|message| {
+        print_failure(&message);
+        ExitCode::FAILURE
+    })
 }
 
 fn run_helper(registry: &Registry, arguments: &[OsString]) -> ExitCode {
@@ -209,8 +235,9 @@ fn check(registry: &Registry, file: &File, no_secrets: bool) -> Result<(), Strin
         extras.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {}", pluralize(n, what)));
     let extras: String = extras.collect();
     print(&format!(
-        "{}: all right{}: {} on {}{}\n",
+        "{}: {}{}: {} on {}{}\n",
         config.file.display(),
+        styled(GOOD, "all right"),
         if no_secrets { ", secrets not checked" } else { "" },
         pluralize(config.tools.len(), "tool"),
         pluralize(config.backends.len(), "backend"),
@@ -224,7 +251,7 @@ fn check(registry: &Registry, file: &File, no_secrets: bool) -> Result<(), Strin
     Ok(())
 }
 
-fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
+fn serve(registry: &Registry, options: Serve, greeting: Greeting) -> Result<(), String> {
     let environment = Environment::of_process();
     let (mut config, sources) = load(registry, &options.file, &environment)?;
     if let Some(address) = options.listen {
@@ -254,7 +281,7 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
             if options.stdio {
                 over_stdio(config, origin, hangups, &stop).await
             } else {
-                over_http(config, origin, hangups, &stop).await
+                over_http(config, origin, hangups, &stop, greeting).await
             }
         };
         let exporting = async {
@@ -279,18 +306,29 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
     result.map_err(|text| format!("taskbridge: {text}"))
 }
 
-async fn over_http(config: Config, origin: Origin, hangups: Hangups, stop: &Shutdown) -> Result<(), String> {
+async fn over_http(
+    config: Config,
+    origin: Origin,
+    hangups: Hangups,
+    stop: &Shutdown,
+    greeting: Greeting,
+) -> Result<(), String> {
     allow_many_connections();
     // Binds the address first, so that a second server started by mistake changes nothing.
     let listener = app::listen(&config).await.map_err(|error| error.to_string())?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let metrics_listener = app::listen_for_metrics(&config).await.map_err(|error| error.to_string())?;
-    let welcome =
-        welcome(&config, address, metrics_listener.as_ref().and_then(|socket| socket.local_addr().ok()));
+    let welcome = match greeting {
+        Greeting::Demo => dev::welcome(&format!("http://{address}/mcp")),
+        Greeting::Config => {
+            welcome(&config, address, metrics_listener.as_ref().and_then(|socket| socket.local_addr().ok()))
+        }
+    };
     config.warnings(System.now()).iter().for_each(|warning| tracing::warn!("{warning}"));
     // If the audit log uses standard output, nothing else may write there.
     let greet = if config.audit.stdout { print_error } else { print };
     let app = build(config, origin, hangups).await?.with_metrics_listener(metrics_listener);
+    let app = app.with_console_printer(Box::new(greet));
     greet(&welcome);
     app.serve_http(listener, stop.graceful.clone()).await.map_err(|error| error.to_string())
 }
@@ -378,15 +416,4 @@ fn welcome(config: &Config, address: SocketAddr, metrics_address: Option<SocketA
             metrics_address.map(|at| format!("metrics at http://{at}/metrics\n")).unwrap_or_default(),
         store = config.store.database,
     )
-}
-
-/// Prints to standard output. Ignores errors, such as a closed pipe.
-fn print(text: &str) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-fn print_error(text: &str) {
-    let mut out = io::stderr().lock();
-    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use parking_lot::Mutex;
@@ -63,28 +64,30 @@ impl Hooks {
 
 /// Returns the route `POST /hooks/{backend}`.
 pub fn routes(hooks: Hooks) -> Router {
-    Router::new().route("/hooks/{backend}", post(receive)).with_state(hooks)
+    Router::new()
+        .route("/hooks/{backend}", post(receive))
+        .route("/hooks/{backend}/{*rest}", post(receive))
+        .with_state(hooks)
 }
 
-async fn receive(State(hooks): State<Hooks>, Path(name): Path<String>, request: Request) -> Response {
+async fn receive(
+    State(hooks): State<Hooks>,
+    Path(parameters): Path<HashMap<String, String>>,
+    request: Request,
+) -> Response {
+    let name = parameters.get("backend").cloned().unwrap_or_default();
     let backend = hooks.bridge.reads.backend(&name).filter(|backend| backend.abilities().hooks.is_some());
     // Checked first, so that no body is read for a backend without a hook.
     let Some(backend) = backend else { return StatusCode::NOT_FOUND.into_response() };
     let (head, body) = request.into_parts();
     match hooks.body_budget.read(head.extensions.get::<Peer>(), body, MAX_BODY).await {
-        Ok(body) => accept(&hooks, name, &*backend, &head.headers, &body).into_response(),
+        Ok(body) => accept(&hooks, name, &*backend, &head, &body).into_response(),
         Err(response) => *response,
     }
 }
 
-fn accept(
-    hooks: &Hooks,
-    name: String,
-    backend: &dyn Backend,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> StatusCode {
-    let Some(hint) = read(backend, headers, body) else {
+fn accept(hooks: &Hooks, name: String, backend: &dyn Backend, head: &Parts, body: &[u8]) -> StatusCode {
+    let Some(hint) = read(backend, head, body) else {
         tracing::debug!(backend = name, "delivery without a valid proof rejected");
         return StatusCode::UNAUTHORIZED;
     };
@@ -104,14 +107,19 @@ fn accept(
         for handle in hint.jobs.into_iter().take(MAX_JOBS) {
             hooks.nudge.polls.put(PollRequest::LocalHint(name.clone(), handle));
         }
+        for key in hint.keys.into_iter().take(MAX_JOBS) {
+            hooks.nudge.polls.put(PollRequest::KeyHint(name.clone(), key));
+        }
     }
     StatusCode::ACCEPTED
 }
 
-fn read(backend: &dyn Backend, headers: &HeaderMap, body: &[u8]) -> Option<HookEvent> {
+fn read(backend: &dyn Backend, head: &Parts, body: &[u8]) -> Option<HookEvent> {
     let headers: Vec<(&str, &str)> =
-        headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
-    backend.abilities().hooks?.read(&Delivery { headers: &headers, body })
+        head.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
+    // `/hooks/NAME/` and the rest. A backend's name contains no slash, not even an encoded one.
+    let path = head.uri.path().splitn(4, '/').nth(3).unwrap_or_default();
+    backend.abilities().hooks?.read(&Delivery { headers: &headers, body, path })
 }
 
 impl RecentDeliveries {

@@ -7,7 +7,7 @@
 //! the [`catalog`] of tools. [`mcp`] serves the protocol over HTTP and stdio to callers that [`auth`]
 //! identifies, within the rules of [`access`]. [`tasks`] is the core: rows, the state machine, the loops.
 //! [`sessions`] defines the state of clients' sessions. [`store`] stores tasks and sessions, [`notify`] sends
-//! notices, and [`hooks`] receives deliveries from engines. Engines are reached through the adapters in
+//! notices, [`console`] has the pages for browsers, and [`hooks`] receives deliveries from engines. Engines are reached through the adapters in
 //! [`adapters`]. ARCHITECTURE.md has the terms, the invariants and walkthroughs.
 //!
 //! A program with an additional adapter is a `main` of one line:
@@ -27,6 +27,7 @@ pub mod auth;
 pub mod catalog;
 mod cli;
 pub mod config;
+pub mod console;
 pub mod current;
 pub mod health;
 pub mod hooks;

@@ -39,6 +39,8 @@ pub enum Purpose {
     Arguments,
     /// The state that one round of a request passes to the next.
     State,
+    /// The session of a browser in the console.
+    Console,
 }
 
 impl Purpose {
@@ -50,6 +52,7 @@ impl Purpose {
             Purpose::Question => b"question",
             Purpose::Arguments => b"arguments",
             Purpose::State => b"state",
+            Purpose::Console => b"console",
         }
     }
 }

@@ -19,7 +19,7 @@ EVERYTHING = "everything"
 # What a change of code affects: of any, of an engine's, of the server.
 CODE = "packages format lint build standins github collector tests"
 ENGINE = "libraries engines examples"
-SERVER = f"{CODE} chaos configs deploy libraries clients engines conformance examples"
+SERVER = f"{CODE} chaos configs deploy book libraries clients engines conformance examples adapters"
 # The first pattern that matches a path says what a change of it affects, beside the tests of its package. A `*` crosses
 # folders.
 RULES = [
@@ -31,12 +31,17 @@ RULES = [
     ("deny.toml", "packages dependencies"),
     ("rustfmt.toml", "packages format"),
     # Tests read the pages of the tree.
-    ("*.md", CODE),
+    ("*.md", f"{CODE} book"),
+    ("docs/book.toml", "packages build book"),
+    ("tests/book/*", "packages build book"),
     # Tests check the conventions of all sources, and read all configs.
     ("tests/chaos/*", f"{CODE} chaos"),
     ("tests/conformance/*", "packages build conformance"),
     ("tests/deploy/*", "packages build deploy"),
     ("deploy/*", "packages build deploy"),
+    ("tests/adapters/*", "packages build adapters"),
+    ("sdks/*", f"{CODE} adapters"),
+    ("examples/adapters/*", f"{CODE} configs adapters"),
     ("tests/e2e/engines/*", "packages build standins github libraries engines"),
     ("tests/e2e/failures/*", "packages build standins github libraries engines"),
     ("tests/e2e/rust/*", f"{CODE} libraries clients"),
@@ -44,10 +49,11 @@ RULES = [
     ("tests/github/*", f"{CODE} {ENGINE}"),
     ("tests/slurm/*", f"{CODE} {ENGINE}"),
     ("tests/full", "packages"),
+    ("release/*", "packages"),
     ("tests/upgrade/*", "packages"),
     ("fuzz/*", CODE),
     ("benches/*", f"{CODE} configs"),
-    ("config/*", f"{CODE} configs"),
+    ("config/*", f"{CODE} configs book"),
     ("examples/*", f"{CODE} configs examples"),
     ("tests/it/*", CODE),
     ("tests/simulation/*", CODE),
@@ -56,8 +62,8 @@ RULES = [
     ("adapters/*/tests/*", CODE),
     ("adapters/sdk/*", SERVER),
     # The servers of these sections run its jobs.
-    ("adapters/local/*", f"{CODE} chaos configs clients conformance {ENGINE}"),
-    ("adapters/*", f"{CODE} configs {ENGINE}"),
+    ("adapters/local/*", f"{CODE} chaos configs book clients conformance {ENGINE}"),
+    ("adapters/*", f"{CODE} configs book {ENGINE}"),
     ("crates/client/*", f"{CODE} libraries clients examples"),
     ("crates/*", SERVER),
     ("src/*", SERVER),

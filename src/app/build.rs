@@ -90,7 +90,7 @@ impl App {
         let (history, audit) = (config.store.history, config.audit.clone());
         let current_config = CurrentConfig::of(&config, backends, backend_metrics.cloned());
         current_config.engines.set_unconnected(connection_retries.unconnected());
-        let page = config.metrics.clone();
+        let (page, console) = (config.metrics.clone(), config.console());
         let ClientFacingConfig { configured_catalog, settings, rules } =
             ClientFacingConfig::of(config, seal.clone())?;
         let catalog = Arc::new(Current::new(discoveries.build_catalog(&configured_catalog, registry)));
@@ -175,6 +175,8 @@ impl App {
             connection_retries,
             scraper,
             metrics_listener: None,
+            console,
+            console_printer: Box::new(|_| {}),
             reload_loop,
             audit_writer,
         })

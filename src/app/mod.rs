@@ -31,6 +31,7 @@ use tokio::net::TcpListener;
 
 use crate::audit::Writer;
 use crate::config::{MetricsPage, Problems};
+use crate::console;
 use crate::mcp::Bridge;
 use crate::mcp::transport::http::AccessControl;
 use crate::metrics::Scraper;
@@ -65,9 +66,16 @@ pub struct App {
     metrics_listener: Option<(TcpListener, Router)>,
     /// Applies changed configs, discovered tools and retried connections; never ends.
     reload_loop: BoxFuture<'static, Infallible>,
+    /// Settings of the console, if there is one.
+    console: Option<console::Settings>,
+    /// Prints lines of the console for the operator at the terminal.
+    console_printer: ConsolePrinter,
     /// Writes the audit log, if it is enabled.
     audit_writer: Option<Writer>,
 }
+
+/// Prints one line for the operator at the terminal.
+pub(crate) type ConsolePrinter = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Why the server cannot start or continue.
 #[derive(Debug, thiserror::Error)]

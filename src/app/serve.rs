@@ -12,10 +12,11 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
-use super::{App, AppError};
+use super::{App, AppError, ConsolePrinter};
 use crate::audit::record::Kind;
 use crate::audit::{Auditor, Writer};
 use crate::config::{AuthMode, Config};
+use crate::console;
 use crate::health::{self, Health};
 use crate::hooks::{self, Hooks};
 use crate::mcp::transport::http::{AccessControl, AccessRules};
@@ -75,6 +76,12 @@ impl App {
         Self { scraper: None, metrics_listener: Some((listener, router)), ..self }
     }
 
+    /// Prints the lines of the console with this function.
+    #[must_use]
+    pub(crate) fn with_console_printer(self, console_printer: ConsolePrinter) -> Self {
+        Self { console_printer, ..self }
+    }
+
     /// Serves HTTP on a listener until `stop` is cancelled and `server.drain_for` has passed. Then requests
     /// and engine calls in progress have `server.stop_within` to finish.
     ///
@@ -93,15 +100,29 @@ impl App {
             current_config,
             reload_loop,
             metrics_listener,
+            console,
+            console_printer,
             audit_writer,
             ..
         } = self;
         let audit = Arc::clone(&bridge.context.audit);
         let closing = CancellationToken::new();
+        let console = console.map_or_else(Router::new, |settings| {
+            let parts = console::Parts {
+                bridge: Arc::clone(&bridge),
+                access_control: Arc::clone(&access_control),
+                store: Arc::clone(&store),
+                engines: current_config.engines.clone(),
+                settings,
+                shutdown: closing.clone(),
+                print: console_printer,
+            };
+            console::routes(parts, listener.local_addr().ok())
+        });
         let health = Health::new(store, current_config.engines, stop.clone());
         let hooks = hooks::routes(Hooks::new(Arc::clone(&bridge), nudge));
         let (router, router_loop) = http::router(bridge, Arc::clone(&access_control), closing.clone());
-        let router = router.merge(health::routes(health)).merge(hooks);
+        let router = router.merge(health::routes(health)).merge(hooks).merge(console);
         let serving = http::serve(listener, router, access_control, closing.clone());
         let (drain_token, metrics_page) = (closing.clone(), serve_metrics(metrics_listener));
         let background = Box::pin(async move {

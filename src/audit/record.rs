@@ -75,6 +75,10 @@ kinds! {
     LimitExceeded => "limit.exceeded",
     /// An operator changed a task.
     OperatorActed => "operator.acted",
+    /// A person signed in to the console.
+    ConsoleSignedIn => "console.signed_in",
+    /// A person signed out of the console, in one browser or in all.
+    ConsoleSignedOut => "console.signed_out",
     /// One owner or address repeats what suggests guessing.
     Suspicion => "suspicion",
     /// A chain begins.
@@ -154,7 +158,7 @@ pub struct AuditCaller {
 /// The origin of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RequestOrigin {
-    /// `http`, `stdio`, `terminal`.
+    /// `http`, `stdio`, `terminal`, `console`.
     pub by: &'static str,
     /// The address, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]

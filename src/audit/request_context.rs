@@ -26,6 +26,8 @@ pub struct RequestContext {
     pub principal: Option<Principal>,
     /// An operator's name, for a command at a terminal.
     pub operator: Option<String>,
+    /// True for a request of a browser in the console.
+    is_console: bool,
     /// The request's method.
     pub method: Option<String>,
     /// Its JSON-RPC id.
@@ -44,6 +46,11 @@ impl RequestContext {
     /// Creates the context of an authenticated caller.
     pub fn of(principal: &Principal) -> Self {
         Self { principal: Some(principal.clone()), ..Self::default() }
+    }
+
+    /// Creates the context of a person in the console, with the path that they asked for.
+    pub fn of_console(principal: &Principal, path: &str) -> Self {
+        Self { is_console: true, method: Some(format!("console/{path}")), ..Self::of(principal) }
     }
 
     /// Creates the context of an operator at a terminal of this machine.
@@ -104,6 +111,7 @@ impl RequestContext {
     pub(super) fn origin(&self) -> RequestOrigin {
         let by = match (&self.operator, self.address()) {
             (Some(_), _) => "terminal",
+            (None, _) if self.is_console => "console",
             (None, Some(_)) => "http",
             (None, None) => "stdio",
         };

@@ -121,6 +121,11 @@ impl ApiKeys {
         Self { clock, ..self }
     }
 
+    /// Returns true if there is no key.
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -131,7 +136,7 @@ impl ApiKeys {
     }
 
     /// Returns the principal of the key with this digest.
-    fn principal_by_digest(&self, digest: [u8; 32]) -> Result<Principal, Unauthorized> {
+    pub(super) fn principal_by_digest(&self, digest: [u8; 32]) -> Result<Principal, Unauthorized> {
         let principal = self.find_principal(digest).ok_or(Unauthorized::UnknownKey)?;
         if principal.credential.expires_at.is_some_and(|expires_at| expires_at <= self.now()) {
             return Err(Unauthorized::KeyExpired);

@@ -7,6 +7,7 @@ mod identity;
 mod keys;
 mod network;
 pub mod oauth;
+mod sign_in;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub use identity::{Identity, Peer, RequestCredentials};
 pub use keys::{ApiKeys, InvalidKey, Key, generate as make_key};
 pub use network::client_limit_key;
 use oauth::{OAuth, TokenError, TokenSignature};
+pub use sign_in::{SignIn, SignInMethods};
 use taskbridge_sdk::Timestamp;
 
 use crate::tasks::task::Owner;

@@ -210,7 +210,7 @@ impl Tool {
     }
 
     /// Returns true for parameters that messages must not show: secrets and the content of files.
-    fn is_hidden(&self, name: &str) -> bool {
+    pub fn is_hidden(&self, name: &str) -> bool {
         self.definition.secret_parameters.contains(name) || self.definition.file_parameters.contains_key(name)
     }
 

@@ -7,12 +7,16 @@ use std::time::Duration;
 
 use clap::Args;
 use humantime_serde::re::humantime::parse_duration;
-use taskbridge_client::{self as client, ClientCommand, Invocation};
+use taskbridge_client::{self as client, ClientCommand, HistoryEntry, Invocation};
 
+use super::{print, print_error};
 use crate::config::locate::Environment;
 
 /// Default endpoint.
 const DEFAULT_URL: &str = "http://127.0.0.1:8808/mcp";
+
+/// Exit code for an invalid command line.
+const USAGE: u8 = 2;
 
 /// Help text after the options.
 const MORE: &str = "\
@@ -43,7 +47,8 @@ Examples:
   taskbridge call word_count text=@README.md
   taskbridge call hash_tree path=/etc --save out
   id=$(taskbridge call countdown seconds=600 --detach)
-  taskbridge call --task \"$id\"";
+  taskbridge call --task \"$id\"
+  taskbridge call --last";
 
 #[derive(Args)]
 #[command(after_help = MORE)]
@@ -74,8 +79,14 @@ pub(super) struct Options {
     /// Watch a task that was started before.
     #[arg(long, value_name = "ID", conflicts_with = "tool")]
     task: Option<String>,
+    /// Watch the task that was last started from this machine on this server.
+    #[arg(long, conflicts_with_all = ["tool", "task", "list"])]
+    last: bool,
+    /// List the tasks that were started from this machine on this server, with their ids; newest last.
+    #[arg(long, conflicts_with_all = ["tool", "task", "last", "list", "cancel", "timeout", "save"])]
+    history: bool,
     /// Cancel that task.
-    #[arg(long, requires = "task", conflicts_with_all = ["timeout", "save"])]
+    #[arg(long, conflicts_with_all = ["tool", "timeout", "save"])]
     cancel: bool,
     /// Save images, audio, blobs, artifacts and logs into this folder.
     #[arg(long, value_name = "FOLDER")]
@@ -92,12 +103,13 @@ pub(super) struct Options {
 }
 
 impl Options {
-    fn into_invocation(self, environment: Environment) -> Invocation {
+    fn into_invocation(self, environment: Environment, last: Option<String>) -> Invocation {
+        let url = self.endpoint(&environment);
         let watch_command = match &self.url {
             None => "taskbridge call".to_owned(),
             Some(url) => format!("taskbridge call --url {url}"),
         };
-        let command = match (self.task, self.tool) {
+        let command = match (self.task.or(last), self.tool) {
             (Some(task), _) if self.cancel => ClientCommand::Cancel { task },
             (Some(task), _) => ClientCommand::Attach { task },
             (None, Some(tool)) if !self.list => ClientCommand::Call(client::Call {
@@ -111,21 +123,73 @@ impl Options {
             (None, tool) => ClientCommand::List { tool },
         };
         Invocation {
-            url: self.url.or(environment.url).unwrap_or_else(|| DEFAULT_URL.to_owned()),
-            key: environment.key.map(|key| key.reveal().to_owned()),
+            url,
+            key: environment.key.as_ref().map(|key| key.reveal().to_owned()),
             command,
             json: self.json,
             quiet: self.quiet,
             save: self.save,
             timeout: self.timeout,
             watch_command,
+            history: history_file(&environment),
         }
     }
 }
 
+impl Options {
+    fn endpoint(&self, environment: &Environment) -> String {
+        let given = self.url.as_ref().or(environment.url.as_ref());
+        given.cloned().unwrap_or_else(|| DEFAULT_URL.to_owned())
+    }
+
+    /// Returns the recorded calls on this server, oldest first.
+    fn recorded(&self, environment: &Environment) -> Result<Vec<HistoryEntry>, String> {
+        let file = history_file(environment).ok_or("taskbridge: there is no home folder with a history")?;
+        let entries = client::read_history(&file)
+            .map_err(|error| format!("taskbridge: {}: {error}", file.display()))?;
+        let url = self.endpoint(environment);
+        Ok(entries.into_iter().filter(|entry| entry.url == url).collect())
+    }
+
+    fn print_history(&self, environment: &Environment) -> Result<(), String> {
+        let entries = self.recorded(environment)?;
+        if self.json {
+            let text = serde_json::to_string_pretty(&entries).map_err(|error| error.to_string())?;
+            print(&format!("{text}\n"));
+        } else {
+            let line = |entry: &HistoryEntry| format!("{}  {}  {}\n", entry.at, entry.task, entry.tool);
+            print(&entries.iter().map(line).collect::<String>());
+        }
+        Ok(())
+    }
+}
+
+fn history_file(environment: &Environment) -> Option<PathBuf> {
+    environment.state_home.as_ref().map(|home| home.join("taskbridge").join("calls.jsonl"))
+}
+
 /// Executes the call and returns the exit code.
 pub(super) fn call(options: Options) -> Result<ExitCode, String> {
-    let invocation = options.into_invocation(Environment::of_process());
+    let environment = Environment::of_process();
+    if options.history {
+        return options.print_history(&environment).map(|()| ExitCode::SUCCESS);
+    }
+    if options.cancel && options.task.is_none() && !options.last {
+        print_error("taskbridge: --cancel needs --task ID or --last");
+        return Ok(ExitCode::from(USAGE));
+    }
+    let last = match options.last {
+        false => None,
+        true => match options.recorded(&environment)?.pop() {
+            Some(entry) => Some(entry.task),
+            None => {
+                let url = options.endpoint(&environment);
+                print_error(&format!("taskbridge: --last: no call of {url} was recorded on this machine"));
+                return Ok(ExitCode::from(USAGE));
+            }
+        },
+    };
+    let invocation = options.into_invocation(environment, last);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| format!("taskbridge: the event loop cannot be created: {error}"))?;

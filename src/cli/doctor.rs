@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use taskbridge_sdk::{Finding, PolicyDocument, Registry, ToolTarget, Verdict};
 
+use super::output::{ATTENTION, BAD, GOOD, styled};
 use super::store::runtime;
 use super::{File, load, print, print_error};
 use crate::app::{CheckResult, DiscoveryFailure, discover_tools, pluralize, run_checks};
@@ -22,6 +23,13 @@ pub(super) struct Options {
     /// Print the IAM policies that the AWS backends need, and check nothing: no engine is called.
     #[arg(long, conflicts_with = "json")]
     policy: bool,
+}
+
+impl Options {
+    /// Returns the options that check this file and print text.
+    pub(super) fn of(config: PathBuf) -> Self {
+        Self { file: File { config: Some(config) }, json: false, policy: false }
+    }
 }
 
 #[derive(Args)]
@@ -91,7 +99,13 @@ fn config_finding(problem: &str) -> CheckResult {
 fn format_results(results: &[CheckResult]) -> String {
     let mut text = String::new();
     for CheckResult { of, finding: Finding { what: subject, verdict, says: message, fix } } in results {
-        text.push_str(&format!("{verdict:<8} {of}: {subject}: {message}\n"));
+        let style = match verdict {
+            Verdict::Ok => GOOD,
+            Verdict::Warning => ATTENTION,
+            Verdict::Fault => BAD,
+        };
+        let verdict = styled(style, format!("{verdict:<8}"));
+        text.push_str(&format!("{verdict} {of}: {subject}: {message}\n"));
         for line in fix.iter().flat_map(|fix| fix.lines()) {
             text.push_str(&format!("         > {line}\n"));
         }

@@ -2,11 +2,14 @@
 //! no loop: a server executes the changes.
 
 mod filter;
+mod live;
 mod print;
 mod view;
+mod watch;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use clap::{Args, Subcommand};
@@ -53,6 +56,22 @@ pub(super) enum Command {
     },
     /// Show one task and its history.
     Show(TaskOptions),
+    /// Show tasks until Ctrl-C: a live table on a terminal, or a line for each change. $NO_COLOR turns off
+    /// colors.
+    Watch {
+        #[command(flatten)]
+        file: File,
+        #[command(flatten)]
+        filter: Filter,
+        /// Time between two reads of the store.
+        #[arg(
+            long,
+            value_name = "DURATION",
+            default_value = "1s",
+            value_parser = humantime_serde::re::humantime::parse_duration
+        )]
+        interval: Duration,
+    },
     /// Cancel a task: its state changes immediately, and a server stops its job.
     Cancel(TaskOptions),
     /// Retry a failed start, cancellation or answer now, or poll the job now.
@@ -82,6 +101,9 @@ pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, Str
         match command {
             Command::List { file, filter, json } => list(&open(registry, &file).await?, &filter, json).await,
             Command::Export { file, filter } => export(&open(registry, &file).await?, &filter).await,
+            Command::Watch { file, filter, interval } => {
+                watch::watch(&open(registry, &file).await?, &filter, interval).await
+            }
             Command::Show(options) => show(&open(registry, &options.file).await?, &options.id).await,
             Command::Cancel(options) => cancel(&open(registry, &options.file).await?, &options.id).await,
             Command::RetryNow(options) => retry(&open(registry, &options.file).await?, &options.id).await,
@@ -281,13 +303,13 @@ async fn cancel(context: &OperatorContext, id: &str) -> Result<ExitCode, String>
         return Err(deleted_error(&id));
     };
     if before.has_ended() {
-        return Err(format!("taskbridge: task {id} has ended already: {}", view::state(&before)));
+        return Err(format!("taskbridge: task {id} has ended already: {}", view::state(before.state)));
     }
     let job = match &after.job {
         Job::Closed { .. } => "its job had not been started",
         _ => "a server cancels its job, and retries until it has ended",
     };
-    print(&format!("{id}: {}; {job}\n", view::state(&after)));
+    print(&format!("{id}: {}; {job}\n", view::state(after.state)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -327,7 +349,7 @@ async fn abandon(context: &OperatorContext, id: &str) -> Result<ExitCode, String
         return Err(deleted_error(&id));
     };
     let ended_error = |task: &Task| {
-        let state = view::state(task);
+        let state = view::state(task.state);
         format!("taskbridge: task {id} has ended already: {state}; there is nothing left to abandon")
     };
     if matches!(task.job, Job::Closed { .. }) {
@@ -350,7 +372,7 @@ async fn abandon(context: &OperatorContext, id: &str) -> Result<ExitCode, String
             format!("the job {handle} may still run, and no server polls it again")
         }
     };
-    print(&format!("{id}: {}; abandoned: {job}\n", view::state(&after)));
+    print(&format!("{id}: {}; abandoned: {job}\n", view::state(after.state)));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -20,6 +20,7 @@ pub use reading::locate;
 pub use reading::parts::{Differences, Parts};
 pub use reading::problem::{Problem, Problems};
 pub use reading::sources::Sources;
+pub use server::console::Console;
 pub use server::limits::Limits;
 pub use server::metrics::MetricsPage;
 pub use server::owner_limits::OwnerLimits;
@@ -43,12 +44,13 @@ use crate::notify::Receiver;
 use crate::seal::Key;
 use callers::{access, auth};
 use offers::{prompts, resources, values};
+use reading::include;
 use reading::reader::Reader;
-use reading::source::Source;
+use reading::secret;
 use server::shape::{ConcurrencyGroup, Lifetime};
 use server::store::Store;
-use server::{audit, check, limits, metrics, notify, seal, store, telemetry, tls};
-use tools::{backends, definition, slots};
+use server::{audit, check, console, limits, metrics, notify, seal, store, telemetry, tls};
+use tools::{backends, definition, programs, slots};
 
 /// A valid config.
 #[derive(Debug)]
@@ -70,6 +72,8 @@ pub struct Config {
     /// The rules of `[access]`: the default for tools, and the rules for tasks of tools that are no longer
     /// offered.
     pub access: Rules,
+    /// Settings of the console.
+    pub console: Console,
     /// Sealing keys: the first one seals, all of them open. If empty, the store's own key is used.
     pub seal: Vec<Key>,
     /// Settings of the audit log.
@@ -98,6 +102,8 @@ pub struct Config {
     pub telemetry: Option<TraceExport>,
     /// Digests of the config by part.
     pub parts: Parts,
+    /// The environment variables that settings of the server and of backends refer to, in order of their names.
+    pub variables: Vec<String>,
 }
 
 /// The result of reading a config file, valid or not.
@@ -109,19 +115,22 @@ pub struct ConfigLoad {
     pub sources: Sources,
 }
 
-/// The tables of a config file.
-const TABLES: [&str; 18] = [
+/// The tables of a config file, and the list of files that it includes.
+const TABLES: [&str; 21] = [
+    "include",
     "server",
     "limits",
     "log",
     "auth",
     "access",
+    "console",
     "seal",
     "audit",
     "store",
     "reconciler",
     "lifetime",
     "concurrency_groups",
+    "adapters",
     "backends",
     "tools",
     "resources",
@@ -209,7 +218,7 @@ struct ParseInputs<'a> {
 
 fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Result<Config, Problems> {
     let ParseInputs { file, dir, registry, state_home, reveals_secrets } = *inputs;
-    let source = Source::parse(file, text)?;
+    let source = include::load(file, dir, text, sources)?;
     let mut reader = Reader::new(&source);
     reader.reveals_secrets = reveals_secrets;
     let mut fields = source.fields.clone();
@@ -220,6 +229,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
     let log: Log = reader.section("log", part("log"));
     let auth: auth::Auth = reader.section("auth", part("auth"));
     let access: access::Access = reader.section("access", part("access"));
+    let console: Console = reader.section("console", part("console"));
     let seal: seal::Seal = reader.section("seal", part("seal"));
     let audit: audit::Audit = reader.section("audit", part("audit"));
     let store: Store = reader.section("store", part("store"));
@@ -229,6 +239,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
     let lifetime: Lifetime = reader.section("lifetime", part("lifetime"));
     let groups: BTreeMap<String, ConcurrencyGroup> =
         reader.section("concurrency_groups", part("concurrency_groups"));
+    let programs = programs::read(&mut reader, registry, dir, part("adapters"));
     let backend_tables = reader.table("backends", part("backends"));
     let tool_tables = reader.table("tools", part("tools"));
     let resource_tables = reader.table("resources", part("resources"));
@@ -240,12 +251,13 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
     let auth = auth::read(&mut reader, auth, dir, client_ca);
     check::all(&mut reader, &server, &auth, &reconciler, &lifetime);
     limits::check(&mut reader, &bounds);
+    console::check(&mut reader, &console, &server, &auth);
     let callers = access::PossibleCallers::of(&auth);
     let access = access::rules(&mut reader, "access", Some(&access), &Rules::default(), &callers);
     let backend_names: Vec<String> = backend_tables.keys().cloned().collect();
     let (mut backends, mut faulty) = (BTreeMap::new(), BTreeMap::new());
     for (name, value) in backend_tables {
-        match backends::read(&mut reader, registry, store.is_shared(), dir, &name, value) {
+        match backends::read(&mut reader, registry, store.is_shared(), dir, &programs, (&name, value)) {
             Ok(backend) => {
                 backends::check_access(&mut reader, &name, &backend, &access, &callers);
                 backends.insert(name, backend);
@@ -302,6 +314,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
         owner,
     };
     let parts = Parts::of(&source.fields, reader.contents());
+    let variables = secret::variables(&source.fields);
     reader.finish(Config {
         file: file.to_owned(),
         dir: dir.to_owned(),
@@ -311,6 +324,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
         log,
         auth,
         access,
+        console,
         seal,
         audit,
         store,
@@ -325,6 +339,7 @@ fn read_text(text: &str, inputs: &ParseInputs<'_>, sources: &mut Sources) -> Res
         metrics,
         telemetry,
         parts,
+        variables,
     })
 }
 
@@ -334,6 +349,11 @@ impl Config {
         let mut all = check::warnings(&self.server, self.tls.as_ref(), now);
         all.extend(limits::warning(&self.bounds));
         all
+    }
+
+    /// Returns the settings of the console in the browser, or `None` if there is none.
+    pub fn console(&self) -> Option<crate::console::Settings> {
+        self.console.settings(&self.server, &self.auth)
     }
 
     /// Replaces the listen address of the file.

@@ -12,6 +12,7 @@ use super::callers::access::Access;
 use super::callers::auth::Auth;
 use super::offers::shape::{Prompt, Resource};
 use super::server::audit::Audit;
+use super::server::console::Console;
 use super::server::limits::Limits;
 use super::server::metrics::Metrics;
 use super::server::notify::Notify;
@@ -20,6 +21,7 @@ use super::server::shape::{ConcurrencyGroup, Lifetime, Log, Reconciler, Server};
 use super::server::store::Store;
 use super::server::telemetry::Telemetry;
 use super::tools::discover::{Discover, FIELD as DISCOVER};
+use super::tools::programs::Program;
 use super::tools::shape::Tool;
 
 /// Generates the JSON Schema 2020-12 of a config file for a program with these adapters.
@@ -28,11 +30,22 @@ pub fn generate(registry: &Registry) -> Value {
     let mut inlined = BTreeSet::new();
     let mut properties = Map::new();
     let mut table = |name: &str, schema: Value| properties.insert(name.to_owned(), schema);
+    table(
+        "include",
+        json!({
+            "description": "Other config files that are read as if they were part of this one. Relative to the folder of \
+                this file; `*` matches any characters of a file name.",
+            "type": "array",
+            "items": {"type": "string"},
+            "examples": [["*.toml"], ["engines/github.toml", "tools/*.toml"]],
+        }),
+    );
     table("server", shape::<Server>(&mut generator));
     table("limits", shape::<Limits>(&mut generator));
     table("log", shape::<Log>(&mut generator));
     table("auth", shape::<Auth>(&mut generator));
     table("access", shape::<Access>(&mut generator));
+    table("console", shape::<Console>(&mut generator));
     table("seal", shape::<Seal>(&mut generator));
     table("audit", shape::<Audit>(&mut generator));
     table("store", shape::<Store>(&mut generator));
@@ -48,8 +61,11 @@ pub fn generate(registry: &Registry) -> Value {
         discover(&mut schema, &mut generator, &mut inlined);
         backend(adapter.kind, adapter.one_machine, schema)
     });
-    let backends: Vec<Value> = backends.collect();
+    let mut backends: Vec<Value> = backends.collect();
+    backends.push(program_backend(registry));
     table("backends", tables("The engines that jobs run in, by name.", json!({"oneOf": backends})));
+    let programs = shape::<Program>(&mut generator);
+    table("adapters", tables("Programs that are adapters, by the kind of engine that they are.", programs));
     let tool = tool(registry, &mut generator, &mut inlined);
     table("tools", tables("The tools that clients can call, by name.", tool));
     let resource = shape::<Resource>(&mut generator);
@@ -150,6 +166,20 @@ fn backend(kind: &str, one_machine: bool, mut schema: Map<String, Value>) -> Val
         required.push(Value::from("kind"));
     }
     Value::Object(schema)
+}
+
+/// Returns the schema of a backend whose kind is a program of `[adapters]`, with fields of its own.
+fn program_backend(registry: &Registry) -> Value {
+    let kinds: Vec<&str> = registry.iter().map(|adapter| adapter.kind).collect();
+    json!({
+        "description": "A backend of a program: the fields depend on the program.",
+        "type": "object",
+        "properties": {
+            "kind": {"description": "A name in `[adapters]`.", "type": "string", "not": {"enum": kinds}},
+            "max_running": {"description": "Maximum number of concurrent jobs.", "type": "integer", "minimum": 1},
+        },
+        "required": ["kind"],
+    })
 }
 
 /// Adds the server's own fields to an adapter's `discover` table.

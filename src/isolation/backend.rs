@@ -89,6 +89,12 @@ impl Backend for Isolated {
         self.isolation.call_sync("start_lag", || self.inner.start_lag()).unwrap_or_default()
     }
 
+    fn key_lifetime(&self) -> Option<Duration> {
+        // After a crash it is unknown, so no start is repeated.
+        let crashed = Some(Duration::ZERO);
+        self.isolation.call_sync("key_lifetime", || self.inner.key_lifetime()).unwrap_or(crashed)
+    }
+
     fn group(&self, handle: &JobHandle) -> GroupKey {
         self.isolation.call_sync("group", || self.inner.group(handle)).unwrap_or_else(|| GroupKey::new(""))
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use taskbridge_sdk::{
     Abilities, Answer, AnswerOutcome, Budget, Checkup, Delivery, DiscoveredTool, Discovery, Finding,
     GroupKey, HookEvent, Hooks, JobHandle, JobKey, JobSpec, JobState, Observation, Questions, Started,
-    Subject, ToolTarget, Wakeups,
+    Subject, Timestamp, ToolTarget, Wakeups,
 };
 
 use super::panics::MAX_MESSAGE;
@@ -133,6 +133,7 @@ fn job(may_exist: bool) -> JobSpec {
         arguments: json!({}),
         files: Vec::new(),
         may_exist,
+        first_attempt_at: Timestamp::from_millis(0),
         trace: None,
         on_behalf_of: None,
     }
@@ -167,7 +168,9 @@ async fn panic_fails_one_call() {
     let discovery = backend.abilities().discovery.unwrap();
     assert_eq!(kind(discovery.discover().await), ErrorKind::Unavailable);
     assert!(backend.budgets().is_empty());
-    assert!(backend.abilities().hooks.unwrap().read(&Delivery { headers: &[], body: b"" }).is_none());
+    assert!(
+        backend.abilities().hooks.unwrap().read(&Delivery { headers: &[], body: b"", path: "" }).is_none()
+    );
     let findings = backend.abilities().checkup.unwrap().check_up(&[]).await;
     assert!(findings[0].says.contains("crashed"), "{findings:?}");
     assert!(backend.observe(&JobHandle::new("fine")).await.is_ok());

@@ -71,6 +71,7 @@ fn outcome(error: Option<&Error>) -> &'static str {
         Some(ErrorKind::Limited { .. }) => "limited",
         Some(ErrorKind::Unavailable) => "unavailable",
         Some(ErrorKind::Uncertain) => "uncertain",
+        Some(ErrorKind::Unsupported) => "unsupported",
     }
 }
 
@@ -175,6 +176,10 @@ impl Backend for MeasuredBackend {
 
     fn start_lag(&self) -> Duration {
         self.inner.start_lag()
+    }
+
+    fn key_lifetime(&self) -> Option<Duration> {
+        self.inner.key_lifetime()
     }
 
     fn group(&self, handle: &JobHandle) -> GroupKey {

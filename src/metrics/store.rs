@@ -27,6 +27,7 @@ use crate::tasks::store::{
     Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, TaskStore, Time, UpdateResult,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
+use crate::tasks::usual::UsualDuration;
 
 /// A measured store.
 pub(super) struct MeasuredStore {
@@ -218,8 +219,8 @@ impl Durations for MeasuredStore {
         self.measure("record", self.inner.record_duration(tool, took)).await
     }
 
-    async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
-        self.measure("typical", self.inner.typical_duration(tool)).await
+    async fn usual_duration(&self, tool: &str) -> Result<Option<UsualDuration>> {
+        self.measure("typical", self.inner.usual_duration(tool)).await
     }
 }
 

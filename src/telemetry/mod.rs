@@ -5,7 +5,6 @@ mod export;
 mod lines;
 mod spans;
 
-use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -27,6 +26,11 @@ pub(crate) use self::export::Exporter;
 /// Maximum number of closed spans in the export queue.
 const QUEUE_CAPACITY: usize = 8_192;
 
+/// Returns true if standard error is a terminal that shows colours, and `NO_COLOR` does not disable them.
+fn has_colour() -> bool {
+    !matches!(anstream::AutoStream::choice(&std::io::stderr()), anstream::ColorChoice::Never)
+}
+
 /// Installs the log writer, and the span recorder if spans are exported. Returns the exporter, which the
 /// caller must run. `filter` overrides the config's filter.
 ///
@@ -43,7 +47,7 @@ pub(crate) fn init(
     // Reporting a failed write would panic if standard error is closed.
     let lines = lines.log_internal_errors(false);
     let lines = match log.format {
-        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
+        LogFormat::Text => lines.with_ansi(has_colour()).boxed(),
         LogFormat::Json => {
             lines.fmt_fields(JsonFields::new()).event_format(JsonLineFormat::default()).boxed()
         }

@@ -79,7 +79,8 @@ async fn schema_and_program_refuse_same_configs() {
     for (text, valid) in [
         ("[backends.a]\nkind = \"sim\"\nseed = 1\nmax_running = 2\n", true),
         ("[backends.a]\nkind = \"sim\"\nsed = 1\n", false),
-        ("[backends.a]\nkind = \"simulated\"\n", false),
+        // Only the program knows whether [adapters.simulated] exists.
+        ("[backends.a]\nkind = \"simulated\"\n", true),
         ("[server]\nlisen = \"127.0.0.1:1\"\n", false),
         ("[tools.a]\nbackend = \"a\"\ntarget = {}\n", true),
         ("[tools.a]\nbackend = \"a\"\n", false),

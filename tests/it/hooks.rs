@@ -115,6 +115,24 @@ async fn hint_triggers_early_poll() {
     assert_eq!(result(&client, &second).await, "all done");
 }
 
+/// A delivery may name a job by our key, and be posted to an address below the hook.
+#[tokio::test]
+async fn hint_by_key_triggers_early_poll() {
+    let dir = TestDir::new("");
+    let engine = SimProcess::start(&dir, "keyed");
+    std::fs::write(dir.config(), config("path = \"state/taskbridge.db\"", &engine)).unwrap();
+    let server = dir.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start("job", json!({ "delay_ms": LONG_JOB_MS })).await.unwrap();
+    wait_until_ended(&engine, 1).await;
+    assert_eq!(client.get(&task).await.unwrap()["status"], "working");
+    let keys: Vec<String> = engine.journal().into_iter().map(|job| job.key).collect();
+    let body = json!({"id": "1", "keys": keys}).to_string();
+    let (status, _) = post(&server, "forge/of/a-job", Some(SECRET), body).await;
+    assert_eq!(status, StatusCode::ACCEPTED);
+    assert_eq!(result(&client, &task).await, "all done");
+}
+
 /// A delivery with a wrong secret or for an unknown backend gets an error status without a body.
 #[tokio::test]
 async fn unauthenticated_hint_has_no_effect() {

@@ -4,6 +4,7 @@ mod abandon;
 mod checks;
 mod doctor;
 mod tasks;
+mod watch;
 
 use std::process::Command;
 

@@ -253,8 +253,11 @@ impl Backend for ScriptedBackend {
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
-        self.with(handle, |job| job.cancels += 1);
-        Ok(())
+        let is_stoppable = self.with(handle, |job| {
+            job.cancels += 1;
+            job.arguments["unstoppable"] != true
+        });
+        if is_stoppable == Some(false) { Err(Error::unsupported("no such request")) } else { Ok(()) }
     }
 
     fn abilities(&self) -> Abilities<'_> {

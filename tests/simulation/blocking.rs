@@ -21,6 +21,7 @@ use taskbridge_core::tasks::store::{
     Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, TaskStore, Time, UpdateResult,
 };
 use taskbridge_core::tasks::task::{Owner, Task, TaskId};
+use taskbridge_core::tasks::usual::UsualDuration;
 use taskbridge_sdk::{Output, Timestamp};
 use tokio::runtime::Handle;
 
@@ -235,8 +236,8 @@ impl Durations for BlockingStore {
         self.wait(self.inner.record_duration(tool, duration))
     }
 
-    async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
-        self.wait(self.inner.typical_duration(tool))
+    async fn usual_duration(&self, tool: &str) -> Result<Option<UsualDuration>> {
+        self.wait(self.inner.usual_duration(tool))
     }
 }
 

@@ -126,13 +126,17 @@ pub(super) enum Bug {
     SealedForgotten,
     /// A failed action is retried a day later.
     BackoffOfADay,
+    /// A job that the engine has renamed is polled in its old group.
+    RenamedInOldGroup,
+    /// A start is repeated although the engine may have forgotten its key.
+    KeyAgeIgnored,
 }
 
 use Bug::*;
 
 impl Bug {
     /// All bugs, each with a seed whose world catches it.
-    pub(super) const ALL: [(Bug, u64); 61] = [
+    pub(super) const ALL: [(Bug, u64); 63] = [
         (AnsweredBeforeCommit, 0),
         (IntentNotCommitted, 9),
         (HandleForgotten, 0),
@@ -194,5 +198,7 @@ impl Bug {
         (ReferenceMixedUp, 2),
         (SealedForgotten, 2),
         (BackoffOfADay, 0),
+        (RenamedInOldGroup, 0),
+        (KeyAgeIgnored, 0),
     ];
 }

@@ -82,6 +82,20 @@ fn any_job(rng: &Rng, n: u32, backend: &str) -> (Value, Expected) {
     }
 }
 
+/// Varies a job without a random number, so that the seed's other choices stay as they are: the engine renames
+/// it, asks to wait before the next poll, or reports that it cannot stop it.
+fn vary_job(arguments: &mut Value, n: u32) {
+    if n % 3 == 0 {
+        arguments["renames"] = true.into();
+    }
+    if n % 5 == 1 {
+        arguments["retry_after_ms"] = 2_000.into();
+    }
+    if n % 2 == 0 && arguments["ignore_cancel"] == true {
+        arguments["cannot_cancel"] = true.into();
+    }
+}
+
 /// Reports whether the job ignores cancels and takes longer than `MAX_OBEDIENT_RUNTIME`.
 fn ignores_cancel_for_long(arguments: &Value) -> bool {
     let job_duration = arguments["delay_ms"].as_u64().map(Duration::from_millis);
@@ -101,10 +115,13 @@ impl World {
             1 => CALM,
             _ => SIM,
         };
-        let (arguments, expected) = match &idempotency_key {
+        let (mut arguments, expected) = match &idempotency_key {
             Some(key) => (json!({"delay_ms": 3_000, "text": key}), Expected::Text(key.clone())),
             None => any_job(rng, n, backend),
         };
+        if idempotency_key.is_none() {
+            vary_job(&mut arguments, n);
+        }
         let waits_for_people = matches!(expected, Expected::Answered(_));
         // Answers by people take time.
         let long_terms = TaskPolicy { max_runtime: Duration::from_secs(12 * 3600), ..terms() };

@@ -17,7 +17,7 @@ use taskbridge_sdk::{
 };
 
 use super::bugs::Bug;
-use super::engines::{EngineFaults, LIST_LAG, START_LAG};
+use super::engines::{DECLARED_KEY_LIFETIME, EngineFaults, LIST_LAG, START_LAG};
 use super::leases::Leases;
 use super::points::Points;
 
@@ -137,14 +137,20 @@ impl Connection {
     }
 }
 
+/// What the engine adds to the handle of a renamed job.
+const NEW_NAME: &str = ".run";
+
 /// Returns the idempotency key that a job's handle contains.
 fn key_in(handle: &JobHandle) -> &str {
-    handle.as_str().split_once('.').map_or("", |(_, key)| key)
+    let (_, key) = handle.as_str().split_once('.').unwrap_or_default();
+    key.strip_suffix(NEW_NAME).unwrap_or(key)
 }
 
+/// Returns the group of a job. A renamed job changes its group.
 fn group_of(handle: &JobHandle) -> GroupKey {
     let number = handle.as_str().split_once('.').and_then(|(number, _)| number.parse::<u64>().ok());
-    GroupKey::new(format!("g{}", number.unwrap_or_default() % GROUPS))
+    let shift = u64::from(handle.as_str().ends_with(NEW_NAME));
+    GroupKey::new(format!("g{}", (number.unwrap_or_default() + shift) % GROUPS))
 }
 
 #[async_trait]
@@ -201,7 +207,15 @@ impl Backend for Connection {
     }
 
     fn group(&self, handle: &JobHandle) -> GroupKey {
-        group_of(handle)
+        match handle.as_str().strip_suffix(NEW_NAME) {
+            Some(old_name) if self.has(Bug::RenamedInOldGroup) => group_of(&JobHandle::new(old_name)),
+            _ => group_of(handle),
+        }
+    }
+
+    fn key_lifetime(&self) -> Option<Duration> {
+        let declared = self.faults.short_keys.then_some(DECLARED_KEY_LIFETIME);
+        declared.or_else(|| self.backend.key_lifetime()).filter(|_| !self.has(Bug::KeyAgeIgnored))
     }
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
@@ -236,7 +250,8 @@ impl Backend for Connection {
     }
 
     fn start_lag(&self) -> Duration {
-        if self.faults.lags && !self.has(Bug::NewIsGone) { START_LAG } else { Duration::ZERO }
+        let declared = if self.faults.lags { START_LAG } else { self.backend.start_lag() };
+        if self.has(Bug::NewIsGone) { Duration::ZERO } else { declared }
     }
 
     fn abilities(&self) -> Abilities<'_> {

@@ -310,9 +310,10 @@ fn engine_of<'w>(world: &'w World, task: &Task) -> &'w Engine {
 }
 
 /// Reports whether the task ended as uncertain, with that word in its message. A lost reply can cause it at
-/// an engine without idempotency keys.
+/// an engine without idempotency keys, or that forgets them.
 fn is_uncertain(world: &World, task: &Task) -> bool {
     let message = task.status_message().unwrap_or_default();
-    let is_keyed = engine_of(world, task).is_keyed;
+    let engine = engine_of(world, task);
+    let is_keyed = engine.is_keyed && !engine.faults.short_keys;
     !is_keyed && task.outcome() == Some(Outcome::Broken) && message.contains("uncertain")
 }

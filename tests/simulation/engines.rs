@@ -27,6 +27,11 @@ const LISTING_DELAY: Duration = Duration::from_secs(8);
 /// one before.
 pub(super) const START_LAG: Duration = Duration::from_secs(20);
 
+/// How long engines with short keys know a key.
+const KEY_LIFETIME: Duration = Duration::from_secs(300);
+/// The lifetime that their backends declare. A process can be frozen for two minutes before its call.
+pub(super) const DECLARED_KEY_LIFETIME: Duration = Duration::from_secs(120);
+
 /// One engine.
 #[derive(Clone)]
 pub(super) struct Engine {
@@ -41,10 +46,23 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn new(name: &'static str, identity: Option<&'static str>, mode: Mode, lags: bool) -> Self {
+    pub(super) fn new(name: &'static str, identity: Option<&'static str>, mode: Mode) -> Self {
+        Self::with_traits(name, identity, mode, false, false)
+    }
+
+    /// Creates an engine that lists new jobs late (`lags`), or forgets keys (`short_keys`).
+    pub(super) fn with_traits(
+        name: &'static str,
+        identity: Option<&'static str>,
+        mode: Mode,
+        lags: bool,
+        short_keys: bool,
+    ) -> Self {
         let start_lag = if lags { LISTING_DELAY } else { Duration::ZERO };
-        let sim = SimEngine::from_config(&Config { mode: Some(mode), start_lag, ..Config::default() });
-        let faults = Arc::new(EngineFaults { lags, ..EngineFaults::default() });
+        let key_lifetime = short_keys.then_some(KEY_LIFETIME);
+        let config = Config { mode: Some(mode), start_lag, key_lifetime, ..Config::default() };
+        let sim = SimEngine::from_config(&config);
+        let faults = Arc::new(EngineFaults { lags, short_keys, ..EngineFaults::default() });
         Self { name, identity, is_keyed: mode == Mode::Keyed, sim, faults }
     }
 }
@@ -54,6 +72,8 @@ impl Engine {
 pub(super) struct EngineFaults {
     /// True if the engine does not know a job in its first seconds.
     pub(super) lags: bool,
+    /// True if the engine forgets a key after [`KEY_LIFETIME`].
+    pub(super) short_keys: bool,
     hangs: AtomicBool,
     /// Notifies waiting calls when the engine stops hanging.
     resumed: Notify,

@@ -25,6 +25,7 @@ mod connection;
 mod cut_off;
 mod deliveries;
 mod ends;
+mod engine_replies;
 mod engines;
 mod fixture;
 mod hints;

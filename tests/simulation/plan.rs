@@ -52,6 +52,8 @@ pub(super) struct Plan {
     pub(super) hints: bool,
     /// Two of the engines do not know a job in its first seconds.
     pub(super) lags: bool,
+    /// The engines that know idempotency keys forget a key after a while.
+    pub(super) short_keys: bool,
     /// The database.
     pub(super) database_kind: DatabaseKind,
     /// The planted bug, if any.
@@ -80,11 +82,14 @@ impl Plan {
             skew: rng.one_in(3),
             hints: rng.one_in(2),
             lags: false,
+            short_keys: false,
             database_kind: DatabaseKind::Sqlite,
             bug: None,
         };
         // A clock that is set ahead makes a new job look old.
-        Self { lags: rng.one_in(3) && !plan.steps, ..plan }
+        let lags = rng.one_in(3) && !plan.steps;
+        // A clock that is set back makes an old key look new.
+        Self { lags, short_keys: rng.one_in(3) && !plan.steps, ..plan }
     }
 }
 

@@ -53,7 +53,7 @@ impl Hooks for Actions {
         }
         let event: Event = serde_json::from_slice(delivery.body).unwrap_or_default();
         let id = delivery.header("x-github-delivery").map(str::to_owned);
-        Some(HookEvent { jobs: self.affected_jobs(&event), id })
+        Some(HookEvent { jobs: self.affected_jobs(&event), keys: Vec::new(), id })
     }
 }
 

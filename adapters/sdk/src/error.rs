@@ -32,6 +32,10 @@ pub enum ErrorKind {
     /// until the job is found or the search is over. A backend that only searches returns this kind for a
     /// search that found nothing.
     Uncertain,
+    /// The engine has no way to do this, for this job or for any. Only [`crate::Backend::cancel`] may return
+    /// it: the server then reports that the job continues, and does not ask again. After any other call it
+    /// counts as [`ErrorKind::Rejected`].
+    Unsupported,
 }
 
 /// Failed attempt: its kind, a message that a person can act on, and the underlying cause.
@@ -43,13 +47,14 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     is_final: bool,
+    retry_after: Option<Duration>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     /// Creates an error of this kind, with a message for people.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), is_final: false, source: None }
+        Self { kind, message: message.into(), is_final: false, retry_after: None, source: None }
     }
 
     /// Creates an error for a request that the engine understood and refused.
@@ -80,6 +85,29 @@ impl Error {
     /// Creates an error for a request that may or may not have taken effect.
     pub fn uncertain(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Uncertain, message)
+    }
+
+    /// Creates an error for something that the engine has no way to do: see [`ErrorKind::Unsupported`].
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// Sets the wait that the engine asks for, such as the `Retry-After` of an HTTP reply with status 503. The
+    /// server makes no further attempt before it is over, but limits it to 15 minutes.
+    #[must_use]
+    pub fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// Returns the wait that the engine asks for, if it gave one: that of [`Error::with_retry_after`], or of
+    /// [`ErrorKind::Limited`].
+    pub fn retry_after(&self) -> Option<Duration> {
+        let limit = match self.kind {
+            ErrorKind::Limited { after } => after,
+            _ => None,
+        };
+        self.retry_after.max(limit)
     }
 
     /// Marks the error as final: a later attempt cannot learn more. After a final `Uncertain`, the server
@@ -148,6 +176,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Limited { .. } => "rate limited",
             ErrorKind::Unavailable => "unavailable",
             ErrorKind::Uncertain => "uncertain",
+            ErrorKind::Unsupported => "unsupported",
         })
     }
 }

@@ -42,4 +42,6 @@ pub use model::{
 pub use schemars::JsonSchema;
 pub use templates::{CommandArgument, TemplateContext, Templates, unknown_parameter};
 pub use text::{excerpt, find_cause, is_mostly_text, is_text, media_type, one_line, root_cause, short_line};
-pub use untrusted::{MAX_VALUE_DEPTH, count_values, from_json, limit_depth, sanitize};
+pub use untrusted::{
+    MAX_LINK_BYTES, MAX_VALUE_DEPTH, count_values, from_json, is_page_link, limit_depth, sanitize,
+};

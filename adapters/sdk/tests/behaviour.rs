@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::sim::{Config, Fault, Mode, Operation, SimClient, SimEngine, serve};
 use taskbridge_sdk::suite::{
-    ArtifactJob, Claims, DiscoverableTool, Fixture, HookRequest, InjectedFault, LogJob, NotesJob,
-    QuestionJob, RefusedJob, RepeatedStart, fresh_key, job,
+    ArtifactJob, Claims, DiscoverableTool, Fixture, HookRequest, InjectedFault, KeyHookRequest, LogJob,
+    NotesJob, QuestionJob, RefusedJob, RepeatedStart, fresh_key, job,
 };
 use taskbridge_sdk::{Backend, DiscoveredTool, JobHandle, JobKey, JobSpec, Level};
 use tokio::net::TcpListener;
@@ -156,6 +156,20 @@ impl<const UNKEYED: bool, const WIRE: bool> Fixture for SimFixture<UNKEYED, WIRE
         let proof_header = "x-sim-secret".to_owned();
         let headers = vec![(proof_header.clone(), SECRET.to_owned())];
         Some(HookRequest { headers, body, proof_header, signs_body: false })
+    }
+
+    fn key_hook_request(&self, key: &JobKey) -> Option<KeyHookRequest> {
+        let (body, proof_header) = (json!({"keys": [key]}).to_string(), "x-sim-secret".to_owned());
+        let headers = vec![(proof_header.clone(), SECRET.to_owned())];
+        Some(KeyHookRequest { headers, body: body.into_bytes(), path: String::new(), proof_header })
+    }
+
+    fn renamed_job(&self) -> Option<JobSpec> {
+        Some(simple(json!({"delay_ms": 30, "renames": true})))
+    }
+
+    fn unstoppable_job(&self) -> Option<JobSpec> {
+        Some(simple(json!({"delay_ms": 60_000, "cannot_cancel": true})))
     }
 
     async fn count_starts(&self, key: &JobKey) -> usize {

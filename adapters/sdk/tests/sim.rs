@@ -16,8 +16,7 @@ use tokio::time::{Instant, advance};
 
 fn job(n: u8, target: Value) -> JobSpec {
     let key = JobKey::from_bytes([n; 16]);
-    let (files, may_exist, trace, on_behalf_of) = Default::default();
-    JobSpec { key, target, arguments: json!({}), files, may_exist, trace, on_behalf_of }
+    JobSpec { key, ..taskbridge_sdk::suite::job(target, json!({})) }
 }
 
 fn with_may_exist(job: &JobSpec) -> JobSpec {

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use serde_json::json;
 use taskbridge_sdk::sim::{Config, Fault, Mode, Operation, SimEngine};
 use taskbridge_sdk::suite::{
-    self, ArtifactJob, Claims, DiscoverableTool, Fixture, HookRequest, InjectedFault, LogJob, NotesJob,
-    QuestionJob, RefusedJob, RepeatedStart, fresh_key, job,
+    self, ArtifactJob, Claims, DiscoverableTool, Fixture, HookRequest, InjectedFault, KeyHookRequest, LogJob,
+    NotesJob, QuestionJob, RefusedJob, RepeatedStart, fresh_key, job,
 };
 use taskbridge_sdk::{
     Abilities, Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Checkup, Delivery, DiscoveredTool,
@@ -68,6 +68,9 @@ enum Flaw {
     SkipsProofCheck,
     AcceptsProofPrefix,
     NamesNoJob,
+    NamesNoKey,
+    ForgetsTheNewName,
+    PretendsToCancel,
 }
 
 /// Shared secret of deliveries.
@@ -136,6 +139,7 @@ impl Backend for Flawed {
                 observation.state = JobState::Succeeded(Output::default());
             }
             Flaw::FailsWithoutAReason => observation.message = None,
+            Flaw::ForgetsTheNewName if observation.state.has_ended() => observation.renamed_to = None,
             Flaw::LosesTheLastNote => drop(observation.notes.pop()),
             Flaw::RenumbersNotes => observation.notes.iter_mut().for_each(|note| note.n = 7),
             Flaw::ChangesEndedJob => observation.message = Some(fresh_key().to_string()),
@@ -155,7 +159,7 @@ impl Backend for Flawed {
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
         let ended = self.inner.observe(handle).await?.state.has_ended();
         match self.flaw {
-            Flaw::CancelDoesNothing => Ok(()),
+            Flaw::CancelDoesNothing | Flaw::PretendsToCancel => Ok(()),
             Flaw::CancelOfTheEndedFails if ended => Err(Error::rejected("it has ended")),
             _ => self.inner.cancel(handle).await,
         }
@@ -295,9 +299,12 @@ impl Hooks for Flawed {
             _ => delivery.headers.to_vec(),
         };
         let hooks = self.inner.abilities().hooks.expect("the sim has a secret");
-        let mut event = hooks.read(&Delivery { headers: &headers, body: delivery.body })?;
+        let mut event = hooks.read(&Delivery { headers: &headers, ..*delivery })?;
         if self.has(Flaw::NamesNoJob) {
             event.jobs.clear();
+        }
+        if self.has(Flaw::NamesNoKey) {
+            event.keys.clear();
         }
         Some(event)
     }
@@ -418,6 +425,20 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
         Some(HookRequest { headers, body, proof_header, signs_body: false })
     }
 
+    fn key_hook_request(&self, key: &JobKey) -> Option<KeyHookRequest> {
+        let (body, proof_header) = (json!({"keys": [key]}).to_string(), "x-sim-secret".to_owned());
+        let headers = vec![(proof_header.clone(), SECRET.to_owned())];
+        Some(KeyHookRequest { headers, body: body.into_bytes(), path: String::new(), proof_header })
+    }
+
+    fn renamed_job(&self) -> Option<JobSpec> {
+        Some(job(json!({"renames": true}), json!({})))
+    }
+
+    fn unstoppable_job(&self) -> Option<JobSpec> {
+        Some(job(json!({"delay_ms": 60_000, "cannot_cancel": true}), json!({})))
+    }
+
     async fn count_starts(&self, key: &JobKey) -> usize {
         self.0.engine.starts(key)
     }
@@ -495,6 +516,8 @@ fn each_flaw_of_polls_is_caught() {
         false CancelOfTheEndedFails cancel_twice_is_harmless
         false CancelOfTheEndedFails cancel_of_an_ended_job_changes_nothing
         false CancelOfTheEndedFails cancel_of_an_unknown_job_is_success
+        false PretendsToCancel cancel_of_an_unstoppable_job_says_so
+        false ForgetsTheNewName renamed_job_answers_to_both_names
     }
 }
 
@@ -528,5 +551,6 @@ fn each_flaw_of_abilities_is_caught() {
         false NamesNoJob hook_names_the_job
         false SkipsProofCheck hook_without_proof_is_not_believed
         false AcceptsProofPrefix hook_without_proof_is_not_believed
+        false NamesNoKey hook_names_the_key
     }
 }

@@ -128,6 +128,10 @@ impl Backend for UserRouter {
         self.own_backend.start_lag()
     }
 
+    fn key_lifetime(&self) -> Option<Duration> {
+        self.own_backend.key_lifetime()
+    }
+
     fn group(&self, handle: &JobHandle) -> GroupKey {
         self.own_backend.group(handle)
     }

@@ -47,7 +47,7 @@ impl Hooks for Hook {
         self.tracker.record_hint(arn);
         // The execution may be watched as one that was started here, or as one that is only followed.
         let jobs = vec![JobHandle::new(arn), attached_handle(arn)];
-        Some(HookEvent { jobs, id: event["id"].as_str().map(str::to_owned) })
+        Some(HookEvent { jobs, keys: Vec::new(), id: event["id"].as_str().map(str::to_owned) })
     }
 }
 

@@ -36,10 +36,14 @@ impl Bar {
         self.0.suspend(|| write_line(line));
     }
 
-    /// Draws the state of the job.
-    pub(super) fn draw(&self, state: &JobProgress, elapsed: &str) {
-        let message = state.message.as_deref().map(|text| sanitize_for_terminal(text).replace('\n', " "));
-        let message = message.unwrap_or_default();
+    /// Draws the state of the job, with the estimated rest of its time before its message.
+    pub(super) fn draw(&self, state: &JobProgress, estimate: Option<&str>, elapsed: &str) {
+        let message = state.message.as_deref().unwrap_or_default();
+        // A message of the server ends with it.
+        let estimate = estimate.filter(|estimate| !message.ends_with(estimate));
+        let parts = estimate.into_iter().chain([message]).filter(|part| !part.is_empty());
+        let message = parts.map(|text| sanitize_for_terminal(text).replace('\n', " "));
+        let message = message.collect::<Vec<_>>().join("  ");
         let fraction = state.fraction();
         self.0.set_style(style(fraction.is_some()));
         self.0.set_message(match (fraction, state.progress) {

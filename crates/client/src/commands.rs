@@ -19,7 +19,7 @@ use super::session::{ServerMessageSender, Session};
 use super::task::{Status, Task, cancel, get_task, list_with_prefix};
 use super::terminal::{Terminal, columns, sanitize_for_terminal};
 use super::wait::retry_until_reached;
-use super::{Call, ClientCommand, FAILURE, Failure, Invocation, SUCCESS, print, print_error, save};
+use super::{Call, ClientCommand, FAILURE, Failure, Invocation, SUCCESS, history, print, print_error, save};
 
 /// Text in the error of a taskbridge server for a call that requires consent.
 const CONSENT_ERROR_TEXT: &str = "cannot be asked";
@@ -132,6 +132,9 @@ impl CommandContext<'_> {
             // The tool ran synchronously instead.
             return self.finish(FinishedCall { task: None, outcome: Ok(response) }, &mut screen).await;
         };
+        if let Some(file) = &self.invocation.history {
+            let _ = history::record(file, &self.invocation.url, &call.tool, &task.id);
+        }
         if call.detach {
             match self.invocation.json {
                 true => print(&format!("{:#}\n", task.raw)),
@@ -289,7 +292,9 @@ impl CommandContext<'_> {
     /// Prints the result of a call.
     async fn finish(&mut self, finished: FinishedCall, screen: &mut Screen) -> Result<u8, Failure> {
         let status = finished.status();
-        screen.print_line(&format!("{} {} after {}", screen.label(), status.text(), screen.elapsed()));
+        let usual = finished.task.as_ref().and_then(Task::usual_duration);
+        let usual = usual.map(|usual| format!(" ({usual})")).unwrap_or_default();
+        screen.print_line(&format!("{} {} after {}{usual}", screen.label(), status.text(), screen.elapsed()));
         let mut saved = save::SaveResult::default();
         if let (Some(folder), Ok(result)) = (&self.invocation.save, &finished.outcome) {
             let saving = save::save(self.session, result, folder);

@@ -5,7 +5,7 @@
 //! [`run`] executes one [`Invocation`]. [`transport`] exchanges messages and [`session`] sends requests.
 //! [`arguments`] parses the command line by a tool's schema. [`follow`] is the main loop over the events of
 //! [`wait`] and the session, the answers of [`ask`] at the [`terminal`], and signals. [`screen`],
-//! [`output`] and [`save`] produce the output.
+//! [`output`] and [`save`] produce the output. [`history`] records calls.
 
 mod arguments;
 mod ask;
@@ -14,6 +14,7 @@ mod commands;
 mod error;
 mod follow;
 mod form;
+mod history;
 mod listing;
 mod output;
 mod save;
@@ -30,6 +31,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::Url;
+
+pub use self::history::{HistoryEntry, read as read_history};
 
 use self::error::ServerCallError;
 use self::follow::Signals;
@@ -62,6 +65,8 @@ pub struct Invocation {
     pub timeout: Option<Duration>,
     /// The command that watches a task again, without the task's id.
     pub watch_command: String,
+    /// The file of the history of calls; `None` records nothing.
+    pub history: Option<PathBuf>,
 }
 
 /// What the client does on the server.

@@ -39,6 +39,8 @@ pub(super) struct Screen {
     age: Duration,
     started_at: Instant,
     progress: JobProgress,
+    /// How much longer the job is expected to run. Only the bar shows it, because it changes all the time.
+    estimate: Option<String>,
     /// Lines to print later, set while a question is asked: nothing may be printed in between.
     pending_lines: Option<Vec<String>>,
 }
@@ -63,6 +65,7 @@ impl Screen {
             age: Duration::ZERO,
             started_at: Instant::now(),
             progress: JobProgress::default(),
+            estimate: None,
             pending_lines: None,
         }
     }
@@ -109,6 +112,11 @@ impl Screen {
         self.draw();
     }
 
+    /// Sets how much longer the job is expected to run; it is drawn with the next frame.
+    pub(super) fn set_estimate(&mut self, estimate: Option<String>) {
+        self.estimate = estimate;
+    }
+
     /// Draws the animated part. The caller calls it several times per second.
     pub(super) fn draw(&mut self) {
         if self.pending_lines.is_some() {
@@ -118,7 +126,7 @@ impl Screen {
         match &mut self.mode {
             OutputMode::Bar(bar) => {
                 let bar = bar.get_or_insert_with(|| Bar::new(self.label.clone()));
-                bar.draw(&self.progress, &elapsed);
+                bar.draw(&self.progress, self.estimate.as_deref(), &elapsed);
             }
             OutputMode::Lines { last } => {
                 let is_due = last.as_ref().is_none_or(|(last_state, at)| {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use taskbridge_wire::{LINK, USUAL_DURATION};
 
 use super::error::ServerCallError;
 use super::session::Session;
@@ -69,6 +70,26 @@ impl Task {
                 .map_or(DEFAULT_POLL_INTERVAL, Duration::from_millis),
             raw: raw.clone(),
         })
+    }
+
+    /// Returns the address of the job in the engine's own pages, if the server gives a valid one.
+    pub(super) fn link(&self) -> Option<&str> {
+        self.meta(LINK)?.as_str().filter(|link| taskbridge_sdk::is_page_link(link))
+    }
+
+    /// Returns how long jobs of the tool usually take, as text.
+    pub(super) fn usual_duration(&self) -> Option<&str> {
+        self.meta(USUAL_DURATION)?.get("text")?.as_str()
+    }
+
+    /// Returns how much longer the job is expected to run, as text.
+    pub(super) fn estimate(&self) -> Option<&str> {
+        self.meta(USUAL_DURATION)?.get("estimate")?.as_str()
+    }
+
+    /// Returns a value of `_meta`. Only answers to requests about the task have it.
+    fn meta(&self, key: &str) -> Option<&Value> {
+        self.raw.get("_meta")?.get(key)
     }
 
     /// Returns the age of the task by this clock (milliseconds since 1970). Clocks differ, so it is an

@@ -1,8 +1,9 @@
-//! The newest job durations of a tool, as a store keeps them: a JSON array of milliseconds, oldest first,
-//! and their median.
+//! The newest job durations of a tool, as a store keeps them: a JSON array of milliseconds, oldest first. The
+//! column `median` beside it is for older programs: this one computes all values from the array.
 
-/// Number of durations to keep.
-const MAX_DURATIONS: usize = 100;
+use std::time::Duration;
+
+use taskbridge_core::tasks::usual::{MAX_DURATIONS, UsualDuration};
 
 /// Adds a duration. Returns the new array and its median.
 ///
@@ -16,4 +17,14 @@ pub(super) fn add(stored: Option<&str>, took: i64) -> serde_json::Result<(String
     sorted.sort_unstable();
     let median = sorted[(sorted.len() - 1) / 2];
     Ok((serde_json::Value::from(newest).to_string(), median))
+}
+
+/// Returns the usual duration of a stored array.
+///
+/// # Errors
+/// If the stored text is not such an array.
+pub(super) fn usual(stored: &str) -> serde_json::Result<Option<UsualDuration>> {
+    let all: Vec<i64> = serde_json::from_str(stored)?;
+    let durations = all.into_iter().map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0)));
+    Ok(UsualDuration::of(durations))
 }

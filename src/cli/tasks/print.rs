@@ -54,6 +54,7 @@ fn note(view: &TaskView) -> String {
         return format!("trouble: {}", truncate(&trouble.reason));
     }
     match (&view.cancel, view.job) {
+        (Some(cancel), "open") if cancel.unsupported => "cannot be stopped".to_owned(),
         (Some(cancel), "open" | "starting") if !cancel.taken => "to be cancelled".to_owned(),
         (Some(_), "open") => "stopping".to_owned(),
         (_, "queued") => format!("waits for {}", truncate(&view.slots.join(", "))),
@@ -70,11 +71,11 @@ fn due(view: &TaskView, now: Timestamp) -> String {
 }
 
 /// Replaces control characters by spaces.
-fn strip_control(text: &str) -> String {
+pub(super) fn strip_control(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-fn truncate(text: &str) -> String {
+pub(super) fn truncate(text: &str) -> String {
     let text = strip_control(text);
     if text.chars().count() <= MAX_COLUMN_CHARS {
         return text;
@@ -83,7 +84,7 @@ fn truncate(text: &str) -> String {
 }
 
 /// Formats an approximate duration: 340ms, 12s, 5m, 3h, 9d.
-fn format_duration(span: Duration) -> String {
+pub(super) fn format_duration(span: Duration) -> String {
     match span.as_secs() {
         0 => format!("{}ms", span.as_millis()),
         s @ 1..120 => format!("{s}s"),
@@ -139,8 +140,11 @@ pub(super) fn task(view: &TaskView, now: Timestamp) -> String {
         line("trouble", format!("{}, since {}", trouble.reason, at(trouble.since)));
     }
     if let Some(cancel) = &view.cancel {
-        let engine_state =
-            if cancel.taken { "accepted by the engine" } else { "not accepted by the engine yet" };
+        let engine_state = match (cancel.unsupported, cancel.taken) {
+            (true, _) => "the engine cannot stop the job",
+            (false, true) => "accepted by the engine",
+            (false, false) => "not accepted by the engine yet",
+        };
         let failed = count_text(cancel.failed, "time");
         line("cancel", format!("requested {}; {engine_state}; failed {failed}", at(cancel.at)));
     }

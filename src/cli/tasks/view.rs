@@ -51,6 +51,8 @@ pub(super) struct CancelView {
     #[serde(serialize_with = "moment")]
     pub(super) at: Timestamp,
     pub(super) taken: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) unsupported: bool,
     pub(super) failed: u32,
 }
 
@@ -116,8 +118,8 @@ fn maybe<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, 
 }
 
 /// Returns the client state in one word.
-pub(super) fn state(task: &Task) -> &'static str {
-    match task.state {
+pub(super) fn state(state: TaskState) -> &'static str {
+    match state {
         TaskState::Working => "working",
         TaskState::InputRequired => "input_required",
         TaskState::Ended(outcome) => outcome.as_str(),
@@ -159,7 +161,7 @@ impl TaskView {
             owner: task.owner.as_str().to_owned(),
             tool: task.tool.clone(),
             backend: task.backend.clone(),
-            state: state(task),
+            state: state(task.state),
             job,
             key: task.key.as_str().to_owned(),
             handle: task.handle().map(|handle| handle.as_str().to_owned()),
@@ -176,6 +178,7 @@ impl TaskView {
             cancel: task.cancel.as_ref().map(|cancel| CancelView {
                 at: cancel.at,
                 taken: cancel.taken,
+                unsupported: cancel.unsupported,
                 failed: cancel.attempts,
             }),
             questions: questions.collect(),

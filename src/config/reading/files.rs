@@ -46,7 +46,8 @@ pub(in crate::config) fn read_text(reader: &mut Reader<'_>, field: &str, path: P
     }
 }
 
-fn load_file(path: &Path) -> Result<LoadedFile, String> {
+/// Reads a regular file, up to the maximum size.
+pub(super) fn load_file(path: &Path) -> Result<LoadedFile, String> {
     let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
     // Only regular files are opened: opening a pipe would block until its other end is open.
     let metadata = std::fs::metadata(path).map_err(unreadable)?;

@@ -1,6 +1,6 @@
 //! The locations of the config file and of state, and the environment variables. Nothing else reads the
-//! environment, with two exceptions: an adapter may pass variables on to jobs, and HTTP clients follow the
-//! proxy variables.
+//! environment, with three exceptions: an adapter may pass variables on to jobs, HTTP clients follow the
+//! proxy variables, and output follows `NO_COLOR`.
 
 use std::path::{Path, PathBuf};
 
@@ -44,6 +44,10 @@ pub struct Environment {
     pub url: Option<String>,
     /// `$TASKBRIDGE_KEY`.
     pub key: Option<Secret>,
+    /// The home folder of the user.
+    pub home: Option<PathBuf>,
+    /// `$CODEX_HOME`: the settings folder of Codex, if it is not `~/.codex`.
+    pub codex_home: Option<PathBuf>,
     /// The XDG config home: `~/.config` by default.
     pub config_home: Option<PathBuf>,
     /// The XDG state home: `~/.local/state` by default.
@@ -62,6 +66,8 @@ impl Environment {
             log: text(LOG_VARIABLE),
             url: text(URL_VARIABLE),
             key: text(KEY_VARIABLE).map(|key| Secret::from(key.trim())),
+            home: xdg.as_ref().map(|xdg| xdg.home_dir().to_owned()),
+            codex_home: non_empty("CODEX_HOME").map(PathBuf::from),
             config_home: xdg.as_ref().map(BaseStrategy::config_dir),
             state_home: xdg.as_ref().and_then(BaseStrategy::state_dir),
         }
@@ -85,8 +91,8 @@ impl Environment {
             other => {
                 let also = other.map(|path| format!(" nor {}", path.display())).unwrap_or_default();
                 Err(format!(
-                    "no config file: there is no {}{also}. Pass one with --config FILE or ${CONFIG_VARIABLE}; the \
-                     source tree has an example, config/taskbridge.toml",
+                    "no config file: there is no {}{also}. Write one with `taskbridge init`, or pass one with --config \
+                     FILE or ${CONFIG_VARIABLE}. `taskbridge dev` needs none",
                     in_working_dir.display()
                 ))
             }

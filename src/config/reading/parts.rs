@@ -10,10 +10,11 @@ use serde_json::{Map, Value};
 use super::source::join;
 
 /// The tables whose members have user-defined names.
-const NAMED_TABLES: [&str; 5] = ["backends", "tools", "resources", "prompts", "concurrency_groups"];
+const NAMED_TABLES: [&str; 6] =
+    ["adapters", "backends", "tools", "resources", "prompts", "concurrency_groups"];
 
 /// Settings whose changes take effect only after a restart: a table, or one field of it.
-const RESTART_SETTINGS: [(&str, Option<&str>); 9] = [
+const RESTART_SETTINGS: [(&str, Option<&str>); 10] = [
     ("server", Some("listen")),
     ("server", Some("drain_for")),
     ("server", Some("stop_within")),
@@ -23,6 +24,7 @@ const RESTART_SETTINGS: [(&str, Option<&str>); 9] = [
     ("metrics", None),
     ("telemetry", None),
     ("audit", None),
+    ("console", None),
 ];
 
 /// A digest of each member of each table.

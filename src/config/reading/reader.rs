@@ -50,7 +50,8 @@ impl<'a> Reader<'a> {
     pub(in crate::config) fn problem(&mut self, field: impl Into<String>, message: impl Into<String>) {
         let field = field.into();
         let line = self.source.line(&field);
-        self.problems.push(Problem { file: self.source.file.clone(), line, field, message: message.into() });
+        let file = self.source.file(&field).to_owned();
+        self.problems.push(Problem { file, line, field, message: message.into() });
     }
 
     /// Records a file before it is read, even if reading fails.
@@ -95,7 +96,7 @@ impl<'a> Reader<'a> {
         if self.problems.is_empty() {
             return Ok(value);
         }
-        self.problems.sort_by_key(|problem| problem.line);
+        self.problems.sort_by_key(|problem| (self.source.position(&problem.file), problem.line));
         self.problems.dedup();
         Err(Problems(self.problems))
     }

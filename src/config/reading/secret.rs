@@ -1,10 +1,12 @@
 //! [`Secret`]: a secret value, or a reference to one. Error messages never contain the value.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::files;
 use super::locate;
@@ -44,6 +46,26 @@ impl fmt::Debug for Secret {
 
 /// Minimum length of a key in characters. In hexadecimal, 32 characters are 128 bits.
 const MIN_KEY_CHARS: usize = 32;
+
+/// Returns the environment variables that `{ env = "NAME" }` names anywhere in these tables, sorted. What
+/// tools, resources and prompts contain belongs to the engine and to clients, and refers to no variable.
+pub(in crate::config) fn variables(fields: &Map<String, Value>) -> Vec<String> {
+    fn collect(value: &Value, into: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(members) => match (members.len(), members.get("env")) {
+                (1, Some(Value::String(name))) => drop(into.insert(name.clone())),
+                _ => members.values().for_each(|value| collect(value, into)),
+            },
+            Value::Array(items) => items.iter().for_each(|value| collect(value, into)),
+            _ => {}
+        }
+    }
+    let mut names = BTreeSet::new();
+    let settings =
+        fields.iter().filter(|(table, _)| !["tools", "resources", "prompts"].contains(&table.as_str()));
+    settings.for_each(|(_, value)| collect(value, &mut names));
+    names.into_iter().collect()
+}
 
 impl Secret {
     /// As [`Self::reveal`], for a key or token, which must be long.

@@ -11,13 +11,22 @@ use toml::de::{DeTable, DeValue};
 use super::parser_messages;
 use super::problem::{Problem, Problems};
 
-/// A file that is valid TOML.
+/// A file that is valid TOML, with the files that it includes.
 pub(in crate::config) struct Source {
-    /// The file.
-    pub(super) file: PathBuf,
-    /// Its fields.
+    /// The file, then those that it includes.
+    files: Vec<PathBuf>,
+    /// The fields of all files.
     pub(in crate::config) fields: Map<String, Value>,
-    lines: HashMap<String, usize>,
+    lines: HashMap<String, Location>,
+}
+
+/// The location of a field.
+#[derive(Clone, Copy)]
+struct Location {
+    /// The index of the file.
+    file: usize,
+    /// The line, from 1.
+    line: usize,
 }
 
 impl Source {
@@ -53,7 +62,8 @@ impl Source {
         }
         let fields = parser.table("", table.get_ref());
         if parser.problems.is_empty() {
-            Ok(Self { file: file.to_owned(), fields, lines: parser.lines })
+            let lines = parser.lines.into_iter().map(|(field, line)| (field, Location { file: 0, line }));
+            Ok(Self { files: vec![file.to_owned()], fields, lines: lines.collect() })
         } else {
             Err(Problems(parser.problems))
         }
@@ -61,19 +71,85 @@ impl Source {
 
     /// Creates a source without a file or fields. `origin` names it in messages.
     pub(in crate::config) fn without_file(origin: String) -> Self {
-        Self { file: PathBuf::from(origin), fields: Map::new(), lines: HashMap::new() }
+        Self { files: vec![PathBuf::from(origin)], fields: Map::new(), lines: HashMap::new() }
     }
 
     /// Returns the line of a field, or of its closest parent.
     pub(super) fn line(&self, field: &str) -> Option<usize> {
+        self.location(field).map(|location| location.line)
+    }
+
+    /// Returns the file of a field: the main file if the field is not in any.
+    pub(super) fn file(&self, field: &str) -> &Path {
+        &self.files[self.location(field).map_or(0, |location| location.file)]
+    }
+
+    /// Returns the index of a file, in the order in which the files were read.
+    pub(super) fn position(&self, file: &Path) -> usize {
+        self.files.iter().position(|known| known == file).unwrap_or(0)
+    }
+
+    fn location(&self, field: &str) -> Option<Location> {
         let mut path = field;
         loop {
-            if let Some(line) = self.lines.get(path) {
-                return Some(*line);
+            if let Some(location) = self.lines.get(path) {
+                return Some(*location);
             }
             path = &path[..path.rfind(['.', '['])?];
         }
     }
+
+    /// Adds the fields of an included file. Tables are joined, and lists of tables are appended. Returns a
+    /// problem for each field that both define.
+    pub(super) fn merge(&mut self, other: Source) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut shifts: Vec<(String, usize)> = Vec::new();
+        for (table, value) in &other.fields {
+            let mut defined_twice = |field: &str| {
+                let first = self.file(field).display();
+                let message = match self.line(field) {
+                    Some(line) => {
+                        format!("defined twice, first in {first}:{line}: merge both, or remove one")
+                    }
+                    None => format!("defined twice, first in {first}: merge both, or remove one"),
+                };
+                let (file, line) = (other.file(field).to_owned(), other.line(field));
+                problems.push(Problem { file, line, field: field.to_owned(), message });
+            };
+            match (self.fields.get(table), value) {
+                (None, _) => {}
+                (Some(Value::Object(mine)), Value::Object(members)) => {
+                    for name in members.keys().filter(|name| mine.contains_key(*name)) {
+                        defined_twice(&join(table, name));
+                    }
+                }
+                (Some(Value::Array(mine)), Value::Array(_)) => shifts.push((table.clone(), mine.len())),
+                _ => defined_twice(table),
+            }
+        }
+        for (table, value) in other.fields {
+            match (self.fields.get_mut(&table), value) {
+                (Some(Value::Object(mine)), Value::Object(members)) => mine.extend(members),
+                (Some(Value::Array(mine)), Value::Array(items)) => mine.extend(items),
+                (Some(_), _) => {}
+                (None, value) => drop(self.fields.insert(table, value)),
+            }
+        }
+        let offset = self.files.len();
+        self.files.extend(other.files);
+        for (field, Location { file, line }) in other.lines {
+            let shift = shifts.iter().find_map(|(table, shift)| shifted(&field, table, *shift));
+            let location = Location { file: offset + file, line };
+            self.lines.entry(shift.unwrap_or(field)).or_insert(location);
+        }
+        problems
+    }
+}
+
+/// Returns `table[3].name` for `table[1].name` and a shift of 2; `None` for another table.
+fn shifted(field: &str, table: &str, shift: usize) -> Option<String> {
+    let (index, rest) = field.strip_prefix(table)?.strip_prefix('[')?.split_once(']')?;
+    Some(format!("{table}[{}]{rest}", index.parse::<usize>().ok()? + shift))
 }
 
 /// Returns the path of a member: `parent.key`.

@@ -4,6 +4,7 @@
 
 pub(super) mod audit;
 pub(super) mod check;
+pub(super) mod console;
 pub(super) mod limits;
 pub(super) mod metrics;
 pub(super) mod notify;

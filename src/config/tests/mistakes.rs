@@ -21,7 +21,7 @@ fn mistakes_in_backends() {
         ),
         (
             "[backends.here]\nkind = \"sim\"\nsede = 1\n",
-            "x.toml:3: backends.here.sede: unknown field `sede`; did you mean `seed`? (known: `address`, `mode`, `remember`, `seed`, `faults`, `hook_secret`, `discover`, `identity`, `list_lag`, `start_lag`)",
+            "x.toml:3: backends.here.sede: unknown field `sede`; did you mean `seed`? (known: `address`, `mode`, `remember`, `seed`, `faults`, `hook_secret`, `discover`, `identity`, `list_lag`, `start_lag`, `key_lifetime`)",
         ),
         (
             "[backends.here]\nkind = \"sim\"\ndiscover = { every = \"0s\" }\n",
@@ -144,7 +144,7 @@ fn mistakes_in_tools() {
     );
     assert_eq!(
         with_backend("[tools.t]\nbackend = \"here\"\ntarget = { delay = 1, outcome = \"fial\" }\n"),
-        "x.toml:5: tools.t.target.delay: unknown field `delay` (known: `delay_ms`, `steps`, `outcome`, `text`, `structured`, `question`, `ignore_cancel`, `panic_on_poll`, `lines`, `notes`, `files`)\n\
+        "x.toml:5: tools.t.target.delay: unknown field `delay` (known: `delay_ms`, `steps`, `outcome`, `text`, `structured`, `question`, `ignore_cancel`, `cannot_cancel`, `renames`, `retry_after_ms`, `panic_on_poll`, `lines`, `notes`, `files`, `link`)\n\
          x.toml:5: tools.t.target.outcome: unknown value \"fial\"; did you mean \"fail\"? (known: \"succeed\", \"fail\", \"gone\", \"refuse\")"
     );
     assert_eq!(

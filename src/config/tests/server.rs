@@ -9,7 +9,7 @@ fn mistakes_in_the_servers_own_tables() {
     for (text, expected) in [
         (
             "[sever]\n",
-            "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `server`, `limits`, `log`, `auth`, `access`, `seal`, `audit`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `backends`, `tools`, `resources`, `prompts`, `notify`, `metrics`, `telemetry`)",
+            "x.toml:1: sever: unknown field `sever`; did you mean `server`? (known: `include`, `server`, `limits`, `log`, `auth`, `access`, `console`, `seal`, `audit`, `store`, `reconciler`, `lifetime`, `concurrency_groups`, `adapters`, `backends`, `tools`, `resources`, `prompts`, `notify`, `metrics`, `telemetry`)",
         ),
         ("server = 3\n", "x.toml:1: server: 3 is not valid: write a table, { NAME = VALUE } or { }"),
         (

@@ -8,6 +8,7 @@ use serde_json::Value;
 use taskbridge_sdk::Registry;
 
 use super::discover::{self, Discover, FIELD as DISCOVER};
+use super::programs::{self, Programs};
 use crate::access::Rules;
 use crate::adapters::{self, OPTIONAL};
 use crate::config::callers::access::{self, PossibleCallers};
@@ -49,7 +50,7 @@ pub(in crate::config) struct PartialBackend {
 }
 
 /// Reads one backend. `shared`: whether servers on several machines can use the store. `dir`: the base of
-/// relative paths.
+/// relative paths. `programs`: further kinds.
 ///
 /// # Errors
 /// If the backend is invalid. The reader has the problems, and the error is the part that is known.
@@ -58,8 +59,8 @@ pub(in crate::config) fn read(
     registry: &Registry,
     shared: bool,
     dir: &Path,
-    name: &str,
-    value: Value,
+    programs: &Programs,
+    (name, value): (&str, Value),
 ) -> Result<Backend, Option<PartialBackend>> {
     let field = join("backends", name);
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)) {
@@ -67,7 +68,8 @@ pub(in crate::config) fn read(
     }
     let mut fields = reader.table(&field, Some(value));
     let max_running = reader.field(&join(&field, "max_running"), fields.remove("max_running"));
-    let kinds: Vec<&str> = registry.iter().map(|adapter| adapter.kind).collect();
+    let kinds = registry.iter().map(|adapter| adapter.kind).chain(programs.keys().map(String::as_str));
+    let kinds: Vec<&str> = kinds.collect();
     let kind: String = match fields.remove("kind") {
         Some(kind) => reader.read(&join(&field, "kind"), kind).ok_or(None)?,
         None => {
@@ -75,6 +77,8 @@ pub(in crate::config) fn read(
             return Err(None);
         }
     };
+    let program = programs.get(&kind);
+    let kind = if program.is_some() { programs::KIND.to_owned() } else { kind };
     let Some(adapter) = registry.get(&kind) else {
         let is_left_out = OPTIONAL.contains(&kind.as_str()) && adapters::all().get(&kind).is_none();
         let message = match is_left_out {
@@ -99,6 +103,9 @@ pub(in crate::config) fn read(
         reader.problem(join(&field, "host"), message);
     }
     let discover = discover::take_server_fields(reader, &field, &mut fields);
+    if let Some(program) = program {
+        fields = program.fields(fields);
+    }
     let mut fields = Value::Object(fields);
     for path in adapter.secrets {
         reveal_secrets(reader, &field, path, dir, &mut fields);

@@ -1,7 +1,7 @@
 //! Reads `[tools.NAME]` into a tool's [`Definition`], and reports all errors that are detectable before the
 //! server starts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
@@ -229,6 +229,17 @@ fn check_backend(
         let inner =
             if problem.field.is_empty() { field.clone() } else { format!("{field}.{}", problem.field) };
         reader.problem(inner, problem.message);
+    }
+    let visible = match input.sensitive.is_empty() {
+        true => BTreeSet::new(),
+        false => (adapter.visible_parameters)(fields, &tool.target),
+    };
+    for name in input.sensitive.iter().filter(|name| visible.contains(*name) || visible.contains("*")) {
+        let message = format!(
+            "shows the sensitive parameter `{name}` in an address, a header or a handle, where logs have it: use it in \
+             the body of a request only"
+        );
+        reader.problem(&field, message);
     }
 }
 

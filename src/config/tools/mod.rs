@@ -9,5 +9,6 @@ pub(super) mod discovered;
 mod input;
 mod inquiries;
 mod parameters;
+pub(super) mod programs;
 pub(super) mod shape;
 pub(super) mod slots;

@@ -6,4 +6,4 @@ pub mod limits;
 pub mod params;
 pub mod types;
 
-pub use taskbridge_wire::{COMPANION_TOOLS, IDEMPOTENCY_KEY, jsonrpc, revision};
+pub use taskbridge_wire::{COMPANION_TOOLS, IDEMPOTENCY_KEY, LINK, USUAL_DURATION, jsonrpc, revision};

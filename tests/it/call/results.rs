@@ -211,3 +211,25 @@ async fn question_needs_terminal() {
     assert!(refused.stderr.contains("careful could not be run: "), "{}", refused.stderr);
     assert!(refused.stderr.contains("standard input is not a terminal"), "{}", refused.stderr);
 }
+
+/// `--last` finds the task again that was started last, and `--history` lists the tasks of this server alone.
+#[tokio::test]
+async fn last_call_is_found_again() {
+    let fixture = CallFixture::start();
+    let nothing = fixture.call(&["--last"]).await;
+    assert_eq!(nothing.code, Some(2));
+    assert!(nothing.stderr.contains("no call of http"), "{}", nothing.stderr);
+    let first = fixture.call(&["greet", "name=Ann"]).await;
+    let second = fixture.call(&["greet", "name=Bob", "--detach", "-q"]).await;
+    assert_eq!((first.code, second.code), (Some(0), Some(0)));
+    let last = fixture.call(&["--last"]).await;
+    assert_eq!(last.code, Some(0), "{}", last.stderr);
+    assert!(last.stdout.contains("hello Bob"), "{}", last.stdout);
+
+    let history = fixture.call(&["--history", "--json"]).await;
+    let history: Value = serde_json::from_str(&history.stdout).unwrap();
+    assert_eq!(history.as_array().unwrap().len(), 2, "{history}");
+    assert_eq!(history[1]["task"], second.stdout.trim_end());
+    let other = fixture.call(&["--history", "--url", "http://127.0.0.1:9/mcp"]).await;
+    assert_eq!((other.code, other.stdout.as_str()), (Some(0), ""), "{}", other.stderr);
+}

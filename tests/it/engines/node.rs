@@ -102,6 +102,10 @@ impl Backend for Connection {
         self.inner.start_lag()
     }
 
+    fn key_lifetime(&self) -> Option<Duration> {
+        self.inner.key_lifetime()
+    }
+
     fn abilities(&self) -> Abilities<'_> {
         Abilities { wakeups: self.inner.abilities().wakeups, ..Abilities::default() }
     }

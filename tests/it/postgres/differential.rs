@@ -317,7 +317,7 @@ impl World {
             let owner = Owner::new(name);
             assert_eq!(ok(a.list(&owner, None, 50).await), ok(b.list(&owner, None, 50).await));
             assert_eq!(ok(a.of_channel(name).await), ok(b.of_channel(name).await));
-            assert_eq!(ok(a.typical_duration(name).await), ok(b.typical_duration(name).await));
+            assert_eq!(ok(a.usual_duration(name).await), ok(b.usual_duration(name).await));
             assert_eq!(ok(a.settings(name).await), ok(b.settings(name).await));
             assert_eq!(ok(a.has_ended(name).await), ok(b.has_ended(name).await));
             for key in NAMES {

@@ -78,7 +78,10 @@ async fn forward(mut client: TcpStream, mut server: TcpStream, cutter: Arc<Conne
 
 fn starting(task: Task) -> Task {
     let Job::Pending { spec, not_before, .. } = task.job else { panic!("only a pending job can be started") };
-    Task { job: Job::Starting { spec, attempts: 1, sought: None, not_before }, ..task }
+    Task {
+        job: Job::Starting { spec, attempts: 1, sought: None, first_attempt_at: None, not_before },
+        ..task
+    }
 }
 
 /// Makes one write of each kind, whose reply is cut off after this many chunks.

@@ -44,7 +44,10 @@ fn change<'a>(task: &'a Task, now: Timestamp, limits: &'a [SlotLimit]) -> Change
 
 fn starting(task: Task) -> Task {
     let Job::Pending { spec, not_before, .. } = task.job else { panic!("only a pending job can be started") };
-    Task { job: Job::Starting { spec, attempts: 1, sought: None, not_before }, ..task }
+    Task {
+        job: Job::Starting { spec, attempts: 1, sought: None, first_attempt_at: None, not_before },
+        ..task
+    }
 }
 
 async fn open_error(config: ConnectionConfig) -> StoreError {
@@ -93,9 +96,11 @@ async fn broken_connections_apply_writes_once() {
     let bench = Bench::new(Arc::clone(&store) as _, clock);
     let limits = [SlotLimit { slot: "s".to_owned(), limit: 4 }];
     let (finished, terminated) = (AtomicBool::new(false), AtomicI64::new(0));
+    let updates_made = AtomicI64::new(0);
     let terminate_connections = async {
         let client = server.client("cut").await;
-        // Terminates one connection that has already worked, every 20 ms.
+        // Terminates one connection that has already worked, then lets three updates pass: a busy machine makes
+        // fewer of them, and a rhythm by the clock would end more tries of a write than the store makes.
         let terminate_sql = "SELECT count(pg_terminate_backend(pid)) FROM (
                           SELECT pid FROM pg_stat_activity
                           WHERE pid <> pg_backend_pid() AND application_name = 'taskbridge'
@@ -104,7 +109,10 @@ async fn broken_connections_apply_writes_once() {
         while !finished.load(Ordering::Relaxed) {
             let count: i64 = client.query_one(terminate_sql, &[]).await.unwrap().get(0);
             terminated.fetch_add(count, Ordering::Relaxed);
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            let next = updates_made.load(Ordering::Relaxed) + 3;
+            while updates_made.load(Ordering::Relaxed) < next && !finished.load(Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
         }
     };
     let writer = async |number: usize| -> Result<usize> {
@@ -126,7 +134,9 @@ async fn broken_connections_apply_writes_once() {
             let mut row = Task { version: 1, ..starting(task) };
             for version in 2..5 {
                 row.message = Some(format!("{number} {round} {version}"));
-                match store.update(change(&row, bench.clock.now(), &limits)).await? {
+                let updated = store.update(change(&row, bench.clock.now(), &limits)).await?;
+                updates_made.fetch_add(1, Ordering::Relaxed);
+                match updated {
                     UpdateResult::Written(new_version) => {
                         assert_eq!(new_version, version, "nobody else writes this row");
                         slots += usize::from(version == 2 && with_slot);

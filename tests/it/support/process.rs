@@ -56,6 +56,18 @@ impl Server {
         panic!("it says of no metrics");
     }
 
+    /// Reads the next address that signs in to the console from its next output.
+    pub(crate) fn console_address(&mut self) -> String {
+        let mut line = String::new();
+        while self.stdout.read_line(&mut line).unwrap() > 0 {
+            if let Some(rest) = line.trim_end().strip_prefix("console at ") {
+                return rest.split(' ').next().unwrap().to_owned();
+            }
+            line.clear();
+        }
+        panic!("it has no console");
+    }
+
     /// Returns the endpoint.
     pub(crate) fn url(&self) -> &str {
         self.url.as_deref().expect("the server listens")

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The adapters, in the order of the columns of adapters/README.md.
-const ADAPTERS: [&str; 4] = ["local", "slurm", "step-functions", "github-actions"];
+const ADAPTERS: [&str; 6] = ["local", "slurm", "step-functions", "github-actions", "http", "process"];
 
 /// A source file, with its path relative to the root.
 struct Source {
@@ -157,6 +157,13 @@ fn links_in_comments_name_code() {
         }
     }
     assert_none("links to names that the code does not have", &found);
+}
+
+/// The console escapes all text: nothing becomes markup by another way than `maud`'s own.
+#[test]
+fn console_escapes_everything() {
+    let patterns = ["PreEscaped", "preescaped", "inner_html", "Markup::from"];
+    assert_none("markup that is not escaped", &violations(&["src"], &patterns, &[]));
 }
 
 /// No file contains a mark for later work, an unimplemented function or an ignored test.

@@ -258,6 +258,18 @@ async fn cancelled_wait_leaves_task_running() {
     assert_eq!(client.task(&id).await["status"], "working");
 }
 
+/// The task is cancelled at once. Its status message then reports that the engine cannot stop the job.
+#[tokio::test]
+async fn cancelled_task_reports_unstoppable_job() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let id = client.start("work", json!({"unstoppable": true})).await;
+    server.engine.job(1).await;
+    assert_eq!(client.get("tasks/cancel", json!({ "taskId": id })).await["status"], "cancelled");
+    let message = "cancelled by request; the engine cannot stop this job, so it runs to its end";
+    assert_eq!(client.wait_for_message(&id, message).await["status"], "cancelled");
+}
+
 /// A result that the job reports later has no effect.
 #[tokio::test]
 async fn cancel_ends_task_and_job() {

@@ -106,6 +106,24 @@ async fn cancel_waits_for_job() {
     assert_eq!(client.task(&done).await["status"], "completed", "what has ended stays as it is");
 }
 
+/// The client reads that the engine cannot stop the job, and gets the result.
+#[tokio::test]
+async fn unstoppable_job_continues() {
+    let server = server("").await;
+    let client = Client::new(&server);
+    let id = client.start("work", json!({"unstoppable": true})).await;
+    let job = server.engine.job(1).await;
+    assert_acknowledged(&client.get("tasks/cancel", json!({ "taskId": id })).await);
+    let is_reported = |task: &Value| {
+        task["statusMessage"].as_str().is_some_and(|message| message.contains("cannot stop this job"))
+    };
+    let task = client.poll(&id, is_reported).await;
+    assert_eq!(task["status"], "working");
+    job.succeed("finished all the same");
+    let task = client.wait_for_status(&id, "completed").await;
+    assert_eq!(text(&task["result"]), "finished all the same");
+}
+
 #[tokio::test]
 async fn ended_job_ignores_cancellation() {
     let server = server("").await;

@@ -13,6 +13,7 @@ use taskbridge_core::tasks::store::{
     Result, RowCounts, Time,
 };
 use taskbridge_core::tasks::task::TaskId;
+use taskbridge_core::tasks::usual::UsualDuration;
 use taskbridge_sdk::Timestamp;
 
 use super::PointedStore;
@@ -81,9 +82,9 @@ impl Durations for PointedStore {
         self.inner.record_duration(tool, duration).await
     }
 
-    async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
+    async fn usual_duration(&self, tool: &str) -> Result<Option<UsualDuration>> {
         let _connection = self.before_read().await?;
-        self.inner.typical_duration(tool).await
+        self.inner.usual_duration(tool).await
     }
 }
 

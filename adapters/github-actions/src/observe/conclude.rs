@@ -279,7 +279,7 @@ fn end_as_json(
 }
 
 /// Returns the address of an attempt. A run that is named by it is rerun at most once.
-fn attempt_url(run_url: &Run, attempt: u64) -> String {
+pub(super) fn attempt_url(run_url: &Run, attempt: u64) -> String {
     let url = run_url.html_url.as_deref().unwrap_or_default();
     let run_url = url.split("/attempts/").next().unwrap_or_default();
     format!("{run_url}/attempts/{attempt}")

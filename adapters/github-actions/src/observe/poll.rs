@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::core::Actions;
 use crate::driver::wire::{Job, Jobs, Repository, Run};
 use crate::identity::handle::RunHandle;
+use crate::observe::conclude::attempt_url;
 use crate::observe::{Stage, state_since};
 use crate::store::progress::RunProgress;
 
@@ -87,7 +88,8 @@ impl Actions {
             }
             Stage::Ended(end) => self.observe_end(run_handle, &run, end).await?,
         };
-        Ok(Observation { since, ..observation })
+        let link = Some(attempt_url(&run, run_handle.attempt));
+        Ok(Observation { since, link, ..observation })
     }
 
     /// Returns the progress of a run. Reads its jobs if it is watched and that is allowed now.

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Answer, ArtifactData, Checkup, Discovery, Hooks, JobHandle, OnBehalfOf, Result};
@@ -65,7 +66,7 @@ pub trait Questions: Send + Sync {
 }
 
 /// Result of sending an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerOutcome {
     /// The job has the answer, or had it before.
@@ -92,7 +93,7 @@ pub trait Logs: Send + Sync {
 }
 
 /// Request for a part of a log.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LogRequest {
     /// Maximum number of bytes to return.
     pub max_bytes: usize,
@@ -101,11 +102,12 @@ pub struct LogRequest {
 }
 
 /// Part of a log.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogText {
     /// The lines.
     pub text: String,
     /// True if there is more text before this part or, where the engine dropped lines, within it.
+    #[serde(default)]
     pub cut: bool,
 }
 

@@ -1,6 +1,7 @@
 //! [`Adapter`]: a kind of engine that a config file can name. It must not keep state; state belongs to the
 //! connected [`crate::Backend`].
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::{Backend, PolicyDocument, Result, ToolTarget};
 
@@ -37,9 +39,36 @@ pub trait Adapter: Send + Sync + 'static {
     /// error. A changed file counts as a changed config.
     const SECRETS: &'static [&'static str] = &[];
 
+    /// Backends that are known, for `taskbridge presets`: name, and fields as TOML.
+    const PRESETS: &'static [(&'static str, &'static str)] = &[];
+
+    /// Returns the fields of a backend with those that they imply, such as those of a preset, before they are
+    /// parsed as `Config`. The default changes nothing. The server has resolved the secrets.
+    ///
+    /// # Errors
+    /// The field that is wrong.
+    fn complete(fields: &Value) -> Result<Value, Problem> {
+        Ok(fields.clone())
+    }
+
+    /// Checks, offline, the rules of a backend's config that the type cannot express. The default has none.
+    ///
+    /// # Errors
+    /// The field that is wrong.
+    fn check_config(_config: &Self::Config) -> Result<(), Problem> {
+        Ok(())
+    }
+
     /// Checks, offline, the rules that the types cannot express. `parameters` contains the tool's top-level
     /// parameter names.
     fn check(config: &Self::Config, target: &Self::Target, parameters: &[&str]) -> Vec<Problem>;
+
+    /// Returns the top-level parameters that a job of this tool shows outside of the body of a request, such as
+    /// in an address or a header, where logs have them. A `*` stands for all. The server refuses a tool that
+    /// shows a sensitive parameter. It works offline. The default returns none.
+    fn visible_parameters(_config: &Self::Config, _target: &Self::Target) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
 
     /// Returns the access policies that the jobs of these tools need, if the engine has such policies. It
     /// works offline. The default returns none.

@@ -46,7 +46,10 @@ pub trait Backend: Send + Sync {
     /// Polls a job once.
     ///
     /// - If the engine does not know the job, the state is [`crate::JobState::Gone`], not an error. The
-    ///   server treats the job as lost once it is older than [`Backend::start_lag`].
+    ///   server treats the job as lost after five polls in a row without it, each at least a quarter of
+    ///   [`Backend::start_lag`] after the one before.
+    /// - If the engine has renamed the job, the observation contains the new name
+    ///   ([`Observation::renamed_to`]) in each poll by the old one.
     /// - An ended job gives the same observation every time, for as long as the engine keeps it.
     /// - A fault of the network or of the engine is an error, never a state of the job.
     /// - A note has the same number in every observation. The last observation of an ended job contains its
@@ -59,6 +62,8 @@ pub trait Backend: Send + Sync {
     /// - If the job has already ended or is unknown, the result is success. The server repeats the request
     ///   while the job is younger than [`Backend::start_lag`] and has not ended.
     /// - Repeated requests are harmless.
+    /// - If the engine has no way to stop this job, the error is [`crate::ErrorKind::Unsupported`]. The server
+    ///   does not ask again, and reports that the job continues.
     async fn cancel(&self, handle: &JobHandle) -> Result<()>;
 
     /// Asks the engine to stop a job on behalf of a person: the person who cancels it or, otherwise, the
@@ -87,8 +92,18 @@ pub trait Backend: Send + Sync {
         Duration::ZERO
     }
 
-    /// Returns the group of a job: one engine call can report on several jobs of a group. The group of a job
-    /// never changes. The default is one group for the whole backend.
+    /// Returns how long the engine refuses a second job under a key, if that time is limited. `None`, the
+    /// default, means for ever.
+    ///
+    /// - Once the first attempt ([`JobSpec::first_attempt_at`]) is that old, the server does not call `start`
+    ///   with `may_exist` any more, because a second job might start. It only calls `find`.
+    /// - Return less than the engine promises, by the possible difference between the clocks.
+    fn key_lifetime(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Returns the group of a job: one engine call can report on several jobs of a group. The group of a
+    /// handle never changes. The default is one group for the whole backend.
     fn group(&self, _handle: &JobHandle) -> GroupKey {
         GroupKey::new("")
     }

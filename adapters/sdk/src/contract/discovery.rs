@@ -1,6 +1,7 @@
 //! [`Discovery`]: offers what an engine could run as tools. It must not start or change anything.
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -26,7 +27,7 @@ pub trait Discovery: Send + Sync {
 }
 
 /// A tool that a backend offers, with the same information as `[tools.NAME]`, except the backend.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DiscoveredTool {
     /// Name of the tool: 1 to 128 letters, digits, `_`, `-` and `.`.
     pub name: String,
@@ -35,11 +36,14 @@ pub struct DiscoveredTool {
     /// What the tool does and when to use it, written for models.
     pub description: Option<String>,
     /// JSON Schema of the arguments, which are an object.
+    #[serde(default)]
     pub input_schema: Map<String, Value>,
     /// What to run: the `target` that a config would contain.
+    #[serde(default)]
     pub target: Value,
     /// Other fields that a config could set, such as `annotations` or `output_schema`. They must not come
     /// from people who can write to the engine, because they control what the server does.
+    #[serde(default)]
     pub more: Map<String, Value>,
 }
 

@@ -1,7 +1,7 @@
 //! [`Hooks`]: verifies and parses what an engine posts to `/hooks/NAME` of the server. It must not call the
 //! engine, because the sender is waiting.
 
-use crate::JobHandle;
+use crate::{JobHandle, JobKey};
 
 /// Ability to receive HTTP notifications of changed jobs from the engine, or from a system next to it.
 pub trait Hooks: Send + Sync {
@@ -10,7 +10,7 @@ pub trait Hooks: Send + Sync {
     ///
     /// - The proof is a signature of the body or a shared secret. It is compared in constant time
     ///   ([`same_secret`]) before anything in the body is used.
-    /// - A verified delivery that names no jobs of this backend returns an empty list of jobs.
+    /// - A verified delivery that names no jobs of this backend returns empty lists of jobs and keys.
     /// - It only reads: a delivery that arrives twice, late or out of order gives the same result.
     fn read(&self, delivery: &Delivery<'_>) -> Option<HookEvent>;
 }
@@ -22,6 +22,9 @@ pub struct Delivery<'a> {
     pub headers: &'a [(&'a str, &'a str)],
     /// Body, byte for byte.
     pub body: &'a [u8],
+    /// Rest of the path after `/hooks/NAME/`, as it was sent; empty if there is none. An adapter can register
+    /// an address with the job's key and a proof in it, such as `/hooks/NAME/KEY/PROOF`.
+    pub path: &'a str,
 }
 
 impl<'a> Delivery<'a> {
@@ -36,6 +39,9 @@ impl<'a> Delivery<'a> {
 pub struct HookEvent {
     /// Jobs that may have changed.
     pub jobs: Vec<JobHandle>,
+    /// Jobs that may have changed, by our keys ([`JobKey::parse`]), for a sender that cannot name the handle:
+    /// it was registered before the start returned one.
+    pub keys: Vec<JobKey>,
     /// The delivery's own id, if the engine gives it one. The server remembers a limited number of ids, and
     /// ignores a delivery whose id it remembers.
     pub id: Option<String>,

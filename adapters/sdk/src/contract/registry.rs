@@ -1,7 +1,7 @@
 //! [`Registry`]: the explicit list of adapters that a program was built with. It must not discover adapters:
 //! each is registered by a call.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
@@ -30,6 +30,11 @@ pub struct Registration {
     pub check_target_shape: fn(&Value) -> Result<(), Problem>,
     /// Checks a target against a valid config, offline.
     pub check_target: fn(&Value, &Value, &[&str]) -> Vec<Problem>,
+    /// Returns the parameters that a job shows outside of the body of a request, given a valid config and
+    /// target, offline.
+    pub visible_parameters: fn(&Value, &Value) -> BTreeSet<String>,
+    /// The adapter's `PRESETS`.
+    pub presets: &'static [(&'static str, &'static str)],
     /// Returns the policies that jobs of these tools need, given a valid config, offline.
     pub policies: fn(&Value, &[ToolTarget]) -> Vec<PolicyDocument>,
     /// Connects to the engine.
@@ -48,13 +53,15 @@ impl Registration {
             kind: A::KIND,
             config_schema: |generator| generator.subschema_for::<A::Config>(),
             target_schema: |generator| generator.subschema_for::<A::Target>(),
-            check_config: |config| catch_panic(|| parse::<A::Config>(config).map(drop)).unwrap_or_else(Err),
+            check_config: |config| {
+                catch_panic(|| A::check_config(&parse_config::<A>(config)?)).unwrap_or_else(Err)
+            },
             check_target_shape: |target| {
                 catch_panic(|| parse::<A::Target>(target).map(drop)).unwrap_or_else(Err)
             },
             check_target: |config, target, parameters| {
                 catch_panic(|| {
-                    let config = match parse::<A::Config>(config) {
+                    let config = match parse_config::<A>(config) {
                         Ok(config) => config,
                         // `check_config` reports the error of the config itself.
                         Err(_) => return Vec::new(),
@@ -66,8 +73,16 @@ impl Registration {
                 })
                 .unwrap_or_else(|problem| vec![problem])
             },
+            visible_parameters: |config, target| {
+                catch_panic(|| match (parse_config::<A>(config), parse::<A::Target>(target)) {
+                    (Ok(config), Ok(target)) => A::visible_parameters(&config, &target),
+                    _ => BTreeSet::new(),
+                })
+                .unwrap_or_default()
+            },
+            presets: A::PRESETS,
             policies: |config, tools| {
-                catch_panic(|| match parse::<A::Config>(config) {
+                catch_panic(|| match parse_config::<A>(config) {
                     Ok(config) => A::policies(&config, tools),
                     Err(_) => Vec::new(),
                 })
@@ -75,7 +90,7 @@ impl Registration {
             },
             connect: |config, context| {
                 Box::pin(async move {
-                    let config = parse::<A::Config>(&config).map_err(|p| Error::config(p.message))?;
+                    let config = parse_config::<A>(&config).map_err(|p| Error::config(p.message))?;
                     A::connect(config, &context).await
                 })
             },
@@ -93,6 +108,11 @@ fn catch_panic<T>(check: impl FnOnce() -> T) -> Result<T, Problem> {
         field: String::new(),
         message: "the adapter crashed while it checked this value: report this bug of the adapter".to_owned(),
     })
+}
+
+/// Parses the config of a backend, with what its fields imply.
+fn parse_config<A: Adapter>(fields: &Value) -> Result<A::Config, Problem> {
+    parse(&A::complete(fields)?)
 }
 
 fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Problem> {

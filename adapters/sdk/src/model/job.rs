@@ -4,43 +4,22 @@
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Error, Note, OnBehalfOf, Output, Question, Result, SourceFile, Timestamp};
-
-/// Idempotency key of one job: `tb-` and 26 lower-case base-32 characters (128 random bits).
-///
-/// It is random and differs from the task id. A task id may act as a bearer secret, while the key appears in
-/// job names that every user of the engine can read. It is valid in file names, in DNS labels and in the
-/// names of every engine.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct JobKey(String);
-
-impl JobKey {
-    /// Creates a key from 16 random bytes.
-    pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        let text = data_encoding::BASE32_NOPAD.encode(&bytes).to_ascii_lowercase();
-        Self(format!("tb-{text}"))
-    }
-
-    /// Returns the key in the form that engines see.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
+use crate::{Error, JobKey, Note, OnBehalfOf, Output, Question, Result, SourceFile, Timestamp};
 
 /// The engine's own name for a run: an ARN, a run id, a directory. Stored, and opaque to everything but its
 /// adapter.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct JobHandle(String);
 
 /// Name of a group: the jobs that one engine call can report on, such as those of a state machine, a workflow
 /// or a cluster.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct GroupKey(String);
 
@@ -77,7 +56,7 @@ macro_rules! shown_as_text {
         }
     )*};
 }
-shown_as_text!(JobKey, JobHandle, GroupKey);
+shown_as_text!(JobHandle, GroupKey);
 
 /// Request to start a job.
 #[derive(Clone)]
@@ -93,6 +72,11 @@ pub struct JobSpec {
     pub files: Vec<InputFile>,
     /// True if an earlier attempt under this key may have reached the engine, but its reply was not received.
     pub may_exist: bool,
+    /// Time of the first attempt under this key that may have reached the engine, by the server's clock; the
+    /// time of this attempt if there was none. No job with this key is older, so a search can leave out
+    /// earlier jobs (with a margin for the difference between the clocks). It is the same in every repeated
+    /// attempt. See also [`crate::Backend::key_lifetime`].
+    pub first_attempt_at: Timestamp,
     /// Trace context of the call. The job continues this trace if the engine can pass it on.
     pub trace: Option<Trace>,
     /// The person who requested the job; `None` if no person is known. A backend that acts with each person's
@@ -112,7 +96,7 @@ impl JobSpec {
 }
 
 /// Position in a distributed trace, in the format of W3C Trace Context, level 1.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trace {
     /// `traceparent`: version, trace id, parent id and flags.
     pub parent: String,
@@ -199,7 +183,7 @@ pub enum FileContent {
 }
 
 /// Result of a successful `start`: the engine has accepted the job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Started {
     /// The engine's name for the run.
     pub handle: JobHandle,
@@ -245,7 +229,7 @@ impl Subject {
 }
 
 /// Result of one poll of a job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Observation {
     /// State of the job.
     pub state: JobState,
@@ -270,6 +254,23 @@ pub struct Observation {
     /// grown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,
+    /// The engine's new name for this job, if it has one: for example the build that came out of a queued
+    /// request. The server stores it and uses it in every later call. The job may belong to another group
+    /// ([`crate::Backend::group`]) under its new name.
+    ///
+    /// The name may be lost before it is stored. So the old name is polled until then, and must return the
+    /// new one each time. It must stay valid for calls that had read it before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renamed_to: Option<JobHandle>,
+    /// How long the engine asks to wait before the next poll of this job, such as the `Retry-After` of an HTTP
+    /// reply. The server limits it to 15 minutes. A hint ([`crate::Wakeups`], [`crate::Hooks`]) or a deadline
+    /// of the task may cause an earlier poll.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Duration>,
+    /// Address of the job in the engine's own pages, for people. It begins with `https://`; see
+    /// [`is_page_link`](crate::is_page_link). Any other is dropped. A later observation may leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
 }
 
 impl Observation {
@@ -283,7 +284,24 @@ impl Observation {
             questions: Vec::new(),
             notes: Vec::new(),
             log_bytes: None,
+            renamed_to: None,
+            retry_after: None,
+            link: None,
         }
+    }
+
+    /// Returns the observation with a new name of the job: see [`Observation::renamed_to`].
+    #[must_use]
+    pub fn with_new_name(mut self, handle: JobHandle) -> Self {
+        self.renamed_to = Some(handle);
+        self
+    }
+
+    /// Returns the observation with the wait that the engine asks for: see [`Observation::retry_after`].
+    #[must_use]
+    pub fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
     }
 
     /// Returns the observation with this message.
@@ -309,7 +327,7 @@ impl Observation {
 }
 
 /// State of a job, as the engine reports it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Accepted, but not running yet.
@@ -336,7 +354,7 @@ impl JobState {
 }
 
 /// Progress of a job, in units of its own choice.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     /// Units done.
     pub done: f64,

@@ -3,6 +3,7 @@
 //! perform I/O.
 
 mod job;
+mod key;
 mod note;
 mod on_behalf_of;
 mod output;
@@ -10,9 +11,10 @@ mod question;
 mod time;
 
 pub use job::{
-    FileContent, GroupKey, InputFile, JobHandle, JobKey, JobSpec, JobState, Observation, Progress, Started,
-    Subject, Trace,
+    FileContent, GroupKey, InputFile, JobHandle, JobSpec, JobState, Observation, Progress, Started, Subject,
+    Trace,
 };
+pub use key::JobKey;
 pub use note::{Level, Note};
 pub use on_behalf_of::OnBehalfOf;
 pub use output::{Artifact, ArtifactData, Content, Embedded, Output};

@@ -1,12 +1,13 @@
 //! [`Note`] and [`Level`]: messages that a job emits while it runs, for the people who follow it. Plain data.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Timestamp;
 
 /// Severity of a note, as in RFC 5424. The lowest comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// Information for debugging the job.
@@ -61,7 +62,7 @@ impl Level {
 }
 
 /// A message that a job emitted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
     /// Number of the note within its job. It is the same in every observation, and higher than those of
     /// earlier notes.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Prefixes of what takes the place of the subject in an id: the client id, or the name.
@@ -11,7 +12,7 @@ const NAME_PREFIX: &str = "name=";
 
 /// The person who requests, answers or cancels a job. It is stored with the task, so that later actions use
 /// the same identity. Examples are another attempt, or a cancellation by an operator or by a deadline.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OnBehalfOf {
     /// Display name. Two people can have the same name: see [`OnBehalfOf::id`].
     pub name: String,

@@ -3,13 +3,14 @@
 
 use std::io::Read;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Error, Result, excerpt, media_type};
 
 /// The complete result of a job.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     /// Content blocks to show, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -66,7 +67,7 @@ impl Output {
 }
 
 /// One content block to show.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Content {
     /// Text.
@@ -121,7 +122,7 @@ impl Content {
 }
 
 /// An embedded resource. Exactly one of `text` and `blob` is set.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Embedded {
     /// Address of the resource.
     pub uri: String,
@@ -137,7 +138,7 @@ pub struct Embedded {
 }
 
 /// A file that a job left.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifact {
     /// Relative path with `/` between its parts and without `..`; unique within the job.
     pub name: String,

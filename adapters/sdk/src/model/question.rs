@@ -1,10 +1,11 @@
 //! [`Question`] and [`Answer`]: what a job asks a person, and the reply. Plain data.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A question that a job waits to have answered.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Question {
     /// Id of the question within its job. It is the same in every observation. An engine may use it again for
     /// a later question: see [`crate::Questions::list_lag`].
@@ -18,7 +19,7 @@ pub struct Question {
 }
 
 /// Kind of answer that is requested: one of the requests that a server can send to a client in MCP.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
     /// A person fills in a form: a flat JSON Schema object with primitive properties (`requestedSchema` of a
@@ -51,7 +52,7 @@ impl Ask {
 }
 
 /// Answer to a [`Question`]. It can contain what a person typed, so it is never logged.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "action", content = "content", rename_all = "snake_case")]
 pub enum Answer {
     /// The request was accepted. The content is the completed form, which is valid against the schema;

@@ -5,10 +5,11 @@ use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Point in time, in whole milliseconds since 1970-01-01T00:00:00Z. Displayed as RFC 3339 in UTC.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Timestamp(i64);
 

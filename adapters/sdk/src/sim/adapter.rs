@@ -50,6 +50,11 @@ pub struct Config {
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub start_lag: Duration,
+    /// How long the engine knows a key: a start under an older key starts another job. Default: for ever. An
+    /// engine at `address` has its own, `--key-lifetime`.
+    #[serde(with = "humantime_serde")]
+    #[schemars(with = "Option<String>")]
+    pub key_lifetime: Option<Duration>,
 }
 
 /// Which entries of the engine's list are offered as tools.
@@ -74,6 +79,7 @@ impl Default for Config {
             identity: None,
             list_lag: Duration::ZERO,
             start_lag: Duration::ZERO,
+            key_lifetime: None,
         }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::hook::Hook;
 use super::request::{Reply, Request};
+use super::state::RENAMED_SUFFIX;
 use super::{Config, Discover, Outcome, SimClient, SimEngine, Target};
 use crate::{
     Abilities, Answer, AnswerOutcome, ArtifactData, Artifacts, Backend, Checkup, DiscoveredTool, Discovery,
@@ -30,6 +31,7 @@ pub(super) struct BackendSettings {
     identity: Option<String>,
     list_lag: Duration,
     start_lag: Duration,
+    key_lifetime: Option<Duration>,
 }
 
 impl BackendSettings {
@@ -43,6 +45,7 @@ impl BackendSettings {
             identity: identity.map(|identity| format!("sim {identity}")),
             list_lag: config.list_lag,
             start_lag: config.start_lag,
+            key_lifetime: config.key_lifetime,
         }
     }
 }
@@ -146,6 +149,15 @@ impl Backend for SimBackend {
 
     fn start_lag(&self) -> Duration {
         self.settings.start_lag
+    }
+
+    fn key_lifetime(&self) -> Option<Duration> {
+        self.settings.key_lifetime
+    }
+
+    fn group(&self, handle: &JobHandle) -> GroupKey {
+        // A renamed job changes its group.
+        GroupKey::new(if handle.as_str().ends_with(RENAMED_SUFFIX) { "run" } else { "" })
     }
 
     fn abilities(&self) -> Abilities<'_> {

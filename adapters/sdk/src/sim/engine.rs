@@ -234,6 +234,10 @@ impl Inner {
                 Some(Err(Error::limited(Some(delay), "the simulated engine limits the request rate")))
             }
             Some(Fault::Outage) => Some(Err(Error::unavailable("the simulated engine cannot be reached"))),
+            Some(Fault::Busy(delay)) => {
+                let error = Error::unavailable("the simulated engine is busy").with_retry_after(delay);
+                Some(Err(error))
+            }
             Some(Fault::Gone) => Some(self.lose_job(request, now)),
             Some(Fault::Unlisted) => Some(match request {
                 Request::Observe { handles } => {

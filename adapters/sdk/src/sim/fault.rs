@@ -24,6 +24,8 @@ pub enum Fault {
     Limited(Duration),
     /// The engine does nothing and reports that it is unavailable.
     Outage,
+    /// The engine does nothing, reports that it is unavailable, and asks for a retry after this delay.
+    Busy(Duration),
     /// The engine acts immediately, and its reply takes this long.
     Slow(Duration),
     /// The engine forgets the job. A start is acknowledged first; any other request no longer finds the job.

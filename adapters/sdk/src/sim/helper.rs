@@ -62,6 +62,9 @@ fn parse(arguments: &[OsString]) -> Result<Options, String> {
             "--remember" => config.remember = text.parse().map_err(|e| invalid(&e))?,
             "--seed" => config.seed = text.parse().map_err(|e| invalid(&e))?,
             "--start-lag" => config.start_lag = parse_duration(&text).map_err(|e| invalid(&e))?,
+            "--key-lifetime" => {
+                config.key_lifetime = Some(parse_duration(&text).map_err(|e| invalid(&e))?);
+            }
             "--faults" => config.faults = serde_json::from_str(&text).map_err(|e| invalid(&e))?,
             _ => return Err(format!("{option} is not an option")),
         }

@@ -1,9 +1,9 @@
-//! [`Hook`]: parses HTTP notifications about simulated jobs: `{"id": "...", "jobs": ["HANDLE", ...]}` with a
-//! shared secret. It must not show the secret.
+//! [`Hook`]: parses HTTP notifications about simulated jobs: `{"id": "...", "jobs": ["HANDLE", ...],
+//! "keys": ["KEY", ...]}` with a shared secret. It must not show the secret.
 
 use serde::Deserialize;
 
-use crate::{Delivery, HookEvent, Hooks, JobHandle, Secret, same_secret};
+use crate::{Delivery, HookEvent, Hooks, JobHandle, JobKey, Secret, same_secret};
 
 /// Header that contains the secret.
 const HEADER: &str = "x-sim-secret";
@@ -19,6 +19,8 @@ struct Body {
     id: Option<String>,
     #[serde(default)]
     jobs: Vec<JobHandle>,
+    #[serde(default)]
+    keys: Vec<String>,
 }
 
 impl Hook {
@@ -34,6 +36,9 @@ impl Hooks for Hook {
             return None;
         }
         let body: Option<Body> = serde_json::from_slice(delivery.body).ok();
-        Some(body.map_or_else(HookEvent::default, |Body { id, jobs }| HookEvent { jobs, id }))
+        Some(body.map_or_else(HookEvent::default, |Body { id, jobs, keys }| {
+            let keys = keys.iter().filter_map(|key| JobKey::parse(key)).collect();
+            HookEvent { jobs, keys, id }
+        }))
     }
 }

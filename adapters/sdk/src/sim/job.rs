@@ -18,6 +18,7 @@ const QUESTION: &str = "q1";
 pub(super) struct Job {
     pub(super) key: JobKey,
     target: Target,
+    pub(super) accepted_at: Instant,
     /// Time from which polls and searches find the job.
     listed_at: Instant,
     phase: Phase,
@@ -47,7 +48,8 @@ impl Job {
     pub(super) fn new(key: JobKey, target: Target, now: Instant, start_lag: Duration) -> Self {
         let will_ask = target.question.is_some();
         let phase = Phase::Working { since: now, prior_work: Duration::ZERO, will_ask };
-        Self { key, target, listed_at: now + start_lag, phase, answers: Vec::new() }
+        let listed_at = now + start_lag;
+        Self { key, target, accepted_at: now, listed_at, phase, answers: Vec::new() }
     }
 
     /// Returns true if polls and searches find the job.
@@ -58,6 +60,16 @@ impl Job {
     /// Returns true if a poll of this job makes the adapter panic.
     pub(super) fn panics_on_poll(&self) -> bool {
         self.target.panic_on_poll
+    }
+
+    /// Returns true if the engine cannot stop this job.
+    pub(super) fn cannot_be_cancelled(&self) -> bool {
+        self.target.cannot_cancel
+    }
+
+    /// Returns true if the job gets a second name.
+    pub(super) fn renames(&self) -> bool {
+        self.target.renames
     }
 
     fn delay(&self) -> Duration {
@@ -159,9 +171,12 @@ impl Job {
             observation = observation.with_progress(done as f64, Some(f64::from(steps)));
         }
         if observation.state != JobState::Gone {
+            observation.link = self.target.link.clone();
             let notes = &self.target.notes[..self.completed_units(self.target.notes.len(), now)];
             observation.notes = (1..).zip(notes).map(|(n, text)| Note::text(n, Level::Info, text)).collect();
         }
+        let wait = self.target.retry_after_ms.filter(|_| !self.has_ended());
+        observation.retry_after = wait.map(Duration::from_millis);
         observation
     }
 

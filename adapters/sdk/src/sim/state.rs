@@ -17,11 +17,15 @@ use crate::{
     AnswerOutcome, DiscoveredTool, Error, JobHandle, JobKey, JobState, Observation, Result, Started,
 };
 
+/// What a job's new name adds to its first one.
+pub(super) const RENAMED_SUFFIX: &str = ".run";
+
 pub(super) struct State {
     pub(super) mode: Mode,
     remember: usize,
     /// How long polls, searches and cancellations do not find a new job.
     start_lag: Duration,
+    key_lifetime: Option<Duration>,
     /// Boxed, so that unused capacity of the table costs little memory.
     jobs: HashMap<u64, Box<Job>>,
     /// Jobs of each key, oldest first. A key without jobs has no entry.
@@ -56,6 +60,7 @@ impl State {
             mode: config.mode.unwrap_or_default(),
             remember: config.remember,
             start_lag: config.start_lag,
+            key_lifetime: config.key_lifetime,
             jobs: HashMap::new(),
             by_key: HashMap::new(),
             ended: VecDeque::new(),
@@ -111,7 +116,11 @@ impl State {
                 Reply::Seen(handles.iter().map(|handle| self.observe(handle, now)).collect())
             }
             Request::Cancel { handle } => {
-                if self.get(&handle).is_some_and(|job| job.is_listed(now)) {
+                let listed = self.get(&handle).filter(|job| job.is_listed(now));
+                if listed.is_some_and(|job| job.cannot_be_cancelled() && !job.has_ended()) {
+                    return Err(Error::unsupported("the simulated engine has no way to stop this job"));
+                }
+                if listed.is_some() {
                     self.change(&handle, now, |job| job.cancel(now));
                 }
                 Reply::Done
@@ -147,8 +156,8 @@ impl State {
             // A keyed engine knows a key until `evict` removes the job, even if `forget` made the job unknown
             // to polls and searches.
             Mode::Keyed => {
-                if let Some(number) = self.by_key.get(&key).and_then(|numbers| numbers.first()) {
-                    return Ok(self.started(*number, now));
+                if let Some(number) = self.job_of_key(&key, now) {
+                    return Ok(self.started(number, now));
                 }
             }
             Mode::Unkeyed if may_exist => {
@@ -161,6 +170,15 @@ impl State {
             Mode::Unkeyed => {}
         }
         self.accept(now, key, target)
+    }
+
+    /// Returns the job that a start under this key returns, if the engine still knows the key.
+    fn job_of_key(&self, key: &JobKey, now: Instant) -> Option<u64> {
+        let is_known = |number: &&u64| {
+            let age = self.jobs.get(number).map(|job| now.saturating_duration_since(job.accepted_at));
+            self.key_lifetime.zip(age).is_none_or(|(lifetime, age)| age < lifetime)
+        };
+        self.by_key.get(key)?.iter().find(is_known).copied()
     }
 
     fn accept(&mut self, now: Instant, key: JobKey, target: Target) -> Result<Started> {
@@ -269,7 +287,9 @@ impl State {
     fn number(&self, handle: &JobHandle) -> Option<u64> {
         let (number, key) = handle.as_str().split_once('.')?;
         let number = number.parse().ok()?;
-        (self.jobs.get(&number)?.key.as_str() == key).then_some(number)
+        let job = self.jobs.get(&number)?;
+        let first_key = key.strip_suffix(RENAMED_SUFFIX).filter(|_| job.renames()).unwrap_or(key);
+        (job.key.as_str() == first_key).then_some(number)
     }
 
     fn get(&self, handle: &JobHandle) -> Option<&Job> {
@@ -285,7 +305,12 @@ impl State {
 
     fn observe(&self, handle: &JobHandle, now: Instant) -> Observation {
         let listed_job = self.get(handle).filter(|job| job.is_listed(now));
-        listed_job.map_or_else(|| Observation::new(JobState::Gone), |job| job.observe(now))
+        let Some(job) = listed_job else { return Observation::new(JobState::Gone) };
+        let mut observation = job.observe(now);
+        if job.renames() && !handle.as_str().ends_with(RENAMED_SUFFIX) {
+            observation.renamed_to = Some(JobHandle::new(format!("{handle}{RENAMED_SUFFIX}")));
+        }
+        observation
     }
 
     fn find(&self, key: &JobKey, now: Instant) -> Option<Started> {

@@ -29,6 +29,12 @@ pub struct Target {
     pub question: Option<Box<Ask>>,
     /// True: a request to cancel is accepted but has no effect.
     pub ignore_cancel: bool,
+    /// True: the engine cannot stop this job, and says so.
+    pub cannot_cancel: bool,
+    /// True: polls by the first name of the job return a new name, `NAME.run`. Both names stay valid.
+    pub renames: bool,
+    /// How long polls ask to wait before the next one, in milliseconds, while the job runs.
+    pub retry_after_ms: Option<u64>,
     /// True: the adapter panics at every poll of this job, even after its end, and of jobs that are polled
     /// together with it.
     pub panic_on_poll: bool,
@@ -38,6 +44,8 @@ pub struct Target {
     pub notes: Vec<String>,
     /// Text files that it leaves when it succeeds or fails: relative path to content.
     pub files: BTreeMap<String, String>,
+    /// Address of its page, as engines with pages report it.
+    pub link: Option<String>,
 }
 
 /// How a simulated job ends.
@@ -137,10 +145,14 @@ impl Target {
             "structured" => self.structured = read(name, value)?,
             "question" => self.question = read(name, value)?,
             "ignore_cancel" => self.ignore_cancel = read(name, value)?,
+            "cannot_cancel" => self.cannot_cancel = read(name, value)?,
+            "renames" => self.renames = read(name, value)?,
+            "retry_after_ms" => self.retry_after_ms = read(name, value)?,
             "panic_on_poll" => self.panic_on_poll = read(name, value)?,
             "lines" => self.lines = read(name, value)?,
             "notes" => self.notes = read(name, value)?,
             "files" => self.files = read(name, value)?,
+            "link" => self.link = read(name, value)?,
             _ => {}
         }
         Ok(())

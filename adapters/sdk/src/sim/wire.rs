@@ -13,6 +13,7 @@
 //! A lost reply closes the connection. There is no authentication: use it on loopback only.
 
 use std::io;
+use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde::de::DeserializeOwned;
@@ -54,7 +55,12 @@ pub(super) enum Control {
 #[serde(rename_all = "snake_case")]
 pub(super) enum EngineMessage {
     Reply(Reply),
-    Error { kind: ErrorKind, message: String },
+    Error {
+        kind: ErrorKind,
+        message: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after: Option<Duration>,
+    },
     Counts(Counts),
 }
 
@@ -99,6 +105,7 @@ async fn serve_connection(stream: TcpStream, engine: SimEngine) -> io::Result<()
                 let response = EngineMessage::Error {
                     kind: ErrorKind::Rejected,
                     message: format!("not a request: {e}"),
+                    retry_after: None,
                 };
                 return send(&mut stream, &response).await;
             }
@@ -107,7 +114,11 @@ async fn serve_connection(stream: TcpStream, engine: SimEngine) -> io::Result<()
             Message::Control(control) => apply_control(&engine, control),
             Message::Request(request) => match engine.call(request).await {
                 Some(Ok(reply)) => EngineMessage::Reply(reply),
-                Some(Err(error)) => EngineMessage::Error { kind: error.kind(), message: error.to_string() },
+                Some(Err(error)) => EngineMessage::Error {
+                    kind: error.kind(),
+                    message: error.to_string(),
+                    retry_after: error.retry_after(),
+                },
                 None => return Ok(()),
             },
         };
@@ -136,7 +147,10 @@ impl EngineMessage {
     pub(super) fn into_reply(self) -> Option<crate::Result<Reply>> {
         match self {
             EngineMessage::Reply(reply) => Some(Ok(reply)),
-            EngineMessage::Error { kind, message } => Some(Err(Error::new(kind, message))),
+            EngineMessage::Error { kind, message, retry_after } => {
+                let error = Error::new(kind, message);
+                Some(Err(retry_after.into_iter().fold(error, Error::with_retry_after)))
+            }
             EngineMessage::Counts(_) => None,
         }
     }

@@ -14,13 +14,13 @@ use crate::{Abilities, Backend, ErrorKind, JobHandle, LogRequest, LogText};
 pub async fn abilities_are_as_claimed<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
     let Abilities { questions, logs, artifacts, wakeups, discovery, checkup, hooks } = backend.abilities();
-    claimed_ability(F::CLAIMS.questions, questions, "questions");
-    claimed_ability(F::CLAIMS.logs, logs, "logs");
-    claimed_ability(F::CLAIMS.artifacts, artifacts, "artifacts");
-    claimed_ability(F::CLAIMS.wakeups, wakeups, "wakeups");
-    claimed_ability(F::CLAIMS.discovery, discovery, "discovery");
-    claimed_ability(F::CLAIMS.checkup, checkup, "checkup");
-    claimed_ability(F::CLAIMS.hooks, hooks, "hooks");
+    claimed_ability(fixture.claims().questions, questions, "questions");
+    claimed_ability(fixture.claims().logs, logs, "logs");
+    claimed_ability(fixture.claims().artifacts, artifacts, "artifacts");
+    claimed_ability(fixture.claims().wakeups, wakeups, "wakeups");
+    claimed_ability(fixture.claims().discovery, discovery, "discovery");
+    claimed_ability(fixture.claims().checkup, checkup, "checkup");
+    claimed_ability(fixture.claims().hooks, hooks, "hooks");
 }
 
 /// A job that has printed its lines and ended.
@@ -34,8 +34,8 @@ impl FinishedLogJob {
     /// Runs the job of `log_job`. Returns `None` if the fixture claims no logs.
     async fn run<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        claimed_ability(F::CLAIMS.logs, backend.abilities().logs, "logs");
-        let LogJob { job, lines } = claimed_item(F::CLAIMS.logs, fixture.log_job(), "log_job")?;
+        claimed_ability(fixture.claims().logs, backend.abilities().logs, "logs");
+        let LogJob { job, lines } = claimed_item(fixture.claims().logs, fixture.log_job(), "log_job")?;
         assert!(lines.len() >= 3, "the job of the fixture's log_job() must print at least three lines");
         let (handle, observation) = run_to_end(fixture, &*backend, &job).await;
         output(&observation.state);
@@ -113,9 +113,9 @@ impl FinishedArtifactJob {
     /// Runs the job of `artifact_job`. Returns `None` if the fixture claims no artifacts.
     async fn run<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        claimed_ability(F::CLAIMS.artifacts, backend.abilities().artifacts, "artifacts");
+        claimed_ability(fixture.claims().artifacts, backend.abilities().artifacts, "artifacts");
         let ArtifactJob { job, name, bytes } =
-            claimed_item(F::CLAIMS.artifacts, fixture.artifact_job(), "artifact_job")?;
+            claimed_item(fixture.claims().artifacts, fixture.artifact_job(), "artifact_job")?;
         let (handle, observation) = run_to_end(fixture, &*backend, &job).await;
         let artifacts = &output(&observation.state).artifacts;
         let listed_artifact = artifacts.iter().find(|artifact| artifact.name == name);
@@ -186,7 +186,8 @@ pub async fn artifact_name_leads_nowhere_else<F: Fixture>(fixture: &F) {
 /// Checks that a hint names the job that changed. Any hint may be lost, but not all of them.
 pub async fn wakeup_names_the_job_that_ended<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
-    let Some(wakeups) = claimed_ability(F::CLAIMS.wakeups, backend.abilities().wakeups, "wakeups") else {
+    let Some(wakeups) = claimed_ability(fixture.claims().wakeups, backend.abilities().wakeups, "wakeups")
+    else {
         return;
     };
     let handle = start(fixture, &*backend, &fixture.long_job()).await.handle;

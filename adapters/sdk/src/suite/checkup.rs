@@ -6,8 +6,13 @@ use super::{Fixture, InjectedFault, cancel_and_wait, claimed_ability, claimed_it
 use crate::{Backend, Finding, ToolTarget, Verdict};
 
 /// Returns the findings for a tool with this target. Returns `None` if the fixture claims no self-check.
-async fn run_checkup<F: Fixture>(backend: &dyn Backend, tool: &str, target: Value) -> Option<Vec<Finding>> {
-    let checkup = claimed_ability(F::CLAIMS.checkup, backend.abilities().checkup, "checkup")?;
+async fn run_checkup<F: Fixture>(
+    fixture: &F,
+    backend: &dyn Backend,
+    tool: &str,
+    target: Value,
+) -> Option<Vec<Finding>> {
+    let checkup = claimed_ability(fixture.claims().checkup, backend.abilities().checkup, "checkup")?;
     Some(checkup.check_up(&[ToolTarget { tool: tool.to_owned(), target }]).await)
 }
 
@@ -23,7 +28,7 @@ fn assert_fixes_given(findings: &[Finding]) {
 /// Checks that successful checks are reported, and that nothing is a fault if everything is right.
 pub async fn checkup_tells_what_is_right<F: Fixture>(fixture: &F) {
     let (backend, (job, _)) = (fixture.backend(), fixture.succeeding_job());
-    let Some(findings) = run_checkup::<F>(&*backend, "a_good_tool", job.target).await else { return };
+    let Some(findings) = run_checkup(fixture, &*backend, "a_good_tool", job.target).await else { return };
     assert!(findings.iter().any(|finding| finding.verdict == Verdict::Ok), "no finding is ok: {findings:?}");
     assert!(findings.iter().all(|finding| finding.verdict != Verdict::Fault), "{findings:?}");
 }
@@ -33,7 +38,7 @@ pub async fn checkup_changes_nothing<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
     let job = fixture.long_job();
     let handle = start(fixture, &*backend, &job).await.handle;
-    if run_checkup::<F>(&*backend, "a_long_tool", job.target.clone()).await.is_some() {
+    if run_checkup(fixture, &*backend, "a_long_tool", job.target.clone()).await.is_some() {
         super::assert_starts(fixture, &job, 1..=1).await;
         let observation = backend.observe(&handle).await.expect("the job can be polled");
         assert!(!observation.state.has_ended(), "the check-up ended a job: {:?}", observation.state);
@@ -44,10 +49,12 @@ pub async fn checkup_changes_nothing<F: Fixture>(fixture: &F) {
 /// Checks that a fault names the tool whose target does not exist in the engine, and explains how to fix it.
 pub async fn checkup_names_the_tool_whose_target_is_missing<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
-    let Some(target) = claimed_item(F::CLAIMS.checkup, fixture.missing_target(), "missing_target") else {
+    let Some(target) = claimed_item(fixture.claims().checkup, fixture.missing_target(), "missing_target")
+    else {
         return;
     };
-    let findings = run_checkup::<F>(&*backend, "a_lost_tool", target).await.expect("the check-up is claimed");
+    let findings =
+        run_checkup(fixture, &*backend, "a_lost_tool", target).await.expect("the check-up is claimed");
     let names_tool = |finding: &&Finding| {
         finding.verdict == Verdict::Fault
             && format!("{} {}", finding.what, finding.says).contains("a_lost_tool")
@@ -58,12 +65,12 @@ pub async fn checkup_names_the_tool_whose_target_is_missing<F: Fixture>(fixture:
 
 /// Checks that an unreachable engine is a fault that explains how to fix it.
 pub async fn checkup_of_an_engine_that_is_away_is_a_fault<F: Fixture>(fixture: &F) {
-    if !F::CLAIMS.faults.contains(&InjectedFault::CheckupUnavailable) {
+    if !fixture.claims().faults.contains(&InjectedFault::CheckupUnavailable) {
         return;
     }
     let (backend, (job, _)) = (fixture.backend(), fixture.succeeding_job());
     fixture.inject(InjectedFault::CheckupUnavailable).await;
-    let findings = run_checkup::<F>(&*backend, "a_good_tool", job.target).await;
+    let findings = run_checkup(fixture, &*backend, "a_good_tool", job.target).await;
     let findings = findings.expect("a fixture with this fault has a check-up");
     assert!(
         findings.iter().any(|finding| finding.verdict == Verdict::Fault),

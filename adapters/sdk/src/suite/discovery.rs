@@ -18,8 +18,8 @@ impl DiscoverableBackend {
     /// Creates something to discover. Returns `None` if the fixture claims no discovery.
     async fn create<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        claimed_ability(F::CLAIMS.discovery, backend.abilities().discovery, "discovery");
-        let added_tool = claimed_item(F::CLAIMS.discovery, fixture.add_tool().await, "add_tool")?;
+        claimed_ability(fixture.claims().discovery, backend.abilities().discovery, "discovery");
+        let added_tool = claimed_item(fixture.claims().discovery, fixture.add_tool().await, "add_tool")?;
         let discoverable = Self { backend, added_tool };
         // Some engines need a while to list something new.
         retry_until_some(fixture, "the tool is discovered", async || discoverable.find().await.map(drop))
@@ -85,7 +85,7 @@ pub async fn discovered_tool_that_is_gone_is_left_out<F: Fixture>(fixture: &F) {
 
 /// Checks that a fault is an error, and never an empty or shorter list of tools.
 pub async fn fault_of_a_discovery_is_an_error<F: Fixture>(fixture: &F) {
-    if !F::CLAIMS.faults.contains(&InjectedFault::DiscoveryUnavailable) {
+    if !fixture.claims().faults.contains(&InjectedFault::DiscoveryUnavailable) {
         return;
     }
     let discoverable =

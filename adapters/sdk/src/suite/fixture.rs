@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use crate::{Backend, JobHandle, JobKey, JobSpec, Level};
+use crate::{Backend, JobHandle, JobKey, JobSpec, Level, Timestamp};
 
 /// A backend under test, and the jobs to test it with. Each test creates its own fixture.
 ///
@@ -19,6 +19,12 @@ pub trait Fixture: Send + Sync {
     /// What the backend and the fixture can do. The suite checks whether each ability is present or absent as
     /// claimed. Without `counts_starts` or a fault in `faults`, it skips what needs them.
     const CLAIMS: Claims;
+
+    /// Returns the claims of this very fixture. The default is [`Fixture::CLAIMS`]. Override it if the abilities
+    /// of the backend are known only at run time.
+    fn claims(&self) -> Claims {
+        Self::CLAIMS
+    }
 
     /// Returns the connected backend.
     fn backend(&self) -> Arc<dyn Backend>;
@@ -79,6 +85,25 @@ pub trait Fixture: Send + Sync {
 
     /// Returns the request that the engine would post about a change of this job, if `hooks` is claimed.
     fn hook_request(&self, _handle: &JobHandle) -> Option<HookRequest> {
+        None
+    }
+
+    /// Returns the request that the engine would post about a change of the job with this key, if a sender
+    /// that knows no handle may name the key ([`crate::HookEvent::keys`]).
+    fn key_hook_request(&self, _key: &JobKey) -> Option<KeyHookRequest> {
+        None
+    }
+
+    /// Returns a job that the engine renames and that then succeeds soon, if the engine renames jobs
+    /// ([`crate::Observation::renamed_to`]).
+    fn renamed_job(&self) -> Option<JobSpec> {
+        None
+    }
+
+    /// Returns a job that the engine cannot stop, if the engine has such jobs
+    /// ([`crate::ErrorKind::Unsupported`]). It runs for longer than [`Fixture::timeout`] and then ends by
+    /// itself.
+    fn unstoppable_job(&self) -> Option<JobSpec> {
         None
     }
 
@@ -228,6 +253,18 @@ pub struct HookRequest {
     pub signs_body: bool,
 }
 
+/// A request that names a job by our key. Its proof is a header, or the end of the path.
+pub struct KeyHookRequest {
+    /// Headers, with names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Body.
+    pub body: Vec<u8>,
+    /// Rest of the path ([`crate::Delivery::path`]).
+    pub path: String,
+    /// Name of the header that contains the proof; empty if it is in the path.
+    pub proof_header: String,
+}
+
 /// A job that the engine refuses.
 pub struct RefusedJob {
     /// A job that never starts.
@@ -239,7 +276,8 @@ pub struct RefusedJob {
 /// Creates a job with a new key, for its first start.
 pub fn job(target: Value, arguments: Value) -> JobSpec {
     let (files, may_exist, trace, on_behalf_of) = Default::default();
-    JobSpec { key: fresh_key(), target, arguments, files, may_exist, trace, on_behalf_of }
+    let first_attempt_at = Timestamp::from_millis(jiff::Timestamp::now().as_millisecond());
+    JobSpec { key: fresh_key(), target, arguments, files, may_exist, first_attempt_at, trace, on_behalf_of }
 }
 
 /// Creates a key that no other test uses, even in another run against the same engine.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Fixture, HookRequest, claimed_ability, claimed_item, start};
+use super::{Fixture, HookRequest, claimed_ability, claimed_item, fresh_key, start};
 use crate::{Backend, Delivery, HookEvent, JobHandle};
 
 /// A running job, and the request that its engine posts about it.
@@ -16,19 +16,23 @@ impl RunningJob {
     /// Starts a job. Returns `None` if the fixture claims no hooks.
     async fn run<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        claimed_ability(F::CLAIMS.hooks, backend.abilities().hooks, "hooks");
-        if !F::CLAIMS.hooks {
+        claimed_ability(fixture.claims().hooks, backend.abilities().hooks, "hooks");
+        if !fixture.claims().hooks {
             return None;
         }
         let handle = start(fixture, &*backend, &fixture.long_job()).await.handle;
-        let request = claimed_item(F::CLAIMS.hooks, fixture.hook_request(&handle), "hook_request")?;
+        let request = claimed_item(fixture.claims().hooks, fixture.hook_request(&handle), "hook_request")?;
         Some(Self { backend, handle, request })
     }
 
     fn read(&self, headers: &[(String, String)], body: &[u8]) -> Option<HookEvent> {
         let headers: Vec<(&str, &str)> =
             headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        self.backend.abilities().hooks.expect("hooks are claimed").read(&Delivery { headers: &headers, body })
+        self.backend.abilities().hooks.expect("hooks are claimed").read(&Delivery {
+            headers: &headers,
+            body,
+            path: "",
+        })
     }
 
     async fn stop(self) {
@@ -81,4 +85,25 @@ pub async fn hook_without_proof_is_not_believed<F: Fixture>(fixture: &F) {
         assert_eq!(job.read(headers, &other_body), None, "a changed body is accepted");
     }
     job.stop().await;
+}
+
+/// Checks that a delivery that names only our key is accepted, and names that key.
+pub async fn hook_names_the_key<F: Fixture>(fixture: &F) {
+    let key = fresh_key();
+    let (backend, Some(request)) = (fixture.backend(), fixture.key_hook_request(&key)) else { return };
+    let headers: Vec<(&str, &str)> =
+        request.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let hooks = backend.abilities().hooks.expect("hooks are claimed");
+    let read = |headers: &[(&str, &str)], path| hooks.read(&Delivery { headers, body: &request.body, path });
+    let event = read(&headers, &request.path).expect("the delivery is authentic");
+    assert_eq!(event.keys, [key], "the delivery names another key");
+    let without_proof: Vec<_> =
+        headers.iter().filter(|(name, _)| *name != request.proof_header).copied().collect();
+    if without_proof.len() < headers.len() {
+        assert_eq!(read(&without_proof, &request.path), None, "a delivery without a proof is accepted");
+    } else {
+        // The proof is in the path.
+        let cut = &request.path[..request.path.len().saturating_sub(1)];
+        assert_eq!(read(&headers, cut), None, "a delivery with a wrong proof is accepted");
+    }
 }

@@ -13,6 +13,7 @@
 
 mod abilities;
 mod checkup;
+mod contract;
 mod discovery;
 mod fixture;
 mod hooks;
@@ -31,10 +32,11 @@ use crate::{Backend, ErrorKind, JobHandle, JobSpec, JobState, Observation, Outpu
 
 pub use abilities::*;
 pub use checkup::*;
+pub use contract::{CONTRACT, check};
 pub use discovery::*;
 pub use fixture::{
-    ArtifactJob, Claims, DiscoverableTool, Fixture, HookRequest, InjectedFault, LogJob, NotesJob,
-    QuestionJob, RefusedJob, RepeatedStart, fresh_key, job,
+    ArtifactJob, Claims, DiscoverableTool, Fixture, HookRequest, InjectedFault, KeyHookRequest, LogJob,
+    NotesJob, QuestionJob, RefusedJob, RepeatedStart, fresh_key, job,
 };
 pub use hooks::*;
 pub use observe::*;
@@ -72,10 +74,12 @@ macro_rules! behaviour_suite {
             notes_keep_their_numbers_to_the_end
             fault_of_a_look_is_an_error
             looks_at_many_answer_in_order
+            renamed_job_answers_to_both_names
             cancel_ends_a_running_job
             cancel_twice_is_harmless
             cancel_of_an_ended_job_changes_nothing
             cancel_of_an_unknown_job_is_success
+            cancel_of_an_unstoppable_job_says_so
             question_is_the_same_until_it_is_answered
             answer_lets_the_job_go_on
             answer_given_again_says_the_same
@@ -100,6 +104,7 @@ macro_rules! behaviour_suite {
             checkup_of_an_engine_that_is_away_is_a_fault
             hook_names_the_job
             hook_without_proof_is_not_believed
+            hook_names_the_key
         }
     };
     ($fixture:expr; $($bullet:ident)*) => {$(
@@ -144,7 +149,8 @@ async fn start_again<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSp
         Ok(started) => Some(started),
         Err(e) if e.kind().is_transient() => None,
         Err(e)
-            if e.kind() == ErrorKind::Uncertain && F::CLAIMS.repeated_start == RepeatedStart::SearchOnly =>
+            if e.kind() == ErrorKind::Uncertain
+                && fixture.claims().repeated_start == RepeatedStart::SearchOnly =>
         {
             None
         }
@@ -217,7 +223,7 @@ async fn retry_until_some<F: Fixture, T>(
 /// Checks how many jobs were actually started under a key, if the fixture can count them. An engine may need
 /// a moment to start a job that it has accepted.
 async fn assert_starts<F: Fixture>(fixture: &F, job: &JobSpec, expected: std::ops::RangeInclusive<usize>) {
-    if F::CLAIMS.counts_starts {
+    if fixture.claims().counts_starts {
         let deadline = Instant::now() + fixture.timeout();
         let mut starts = fixture.count_starts(&job.key).await;
         while starts < *expected.start() && Instant::now() < deadline {
@@ -270,6 +276,6 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 49);
+        assert_eq!(count, 52);
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{
-    Fixture, InjectedFault, NotesJob, cancel_and_wait, claimed_item, output, poll_until_ended,
+    Fixture, InjectedFault, NotesJob, cancel_and_wait, claimed_item, output, poll_until, poll_until_ended,
     retry_until_some, run_to_end, start,
 };
-use crate::{Content, ErrorKind, JobState, Note, Subject};
+use crate::{Content, ErrorKind, JobState, Note, Observation, Subject};
 
 /// Checks that a successful job returns its output.
 pub async fn success_hands_back_the_output<F: Fixture>(fixture: &F) {
@@ -46,7 +46,8 @@ pub async fn ended_job_is_seen_the_same_every_time<F: Fixture>(fixture: &F) {
 /// Checks that a note has the same number in every observation, and that the last observation contains the
 /// job's last notes.
 pub async fn notes_keep_their_numbers_to_the_end<F: Fixture>(fixture: &F) {
-    let Some(NotesJob { job, notes }) = claimed_item(F::CLAIMS.notes, fixture.notes_job(), "notes_job")
+    let Some(NotesJob { job, notes }) =
+        claimed_item(fixture.claims().notes, fixture.notes_job(), "notes_job")
     else {
         return;
     };
@@ -80,7 +81,7 @@ pub async fn unknown_job_is_gone<F: Fixture>(fixture: &F) {
 
 /// Checks that a job that the engine does not list yet is not gone, whichever process polls it.
 pub async fn new_job_is_never_gone<F: Fixture>(fixture: &F) {
-    if !F::CLAIMS.faults.contains(&InjectedFault::JobUnlisted) {
+    if !fixture.claims().faults.contains(&InjectedFault::JobUnlisted) {
         return;
     }
     let (backend, job) = (fixture.backend(), fixture.long_job());
@@ -98,7 +99,7 @@ pub async fn new_job_is_never_gone<F: Fixture>(fixture: &F) {
 
 /// Checks that a fault of the network or the engine is an error, never a state of the job.
 pub async fn fault_of_a_look_is_an_error<F: Fixture>(fixture: &F) {
-    if !F::CLAIMS.faults.contains(&InjectedFault::PollUnavailable) {
+    if !fixture.claims().faults.contains(&InjectedFault::PollUnavailable) {
         return;
     }
     let (backend, (job, text)) = (fixture.backend(), fixture.succeeding_job());
@@ -131,4 +132,27 @@ pub async fn looks_at_many_answer_in_order<F: Fixture>(fixture: &F) {
         }
     }
     assert!(backend.observe_all(&backend.group(&all[0]), &[]).await.is_empty());
+}
+
+/// Checks that a renamed job has its new name in each poll by the old one, and the same end under both.
+pub async fn renamed_job_answers_to_both_names<F: Fixture>(fixture: &F) {
+    let (backend, Some(job)) = (fixture.backend(), fixture.renamed_job()) else { return };
+    let old = start(fixture, &*backend, &job).await.handle;
+    let is_renamed = |observation: &Observation| observation.renamed_to.is_some();
+    let first = poll_until(fixture, &*backend, &old, "the job has a new name", is_renamed).await;
+    let new = first.renamed_to.clone().expect("it has a new name");
+    assert_ne!(new, old, "the new name is the old one");
+    let observations =
+        backend.observe_all(&backend.group(&new), &Subject::watched(std::slice::from_ref(&new))).await;
+    let [Ok(by_new_name)] = &observations[..] else { panic!("a poll by the new name: {observations:?}") };
+    assert_ne!(by_new_name.state, JobState::Gone, "the engine does not know the new name");
+    assert_eq!(by_new_name.renamed_to, None, "the job is renamed again");
+    let end = poll_until_ended(fixture, &*backend, &new).await;
+    let by_old_name = poll_until_ended(fixture, &*backend, &old).await;
+    assert_eq!(
+        by_old_name.renamed_to.as_ref(),
+        Some(&new),
+        "a poll by the old name does not say the new one"
+    );
+    assert_eq!(Observation { renamed_to: None, ..by_old_name }, end, "the names have different ends");
 }

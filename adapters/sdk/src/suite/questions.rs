@@ -20,9 +20,9 @@ impl OpenQuestion {
     /// Runs the job of `question_job` until it asks. Returns `None` if the fixture claims no questions.
     async fn ask<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
-        claimed_ability(F::CLAIMS.questions, backend.abilities().questions, "questions");
+        claimed_ability(fixture.claims().questions, backend.abilities().questions, "questions");
         let QuestionJob { job, answer } =
-            claimed_item(F::CLAIMS.questions, fixture.question_job(), "question_job")?;
+            claimed_item(fixture.claims().questions, fixture.question_job(), "question_job")?;
         let handle = start(fixture, &*backend, &job).await.handle;
         let observation = poll_until(fixture, &*backend, &handle, "the job asks", |observation| {
             !observation.questions.is_empty()

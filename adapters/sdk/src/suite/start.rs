@@ -55,7 +55,11 @@ pub async fn starts_at_the_same_time_make_one_job<F: Fixture>(fixture: &F) {
         match other {
             Ok(started) => assert_eq!(started.handle, handle),
             Err(e) => {
-                assert!(is_search_without_result::<F>(&e), "a concurrent start failed: {e} ({})", e.kind())
+                assert!(
+                    is_search_without_result(fixture, &e),
+                    "a concurrent start failed: {e} ({})",
+                    e.kind()
+                )
             }
         }
     }
@@ -70,7 +74,7 @@ pub async fn start_that_may_exist_never_guesses<F: Fixture>(fixture: &F) {
     match backend.start(&job).await {
         Ok(started) => {
             assert_eq!(
-                F::CLAIMS.repeated_start,
+                fixture.claims().repeated_start,
                 RepeatedStart::SameJob,
                 "a backend that only searches has started a job"
             );
@@ -78,7 +82,7 @@ pub async fn start_that_may_exist_never_guesses<F: Fixture>(fixture: &F) {
             cancel_and_wait(fixture, &*backend, &started.handle).await;
         }
         Err(e) => {
-            assert!(is_search_without_result::<F>(&e), "the start failed: {e} ({})", e.kind());
+            assert!(is_search_without_result(fixture, &e), "the start failed: {e} ({})", e.kind());
             assert_starts(fixture, &job, 0..=0).await;
         }
     }
@@ -105,7 +109,11 @@ pub async fn start_that_was_dropped_makes_one_job_at_most<F: Fixture>(fixture: &
                 cancel_and_wait(fixture, &*backend, &started.handle).await;
             }
             Err(e) => {
-                assert!(is_search_without_result::<F>(&e), "the repeated start failed: {e} ({})", e.kind());
+                assert!(
+                    is_search_without_result(fixture, &e),
+                    "the repeated start failed: {e} ({})",
+                    e.kind()
+                );
                 assert_starts(fixture, &job, 0..=1).await;
                 // The request may have been in flight. A job that it started must not outlive the test.
                 if let Ok(Some(late_start)) = backend.find(&job).await {
@@ -118,7 +126,7 @@ pub async fn start_that_was_dropped_makes_one_job_at_most<F: Fixture>(fixture: &
 
 /// Checks that a start whose reply was lost is `Uncertain`, and that a repeated start finds its job.
 pub async fn start_whose_reply_was_lost_is_uncertain<F: Fixture>(fixture: &F) {
-    if !F::CLAIMS.faults.contains(&InjectedFault::StartReplyLost) {
+    if !fixture.claims().faults.contains(&InjectedFault::StartReplyLost) {
         return;
     }
     let (backend, job) = (fixture.backend(), fixture.long_job());
@@ -142,7 +150,7 @@ pub async fn start_that_is_limited_starts_nothing<F: Fixture>(fixture: &F) {
 }
 
 async fn start_with_fault<F: Fixture>(fixture: &F, fault: InjectedFault) -> Option<ErrorKind> {
-    if !F::CLAIMS.faults.contains(&fault) {
+    if !fixture.claims().faults.contains(&fault) {
         return None;
     }
     let (backend, job) = (fixture.backend(), fixture.long_job());
@@ -156,7 +164,7 @@ async fn start_with_fault<F: Fixture>(fixture: &F, fault: InjectedFault) -> Opti
 /// Checks that a refused job is `Rejected`, with the engine's message.
 pub async fn start_that_is_refused_says_the_engines_words<F: Fixture>(fixture: &F) {
     let Some(RefusedJob { job, message }) =
-        claimed_item(F::CLAIMS.refuses, fixture.refused_job(), "refused_job")
+        claimed_item(fixture.claims().refuses, fixture.refused_job(), "refused_job")
     else {
         return;
     };
@@ -199,8 +207,8 @@ async fn find<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> 
 }
 
 /// Returns true if this is the error of a backend that only searches and found no job.
-fn is_search_without_result<F: Fixture>(error: &Error) -> bool {
-    F::CLAIMS.repeated_start == RepeatedStart::SearchOnly && error.kind() == ErrorKind::Uncertain
+fn is_search_without_result<F: Fixture>(fixture: &F, error: &Error) -> bool {
+    fixture.claims().repeated_start == RepeatedStart::SearchOnly && error.kind() == ErrorKind::Uncertain
 }
 
 fn expect_error(result: Result<Started>) -> Error {

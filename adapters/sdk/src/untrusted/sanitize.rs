@@ -10,10 +10,13 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::depth::{limit_depth, limit_members};
-use crate::{Artifact, Ask, Content, JobState, Note, Observation, Output, Question};
+use super::link::is_page_link;
+use crate::{Artifact, Ask, Content, JobHandle, JobState, Note, Observation, Output, Question};
 
 /// Longest status message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 * 1024;
+/// Longest new name of a job, in bytes. A longer or empty one is ignored, and the job keeps its name.
+const MAX_HANDLE_BYTES: usize = 4 * 1024;
 /// Longest text of a question, in bytes.
 const MAX_QUESTION_BYTES: usize = 16 * 1024;
 /// Maximum number of open questions per job. Further questions are processed after these have been answered.
@@ -111,13 +114,16 @@ fn truncate(text: &str, max_bytes: usize) -> &str {
 
 impl Observation {
     /// Returns the observation with its texts for people sanitized. Limits the message, the questions, the
-    /// content blocks and the artifacts; the number of notes is limited elsewhere. Addresses and structured
-    /// data keep their text. If the structured data is larger than `MAX_DATA_BYTES`, the state becomes
-    /// `Failed`, and the data is dropped.
+    /// content blocks and the artifacts; the number of notes is limited elsewhere. Drops a link that is not
+    /// a page's ([`is_page_link`]). Other addresses and structured data keep their text. If the structured
+    /// data is larger than `MAX_DATA_BYTES`, the state becomes `Failed`, and the data is dropped.
     #[must_use]
     pub fn sanitized(mut self) -> Self {
         self.message = self.message.map(|message| sanitize_bounded(&message, MAX_MESSAGE_BYTES));
         self.notes = self.notes.into_iter().map(sanitize_note).collect();
+        let is_name = |handle: &JobHandle| (1..=MAX_HANDLE_BYTES).contains(&handle.as_str().len());
+        self.renamed_to = self.renamed_to.filter(is_name);
+        self.link = self.link.filter(|link| is_page_link(link));
         self.questions.truncate(MAX_QUESTIONS);
         self.questions = self.questions.into_iter().map(sanitize_question).collect();
         let (make_state, raw_output): (fn(Output) -> JobState, _) = match self.state {

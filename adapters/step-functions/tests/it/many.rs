@@ -210,7 +210,7 @@ async fn cached_list_does_not_hide_changes() {
     assert_eq!(observe(&handles[1..]).await, [false; 2]);
     let event = json!({"id": "1", "detail": {"executionArn": handles[1].as_str()}}).to_string();
     let headers = [("x-taskbridge-secret", "s3cret")];
-    let delivery = Delivery { headers: &headers, body: event.as_bytes() };
+    let delivery = Delivery { headers: &headers, body: event.as_bytes(), path: "" };
     world.backend.abilities().hooks.unwrap().read(&delivery).unwrap();
     for handle in &handles[..2] {
         poll_until_ended(&*world.backend, handle).await;

@@ -58,6 +58,8 @@ pub(super) struct State<'a> {
     task: Option<&'a str>,
     terminal: Option<&'a Terminal>,
     progress: JobProgress,
+    /// The address of the job's page that was printed last.
+    printed_link: Option<String>,
     /// True while the server cannot be reached.
     disconnected: bool,
     pending_questions: VecDeque<Question>,
@@ -85,6 +87,7 @@ impl<'a> State<'a> {
             task: call.task,
             terminal: call.terminal,
             progress: JobProgress::default(),
+            printed_link: None,
             disconnected: false,
             pending_questions: VecDeque::new(),
             dialog: Dialog::Idle,
@@ -140,7 +143,17 @@ impl<'a> State<'a> {
 
     fn update_status(&mut self, task: Task, screen: &mut Screen) {
         let status_text = || (task.status != Status::Working).then(|| task.status.text().to_owned());
-        self.progress.message = task.message.or_else(status_text);
+        // Notifications have neither.
+        if task.estimate().is_some() || task.status != Status::Working {
+            screen.set_estimate(task.estimate().map(str::to_owned));
+        }
+        if let Some(link) = task.link()
+            && self.printed_link.as_deref() != Some(link)
+        {
+            screen.print_line(&format!("{}: {link}", self.label));
+            self.printed_link = Some(link.to_owned());
+        }
+        self.progress.message = task.message.clone().or_else(status_text);
         screen.show(self.progress.clone());
     }
 

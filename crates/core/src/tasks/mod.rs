@@ -18,4 +18,5 @@ pub mod task;
 pub mod task_writer;
 pub mod time;
 pub mod tools;
+pub mod usual;
 pub mod watch;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use taskbridge_sdk::JobHandle;
 
+use super::usual::UsualDuration;
+
 /// The bounds of the poll interval of a job. The spread by handle may exceed them by a tenth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollIntervals {
@@ -18,15 +20,15 @@ impl PollIntervals {
     /// Returns the time until the next poll of a job.
     ///
     /// By default this is a tenth of the job's age, so that its end is seen with a delay of at most a tenth.
-    /// A usual duration of its tool's jobs (`typical`) changes that. From a tenth to 80 % of it, the interval
-    /// is half of the time to the usual end. Before and after that, until one and a half times the usual
-    /// duration, it is at most a tenth of the usual duration. The handle shifts the result by up to a tenth
+    /// A usual duration of its tool's jobs changes that. From a tenth to 80 % of its median, the interval is
+    /// half of the time to the median. Before and after that, until one and a half times the median, it is at
+    /// most a tenth of the median. The handle shifts the result by up to a tenth
     /// either way, so that jobs that started together drift apart.
-    pub fn next_poll(&self, age: Duration, typical: Option<Duration>, handle: &JobHandle) -> Duration {
+    pub fn next_poll(&self, age: Duration, usual: Option<UsualDuration>, handle: &JobHandle) -> Duration {
         let by_age = age / 10;
-        let wait = match typical {
-            Some(typical) if age < typical.mul_f64(0.8) && age > typical / 10 => (typical - age) / 2,
-            Some(typical) if age < typical.mul_f64(1.5) => by_age.min(typical / 10),
+        let wait = match usual.map(|usual| usual.median) {
+            Some(median) if age < median.mul_f64(0.8) && age > median / 10 => (median - age) / 2,
+            Some(median) if age < median.mul_f64(1.5) => by_age.min(median / 10),
             _ => by_age,
         };
         let digest =
@@ -35,11 +37,11 @@ impl PollIntervals {
         wait.clamp(self.shortest, self.longest).mul_f64(spread)
     }
 
-    /// Returns the poll interval that clients should use: a quarter of the time until the usual end, or else
-    /// a fifth of the job's age; between 500 ms and 15 s.
-    pub fn poll_interval(&self, age: Duration, typical: Option<Duration>) -> Duration {
-        let wait = match typical {
-            Some(typical) if age < typical => (typical - age) / 4,
+    /// Returns the poll interval that clients should use: a quarter of the time until the median of the usual
+    /// duration, or else a fifth of the job's age; between 500 ms and 15 s.
+    pub fn poll_interval(&self, age: Duration, usual: Option<UsualDuration>) -> Duration {
+        let wait = match usual.map(|usual| usual.median) {
+            Some(median) if age < median => (median - age) / 4,
             _ => age / 5,
         };
         wait.clamp(Duration::from_millis(500), Duration::from_secs(15))
@@ -53,9 +55,10 @@ mod tests {
     const INTERVALS: PollIntervals =
         PollIntervals { shortest: Duration::from_millis(50), longest: Duration::from_secs(30) };
 
-    fn next_poll_ms(age_ms: u64, typical_ms: Option<u64>) -> u128 {
-        let typical = typical_ms.map(Duration::from_millis);
-        INTERVALS.next_poll(Duration::from_millis(age_ms), typical, &JobHandle::new("x")).as_millis()
+    fn next_poll_ms(age_ms: u64, median_ms: Option<u64>) -> u128 {
+        let median = median_ms.map(Duration::from_millis);
+        let usual = median.map(|median| UsualDuration { median, p90: median, jobs: 5 });
+        INTERVALS.next_poll(Duration::from_millis(age_ms), usual, &JobHandle::new("x")).as_millis()
     }
 
     /// A new job is polled quickly, and an old one rarely.

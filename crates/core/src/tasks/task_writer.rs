@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge_sdk::{JobHandle, Timestamp};
+use taskbridge_sdk::{JobHandle, JobKey, Timestamp};
 use tokio::sync::{Notify, watch};
 
 use super::audit::{Audit, AuditEvent};
@@ -73,6 +73,10 @@ pub struct OpenedJob {
     pub group: Group,
     /// The job.
     pub job: OpenJob,
+    /// Our key of the job.
+    pub key: JobKey,
+    /// Its age: zero, unless the engine has renamed it.
+    pub age: Duration,
     /// True if the row records only that the job runs.
     pub blank: bool,
 }
@@ -90,6 +94,9 @@ pub enum PollRequest {
     /// Like [`Self::EngineHint`], but only this process received the hint: it must be forwarded if another
     /// process watches the job.
     LocalHint(String, JobHandle),
+    /// By its backend and our key: the engine sent a hint, perhaps before its start returned the handle. It
+    /// reaches the jobs that this process opened.
+    KeyHint(String, JobKey),
 }
 
 /// A queue that is drained as a whole.
@@ -322,6 +329,8 @@ impl TaskWriter {
             || printed_bytes(before) < printed_bytes(after)
         {
             self.watch.changed(after);
+        } else {
+            self.watch.row_written(&after.id);
         }
         if confirms_job(before, after) {
             self.audit.record(AuditEvent::Started(after));
@@ -341,14 +350,21 @@ impl TaskWriter {
         if matches!(before.job, Job::Open { .. }) && !matches!(after.job, Job::Open { .. }) {
             self.nudge.polls.put(PollRequest::Closed(after.id.clone()));
         }
-        if let Job::Open { handle, group, started_at } = &after.job
-            && !matches!(before.job, Job::Open { .. })
-        {
-            let group = Group { backend: after.backend.clone(), key: group.clone() };
-            let (id, tool) = (after.id.clone(), after.tool.clone());
-            let job =
-                OpenJob { id, tool, handle: handle.clone(), started_at: *started_at, version: after.version };
-            self.nudge.opened_jobs.put(OpenedJob { group, job, blank: is_blank(after) });
+        if matches!(after.job, Job::Open { .. }) && before.handle() != after.handle() {
+            let is_renamed = matches!(before.job, Job::Open { .. });
+            self.publish_open_job(after, is_renamed);
         }
+    }
+
+    /// Informs the poll schedules of this process of an open job that is new, or that has a new name.
+    pub(super) fn publish_open_job(&self, task: &Task, is_renamed: bool) {
+        let Job::Open { handle, group, started_at } = &task.job else { return };
+        let group = Group { backend: task.backend.clone(), key: group.clone() };
+        let (id, tool) = (task.id.clone(), task.tool.clone());
+        let job =
+            OpenJob { id, tool, handle: handle.clone(), started_at: *started_at, version: task.version };
+        let key = task.key.clone();
+        let age = if is_renamed { self.clock.now().since(*started_at) } else { Duration::ZERO };
+        self.nudge.opened_jobs.put(OpenedJob { group, job, key, age, blank: is_blank(task) });
     }
 }

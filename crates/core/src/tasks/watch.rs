@@ -15,11 +15,15 @@ use super::task::{Task, TaskId};
 #[derive(Clone, Default)]
 pub struct ChangeNotifier {
     topics: Arc<Mutex<Topics>>,
+    /// Counts the writes of all rows.
+    writes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct Topics {
     tasks: HashMap<TaskId, watch::Sender<u64>>,
+    /// Counts the writes of single rows.
+    rows: HashMap<TaskId, watch::Sender<u64>>,
     channels: HashMap<String, Vec<Arc<Inbox>>>,
     followers: HashMap<TaskId, Vec<Arc<Inbox>>>,
     /// Receives the names of channels of which another process has changed data other than tasks.
@@ -51,6 +55,13 @@ pub struct Listener {
     topics: Arc<Mutex<Topics>>,
 }
 
+/// A subscription to the writes of one row, or of all rows, also to those that change nothing which a client
+/// of the protocol sees.
+pub struct RowListener {
+    receiver: watch::Receiver<u64>,
+    row: Option<(TaskId, Arc<Mutex<Topics>>)>,
+}
+
 /// A subscription to hints about several tasks: all tasks of a channel, or the followed ones.
 pub struct ChangeSubscription {
     inbox: Arc<Inbox>,
@@ -69,6 +80,25 @@ impl ChangeNotifier {
         let mut topics = self.topics.lock();
         let sender = topics.tasks.entry(task.clone()).or_insert_with(|| watch::Sender::new(0));
         Listener { receiver: sender.subscribe(), task: task.clone(), topics: Arc::clone(&self.topics) }
+    }
+
+    /// Subscribes to the writes of this row, or of all rows.
+    pub fn listen_to_rows(&self, task: Option<&TaskId>) -> RowListener {
+        let Some(task) = task else {
+            return RowListener { receiver: self.writes.subscribe(), row: None };
+        };
+        let mut topics = self.topics.lock();
+        let sender = topics.rows.entry(task.clone()).or_insert_with(|| watch::Sender::new(0));
+        let receiver = sender.subscribe();
+        RowListener { receiver, row: Some((task.clone(), Arc::clone(&self.topics))) }
+    }
+
+    /// Notifies those who listen to rows that this one was written.
+    pub fn row_written(&self, id: &TaskId) {
+        if let Some(sender) = self.topics.lock().rows.get(id) {
+            sender.send_modify(|count| *count = count.wrapping_add(1));
+        }
+        self.writes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// Subscribes to all tasks of a channel.
@@ -124,6 +154,7 @@ impl ChangeNotifier {
 
     /// Notifies the subscribers of the task with this id, and of its channel.
     pub fn task_changed(&self, id: &TaskId, channel: Option<&str>) {
+        self.row_written(id);
         let topics = self.topics.lock();
         if let Some(sender) = topics.tasks.get(id) {
             sender.send_modify(|count| *count = count.wrapping_add(1));
@@ -147,8 +178,9 @@ impl ChangeNotifier {
 
     /// Notifies all subscribers: another process wrote unknown rows.
     fn all_changed(&self) {
+        self.writes.send_modify(|count| *count = count.wrapping_add(1));
         let topics = self.topics.lock();
-        for sender in topics.tasks.values() {
+        for sender in topics.tasks.values().chain(topics.rows.values()) {
             sender.send_modify(|count| *count = count.wrapping_add(1));
         }
         for inbox in topics.channels.values().chain(topics.followers.values()).flatten() {
@@ -180,6 +212,27 @@ impl ChangeSubscription {
                 return changed;
             }
             self.inbox.not_empty.notified().await;
+        }
+    }
+}
+
+impl RowListener {
+    /// Waits for the next write, including writes since the last call. It is cancel-safe.
+    pub async fn written(&mut self) {
+        // The sender lives as long as the notifier, or as a listener to its row.
+        if self.receiver.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for RowListener {
+    fn drop(&mut self) {
+        let Some((task, topics)) = &self.row else { return };
+        let mut topics = topics.lock();
+        // This listener's own receiver still counts.
+        if topics.rows.get(task).is_some_and(|sender| sender.receiver_count() <= 1) {
+            topics.rows.remove(task);
         }
     }
 }
@@ -270,6 +323,28 @@ mod tests {
         assert!(late.next().now_or_never().is_none());
         drop((changes, late));
         assert!(watch.topics.lock().channels.is_empty());
+    }
+
+    /// Writes that no client sees wake only those who listen to rows.
+    #[tokio::test]
+    async fn row_listener_sees_every_write() {
+        let watch = ChangeNotifier::default();
+        let [one, two] = ["one", "two"].map(TaskId::from_wire);
+        let (mut row, mut all, mut client) =
+            (watch.listen_to_rows(Some(&one)), watch.listen_to_rows(None), watch.listen(&one));
+        watch.row_written(&two);
+        all.written().await;
+        assert!(row.written().now_or_never().is_none());
+        watch.row_written(&one);
+        row.written().await;
+        all.written().await;
+        assert!(client.hint().now_or_never().is_none());
+        watch.changed(&row_of(&one, "s"));
+        (row.written().await, all.written().await, client.hint().await);
+        watch.all_changed();
+        (row.written().await, all.written().await);
+        drop(row);
+        assert!(watch.topics.lock().rows.is_empty());
     }
 
     /// Only the watchers of a task are woken, and a released one is not.

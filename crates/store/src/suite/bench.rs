@@ -96,6 +96,7 @@ pub fn task(n: u32, now: Timestamp) -> Task {
         message: None,
         progress: None,
         furthest: None,
+        link: None,
         files_bytes: 0,
         notes: Vec::new(),
         refers_to: Vec::new(),
@@ -106,6 +107,7 @@ pub fn task(n: u32, now: Timestamp) -> Task {
         questions: Vec::new(),
         trouble: None,
         overdue: None,
+        missing: None,
         look_at: None,
         undelivered: None,
         due_at: Some(now),
@@ -210,7 +212,10 @@ pub(super) fn pending(queued: bool, not_before: Timestamp) -> Job {
 /// Returns the row with its job about to be started, so that it takes its slots.
 pub(super) fn starting(task: Task) -> Task {
     let Job::Pending { spec, not_before, .. } = task.job else { panic!("only a pending job can be started") };
-    Task { job: Job::Starting { spec, attempts: 1, sought: None, not_before }, ..task }
+    Task {
+        job: Job::Starting { spec, attempts: 1, sought: None, first_attempt_at: None, not_before },
+        ..task
+    }
 }
 
 /// Returns the row, ended now.

@@ -115,7 +115,7 @@ macro_rules! store_suite {
 
             what_there_is_is_counted_by_tool_and_phase
 
-            typical_is_the_median_of_the_newest_hundred
+            usual_duration_is_of_newest_hundred
             the_first_seal_key_stays
             facts_are_replaced
 

@@ -4,29 +4,36 @@ use std::time::Duration;
 
 use super::Bench;
 
-pub async fn typical_is_the_median_of_the_newest_hundred(bench: &Bench) {
-    let typical = async |tool| bench.store.typical_duration(tool).await.expect("the history can be read");
+pub async fn usual_duration_is_of_newest_hundred(bench: &Bench) {
+    let usual = async |tool| {
+        let usual = bench.store.usual_duration(tool).await.expect("the durations can be read");
+        usual.map(|usual| (usual.median.as_secs(), usual.p90.as_secs(), usual.jobs))
+    };
     let record = async |tool, seconds| {
         let took = Duration::from_secs(seconds);
-        bench.store.record_duration(tool, took).await.expect("the history can be written");
+        bench.store.record_duration(tool, took).await.expect("the durations can be written");
     };
-    assert_eq!(typical("build").await, None);
-    for seconds in [9, 1, 5] {
+    assert_eq!(usual("build").await, None);
+    for seconds in [9, 1, 5, 7] {
         record("build", seconds).await;
     }
-    assert_eq!(typical("build").await, Some(Duration::from_secs(5)));
-    assert_eq!(typical("deploy").await, None, "every tool has its own");
+    assert_eq!(usual("build").await, None, "four are too few");
+    record("build", 3).await;
+    assert_eq!(usual("build").await, Some((5, 9, 5)));
+    assert_eq!(usual("deploy").await, None, "every tool has its own");
     for _ in 0..100 {
         record("build", 60).await;
     }
-    for seconds in 1..=49 {
-        record("build", seconds).await;
+    assert_eq!(usual("build").await, Some((60, 60, 100)), "the first five were dropped");
+    for _ in 0..11 {
+        record("build", 90).await;
     }
-    assert_eq!(typical("build").await, Some(Duration::from_secs(60)), "51 of the newest hundred");
-    for _ in 1..=2 {
-        record("build", 49).await;
+    for _ in 0..49 {
+        record("build", 1).await;
     }
-    assert_eq!(typical("build").await, Some(Duration::from_secs(49)), "49 of the newest hundred");
+    assert_eq!(usual("build").await, Some((60, 90, 100)), "49, 40 and 11 of the newest hundred");
+    record("build", 1).await;
+    assert_eq!(usual("build").await, Some((1, 90, 100)), "50 of the newest hundred");
 }
 
 pub async fn the_first_seal_key_stays(bench: &Bench) {

@@ -290,7 +290,7 @@ fn deep_task(bench: &Bench, value: &Value) -> Task {
         sealed: None,
         unresolved: Default::default(),
     };
-    let job = Job::Starting { spec, attempts: 1, sought: None, not_before: now };
+    let job = Job::Starting { spec, attempts: 1, sought: None, first_attempt_at: None, not_before: now };
     Task {
         notes: vec![StoredNote { note, seen_at: now }],
         questions: vec![task_question],

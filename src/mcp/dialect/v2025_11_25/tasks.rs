@@ -1,6 +1,6 @@
 //! `tasks/get`, `tasks/result`, `tasks/list` and `tasks/cancel`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{SessionCall, from_wire, questions, to_wire};
 use crate::mcp::features::dialect::Dialect as _;
@@ -80,5 +80,10 @@ pub(super) async fn cancel(call: &SessionCall<'_>, params: &Value) -> Outcome {
 }
 
 fn write_task(call: &SessionCall<'_>, view: &View) -> Value {
-    types::value(&to_wire::task(call.context(), view, call.client_for(&view.task)))
+    let mut task = types::value(&to_wire::task(call.context(), view, call.client_for(&view.task)));
+    let meta = handle::task_meta(view);
+    if meta != json!({}) {
+        task["_meta"] = meta;
+    }
+    task
 }

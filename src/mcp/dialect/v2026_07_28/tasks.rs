@@ -23,7 +23,7 @@ pub(super) async fn get(call: &StatelessCall<'_>, params: &Value, sink: &dyn Mes
     let id = from_wire::task_id(params)?;
     let view = call.find_task(&id).await?;
     let task = detailed_task(call, &view, sink).await?;
-    Ok(to_wire::complete(task))
+    Ok(to_wire::polled_task(task, &view))
 }
 
 /// `tasks/update`: the answers are stored when this acknowledges them. Those to closed or unknown questions

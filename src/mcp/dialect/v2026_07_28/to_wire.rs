@@ -12,6 +12,7 @@ use crate::mcp::features::tools::handle;
 use crate::mcp::features::tools::handle::VisibleStatus;
 use crate::mcp::features::tools::result::ToolResult;
 use crate::mcp::session::token::ClientCapabilities;
+use crate::mcp::wire::LINK;
 use crate::mcp::wire::jsonrpc::Id;
 use crate::mcp::wire::types::{
     CallToolResult, REFERS_TO, SERVER_INFO, TaskStatus, UNTRUSTED, millis, non_empty, value, without_nulls,
@@ -36,6 +37,11 @@ pub(super) fn complete(body: impl Serialize) -> Value {
     result("complete", body, json!({}))
 }
 
+/// Returns the answer to a request about a task.
+pub(super) fn polled_task(task: wire::DetailedTask<'_>, view: &View) -> Value {
+    result("complete", task, handle::task_meta(view))
+}
+
 /// Returns the result that asks a client something: it repeats its request with the answers and the state.
 pub(super) fn input_required(input_requests: Map<String, Value>, request_state: String) -> Value {
     let body = json!({ "inputRequests": input_requests, "requestState": request_state });
@@ -58,9 +64,11 @@ pub(super) fn subscription_ended(id: &Id) -> Value {
 /// Returns a tool result.
 pub(super) fn tool_result(tool_result: ToolResult) -> Value {
     let untrusted = tool_result.untrusted();
-    let ToolResult { content, structured, is_error, refers_to, job_blocks: _ } = tool_result;
+    let ToolResult { content, structured, is_error, refers_to, job_blocks: _, link } = tool_result;
     let body = CallToolResult { content, structured_content: structured, is_error };
-    let meta = json!({ REFERS_TO: non_empty(&refers_to), UNTRUSTED: non_empty(&untrusted) });
+    let meta = json!({
+        REFERS_TO: non_empty(&refers_to), UNTRUSTED: non_empty(&untrusted), LINK: link,
+    });
     result("complete", body, meta)
 }
 

@@ -335,7 +335,7 @@ async fn with_timeout<T>(future: impl Future<Output = taskbridge_sdk::Result<T>>
     match tokio::time::timeout(READ_TIMEOUT, future).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(match error.kind() {
-            ErrorKind::Rejected => ReadError::Refused(error.to_string()),
+            ErrorKind::Rejected | ErrorKind::Unsupported => ReadError::Refused(error.to_string()),
             ErrorKind::Denied | ErrorKind::Config => ReadError::Denied(error),
             ErrorKind::Limited { .. } | ErrorKind::Unavailable | ErrorKind::Uncertain => {
                 ReadError::Unavailable(error.to_string())

@@ -11,6 +11,8 @@ use crate::catalog::TaskSupport;
 use crate::mcp::features::companions::Companion;
 use crate::mcp::features::context::FeatureContext;
 use crate::mcp::session::token::ClientCapabilities;
+use crate::mcp::wire::types::{millis, without_nulls};
+use crate::mcp::wire::{LINK, USUAL_DURATION};
 use crate::tasks::service::View;
 use crate::tasks::task::{Job, Outcome, QuestionSource, Task, TaskId, TaskQuestion, TaskState};
 
@@ -77,6 +79,23 @@ pub fn visible_status(context: &FeatureContext, view: &View, client: ClientCapab
         }
         _ => VisibleStatus { state: task.state, message: view.status_message() },
     }
+}
+
+/// Returns the `_meta` of a task in answers to requests about it: its link and its tool's usual duration. They
+/// are not in notifications, because the estimate changes all the time.
+pub fn task_meta(view: &View) -> Value {
+    let usual = view.usual.map(|usual| {
+        let estimate = view.running_usual().map(|usual| usual.estimate(view.age).text());
+        without_nulls(json!({
+            "medianMs": millis(usual.median),
+            "p90Ms": millis(usual.p90),
+            "jobs": usual.jobs,
+            "text": usual.text(),
+            "estimate": estimate,
+            "expectedEnd": view.expected_end().map(|end| end.to_string()),
+        }))
+    });
+    without_nulls(json!({ LINK: view.task.link, USUAL_DURATION: usual }))
 }
 
 /// Returns where a question can be answered.
@@ -181,6 +200,9 @@ pub fn job_of_cancelled(task: &Task) -> &'static str {
     match &task.job {
         Job::Pending { .. } | Job::Closed { handle: None } => "Its job was never started.",
         Job::Starting { .. } => "Its job may have started; if so, it is stopped.",
+        Job::Open { .. } if task.cannot_be_cancelled() => {
+            "Its engine cannot stop the job, so it runs to its end."
+        }
         Job::Open { .. } => "Its job was asked to stop and may still be running.",
         Job::Closed { handle: Some(_) } => "Its job is no longer running.",
     }

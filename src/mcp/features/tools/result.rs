@@ -36,6 +36,8 @@ pub struct ToolResult {
     pub refers_to: Vec<TaskId>,
     /// The blocks of `content` that may contain text of a job or its engine: untrusted data.
     pub job_blocks: Range<usize>,
+    /// The address of the job in the engine's own pages.
+    pub link: Option<String>,
 }
 
 impl ToolResult {
@@ -47,6 +49,7 @@ impl ToolResult {
             is_error: true,
             refers_to: Vec::new(),
             job_blocks: 0..0,
+            link: None,
         }
     }
 
@@ -60,6 +63,7 @@ impl ToolResult {
             is_error: said.is_error,
             refers_to: Vec::new(),
             job_blocks,
+            link: None,
         }
     }
 
@@ -74,8 +78,8 @@ impl ToolResult {
         let handle = handle::handle(context, view, client);
         let next = handle::next_step(&handle, &view.task, companions);
         let content = preface.into_iter().chain([next.as_str()]).map(Content::text).collect();
-        let refers_to = view.task.refers_to.clone();
-        Self { content, structured: Some(json!(handle)), is_error: false, refers_to, job_blocks: 0..0 }
+        let (refers_to, link) = (view.task.refers_to.clone(), view.task.link.clone());
+        Self { content, structured: Some(json!(handle)), is_error: false, refers_to, job_blocks: 0..0, link }
     }
 
     /// Returns the result of a task that has ended.
@@ -142,7 +146,8 @@ impl ToolResult {
         // Clients check the structured content of an error against the output schema too. If it does not fit,
         // they replace the error by their own.
         let structured = output.structured.filter(|_| !(is_error && has_schema));
-        Ok(Self { content, structured, is_error, refers_to: task.refers_to.clone(), job_blocks })
+        let (refers_to, link) = (task.refers_to.clone(), task.link.clone());
+        Ok(Self { content, structured, is_error, refers_to, job_blocks, link })
     }
 
     /// Returns JSON Pointers to the text and data of a job in the result.

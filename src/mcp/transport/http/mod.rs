@@ -23,6 +23,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::connections::detached_stream::make_detachable;
 pub use self::connections::forwarded::Proxies;
 pub use self::connections::limits::{ConnectionLimits, PerAddress};
 pub use self::connections::listener::serve;
@@ -58,18 +59,14 @@ struct Http {
     access_control: Arc<AccessControl>,
     session_cache: SessionCache,
     in_flight: InFlight,
-    poll_rate: RateLimit,
     /// Rate limit of streams and of requests that wait for jobs.
     wait_rate: RateLimit,
     /// Rate limit of notifications, responses and DELETE.
     one_way_rate: RateLimit,
-    call_rate: RateLimit,
     /// Rate limit of ended sessions.
     session_end_rate: RateLimit,
     /// Rate limit of sessions that begin to store settings.
     stored_session_rate: RateLimit,
-    /// Open streams and pending requests per owner.
-    in_flight_limit: InFlightLimit,
     /// Request bodies that are incomplete, and notifications, responses and DELETEs in progress, per owner.
     incoming_limit: InFlightLimit,
     memory_budget: MemoryBudget,
@@ -88,26 +85,21 @@ pub fn router(
 ) -> (Router, BoxFuture<'static, Infallible>) {
     bridge.context.service.set_stop_token(shutdown.clone());
     let (session_cache, in_flight) = (SessionCache::default(), InFlight::default());
-    let (poll_rate, wait_rate) = (RateLimit::per_second(MAX_DELAY), RateLimit::per_second(MAX_WAIT_DELAY));
+    let wait_rate = RateLimit::per_second(MAX_WAIT_DELAY);
     let one_way_rate = RateLimit::per_second(MAX_DELAY);
-    let (call_rate, session_end_rate, stored_session_rate) =
-        (RateLimit::within(MINUTE), RateLimit::within(DAY), RateLimit::within(DAY));
+    let (session_end_rate, stored_session_rate) = (RateLimit::within(DAY), RateLimit::within(DAY));
     let open_sessions = in_flight.clone();
     bridge.metrics.set_session_counter(move || open_sessions.sessions());
-    let (in_flight_limit, incoming_limit, memory_budget) =
-        (InFlightLimit::default(), InFlightLimit::default(), MemoryBudget::default());
+    let (incoming_limit, memory_budget) = (InFlightLimit::default(), MemoryBudget::default());
     let http = Arc::new(Http {
         bridge,
         access_control,
         session_cache,
         in_flight,
-        poll_rate,
         wait_rate,
         one_way_rate,
-        call_rate,
         session_end_rate,
         stored_session_rate,
-        in_flight_limit,
         incoming_limit,
         memory_budget,
         shutdown,

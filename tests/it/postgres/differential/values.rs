@@ -50,7 +50,7 @@ impl World {
         let job = match self.random.below(6) {
             0 => Job::Pending { spec, queued: false, attempts: 1, not_before: now },
             1 => Job::Pending { spec, queued: true, attempts: 0, not_before: now },
-            2 => Job::Starting { spec, attempts: 1, sought: None, not_before: now },
+            2 => Job::Starting { spec, attempts: 1, sought: None, first_attempt_at: None, not_before: now },
             3 | 4 => {
                 let (handle, group) = (JobHandle::new(self.name()), GroupKey::new(self.name()));
                 Job::Open { handle, group, started_at: now }

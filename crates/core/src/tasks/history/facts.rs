@@ -4,7 +4,7 @@
 //! it keeps the first one after 1, 2, 4, 8... seconds of the task's life. Of repeated failures of a call, it
 //! keeps the first eight, the 16th, the 32nd and so on.
 
-use taskbridge_sdk::{Answer, ErrorKind};
+use taskbridge_sdk::{Answer, ErrorKind, JobState};
 
 use super::{AnswerKind, Fact};
 use crate::tasks::machine::{Event, deadline};
@@ -60,6 +60,11 @@ pub fn event_fact(before: &Task, event: &Event) -> Option<Fact> {
             if !observation.state.has_ended() && deadline::is_past_max_runtime(before, *polled_at) =>
         {
             Fact::DeadlinePassed
+        }
+        Event::Observed { observation, .. }
+            if observation.state == JobState::Gone && before.missing.is_none() =>
+        {
+            Fact::LooksFail { kind: kind_name(ErrorKind::Unavailable) }
         }
         Event::RetryNow => Fact::RetryWished,
         Event::OutcomeUnknown => Fact::OutcomeUnknown,
@@ -166,6 +171,7 @@ fn kind_name(kind: ErrorKind) -> String {
         ErrorKind::Limited { .. } => "limited",
         ErrorKind::Unavailable => "unavailable",
         ErrorKind::Uncertain => "uncertain",
+        ErrorKind::Unsupported => "unsupported",
     };
     name.to_owned()
 }

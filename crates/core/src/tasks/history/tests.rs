@@ -57,6 +57,7 @@ fn failure() -> Failure {
         kind: ErrorKind::Unavailable,
         message: "the secret words of an engine".to_owned(),
         is_final: false,
+        retry_after: None,
     }
 }
 
@@ -134,7 +135,7 @@ fn history_records_job_after_cancel() {
         history.apply_now(Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None }),
         [Fact::CancelWished, Fact::Ended(Outcome::Cancelled)]
     );
-    assert_eq!(history.apply_now(observed(JobState::Gone)), [Fact::JobOver]);
+    assert_eq!(history.apply_now(observed(JobState::Cancelled(Output::default()))), [Fact::JobOver]);
 }
 
 /// A question that the engine no longer asks is recorded as withdrawn.

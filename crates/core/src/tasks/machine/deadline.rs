@@ -10,8 +10,8 @@ use std::time::Duration;
 use taskbridge_sdk::Timestamp;
 
 use super::{
-    Failure, awaits_consent, end, format_duration, questions, record_cancel_request, uncounted_gap,
-    wait_after,
+    Failure, awaits_consent, end, format_duration, or_unstoppable, questions, record_cancel_request,
+    uncounted_gap, wait_after,
 };
 use crate::tasks::task::{Job, OnExpiry, Outcome, Overdue, Task, TaskQuestion};
 
@@ -64,7 +64,7 @@ fn run(task: &Task) -> Option<Timestamp> {
 /// Returns the oldest open question of an open job, and when its `answer_within` is over. A job
 /// that is being stopped needs no answer.
 fn answer(task: &Task) -> Option<(Timestamp, &TaskQuestion)> {
-    let within = task.terms.answer_within.filter(|_| task.cancel.is_none())?;
+    let within = task.terms.answer_within.filter(|_| task.cancel.is_none() || task.cannot_be_cancelled())?;
     let oldest = task.open_questions().min_by_key(|question| question.at)?;
     matches!(task.job, Job::Open { .. }).then_some((oldest.at + within, oldest))
 }
@@ -141,7 +141,7 @@ pub(super) fn poll_failed(task: &mut Task, failure: &Failure, now: Timestamp) {
         );
         return expire(task, message, now);
     }
-    let pause = wait_after(&task.key, times, failure.kind).min(grace.max(Duration::from_secs(1)));
+    let pause = wait_after(&task.key, times, failure).min(grace.max(Duration::from_secs(1)));
     task.overdue = Some(Overdue { since, times, not_before: now + pause });
 }
 
@@ -152,5 +152,6 @@ fn expire(task: &mut Task, message: String, now: Timestamp) {
         OnExpiry::Abandon => task.job = Job::Closed { handle: Some(handle.clone()) },
     }
     task.overdue = None;
+    let message = or_unstoppable(task, message);
     end(task, Outcome::Broken, message, now);
 }

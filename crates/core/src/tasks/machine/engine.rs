@@ -6,11 +6,11 @@ use std::time::Duration;
 use taskbridge_sdk::{ErrorKind, GroupKey, JobHandle, JobState, Observation, Output, Timestamp};
 
 use super::{
-    CANCEL_RETRY_DELAY, Failure, Step, backoff, deadline, end, end_with, notes, questions, uncounted_gap,
-    wait_after,
+    CANCEL_RETRY_DELAY, Failure, Step, backoff, deadline, end, end_with, notes, outage, questions,
+    uncounted_gap, wait_after,
 };
 use crate::tasks::task::slots::is_owner_slot;
-use crate::tasks::task::{EngineOutage, Job, LogSize, Outcome, RecoverySearch, Task, TaskPolicy};
+use crate::tasks::task::{CANNOT_BE_CANCELLED, Job, LogSize, Outcome, RecoverySearch, Task, TaskPolicy};
 
 pub(super) fn start_committed(task: &mut Task, now: Timestamp) {
     let Job::Pending { spec, attempts, not_before, .. } = &task.job else { return };
@@ -21,7 +21,13 @@ pub(super) fn start_committed(task: &mut Task, now: Timestamp) {
         // No start was attempted during the gap, so `start_within` starts over.
         task.trouble = None;
     }
-    task.job = Job::Starting { spec: spec.clone(), attempts: attempts + 1, sought: None, not_before: now };
+    task.job = Job::Starting {
+        spec: spec.clone(),
+        attempts: attempts + 1,
+        sought: None,
+        first_attempt_at: Some(now),
+        not_before: now,
+    };
 }
 
 /// How often the tasks that a call refers to are read until each has started.
@@ -125,21 +131,22 @@ pub(super) fn started(
         Job::Open { .. } | Job::Closed { handle: Some(_) } => {}
     }
     if let Some(observation) = first {
-        observed(step, observation, now, Duration::ZERO, now);
+        let (list_lag, start_lag, new_group) = Default::default();
+        observed(step, observation, Poll { polled_at: now, list_lag, start_lag, new_group }, now);
     }
 }
 
 pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failure: Failure, now: Timestamp) {
     let task = &mut step.task;
     let out_of_time = now >= deadline::wait(task);
-    let Job::Starting { spec, attempts, sought: search, not_before } = &mut task.job else { return };
+    let Job::Starting { spec, attempts, sought: search, not_before, .. } = &mut task.job else { return };
     if *attempts != attempt {
         // This attempt was superseded. The result of the later attempt decides.
         return;
     }
-    let delay = wait_after(&task.key, *attempts, failure.kind);
+    let delay = wait_after(&task.key, *attempts, &failure);
     match failure.kind {
-        ErrorKind::Rejected => {
+        ErrorKind::Rejected | ErrorKind::Unsupported => {
             task.job = Job::Closed { handle: None };
             let output = Output::text(failure.message.clone());
             end_with(step, Outcome::Failed, failure.message, output, now);
@@ -151,7 +158,7 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
         ErrorKind::Limited { .. } | ErrorKind::Unavailable if !may_exist => {
             let (spec, attempts) = (spec.clone(), *attempts);
             task.job = Job::Pending { spec, queued: false, attempts, not_before: now + delay };
-            let outage_start = record_outage(task, &failure, now);
+            let outage_start = outage::record_outage(task, &failure, now);
             if now.since(outage_start) >= task.terms.start_within {
                 task.job = Job::Closed { handle: None };
                 end(task, Outcome::Broken, format!("not started: {}", failure.message), now);
@@ -170,7 +177,7 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
             } else {
                 *attempts += 1;
                 *not_before = now + delay.min(MAX_SEARCH_DELAY);
-                record_outage(task, &failure, now);
+                outage::record_outage(task, &failure, now);
             }
         }
     }
@@ -239,16 +246,31 @@ pub(super) fn not_found(task: &mut Task, failure: Option<Failure>, now: Timestam
     }
 }
 
-pub(super) fn observed(
-    step: &mut Step,
-    observation: Observation,
-    polled_at: Timestamp,
-    list_lag: Duration,
-    now: Timestamp,
-) {
+/// What a poll was: the fields of [`super::Event::Observed`].
+pub(super) struct Poll {
+    pub(super) polled_at: Timestamp,
+    pub(super) list_lag: Duration,
+    pub(super) start_lag: Duration,
+    pub(super) new_group: Option<GroupKey>,
+}
+
+pub(super) fn observed(step: &mut Step, mut observation: Observation, poll: Poll, now: Timestamp) {
+    let Poll { polled_at, list_lag, start_lag, new_group } = poll;
     let task = &mut step.task;
+    if !matches!(task.job, Job::Open { .. }) {
+        return;
+    }
+    if observation.state == JobState::Gone && !outage::is_lost(task, polled_at, start_lag) {
+        return outage::job_not_listed(task, now);
+    }
+    if let (Some(name), Some(new_group)) = (observation.renamed_to.take(), new_group)
+        && let Job::Open { handle, group, .. } = &mut task.job
+    {
+        (*handle, *group) = (name, new_group);
+    }
     let Job::Open { handle, .. } = &task.job else { return };
     let handle = handle.clone();
+    task.missing = None;
     let is_overdue = deadline::is_past_max_runtime(task, polled_at);
     (task.look_at, task.overdue) = (None, None);
     if !task.has_ended() {
@@ -262,6 +284,7 @@ pub(super) fn observed(
         if observation.message.is_some() {
             task.message = observation.message.clone();
         }
+        task.link = observation.link.or(task.link.take());
         notes::add_notes(task, observation.notes, now);
         if !task.log_is_followed(now) {
             task.printed = None;
@@ -311,9 +334,9 @@ pub(super) fn watched(task: &mut Task, until: Timestamp) {
 }
 
 pub(super) fn poll_failed(task: &mut Task, failure: Failure, now: Timestamp) {
-    task.look_at = None;
+    (task.look_at, task.missing) = (None, None);
     if matches!(task.job, Job::Open { .. }) {
-        record_outage(task, &failure, now);
+        outage::record_outage(task, &failure, now);
         deadline::poll_failed(task, &failure, now);
     }
 }
@@ -322,7 +345,7 @@ pub(super) fn poll_failed(task: &mut Task, failure: Failure, now: Timestamp) {
 pub(super) fn poll_crashed(task: &mut Task, times: u32, now: Timestamp) {
     let Job::Open { handle, .. } = &task.job else { return };
     // A cancellation that the engine has not accepted stays pending.
-    if task.cancel.as_ref().is_none_or(|cancel| cancel.taken) {
+    if task.cancel.as_ref().is_none_or(|cancel| cancel.taken || cancel.unsupported) {
         task.job = Job::Closed { handle: Some(handle.clone()) };
     }
     (task.look_at, task.overdue) = (None, None);
@@ -347,19 +370,24 @@ pub(super) fn cancel_taken(task: &mut Task, start_lag: Duration, now: Timestamp)
     }
 }
 
-pub(super) fn cancel_failed(task: &mut Task, now: Timestamp) {
-    if let Some(cancel) = &mut task.cancel {
-        cancel.attempts += 1;
-        cancel.not_before = now + backoff(&task.key, cancel.attempts);
-    }
-}
+/// Maximum wait before a failed cancellation is repeated, whatever the engine asks for.
+const MAX_CANCEL_WAIT: Duration = Duration::from_secs(900);
 
-/// Records a failed call as an outage, and returns since when it lasts. The first reason is kept until the
-/// outage is over, so that an outage writes the row once. An ended task records none.
-fn record_outage(task: &mut Task, failure: &Failure, now: Timestamp) -> Timestamp {
-    if task.has_ended() {
-        return now;
+pub(super) fn cancel_failed(task: &mut Task, failure: &Failure, now: Timestamp) {
+    let Some(cancel) = &mut task.cancel else { return };
+    if cancel.unsupported {
+        return;
     }
-    let reason = failure.message.clone();
-    task.trouble.get_or_insert(EngineOutage { since: now, reason }).since
+    cancel.attempts += 1;
+    cancel.not_before = now + wait_after(&task.key, cancel.attempts, failure).min(MAX_CANCEL_WAIT);
+    if failure.kind == ErrorKind::Unsupported {
+        // The job is polled to its end by its group, and the client learns that it continues.
+        (cancel.unsupported, cancel.not_before) = (true, Timestamp::MAX);
+        if task.has_ended() {
+            let message = task.message.take().unwrap_or_default();
+            task.message = Some(format!("{message}; {CANNOT_BE_CANCELLED}"));
+        } else {
+            task.message = None;
+        }
+    }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use taskbridge_sdk::{
-    Answer, Error, ErrorKind, GroupKey, JobHandle, Observation, OnBehalfOf, Output, Timestamp, sanitize,
+    Answer, Error, ErrorKind, GroupKey, JobHandle, JobState, Observation, OnBehalfOf, Output, Timestamp,
+    sanitize,
 };
 
 use crate::tasks::task::{Owner, Task};
@@ -60,6 +61,10 @@ pub enum Event {
         polled_at: Timestamp,
         /// See [`taskbridge_sdk::Questions::list_lag`].
         list_lag: Duration,
+        /// See [`taskbridge_sdk::Backend::start_lag`].
+        start_lag: Duration,
+        /// The group of the job's new name, if the observation has one ([`Observation::renamed_to`]).
+        new_group: Option<GroupKey>,
     },
     /// A poll of the job failed.
     PollFailed(Failure),
@@ -151,10 +156,13 @@ pub enum Event {
 
 impl Event {
     /// Returns true for a poll result that a later poll may contradict: that a job still runs and what it
-    /// reports, or that the poll failed. All other events stay true however late they are written.
+    /// reports, that the engine does not know it, or that the poll failed. All other events stay true however
+    /// late they are written.
     pub fn is_transient(&self) -> bool {
         match self {
-            Event::Observed { observation, .. } => !observation.state.has_ended(),
+            Event::Observed { observation, .. } => {
+                !observation.state.has_ended() || observation.state == JobState::Gone
+            }
             Event::PollFailed(_) => true,
             _ => false,
         }
@@ -180,6 +188,8 @@ pub struct Failure {
     pub message: String,
     /// True if a later attempt cannot learn more.
     pub is_final: bool,
+    /// The wait that the engine asks for.
+    pub retry_after: Option<Duration>,
 }
 
 impl From<&Error> for Failure {
@@ -188,6 +198,7 @@ impl From<&Error> for Failure {
             kind: error.kind(),
             message: sanitize(&error.to_string()).into_owned(),
             is_final: error.is_final(),
+            retry_after: error.retry_after(),
         }
     }
 }

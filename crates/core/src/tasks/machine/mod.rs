@@ -14,6 +14,7 @@ pub(super) mod deadline;
 mod engine;
 mod event;
 mod notes;
+mod outage;
 mod questions;
 
 pub use event::{Answerer, CancelMode, Event, Failure, Step};
@@ -22,10 +23,13 @@ pub(super) use questions::may_ask_again;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use taskbridge_sdk::{ErrorKind, JobKey, OnBehalfOf, Output, Timestamp};
+use taskbridge_sdk::{JobKey, OnBehalfOf, Output, Timestamp};
+
+use engine::Poll;
 
 use super::task::{
-    CancelRequest, Job, Outcome, QuestionSource, QuestionStatus, Task, TaskQuestion, TaskState,
+    CANNOT_BE_CANCELLED, CancelRequest, Job, Outcome, QuestionSource, QuestionStatus, Task, TaskQuestion,
+    TaskState,
 };
 
 /// Delay before a job that was asked to stop and still runs is asked again.
@@ -151,13 +155,13 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         }
         Event::NotFound => engine::not_found(&mut step.task, None, now),
         Event::FindFailed(failure) => engine::not_found(&mut step.task, Some(failure), now),
-        Event::Observed { observation, polled_at, list_lag } => {
-            engine::observed(step, observation, polled_at, list_lag, now)
+        Event::Observed { observation, polled_at, list_lag, start_lag, new_group } => {
+            engine::observed(step, observation, Poll { polled_at, list_lag, start_lag, new_group }, now);
         }
         Event::PollFailed(failure) => engine::poll_failed(&mut step.task, failure, now),
         Event::PollCrashed { times } => engine::poll_crashed(&mut step.task, times, now),
         Event::CancelTaken { start_lag } => engine::cancel_taken(&mut step.task, start_lag, now),
-        Event::CancelFailed(_) => engine::cancel_failed(&mut step.task, now),
+        Event::CancelFailed(failure) => engine::cancel_failed(&mut step.task, &failure, now),
         Event::CancelRequested { mode, on_behalf_of } => {
             cancel_requested(&mut step.task, mode, on_behalf_of, now);
         }
@@ -206,6 +210,7 @@ fn cancel_requested(task: &mut Task, mode: CancelMode, on_behalf_of: Option<OnBe
     record_cancel_request(task, on_behalf_of, now);
     match mode {
         CancelMode::Immediate => end(task, Outcome::Cancelled, "cancelled by request", now),
+        CancelMode::Request if task.cannot_be_cancelled() => {}
         CancelMode::Request => task.message = Some("cancelling".to_owned()),
     }
 }
@@ -242,7 +247,7 @@ fn retry_now(task: &mut Task, now: Timestamp) {
             *not_before = now.min(*not_before);
         }
         Job::Open { .. } => {
-            if let Some(cancel) = &mut task.cancel {
+            if let Some(cancel) = task.cancel.as_mut().filter(|cancel| !cancel.unsupported) {
                 cancel.not_before = now.min(cancel.not_before);
             }
             for question in &mut task.questions {
@@ -262,11 +267,23 @@ fn retry_now(task: &mut Task, now: Timestamp) {
 /// Records a request to stop the job. Until the engine accepts it, the engine is called on behalf of the
 /// latest requester, because an earlier one may lack credentials.
 fn record_cancel_request(task: &mut Task, on_behalf_of: Option<OnBehalfOf>, now: Timestamp) {
-    let first = CancelRequest { at: now, taken: false, attempts: 0, not_before: now, on_behalf_of: None };
-    let cancel = task.cancel.get_or_insert(first);
+    let cancel = task.cancel.get_or_insert(CancelRequest {
+        at: now,
+        taken: false,
+        attempts: 0,
+        unsupported: false,
+        not_before: now,
+        on_behalf_of: None,
+    });
     if !cancel.taken {
         cancel.on_behalf_of = on_behalf_of;
     }
+}
+
+/// Adds to the message of a task that ends that its job continues, if its engine is known to be unable to stop
+/// it.
+fn or_unstoppable(task: &Task, message: String) -> String {
+    if task.cannot_be_cancelled() { format!("{message}; {CANNOT_BE_CANCELLED}") } else { message }
 }
 
 /// Makes the client's state final, unless it already is, and closes its open questions.
@@ -279,6 +296,7 @@ fn end(task: &mut Task, outcome: Outcome, message: impl Into<String>, now: Times
     task.message = Some(message.into());
     task.trouble = None;
     task.overdue = None;
+    task.missing = None;
     if outcome == Outcome::Cancelled {
         // An equal call wants its job to run, so a cancelled task cannot serve it.
         task.undelivered = None;
@@ -329,7 +347,8 @@ fn due(task: &Task) -> Option<Timestamp> {
 
 /// Returns everything that a client can see of a row, to detect changes.
 fn client_view(task: &Task) -> impl PartialEq {
-    (task.state, task.status_message(), task.progress.map(|p| (p.done.to_bits(), p.total.map(f64::to_bits))))
+    let progress = task.progress.map(|p| (p.done.to_bits(), p.total.map(f64::to_bits)));
+    (task.state, task.status_message(), progress, task.link.clone())
 }
 
 /// Returns the delay after the `attempts`-th failure: it doubles from 250 ms to a minute, with a
@@ -351,10 +370,10 @@ fn backoff(key: &JobKey, attempts: u32) -> Duration {
 
 /// Returns the delay after this failure: the backoff, or the delay that the engine requests if that is
 /// longer. With such a request, the backoff stops doubling after the third failure.
-fn wait_after(key: &JobKey, attempts: u32, kind: ErrorKind) -> Duration {
-    match kind {
-        ErrorKind::Limited { after: Some(after) } => after.max(backoff(key, attempts.min(3))),
-        _ => backoff(key, attempts),
+fn wait_after(key: &JobKey, attempts: u32, failure: &Failure) -> Duration {
+    match failure.retry_after {
+        Some(after) => after.max(backoff(key, attempts.min(3))),
+        None => backoff(key, attempts),
     }
 }
 

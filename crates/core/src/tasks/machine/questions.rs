@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use taskbridge_sdk::{Answer, Ask, OnBehalfOf, Question, Timestamp};
 
-use super::{Answerer, backoff, end, record_cancel_request};
+use super::{Answerer, backoff, end, or_unstoppable, record_cancel_request};
 use crate::tasks::asking;
 use crate::tasks::task::{Job, OnRefusal, Outcome, QuestionSource, QuestionStatus, Task, TaskQuestion};
 
@@ -147,6 +147,7 @@ pub(super) fn stop(
     now: Timestamp,
 ) {
     record_cancel_request(task, on_behalf_of, now);
+    let message = or_unstoppable(task, message);
     end(task, outcome, message, now);
 }
 

@@ -2,6 +2,7 @@
 //! and a driver that follows [`todo`] against an engine whose replies get lost.
 
 mod deadlines;
+mod engine_replies;
 mod examples;
 mod outcome_unknown;
 mod questions;
@@ -16,7 +17,9 @@ use taskbridge_sdk::{
 };
 
 use super::*;
-use crate::tasks::task::{LogSize, OnExpiry, OnRefusal, Origin, Owner, Spec, TaskId, TaskPolicy};
+use crate::tasks::task::{
+    CANNOT_BE_CANCELLED, LogSize, OnExpiry, OnRefusal, Origin, Owner, Spec, TaskId, TaskPolicy,
+};
 
 const START: Timestamp = Timestamp::from_millis(1_000_000);
 
@@ -61,6 +64,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         message: None,
         progress: None,
         furthest: None,
+        link: None,
         files_bytes: 0,
         notes: Vec::new(),
         refers_to: Vec::new(),
@@ -81,6 +85,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         questions: questions.into_iter().collect(),
         trouble: None,
         overdue: None,
+        missing: None,
         look_at: None,
         undelivered: None,
         due_at: None,
@@ -94,7 +99,8 @@ pub(crate) fn poll(observation: Observation) -> Event {
 }
 
 fn poll_at(observation: Observation, polled_at: Timestamp) -> Event {
-    Event::Observed { observation, polled_at, list_lag: Duration::ZERO }
+    let (list_lag, start_lag, new_group) = Default::default();
+    Event::Observed { observation, polled_at, list_lag, start_lag, new_group }
 }
 
 /// Returns a row with this id, of this channel.
@@ -111,11 +117,17 @@ fn kinds() -> impl Strategy<Value = ErrorKind> {
         Just(ErrorKind::Limited { after: Some(Duration::from_secs(3)) }),
         Just(ErrorKind::Unavailable),
         Just(ErrorKind::Uncertain),
+        Just(ErrorKind::Unsupported),
     ]
 }
 
 fn failures() -> impl Strategy<Value = Failure> {
-    kinds().prop_map(|kind| Failure { kind, message: format!("it was {kind}"), is_final: false })
+    kinds().prop_map(|kind| Failure {
+        kind,
+        message: format!("it was {kind}"),
+        is_final: false,
+        retry_after: None,
+    })
 }
 
 fn observations() -> impl Strategy<Value = Observation> {
@@ -247,7 +259,10 @@ proptest! {
             if task.has_ended() {
                 prop_assert_eq!(step.task.state, task.state);
                 prop_assert_eq!(step.task.ended_at, task.ended_at);
-                prop_assert_eq!(step.task.status_message(), task.status_message());
+                // Only that its engine cannot stop the job may be added to what a client was told.
+                let (before, after) = (task.status_message().unwrap(), step.task.status_message().unwrap());
+                let added = format!("{before}; {CANNOT_BE_CANCELLED}");
+                prop_assert!(after == before || (!task.cannot_be_cancelled() && after == added));
                 prop_assert!(step.output.is_none());
             }
             prop_assert_eq!(&step.task.owner, &task.owner);

@@ -175,6 +175,11 @@ impl Engines {
         self.get(backend).map(|engine| engine.backend.start_lag()).unwrap_or_default()
     }
 
+    /// See [`Backend::key_lifetime`].
+    pub(super) fn key_lifetime(&self, backend: &str) -> Option<Duration> {
+        self.get(backend).and_then(|engine| engine.backend.key_lifetime())
+    }
+
     /// Returns the group that a job is polled in; the empty key if the backend is not connected.
     pub(super) fn group(&self, backend: &str, handle: &JobHandle) -> GroupKey {
         match self.get(backend) {

@@ -220,9 +220,12 @@ impl Core {
             schedule.is_failing = failing.is_some();
         }
         for tool in schedule.tools_to_read(sweep.results.iter().map(|(id, _)| id), Instant::now()) {
-            // Pacing is not worth a failure: without a recorded duration it uses the job's age.
-            let typical = self.writer.store.typical_duration(&tool).await.ok().flatten();
-            schedule.set_typical(tool, typical, Instant::now());
+            // Pacing is not worth a failure: without a usual duration it uses the job's age.
+            let usual = self.writer.store.usual_duration(&tool).await.ok().flatten();
+            schedule.set_usual_duration(tool, usual, Instant::now());
+        }
+        for (id, wait) in sweep.waits {
+            schedule.hold_back(&id, Instant::now() + wait);
         }
         schedule.end_sweep(sweep.results, sweep.pause, Instant::now());
     }

@@ -25,7 +25,7 @@ pub use engine::{CallPermit, Condition, Engines, Unconnected};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskbridge_sdk::{JobState, Observation, Started};
+use taskbridge_sdk::{JobState, Observation, Started, Timestamp};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -267,14 +267,25 @@ impl Core {
         observation
     }
 
+    /// Returns the event for the observation of a poll that began at this time.
+    async fn observed(&self, task: &Task, observation: Observation, polled_at: Timestamp) -> Event {
+        let observation = self.validate_observation(&task.tool, observation).await;
+        let new_group = observation.renamed_to.as_ref().map(|name| self.engines.group(&task.backend, name));
+        let list_lag = self.engines.list_lag(&task.backend);
+        let start_lag = self.engines.start_lag(&task.backend);
+        Event::Observed { observation, polled_at, list_lag, start_lag, new_group }
+    }
+
     /// Returns the event for a start that the engine accepted, or for a find that found the job.
     async fn started(&self, task: &Task, started: Started) -> Event {
-        let group = self.engines.group(&task.backend, &started.handle);
-        let first = match started.first {
+        let mut first = match started.first {
             Some(observation) => Some(self.validate_observation(&task.tool, observation).await),
             None => None,
         };
-        Event::Started { handle: started.handle, group, first }
+        let new_name = first.as_mut().and_then(|observation| observation.renamed_to.take());
+        let handle = new_name.unwrap_or(started.handle);
+        let group = self.engines.group(&task.backend, &handle);
+        Event::Started { handle, group, first }
     }
 
     /// Ends the lease of a row without another change. If the row was changed in the meantime or the write

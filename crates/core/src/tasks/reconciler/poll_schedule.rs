@@ -11,7 +11,7 @@ mod sweep;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use taskbridge_sdk::{JobHandle, Timestamp};
+use taskbridge_sdk::{JobHandle, JobKey, Timestamp};
 use tokio::time::Instant;
 
 pub(super) use digest::digest;
@@ -20,6 +20,7 @@ pub(super) use poll::{DueBatch, DueJob, PollResult, SweepFault};
 use crate::tasks::pace::PollIntervals;
 use crate::tasks::store::OpenJob;
 use crate::tasks::task::TaskId;
+use crate::tasks::usual::UsualDuration;
 use suspects::Suspect;
 
 /// Shortest poll interval while hints are relied on: then a poll only finds changes whose hint was lost. The
@@ -32,7 +33,7 @@ const FOLLOWED_INTERVAL: Duration = Duration::from_secs(1);
 /// received their requests.
 pub(super) const WATCH_READ_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the usual duration of a tool's jobs is cached.
-const TYPICAL_TTL: Duration = Duration::from_secs(10);
+const USUAL_DURATION_TTL: Duration = Duration::from_secs(10);
 /// Added to the doubt about hints for a change without a hint. A change with a hint subtracts 1.
 const MISSED_HINT_DOUBT: u32 = 4;
 /// Hints are not relied on at this doubt or above.
@@ -51,6 +52,8 @@ pub(super) struct PollSchedule {
     hint_doubt: Option<u32>,
     jobs: HashMap<TaskId, ScheduledJob>,
     by_handle: HashMap<JobHandle, TaskId>,
+    /// The jobs that this process opened: the store does not list keys.
+    by_key: HashMap<JobKey, TaskId>,
     queue: DueQueue,
     /// The same for jobs that are polled one by one, because the adapter crashed or hung while it
     /// polled them.
@@ -66,7 +69,7 @@ pub(super) struct PollSchedule {
     /// When the adapter last answered for a job.
     last_answer: Option<Instant>,
     /// Usual duration of each tool's jobs, and when it was read.
-    typical: HashMap<String, (Instant, Option<Duration>)>,
+    usual_durations: HashMap<String, (Instant, Option<UsualDuration>)>,
     /// The jobs that were watched, or whose logs were followed, when the store was last read.
     watched: HashSet<TaskId>,
     /// True while a sweep is in progress. Separate polls do not count.
@@ -91,6 +94,10 @@ type DueQueue = BTreeSet<(Instant, TaskId)>;
 struct ScheduledJob {
     tool: String,
     handle: JobHandle,
+    /// The engine's name for the job before it was renamed.
+    old_handle: Option<JobHandle>,
+    /// Our key of the job, if this process opened it.
+    key: Option<JobKey>,
     /// When the job was added to the schedule.
     added: Instant,
     started: Instant,
@@ -112,8 +119,12 @@ struct ScheduledJob {
     /// known. Only used while `digest` is `None`.
     blank: bool,
     log_followed: bool,
-    /// Number of failed polls in a row.
+    /// Number of polls in a row that failed or did not find the job.
     failures: u32,
+    /// True if the last poll did not find the job.
+    missing: bool,
+    /// No poll before this time, by request of the engine, unless a hint announces a change.
+    not_before: Option<Instant>,
     /// Set once the adapter crashed or hung while it polled this job alone, until it answers for the job.
     suspect: Option<Suspect>,
     /// True if a hint or a request announced a change since the last poll.
@@ -144,13 +155,14 @@ impl PollSchedule {
             hint_doubt: hints.then_some(0),
             jobs: HashMap::new(),
             by_handle: HashMap::new(),
+            by_key: HashMap::new(),
             queue: BTreeSet::new(),
             solo_queue: BTreeSet::new(),
             polling_alone: None,
             undecided: HashMap::new(),
             max_sweep: usize::MAX,
             last_answer: None,
-            typical: HashMap::new(),
+            usual_durations: HashMap::new(),
             watched: HashSet::new(),
             sweeping: false,
             paused_until: None,
@@ -168,6 +180,14 @@ impl PollSchedule {
     /// `blank`, the row records nothing but that the job runs, so a poll with the same result writes nothing.
     pub(super) fn add(&mut self, job: OpenJob, blank: bool, now: Instant, age: Duration) {
         if let Some(known) = self.jobs.get_mut(&job.id) {
+            if known.handle != job.handle && known.version <= job.version {
+                self.by_handle.insert(job.handle.clone(), job.id.clone());
+                // Hints may go on naming the old handle.
+                let before_last = known.old_handle.replace(std::mem::replace(&mut known.handle, job.handle));
+                if let Some(handle) = before_last {
+                    self.by_handle.remove(&handle);
+                }
+            }
             return known.record_version(job.version);
         }
         let shortest = self.current_intervals().shortest;
@@ -176,6 +196,8 @@ impl PollSchedule {
         let entry = ScheduledJob {
             tool: job.tool,
             handle: job.handle.clone(),
+            old_handle: None,
+            key: None,
             added: now,
             started,
             since: started,
@@ -187,6 +209,8 @@ impl PollSchedule {
             blank,
             log_followed: false,
             failures: 0,
+            missing: false,
+            not_before: None,
             suspect: None,
             hinted: false,
             poll_again: false,
@@ -204,7 +228,9 @@ impl PollSchedule {
         now: Instant,
     ) -> Vec<String> {
         let is_old = |tool: &&str| {
-            self.typical.get(*tool).is_none_or(|(read_at, _)| now.duration_since(*read_at) >= TYPICAL_TTL)
+            self.usual_durations
+                .get(*tool)
+                .is_none_or(|(read_at, _)| now.duration_since(*read_at) >= USUAL_DURATION_TTL)
         };
         let of_jobs = ids.filter_map(|id| self.jobs.get(id)).map(|entry| entry.tool.as_str());
         let tools: BTreeSet<&str> = of_jobs.filter(is_old).collect();
@@ -212,8 +238,8 @@ impl PollSchedule {
     }
 
     /// Caches the usual duration of a tool's jobs.
-    pub(super) fn set_typical(&mut self, tool: String, typical: Option<Duration>, now: Instant) {
-        self.typical.insert(tool, (now, typical));
+    pub(super) fn set_usual_duration(&mut self, tool: String, usual: Option<UsualDuration>, now: Instant) {
+        self.usual_durations.insert(tool, (now, usual));
     }
 
     /// Sets the jobs that clients watch. Newly watched jobs are polled now.
@@ -244,10 +270,17 @@ impl PollSchedule {
         if entry.suspect.is_some() {
             // It keeps its due time: several crashes in quick succession prove nothing.
         } else if queue.remove(&(entry.next, id.clone())) {
-            entry.next = now;
-            queue.insert((now, id.clone()));
+            entry.next = entry.not_before.map_or(now, |not_before| now.max(not_before));
+            queue.insert((entry.next, id.clone()));
         } else {
             entry.poll_again = true;
+        }
+    }
+
+    /// Holds a job's next polls back until this time, by request of the engine. A hint ends this.
+    pub(super) fn hold_back(&mut self, id: &TaskId, until: Instant) {
+        if let Some(entry) = self.jobs.get_mut(id) {
+            entry.not_before = Some(until);
         }
     }
 
@@ -255,7 +288,30 @@ impl PollSchedule {
     /// not in this schedule.
     pub(super) fn apply_hint(&mut self, handle: &JobHandle, now: Instant) -> bool {
         let id = self.by_handle.get(handle).cloned();
-        id.inspect(|id| self.poll_now(id, now)).is_some()
+        id.inspect(|id| self.apply_hint_for(id, now)).is_some()
+    }
+
+    /// Moves the next poll to now, by the key of the job. Returns false if this schedule does not know the
+    /// key.
+    pub(super) fn apply_key_hint(&mut self, key: &JobKey, now: Instant) -> bool {
+        let id = self.by_key.get(key).cloned();
+        id.inspect(|id| self.apply_hint_for(id, now)).is_some()
+    }
+
+    fn apply_hint_for(&mut self, id: &TaskId, now: Instant) {
+        if let Some(entry) = self.jobs.get_mut(id) {
+            // The engine has asked to wait, and now reports a change.
+            entry.not_before = None;
+        }
+        self.poll_now(id, now);
+    }
+
+    /// Records the key of a job in this schedule, so that hints can name it.
+    pub(super) fn record_key(&mut self, id: &TaskId, key: JobKey) {
+        if let Some(entry) = self.jobs.get_mut(id) {
+            self.by_key.insert(key.clone(), id.clone());
+            entry.key = Some(key);
+        }
     }
 
     /// Makes every job due now, because the backend was replaced. Its hints are relied on until one is
@@ -293,7 +349,8 @@ impl PollSchedule {
 
     fn enqueue(queue: &mut DueQueue, entry: &mut ScheduledJob, id: TaskId, now: Instant, wait: Duration) {
         entry.wait = wait;
-        entry.next = if std::mem::take(&mut entry.poll_again) { now } else { now + wait };
+        let next = if std::mem::take(&mut entry.poll_again) { now } else { now + wait };
+        entry.next = entry.not_before.map_or(next, |not_before| next.max(not_before));
         queue.insert((entry.next, id));
     }
 
@@ -322,6 +379,12 @@ impl PollSchedule {
             self.queue.remove(&(entry.next, id.clone()));
             self.solo_queue.remove(&(entry.next, id.clone()));
             self.by_handle.remove(&entry.handle);
+            if let Some(handle) = entry.old_handle {
+                self.by_handle.remove(&handle);
+            }
+            if let Some(key) = entry.key {
+                self.by_key.remove(&key);
+            }
             self.undecided.remove(id);
         }
     }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use taskbridge_sdk::{ErrorKind, JobHandle};
+use taskbridge_sdk::{ErrorKind, JobHandle, JobKey};
 use tokio::time::Instant;
 
 use super::engine::{ConnectedEngines, Engine};
@@ -22,6 +22,15 @@ const MAX_FAILED_SWEEPS: u32 = 3;
 /// Maximum number of doublings. Each release doubles the time of failed polls before the next one, because
 /// perhaps no replica can reach the engine.
 const MAX_DOUBLINGS: u32 = 6;
+
+/// How a hint names a job.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum JobName {
+    /// The engine's name.
+    Handle(JobHandle),
+    /// Our key.
+    Key(JobKey),
+}
 
 /// A backend for which every poll fails.
 struct Failing {
@@ -42,8 +51,10 @@ pub(super) struct WatchedGroups {
     pub(super) schedules: BTreeMap<Group, PollSchedule>,
     /// Hints about jobs that are in no schedule: an engine can report the end of a job before the
     /// store has recorded its start.
-    early_hints: HashMap<JobHandle, String>,
-    early_order: VecDeque<JobHandle>,
+    early_hints: HashMap<JobName, String>,
+    early_order: VecDeque<JobName>,
+    /// Keys of jobs that this process opened in groups that it does not watch yet. It may lose them.
+    unwatched_keys: HashMap<TaskId, JobKey>,
     failing: BTreeMap<String, Failing>,
 }
 
@@ -57,9 +68,16 @@ impl WatchedGroups {
     /// if there were any.
     pub(super) fn add(&mut self, opened: Vec<OpenedJob>, now: Instant) -> bool {
         let mut all = true;
-        for OpenedJob { group, job, blank } in opened {
+        for OpenedJob { group, job, key, blank, age } in opened {
             all &= self.schedules.contains_key(&group);
-            self.add_to(&group, job, blank, now, Duration::ZERO);
+            // A renamed job may have left another group.
+            let others = self.schedules.iter_mut().filter(|(other, _)| **other != group);
+            others.for_each(|(_, schedule)| schedule.close(&job.id));
+            if self.unwatched_keys.len() == MAX_EARLY_HINTS {
+                self.unwatched_keys.clear();
+            }
+            self.unwatched_keys.insert(job.id.clone(), key);
+            self.add_to(&group, job, blank, now, age);
         }
         all
     }
@@ -68,12 +86,20 @@ impl WatchedGroups {
     /// records nothing but that the job runs.
     pub(super) fn add_to(&mut self, group: &Group, job: OpenJob, blank: bool, now: Instant, age: Duration) {
         let Some(schedule) = self.schedules.get_mut(group) else { return };
-        let hinted = self.early_hints.get(&job.handle).is_some_and(|backend| *backend == group.backend);
-        let handle = hinted.then(|| job.handle.clone());
+        let (id, handle) = (job.id.clone(), job.handle.clone());
         schedule.add(job, blank, now, age);
-        if let Some(handle) = handle {
-            self.early_hints.remove(&handle);
+        let mut is_hinted = |name: &JobName| {
+            let is_known = self.early_hints.get(name).is_some_and(|backend| *backend == group.backend);
+            is_known && self.early_hints.remove(name).is_some()
+        };
+        if is_hinted(&JobName::Handle(handle.clone())) {
             schedule.apply_hint(&handle, now);
+        }
+        if let Some(key) = self.unwatched_keys.remove(&id) {
+            schedule.record_key(&id, key.clone());
+            if is_hinted(&JobName::Key(key.clone())) {
+                schedule.apply_key_hint(&key, now);
+            }
         }
     }
 
@@ -88,7 +114,13 @@ impl WatchedGroups {
             PollRequest::EngineHint(backend, handle) | PollRequest::LocalHint(backend, handle) => {
                 let mut schedules = self.schedules.iter_mut().filter(|(group, _)| group.backend == backend);
                 if !schedules.any(|(_, schedule)| schedule.apply_hint(&handle, now)) {
-                    self.keep_hint(backend, handle);
+                    self.keep_hint(backend, JobName::Handle(handle));
+                }
+            }
+            PollRequest::KeyHint(backend, key) => {
+                let mut schedules = self.schedules.iter_mut().filter(|(group, _)| group.backend == backend);
+                if !schedules.any(|(_, schedule)| schedule.apply_key_hint(&key, now)) {
+                    self.keep_hint(backend, JobName::Key(key));
                 }
             }
         }
@@ -157,21 +189,21 @@ impl WatchedGroups {
             .map(|(backend, _)| backend.clone())
     }
 
-    fn keep_hint(&mut self, backend: String, handle: JobHandle) {
+    fn keep_hint(&mut self, backend: String, name: JobName) {
         if self.early_order.len() == MAX_EARLY_HINTS
             && let Some(oldest) = self.early_order.pop_front()
         {
             self.early_hints.remove(&oldest);
         }
-        self.early_order.push_back(handle.clone());
-        self.early_hints.insert(handle, backend);
+        self.early_order.push_back(name.clone());
+        self.early_hints.insert(name, backend);
     }
 }
 
 /// Returns true if the engine answered.
 fn shows_reachable(result: &PollResult) -> bool {
     let limited = matches!(result, PollResult::Failed { kind: ErrorKind::Limited { .. }, .. });
-    limited || matches!(result, PollResult::Observed { .. } | PollResult::Ended)
+    limited || matches!(result, PollResult::Observed { .. } | PollResult::Missing { .. } | PollResult::Ended)
 }
 
 /// Returns true if another replica may succeed. A crash does not count, because all replicas have
@@ -211,7 +243,8 @@ mod tests {
     }
 
     fn opened(name: &str) -> Vec<OpenedJob> {
-        vec![OpenedJob { group: group(), job: job(name), blank: true }]
+        let key = JobKey::from_bytes(std::array::from_fn(|n| name.bytes().nth(n).unwrap_or_default()));
+        vec![OpenedJob { group: group(), job: job(name), key, blank: true, age: Duration::ZERO }]
     }
 
     fn hint(name: &str) -> PollRequest {
@@ -270,6 +303,26 @@ mod tests {
             groups.poll_now(hint(&n.to_string()), now);
         }
         assert_eq!((groups.early_hints.len(), groups.early_order.len()), (MAX_EARLY_HINTS, MAX_EARLY_HINTS));
+    }
+
+    /// A hint by our key reaches the job, also before the engine has returned a handle.
+    #[tokio::test]
+    async fn key_hint_moves_poll_forward() {
+        let now = Instant::now();
+        let mut groups = watched_groups(now);
+        let key = opened("early").remove(0).key;
+        groups.poll_now(PollRequest::KeyHint("engine".to_owned(), key.clone()), now);
+        groups.add(opened("early"), now);
+        assert_eq!(groups.next_poll(), Some(now));
+        groups.add(opened("another"), now);
+        assert_eq!(end_due_jobs(&mut groups, now), 1);
+        groups.add(opened("early"), now);
+        let later = now + Duration::from_millis(1);
+        assert!(groups.next_poll() > Some(later));
+        groups.poll_now(PollRequest::KeyHint("other".to_owned(), key.clone()), later);
+        assert!(groups.next_poll() > Some(later), "the hint is of another backend");
+        groups.poll_now(PollRequest::KeyHint("engine".to_owned(), key), later);
+        assert_eq!(groups.next_poll(), Some(later));
     }
 
     /// A hint that comes during a poll makes another poll due at once.

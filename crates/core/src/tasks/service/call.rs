@@ -261,6 +261,7 @@ impl Service {
             message: None,
             progress: None,
             furthest: None,
+            link: None,
             files_bytes: 0,
             notes: Vec::new(),
             printed: None,
@@ -270,6 +271,7 @@ impl Service {
             questions: questions.collect(),
             trouble: None,
             overdue: None,
+            missing: None,
             look_at: None,
             undelivered: call.blocking.as_ref().map(|blocking| Undelivered {
                 digest: blocking.digest.clone(),

@@ -3,14 +3,17 @@
 
 use std::time::Duration;
 
+use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
 
 use super::{Actor, Service};
+use crate::tasks::history::HistoryEntry;
 use crate::tasks::machine::Event;
 use crate::tasks::store::{Lease, Position, Result};
 use crate::tasks::task::slots::is_owner_slot;
 use crate::tasks::task::{INITIAL_WATCH, Job, Owner, Task, TaskId};
-use crate::tasks::watch::{ChangeSubscription, Listener};
+use crate::tasks::usual::UsualDuration;
+use crate::tasks::watch::{ChangeSubscription, Listener, RowListener};
 
 /// How long one read counts as watching. It exceeds the longest poll interval that clients receive.
 const WATCH_DURATION: Duration = Duration::from_secs(180);
@@ -28,12 +31,22 @@ pub struct View {
     pub ahead: Option<u64>,
     /// How long the client should wait before the next poll.
     pub poll_interval: Duration,
+    /// The age of its job, or of the task if no job was accepted yet.
+    pub age: Duration,
+    /// The usual duration of its tool's jobs.
+    pub usual: Option<UsualDuration>,
 }
 
 impl View {
     /// Returns the task's status in one line, for people and models.
     pub fn status_message(&self) -> Option<String> {
-        let Some(ahead) = self.ahead else { return self.task.status_message() };
+        let Some(ahead) = self.ahead else {
+            let message = self.task.status_message();
+            return match self.running_usual() {
+                Some(usual) => Some(usual.add_to(message, self.age)),
+                None => message,
+            };
+        };
         // Where owners have limits, queues are per owner and served round-robin.
         let queue = match self.task.slots.iter().any(|slot| is_owner_slot(slot)) {
             true => "its owner's queue (owners take turns)",
@@ -43,6 +56,17 @@ impl View {
             0 => format!("waiting for a free slot, next in {queue}"),
             ahead => format!("waiting for a free slot, position {} in {queue}", ahead + 1),
         })
+    }
+
+    /// Returns the usual duration while the job runs towards its end ([`Task::running_since`]).
+    pub fn running_usual(&self) -> Option<UsualDuration> {
+        self.usual.filter(|_| self.task.running_since().is_some())
+    }
+
+    /// Returns when the running job is expected to end; `None` if it runs longer than usual.
+    pub fn expected_end(&self) -> Option<Timestamp> {
+        let since = self.task.running_since()?;
+        self.usual?.expected_end(since, since + self.age)
     }
 }
 
@@ -142,6 +166,20 @@ impl Service {
         self.writer.watch.listen(id)
     }
 
+    /// Subscribes to the writes of this row, or of all rows.
+    pub fn listen_to_rows(&self, id: Option<&TaskId>) -> RowListener {
+        self.writer.watch.listen_to_rows(id)
+    }
+
+    /// Returns the history of a task that the caller was given, oldest entry first. It is empty if none is
+    /// kept.
+    ///
+    /// # Errors
+    /// If the store is unavailable.
+    pub async fn history(&self, task: &Task) -> Result<Vec<HistoryEntry>> {
+        self.writer.store.entries(&task.id).await
+    }
+
     /// Subscribes to hints about the tasks of a channel.
     pub fn changes(&self, channel: &str) -> ChangeSubscription {
         self.writer.watch.changes(channel)
@@ -171,21 +209,24 @@ impl Service {
             _ => task.created_at,
         };
         let age = self.writer.now().since(since);
-        let typical = self.typical(&task.tool).await?;
-        let poll_interval = self.poll_intervals.poll_interval(age, typical);
-        Ok(View { task, ahead, poll_interval })
+        let usual = self.usual_duration(&task.tool).await?;
+        let poll_interval = self.poll_intervals.poll_interval(age, usual);
+        Ok(View { task, ahead, poll_interval, age, usual })
     }
 
     /// Returns the usual duration of a tool's jobs, cached for ten seconds, so that a poll costs no second
     /// query.
-    async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
-        if let Some((read_at, typical)) = self.typical.lock().get(tool)
+    ///
+    /// # Errors
+    /// If the store is unavailable.
+    pub async fn usual_duration(&self, tool: &str) -> Result<Option<UsualDuration>> {
+        if let Some((read_at, usual)) = self.usual_durations.lock().get(tool)
             && read_at.elapsed() < Duration::from_secs(10)
         {
-            return Ok(*typical);
+            return Ok(*usual);
         }
-        let typical = self.writer.store.typical_duration(tool).await?;
-        self.typical.lock().insert(tool.to_owned(), (Instant::now(), typical));
-        Ok(typical)
+        let usual = self.writer.store.usual_duration(tool).await?;
+        self.usual_durations.lock().insert(tool.to_owned(), (Instant::now(), usual));
+        Ok(usual)
     }
 }

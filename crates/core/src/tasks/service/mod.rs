@@ -32,6 +32,7 @@ use super::reconciler::{CallPermit, Engines};
 use super::store::{BoundedOutput, Holder, Lease, Result};
 use super::task::{Outcome, Task, TaskId};
 use super::task_writer::TaskWriter;
+use super::usual::UsualDuration;
 use crate::clock::Entropy;
 
 /// The task operations. Cheap to clone.
@@ -43,12 +44,12 @@ pub struct Service {
     lease: Duration,
     poll_intervals: PollIntervals,
     outbox: Outbox,
-    typical: Arc<Mutex<TypicalDurations>>,
+    usual_durations: Arc<Mutex<UsualDurations>>,
     stop: Arc<OnceLock<CancellationToken>>,
 }
 
-/// The usual job duration of each tool, and when it was read.
-type TypicalDurations = HashMap<String, (Instant, Option<Duration>)>;
+/// The usual duration of each tool's jobs, and when it was read.
+type UsualDurations = HashMap<String, (Instant, Option<UsualDuration>)>;
 
 /// The channels from the operations to the reconciler.
 #[derive(Clone)]
@@ -122,7 +123,7 @@ impl Service {
             lease,
             poll_intervals,
             outbox,
-            typical: Arc::default(),
+            usual_durations: Arc::default(),
             stop: Arc::default(),
         }
     }
@@ -230,5 +231,7 @@ impl Service {
 fn is_requested(task: &Task, mode: CancelMode, on_behalf_of: Option<&OnBehalfOf>) -> bool {
     let before = task.cancel.as_ref();
     mode == CancelMode::Request
-        && before.is_some_and(|cancel| cancel.taken || cancel.on_behalf_of.as_ref() == on_behalf_of)
+        && before.is_some_and(|cancel| {
+            cancel.taken || cancel.unsupported || cancel.on_behalf_of.as_ref() == on_behalf_of
+        })
 }

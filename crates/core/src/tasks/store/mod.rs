@@ -16,6 +16,7 @@ use super::history::HistoryEntry;
 use super::meter::Phase;
 use super::notices::Notice;
 use super::task::{Owner, Task, TaskId};
+use super::usual::UsualDuration;
 
 pub use reads::{
     AccessScope, BoundedOutput, ClaimRequest, ClaimResult, Group, OpenJob, Position, ServedBackend,
@@ -235,14 +236,14 @@ pub trait History: Send + Sync {
     async fn delete_entries(&self, before: Timestamp, limit: usize) -> Result<usize>;
 }
 
-/// The usual durations of a tool's jobs.
+/// The durations of each tool's jobs.
 #[async_trait]
 pub trait Durations: Send + Sync {
-    /// Records the duration of one job. The newest hundred of a tool are kept.
+    /// Records the duration of one job. The newest [`MAX_DURATIONS`](super::usual::MAX_DURATIONS) of a tool are kept.
     async fn record_duration(&self, tool: &str, took: Duration) -> Result<()>;
 
-    /// Returns the median of the recorded durations; `None` if there are none.
-    async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>>;
+    /// Returns the usual one of the recorded durations ([`UsualDuration::of`]).
+    async fn usual_duration(&self, tool: &str) -> Result<Option<UsualDuration>>;
 }
 
 /// Secrets that all processes over one store share.

@@ -34,6 +34,10 @@ pub enum Job {
         /// Set once the job was searched for without a definite result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sought: Option<RecoverySearch>,
+        /// When the first attempt was committed that may have reached the engine. `None` in rows of versions
+        /// that did not record it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        first_attempt_at: Option<Timestamp>,
         /// No further attempt or search before this time.
         not_before: Timestamp,
     },
@@ -63,6 +67,15 @@ pub struct RecoverySearch {
     /// When the search began, plus the gaps that do not count as search time.
     pub since: Timestamp,
     /// Number of searches.
+    pub times: u32,
+}
+
+/// Polls in a row that did not find an open job. A failed poll ends the row, so an outage counts for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingJob {
+    /// When the last counted poll began.
+    pub polled_at: Timestamp,
+    /// Number of counted polls.
     pub times: u32,
 }
 
@@ -108,6 +121,9 @@ pub struct CancelRequest {
     pub taken: bool,
     /// Number of failed requests to the engine.
     pub attempts: u32,
+    /// True if the engine has no way to stop the job. It is not asked again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsupported: bool,
     /// No request to the engine before this time.
     pub not_before: Timestamp,
     /// The person on whose behalf the engine is called; `None` for the person who created the task.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub use self::terms::{OnExpiry, OnRefusal, TaskPolicy, outcome_grace};
 pub use asked::{QuestionSource, QuestionStatus, TaskQuestion};
-pub use job::{CancelRequest, EngineOutage, Job, Overdue, RecoverySearch, Spec};
+pub use job::{CancelRequest, EngineOutage, Job, MissingJob, Overdue, RecoverySearch, Spec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use taskbridge_sdk::{JobHandle, JobKey, Note, OnBehalfOf, Progress, Timestamp, Trace};
@@ -117,6 +117,9 @@ pub struct Task {
     /// The last one-line message of the job, or of whatever ended the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The address of the job in the engine's own pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
     /// The progress of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
@@ -150,6 +153,9 @@ pub struct Task {
     /// Set after a poll that failed past a deadline of the job, until a poll succeeds or the task ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue: Option<Overdue>,
+    /// Set while the engine does not know the open job, until it counts as lost, is found, or a poll fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<MissingJob>,
     /// When the open job is to be polled outside its group's schedule, by request of an operator or
     /// after a hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,6 +185,9 @@ pub struct StoredNote {
     /// When it was first seen, by the store's clock.
     pub seen_at: Timestamp,
 }
+
+/// What the client of a task reads if the engine has no way to stop its job.
+pub const CANNOT_BE_CANCELLED: &str = "the engine cannot stop this job, so it runs to its end";
 
 /// Expiry of a task that has not ended: 9999-12-31T23:59:59Z.
 pub const NEVER: Timestamp = Timestamp::from_millis(253_402_300_799_000);
@@ -289,6 +298,19 @@ impl Task {
         }
     }
 
+    /// Returns since when the job runs towards its end: neither a question, an outage nor a cancellation decides
+    /// when it ends. `None` before its engine accepted it, and once it ended.
+    pub fn running_since(&self) -> Option<Timestamp> {
+        match &self.job {
+            Job::Open { started_at, .. }
+                if self.state == TaskState::Working && self.trouble.is_none() && self.cancel.is_none() =>
+            {
+                Some(*started_at)
+            }
+            _ => None,
+        }
+    }
+
     /// Returns true while the job waits for a slot.
     pub fn is_queued(&self) -> bool {
         matches!(self.job, Job::Pending { queued: true, .. })
@@ -329,6 +351,11 @@ impl Task {
         self.notes.last().map(|stored| stored.note.n)
     }
 
+    /// Returns true if the job was to be stopped, and its engine has no way to do so.
+    pub fn cannot_be_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(|cancel| cancel.unsupported)
+    }
+
     /// Returns the status as one line for people and models.
     pub fn status_message(&self) -> Option<String> {
         if !self.has_ended() {
@@ -343,6 +370,10 @@ impl Task {
             }
             if let Some(id) = self.unresolved().next() {
                 return Some(format!("waiting for task {id} to start"));
+            }
+            if self.cannot_be_cancelled() {
+                let message = self.message.as_ref().map(|message| format!(" ({message})"));
+                return Some(format!("{CANNOT_BE_CANCELLED}{}", message.unwrap_or_default()));
             }
         }
         self.message.clone()

@@ -15,6 +15,7 @@ use crate::postgres::connection::executor::{OperationPriority, WriteTransaction}
 use crate::postgres::connection::fault::PostgresError;
 use crate::postgres::connection::named::{named_params, owned_params};
 use taskbridge_core::tasks::store::{Durations, Facts, Keys, Result, Time};
+use taskbridge_core::tasks::usual::UsualDuration;
 
 #[async_trait]
 impl Durations for PostgresStore {
@@ -25,14 +26,20 @@ impl Durations for PostgresStore {
             .await
     }
 
-    async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
-        let sql = "SELECT median FROM history WHERE tool = :tool";
-        let tool = column::encode_key(tool);
-        let median = |rows: &[Row]| Ok(rows.first().map(|row| row.try_get::<_, i64>(0)).transpose()?);
-        let median =
-            self.executor.query(OperationPriority::Request, sql, &[(":tool", &tool)], median).await?;
-        Ok(median.map(|median| Duration::from_millis(u64::try_from(median).unwrap_or(0))))
+    async fn usual_duration(&self, tool: &str) -> Result<Option<UsualDuration>> {
+        let sql = "SELECT took FROM history WHERE tool = :tool";
+        let key = column::encode_key(tool);
+        let usual = |rows: &[Row]| {
+            let stored: Option<&str> = rows.first().map(|row| row.try_get(0)).transpose()?;
+            let usual = stored.map(durations::usual).transpose();
+            Ok(usual.map_err(|error| invalid_durations(tool, &error))?.flatten())
+        };
+        self.executor.query(OperationPriority::Request, sql, &[(":tool", &key)], usual).await
     }
+}
+
+fn invalid_durations(tool: &str, error: &serde_json::Error) -> PostgresError {
+    PostgresError::Broken(format!("the history of {tool} cannot be understood ({error})"))
 }
 
 struct RecordDuration {
@@ -51,9 +58,8 @@ impl WriteTransaction for RecordDuration {
         let sql = "SELECT took FROM history WHERE tool = :tool";
         let stored_row = db.begin(locks, sql, &[(":tool", &tool)]).await?;
         let stored: Option<String> = stored_row.map(|row| row.try_get(0)).transpose()?;
-        let (took, median) = durations::add(stored.as_deref(), self.took).map_err(|error| {
-            PostgresError::Broken(format!("the history of {} cannot be understood ({error})", self.tool))
-        })?;
+        let added = durations::add(stored.as_deref(), self.took);
+        let (took, median) = added.map_err(|error| invalid_durations(&self.tool, &error))?;
         let sql = "INSERT INTO history (tool, took, median) VALUES (:tool, :took, :median)
                    ON CONFLICT (tool) DO UPDATE SET took = excluded.took, median = excluded.median";
         db.finish(sql, named_params! { ":tool": tool, ":took": took, ":median": median }).await?;

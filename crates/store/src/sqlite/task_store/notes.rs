@@ -12,6 +12,7 @@ use crate::sqlite::connection::db::Db;
 use crate::sqlite::connection::fault::SqliteError;
 use crate::sqlite::{Mode, SqliteStore};
 use taskbridge_core::tasks::store::{Durations, Facts, Hint, Hints, Keys, Result, Time};
+use taskbridge_core::tasks::usual::UsualDuration;
 
 /// Poll interval for writes of other processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -24,20 +25,25 @@ impl Durations for SqliteStore {
         self.write(move |db| record_duration(db, &tool, took)).await
     }
 
-    async fn typical_duration(&self, tool: &str) -> Result<Option<Duration>> {
-        let sql = "SELECT median FROM history WHERE tool = ?1";
-        let median: Option<i64> = self.read(|db| db.first(sql, [tool], |row| row.get(0)))?;
-        Ok(median.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
+    async fn usual_duration(&self, tool: &str) -> Result<Option<UsualDuration>> {
+        self.read(|db| {
+            let stored: Option<String> =
+                db.first("SELECT took FROM history WHERE tool = ?1", [tool], |row| row.get(0))?;
+            let usual = stored.as_deref().map(durations::usual).transpose();
+            Ok(usual.map_err(|error| invalid_durations(tool, &error))?.flatten())
+        })
     }
 }
 
-/// Records a duration. The median is computed here, when a job ends, and not on every poll that reads it.
+fn invalid_durations(tool: &str, error: &serde_json::Error) -> SqliteError {
+    SqliteError::Broken(format!("the history of {tool} cannot be understood ({error})"))
+}
+
 fn record_duration(db: &Db<'_>, tool: &str, took: i64) -> Result<(), SqliteError> {
     let sql = "SELECT took FROM history WHERE tool = ?1";
     let stored: Option<String> = db.first(sql, [tool], |row| row.get(0))?;
-    let (json, median) = durations::add(stored.as_deref(), took).map_err(|error| {
-        SqliteError::Broken(format!("the history of {tool} cannot be understood ({error})"))
-    })?;
+    let added = durations::add(stored.as_deref(), took);
+    let (json, median) = added.map_err(|error| invalid_durations(tool, &error))?;
     let sql = "INSERT OR REPLACE INTO history (tool, took, median) VALUES (?1, ?2, ?3)";
     db.execute(sql, params![tool, json, median]).map(drop)
 }

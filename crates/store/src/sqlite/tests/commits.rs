@@ -246,7 +246,7 @@ async fn full_disk_rolls_back_write() {
         slots: vec!["s".to_owned()],
         job: match setup.bench.task().job {
             Job::Pending { spec, not_before, .. } => {
-                Job::Starting { spec, attempts: 1, sought: None, not_before }
+                Job::Starting { spec, attempts: 1, sought: None, first_attempt_at: None, not_before }
             }
             other => other,
         },

@@ -70,7 +70,7 @@ fn job() -> impl Strategy<Value = Job> {
         ),
         (spec(), any::<u32>(), of(recovery_search), timestamp()).prop_map(
             |(spec, attempts, recovery_search, not_before)| {
-                Job::Starting { spec, attempts, sought: recovery_search, not_before }
+                Job::Starting { spec, attempts, sought: recovery_search, first_attempt_at: None, not_before }
             }
         ),
         (text(), text(), timestamp()).prop_map(|(handle, group, started_at)| Job::Open {
@@ -167,6 +167,7 @@ fn tasks(plain: Task) -> impl Strategy<Value = Task> {
             furthest,
             job,
             cancel: due_at.map(|at| CancelRequest {
+                unsupported: false,
                 at,
                 taken,
                 attempts: 3,

@@ -20,14 +20,14 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use super::head_scanner::HeadScanner;
 
 /// The events that a stream has yet to send.
-pub(in crate::mcp::transport::http) type Events = BoxStream<'static, Bytes>;
+pub(crate) type Events = BoxStream<'static, Bytes>;
 
 /// The events of a response. Either the connection or the response's own body takes them, once.
 #[derive(Clone)]
 struct EventSlot(Arc<Mutex<Option<Events>>>);
 
 /// Makes a response whose connection can be taken from the HTTP library.
-pub(in crate::mcp::transport::http) fn make_detachable(mut response: Response, events: Events) -> Response {
+pub(crate) fn make_detachable(mut response: Response, events: Events) -> Response {
     let slot = EventSlot(Arc::new(Mutex::new(Some(events))));
     let body_slot = slot.clone();
     let events = stream::once(async move { body_slot.0.lock().take() });

@@ -8,10 +8,13 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::origin::OriginPolicy;
-use crate::auth::{Authenticator, Certificate, Peer, Principal, RequestCredentials, Unauthorized};
+use crate::auth::{Authenticator, Certificate, Peer, Principal, RequestCredentials, SignIn, Unauthorized};
+use crate::limits::in_flight_limit::InFlightLimit;
+use crate::limits::rate::RateLimit;
 use crate::mcp::transport::http::connections::forwarded::Proxies;
 use crate::mcp::transport::http::connections::limits::ConnectionLimits;
 use crate::mcp::transport::http::connections::tls::Tls;
+use crate::mcp::transport::http::{MAX_DELAY, MINUTE};
 
 /// Maximum time until the clock is read again, because the system time can be changed.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -62,6 +65,21 @@ impl AccessRules {
         self.auth.authenticate(&RequestCredentials { authorization, peer: &peer }).await
     }
 
+    /// Derives the caller of a browser session again. A client certificate counts as for
+    /// [`Self::authenticate`].
+    ///
+    /// # Errors
+    /// See [`Authenticator::signed_in`].
+    pub(crate) fn signed_in(&self, sign_in: &SignIn, peer: &Peer) -> Result<Principal, Unauthorized> {
+        self.auth.signed_in(sign_in, &self.trusted_peer(peer))
+    }
+
+    /// Returns the peer without a certificate that the current authorities do not vouch for.
+    pub(crate) fn trusted_peer(&self, peer: &Peer) -> Peer {
+        let certificate = peer.certificate.clone().filter(|cert| self.trusts_certificate(cert));
+        Peer { address: peer.address, certificate }
+    }
+
     /// Returns true if these rules would still admit this caller with the same identity.
     fn still_admits(&self, principal: &Principal) -> bool {
         principal.certificate().is_none_or(|cert| self.trusts_certificate(cert))
@@ -84,25 +102,40 @@ impl AccessRules {
     }
 }
 
-/// The rules in force.
-#[derive(Debug)]
-pub struct AccessControl(watch::Sender<Arc<AccessRules>>);
+/// The rules in force, and what callers use at the moment.
+pub struct AccessControl {
+    rules: watch::Sender<Arc<AccessRules>>,
+    /// The use of limits per owner that several front ends of this process share.
+    pub(crate) usage: OwnerUsage,
+}
+
+/// The use of limits per owner.
+pub(crate) struct OwnerUsage {
+    /// Polls per second.
+    pub(crate) polls: RateLimit,
+    /// Tool calls per minute.
+    pub(crate) calls: RateLimit,
+    /// Open streams and pending requests.
+    pub(crate) in_flight: InFlightLimit,
+}
 
 impl AccessControl {
     /// Starts with these rules.
     pub fn new(rules: AccessRules) -> Self {
-        Self(watch::Sender::new(Arc::new(rules)))
+        let (polls, calls) = (RateLimit::per_second(MAX_DELAY), RateLimit::within(MINUTE));
+        let usage = OwnerUsage { polls, calls, in_flight: InFlightLimit::default() };
+        Self { rules: watch::Sender::new(Arc::new(rules)), usage }
     }
 
     /// Replaces the rules. Keeps the cached data of token issuers.
     pub fn replace(&self, mut rules: AccessRules) {
         rules.auth.inherit(&self.rules().auth);
-        self.0.send_replace(Arc::new(rules));
+        self.rules.send_replace(Arc::new(rules));
     }
 
     /// Returns the rules in force.
-    pub(in crate::mcp::transport::http) fn rules(&self) -> Arc<AccessRules> {
-        Arc::clone(&self.0.borrow())
+    pub(crate) fn rules(&self) -> Arc<AccessRules> {
+        Arc::clone(&self.rules.borrow())
     }
 
     /// Waits until the rules in force no longer permit a connection that began under `initial_rules`.
@@ -112,7 +145,7 @@ impl AccessControl {
         initial_rules: &AccessRules,
     ) {
         // The sender lives in `self`, so the wait has no other way to end.
-        drop(self.0.subscribe().wait_for(|rules| !rules.permits_connection(peer, initial_rules)).await);
+        drop(self.rules.subscribe().wait_for(|rules| !rules.permits_connection(peer, initial_rules)).await);
     }
 
     /// Waits until this caller would no longer be admitted with the same identity. New rules take effect at
@@ -122,7 +155,7 @@ impl AccessControl {
         principal: &Principal,
         grace: Duration,
     ) {
-        let mut rules = self.0.subscribe();
+        let mut rules = self.rules.subscribe();
         loop {
             let remaining = {
                 let rules = rules.borrow_and_update();

@@ -164,7 +164,7 @@ pub(in crate::mcp::transport::http) fn acquire_permit(
     principal: &Principal,
 ) -> Result<InFlightPermit> {
     let limit = http.bridge.context.settings().limits.max_streams_per_owner;
-    http.in_flight_limit.take(principal, limit).ok_or_else(|| Refusal::too_many_streams(limit))
+    http.access_control.usage.in_flight.take(principal, limit).ok_or_else(|| Refusal::too_many_streams(limit))
 }
 
 /// Applies the limits of notifications, responses and DELETE: each may write to the store, so a fast sender

@@ -51,7 +51,7 @@ pub(in crate::mcp::transport::http) async fn limit_request(
     request: &Request,
 ) -> Result<()> {
     let (rate_limit, refuse): (_, fn(u32) -> Box<Refusal>) = match rate_class(request) {
-        RateClass::Poll => (&http.poll_rate, Refusal::too_many_polls),
+        RateClass::Poll => (&http.access_control.usage.polls, Refusal::too_many_polls),
         RateClass::Wait => (&http.wait_rate, Refusal::too_many_waits),
         RateClass::Call | RateClass::Free => return Ok(()),
     };
@@ -84,9 +84,11 @@ pub(in crate::mcp::transport::http) fn limit_calls(
         return Ok(());
     }
     let limit = http.bridge.context.settings().max_calls_per_minute;
-    http.call_rate.take(CallerKey::of(caller), limit, Instant::now()).map(drop).map_err(|pause| {
-        let request_context = Arc::new(audit_context::for_request(caller, request));
-        request_context.sync_scope(|| http.bridge.context.audit.limit_exceeded("max_calls_per_minute"));
-        Refusal::too_many_calls(limit, pause).for_request(Some(request.id.clone()))
-    })
+    http.access_control.usage.calls.take(CallerKey::of(caller), limit, Instant::now()).map(drop).map_err(
+        |pause| {
+            let request_context = Arc::new(audit_context::for_request(caller, request));
+            request_context.sync_scope(|| http.bridge.context.audit.limit_exceeded("max_calls_per_minute"));
+            Refusal::too_many_calls(limit, pause).for_request(Some(request.id.clone()))
+        },
+    )
 }

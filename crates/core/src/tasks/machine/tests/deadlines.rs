@@ -14,7 +14,11 @@ fn open_at(accepted: Timestamp, on_expiry: OnExpiry) -> Task {
 }
 
 fn failure(kind: ErrorKind) -> Failure {
-    Failure { kind, message: "connection refused".to_owned(), is_final: false }
+    let retry_after = match kind {
+        ErrorKind::Limited { after } => after,
+        _ => None,
+    };
+    Failure { kind, message: "connection refused".to_owned(), is_final: false, retry_after }
 }
 
 /// A result that is first polled after `max_runtime` is delivered.
@@ -160,7 +164,7 @@ fn unresolved_start_respects_max_wait() {
 fn unfinished_task_never_expires() {
     let task = open_at(START, OnExpiry::Cancel);
     assert_eq!(task.kept_until(), crate::tasks::task::NEVER);
-    let ended = next(&task, poll(Observation::new(JobState::Gone)), START).task;
+    let ended = next(&task, poll(Observation::new(JobState::Cancelled(Output::default()))), START).task;
     assert_eq!(ended.kept_until(), ended.expires_at(START));
 }
 

@@ -16,8 +16,12 @@ fn abandoned_task_always_ends() {
                 Action::Start { may_exist: false } => Event::StartCommitted,
                 Action::Start { may_exist: true } => {
                     let Job::Starting { attempts, .. } = task.job else { unreachable!() };
-                    let failure =
-                        Failure { kind: ErrorKind::Unavailable, message: "down".to_owned(), is_final: false };
+                    let failure = Failure {
+                        kind: ErrorKind::Unavailable,
+                        message: "down".to_owned(),
+                        is_final: false,
+                        retry_after: None,
+                    };
                     Event::StartFailed { attempt: attempts, may_exist: true, failure }
                 }
                 Action::Expire => Event::DeadlinePassed,
@@ -56,7 +60,7 @@ fn final_uncertainty_ends_task() {
     let started = next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task;
     for (may_exist, is_final) in [(false, true), (true, true), (false, false)] {
         let message = "see https://github.com/o/r/actions".to_owned();
-        let failure = Failure { kind: ErrorKind::Uncertain, message, is_final };
+        let failure = Failure { kind: ErrorKind::Uncertain, message, is_final, retry_after: None };
         let task = next(&started, Event::StartFailed { attempt: 1, may_exist, failure }, START).task;
         assert_eq!(task.outcome(), is_final.then_some(Outcome::Broken));
         assert!(!is_final || task.message.unwrap().ends_with("https://github.com/o/r/actions"));
@@ -70,7 +74,7 @@ fn final_uncertainty_ends_search() {
     let task =
         next(&task, Event::CancelRequested { mode: CancelMode::Request, on_behalf_of: None }, START).task;
     let message = "see https://github.com/o/r/actions".to_owned();
-    let failure = Failure { kind: ErrorKind::Uncertain, message, is_final: true };
+    let failure = Failure { kind: ErrorKind::Uncertain, message, is_final: true, retry_after: None };
     let task = next(&task, Event::FindFailed(failure), START).task;
     assert_eq!((task.outcome(), task.due_at), (Some(Outcome::Broken), None));
     let message = task.message.unwrap();
@@ -97,8 +101,12 @@ fn cancel_of_new_job_is_repeated() {
 /// The task fails after `start_within`, and its message has the cause of the outage.
 #[test]
 fn outage_before_start_respects_start_within() {
-    let failure =
-        Failure { kind: ErrorKind::Unavailable, message: "connection refused".to_owned(), is_final: false };
+    let failure = Failure {
+        kind: ErrorKind::Unavailable,
+        message: "connection refused".to_owned(),
+        is_final: false,
+        retry_after: None,
+    };
     let mut task = row(false, OnExpiry::Cancel);
     let mut now = START;
     while !task.has_ended() {
@@ -236,8 +244,15 @@ fn failed_answer_is_retried_soon() {
     let mut task =
         next(&task, Event::Answered { key: key(), answer: Answer::Decline, by: any_owner().into() }, START)
             .task;
-    let (mut now, failure) =
-        (START, Failure { kind: ErrorKind::Unavailable, message: "no token".to_owned(), is_final: false });
+    let (mut now, failure) = (
+        START,
+        Failure {
+            kind: ErrorKind::Unavailable,
+            message: "no token".to_owned(),
+            is_final: false,
+            retry_after: None,
+        },
+    );
     for _ in 0..20 {
         task = next(&task, Event::AnswerFailed { key: key(), failure: failure.clone() }, now).task;
         assert_eq!(todo(&task, now), Action::Wait);
@@ -317,7 +332,7 @@ fn watch_deadline_only_extends() {
     let watched = next(&task, Event::Watched { until: late }, soon).task;
     let watched = next(&watched, Event::Watched { until: soon }, soon).task;
     assert_eq!(watched, Task { watched_until: Some(late), ..task });
-    let over = next(&watched, poll(Observation::new(JobState::Gone)), late).task;
+    let over = next(&watched, poll(Observation::new(JobState::Cancelled(Output::default()))), late).task;
     assert_eq!(next(&over, Event::Watched { until: late + Duration::from_secs(9) }, late).task, over);
 }
 
@@ -325,7 +340,12 @@ fn watch_deadline_only_extends() {
 #[test]
 fn retry_now_keeps_attempt_count() {
     let now = START + Duration::from_secs(1);
-    let failure = || Failure { kind: ErrorKind::Unavailable, message: "away".to_owned(), is_final: false };
+    let failure = || Failure {
+        kind: ErrorKind::Unavailable,
+        message: "away".to_owned(),
+        is_final: false,
+        retry_after: None,
+    };
     let task = next(&row(false, OnExpiry::Cancel), Event::StartCommitted, now).task;
     let task = next(&task, Event::StartFailed { attempt: 1, may_exist: false, failure: failure() }, now).task;
     assert_eq!(todo(&task, now), Action::Wait);
@@ -381,7 +401,12 @@ fn engine_command_carries_requesting_caller() {
     };
     let by = |task: &Task| task.cancel.clone().expect("a cancellation is pending").on_behalf_of;
     let task = cancelled(&asking_task(), on_behalf_of("ann"));
-    let failure = Failure { kind: ErrorKind::Denied, message: "no token".to_owned(), is_final: false };
+    let failure = Failure {
+        kind: ErrorKind::Denied,
+        message: "no token".to_owned(),
+        is_final: false,
+        retry_after: None,
+    };
     let task = next(&task, Event::CancelFailed(failure), START).task;
     assert_eq!(by(&task), on_behalf_of("ann"));
     let task = cancelled(&task, None);

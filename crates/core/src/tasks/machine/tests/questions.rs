@@ -29,7 +29,9 @@ fn accept(task: &Task, key: &str, now: Timestamp) -> Task {
 }
 
 fn poll_at_with_lag(ids: &[&str], polled_at: Timestamp, lag: u64) -> Event {
-    Event::Observed { observation: lists(ids), polled_at, list_lag: Duration::from_secs(lag) }
+    let list_lag = Duration::from_secs(lag);
+    let (start_lag, new_group) = Default::default();
+    Event::Observed { observation: lists(ids), polled_at, list_lag, start_lag, new_group }
 }
 
 /// A question that is missing from one poll and listed by the next is asked again, under a new key.

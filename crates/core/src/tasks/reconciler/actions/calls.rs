@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use taskbridge_sdk::{Answer, AnswerOutcome, Backend, Error, JobSpec, Result, Started, Subject};
+use taskbridge_sdk::{Answer, AnswerOutcome, Backend, Error, JobSpec, Result, Started, Timestamp};
 
 use crate::tasks::machine::{Event, Failure};
 use crate::tasks::reconciler::Core;
@@ -16,6 +16,14 @@ impl Core {
         let Job::Starting { spec, attempts, .. } = &task.job else { return Event::Nothing };
         let attempt = *attempts;
         let result = match self.job_spec(task, spec, may_exist) {
+            Ok(_) if may_exist && self.may_have_lost_key(task) => match self.find_job(task, spec).await {
+                Ok(Some(started)) => Ok(started),
+                Ok(None) => Err(Error::uncertain(
+                    "the engine may have forgotten the key of this job, so its start is not repeated, and no \
+                     job was found",
+                )),
+                Err(error) => Err(error),
+            },
             Ok(job) => {
                 let timeout_error = if may_exist { Error::unavailable } else { Error::uncertain };
                 self.call(task, timeout_error, |backend| async move { backend.start(&job).await }).await
@@ -35,6 +43,13 @@ impl Core {
                 Event::StartFailed { attempt, may_exist, failure: Failure::from(&error) }
             }
         }
+    }
+
+    /// Returns true if the engine may start a second job under the key of this task, because the key is too
+    /// old ([`Backend::key_lifetime`]). A call that begins now arrives within its timeout.
+    fn may_have_lost_key(&self, task: &Task) -> bool {
+        let age = self.writer.now().since(first_attempt_at(task)) + self.settings.lease / 2;
+        self.engines.key_lifetime(&task.backend).is_some_and(|lifetime| age >= lifetime)
     }
 
     pub(super) async fn find(&self, task: &Task) -> Event {
@@ -57,6 +72,7 @@ impl Core {
             arguments: spec.arguments.clone(),
             files: Vec::new(),
             may_exist: true,
+            first_attempt_at: first_attempt_at(task),
             trace: None,
             on_behalf_of: task.origin.on_behalf_of.clone(),
         };
@@ -64,17 +80,12 @@ impl Core {
     }
 
     pub(super) async fn poll(&self, task: &Task) -> Event {
-        let Job::Open { handle, started_at, .. } = &task.job else { return Event::Nothing };
-        let (polled_at, list_lag) = (self.writer.now(), self.engines.list_lag(&task.backend));
-        let subject = Subject { handle: handle.clone(), watched: true, age: polled_at.since(*started_at) };
+        let Job::Open { handle, .. } = &task.job else { return Event::Nothing };
+        let polled_at = self.writer.now();
         let observation =
             self.call(task, Error::unavailable, |backend| async move { backend.observe(handle).await });
-        match subject.confirm(self.engines.start_lag(&task.backend), observation.await) {
-            Ok(observation) => Event::Observed {
-                observation: self.validate_observation(&task.tool, observation).await,
-                polled_at,
-                list_lag,
-            },
+        match observation.await {
+            Ok(observation) => self.observed(task, observation, polled_at).await,
             Err(error) => Event::PollFailed(Failure::from(&error)),
         }
     }
@@ -154,6 +165,7 @@ impl Core {
             arguments: opened.arguments,
             files: opened.files,
             may_exist,
+            first_attempt_at: first_attempt_at(task),
             trace: task.origin.trace.clone(),
             on_behalf_of: task.origin.on_behalf_of.clone(),
         })
@@ -168,5 +180,14 @@ impl Core {
         } else {
             tracing::debug!(task = ?task.id, tool = task.tool, backend = task.backend, kind = %error.kind(), %error, "{what}");
         }
+    }
+}
+
+/// Returns when the first attempt was committed that may have reached the engine. Older rows do not record
+/// it, and no attempt is earlier than the row.
+fn first_attempt_at(task: &Task) -> Timestamp {
+    match &task.job {
+        Job::Starting { first_attempt_at: Some(at), .. } => *at,
+        _ => task.created_at,
     }
 }

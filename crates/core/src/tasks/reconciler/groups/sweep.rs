@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
-use taskbridge_sdk::{Error, ErrorKind, Observation, Timestamp};
+use taskbridge_sdk::{Error, ErrorKind, JobState, Observation, Timestamp};
 use tokio::time::Instant;
 
 use super::super::poll_schedule::{self, DueBatch, DueJob, PollResult, SweepFault};
@@ -11,13 +11,12 @@ use super::super::{Core, Crash};
 use crate::tasks::history::EngineOperation;
 use crate::tasks::machine::{self, Event, Failure};
 use crate::tasks::store::{Group, Lease, StoreError};
-use crate::tasks::task::TaskId;
+use crate::tasks::task::{Job, Task, TaskId};
 
 /// Number of rows of one sweep that are written concurrently, so that they share the store's commits.
 const MAX_WRITES: usize = 64;
 
-/// Maximum pause after a rate limit error ([`ErrorKind::Limited`]). A longer one that the engine requests is
-/// cut to this.
+/// Maximum pause by request of the engine. A longer one that it requests is cut to this.
 const MAX_PAUSE: Duration = Duration::from_secs(900);
 
 /// The result of one sweep.
@@ -26,6 +25,15 @@ pub(super) struct SweepResult {
     pub(super) results: Vec<(TaskId, PollResult)>,
     /// How long no job of the group is polled, because the engine limits the rate of calls.
     pub(super) pause: Option<Duration>,
+    /// How long the engine asks not to poll single jobs.
+    pub(super) waits: Vec<(TaskId, Duration)>,
+}
+
+impl SweepResult {
+    /// Creates the result of a sweep in which the engine asked for no pause.
+    fn new(group: Group, results: Vec<(TaskId, PollResult)>) -> Self {
+        Self { group, results, pause: None, waits: Vec::new() }
+    }
 }
 
 impl Core {
@@ -50,7 +58,7 @@ impl Core {
         if self.engines.identity(&group.backend) != identity {
             // The engine has reported its identity during the call, and these may be jobs of another engine.
             let results = due.into_iter().map(|job| (job.id, PollResult::Unwritten)).collect();
-            return SweepResult { group, results, pause: None };
+            return SweepResult::new(group, results);
         }
         let fault = fault(&answers);
         let answers: Vec<Result<Observation, Error>> = match answers {
@@ -61,21 +69,28 @@ impl Core {
                 let failed = answers.iter().all(Result::is_err);
                 let error = answers.first().filter(|_| failed).and_then(|first| first.as_ref().err());
                 self.engines.record_result(&group.backend, error);
-                let lag = self.engines.start_lag(&group.backend);
-                subjects.iter().zip(answers).map(|(job, answer)| job.confirm(lag, answer)).collect()
+                answers
             }
             Err(error) => {
                 self.engines.record_result(&group.backend, Some(&error));
                 let failure = Failure::from(&error);
-                due.iter().map(|_| Err(Error::new(failure.kind, failure.message.clone()))).collect()
+                let copy = || {
+                    let copy = Error::new(failure.kind, failure.message.clone());
+                    failure.retry_after.into_iter().fold(copy, Error::with_retry_after)
+                };
+                due.iter().map(|_| Err(copy())).collect()
             }
         };
         if fault == Some(SweepFault::Crashed) && due.len() > 1 {
             let results = due.into_iter().map(|job| (job.id, PollResult::Undecided)).collect();
-            return SweepResult { group, results, pause: None };
+            return SweepResult::new(group, results);
         }
         let took = started.elapsed();
         let pause = answers.iter().filter_map(|answer| pause(answer.as_ref().err()?)).max();
+        let wait = |(job, answer): (&DueJob, &Result<Observation, Error>)| {
+            Some((job.id.clone(), answer.as_ref().ok()?.retry_after?.min(MAX_PAUSE)))
+        };
+        let waits = due.iter().zip(&answers).filter_map(wait).collect();
         // Nearly all polls return what is known. Only the others get a future.
         let mut results = Vec::with_capacity(due.len());
         let mut changed = Vec::new();
@@ -93,7 +108,7 @@ impl Core {
                 *known = fault;
             }
         }
-        SweepResult { group, results, pause }
+        SweepResult { group, results, pause, waits }
     }
 
     /// Writes one poll result, unless it leaves the row unchanged. The end of a job, and the crash that gives
@@ -120,7 +135,15 @@ impl Core {
             }
             Err(_) => return (id, PollResult::Unwritten),
         };
+        if self.was_renamed(&row, &job) {
+            return (id, PollResult::Superseded { version: row.version });
+        }
         let (event, result) = match answer {
+            Ok(observation) if observation.state == JobState::Gone => {
+                let wait = self.engines.start_lag(&row.backend) / 4;
+                let result = PollResult::Missing { version: row.version, wait };
+                (self.observed(&row, observation, polled_at).await, result)
+            }
             Ok(observation) => {
                 let log_followed = row.log_is_followed(self.writer.now());
                 let digest = poll_schedule::digest(&observation);
@@ -133,20 +156,14 @@ impl Core {
                     log_followed,
                     version: row.version,
                 };
-                let is_known = |bytes| row.printed.is_some_and(|printed| printed.bytes == bytes);
-                let log_grew = log_followed && observation.log_bytes.is_some_and(|bytes| !is_known(bytes));
+                let is_recorded = |bytes| row.printed.is_some_and(|printed| printed.bytes == bytes);
+                let log_grew = log_followed && observation.log_bytes.is_some_and(|bytes| !is_recorded(bytes));
                 // The digest is valid only for the row version that this process knows.
-                if same(digest) && row.version == job.version && !log_grew {
+                let is_known = same(digest) && observation.renamed_to.is_none();
+                if is_known && row.version == job.version && !log_grew {
                     return (id, result);
                 }
-                (
-                    Event::Observed {
-                        observation: self.validate_observation(&row.tool, observation).await,
-                        polled_at,
-                        list_lag,
-                    },
-                    result,
-                )
+                (self.observed(&row, observation, polled_at).await, result)
             }
             Err(error) => {
                 let result = PollResult::Failed { kind: error.kind(), version: row.version, fault: None };
@@ -180,6 +197,18 @@ impl Core {
     }
 }
 
+impl Core {
+    /// Returns true if the row's job has another name by now than the one that was polled. The schedules are
+    /// then informed, and the job is polled again.
+    fn was_renamed(&self, row: &Task, polled: &DueJob) -> bool {
+        let is_renamed = matches!(&row.job, Job::Open { handle, .. } if *handle != polled.handle);
+        if is_renamed {
+            self.writer.publish_open_job(row, true);
+        }
+        is_renamed
+    }
+}
+
 /// Classifies a failure of the whole call that one of its jobs may have caused.
 fn fault(answers: &Result<Vec<Result<Observation, Error>>, Error>) -> Option<SweepFault> {
     let crashed = |answer: &Result<Observation, Error>| answer.as_ref().is_err_and(Crash::caused);
@@ -200,7 +229,7 @@ fn is_unchanged(job: &DueJob, digest: u64) -> bool {
 fn unchanged_result(job: &DueJob, answer: &Result<Observation, Error>) -> Option<PollResult> {
     match answer {
         // Whether a client follows the log is only in the row, so `needs_row_read` has the row read.
-        Ok(observation) if !job.needs_row_read => {
+        Ok(observation) if !job.needs_row_read && observation.renamed_to.is_none() => {
             let digest = poll_schedule::digest(observation);
             let same = is_unchanged(job, digest);
             let (digest, version) = (Some(digest), job.version);
@@ -213,11 +242,9 @@ fn unchanged_result(job: &DueJob, answer: &Result<Observation, Error>) -> Option
     }
 }
 
-/// Returns the pause after a rate limit error: as long as the engine requests, or else five seconds; at most
-/// [`MAX_PAUSE`]. `None` for other errors.
+/// Returns the pause after an error: as long as the engine requests, at most [`MAX_PAUSE`]. After a rate limit
+/// error without a request it is five seconds; after other errors, `None`.
 fn pause(error: &Error) -> Option<Duration> {
-    match error.kind() {
-        ErrorKind::Limited { after } => Some(after.unwrap_or(Duration::from_secs(5)).min(MAX_PAUSE)),
-        _ => None,
-    }
+    let default = matches!(error.kind(), ErrorKind::Limited { .. }).then_some(Duration::from_secs(5));
+    error.retry_after().or(default).map(|pause| pause.min(MAX_PAUSE))
 }

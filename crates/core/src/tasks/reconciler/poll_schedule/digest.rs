@@ -12,14 +12,14 @@ pub(super) const RUNNING_DIGEST: u64 = 0x626c_616e_6b00;
 /// Returns the digest of an observation.
 pub(in crate::tasks::reconciler) fn digest(observation: &Observation) -> u64 {
     // A growing log is not news about the job.
-    let Observation { state, progress, message, since, questions, notes, log_bytes: _ } = observation;
-    let nothing = progress.is_none() && message.is_none() && since.is_none();
+    let Observation { state, progress, message, since, questions, notes, link, .. } = observation;
+    let nothing = progress.is_none() && message.is_none() && since.is_none() && link.is_none();
     if nothing && *state == JobState::Running && questions.is_empty() && notes.is_empty() {
         // The most frequent observation.
         return RUNNING_DIGEST;
     }
     let mut digest = Digest(DefaultHasher::new());
-    serde_json::to_writer(&mut digest, &(state, progress, message, since, questions, notes))
+    serde_json::to_writer(&mut digest, &(state, progress, message, since, questions, notes, link))
         .expect("observations have string keys and no failing serializers");
     digest.0.finish()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskbridge_sdk::{ErrorKind, Subject};
+use taskbridge_sdk::{ErrorKind, JobHandle, Subject};
 
 use crate::tasks::task::{Job, Task, TaskId};
 
@@ -29,6 +29,8 @@ pub(in crate::tasks::reconciler) struct DueBatch {
 /// A job that is due for a poll.
 pub(in crate::tasks::reconciler) struct DueJob {
     pub(in crate::tasks::reconciler) id: TaskId,
+    /// The name by which it is polled.
+    pub(in crate::tasks::reconciler) handle: JobHandle,
     /// Digest of the observation that the row shows; `None` if that is not known.
     pub(in crate::tasks::reconciler) digest: Option<u64>,
     /// The row version that was known before the poll.
@@ -49,6 +51,8 @@ pub(in crate::tasks::reconciler) enum PollResult {
     /// The job was observed, and the row shows the observation. Without a digest, the next poll reads the
     /// row, whatever it returns.
     Observed { digest: Option<u64>, log_followed: bool, version: u64 },
+    /// The engine does not know the job, and the row counts that. The next poll counts after `wait`.
+    Missing { version: u64, wait: Duration },
     /// The job has ended, and the row shows it.
     Ended,
     /// The poll failed, and the row shows an outage. `fault` is set if the whole call failed.
@@ -88,6 +92,7 @@ impl PollResult {
             PollResult::Failed { kind, fault, .. } => {
                 PollResult::Failed { kind, version: row.version, fault }
             }
+            PollResult::Missing { wait, .. } => PollResult::Missing { version: row.version, wait },
             result => result,
         }
     }

@@ -27,11 +27,13 @@ impl PollSchedule {
         let is_one = results.len() == 1;
         for (id, result) in results {
             let is_closed = self.jobs.get(&id).is_some_and(|entry| entry.closed);
-            if matches!(result, PollResult::Observed { .. } | PollResult::Ended) {
+            if matches!(result, PollResult::Observed { .. } | PollResult::Missing { .. } | PollResult::Ended)
+            {
                 self.last_answer = Some(now);
             }
             match result {
                 PollResult::Observed { .. }
+                | PollResult::Missing { .. }
                 | PollResult::Failed { .. }
                 | PollResult::Undecided
                 | PollResult::Superseded { .. }
@@ -48,6 +50,7 @@ impl PollSchedule {
                 PollResult::Observed { digest, log_followed, version } => {
                     self.record_observation(id, digest, log_followed, version, now);
                 }
+                PollResult::Missing { version, wait } => self.schedule_missing(id, version, wait, now),
                 PollResult::Failed { version, fault: Some(fault), .. } if is_one => {
                     self.record_fault(id, version, fault, now);
                 }
@@ -95,11 +98,14 @@ impl PollSchedule {
         }
         entry.log_followed = log_followed;
         entry.failures = 0;
+        entry.missing = false;
         entry.suspect = None;
         entry.hinted = entry.poll_again;
-        let typical =
-            if entry.has_changed { None } else { self.typical.get(&entry.tool).and_then(|(_, took)| *took) };
-        let wait = intervals.next_poll(now.duration_since(entry.since), typical, &entry.handle);
+        let usual = match entry.has_changed {
+            true => None,
+            false => self.usual_durations.get(&entry.tool).and_then(|(_, usual)| *usual),
+        };
+        let wait = intervals.next_poll(now.duration_since(entry.since), usual, &entry.handle);
         let wait = if log_followed { wait.min(intervals.shortest.max(FOLLOWED_INTERVAL)) } else { wait };
         Self::enqueue(&mut self.queue, entry, id, now, wait);
     }
@@ -111,6 +117,18 @@ impl PollSchedule {
         entry.version = entry.version.max(version);
         entry.digest = None;
         entry.blank = false;
+        entry.missing = false;
+    }
+
+    /// Schedules the next poll of a job that the engine does not know: the interval doubles with each such poll
+    /// in a row, but is at least `wait`.
+    fn schedule_missing(&mut self, id: TaskId, version: u64, wait: Duration, now: Instant) {
+        self.record_failure(&id, version);
+        let (shortest, longest) = (self.intervals.shortest, self.intervals.longest);
+        let Some(entry) = self.jobs.get_mut(&id) else { return };
+        (entry.missing, entry.suspect) = (true, None);
+        let doubled = (shortest * 2u32.pow(entry.failures.min(10))).min(longest);
+        Self::enqueue(&mut self.queue, entry, id, now, doubled.max(wait));
     }
 
     /// Schedules the next poll after a failed one: the interval doubles with each failure in a row, up to a

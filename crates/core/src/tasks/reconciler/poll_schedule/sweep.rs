@@ -64,9 +64,10 @@ impl PollSchedule {
             let watched = is_requested || entry.log_followed || age < INITIAL_WATCH;
             due.subjects.push(Subject { handle: entry.handle.clone(), watched, age });
             due.jobs.push(DueJob {
+                handle: entry.handle.clone(),
                 digest: entry.digest.or(entry.blank.then_some(RUNNING_DIGEST)),
                 version: entry.version,
-                last_failed: entry.failures > 0,
+                last_failed: entry.failures > 0 && !entry.missing,
                 needs_row_read: entry.log_followed || entry.hinted || is_requested,
                 alone: entry.suspect.is_some(),
                 last_crash: entry.suspect.and_then(|suspect| self.last_crash(suspect, now)),
@@ -81,9 +82,13 @@ impl PollSchedule {
         let intervals = self.current_intervals();
         let soon = now + intervals.shortest / 4;
         let latest = now + (intervals.longest / SLACK_DIVISOR).max(intervals.shortest / 4);
-        let may_be_early =
-            |at: Instant, id| self.jobs.get(id).is_none_or(|entry| at <= now + entry.wait / SLACK_DIVISOR);
+        let may_be_early = |at: Instant, id| {
+            self.jobs.get(id).is_none_or(|entry| {
+                let is_held_back = entry.not_before.is_some_and(|not_before| now < not_before);
+                at <= now || (!is_held_back && (at <= soon || at <= now + entry.wait / SLACK_DIVISOR))
+            })
+        };
         let entries = self.queue.iter().take_while(|(at, _)| *at <= latest);
-        entries.filter(|(at, id)| *at <= soon || may_be_early(*at, id)).take(limit).cloned().collect()
+        entries.filter(|(at, id)| may_be_early(*at, id)).take(limit).cloned().collect()
     }
 }

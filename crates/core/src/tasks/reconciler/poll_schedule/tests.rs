@@ -1,4 +1,5 @@
-//! Tests of how the poll schedule finds a job that makes the adapter crash or hang.
+//! Tests of the poll schedule: how it finds a job that makes the adapter crash or hang, and what an engine asks
+//! for a single job.
 
 use taskbridge_sdk::{ErrorKind, JobHandle};
 
@@ -155,4 +156,59 @@ async fn frequent_poll_delays_no_isolation() {
         schedule.end_sweep(due.jobs.into_iter().map(|job| result(job.id)).collect(), None, now);
     }
     panic!("the job that waits is never polled without the one that hangs");
+}
+
+/// Polls what is due now, and reports each job as running. Returns the names of the polled jobs.
+fn poll_running(schedule: &mut PollSchedule, now: Instant) -> Vec<String> {
+    let Some(due) = schedule.begin_sweep(now, 500) else { return Vec::new() };
+    let running = |job: &DueJob| {
+        (job.id.clone(), PollResult::Observed { digest: Some(1), log_followed: false, version: 1 })
+    };
+    schedule.end_sweep(due.jobs.iter().map(running).collect(), None, now);
+    due.jobs.iter().map(|job| job.handle.to_string()).collect()
+}
+
+/// A job that the engine asks not to poll is left alone by requests and watchers, until a hint names it.
+#[tokio::test]
+async fn held_back_job_waits_for_hint() {
+    let start = Instant::now();
+    let mut schedule = schedule_of(1, start);
+    let (id, handle) = (TaskId::from_wire("job 000"), JobHandle::new("job 000"));
+    let until = start + Duration::from_secs(300);
+    schedule.hold_back(&id, until);
+    assert_eq!(poll_running(&mut schedule, start), ["job 000"], "it was due before the engine asked");
+    assert_eq!(schedule.next_poll(), Some(until));
+    let now = start + Duration::from_secs(60);
+    schedule.poll_now(&id, now);
+    schedule.set_watched([id].into(), now);
+    assert_eq!(schedule.next_poll(), Some(until));
+    assert!(poll_running(&mut schedule, until - Duration::from_millis(1)).is_empty());
+    assert!(schedule.apply_hint(&handle, now));
+    assert_eq!(poll_running(&mut schedule, now), ["job 000"]);
+}
+
+/// A renamed job is polled by its new name, and hints may name either.
+#[tokio::test]
+async fn renamed_job_is_polled_by_new_name() {
+    let now = Instant::now();
+    let mut schedule = schedule_of(1, now);
+    let renamed = OpenJob {
+        id: TaskId::from_wire("job 000"),
+        tool: "tool".to_owned(),
+        handle: JobHandle::new("build 7"),
+        started_at: Timestamp::from_millis(0),
+        version: 2,
+    };
+    schedule.add(renamed.clone(), false, now, Duration::ZERO);
+    schedule.add(
+        OpenJob { handle: JobHandle::new("job 000"), version: 1, ..renamed },
+        false,
+        now,
+        Duration::ZERO,
+    );
+    assert_eq!(poll_running(&mut schedule, now), ["build 7"], "an older read does not undo the new name");
+    assert!(schedule.apply_hint(&JobHandle::new("build 7"), now));
+    assert!(schedule.apply_hint(&JobHandle::new("job 000"), now));
+    schedule.close(&TaskId::from_wire("job 000"));
+    assert!(schedule.by_handle.is_empty());
 }

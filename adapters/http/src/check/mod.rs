@@ -1,0 +1,6 @@
+//! What can be wrong before a call. `config`, `target` and `recorded` work offline.
+
+pub(crate) mod config;
+mod doctor;
+mod recorded;
+pub(crate) mod target;

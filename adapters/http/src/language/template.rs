@@ -1,0 +1,232 @@
+//! [`Template`]: text with `{{ expression }}` in it, for what is sent. There are no blocks (`{% %}`).
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+use serde_json::Value as Json;
+
+use super::expression::{Expression, MAX_SOURCE};
+use super::filters;
+use super::scope::Scope;
+use super::text::plain_text;
+
+/// What is encoded in a piece of a path: everything but the unreserved characters of RFC 3986.
+const PIECE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A compiled template.
+#[derive(Clone)]
+pub(crate) struct Template {
+    source: Arc<str>,
+    parts: Arc<[Part]>,
+}
+
+#[derive(Clone)]
+enum Part {
+    Text(String),
+    /// `raw`: a piece of a path that is not encoded.
+    Value {
+        expression: Expression,
+        raw: bool,
+    },
+}
+
+impl Template {
+    /// Compiles a template.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(source: &str) -> Result<Self, String> {
+        if source.len() > MAX_SOURCE {
+            return Err(format!("it has {} bytes, the limit is {MAX_SOURCE}", source.len()));
+        }
+        if source.contains("{%") || source.contains("{#") {
+            return Err(
+                "it has a block, and only `{{ expression }}` is allowed: write `{{ a if b else c }}`"
+                    .to_owned(),
+            );
+        }
+        let (mut parts, mut rest) = (Vec::new(), source);
+        while let Some(start) = rest.find("{{") {
+            if start > 0 {
+                parts.push(Part::Text(rest[..start].to_owned()));
+            }
+            let (part, after) = Self::part(&rest[start + 2..])?;
+            parts.push(part);
+            rest = after;
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Text(rest.to_owned()));
+        }
+        Ok(Self { source: source.into(), parts: parts.into() })
+    }
+
+    /// Compiles the expression up to its end. `}}` can be a part of it, so the first end that compiles counts.
+    fn part(rest: &str) -> Result<(Part, &str), String> {
+        let mut error = "`{{` has no `}}`".to_owned();
+        for (end, _) in rest.match_indices("}}") {
+            let inner = rest[..end].trim();
+            let (inner, raw) = match inner.strip_suffix(filters::RAW).map(str::trim_end) {
+                Some(head) if head.ends_with('|') => (head[..head.len() - 1].trim_end(), true),
+                _ => (inner, false),
+            };
+            match Expression::parse_strict(inner) {
+                Ok(expression) => return Ok((Part::Value { expression, raw }, &rest[end + 2..])),
+                Err(e) if error.starts_with('`') => error = e,
+                Err(_) => {}
+            }
+        }
+        Err(error)
+    }
+
+    /// Returns the text.
+    ///
+    /// # Errors
+    /// The value that is missing, or why there is none. The message contains no value.
+    pub(crate) fn text(&self, scope: &Scope) -> Result<String, String> {
+        let mut text = String::new();
+        for part in &*self.parts {
+            match part {
+                Part::Text(literal) => text.push_str(literal),
+                Part::Value { expression, .. } => text.push_str(&required(expression, scope)?),
+            }
+        }
+        Ok(text)
+    }
+
+    /// Returns the value of a template that is one expression alone, and the text of any other. `None` if the
+    /// value is undefined.
+    pub(crate) fn value(&self, scope: &Scope) -> Result<Option<Json>, String> {
+        match &*self.parts {
+            [Part::Value { expression, .. }] => expression.eval(scope),
+            _ => self.text(scope).map(|text| Some(text.into())),
+        }
+    }
+
+    /// Returns a path: each value is percent-encoded as one piece, unless the template says `raw`.
+    pub(crate) fn path(&self, scope: &Scope) -> Result<String, String> {
+        let mut path = String::new();
+        for part in &*self.parts {
+            match part {
+                Part::Text(literal) => path.push_str(literal),
+                Part::Value { expression, raw } => {
+                    let piece = required(expression, scope)?;
+                    if piece.is_empty() {
+                        return Err(format!("`{}` is empty, and a path needs a value", expression.source()));
+                    }
+                    match raw {
+                        true => path.push_str(&piece),
+                        false => path.extend(utf8_percent_encode(&piece, PIECE)),
+                    }
+                }
+            }
+        }
+        Ok(path)
+    }
+
+    /// Returns the names that the template uses, with their attributes.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        self.expressions(false).flat_map(Expression::names).collect()
+    }
+
+    /// Returns the names of values that a path does not encode.
+    pub(crate) fn raw_names(&self) -> BTreeSet<String> {
+        self.expressions(true).flat_map(Expression::names).collect()
+    }
+
+    fn expressions(&self, only_raw: bool) -> impl Iterator<Item = &Expression> {
+        self.parts.iter().filter_map(move |part| match part {
+            Part::Value { expression, raw } if *raw || !only_raw => Some(expression),
+            _ => None,
+        })
+    }
+}
+
+fn required(expression: &Expression, scope: &Scope) -> Result<String, String> {
+    match expression.eval(scope)? {
+        Some(value) => Ok(plain_text(&value)),
+        None => Err(format!("`{}` has no value", expression.source())),
+    }
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)
+    }
+}
+
+impl<'de> Deserialize<'de> for Template {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let source = String::deserialize(deserializer)?;
+        Self::parse(&source)
+            .map_err(|e| de::Error::custom(format!("the template `{source}` is not valid: {e}")))
+    }
+}
+
+impl JsonSchema for Template {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Template".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn scope() -> Scope {
+        Scope::default().with("a", "x/y").with("n", 3).with("o", json!({"k": [1]})).with("e", "")
+    }
+
+    #[test]
+    fn template_renders_text_values_and_paths() {
+        let parse = |source: &str| Template::parse(source).unwrap();
+        for (source, text, value) in [
+            ("plain", "plain", json!("plain")),
+            ("{{ a }}", "x/y", json!("x/y")),
+            ("{{ n }}", "3", json!(3)),
+            ("{{ o }}", r#"{"k":[1]}"#, json!({"k": [1]})),
+            ("{{ a }}-{{ n + 1 }}", "x/y-4", json!("x/y-4")),
+            ("{{ {'a': {'b': n}} }}", r#"{"a":{"b":3}}"#, json!({"a": {"b": 3}})),
+            ("{{ '}}' }}", "}}", json!("}}")),
+            ("{{ none }}", "null", json!(null)),
+        ] {
+            assert_eq!(parse(source).text(&scope()).unwrap(), text, "{source}");
+            assert_eq!(parse(source).value(&scope()).unwrap(), Some(value), "{source}");
+        }
+        assert_eq!(parse("{{ missing }}").value(&scope()).unwrap(), None);
+        assert!(parse("x{{ missing }}").text(&scope()).is_err());
+        assert_eq!(parse("/j/{{ a }}").path(&scope()).unwrap(), "/j/x%2Fy");
+        assert_eq!(parse("/j/{{ a | raw }}").path(&scope()).unwrap(), "/j/x/y");
+        assert!(parse("/j/{{ e }}").path(&scope()).is_err());
+        for wrong in ["{{ a", "{{ a | }}", "{% if a %}", "{{ a | nofilter }}", "{# x #}"] {
+            assert!(Template::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// An expression that takes too many instructions is an error, and the message has no value.
+    #[test]
+    fn work_of_an_expression_is_bounded() {
+        let sum = vec!["n"; 8000].join("+");
+        let error = Expression::parse(&sum).unwrap().eval(&scope()).unwrap_err();
+        assert!(
+            error.ends_with("engine ran out of fuel") || error.contains("fuel"),
+            "{}",
+            &error[error.len() - 60..]
+        );
+        assert!(Expression::parse(&vec!["n"; 10_000].join("+")).is_err(), "the source is bounded, too");
+    }
+}

@@ -1,0 +1,4 @@
+//! Caches, all of which may be lost. They must not call the engine.
+
+pub(crate) mod answers;
+pub(crate) mod list_cache;

@@ -1,0 +1,175 @@
+//! [`Core`]: one connected program, and what all abilities share. It must not know the messages of a single
+//! ability.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use taskbridge_sdk::{ConnectContext, Error, JobHandle, Result, from_json, one_line};
+use tokio::sync::{Mutex, mpsc};
+
+use crate::config::Config;
+use crate::driver::attempts::Attempts;
+use crate::driver::error::Failure;
+use crate::driver::launch::Launch;
+use crate::driver::link::Link;
+use crate::driver::redact::Redactor;
+use crate::driver::session::Session;
+use crate::driver::shared::Settings;
+use crate::protocol::{Description, Empty, ErrorObject, InitializeParams, VERSION};
+
+/// Share of the server's timeout after which a call is given up here, so that the server's own timeout does
+/// not hide what happened.
+const LIMIT_PERCENT: u32 = 90;
+
+/// A connected program.
+pub(crate) struct Core {
+    pub(crate) name: String,
+    pub(crate) link: Link,
+    pub(crate) attempts: Attempts,
+    pub(crate) hints: Mutex<mpsc::Receiver<JobHandle>>,
+}
+
+impl Core {
+    /// Starts the program and initializes it.
+    ///
+    /// # Errors
+    /// `Config` if the program says that its config is wrong. `Unavailable` if it cannot be started or does not
+    /// answer.
+    pub(crate) async fn connect(config: Config, context: &ConnectContext) -> Result<Self> {
+        let launch = Launch {
+            launcher: context.program.clone(),
+            command: resolve(&config.command, &context.config_dir),
+            env: config.env.clone(),
+            limits: config.limits,
+        };
+        let limit = context.call_timeout * LIMIT_PERCENT / 100;
+        let secrets: BTreeMap<String, String> =
+            config.secrets.iter().map(|(name, secret)| (name.clone(), secret.reveal().to_owned())).collect();
+        let redactor = Redactor::new(secrets.values().map(String::as_str));
+        let mut program_config = config.config;
+        if let Some(discover) = config.discover {
+            program_config.insert("discover".to_owned(), discover.into());
+        }
+        let initialize = InitializeParams {
+            protocol: VERSION,
+            name: context.name.clone(),
+            config: program_config,
+            secrets,
+            call_limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+            state_dir: context.state_dir.clone(),
+            config_dir: context.config_dir.clone(),
+        };
+        let settings = Settings {
+            name: context.name.clone(),
+            limit,
+            max_in_flight: config.max_in_flight,
+            redactor,
+            initialize,
+        };
+        let (link, hints) = Link::connect(settings, launch).await?;
+        Ok(Self { name: context.name.clone(), link, attempts: Attempts::default(), hints: Mutex::new(hints) })
+    }
+
+    /// Makes a call that can be repeated safely.
+    ///
+    /// # Errors
+    /// The program's error; `Unavailable` if there is no answer, or one of another shape.
+    pub(crate) async fn call<T: DeserializeOwned>(&self, method: &str, params: &impl Serialize) -> Result<T> {
+        let answer = self.link.call(method, params, None).await;
+        let answer = answer.map_err(|failure| self.call_error(method, failure))?;
+        from_json(answer.get().as_bytes()).map_err(|e| self.wrong_shape(method, &e))
+    }
+
+    /// Converts the failure of a call that can be repeated.
+    pub(crate) fn call_error(&self, method: &str, failure: Failure) -> Error {
+        match failure {
+            Failure::NotSent(error) => error,
+            Failure::Lost(reason) => self.broken(format!("`{method}` has no answer: {reason}")),
+            Failure::Refused(error) => self.refusal(method, &error).unwrap_or_else(Error::unavailable),
+        }
+    }
+
+    /// Returns the error that the program answered. `Err` is its message if it has no kind.
+    pub(crate) fn refusal(&self, method: &str, error: &ErrorObject) -> std::result::Result<Error, String> {
+        let message = match error.message.trim() {
+            "" => format!("the program of backend `{}` answered `{method}` with an error", self.name),
+            message => self.clean(message),
+        };
+        error.data.error(&message).ok_or(message)
+    }
+
+    /// Returns the error for an answer of another shape.
+    pub(crate) fn wrong_shape(&self, method: &str, error: &serde_json::Error) -> Error {
+        self.broken(format!("the answer to `{method}` is invalid: {}", self.clean(&error.to_string())))
+    }
+
+    /// Returns an error that says what the program did wrong.
+    pub(crate) fn broken(&self, problem: impl AsRef<str>) -> Error {
+        Error::unavailable(format!("the program of backend `{}`: {}", self.name, problem.as_ref()))
+    }
+
+    /// Makes a text of the program safe to show: one line, without secrets.
+    pub(crate) fn clean(&self, text: &str) -> String {
+        one_line(&self.link.redactor().redact(text))
+    }
+
+    /// Returns what the program said when it was initialized last. `None` while it is away.
+    pub(crate) fn session(&self) -> Option<Arc<Session>> {
+        self.link.session()
+    }
+}
+
+/// Resolves a program with a relative path. A name without `/` is searched in `PATH`.
+fn resolve(command: &[String], dir: &Path) -> Vec<String> {
+    let mut command = command.to_vec();
+    if let Some(program) = command.first_mut()
+        && program.contains('/')
+        && let Some(path) = dir.join(&*program).to_str()
+    {
+        *program = path.to_owned();
+    }
+    command
+}
+
+/// Starts a program, asks it for its description, and ends it. `limit` is the time for the answer, and
+/// `launcher` the path of a program with the launcher's role.
+///
+/// # Errors
+/// `Unavailable` if the program cannot be started or does not answer; `Config` if it speaks another version or
+/// cannot describe itself.
+pub async fn describe(
+    launcher: PathBuf,
+    command: &[String],
+    dir: &Path,
+    limit: Duration,
+) -> Result<Description> {
+    let launch = Launch {
+        launcher,
+        command: resolve(command, dir),
+        env: Vec::new(),
+        limits: crate::config::Limits::default(),
+    };
+    let answer = match Link::ask(launch, "describe", &Empty {}, limit).await {
+        Ok(answer) => answer,
+        Err(Failure::NotSent(error)) => return Err(error),
+        Err(Failure::Lost(reason)) => {
+            return Err(Error::unavailable(format!("`describe` has no answer: {reason}")));
+        }
+        Err(Failure::Refused(error)) if error.code == ErrorObject::UNKNOWN_METHOD => {
+            return Err(Error::config("the program does not know the method `describe`"));
+        }
+        Err(Failure::Refused(error)) => return Err(Error::config(one_line(&error.message))),
+    };
+    let description: Description = from_json(answer.get().as_bytes())
+        .map_err(|e| Error::config(format!("the answer to `describe` is invalid: {e}")))?;
+    match description.protocol {
+        VERSION => Ok(description),
+        other => {
+            Err(Error::config(format!("the program speaks version {other} of the protocol, not {VERSION}")))
+        }
+    }
+}

@@ -1,0 +1,8 @@
+#!/bin/bash
+# Says how many letters its label has. The arguments are a JSON file.
+label=$(sed -n 's/.*"label": *"\([^"]*\)".*/\1/p' "$1")
+seconds=$(sed -n 's/.*"seconds": *\([0-9]*\).*/\1/p' "$1")
+echo "$label" >>../began
+sleep "${seconds:-0}"
+[[ $label != fail* ]] || { echo "no data for $label" >&2 && exit 3; }
+echo "$label has ${#label} letters"

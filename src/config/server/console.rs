@@ -1,0 +1,97 @@
+//! `[console]`: whether the server has a console for browsers, and how long its sessions last. It must not
+//! build the console.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::shape::Server;
+use crate::config::callers::auth::{AuthMode, Authentication};
+use crate::config::reading::duration::DurationText;
+use crate::config::reading::reader::Reader;
+use crate::console;
+
+/// The console in the browser, at `/console`. Changes take effect after a restart.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Console {
+    /// Whether there is a console. Default: only on a loopback address with `single_user`.
+    enabled: Option<bool>,
+    /// The origin at which browsers reach it, such as `https://bridge.example.com`, where that differs from
+    /// the listen address: behind a proxy that terminates TLS.
+    url: Option<String>,
+    /// How long a session lasts without a request.
+    #[serde(with = "DurationText")]
+    idle: Duration,
+    /// How long a session lasts at most.
+    #[serde(with = "DurationText")]
+    lifetime: Duration,
+}
+
+impl Default for Console {
+    fn default() -> Self {
+        let hour = 3_600;
+        let (idle, lifetime) = (Duration::from_secs(12 * hour), Duration::from_secs(7 * 24 * hour));
+        Self { enabled: None, url: None, idle, lifetime }
+    }
+}
+
+/// Validates the table.
+pub(in crate::config) fn check(
+    reader: &mut Reader<'_>,
+    console: &Console,
+    server: &Server,
+    auth: &Authentication,
+) {
+    let origin = console.url.as_deref().map(|url| (url, url.split_once("://")));
+    if let Some((url, parts)) = origin
+        && !parts.is_some_and(|(scheme, host)| {
+            matches!(scheme, "http" | "https") && !host.is_empty() && !host.contains(['/', '?', '#', '@'])
+        })
+    {
+        let message = format!("\"{url}\" is not an origin: write one such as \"https://bridge.example.com\"");
+        reader.problem("console.url", message);
+    }
+    for (field, zero) in
+        [("console.idle", console.idle.is_zero()), ("console.lifetime", console.lifetime.is_zero())]
+    {
+        if zero {
+            reader.problem(field, "must not be zero: write a time such as \"12h\"");
+        }
+    }
+    if console.enabled != Some(true) || !reader.is_clean("auth") {
+        return;
+    }
+    if auth.mode == AuthMode::None && !auth.single_user {
+        let message = "callers cannot be distinguished: set single_user = true or a `mode` in [auth], or \
+                       enabled = false";
+        reader.problem("console.enabled", message);
+    }
+    if !server.listen.ip().is_loopback() && server.tls.is_none() && !console.is_https() {
+        let message = format!(
+            "other machines can reach {}, and sessions would not be encrypted: set [server.tls]; or, behind a proxy \
+             that terminates TLS, set url = \"https://...\" in [console]",
+            server.listen
+        );
+        reader.problem("console.enabled", message);
+    }
+}
+
+impl Console {
+    fn is_https(&self) -> bool {
+        self.url.as_deref().is_some_and(|url| url.starts_with("https://"))
+    }
+
+    /// Returns the settings of the console, or `None` if there is none.
+    pub(in crate::config) fn settings(
+        &self,
+        server: &Server,
+        auth: &Authentication,
+    ) -> Option<console::Settings> {
+        let default = server.listen.ip().is_loopback() && auth.mode == AuthMode::None && auth.single_user;
+        let Self { enabled, url, idle, lifetime } = self.clone();
+        let is_secure = server.tls.is_some() || self.is_https();
+        enabled.unwrap_or(default).then_some(console::Settings { is_secure, url, idle, lifetime })
+    }
+}

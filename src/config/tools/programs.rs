@@ -1,0 +1,113 @@
+//! `[adapters.NAME]`: programs that are adapters, each a kind of engine of its own. A backend of such a kind is
+//! read as one of the kind `process`, with its fields as the program's config. This module must not start a
+//! program.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use taskbridge_sdk::Registry;
+
+use super::discover::FIELD as DISCOVER;
+use crate::config::reading::files;
+use crate::config::reading::reader::Reader;
+use crate::config::reading::source::join;
+
+/// The kind of adapter that runs programs.
+pub(super) const KIND: &str = "process";
+/// The field with the program's secrets.
+const SECRETS: &str = "secrets";
+
+/// A program that is an adapter. It speaks the adapter protocol on its standard input and output.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "AdapterProgram")]
+pub(in crate::config) struct Program {
+    /// The program and its arguments. No shell is involved. A relative path with `/` starts at the folder of
+    /// this config file.
+    command: Vec<String>,
+    /// Names of environment variables that the program inherits, besides `PATH`, `LANG`, `TZ` and `HOME`.
+    #[serde(default)]
+    env: Vec<String>,
+    /// Maximum number of calls in progress: 16 by default.
+    max_in_flight: Option<u64>,
+    /// Limits of the operating system for the program: `memory_bytes`, `open_files`, `processes` and
+    /// `file_bytes`.
+    #[serde(default)]
+    limits: Map<String, Value>,
+    /// The output of `taskbridge adapter describe`, with which backends and targets are checked.
+    manifest: Option<PathBuf>,
+    /// The schemas of the manifest.
+    #[serde(skip)]
+    schemas: Option<Value>,
+}
+
+/// The programs of a config, by the kind that they are.
+pub(in crate::config) type Programs = BTreeMap<String, Program>;
+
+/// Reads the table `adapters`.
+pub(in crate::config) fn read(
+    reader: &mut Reader<'_>,
+    registry: &Registry,
+    dir: &Path,
+    value: Option<Value>,
+) -> Programs {
+    let mut programs = Programs::new();
+    for (name, value) in reader.table("adapters", value) {
+        let field = join("adapters", &name);
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)) {
+            reader.problem(&field, "an adapter's name has letters, digits, `_` and `-` only");
+        }
+        if registry.get(&name).is_some() {
+            reader
+                .problem(&field, format!("`{name}` is a kind of this program already: choose another name"));
+        }
+        if registry.get(KIND).is_none() {
+            let message =
+                "this program is built without the Cargo feature `process`, so it runs no adapter programs";
+            reader.problem(&field, message);
+        }
+        let Some(mut program) = reader.read::<Program>(&field, value) else { continue };
+        if let Some(manifest) = &program.manifest {
+            program.schemas = schemas(reader, &join(&field, "manifest"), dir.join(manifest));
+        }
+        programs.insert(name, program);
+    }
+    programs
+}
+
+fn schemas(reader: &mut Reader<'_>, field: &str, path: PathBuf) -> Option<Value> {
+    let text = files::read_text(reader, field, path)?;
+    match serde_json::from_str::<Value>(&text) {
+        Ok(mut manifest) => manifest.get_mut("schemas").map(Value::take),
+        Err(error) => {
+            let message = format!("is not JSON: {error}; write it with `taskbridge adapter describe`");
+            reader.problem(field, message);
+            None
+        }
+    }
+}
+
+impl Program {
+    /// Returns the fields of a backend of the kind `process` for a backend of this program.
+    pub(super) fn fields(&self, mut own: Map<String, Value>) -> Map<String, Value> {
+        let Self { command, env, max_in_flight, limits, manifest: _, schemas } = self;
+        let mut fields = Map::from_iter([
+            ("command".to_owned(), json!(command)),
+            ("env".to_owned(), json!(env)),
+            ("limits".to_owned(), json!(limits)),
+        ]);
+        let (secrets, discover) = (own.remove(SECRETS), own.remove(DISCOVER));
+        let optional = [
+            ("max_in_flight", max_in_flight.map(Value::from)),
+            ("schemas", schemas.clone()),
+            (SECRETS, secrets),
+            (DISCOVER, discover),
+            ("config", Some(Value::Object(own))),
+        ];
+        fields.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        fields
+    }
+}

@@ -1,0 +1,78 @@
+//! The result of a task that has ended, and links to its artifacts. Large results are not shown. A read by a
+//! visit is recorded in the audit log, as for a client.
+
+use maud::{Markup, html};
+use taskbridge_sdk::{Artifact, Content, Output};
+
+use super::{Occasion, Request, escape, task_address};
+use crate::console::Result;
+use crate::console::html::pieces;
+use crate::tasks::audit::{Audit as _, AuditEvent, Part};
+use crate::tasks::service::View;
+use crate::tasks::store::BoundedOutput;
+use crate::tasks::task::Task;
+
+/// Maximum size of a result that is shown, in bytes.
+const MAX_SHOWN_BYTES: usize = 128 * 1024;
+/// Maximum number of artifacts that are listed.
+const MAX_ARTIFACTS: usize = 200;
+
+/// Renders the result, if there is one.
+pub(super) async fn section(request: &Request<'_>, view: &View) -> Result<Markup> {
+    let task = &view.task;
+    if !task.has_ended() {
+        return Ok(html! {});
+    }
+    let output = request.context().service.output_within(task, MAX_SHOWN_BYTES).await?;
+    if request.occasion == Occasion::Visit && !matches!(output, BoundedOutput::Missing) {
+        request.context().audit.record(AuditEvent::Read { task, part: Part::Result });
+    }
+    Ok(match output {
+        BoundedOutput::Missing => html! {},
+        BoundedOutput::TooLarge(bytes) => html! {
+            h2 { "Result" }
+            p.note { "The result has " (bytes) " bytes, which is too large for this page. A client can read it." }
+        },
+        BoundedOutput::Complete(output) => render(task, &output),
+    })
+}
+
+fn render(task: &Task, output: &Output) -> Markup {
+    html! {
+        @if !output.content.is_empty() || output.structured.is_some() {
+            h2 { "Result" }
+            @for block in &output.content { (content(block)) }
+            @if let Some(data) = &output.structured {
+                pre { (pieces::clean(&serde_json::to_string_pretty(data).unwrap_or_default())) }
+            }
+        }
+        @if !output.artifacts.is_empty() {
+            h2 { "Artifacts" }
+            ul { @for artifact in output.artifacts.iter().take(MAX_ARTIFACTS) { li { (link(task, artifact)) } } }
+            @if output.artifacts.len() > MAX_ARTIFACTS {
+                p.hint { "and " (output.artifacts.len() - MAX_ARTIFACTS) " more" }
+            }
+        }
+    }
+}
+
+fn link(task: &Task, artifact: &Artifact) -> Markup {
+    let name: Vec<String> = artifact.name.split('/').map(escape).collect();
+    html! {
+        a href={ (task_address(&task.id)) "/artifacts/" (name.join("/")) } download {
+            bdi { (pieces::one_line(&artifact.name, 300)) }
+        }
+        @if let Some(size) = artifact.size { " " span.hint { (size) " bytes" } }
+    }
+}
+
+fn content(block: &Content) -> Markup {
+    match block {
+        Content::Text { text } => html! { pre { (pieces::clean(text)) } },
+        Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => html! {
+            p.hint { "A block of type " code { (pieces::one_line(mime_type, 100)) } ", which a client can show." }
+        },
+        Content::ResourceLink { uri, name, .. } => html! { p { (pieces::external_link(uri, name)) } },
+        Content::Resource { .. } => html! { p.hint { "An embedded resource, which a client can show." } },
+    }
+}

@@ -1,0 +1,55 @@
+//! The list of the visitor's tasks, with its filter in the address.
+
+use maud::html;
+
+use super::scan::{self, Filter, STATES};
+use super::{Page, Request};
+use crate::console::Result;
+use crate::console::html::layout;
+
+/// Tasks on a page.
+const PAGE_SIZE: usize = 50;
+
+pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
+    let fields = &request.head.query;
+    let filter = Filter::of(fields, request.now);
+    let found = scan::scan(request, &filter, PAGE_SIZE).await?;
+    let value = |name: &str| fields.text(name).unwrap_or_default();
+    let body = html! {
+        h1 { "Tasks" }
+        form.filters #filters method="get" action="/console/tasks" role="search" hx-morph-skip {
+            div { label for="q" { "Text" } input #q type="search" name="q" value=(value("q")); }
+            div { label for="tool" { "Tool" } input #tool name="tool" value=(value("tool")); }
+            div {
+                label for="state" { "State" }
+                select #state name="state" {
+                    option value="" { "any" }
+                    @for (state, label) in STATES {
+                        option value=(state) selected[filter.state.as_deref() == Some(state)] { (label) }
+                    }
+                }
+            }
+            div { label for="backend" { "Backend" } input #backend name="backend" value=(value("backend")); }
+            div {
+                label for="hours" { "Created in the last hours" }
+                input #hours type="number" min="1" name="hours" value=(value("hours"));
+            }
+            div { button type="submit" { "Show" } }
+        }
+        @if found.views.is_empty() {
+            p.empty { @if found.is_cut { "None of the tasks that were looked at match." } @else { "No tasks." } }
+        } @else {
+            form #chosen method="post" action="/console/tasks/cancel" {
+                (layout::form_token(request.visitor))
+                input type="hidden" name="next" value=(request.head.address());
+                (scan::choosable_table(request, &found.views, "Tasks"))
+                @if found.views.iter().any(|view| !view.task.has_ended()) {
+                    p { button.danger type="submit" { "Cancel the chosen tasks" } }
+                }
+            }
+        }
+        @if found.is_cut { p.hint { "Only a part of the tasks was looked at. The next page goes on." } }
+        (layout::pager(fields, "/console/tasks", found.next.as_deref()))
+    };
+    Ok(Page { title: "Tasks".to_owned(), body, is_live: true })
+}

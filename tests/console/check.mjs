@@ -1,0 +1,5 @@
+// Fails a test.
+
+export function check(condition, message) {
+    if (!condition) throw new Error(message);
+}
