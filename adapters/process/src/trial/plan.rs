@@ -18,6 +18,8 @@ pub struct Plan {
     /// Names of environment variables that the program inherits.
     #[serde(default)]
     pub env: Vec<String>,
+    /// The fields of a service, in place of a command: `url`, `auth` and `ca_file`.
+    pub service: Option<Map<String, Value>>,
     /// A well-formed handle that belongs to no job.
     pub unknown_handle: String,
     /// A job that succeeds soon. Its output contains `text`.
