@@ -20,7 +20,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from stage import EXAMPLES, ROOT, Processes, RedisServer
+from rq.suspension import resume, suspend
+from stage import EXAMPLES, ROOT, Processes, RedisServer, until
 
 sys.path += [str(ROOT / "tests/e2e/engines"), str(ROOT / "tests/e2e/table")]
 
@@ -146,6 +147,8 @@ def run(options, work: Path, processes: Processes, log) -> Verdict:
     server = RedisServer(processes)
     for number in range(WORKERS):
         command = [options.python, "-m", "rq.cli", "worker", "--url", server.url, "--path", EXAMPLES / "rq"]
+        # So they wait for a job for a second at a time, and see soon that they are suspended.
+        command += ["--worker-ttl", "16"]
         processes.start(f"worker-{number}", *command, again=True)
     command = ", ".join(json.dumps(str(word)) for word in (options.python, EXAMPLES / "rq" / "rq_adapter.py"))
     port, config = free_port(), work / "taskbridge.toml"
@@ -156,7 +159,7 @@ def run(options, work: Path, processes: Processes, log) -> Verdict:
     bridge = Supervised(place.server, config, port, env, log)
     calls = Calls(WORKS, options.calls)
     callers = [Caller(client, place, env, bridge, calls) for client in SPEAKERS]
-    striker = Striker(bridge, calls, processes, server, options)
+    striker = Striker(bridge, calls, server, options)
     for thread in (*callers, striker):
         thread.start()
     for thread in callers:
@@ -205,10 +208,10 @@ class Supervised(Bridge):
 class Striker(threading.Thread):
     """Kills the bridge and the adapter by turns, and Redis now and then, at random moments between the calls."""
 
-    def __init__(self, bridge: Bridge, calls: Calls, processes: Processes, server: RedisServer, options) -> None:
+    def __init__(self, bridge: Bridge, calls: Calls, server: RedisServer, options) -> None:
         super().__init__(daemon=True)
         self._bridge, self._calls, self._random = bridge, calls, random.Random(options.seed)
-        self._processes, self._server = processes, server
+        self._server = server
         self.adapters = self.restarts = 0
         # The last calls have time to end well, so that no kill comes too late.
         most = 9 * options.calls // 5
@@ -230,11 +233,15 @@ class Striker(threading.Thread):
         self._bridge.start_again(pause)
 
     def _restart_redis(self, pause: float) -> None:
-        self._processes.drain("rq.cli", "worker")
+        with Redis.from_url(self._server.url, decode_responses=True) as redis:
+            suspend(redis)
+            # Those that hold a job end it first.
+            until("all workers are suspended", lambda: suspended(redis) >= WORKERS, SECONDS)
         self._server.kill()
         time.sleep(pause)
         self._server.start()
-        self._processes.resume()
+        with Redis.from_url(self._server.url) as redis:
+            resume(redis)
         self.restarts += 1
 
     def _kill_adapter(self, pause: float) -> None:
@@ -247,6 +254,12 @@ class Striker(threading.Thread):
                 self.adapters += 1
                 return
             time.sleep(0.05)
+
+
+def suspended(redis: Redis) -> int:
+    """Returns how many workers take no job."""
+    workers = (redis.hgetall(key) for key in redis.smembers("rq:workers"))
+    return sum(worker.get("state") == "suspended" and Path(f"/proc/{worker['pid']}").exists() for worker in workers)
 
 
 def children(parent: int) -> list[int]:

@@ -38,9 +38,6 @@ class Processes:
 
     def __init__(self, folder):
         self.folder, self._all, self._logs, self._over = Path(folder), [], [], False
-        # Cleared while nothing is started again.
-        self._supervised = threading.Event()
-        self._supervised.set()
 
     def start(self, name, *command, again=False, **options):
         """Starts a program whose output goes to a file. With `again`, it is started again whenever it ends."""
@@ -56,30 +53,12 @@ class Processes:
     def _supervise(self, process, command, options):
         while not self._over:
             process.wait()
-            self._supervised.wait()
             if not self._over:
                 process = subprocess.Popen(list(map(str, command)), **options)
                 self._all.append(process)
 
-    def drain(self, *words):
-        """Asks the processes that have all these words in their commands to end, waits for it, and starts nothing again
-        until `resume`."""
-        self._supervised.clear()
-        asked = [each for each in self._all if set(words) <= set(each.args)]
-        for process in asked:
-            # An end that was asked for twice is not a gentle one.
-            if process.poll() is None:
-                process.terminate()
-        for process in asked:
-            process.wait(SECONDS)
-
-    def resume(self):
-        """Starts what has ended since `drain`."""
-        self._supervised.set()
-
     def stop(self):
         self._over = True
-        self._supervised.set()
         for process in self._all:
             end(process)
         for log in self._logs:

@@ -20,6 +20,7 @@ use crate::driver::session::Session;
 use crate::driver::shared::Settings;
 use crate::driver::transport::child::Launch;
 use crate::driver::transport::service::{Proof, Service};
+use crate::driver::transport::user::User;
 use crate::protocol::{Description, Empty, ErrorObject, InitializeParams, VERSION};
 
 /// Share of the server's timeout after which a call is given up here, so that the server's own timeout does
@@ -135,11 +136,13 @@ impl Core {
 }
 
 fn launch(child: &Child, context: &ConnectContext) -> Result<Launch> {
+    let user = child.user.as_deref().map(User::find).transpose();
     Ok(Launch {
         launcher: context.program.clone(),
         command: resolve(&child.command, &context.config_dir),
         env: child.env.clone(),
         limits: child.limits,
+        user: user.map_err(|message| Error::config(format!("user: {message}")))?.flatten(),
     })
 }
 
@@ -172,6 +175,7 @@ pub async fn describe(
         command: resolve(command, dir),
         env: Vec::new(),
         limits: crate::config::Limits::default(),
+        user: None,
     };
     let answer = match Link::ask(launch, "describe", &Empty {}, limit).await {
         Ok(answer) => answer,

@@ -11,9 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use super::user::User;
 use super::{Connection, Transport};
 use crate::config::{KIND, Limits};
-use crate::launcher::{HELPER_ROLE, WATCH};
+use crate::launcher::{Confinement, HELPER_ROLE, WATCH};
 
 /// Environment variables that every program inherits.
 const ENVIRONMENT: [&str; 4] = ["PATH", "LANG", "TZ", "HOME"];
@@ -29,16 +30,19 @@ pub(crate) struct Launch {
     /// Names of further environment variables that it inherits.
     pub(crate) env: Vec<String>,
     pub(crate) limits: Limits,
+    pub(crate) user: Option<User>,
 }
 
 impl Transport for Launch {
     fn connect(&self) -> io::Result<Connection> {
-        let limits = serde_json::to_string(&self.limits)?;
+        let user = self.user.as_ref().map(|user| (user.uid, user.gid));
+        let confinement = serde_json::to_string(&Confinement { limits: self.limits, user })?;
         let mut child = Command::new(&self.launcher)
-            .args([HELPER_ROLE, KIND, WATCH, &std::process::id().to_string(), &limits])
+            .args([HELPER_ROLE, KIND, WATCH, &std::process::id().to_string(), &confinement])
             .args(&self.command)
             .env_clear()
             .envs(self.environment())
+            .envs(self.user.iter().map(|user| ("HOME", &user.home)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -3,6 +3,7 @@
 
 pub(crate) mod child;
 pub(crate) mod service;
+pub(crate) mod user;
 
 use std::future::pending;
 use std::io;
