@@ -37,8 +37,8 @@ pub(super) struct Program {
 
 #[derive(Args)]
 pub(super) struct Test {
-    /// The file with the program's config and the jobs to test with. It can also follow the command. A service has
-    /// no command: its address is in the file, as `[service]` with `url` and `auth`.
+    /// The file with the program's config and the jobs to test with. It can also follow the command. A
+    /// service has no command: its address is in the file, as `[service]` with `url` and `auth`.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Only the rules whose names contain this text.

@@ -1,4 +1,5 @@
-//! What a call over standard input and output costs the server: CPU time of this process, without the program's.
+//! What a call over standard input and output costs the server: CPU time of this process, without the
+//! program's.
 //!
 //! `cargo bench -p taskbridge-process`. It fails if a call costs more than [`MAX_CALL`].
 

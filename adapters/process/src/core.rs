@@ -41,8 +41,8 @@ impl Core {
     /// Starts the program and initializes it.
     ///
     /// # Errors
-    /// `Config` if the program says that its config is wrong. `Unavailable` if it cannot be started or does not
-    /// answer.
+    /// `Config` if the program says that its config is wrong. `Unavailable` if it cannot be started or does
+    /// not answer.
     pub(crate) async fn connect(config: Config, context: &ConnectContext) -> Result<Self> {
         let limit = context.call_timeout * LIMIT_PERCENT / 100;
         let secrets: BTreeMap<String, String> =
@@ -162,8 +162,8 @@ fn resolve(command: &[String], dir: &Path) -> Vec<String> {
 /// `launcher` the path of a program with the launcher's role.
 ///
 /// # Errors
-/// `Unavailable` if the program cannot be started or does not answer; `Config` if it speaks another version or
-/// cannot describe itself.
+/// `Unavailable` if the program cannot be started or does not answer; `Config` if it speaks another version
+/// or cannot describe itself.
 pub async fn describe(
     launcher: PathBuf,
     command: &[String],

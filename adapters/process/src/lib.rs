@@ -1,8 +1,8 @@
-//! `kind = "process"`: an adapter in any language. Its program answers JSON-RPC messages on standard input and
-//! output, or over HTTP. docs/adapter-protocol.md describes the messages.
+//! `kind = "process"`: an adapter in any language. Its program answers JSON-RPC messages on standard input
+//! and output, or over HTTP. docs/adapter-protocol.md describes the messages.
 //!
-//! The server registers [`Process`]. `protocol` has the messages, `driver` keeps a program connected and makes
-//! calls, and `launcher` is the process between the server and the program, which ends it with all its
+//! The server registers [`Process`]. `protocol` has the messages, `driver` keeps a program connected and
+//! makes calls, and `launcher` is the process between the server and the program, which ends it with all its
 //! children. The other modules have the names of `adapters/README.md`.
 //!
 //! It must not know any engine, and must not trust what a program sends.

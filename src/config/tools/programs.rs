@@ -1,6 +1,6 @@
-//! `[adapters.NAME]`: programs and services that are adapters, each a kind of engine of its own. A backend of such a kind is
-//! read as one of the kind `process`, with its fields as the program's config. This module must not start a
-//! program.
+//! `[adapters.NAME]`: programs and services that are adapters, each a kind of engine of its own. A backend of
+//! such a kind is read as one of the kind `process`, with its fields as the program's config. This module
+//! must not start a program.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ pub(super) const KIND: &str = "process";
 /// The field with the program's secrets.
 const SECRETS: &str = "secrets";
 
-/// A program that is an adapter. It speaks the adapter protocol on its standard input and output (`command`), or
-/// over HTTP (`url`).
+/// A program that is an adapter. It speaks the adapter protocol on its standard input and output (`command`),
+/// or over HTTP (`url`).
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "AdapterProgram")]

@@ -121,8 +121,8 @@ pub struct Schemas {
 #[schemars(rename = "ProcessTarget")]
 pub struct Target(pub Map<String, Value>);
 
-/// A program that is an adapter: it answers JSON-RPC messages on its standard input and output (`command`), or
-/// over HTTP (`url`).
+/// A program that is an adapter: it answers JSON-RPC messages on its standard input and output (`command`),
+/// or over HTTP (`url`).
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ProcessConfig")]
@@ -131,8 +131,8 @@ struct ConfigFields {
     /// this config file. Never write a secret here: other users can read a process's arguments.
     #[schemars(length(min = 1))]
     command: Option<Vec<String>>,
-    /// Address of a service, in place of `command`: `https://..`, or `http://` on this machine. Each message is
-    /// one POST.
+    /// Address of a service, in place of `command`: `https://..`, or `http://` on this machine. Each message
+    /// is one POST.
     url: Option<String>,
     /// Secret for `url`: `bearer` or `hmac`.
     auth: Option<Auth>,

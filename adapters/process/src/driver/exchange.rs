@@ -13,7 +13,7 @@ use super::error::Failure;
 use super::line::{LineReader, Long, Read};
 use super::session::Ability;
 use super::shared::{MAX_LINES, Shared};
-use super::transport::Connection;
+use super::transport::connection::Connection;
 use super::wire::{self, Incoming, MAX_LINE, Reply};
 use crate::protocol::{ChangedParams, NoteParams};
 

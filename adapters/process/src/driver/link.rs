@@ -18,7 +18,7 @@ use super::redact::Redactor;
 use super::restart;
 use super::session::Session;
 use super::shared::{Settings, Shared};
-use super::transport::Transport;
+use super::transport::connection::Transport;
 use super::wire::{MAX_REQUEST, Reply, write_params, write_request};
 
 /// A program that is kept connected until this value is dropped.

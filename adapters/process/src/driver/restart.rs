@@ -1,5 +1,5 @@
-//! The thread of a program: connects it, and connects it again with backoff after its end. The thread lives as
-//! long as the program, because the system sends the parent-death signal at the end of the thread that
+//! The thread of a program: connects it, and connects it again with backoff after its end. The thread lives
+//! as long as the program, because the system sends the parent-death signal at the end of the thread that
 //! started it.
 
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use super::error::Failure;
 use super::exchange::{End, serve};
 use super::session::Session;
 use super::shared::{Settings, Shared};
-use super::transport::Transport;
+use super::transport::connection::Transport;
 use super::wire::write_params;
 use crate::protocol::{InitializeParams, InitializeResult, VERSION};
 
@@ -227,7 +227,7 @@ mod tests {
     use serde_json::{Value, json};
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex};
 
-    use super::super::transport::Connection;
+    use super::super::transport::connection::Connection;
     use super::super::wire::Reply;
     use super::*;
 

@@ -8,8 +8,7 @@ use rustix::process::{Gid, Pid, Resource, Rlimit, Signal, Uid, setrlimit};
 
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
 
-use super::Confinement;
-use super::parent::{fail, follow};
+use super::parent::{Confinement, fail, follow};
 use crate::config::Limits;
 
 pub(super) fn run(

@@ -14,20 +14,9 @@ use std::process::ExitCode;
 
 use rustix::process::Pid;
 
-use serde::{Deserialize, Serialize};
-
-use crate::config::Limits;
 use parent::{EXEC, fail};
 
-pub(crate) use parent::{HELPER_ROLE, WATCH};
-
-/// What a program may use.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Confinement {
-    pub(crate) limits: Limits,
-    /// Ids of the user and the group that it runs as, if not the server's.
-    pub(crate) user: Option<(u32, u32)>,
-}
+pub(crate) use parent::{Confinement, HELPER_ROLE, WATCH};
 
 /// Runs a role: `watch|exec PARENT CONFINEMENT PROGRAM ARGUMENT..`.
 pub(crate) fn main(arguments: &[OsString]) -> ExitCode {

@@ -11,8 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 
-use super::Confinement;
-use super::parent::{EXEC, HELPER_ROLE, fail, follow};
+use super::parent::{Confinement, EXEC, HELPER_ROLE, fail, follow};
 use crate::config::KIND;
 
 /// How often killed processes are looked for. Each one may have started others in between.

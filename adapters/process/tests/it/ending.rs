@@ -98,7 +98,8 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
-/// A program runs as another user, without the groups of the server, and still ends with everything it started.
+/// A program runs as another user, without the groups of the server, and still ends with everything it
+/// started.
 #[tokio::test(flavor = "multi_thread")]
 async fn program_runs_as_its_user() {
     if !is_root() {

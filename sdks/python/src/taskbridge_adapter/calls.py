@@ -77,6 +77,7 @@ class Calls:
             await asyncio.wait_for(self._binding.close(), CLOSING)
         except Exception as error:
             print(f"closing failed: {error!r}", file=sys.stderr)
+        self._pool.shutdown(wait=False)
 
     async def _result(self, method: str, params: dict[str, Any]) -> Any:
         match method:

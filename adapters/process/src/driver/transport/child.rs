@@ -1,25 +1,20 @@
-//! [`Launch`]: starts a program behind the launcher, with an almost empty environment, and ends it. It must not put
-//! config or secrets into arguments or the environment.
+//! [`Launch`]: starts a program behind the launcher, with an almost empty environment, and ends it. It must
+//! not put config or secrets into arguments or the environment.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::{Child, Command};
-use tokio::time::timeout;
+use tokio::process::Command;
 
+use super::connection::{Connection, Transport};
 use super::user::User;
-use super::{Connection, Transport};
 use crate::config::{KIND, Limits};
 use crate::launcher::{Confinement, HELPER_ROLE, WATCH};
 
 /// Environment variables that every program inherits.
 const ENVIRONMENT: [&str; 4] = ["PATH", "LANG", "TZ", "HOME"];
-/// Time for the launcher to end the program and its children.
-const KILL_GRACE: Duration = Duration::from_secs(5);
 
 /// How a program is started.
 #[derive(Clone, Debug)]
@@ -63,17 +58,5 @@ impl Launch {
             name.to_str()
                 .is_some_and(|name| ENVIRONMENT.contains(&name) || self.env.iter().any(|n| n == name))
         })
-    }
-}
-
-/// Ends the launcher, which ends the program and its children first.
-pub(super) async fn end(mut process: Child) {
-    let pid = process.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    // Without an id, it has ended and is reaped.
-    if let Some(pid) = pid {
-        let _ = kill_process(pid, Signal::TERM);
-        if timeout(KILL_GRACE, process.wait()).await.is_err() {
-            let _ = process.kill().await;
-        }
     }
 }

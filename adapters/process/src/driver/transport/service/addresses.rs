@@ -1,5 +1,5 @@
-//! Addresses that no request may go to: link-local addresses and metadata services, which serve credentials of
-//! this machine. The rules are those of `kind = "http"`.
+//! Addresses that no request may go to: link-local addresses and metadata services, which serve credentials
+//! of this machine. The rules are those of `kind = "http"`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

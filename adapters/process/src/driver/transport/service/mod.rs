@@ -1,5 +1,5 @@
-//! [`Service`]: a program that is reached by HTTP. Each message is one POST, and its reply is the answer. It must
-//! not repeat a request or follow a redirect.
+//! [`Service`]: a program that is reached by HTTP. Each message is one POST, and its reply is the answer. It
+//! must not repeat a request or follow a redirect.
 
 mod addresses;
 mod post;
@@ -17,7 +17,7 @@ use taskbridge_sdk::{Problem, is_local_address, root_cause};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::sync::mpsc;
 
-use super::{Connection, Transport};
+use super::connection::{Connection, Transport};
 use crate::config::Service as ServiceConfig;
 use crate::driver::line::{LineReader, Long, Read};
 use crate::driver::wire::MAX_REQUEST;
@@ -136,8 +136,8 @@ impl Transport for Service {
     }
 }
 
-/// Posts each line of `requests`, and writes the answers to `replies`. When the service has ended the session, it
-/// closes `replies`. It never returns.
+/// Posts each line of `requests`, and writes the answers to `replies`. When the service has ended the
+/// session, it closes `replies`. It never returns.
 async fn carry(poster: Arc<Poster>, requests: DuplexStream, mut replies: DuplexStream) {
     let (sender, mut lines) = mpsc::channel(1);
     // Apart from the other loop, because a read must not be cancelled in the middle of a line.

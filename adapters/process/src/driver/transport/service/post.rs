@@ -1,5 +1,5 @@
-//! [`Poster`]: one message as one POST, and its reply as one line. A reply that is no answer becomes an error that
-//! says whether the call may have taken effect. It must not decide what that means for a job.
+//! [`Poster`]: one message as one POST, and its reply as one line. A reply that is no answer becomes an error
+//! that says whether the call may have taken effect. It must not decide what that means for a job.
 
 use std::time::Duration;
 

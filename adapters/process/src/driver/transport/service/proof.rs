@@ -1,6 +1,6 @@
 //! [`Proof`]: the headers that prove to a service who sends a message: a bearer token, or a signature by the
-//! Standard Webhooks scheme (`v1`), which is HMAC-SHA256 over id, time and body. A secret never leaves this module
-//! otherwise.
+//! Standard Webhooks scheme (`v1`), which is HMAC-SHA256 over id, time and body. A secret never leaves this
+//! module otherwise.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -55,8 +55,8 @@ impl Proof {
         }
     }
 
-    /// Returns true if a message that the service sent has a proof. `header` returns the value of a header, whose
-    /// name is in lower case.
+    /// Returns true if a message that the service sent has a proof. `header` returns the value of a header,
+    /// whose name is in lower case.
     pub(crate) fn accepts<'a>(&self, header: impl Fn(&str) -> Option<&'a str>, body: &[u8]) -> bool {
         let text = |name| header(name).unwrap_or_default();
         match self {
