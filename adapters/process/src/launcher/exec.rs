@@ -5,7 +5,6 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
 use rustix::process::{Gid, Pid, Resource, Rlimit, Signal, Uid, setrlimit};
-
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
 
 use super::parent::{Confinement, fail, follow};
@@ -18,15 +17,7 @@ pub(super) fn run(
     arguments: &[OsString],
 ) -> ExitCode {
     let Confinement { limits, user } = confinement;
-    if let Some((uid, gid)) = user
-        && let Err(error) = become_user(uid, gid)
-    {
-        return fail(&format!("it cannot run as the user {uid}:{gid}: {error}"));
-    }
-    // After the change of the user, which clears this signal.
-    if !follow(parent, Signal::KILL) {
-        return fail("the server has ended");
-    }
+    // Before the change of the user, who may not raise a limit.
     let Limits { memory_bytes, open_files, processes, file_bytes } = limits;
     // A core file could contain secrets.
     for (resource, limit) in [
@@ -41,6 +32,15 @@ pub(super) fn run(
         {
             return fail(&format!("the limit {resource:?} = {limit:?} cannot be set: {error}"));
         }
+    }
+    if let Some((uid, gid)) = user
+        && let Err(error) = become_user(uid, gid)
+    {
+        return fail(&format!("it cannot run as the user {uid}:{gid}: {error}"));
+    }
+    // After the change of the user, which clears this signal.
+    if !follow(parent, Signal::KILL) {
+        return fail("the server has ended");
     }
     let error = Command::new(program).args(arguments).exec();
     fail(&format!("{}: {error}", program.to_string_lossy()))

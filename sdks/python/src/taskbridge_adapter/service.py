@@ -133,6 +133,7 @@ class _Service:
 class _Handler(BaseHTTPRequestHandler):
     service: _Service
     protocol_version = "HTTP/1.1"
+    server_version, sys_version = "taskbridge-adapter", ""
     timeout = READING
 
     def do_POST(self) -> None:
