@@ -1,5 +1,5 @@
-//! [`Transport`] and [`Connection`]: how messages reach a program, and how it is ended. It must not know what a
-//! message means.
+//! [`Transport`] and [`Connection`]: how messages reach a program, and how it is ended. It must not know what
+//! a message means.
 
 use std::future::pending;
 use std::io;
