@@ -16,10 +16,10 @@ use super::scope::Scope;
 use super::text::plain_text;
 
 /// Most instructions that one evaluation may take.
-const FUEL: u64 = 10_000;
+const FUEL: u64 = 1000;
 
-/// Longest source of an expression or a template, in bytes.
-pub(super) const MAX_SOURCE: usize = 16 * 1024;
+/// Longest source of an expression, in bytes. The compiler recurses into it.
+const MAX_SOURCE: usize = 4 * 1024;
 
 /// Environment of replies: a member that a reply lacks is undefined, however deep.
 static LENIENT: LazyLock<Environment<'static>> = LazyLock::new(|| environment(UndefinedBehavior::Chainable));
