@@ -86,7 +86,10 @@ impl Fixture for Temporal {
 
     fn refused_job(&self) -> Option<RefusedJob> {
         let target = json!({ "workflow": "x".repeat(2000), "queue": "taskbridge" });
-        Some(RefusedJob { job: start(target, json!({})), message: "exceeds length limit".to_owned() })
+        Some(RefusedJob {
+            job: start(target, json!({})),
+            message: "WorkflowType length exceeds limit".to_owned(),
+        })
     }
 
     fn missing_target(&self) -> Option<Value> {
