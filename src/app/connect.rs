@@ -197,7 +197,7 @@ pub(super) async fn connect(
                 added.map_err(|why| AppError::Config(format!("{location}: backends.{name}: {why}")))?;
             }
             Err(source) if source.kind() == ErrorKind::Config => {
-                return Err(AppError::Backend { place: location, name, source });
+                return Err(AppError::Backend { place: location, name, source: source.into() });
             }
             Err(error) => failed.push(FailedConnection { name, settings: settings.clone(), location, error }),
         }

@@ -117,7 +117,7 @@ pub enum AppError {
         /// The backend's name.
         name: String,
         /// The cause.
-        source: taskbridge_sdk::Error,
+        source: Box<taskbridge_sdk::Error>,
     },
     /// No backend can be connected, or at least one cannot where all are required.
     #[error("{0}")]

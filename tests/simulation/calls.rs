@@ -85,13 +85,13 @@ fn any_job(rng: &Rng, n: u32, backend: &str) -> (Value, Expected) {
 /// Varies a job without a random number, so that the seed's other choices stay as they are: the engine renames
 /// it, asks to wait before the next poll, or reports that it cannot stop it.
 fn vary_job(arguments: &mut Value, n: u32) {
-    if n % 3 == 0 {
+    if n.is_multiple_of(3) {
         arguments["renames"] = true.into();
     }
     if n % 5 == 1 {
         arguments["retry_after_ms"] = 2_000.into();
     }
-    if n % 2 == 0 && arguments["ignore_cancel"] == true {
+    if n.is_multiple_of(2) && arguments["ignore_cancel"] == true {
         arguments["cannot_cancel"] = true.into();
     }
 }

@@ -215,7 +215,7 @@ impl Backend for Connection {
 
     fn key_lifetime(&self) -> Option<Duration> {
         let declared = self.faults.short_keys.then_some(DECLARED_KEY_LIFETIME);
-        declared.or_else(|| self.backend.key_lifetime()).filter(|_| !self.has(Bug::KeyAgeIgnored))
+        declared.or_else(|| self.backend.key_lifetime())
     }
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {

@@ -2,7 +2,6 @@
 //! It must not call the engine.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use data_encoding::{BASE64, HEXLOWER};
 use hmac::{Hmac as HmacOf, KeyInit as _, Mac as _};
@@ -93,8 +92,8 @@ fn is_standard(secret: &str, delivery: &Delivery<'_>) -> bool {
     else {
         return false;
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let is_recent = timestamp.parse::<u64>().is_ok_and(|at| at.abs_diff(now) <= TOLERANCE);
+    let now = jiff::Timestamp::now().as_second();
+    let is_recent = timestamp.parse::<i64>().is_ok_and(|at| at.abs_diff(now) <= TOLERANCE);
     let key = BASE64.decode(secret.strip_prefix("whsec_").unwrap_or(secret).as_bytes());
     let Ok(key) = key else { return false };
     let message: [&[u8]; 5] = [id.as_bytes(), b".", timestamp.as_bytes(), b".", delivery.body];

@@ -224,7 +224,7 @@ fn choices(schema: &Value) -> impl Iterator<Item = (String, String)> {
 /// Returns the listed value with this text, which may be no string.
 fn choice_value(schema: &Value, text: &str) -> Value {
     let listed = schema["enum"].as_array().into_iter().flatten();
-    let same = |value: &&Value| value.as_str().is_none() && value.to_string() == text;
+    let same = |value: &&Value| !value.is_string() && value.to_string() == *text;
     listed.clone().find(same).cloned().unwrap_or_else(|| Value::from(text))
 }
 

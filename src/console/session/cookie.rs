@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 4_096;
 
 /// Returns the value of the session's cookie. `None` if there are several, since another site of the host may
 /// have set one of them.
-pub(super) fn get<'h>(head: &'h Head, is_secure: bool) -> Option<&'h str> {
+pub(super) fn get(head: &Head, is_secure: bool) -> Option<&str> {
     let name = name(head, is_secure);
     let headers = head.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = headers.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));

@@ -126,10 +126,8 @@ fn difference(recorded: &Recorded, actual: &Actual) -> Option<(&'static str, Str
             .as_ref()
             .map_or("a success".to_owned(), |error| format!("`{}`: {error}", kind_name(error)));
         (!is_same).then_some(()).map(|()| ("error", format!("`{kind}`"), found))
-    } else if let Some(error) = &error {
-        Some(("error", "not written".to_owned(), error.clone()))
     } else {
-        None
+        error.clone().map(|error| ("error", "not written".to_owned(), error))
     }
     .or_else(|| {
         let state = expects.state?;

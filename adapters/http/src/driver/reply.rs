@@ -1,6 +1,6 @@
 //! [`Reply`]: a reply as expressions see it. It must not know what it answers.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
 use serde_json::{Map, Value};
@@ -127,6 +127,5 @@ fn retry_after(text: &str) -> Option<Duration> {
         return Some(Duration::from_secs(seconds.into()));
     }
     let at = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text.trim()).ok()?;
-    let now = jiff::Timestamp::try_from(SystemTime::now()).ok()?;
-    Some(Duration::try_from(at.duration_since(now)).unwrap_or_default())
+    Some(Duration::try_from(at.duration_since(jiff::Timestamp::now())).unwrap_or_default())
 }

@@ -67,7 +67,11 @@ async fn cancel_of_ending_job_is_reported() {
     let cluster = TestCluster::own(&["--set", &format!("Epilog={}", epilog.display())]);
     let world = World::on(cluster, json!({})).await;
     let begun_file = world.folder().join("begun");
-    let lines = format!("trap 'sleep 600' TERM; touch {}; sleep 600 & wait; wait", begun_file.display());
+    // Slurm's signal may reach the sleep of the trap as well, which must not end the script.
+    let lines = format!(
+        "trap 'while :; do sleep 600; done' TERM; touch {}; sleep 600 & wait; wait",
+        begun_file.display()
+    );
     let job = world.job("ends", &lines);
     let handle = world.backend.start(&job).await.unwrap().handle;
     eventually("the script has begun", || begun_file.exists()).await;

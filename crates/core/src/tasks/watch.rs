@@ -340,9 +340,12 @@ mod tests {
         all.written().await;
         assert!(client.hint().now_or_never().is_none());
         watch.changed(&row_of(&one, "s"));
-        (row.written().await, all.written().await, client.hint().await);
+        row.written().await;
+        all.written().await;
+        client.hint().await;
         watch.all_changed();
-        (row.written().await, all.written().await);
+        row.written().await;
+        all.written().await;
         drop(row);
         assert!(watch.topics.lock().rows.is_empty());
     }

@@ -21,6 +21,7 @@ pub(crate) struct Nasty {
 }
 
 impl Nasty {
+    #[allow(clippy::disallowed_methods, reason = "the engine is a program of its own")]
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
