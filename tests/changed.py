@@ -17,7 +17,7 @@ import sys
 RUN = "tests/run"
 EVERYTHING = "everything"
 # What a change of code affects: of any, of an engine's, of the server.
-CODE = "packages format lint build standins github collector tests"
+CODE = "packages format lint build standins github http collector tests"
 ENGINE = "libraries engines examples"
 SERVER = f"{CODE} chaos configs deploy book libraries clients engines conformance examples adapters"
 # The first pattern that matches a path says what a change of it affects, beside the tests of its package. A `*` crosses
@@ -42,11 +42,12 @@ RULES = [
     ("tests/adapters/*", "packages build adapters"),
     ("sdks/*", f"{CODE} adapters"),
     ("examples/adapters/*", f"{CODE} configs adapters"),
-    ("tests/e2e/engines/*", "packages build standins github libraries engines"),
-    ("tests/e2e/failures/*", "packages build standins github libraries engines"),
+    ("tests/e2e/engines/*", "packages build standins github http libraries engines"),
+    ("tests/e2e/failures/*", "packages build standins github http libraries engines"),
     ("tests/e2e/rust/*", f"{CODE} libraries clients"),
     ("tests/e2e/*", f"{CODE} configs libraries clients engines"),
     ("tests/github/*", f"{CODE} {ENGINE}"),
+    ("tests/http/*", f"{CODE} {ENGINE}"),
     ("tests/slurm/*", f"{CODE} {ENGINE}"),
     ("tests/full", "packages"),
     ("release/*", "packages"),

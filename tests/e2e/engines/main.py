@@ -28,9 +28,10 @@ from slurm import Slurm  # noqa: E402
 from slurm_ends import SlurmEnds  # noqa: E402
 from slurm_rest import SlurmRest  # noqa: E402
 from step_functions import StepFunctions  # noqa: E402
+from temporal import Temporal  # noqa: E402
 
-Engine = StepFunctions | GithubActions | Slurm
-ENGINES = {"step-functions": StepFunctions, "github-actions": GithubActions, "slurm": Slurm, "slurm-ends": SlurmEnds, "slurm-rest": SlurmRest}
+Engine = StepFunctions | GithubActions | Slurm | Temporal
+ENGINES = {"step-functions": StepFunctions, "github-actions": GithubActions, "slurm": Slurm, "slurm-ends": SlurmEnds, "slurm-rest": SlurmRest, "temporal": Temporal}
 # How long the moment is waited for that a kill is aimed at.
 PATIENCE = 4
 # For how long an account is throttled.

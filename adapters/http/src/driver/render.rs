@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::{Value, json};
 
 use crate::config::{Body, Method, Request};
-use crate::language::{JsonTemplate, Scope, Template, plain_text};
+use crate::language::{JsonTemplate, Scope, Template, encode_pairs, plain_text};
 
 /// Longest rendered URL and header, in bytes.
 const MAX_LINE: usize = 16 * 1024;
@@ -105,19 +105,11 @@ fn with_query(path: String, pairs: &[(String, String)]) -> String {
     if pairs.is_empty() {
         return path;
     }
-    let encoded = form(pairs);
+    let encoded = encode_pairs(pairs);
     match path.contains('?') {
         true => format!("{path}&{encoded}"),
         false => format!("{path}?{encoded}"),
     }
-}
-
-fn form(pairs: &[(String, String)]) -> String {
-    use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-    const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-    let encode = |text: &str| utf8_percent_encode(text, VALUE).to_string();
-    let pairs = pairs.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value)));
-    pairs.collect::<Vec<_>>().join("&")
 }
 
 fn body(request: &Request, scope: &Scope) -> Result<(Option<String>, Vec<u8>), String> {
@@ -134,7 +126,7 @@ fn body(request: &Request, scope: &Scope) -> Result<(Option<String>, Vec<u8>), S
             Ok(json_bytes(&json!({"query": graphql.query, "variables": variables})))
         }
         Body::Form(fields) => {
-            let text = form(&query(fields, scope, &[]).map_err(|e| format!("`form`: {e}"))?);
+            let text = encode_pairs(&query(fields, scope, &[]).map_err(|e| format!("`form`: {e}"))?);
             Ok((Some("application/x-www-form-urlencoded".to_owned()), text.into_bytes()))
         }
         Body::Multipart(fields) => multipart(fields, scope).map_err(|e| format!("`multipart`: {e}")),

@@ -25,6 +25,7 @@ pub(super) fn add(environment: &mut Environment<'static>) {
     environment.add_filter("short", short);
     environment.add_filter("b64encode", |text: String| data_encoding::BASE64.encode(text.as_bytes()));
     environment.add_filter("b64decode", b64decode);
+    environment.add_filter("seconds_until", seconds_until);
     // `Template` takes it off before: here it has no meaning, and an expression that has it is refused.
     environment.add_filter(RAW, |value: Value| value);
 }
@@ -131,4 +132,19 @@ fn b64decode(text: String) -> Result<String, Error> {
     let invalid = || Error::new(ErrorKind::InvalidOperation, "the text is not base64 of UTF-8");
     let bytes = data_encoding::BASE64.decode(text.as_bytes()).map_err(|_| invalid())?;
     String::from_utf8(bytes).map_err(|_| invalid())
+}
+
+/// Returns the seconds from one time to another, such as from a time in a reply to its header `date`. The times
+/// are of RFC 3339 or of HTTP. Without one of them, the value is undefined.
+fn seconds_until(from: Option<String>, until: Option<String>) -> Result<Value, Error> {
+    let parse = |text: String| {
+        let text = text.trim();
+        let time = text.parse::<jiff::Timestamp>().ok();
+        let time = time.or_else(|| jiff::fmt::rfc2822::parse(text).ok().map(|time| time.timestamp()));
+        time.ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "the text is not a time"))
+    };
+    let (Some(from), Some(until)) = (from.filter(|text| !text.is_empty()), until) else {
+        return Ok(Value::UNDEFINED);
+    };
+    Ok(Value::from(parse(until)?.duration_since(parse(from)?).as_secs_f64()))
 }

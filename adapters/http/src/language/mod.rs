@@ -13,4 +13,4 @@ pub(crate) use filters::{BASE, URL};
 pub(crate) use json::JsonTemplate;
 pub(crate) use scope::Scope;
 pub(crate) use template::Template;
-pub(crate) use text::plain_text;
+pub(crate) use text::{encode_pairs, percent_encode, plain_text};

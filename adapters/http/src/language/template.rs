@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value as Json;
@@ -13,10 +12,7 @@ use serde_json::Value as Json;
 use super::expression::Expression;
 use super::filters;
 use super::scope::Scope;
-use super::text::plain_text;
-
-/// What is encoded in a piece of a path: everything but the unreserved characters of RFC 3986.
-const PIECE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+use super::text::{percent_encode, plain_text};
 
 /// Longest source of a template, in bytes.
 const MAX_SOURCE: usize = 16 * 1024;
@@ -123,7 +119,7 @@ impl Template {
                     }
                     match raw {
                         true => path.push_str(&piece),
-                        false => path.extend(utf8_percent_encode(&piece, PIECE)),
+                        false => path.push_str(&percent_encode(&piece)),
                     }
                 }
             }

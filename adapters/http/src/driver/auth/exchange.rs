@@ -10,10 +10,11 @@ use taskbridge_sdk::{Error, Result};
 use super::cache::FreshToken;
 use super::expression::Expression;
 use super::fixed::header_name;
-use super::oauth::{encode_form, token_request};
+use super::oauth::token_request;
 use super::token::{self, TokenHeader, TokenSource};
 use crate::config::auth::{Exchange, ExchangeRequest, Invalid};
 use crate::driver::net::Client;
+use crate::language::encode_pairs;
 
 /// Deepest nesting of the request's JSON.
 const MAX_DEPTH: usize = 16;
@@ -84,9 +85,7 @@ impl Exchanger {
             (None, form) => {
                 let pairs: Vec<(&str, String)> =
                     form.iter().flatten().map(|(name, value)| (name.as_str(), self.fill(value))).collect();
-                let pairs: Vec<(&str, &str)> =
-                    pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-                (Bytes::from(encode_form(&pairs)), "application/x-www-form-urlencoded")
+                (Bytes::from(encode_pairs(&pairs)), "application/x-www-form-urlencoded")
             }
         }
     }

@@ -8,7 +8,6 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 use serde::Deserialize;
 use taskbridge_sdk::{Result, Secret, is_local_address};
@@ -18,6 +17,7 @@ use super::cache::FreshToken;
 use super::token::{self, TokenHeader, TokenSource};
 use crate::config::auth::{Invalid, OAuth};
 use crate::driver::net::{Client, NetConfig, Request};
+use crate::language::{encode_pairs, percent_encode};
 
 /// Assumed lifetime of a token whose reply has none.
 const DEFAULT_LASTS: Duration = Duration::from_secs(300);
@@ -50,7 +50,7 @@ impl TokenEndpoint {
 
     /// Posts a form, and returns the token of the reply.
     pub(super) async fn request(&self, form: &[(&str, &str)], basic: Option<&str>) -> Result<FreshToken> {
-        let form = Bytes::from(encode_form(form));
+        let form = Bytes::from(encode_pairs(form));
         let mut request =
             token_request(self.url.clone(), "application/x-www-form-urlencoded", form, self.timeout);
         if let Some(basic) = basic {
@@ -82,17 +82,6 @@ struct TokenReply {
     expires_in: Option<u64>,
 }
 
-/// Encodes a form.
-pub(super) fn encode_form(pairs: &[(&str, &str)]) -> String {
-    let pairs: Vec<String> =
-        pairs.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
-    pairs.join("&")
-}
-
-fn encode(text: &str) -> String {
-    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
-}
-
 /// Client credentials.
 pub(super) struct ClientCredentials {
     endpoint: TokenEndpoint,
@@ -117,7 +106,7 @@ impl TokenSource for ClientCredentials {
             return self.endpoint.request(&form, None).await;
         }
         // Both are encoded as in a form first (RFC 6749, section 2.3.1).
-        let pair = Zeroizing::new(format!("{}:{}", encode(id), encode(secret)));
+        let pair = Zeroizing::new(format!("{}:{}", percent_encode(id), percent_encode(secret)));
         let basic = Zeroizing::new(format!("Basic {}", BASE64_STANDARD.encode(pair.as_bytes())));
         self.endpoint.request(&form, Some(&basic)).await
     }

@@ -1,16 +1,11 @@
-//! Addresses that no request may go to: link-local addresses and metadata services, which serve credentials
-//! of this machine. The rules are those of `kind = "http"`.
+//! Refuses addresses that no request may go to, for a host in a URL and for what a name resolves to. The rules
+//! are the sdk's.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-
-/// Metadata services outside the link-local range: Alibaba Cloud, Azure, Oracle Cloud.
-const METADATA_V4: [Ipv4Addr; 3] =
-    [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16), Ipv4Addr::new(192, 0, 0, 192)];
-/// Names of metadata services. A proxy resolves names itself, so the names are refused, too.
-const METADATA_NAMES: [&str; 3] = ["metadata.google.internal", "metadata", "instance-data"];
+use taskbridge_sdk::{is_forbidden_address, is_metadata_name};
 
 /// Refuses a host by its text, which is in lower case.
 ///
@@ -18,7 +13,7 @@ const METADATA_NAMES: [&str; 3] = ["metadata.google.internal", "metadata", "inst
 /// Why it is refused.
 pub(super) fn check_host(host: &str) -> Result<(), String> {
     let name = host.trim_end_matches('.');
-    if METADATA_NAMES.contains(&name) || name.starts_with("instance-data.") {
+    if is_metadata_name(name) {
         return Err(format!("{host} is a metadata service, which is never requested"));
     }
     match name.trim_start_matches('[').trim_end_matches(']').parse() {
@@ -28,47 +23,9 @@ pub(super) fn check_host(host: &str) -> Result<(), String> {
 }
 
 fn check_address(host: &str, address: IpAddr) -> Result<(), ForbiddenAddress> {
-    match is_forbidden(address) {
+    match is_forbidden_address(address) {
         true => Err(ForbiddenAddress(format!("{host} has the address {address}, which is never requested"))),
         false => Ok(()),
-    }
-}
-
-fn is_forbidden(address: IpAddr) -> bool {
-    match embedded_v4(address) {
-        IpAddr::V4(v4) => {
-            v4.is_link_local()
-                || v4.octets()[0] == 0
-                || v4.is_broadcast()
-                || v4.is_multicast()
-                || METADATA_V4.contains(&v4)
-        }
-        IpAddr::V6(v6) => {
-            let segments = v6.segments();
-            let is_aws_service = segments[..2] == [0xfd00, 0x0ec2];
-            let is_google_metadata = segments[..2] == [0xfd20, 0x00ce];
-            v6.is_unicast_link_local()
-                || v6.is_unspecified()
-                || v6.is_multicast()
-                || is_aws_service
-                || is_google_metadata
-        }
-    }
-}
-
-/// Returns the IPv4 address within an IPv6 address that carries one: mapped, compatible, NAT64 and 6to4.
-fn embedded_v4(address: IpAddr) -> IpAddr {
-    let IpAddr::V6(v6) = address else { return address };
-    let [a, b, c, d, e, f, g, h] = v6.segments();
-    let v4 = |high: u16, low: u16| {
-        let ([p, q], [r, s]) = (high.to_be_bytes(), low.to_be_bytes());
-        IpAddr::V4(Ipv4Addr::new(p, q, r, s))
-    };
-    match [a, b, c, d, e, f] {
-        [0, 0, 0, 0, 0, 0xffff] | [0, 0, 0, 0, 0xffff, 0] | [0x64, 0xff9b, 0, 0, 0, 0] => v4(g, h),
-        [0, 0, 0, 0, 0, 0] if !matches!(v6, Ipv6Addr::LOCALHOST | Ipv6Addr::UNSPECIFIED) => v4(g, h),
-        [0x2002, high, low, ..] => v4(high, low),
-        _ => address,
     }
 }
 

@@ -1,0 +1,253 @@
+//! Dagu: the behaviour suite of the sdk, and what only this preset has.
+
+use std::fs;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use taskbridge_sdk::suite::{
+    Claims, DiscoverableTool, Fixture, InjectedFault, LogJob, QuestionJob, RefusedJob, RepeatedStart,
+    fresh_key,
+};
+use taskbridge_sdk::{
+    Abilities, Backend, GroupKey, JobHandle, JobKey, JobSpec, JobState, Observation, Result, Started,
+    Subject, async_trait,
+};
+
+use crate::engine::Engine;
+use crate::proxy::Fault;
+use crate::world::{World, start};
+
+const GREET: &str = "
+params:
+  - who: world
+steps:
+  - name: greet
+    command: sh -c 'echo hello $1; echo started >> \"$2\"' greet ${who} STARTS/${DAG_RUN_ID}
+    output: SAID
+";
+const FAIL: &str = "
+steps:
+  - name: fail
+    command: sh -c 'echo out of luck >&2; echo started >> STARTS/${DAG_RUN_ID}; exit 3'
+";
+const SLEEP: &str = "
+steps:
+  - name: sleep
+    command: sh -c 'echo started >> STARTS/${DAG_RUN_ID}; exec sleep 600'
+";
+const PRINT: &str = "
+steps:
+  - name: print
+    command: printf 'first line\\nsecond line\\nthird line\\n'
+";
+const ASK: &str = "
+steps:
+  - name: gate
+    type: hitl
+    config:
+      prompt: Ship it?
+      input: [REASON]
+      required: [REASON]
+  - name: ship
+    command: echo shipped
+    output: SAID
+";
+
+fn engine() -> &'static Engine {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    ENGINE.get_or_init(|| {
+        let engine = Engine::start("dagu");
+        let starts = engine.folder.join("starts");
+        fs::create_dir(&starts).unwrap();
+        for (name, text) in
+            [("greet", GREET), ("fail", FAIL), ("sleep", SLEEP), ("print", PRINT), ("ask", ASK)]
+        {
+            let text = text.replace("STARTS", starts.to_str().unwrap());
+            fs::write(engine.folder.join("dags").join(format!("{name}.yaml")), text).unwrap();
+        }
+        engine
+    })
+}
+
+/// Dagu accepts a run before it lists it, and forgets to stop one whose process begins. As the server does, this
+/// believes that a new job is gone only after the start lag, and repeats a cancellation without effect.
+struct Listed(Arc<dyn Backend>);
+
+#[async_trait]
+impl Backend for Listed {
+    async fn start(&self, job: &JobSpec) -> Result<Started> {
+        let started = self.0.start(job).await?;
+        let deadline = Instant::now() + self.start_lag();
+        while Instant::now() < deadline
+            && self.0.observe(&started.handle).await.is_ok_and(|seen| seen.state == JobState::Gone)
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(started)
+    }
+
+    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
+        self.0.find(job).await
+    }
+
+    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
+        self.0.observe(handle).await
+    }
+
+    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            self.0.cancel(handle).await?;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            match self.0.observe(handle).await {
+                Ok(seen) if !seen.state.has_ended() && Instant::now() < deadline => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn start_lag(&self) -> Duration {
+        self.0.start_lag()
+    }
+
+    fn group(&self, handle: &JobHandle) -> GroupKey {
+        self.0.group(handle)
+    }
+
+    async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
+        self.0.observe_all(group, jobs).await
+    }
+
+    fn abilities(&self) -> Abilities<'_> {
+        self.0.abilities()
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.0.identity()
+    }
+}
+
+struct Dagu {
+    world: World,
+    engine: &'static Engine,
+}
+
+impl Dagu {
+    async fn new() -> Self {
+        let engine = tokio::task::block_in_place(engine);
+        Self { world: World::connect("dagu", engine.port, json!({})).await, engine }
+    }
+}
+
+fn target(dag: &str) -> Value {
+    json!({ "dag": dag })
+}
+
+#[async_trait]
+impl Fixture for Dagu {
+    const CLAIMS: Claims = Claims {
+        repeated_start: RepeatedStart::SameJob,
+        questions: true,
+        notes: false,
+        logs: true,
+        artifacts: false,
+        wakeups: false,
+        discovery: true,
+        checkup: true,
+        hooks: false,
+        refuses: true,
+        counts_starts: true,
+        faults: &[
+            InjectedFault::StartReplyLost,
+            InjectedFault::StartLimited,
+            InjectedFault::PollUnavailable,
+            InjectedFault::DiscoveryUnavailable,
+            InjectedFault::CheckupUnavailable,
+        ],
+    };
+
+    fn backend(&self) -> Arc<dyn Backend> {
+        Arc::new(Listed(self.world.backend.clone()))
+    }
+
+    fn succeeding_job(&self) -> (JobSpec, String) {
+        (start(target("greet"), json!({ "who": "ann" })), "hello ann".to_owned())
+    }
+
+    fn failing_job(&self) -> JobSpec {
+        start(target("fail"), json!({}))
+    }
+
+    fn long_job(&self) -> JobSpec {
+        start(target("sleep"), json!({}))
+    }
+
+    fn unknown_handle(&self) -> JobHandle {
+        JobHandle::new(json!({ "dag": "sleep", "run": fresh_key().as_str() }).to_string())
+    }
+
+    fn question_job(&self) -> Option<QuestionJob> {
+        let answer = json!({ "REASON": "it is time" }).as_object().unwrap().clone();
+        Some(QuestionJob { job: start(target("ask"), json!({})), answer })
+    }
+
+    fn log_job(&self) -> Option<LogJob> {
+        let lines = ["first line", "second line", "third line"].map(str::to_owned).to_vec();
+        Some(LogJob { job: start(target("print"), json!({})), lines })
+    }
+
+    fn refused_job(&self) -> Option<RefusedJob> {
+        let job = start(target("no-such-dag"), json!({}));
+        Some(RefusedJob { job, message: "DAG no-such-dag not found".to_owned() })
+    }
+
+    fn missing_target(&self) -> Option<Value> {
+        Some(target("no-such-dag"))
+    }
+
+    async fn add_tool(&self) -> Option<DiscoverableTool> {
+        let name = format!("offer-{}", &fresh_key().as_str()[3..15]);
+        let text = "
+description: Says it again.
+tags: [mcp]
+params:
+  - text: nothing
+steps:
+  - name: say
+    command: echo ${text}
+    output: SAID
+";
+        fs::write(self.engine.folder.join("dags").join(format!("{name}.yaml")), text).unwrap();
+        let arguments = json!({ "text": "twice" });
+        Some(DiscoverableTool { tool: name, arguments, text: "twice".to_owned() })
+    }
+
+    async fn remove_tool(&self, tool: &str) {
+        fs::remove_file(self.engine.folder.join("dags").join(format!("{tool}.yaml"))).unwrap();
+    }
+
+    async fn count_starts(&self, key: &JobKey) -> usize {
+        let starts = fs::read_to_string(self.engine.folder.join("starts").join(key.as_str()));
+        starts.unwrap_or_default().lines().count()
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(180)
+    }
+
+    async fn inject(&self, fault: InjectedFault) {
+        let (text, fault) = match fault {
+            InjectedFault::StartReplyLost => ("/start HTTP", Fault::ReplyLost),
+            InjectedFault::StartLimited => ("/start HTTP", Fault::Status(429)),
+            InjectedFault::PollUnavailable => ("GET /api/v2/dag-runs", Fault::Status(503)),
+            InjectedFault::DiscoveryUnavailable | InjectedFault::CheckupUnavailable => {
+                ("GET /api/v2/dags?", Fault::Status(503))
+            }
+            other => panic!("{other:?} is not claimed"),
+        };
+        self.world.proxy.inject(text, fault);
+    }
+}
+
+taskbridge_sdk::behaviour_suite!(Dagu::new().await);

@@ -1,0 +1,33 @@
+//! [`Engine`]: a real engine, started by `tests/http/serve.py`.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Running engine. It stops when the pipe to its stdin closes, at the latest when this process ends.
+pub(crate) struct Engine {
+    pub(crate) port: u16,
+    /// Folder of the engine.
+    pub(crate) folder: PathBuf,
+    _supervisor: Child,
+}
+
+impl Engine {
+    pub(crate) fn start(name: &str) -> Self {
+        let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("http");
+        assert!(installed.join(name).exists(), "{name} is not installed: run tests/run --only http");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/http/serve.py");
+        let folder = tempfile::Builder::new().prefix("taskbridge-http-").tempdir().unwrap().keep();
+        let mut command = Command::new("python3");
+        command.arg("-B").arg(script).arg(name).arg(installed).arg(&folder);
+        // A signal for the tests must not reach it.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut supervisor = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(supervisor.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let log = || std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+        let port =
+            line.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("{name} did not start: {}", log()));
+        Self { port: port.parse().unwrap(), folder, _supervisor: supervisor }
+    }
+}

@@ -1,0 +1,109 @@
+"""Starts a real engine in a folder, on free ports of 127.0.0.1, and prints `ready PORT`.
+
+    python serve.py temporal|dagu TARGET FOLDER
+
+It stops the engine when its standard input closes, at the latest when its parent ends. TARGET is the folder of
+installed engines (tests/http/install); the engine's output is in FOLDER/log.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+# A busy machine may need this long.
+PATIENCE = 120
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Engine:
+    def __init__(self, folder):
+        self.folder, self.processes = folder, []
+        self.log = (folder / "log").open("ab")
+
+    def start(self, *command, **environment):
+        variables = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LANG": "C.UTF-8"} | environment
+        # A group of its own, so that what it starts ends with it.
+        process = subprocess.Popen([str(part) for part in command], cwd=self.folder, env=variables,
+                                   stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
+        self.processes.append(process)
+        return process
+
+    def wait_for(self, ready):
+        deadline = time.monotonic() + PATIENCE
+        while not ready():
+            for process in self.processes:
+                if process.poll() is not None:
+                    raise SystemExit(f"{process.args[0]} ended with {process.returncode}: {self.folder / 'log'}")
+            if time.monotonic() > deadline:
+                raise SystemExit(f"the engine is not ready after {PATIENCE} s: {self.folder / 'log'}")
+            time.sleep(0.05)
+
+    def stop(self):
+        for process in self.processes:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+
+
+def answers(url):
+    def ready():
+        try:
+            return urllib.request.urlopen(url, timeout=5).status == 200
+        except OSError:
+            return False
+    return ready
+
+
+def temporal(engine, target):
+    grpc, http, metrics = free_ports(3)
+    bin_folder = target / "temporal" / "bin"
+    engine.start(bin_folder / "temporal", "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", grpc,
+                 "--http-port", http, "--metrics-port", metrics, "--db-filename", engine.folder / "temporal.db",
+                 "--log-level", "error")
+    engine.wait_for(answers(f"http://127.0.0.1:{http}/api/v1/namespaces/default"))
+    mark = engine.folder / "worker.ready"
+    engine.start(bin_folder / "python", "-B", Path(__file__).parent / "worker.py", f"127.0.0.1:{grpc}", engine.folder)
+    engine.wait_for(mark.exists)
+    return http
+
+
+def dagu(engine, target):
+    port, coordinator = free_ports(2)
+    (engine.folder / "dags").mkdir(exist_ok=True)
+    program = target / "dagu" / "node_modules" / "@dagu-org" / "dagu-linux-x64" / "bin" / "dagu"
+    engine.start(program, "start-all", "--host", "127.0.0.1", "--port", port, "--coordinator.port", coordinator,
+                 DAGU_HOME=str(engine.folder), DAGU_DAGS_DIR=str(engine.folder / "dags"))
+    engine.wait_for(answers(f"http://127.0.0.1:{port}/api/v2/health"))
+    return port
+
+
+def main():
+    name, target, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    folder.mkdir(parents=True, exist_ok=True)
+    engine = Engine(folder)
+    try:
+        port = {"temporal": temporal, "dagu": dagu}[name](engine, target)
+        print(f"ready {port}", flush=True)
+        sys.stdin.read()
+    finally:
+        engine.stop()
+
+
+if __name__ == "__main__":
+    main()
