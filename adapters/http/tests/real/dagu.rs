@@ -99,8 +99,10 @@ impl Backend for Listed {
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(120);
         loop {
-            self.0.cancel(handle).await?;
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            match self.0.cancel(handle).await {
+                Err(error) if !error.kind().is_transient() => return Err(error),
+                _ => tokio::time::sleep(Duration::from_millis(500)).await,
+            }
             match self.0.observe(handle).await {
                 Ok(seen) if !seen.state.has_ended() && Instant::now() < deadline => {}
                 _ => return Ok(()),
