@@ -37,14 +37,16 @@ pub(super) struct Program {
 
 #[derive(Args)]
 pub(super) struct Test {
-    /// The file with the program's config and the jobs to test with. It can also follow the command.
+    /// The file with the program's config and the jobs to test with. It can also follow the command. A
+    /// service has no command: its address is in the file, as `[service]` with `url` and `auth`.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Only the rules whose names contain this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    #[command(flatten)]
-    program: Program,
+    /// The program and its arguments.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
 }
 
 /// Runs a command.
@@ -87,13 +89,18 @@ fn split(config: Option<PathBuf>, mut command: Vec<String>) -> Result<(PathBuf, 
 }
 
 fn test(options: Test) -> Result<ExitCode, String> {
-    let (file, command) = split(options.config, options.program.command)?;
+    let (file, command) = split(options.config, options.command)?;
     let named = |text: String| format!("taskbridge: {}: {text}", file.display());
     let text = std::fs::read_to_string(&file).map_err(|error| named(error.to_string()))?;
     let plan: Plan = toml::from_str(&text).map_err(|error| named(error.to_string()))?;
-    let fields = serde_json::json!({
-        "command": command, "config": plan.config, "secrets": plan.secrets, "env": plan.env,
-    });
+    let mut fields = serde_json::json!({"config": plan.config, "secrets": plan.secrets, "env": plan.env});
+    match &plan.service {
+        Some(service) if command.is_empty() => {
+            service.iter().for_each(|(name, value)| fields[name.as_str()] = value.clone());
+        }
+        None if !command.is_empty() => fields["command"] = serde_json::json!(command),
+        _ => return Err(named("name either a command, after `--`, or a [service] in this file".to_owned())),
+    }
     let config: Config = serde_json::from_value(fields).map_err(|error| named(error.to_string()))?;
     let state = std::env::temp_dir().join(format!("taskbridge-adapter-test-{}", std::process::id()));
     let context = ConnectContext {
@@ -105,7 +112,10 @@ fn test(options: Test) -> Result<ExitCode, String> {
     };
     let runtime = runtime()?;
     let subject = runtime.block_on(trial::connect(config, &context));
-    let subject = subject.map_err(|error| format!("taskbridge: {}: {error}", command.join(" ")))?;
+    let subject = subject.map_err(|error| match command.is_empty() {
+        true => named(error.to_string()),
+        false => format!("taskbridge: {}: {error}", command.join(" ")),
+    })?;
     let mut counts = Counts::default();
     // A test that fails reports by a panic, which is the verdict and no crash.
     std::panic::set_hook(Box::new(|_| {}));

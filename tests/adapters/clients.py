@@ -2,9 +2,10 @@
 """Third-party clients over RQ by the example adapter, while the bridge and the adapter are killed by turns. Afterwards it
 counts in Redis what was started.
 
-    clients.py --packages FOLDER --server PROGRAM --python PROGRAM [--calls N] [--kills N] [--seed N]
+    clients.py --packages FOLDER --server PROGRAM --python PROGRAM [--calls N] [--kills N] [--restarts N] [--seed N]
 
-`--kills` is how often each of the two is killed. Exits with 1 unless each accepted call ran once and has its own result.
+`--kills` is how often each of the two is killed, and `--restarts` how often Redis is killed and started again, between
+jobs: a worker of RQ loses the job that it holds when Redis dies. Exits with 1 unless each accepted call ran once and has its own result.
 """
 
 import argparse
@@ -19,7 +20,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from stage import EXAMPLES, ROOT, Processes, RedisServer
+from rq.suspension import resume, suspend
+from stage import EXAMPLES, ROOT, Processes, RedisServer, until
 
 sys.path += [str(ROOT / "tests/e2e/engines"), str(ROOT / "tests/e2e/table")]
 
@@ -124,6 +126,7 @@ def main() -> int:
     parser.add_argument("--python", type=Path, required=True, help="the Python that has RQ and the SDK")
     parser.add_argument("--calls", type=int, default=20)
     parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--restarts", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tb-adapter-") as folder:
@@ -144,6 +147,8 @@ def run(options, work: Path, processes: Processes, log) -> Verdict:
     server = RedisServer(processes)
     for number in range(WORKERS):
         command = [options.python, "-m", "rq.cli", "worker", "--url", server.url, "--path", EXAMPLES / "rq"]
+        # So they wait for a job for a second at a time, and see soon that they are suspended.
+        command += ["--worker-ttl", "16"]
         processes.start(f"worker-{number}", *command, again=True)
     command = ", ".join(json.dumps(str(word)) for word in (options.python, EXAMPLES / "rq" / "rq_adapter.py"))
     port, config = free_port(), work / "taskbridge.toml"
@@ -151,10 +156,10 @@ def run(options, work: Path, processes: Processes, log) -> Verdict:
     config.write_text(CONFIG.format(port=port, command=command, url=server.url) + tools)
     env = {**os.environ, "XDG_STATE_HOME": str(work / "state")}
     place = Place(options.packages.absolute(), options.server.absolute(), work, log)
-    bridge = Bridge(place.server, config, port, env, log)
+    bridge = Supervised(place.server, config, port, env, log)
     calls = Calls(WORKS, options.calls)
     callers = [Caller(client, place, env, bridge, calls) for client in SPEAKERS]
-    striker = Striker(bridge, calls, options)
+    striker = Striker(bridge, calls, server, options)
     for thread in (*callers, striker):
         thread.start()
     for thread in callers:
@@ -165,7 +170,7 @@ def run(options, work: Path, processes: Processes, log) -> Verdict:
     with Redis.from_url(server.url, decode_responses=True) as redis:
         jobs = list(ran(redis))
     verdict = judge(calls.all, jobs)
-    if (bridge.life, striker.adapters) != (options.kills, options.kills):
+    if (bridge.life, striker.adapters, striker.restarts) != (options.kills, options.kills, options.restarts):
         verdict.wrong.append("less was killed than was to be: make more calls")
     for number, what in (
         (verdict.accepted, f"calls accepted, of {len(WORKS)} kinds, by {len(SPEAKERS)} clients"),
@@ -173,6 +178,7 @@ def run(options, work: Path, processes: Processes, log) -> Verdict:
         (len(jobs), "runs in RQ"),
         (bridge.life, "kills of the bridge (-9)"),
         (striker.adapters, "kills of the adapter (-9)"),
+        (striker.restarts, "restarts of Redis (-9)"),
         (len(verdict.doubles), "doubles"),
         (len(verdict.lost), "lost"),
         (len(verdict.strays), "jobs of no call"),
@@ -185,30 +191,60 @@ def run(options, work: Path, processes: Processes, log) -> Verdict:
     return verdict
 
 
-class Striker(threading.Thread):
-    """Kills the bridge and the adapter by turns, at random moments between the calls."""
+class Supervised(Bridge):
+    """A bridge that is started again when it ends, as by a supervisor: one whose only backend does not answer at its start
+    ends."""
 
-    def __init__(self, bridge: Bridge, calls: Calls, options) -> None:
+    def _start(self) -> None:
+        for _ in range(20):
+            try:
+                return super()._start()
+            except Failed as failure:
+                last = failure
+                time.sleep(1)
+        raise last
+
+
+class Striker(threading.Thread):
+    """Kills the bridge and the adapter by turns, and Redis now and then, at random moments between the calls."""
+
+    def __init__(self, bridge: Bridge, calls: Calls, server: RedisServer, options) -> None:
         super().__init__(daemon=True)
         self._bridge, self._calls, self._random = bridge, calls, random.Random(options.seed)
-        self.adapters = 0
+        self._server = server
+        self.adapters = self.restarts = 0
         # The last calls have time to end well, so that no kill comes too late.
         most = 9 * options.calls // 5
-        self._steps = sorted(self._random.randrange(most) for _ in range(2 * options.kills))
+        kinds = [self._kill_adapter, self._kill_bridge] * options.kills
+        for _ in range(options.restarts):
+            kinds.insert(self._random.randrange(len(kinds) + 1), self._restart_redis)
+        self._steps = list(zip(sorted(self._random.randrange(most) for _ in kinds), kinds, strict=True))
 
     def run(self) -> None:
-        for number, step in enumerate(self._steps):
+        for step, strike in self._steps:
             after, pause = 0.5 * self._random.random(), 0.5 * self._random.random()
             if not self._calls.wait_for(step):
                 return
             time.sleep(after)
-            if number % 2:
-                self._bridge.kill()
-                self._bridge.start_again(pause)
-            else:
-                self._kill_adapter()
+            strike(pause)
 
-    def _kill_adapter(self) -> None:
+    def _kill_bridge(self, pause: float) -> None:
+        self._bridge.kill()
+        self._bridge.start_again(pause)
+
+    def _restart_redis(self, pause: float) -> None:
+        with Redis.from_url(self._server.url, decode_responses=True) as redis:
+            suspend(redis)
+            # Those that hold a job end it first.
+            until("all workers are suspended", lambda: suspended(redis) >= WORKERS, SECONDS)
+        self._server.kill()
+        time.sleep(pause)
+        self._server.start()
+        with Redis.from_url(self._server.url) as redis:
+            resume(redis)
+        self.restarts += 1
+
+    def _kill_adapter(self, pause: float) -> None:
         """Kills the adapter of the bridge that runs, which starts another."""
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
@@ -218,6 +254,12 @@ class Striker(threading.Thread):
                 self.adapters += 1
                 return
             time.sleep(0.05)
+
+
+def suspended(redis: Redis) -> int:
+    """Returns how many workers take no job."""
+    workers = (redis.hgetall(key) for key in redis.smembers("rq:workers"))
+    return sum(worker.get("state") == "suspended" and Path(f"/proc/{worker['pid']}").exists() for worker in workers)
 
 
 def children(parent: int) -> list[int]:

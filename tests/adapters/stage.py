@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -19,6 +20,8 @@ EXAMPLES = ROOT / "examples" / "adapters"
 # The program whose behaviour suite is run, and how many of its rules at least must be tested.
 TASKBRIDGE = os.environ.get("TASKBRIDGE") or None
 LEAST_RULES = 18
+# The secret of the services that are tested.
+SIGNING_SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 # Below the ports that the kernel gives to outgoing connections.
 PORTS = range(20_000, 32_000)
 
@@ -173,14 +176,40 @@ class AdapterTest:
         """The behaviour suite of the sdk, over the wire, as an author of an adapter runs it."""
         if self.plan is None or TASKBRIDGE is None:
             self.skipTest("tests/adapters/run suite names a taskbridge")
-        plan = self.folder / "plan.toml"
-        plan.write_text("".join(f"{line}\n" for line in toml(self.plan | {"config": self.config})))
-        command = [TASKBRIDGE, "adapter", "test", "--config", plan, "--", *self.command]
+        self.check_contract(self.plan, "--", *self.command)
+
+    def check_contract(self, plan, *command):
+        file = self.folder / "plan.toml"
+        # Machines that run tests are busy.
+        whole = {"timeout_seconds": 2 * SECONDS} | plan | {"config": self.config}
+        file.write_text("".join(f"{line}\n" for line in toml(whole)))
+        command = [TASKBRIDGE, "adapter", "test", "--config", file, *command]
         done = subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, check=False, timeout=400, **self.options
+            list(map(str, command)), capture_output=True, text=True, check=False, timeout=1500, **self.options
         )
-        kept = done.stdout.count("\nok ")
+        kept = sum(line.startswith("ok ") for line in done.stdout.splitlines())
         self.assertTrue(done.returncode == 0 and kept >= LEAST_RULES, f"{done.stdout}{done.stderr}")
+
+    # The folder, the module and the class of the adapter, where it is tested as a service, too.
+    service = None
+
+    def test_service_keeps_the_contract(self):
+        """The same suite over HTTP, with signed messages."""
+        if self.service is None or TASKBRIDGE is None:
+            self.skipTest("tests/adapters/run suite names a taskbridge")
+        folder, module, name = self.service
+        program = f"""
+import sys
+sys.path.insert(0, {str(folder)!r})
+from {module} import {name}
+from taskbridge_adapter import serve_http
+serve_http({name}, port=0, hmac={SIGNING_SECRET!r})
+"""
+        log = self.folder / "service.log"
+        self.processes.start("service", PYTHON, "-B", "-c", program)
+        listens = until("the service listens", lambda: log.exists() and re.search(r"http://\S+", log.read_text()))
+        service = {"url": listens.group(), "auth": {"hmac": SIGNING_SECRET}}
+        self.check_contract(self.plan | {"service": service})
 
     # Calls of the run with kills of the adapter, and how many of its starts are cut off.
     calls, kills = 16, 4

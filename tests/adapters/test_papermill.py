@@ -21,7 +21,7 @@ class PapermillTest(AdapterTest, unittest.TestCase):
     def begin(cls):
         cls.addClassCleanup(cls.end_jobs)
         here = EXAMPLES / "papermill"
-        return [PYTHON, here / "papermill_adapter.py"], {
+        return [PYTHON, "-B", here / "papermill_adapter.py"], {
             "notebooks": str(here / "notebooks"),
             "jobs": str(cls.folder / "jobs"),
         }

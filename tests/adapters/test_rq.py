@@ -10,6 +10,7 @@ COUNT, PAUSE, FAIL, HOLD = ({"function": f"jobs.{name}"} for name in ("count", "
 
 
 class RqTest(AdapterTest, unittest.TestCase):
+    service = (EXAMPLES / "rq", "rq_adapter", "Rq")
     plan = {
         "unknown_handle": "tb-aaaaaaaaaaaaaaaaaaaaaaaaaa",
         "succeeding": {"target": COUNT, "arguments": {"label": "suite"}, "text": "counted"},

@@ -8,17 +8,19 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use taskbridge_sdk::{ConnectContext, Error, JobHandle, Result, from_json, one_line};
+use taskbridge_sdk::{ConnectContext, Error, JobHandle, Problem, Result, from_json, one_line};
 use tokio::sync::{Mutex, mpsc};
 
-use crate::config::Config;
+use crate::config::{Child, Config, Endpoint};
 use crate::driver::attempts::Attempts;
 use crate::driver::error::Failure;
-use crate::driver::launch::Launch;
 use crate::driver::link::Link;
 use crate::driver::redact::Redactor;
 use crate::driver::session::Session;
 use crate::driver::shared::Settings;
+use crate::driver::transport::child::Launch;
+use crate::driver::transport::service::{Proof, Service};
+use crate::driver::transport::user::User;
 use crate::protocol::{Description, Empty, ErrorObject, InitializeParams, VERSION};
 
 /// Share of the server's timeout after which a call is given up here, so that the server's own timeout does
@@ -30,6 +32,8 @@ pub(crate) struct Core {
     pub(crate) name: String,
     pub(crate) link: Link,
     pub(crate) attempts: Attempts,
+    /// The secret that a service and the server share. `None` for a child process.
+    pub(crate) proof: Option<Proof>,
     pub(crate) hints: Mutex<mpsc::Receiver<JobHandle>>,
 }
 
@@ -37,19 +41,13 @@ impl Core {
     /// Starts the program and initializes it.
     ///
     /// # Errors
-    /// `Config` if the program says that its config is wrong. `Unavailable` if it cannot be started or does not
-    /// answer.
+    /// `Config` if the program says that its config is wrong. `Unavailable` if it cannot be started or does
+    /// not answer.
     pub(crate) async fn connect(config: Config, context: &ConnectContext) -> Result<Self> {
-        let launch = Launch {
-            launcher: context.program.clone(),
-            command: resolve(&config.command, &context.config_dir),
-            env: config.env.clone(),
-            limits: config.limits,
-        };
         let limit = context.call_timeout * LIMIT_PERCENT / 100;
         let secrets: BTreeMap<String, String> =
             config.secrets.iter().map(|(name, secret)| (name.clone(), secret.reveal().to_owned())).collect();
-        let redactor = Redactor::new(secrets.values().map(String::as_str));
+        let redactor = Redactor::new(secrets.values().map(String::as_str).chain(config.endpoint.secrets()));
         let mut program_config = config.config;
         if let Some(discover) = config.discover {
             program_config.insert("discover".to_owned(), discover.into());
@@ -60,18 +58,32 @@ impl Core {
             config: program_config,
             secrets,
             call_limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-            state_dir: context.state_dir.clone(),
-            config_dir: context.config_dir.clone(),
+            state_dir: PathBuf::new(),
+            config_dir: PathBuf::new(),
         };
-        let settings = Settings {
+        let mut settings = Settings {
             name: context.name.clone(),
             limit,
             max_in_flight: config.max_in_flight,
             redactor,
             initialize,
         };
-        let (link, hints) = Link::connect(settings, launch).await?;
-        Ok(Self { name: context.name.clone(), link, attempts: Attempts::default(), hints: Mutex::new(hints) })
+        let wrong = |Problem { field, message }| Error::config(format!("{field}: {message}"));
+        let ((link, hints), proof) = match &config.endpoint {
+            Endpoint::Child(child) => {
+                settings.initialize.state_dir.clone_from(&context.state_dir);
+                settings.initialize.config_dir.clone_from(&context.config_dir);
+                (Link::connect(settings, launch(child, context)?).await?, None)
+            }
+            // The folders of this machine mean nothing to it.
+            Endpoint::Service(service) => {
+                let proof = Proof::new(&service.auth).map_err(wrong)?;
+                let service = Service::new(service, &context.config_dir, limit).map_err(wrong)?;
+                (Link::connect(settings, service).await?, Some(proof))
+            }
+        };
+        let (name, attempts, hints) = (context.name.clone(), Attempts::default(), Mutex::new(hints));
+        Ok(Self { name, link, attempts, proof, hints })
     }
 
     /// Makes a call that can be repeated safely.
@@ -123,6 +135,17 @@ impl Core {
     }
 }
 
+fn launch(child: &Child, context: &ConnectContext) -> Result<Launch> {
+    let user = child.user.as_deref().map(User::find).transpose();
+    Ok(Launch {
+        launcher: context.program.clone(),
+        command: resolve(&child.command, &context.config_dir),
+        env: child.env.clone(),
+        limits: child.limits,
+        user: user.map_err(|message| Error::config(format!("user: {message}")))?.flatten(),
+    })
+}
+
 /// Resolves a program with a relative path. A name without `/` is searched in `PATH`.
 fn resolve(command: &[String], dir: &Path) -> Vec<String> {
     let mut command = command.to_vec();
@@ -139,8 +162,8 @@ fn resolve(command: &[String], dir: &Path) -> Vec<String> {
 /// `launcher` the path of a program with the launcher's role.
 ///
 /// # Errors
-/// `Unavailable` if the program cannot be started or does not answer; `Config` if it speaks another version or
-/// cannot describe itself.
+/// `Unavailable` if the program cannot be started or does not answer; `Config` if it speaks another version
+/// or cannot describe itself.
 pub async fn describe(
     launcher: PathBuf,
     command: &[String],
@@ -152,6 +175,7 @@ pub async fn describe(
         command: resolve(command, dir),
         env: Vec::new(),
         limits: crate::config::Limits::default(),
+        user: None,
     };
     let answer = match Link::ask(launch, "describe", &Empty {}, limit).await {
         Ok(answer) => answer,

@@ -1,8 +1,8 @@
-//! `kind = "process"`: an adapter in any language. Its program answers JSON-RPC messages on standard input and
-//! output. docs/adapter-protocol.md describes the messages.
+//! `kind = "process"`: an adapter in any language. Its program answers JSON-RPC messages on standard input
+//! and output, or over HTTP. docs/adapter-protocol.md describes the messages.
 //!
-//! The server registers [`Process`]. `protocol` has the messages, `driver` keeps a program running and makes
-//! calls, and `launcher` is the process between the server and the program, which ends it with all its
+//! The server registers [`Process`]. `protocol` has the messages, `driver` keeps a program connected and
+//! makes calls, and `launcher` is the process between the server and the program, which ends it with all its
 //! children. The other modules have the names of `adapters/README.md`.
 //!
 //! It must not know any engine, and must not trust what a program sends.
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use taskbridge_sdk::{Adapter, Backend, ConnectContext, Helper, Problem, Result, async_trait};
 
 pub use crate::core::describe;
-pub use config::{Config, Limits, Schemas, Target};
+pub use config::{Auth, Child, Config, Endpoint, Limits, Schemas, Service, Target};
 
 /// Adapter whose engine is reached through a program.
 pub struct Process;
@@ -38,10 +38,17 @@ pub struct Process;
 impl Adapter for Process {
     const KIND: &'static str = config::KIND;
     const HELPER: Option<Helper> = Some(launcher::main);
-    const SECRETS: &'static [&'static str] = &["secrets.*"];
+    const SECRETS: &'static [&'static str] = &["secrets.*", "auth.bearer", "auth.hmac"];
 
     type Config = Config;
     type Target = Target;
+
+    fn check_config(config: &Config) -> std::result::Result<(), Problem> {
+        match &config.endpoint {
+            Endpoint::Child(_) => Ok(()),
+            Endpoint::Service(service) => driver::transport::service::check(service),
+        }
+    }
 
     fn check(config: &Config, target: &Target, _parameters: &[&str]) -> Vec<Problem> {
         check::target::check(config, target)

@@ -26,7 +26,7 @@ mod text;
 mod untrusted;
 
 pub use async_trait::async_trait;
-pub use config::{Secret, is_local_address};
+pub use config::{Secret, is_forbidden_address, is_local_address, is_metadata_name, is_private_address};
 pub use contract::{
     Abilities, Adapter, AnswerOutcome, Artifacts, Backend, Budget, Checkup, ConnectContext, Delivery,
     DiscoveredTool, Discovery, Finding, Helper, HookEvent, Hooks, LogRequest, LogText, Logs, PolicyDocument,

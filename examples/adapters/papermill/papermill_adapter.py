@@ -9,11 +9,15 @@ and without a lock is a job that was killed.
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from taskbridge_adapter import GONE, Artifact, Config, Rejected, cancelled, failed, queued, running, serve, succeeded
 
 import run_notebook as folder
+
+# After this time in seconds, another process is started for a job that has not begun.
+SLOW = 60
 
 
 class Papermill:
@@ -52,7 +56,12 @@ class Papermill:
         at = self.jobs / job.key
         at.mkdir(exist_ok=True)
         folder.write(at / "job.json", {"notebook": str(notebook), "parameters": job.arguments, "kernel": self.kernel})
-        # Of several for one folder, the first that locks it runs the notebook, and the others do nothing.
+        self.launch(at)
+        return job.key
+
+    def launch(self, at):
+        """Starts a process for a job. Of several, the first that locks the folder runs the notebook, and the others do
+        nothing."""
         with open(at / "log", "ab") as log:
             subprocess.Popen(
                 [sys.executable, folder.__file__, at],
@@ -61,7 +70,6 @@ class Papermill:
                 stderr=log,
                 start_new_session=True,
             )
-        return job.key
 
     def find(self, job):
         # Without these files, a start was cut off, or its process has not begun: another start is harmless.
@@ -72,8 +80,9 @@ class Papermill:
         at = self.at(handle)
         if not (at / "job.json").exists():
             return GONE
+        # In this order: the process takes the lock, writes its id, writes the end, and releases the lock.
+        begun = (at / "pid.json").exists()
         alive = folder.is_locked(at)
-        # Read after the lock: the end is written before the lock is let go.
         end = folder.read(at / "end.json")
         if end is None and alive:
             progress = folder.read(at / "progress.json") or {}
@@ -86,7 +95,11 @@ class Papermill:
                 return failed(message, artifacts=notebook)
         if (at / "cancel").exists():
             return cancelled()
-        if not (at / "lock").exists():
+        if not begun:
+            if time.time() - (at / "job.json").stat().st_mtime > SLOW:
+                # It was killed before it began, such as by a reboot.
+                os.utime(at / "job.json")
+                self.launch(at)
             return queued("its process has not begun")
         return failed("the process that ran the notebook was killed", artifacts=notebook)
 

@@ -19,7 +19,7 @@ start() {
     key=$(param .key) script=$scripts/$(param '.target.script | split("/") | last') folder=$jobs/$(param .key)
     [[ -x $script ]] || { failure rejected "there is no script $script" && return; }
     mkdir -p "$folder" && param .arguments >"$folder/arguments.json" || { failure unavailable "cannot write $folder" && return; }
-    if said=$(sbatch --parsable --job-name="$key" --output="$folder/log" --export=NIL 2>&1 <<<"#!/bin/bash
+    if said=$(sbatch --parsable --job-name="$key" --output="$folder/log" --export=ALL 2>&1 <<<"#!/bin/bash
 cd '$folder'
 '$script' '$folder/arguments.json' >out
 echo \$? >end.new && mv end.new end"); then

@@ -68,7 +68,8 @@ class Sample:
         does = JOBS[handle]["does"]
         match does.get("state"):
             case "succeeded":
-                return succeeded(does["result"]).with_notes([Note(1, "it began"), Note(2, {"rows": 3}, "warning")])
+                notes = [Note(1, "it began"), Note(2, {"rows": 3}, "warning")]
+                return succeeded(does["result"]).with_notes(notes).with_link("https://engine.example/1")
             case "set":
                 return succeeded({1, 2})
             case "deep":

@@ -77,6 +77,7 @@ class Wire(unittest.TestCase):
                         {"n": 1, "data": "it began", "level": "info"},
                         {"n": 2, "data": {"rows": 3}, "level": "warning"},
                     ],
+                    "link": "https://engine.example/1",
                 },
             ),
             ({"state": "set"}, {"state": {"succeeded": text('"{1, 2}"') | {"structured": "{1, 2}"}}}),

@@ -12,3 +12,4 @@ export {
   type Artifact, type Content, type Details, type Note, type Observation, type Output, type Question, type State,
 } from "./observation.js";
 export { serve } from "./serve.js";
+export { serveHttp, type ServiceOptions } from "./service.js";

@@ -56,6 +56,8 @@ export interface Observation {
   log_bytes?: number;
   /** The new handle, if the engine has renamed the job: in each poll by the old one. */
   renamed_to?: string;
+  /** Address of the job in the engine's own pages, for people. It begins with `https://`. */
+  link?: string;
 }
 
 /** What else an observation of a running job can say. */

@@ -45,7 +45,11 @@ class Sample {
     const does = jobs.get(handle);
     switch (does.state) {
       case "succeeded":
-        return { ...succeeded(does.result), notes: [{ n: 1, level: "info", data: "it began" }] };
+        return {
+          ...succeeded(does.result),
+          notes: [{ n: 1, level: "info", data: "it began" }],
+          link: "https://engine.example/1",
+        };
       case "bigint":
         return succeeded({ n: 2n ** 80n });
       case "circle": {

@@ -59,7 +59,7 @@ test("states are those of the protocol", async () => {
   const notes = [{ n: 1, level: "info", data: "it began" }];
   for (const [args, expected] of [
     [{}, { state: "gone" }],
-    [{ state: "succeeded", result: [] }, { state: { succeeded: { ...text("[]"), structured: [] } }, notes }],
+    [{ state: "succeeded", result: [] }, { state: { succeeded: { ...text("[]"), structured: [] } }, notes, link: "https://engine.example/1" }],
     [{ state: "bigint" }, { state: { succeeded: { ...text(`{"n":"${2n ** 80n}"}`), structured: { n: String(2n ** 80n) } } } }],
     [{ state: "circle" }, { state: { succeeded: text("[object Object]") } }],
     [{ state: "surrogate" }, { state: { succeeded: text("\ufffd and \\ud800") } }],

@@ -16,7 +16,7 @@ pub(in crate::cli) struct Options {
     /// The language of the template.
     #[arg(long, value_name = "LANGUAGE")]
     lang: Language,
-    /// The name of the adapter: letters, digits and `_`. A folder of this name is created.
+    /// The name of the adapter: letters, digits, `_` and `-`. A folder of this name is created.
     name: String,
     /// The folder in which it is created, instead of the current one.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
@@ -59,10 +59,10 @@ impl Language {
 /// Creates the folder and its files.
 pub(super) fn run(options: &Options) -> Result<(), String> {
     let name = options.name.as_str();
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if name.is_empty() || !name.chars().all(is_allowed) || name.starts_with(|c: char| c.is_ascii_digit()) {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_allowed) {
         return Err(format!(
-            "taskbridge: {name:?}: the name has letters, digits and `_` only, and begins with no digit"
+            "taskbridge: {name:?}: the name has letters, digits, `_` and `-` only, and begins with a letter"
         ));
     }
     let folder = options.within.join(name);
@@ -97,12 +97,13 @@ mod tests {
         let of = |lang, name: &str| Options { lang, name: name.to_owned(), within: dir.path().to_owned() };
         let options = |name| of(Language::Python, name);
         run(&options("my_engine")).unwrap();
+        run(&options("my-engine")).unwrap();
         run(&of(Language::TypeScript, "other")).unwrap();
         assert!(dir.path().join("other/test/adapter.test.mjs").exists());
         let text = fs::read_to_string(dir.path().join("my_engine/adapter.py")).unwrap();
         assert!(text.contains("my_engine") && !text.contains(NAME), "{text}");
         assert!(run(&options("my_engine")).unwrap_err().contains("exists already"));
-        for name in ["", "../x", "a b", "1a"] {
+        for name in ["", "../x", "a b", "1a", "-a"] {
             assert!(run(&options(name)).is_err(), "{name}");
         }
     }

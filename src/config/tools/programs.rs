@@ -1,6 +1,6 @@
-//! `[adapters.NAME]`: programs that are adapters, each a kind of engine of its own. A backend of such a kind is
-//! read as one of the kind `process`, with its fields as the program's config. This module must not start a
-//! program.
+//! `[adapters.NAME]`: programs and services that are adapters, each a kind of engine of its own. A backend of
+//! such a kind is read as one of the kind `process`, with its fields as the program's config. This module
+//! must not start a program.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,17 +20,26 @@ pub(super) const KIND: &str = "process";
 /// The field with the program's secrets.
 const SECRETS: &str = "secrets";
 
-/// A program that is an adapter. It speaks the adapter protocol on its standard input and output.
+/// A program that is an adapter. It speaks the adapter protocol on its standard input and output (`command`),
+/// or over HTTP (`url`).
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "AdapterProgram")]
 pub(in crate::config) struct Program {
     /// The program and its arguments. No shell is involved. A relative path with `/` starts at the folder of
     /// this config file.
-    command: Vec<String>,
+    command: Option<Vec<String>>,
+    /// Address of a service, in place of `command`: `https://..`, or `http://` on this machine.
+    url: Option<String>,
+    /// Secret for `url`: `bearer` or `hmac`, each a text, `{ env = ".." }` or `{ file = ".." }`.
+    auth: Option<Map<String, Value>>,
+    /// PEM file of root certificates for `url`, in place of those of this machine.
+    ca_file: Option<PathBuf>,
     /// Names of environment variables that the program inherits, besides `PATH`, `LANG`, `TZ` and `HOME`.
     #[serde(default)]
     env: Vec<String>,
+    /// User that the program runs as, such as `"jobs"` or `"1001:1001"`. The server must run as root.
+    user: Option<String>,
     /// Maximum number of calls in progress: 16 by default.
     max_in_flight: Option<u64>,
     /// Limits of the operating system for the program: `memory_bytes`, `open_files`, `processes` and
@@ -93,14 +102,17 @@ fn schemas(reader: &mut Reader<'_>, field: &str, path: PathBuf) -> Option<Value>
 impl Program {
     /// Returns the fields of a backend of the kind `process` for a backend of this program.
     pub(super) fn fields(&self, mut own: Map<String, Value>) -> Map<String, Value> {
-        let Self { command, env, max_in_flight, limits, manifest: _, schemas } = self;
-        let mut fields = Map::from_iter([
-            ("command".to_owned(), json!(command)),
-            ("env".to_owned(), json!(env)),
-            ("limits".to_owned(), json!(limits)),
-        ]);
+        let Self { command, url, auth, ca_file, env, user, max_in_flight, limits, manifest: _, schemas } =
+            self;
+        let mut fields =
+            Map::from_iter([("env".to_owned(), json!(env)), ("limits".to_owned(), json!(limits))]);
         let (secrets, discover) = (own.remove(SECRETS), own.remove(DISCOVER));
         let optional = [
+            ("command", command.as_ref().map(|command| json!(command))),
+            ("url", url.as_ref().map(|url| json!(url))),
+            ("auth", auth.as_ref().map(|auth| json!(auth))),
+            ("ca_file", ca_file.as_ref().map(|file| json!(file))),
+            ("user", user.as_ref().map(|user| json!(user))),
             ("max_in_flight", max_in_flight.map(Value::from)),
             ("schemas", schemas.clone()),
             (SECRETS, secrets),

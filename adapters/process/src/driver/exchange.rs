@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep};
 
 use super::bucket::Bucket;
 use super::error::Failure;
-use super::launch::Running;
 use super::line::{LineReader, Long, Read};
 use super::session::Ability;
 use super::shared::{MAX_LINES, Shared};
+use super::transport::connection::Connection;
 use super::wire::{self, Incoming, MAX_LINE, Reply};
 use crate::protocol::{ChangedParams, NoteParams};
 
@@ -40,7 +40,7 @@ pub(super) enum End {
 pub(super) async fn serve(
     shared: &Shared,
     run: u64,
-    running: &mut Running,
+    connection: &mut Connection,
     opening: (&str, &RawValue),
     mut opened: impl FnMut(Result<Box<RawValue>, Failure>, mpsc::Sender<Vec<u8>>) -> ControlFlow<End>,
 ) -> End {
@@ -61,7 +61,7 @@ pub(super) async fn serve(
             ControlFlow::Continue(()) => std::future::pending().await,
         }
     };
-    let Running { input, output, errors, process: _ } = running;
+    let Connection { input, output, errors, carrier, process: _ } = connection;
     tokio::select! {
         biased;
         () = shared.stop.cancelled() => End::Stopped,
@@ -70,6 +70,7 @@ pub(super) async fn serve(
         reason = write(input, first, waiting) => End::Lost(reason),
         () = shared.calls.watch(MAX_SILENT) => End::Lost(format!("it left {MAX_SILENT} calls without an answer")),
         () = shared.log.copy(errors) => End::Stopped,
+        () = carrier => End::Stopped,
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Link`]: calls to a program that is kept running. A call is bounded in size, in number and in time. It
+//! [`Link`]: calls to a program that is kept connected. A call is bounded in size, in number and in time. It
 //! must not repeat a call.
 
 use std::sync::Arc;
@@ -14,32 +14,32 @@ use tokio_util::sync::DropGuard;
 use super::attempts::KeyGuard;
 use super::calls::Held;
 use super::error::Failure;
-use super::launch::Launch;
 use super::redact::Redactor;
 use super::restart;
 use super::session::Session;
 use super::shared::{Settings, Shared};
+use super::transport::connection::Transport;
 use super::wire::{MAX_REQUEST, Reply, write_params, write_request};
 
-/// A program that is kept running until this value is dropped.
+/// A program that is kept connected until this value is dropped.
 pub(crate) struct Link {
     shared: Arc<Shared>,
     _stop: DropGuard,
 }
 
 impl Link {
-    /// Starts the program and keeps it running. Also returns its hints.
+    /// Connects to the program, and keeps it connected. Also returns its hints.
     ///
     /// # Errors
     /// The error of the first start.
     pub(crate) async fn connect(
         settings: Settings,
-        launch: Launch,
+        transport: impl Transport,
     ) -> Result<(Self, mpsc::Receiver<JobHandle>)> {
         let (shared, hints) = Shared::new(settings);
         let stop = shared.stop.clone().drop_guard();
         let (first, connected) = oneshot::channel();
-        restart::spawn(Arc::clone(&shared), launch, first)?;
+        restart::spawn(Arc::clone(&shared), transport, first)?;
         match connected.await {
             Ok(result) => result.map(|()| (Self { shared, _stop: stop }, hints)),
             Err(_) => Err(Error::unavailable("the thread of the program ended")),
@@ -92,14 +92,14 @@ impl Link {
     /// # Errors
     /// See [`Failure`].
     pub(crate) async fn ask(
-        launch: Launch,
+        transport: impl Transport,
         method: &'static str,
         params: &impl Serialize,
         limit: Duration,
     ) -> Result<Box<RawValue>, Failure> {
         let params = write_params(params)
             .map_err(|e| Failure::NotSent(Error::rejected(format!("`{method}` cannot be written: {e}"))))?;
-        restart::ask(launch, method, params, limit).await
+        restart::ask(transport, method, params, limit).await
     }
 
     pub(crate) fn redactor(&self) -> &Redactor {

@@ -1,5 +1,5 @@
-//! The thread of a program: starts it, and starts it again with backoff after its end. The thread lives as
-//! long as the program, because the system sends the parent-death signal at the end of the thread that
+//! The thread of a program: connects it, and connects it again with backoff after its end. The thread lives
+//! as long as the program, because the system sends the parent-death signal at the end of the thread that
 //! started it.
 
 use std::ops::ControlFlow;
@@ -14,9 +14,9 @@ use tokio::time::{Instant, sleep};
 
 use super::error::Failure;
 use super::exchange::{End, serve};
-use super::launch::Start;
 use super::session::Session;
 use super::shared::{Settings, Shared};
+use super::transport::connection::Transport;
 use super::wire::write_params;
 use crate::protocol::{InitializeParams, InitializeResult, VERSION};
 
@@ -31,9 +31,9 @@ type Connected = oneshot::Sender<Result<()>>;
 ///
 /// # Errors
 /// `Unavailable` if the system has no more threads.
-pub(super) fn spawn(shared: Arc<Shared>, start: impl Start, first: Connected) -> Result<()> {
+pub(super) fn spawn(shared: Arc<Shared>, transport: impl Transport, first: Connected) -> Result<()> {
     on_thread(shared.settings.name.clone(), async move {
-        keep_running(&shared, &start, first).await;
+        keep_running(&shared, &transport, first).await;
     })
 }
 
@@ -51,12 +51,12 @@ fn backoff() -> ExponentialBackoff {
 }
 
 /// Keeps a program running until it is stopped, or until its first start has failed.
-pub(super) async fn keep_running(shared: &Shared, start: &impl Start, first: Connected) {
+pub(super) async fn keep_running(shared: &Shared, transport: &impl Transport, first: Connected) {
     let (mut first, mut delays, mut run) = (Some(first), backoff(), 0);
     loop {
         run += 1;
         let began = Instant::now();
-        let end = run_once(shared, start, run, &mut first).await;
+        let end = run_once(shared, transport, run, &mut first).await;
         let reason = match &end {
             End::Stopped => "it is stopped".to_owned(),
             End::Lost(reason) => reason.clone(),
@@ -80,7 +80,7 @@ pub(super) async fn keep_running(shared: &Shared, start: &impl Start, first: Con
             delays = backoff();
         }
         let delay = delays.next().unwrap_or(DELAYS.1);
-        let text = format!("the program is started again in {:.1} s: {reason}", delay.as_secs_f64());
+        let text = format!("the program is connected again in {:.1} s: {reason}", delay.as_secs_f64());
         shared.log.write(Level::Warning, &text);
         tokio::select! {
             () = shared.stop.cancelled() => return,
@@ -89,9 +89,14 @@ pub(super) async fn keep_running(shared: &Shared, start: &impl Start, first: Con
     }
 }
 
-async fn run_once(shared: &Shared, start: &impl Start, run: u64, first: &mut Option<Connected>) -> End {
-    let mut running = match start.start() {
-        Ok(running) => running,
+async fn run_once(
+    shared: &Shared,
+    transport: &impl Transport,
+    run: u64,
+    first: &mut Option<Connected>,
+) -> End {
+    let mut connection = match transport.connect() {
+        Ok(connection) => connection,
         Err(error) => return End::Lost(format!("it cannot be started: {error}")),
     };
     let opening = match write_params(&shared.settings.initialize) {
@@ -110,24 +115,24 @@ async fn run_once(shared: &Shared, start: &impl Start, run: u64, first: &mut Opt
         }
         ControlFlow::Continue(())
     };
-    let end = serve(shared, run, &mut running, ("initialize", &opening), opened).await;
+    let end = serve(shared, run, &mut connection, ("initialize", &opening), opened).await;
     // Calls fail now, and not when the program has ended.
     match end {
         End::Stopped => {
             shared.set_away("it is stopped");
-            running.stop().await;
+            connection.stop().await;
             end
         }
         End::Lost(reason) => {
             shared.set_away(&reason);
-            match running.kill().await {
+            match connection.kill().await {
                 Some(status) => End::Lost(format!("{reason} ({status})")),
                 None => End::Lost(reason),
             }
         }
         End::Refused(_) => {
             shared.set_away("it refused to initialize");
-            running.stop().await;
+            connection.stop().await;
             end
         }
     }
@@ -168,7 +173,7 @@ fn session(shared: &Shared, result: &RawValue) -> Result<Session> {
 
 /// Starts a program, makes one call, and ends the program.
 pub(super) async fn ask(
-    start: impl Start,
+    transport: impl Transport,
     method: &'static str,
     params: Box<RawValue>,
     limit: Duration,
@@ -192,8 +197,8 @@ pub(super) async fn ask(
     let (shared, _hints) = Shared::new(settings);
     let (sender, receiver) = oneshot::channel();
     let thread = on_thread(method.to_owned(), async move {
-        let mut running = match start.start() {
-            Ok(running) => running,
+        let mut connection = match transport.connect() {
+            Ok(connection) => connection,
             Err(error) => {
                 let error = Error::unavailable(format!("the program cannot be started: {error}"));
                 let _ = sender.send(Err(Failure::NotSent(error)));
@@ -205,11 +210,11 @@ pub(super) async fn ask(
             result = answer;
             ControlFlow::Break(End::Stopped)
         };
-        let end = serve(&shared, 1, &mut running, (method, &params), opened).await;
+        let end = serve(&shared, 1, &mut connection, (method, &params), opened).await;
         if let (End::Lost(reason), Err(Failure::Lost(text))) = (&end, &mut result) {
             text.clone_from(reason);
         }
-        running.stop().await;
+        connection.stop().await;
         let _ = sender.send(result);
     });
     thread.map_err(Failure::NotSent)?;
@@ -222,7 +227,7 @@ mod tests {
     use serde_json::{Value, json};
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex};
 
-    use super::super::launch::Running;
+    use super::super::transport::connection::Connection;
     use super::super::wire::Reply;
     use super::*;
 
@@ -234,13 +239,12 @@ mod tests {
         output: DuplexStream,
     }
 
-    impl Start for InProcess {
-        fn start(&self) -> std::io::Result<Running> {
+    impl Transport for InProcess {
+        fn connect(&self) -> std::io::Result<Connection> {
             let ((input, theirs), (output, our_output)) = (duplex(1 << 20), duplex(1 << 20));
             let program = Program { input: BufReader::new(theirs), output: our_output };
             let _ = self.0.lock().send(program);
-            let errors = Box::new(tokio::io::empty());
-            Ok(Running { input: Box::new(input), output: Box::new(output), errors, process: None })
+            Ok(Connection::piped(input, output, tokio::io::empty(), None))
         }
     }
 

@@ -73,6 +73,13 @@ pub(super) fn write_request(id: u64, method: &str, params: &RawValue) -> Vec<u8>
     line
 }
 
+/// Returns the id of a request that [`write_request`] wrote.
+pub(super) fn id_of(line: &[u8]) -> Option<u64> {
+    let rest = line.strip_prefix(br#"{"jsonrpc":"2.0","id":"#)?;
+    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()
+}
+
 /// Writes the answer to a request of the program.
 pub(super) fn write_unknown_method(id: &RawValue) -> Vec<u8> {
     let id = id.get();
@@ -180,6 +187,7 @@ mod tests {
     fn request_is_one_line() {
         let params = write_params(&serde_json::json!({"text": "a\nb"})).unwrap();
         let line = String::from_utf8(write_request(3, "start", &params)).unwrap();
+        assert_eq!(id_of(line.as_bytes()), Some(3));
         assert_eq!(
             line,
             "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"start\",\"params\":{\"text\":\"a\\nb\"}}\n"

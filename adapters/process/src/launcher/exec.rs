@@ -4,15 +4,20 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, setrlimit};
+use rustix::process::{Gid, Pid, Resource, Rlimit, Signal, Uid, setrlimit};
+use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
 
-use super::parent::{fail, follow};
+use super::parent::{Confinement, fail, follow};
 use crate::config::Limits;
 
-pub(super) fn run(parent: Pid, limits: Limits, program: &OsStr, arguments: &[OsString]) -> ExitCode {
-    if !follow(parent, Signal::KILL) {
-        return fail("the server has ended");
-    }
+pub(super) fn run(
+    parent: Pid,
+    confinement: Confinement,
+    program: &OsStr,
+    arguments: &[OsString],
+) -> ExitCode {
+    let Confinement { limits, user } = confinement;
+    // Before the change of the user, who may not raise a limit.
     let Limits { memory_bytes, open_files, processes, file_bytes } = limits;
     // A core file could contain secrets.
     for (resource, limit) in [
@@ -28,6 +33,22 @@ pub(super) fn run(parent: Pid, limits: Limits, program: &OsStr, arguments: &[OsS
             return fail(&format!("the limit {resource:?} = {limit:?} cannot be set: {error}"));
         }
     }
+    if let Some((uid, gid)) = user
+        && let Err(error) = become_user(uid, gid)
+    {
+        return fail(&format!("it cannot run as the user {uid}:{gid}: {error}"));
+    }
+    // After the change of the user, which clears this signal.
+    if !follow(parent, Signal::KILL) {
+        return fail("the server has ended");
+    }
     let error = Command::new(program).args(arguments).exec();
     fail(&format!("{}: {error}", program.to_string_lossy()))
+}
+
+/// Drops all groups and all rights of the current user. This process has one thread.
+fn become_user(uid: u32, gid: u32) -> rustix::io::Result<()> {
+    set_thread_groups(&[])?;
+    set_thread_gid(Gid::from_raw(gid))?;
+    set_thread_uid(Uid::from_raw(uid))
 }

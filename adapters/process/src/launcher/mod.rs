@@ -14,22 +14,21 @@ use std::process::ExitCode;
 
 use rustix::process::Pid;
 
-use crate::config::Limits;
 use parent::{EXEC, fail};
 
-pub(crate) use parent::{HELPER_ROLE, WATCH};
+pub(crate) use parent::{Confinement, HELPER_ROLE, WATCH};
 
-/// Runs a role: `watch|exec PARENT LIMITS PROGRAM ARGUMENT..`.
+/// Runs a role: `watch|exec PARENT CONFINEMENT PROGRAM ARGUMENT..`.
 pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
-    let [role, parent, limits, command @ ..] = arguments else { return fail("too few arguments") };
+    let [role, parent, confinement, command @ ..] = arguments else { return fail("too few arguments") };
     let parent = parent.to_str().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
-    let limits = limits.to_str().and_then(|json| serde_json::from_str::<Limits>(json).ok());
-    let (Some(parent), Some(limits), [program, arguments @ ..]) = (parent, limits, command) else {
+    let confinement = confinement.to_str().and_then(|json| serde_json::from_str(json).ok());
+    let (Some(parent), Some(confinement), [program, arguments @ ..]) = (parent, confinement, command) else {
         return fail("wrong arguments");
     };
     match role.to_str() {
-        Some(WATCH) => watch::run(parent, limits, program, arguments),
-        Some(EXEC) => exec::run(parent, limits, program, arguments),
+        Some(WATCH) => watch::run(parent, confinement, program, arguments),
+        Some(EXEC) => exec::run(parent, confinement, program, arguments),
         _ => fail("unknown role"),
     }
 }

@@ -11,24 +11,34 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 
-use super::parent::{EXEC, HELPER_ROLE, fail, follow};
-use crate::config::{KIND, Limits};
+use super::parent::{Confinement, EXEC, HELPER_ROLE, fail, follow};
+use crate::config::KIND;
 
 /// How often killed processes are looked for. Each one may have started others in between.
 const MAX_ROUNDS: usize = 200;
 
-pub(super) fn run(parent: Pid, limits: Limits, program: &OsStr, arguments: &[OsString]) -> ExitCode {
+pub(super) fn run(
+    parent: Pid,
+    confinement: Confinement,
+    program: &OsStr,
+    arguments: &[OsString],
+) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error.to_string()),
     };
-    match runtime.block_on(watch(parent, limits, program, arguments)) {
+    match runtime.block_on(watch(parent, confinement, program, arguments)) {
         Ok(code) => code,
         Err(error) => fail(&error.to_string()),
     }
 }
 
-async fn watch(parent: Pid, limits: Limits, program: &OsStr, arguments: &[OsString]) -> io::Result<ExitCode> {
+async fn watch(
+    parent: Pid,
+    confinement: Confinement,
+    program: &OsStr,
+    arguments: &[OsString],
+) -> io::Result<ExitCode> {
     // In this order: a signal before the program exists must not be lost.
     let mut stop = signal(SignalKind::terminate())?;
     let mut ended = signal(SignalKind::child())?;
@@ -38,7 +48,7 @@ async fn watch(parent: Pid, limits: Limits, program: &OsStr, arguments: &[OsStri
     // Whatever the program started and left is a child of this process then.
     set_child_subreaper(Some(getpid()))?;
     rustix::thread::set_no_new_privs(true)?;
-    let mut child = start(limits, program, arguments)?;
+    let mut child = start(confinement, program, arguments)?;
     release_pipes()?;
     let status = wait(&mut child, &mut stop, &mut ended).await?;
     end_all().await;
@@ -48,10 +58,10 @@ async fn watch(parent: Pid, limits: Limits, program: &OsStr, arguments: &[OsStri
     })
 }
 
-fn start(limits: Limits, program: &OsStr, arguments: &[OsString]) -> io::Result<Child> {
-    let (this, limits) = (std::process::id().to_string(), serde_json::to_string(&limits)?);
+fn start(confinement: Confinement, program: &OsStr, arguments: &[OsString]) -> io::Result<Child> {
+    let (this, confinement) = (std::process::id().to_string(), serde_json::to_string(&confinement)?);
     Command::new("/proc/self/exe")
-        .args([HELPER_ROLE, KIND, EXEC, &this, &limits])
+        .args([HELPER_ROLE, KIND, EXEC, &this, &confinement])
         .arg(program)
         .args(arguments)
         .process_group(0)

@@ -12,6 +12,7 @@
 //!
 //! Everything else is an error of the poll, never a state.
 
+mod hooks;
 mod poll;
 mod wakeups;
 

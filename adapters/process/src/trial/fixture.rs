@@ -1,6 +1,7 @@
 //! [`Trial`]: the suite's fixture of a connected program. It must not know the program's engine.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use taskbridge_sdk::suite::{
@@ -55,6 +56,10 @@ impl Fixture for Trial {
             refuses: self.plan.refused.is_some(),
             ..Self::CLAIMS
         }
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(self.plan.timeout_seconds.unwrap_or(30).into())
     }
 
     fn backend(&self) -> Arc<dyn Backend> {

@@ -18,6 +18,10 @@ pub struct Plan {
     /// Names of environment variables that the program inherits.
     #[serde(default)]
     pub env: Vec<String>,
+    /// The fields of a service, in place of a command: `url`, `auth` and `ca_file`.
+    pub service: Option<Map<String, Value>>,
+    /// How long a job may take to get from one state to the next, if not 30 s.
+    pub timeout_seconds: Option<u32>,
     /// A well-formed handle that belongs to no job.
     pub unknown_handle: String,
     /// A job that succeeds soon. Its output contains `text`.

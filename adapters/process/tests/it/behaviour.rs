@@ -1,26 +1,36 @@
-//! The sdk's behaviour suite, over the wire.
+//! The sdk's behaviour suite, over both transports.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::suite::{
-    ArtifactJob, Claims, DiscoverableTool, Fixture, LogJob, QuestionJob, RefusedJob, RepeatedStart,
-    fresh_key, job,
+    ArtifactJob, Claims, DiscoverableTool, Fixture, HookRequest, LogJob, QuestionJob, RefusedJob,
+    RepeatedStart, fresh_key, job,
 };
 use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
 
-use crate::world::World;
+use crate::remote::{Remote, TOKEN};
+use crate::world::{LIMIT, World};
 
 struct Program {
     world: World,
     backend: Arc<dyn Backend>,
+    remote: Option<Remote>,
 }
 
 impl Program {
-    async fn new() -> Self {
+    /// A child process.
+    async fn child() -> Self {
         let world = World::new();
         let backend = world.connect(json!({})).await;
-        Self { world, backend }
+        Self { world, backend, remote: None }
+    }
+
+    /// A service.
+    async fn service() -> Self {
+        let (world, remote) = (World::new(), Remote::new());
+        let backend = world.try_connect(remote.config(&world, json!({})), LIMIT).await.unwrap();
+        Self { world, backend, remote: Some(remote) }
     }
 }
 
@@ -44,6 +54,11 @@ impl Fixture for Program {
         counts_starts: true,
         faults: &[],
     };
+
+    fn claims(&self) -> Claims {
+        let is_remote = self.remote.is_some();
+        Claims { wakeups: !is_remote, hooks: is_remote, ..Self::CLAIMS }
+    }
 
     fn backend(&self) -> Arc<dyn Backend> {
         Arc::clone(&self.backend)
@@ -101,9 +116,26 @@ impl Fixture for Program {
         Some(json!({"missing": true}))
     }
 
+    fn hook_request(&self, handle: &JobHandle) -> Option<HookRequest> {
+        let body = json!({"jsonrpc": "2.0", "method": "changed", "params": {"jobs": [handle]}});
+        let proof_header = "authorization".to_owned();
+        let headers = vec![(proof_header.clone(), format!("Bearer {TOKEN}"))];
+        Some(HookRequest { headers, body: body.to_string().into(), proof_header, signs_body: false })
+    }
+
     async fn count_starts(&self, key: &JobKey) -> usize {
         self.world.starts(key)
     }
 }
 
-taskbridge_sdk::behaviour_suite!(Program::new().await);
+mod child {
+    use super::Program;
+
+    taskbridge_sdk::behaviour_suite!(Program::child().await);
+}
+
+mod service {
+    use super::Program;
+
+    taskbridge_sdk::behaviour_suite!(Program::service().await);
+}

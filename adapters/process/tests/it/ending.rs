@@ -92,3 +92,48 @@ async fn secrets_are_in_no_process_table() {
     drop(backend);
     until_none_is_left(&mark).await;
 }
+
+/// Returns whether these tests run as root, which the next one needs.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+/// A program runs as another user, without the groups of the server, and still ends with everything it
+/// started.
+#[tokio::test(flavor = "multi_thread")]
+async fn program_runs_as_its_user() {
+    if !is_root() {
+        return;
+    }
+    let world = World::new();
+    let mark = format!("TASKBRIDGE_TEST_MARK={}-user", std::process::id());
+    // A shell, because the user may not read where these tests are.
+    let script = r#"sleep 3600 & read line; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":1,"once":"none","abilities":[]}}'; read line"#;
+    let config = json!({"command": ["env", mark.as_str(), "sh", "-c", script], "user": "65534:65534"});
+    let backend = world.try_connect(config, Duration::from_secs(60)).await.unwrap();
+    let pids = marked(&mark);
+    assert!(pids.len() >= 2, "{pids:?}");
+    for pid in &pids {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        assert_eq!(line("Uid:"), Some("65534\t65534\t65534\t65534"), "{status}");
+        assert_eq!(line("Gid:"), Some("65534\t65534\t65534\t65534"), "{status}");
+        assert_eq!(line("Groups:"), Some(""), "{status}");
+        assert_eq!(line("CapEff:"), Some("0000000000000000"), "{status}");
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        assert!(String::from_utf8_lossy(&environment).contains("HOME=/\0"));
+    }
+    drop(backend);
+    until_none_is_left(&mark).await;
+}
+
+/// A user that does not exist is an error of the config.
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_user_is_named() {
+    let world = World::new();
+    let mut config = world.config(json!({}));
+    config["user"] = json!("no-such-user");
+    let error = world.try_connect(config, Duration::from_secs(60)).await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.to_string().starts_with("user:"), "{error}");
+}

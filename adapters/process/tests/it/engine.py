@@ -409,4 +409,5 @@ def main():
         threading.Thread(target=serve, args=(call,), daemon=True).start()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -88,8 +88,8 @@ fn ends_by_time(fault: &str) -> bool {
     matches!(fault, "other_id" | "exec_sleep" | "close_input" | "never" | "wrong_nan" | "stop")
 }
 
-/// Repeats a start as the server does: it is told that the job may exist once an attempt was uncertain.
-async fn start_as_server(backend: &dyn Backend, job: &JobSpec) -> (Started, Vec<ErrorKind>) {
+/// Repeats a start as the server does: with `may_exist` once an attempt was uncertain.
+pub(crate) async fn start_as_server(backend: &dyn Backend, job: &JobSpec) -> (Started, Vec<ErrorKind>) {
     let (mut job, mut kinds, began) = (job.clone(), Vec::new(), Instant::now());
     loop {
         match backend.start(&job).await {
@@ -111,7 +111,7 @@ fn assert_is_repeated(error: &Error) {
     assert!(error.to_string().len() < 4096, "a long message");
 }
 
-async fn end_as_server(backend: &dyn Backend, started: &Started) -> JobState {
+pub(crate) async fn end_as_server(backend: &dyn Backend, started: &Started) -> JobState {
     let began = Instant::now();
     loop {
         match backend.observe(&started.handle).await {

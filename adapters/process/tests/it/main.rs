@@ -6,4 +6,6 @@
 mod behaviour;
 mod ending;
 mod hostile;
+mod remote;
+mod service;
 mod world;

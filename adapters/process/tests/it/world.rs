@@ -10,7 +10,7 @@ use taskbridge_sdk::{Adapter as _, Backend, ConnectContext, JobKey, Result};
 use tempfile::TempDir;
 
 /// Time for a call of a program that works.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) struct World {
     folder: TempDir,

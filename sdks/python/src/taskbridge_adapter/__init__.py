@@ -1,5 +1,6 @@
 """Write a taskbridge adapter in Python: a class with `start`, `find`, `observe` and `cancel`, and `serve(YourClass)`."""
 
+from .calls import Host
 from .errors import AdapterError, Config, Denied, Limited, Rejected, Unavailable, Uncertain, Unsupported
 from .model import Answer, Fields, Handle, InputFile, Job, Person
 from .observation import (
@@ -19,7 +20,8 @@ from .observation import (
     running,
     succeeded,
 )
-from .serve import Host, serve
+from .serve import serve
+from .service import serve_http
 
 ACCEPTED, TOO_LATE, NOT_ALLOWED = "accepted", "too_late", "not_allowed"
 """What `answer` returns."""
@@ -58,5 +60,6 @@ __all__ = [
     "queued",
     "running",
     "serve",
+    "serve_http",
     "succeeded",
 ]

@@ -82,7 +82,8 @@ class Observation:
     """The state of a job, as one poll saw it. Use `queued()`, `running()`, `succeeded()`, `failed()`, `cancelled()`
     and `GONE` to create one, and `dataclasses.replace` to add more.
 
-    `renamed_to` is the new handle, if the engine has renamed the job: in each poll by the old one."""
+    `renamed_to` is the new handle, if the engine has renamed the job: in each poll by the old one. `link` is the address
+    of the job in the engine's own pages, for people; it begins with `https://`."""
 
     state: str
     output: Output | None = None
@@ -93,6 +94,11 @@ class Observation:
     notes: Sequence[Note] = ()
     log_bytes: int | None = None
     renamed_to: str | None = None
+    link: str | None = None
+
+    def with_link(self, link: str | None) -> Observation:
+        """Returns the observation with the address of the job in the engine's own pages."""
+        return replace(self, link=link)
 
     def with_notes(self, notes: Sequence[Note]) -> Observation:
         """Returns the observation with these notes."""
@@ -118,6 +124,8 @@ class Observation:
             wire["log_bytes"] = self.log_bytes
         if self.renamed_to is not None:
             wire["renamed_to"] = self.renamed_to
+        if self.link is not None:
+            wire["link"] = self.link
         return wire
 
 

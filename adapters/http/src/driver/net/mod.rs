@@ -4,13 +4,12 @@
 //! | rule | file |
 //! |---|---|
 //! | a request stays below `base`; a download may also go to a named host, without credentials | `targets.rs` |
-//! | link-local addresses and metadata services are refused, private addresses only for named hosts | `addresses.rs` |
+//! | link-local addresses and metadata services are refused, private addresses only for named hosts | `targets.rs`, the sdk |
 //! | both rules also apply to what a name resolves to | `resolver.rs` |
 //! | redirects are followed for GET only, and each target is checked again | `client.rs` |
 //! | a reply has a maximum size, also after decompression | `body.rs` |
 //! | an error reports whether the request may have been sent | `failure.rs` |
 
-mod addresses;
 mod body;
 mod client;
 mod config;

@@ -4,8 +4,7 @@
 use std::net::IpAddr;
 
 use reqwest::Url;
-
-use super::addresses;
+use taskbridge_sdk::{is_forbidden_address, is_metadata_name, is_private_address};
 
 /// Maximum number of download hosts.
 const MAX_NAMED: usize = 32;
@@ -108,7 +107,7 @@ impl Targets {
     /// Refuses a host that no request may go to, if it is written as an address.
     fn check_host(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default().to_ascii_lowercase();
-        if addresses::is_metadata_name(&host) {
+        if is_metadata_name(&host) {
             return Err(format!("{host} is a metadata service, which is never requested"));
         }
         match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
@@ -119,10 +118,10 @@ impl Targets {
 
     /// Refuses an address that this host has.
     pub(super) fn check_address(&self, host: &str, address: IpAddr) -> Result<(), String> {
-        if addresses::is_forbidden(address) {
+        if is_forbidden_address(address) {
             return Err(format!("{host} has the address {address}, which is never requested"));
         }
-        if addresses::is_private(address) && !self.may_be_private(host) {
+        if is_private_address(address) && !self.may_be_private(host) {
             return Err(format!(
                 "{host} has the private address {address}: only `base` and hosts that `also` names in full may have one"
             ));

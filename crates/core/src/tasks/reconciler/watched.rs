@@ -243,7 +243,8 @@ mod tests {
     }
 
     fn opened(name: &str) -> Vec<OpenedJob> {
-        let key = JobKey::from_bytes(std::array::from_fn(|n| name.as_bytes().get(n).copied().unwrap_or_default()));
+        let key =
+            JobKey::from_bytes(std::array::from_fn(|n| name.as_bytes().get(n).copied().unwrap_or_default()));
         vec![OpenedJob { group: group(), job: job(name), key, blank: true, age: Duration::ZERO }]
     }
 

@@ -1,4 +1,4 @@
-//! Rules for IP addresses: those that are never reached, and those that need a named host. Pure.
+//! Rules for IP addresses of engines: those that no request may go to, and those that need a named host. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,14 +10,14 @@ const METADATA_V4: [Ipv4Addr; 3] =
 const METADATA_NAMES: [&str; 3] = ["metadata.google.internal", "metadata", "instance-data"];
 
 /// Returns true if a host name belongs to a metadata service. `host` is in lower case.
-pub(super) fn is_metadata_name(host: &str) -> bool {
+pub fn is_metadata_name(host: &str) -> bool {
     let host = host.trim_end_matches('.');
     METADATA_NAMES.contains(&host) || host.starts_with("instance-data.")
 }
 
 /// Returns true if no request may go to this address: link-local addresses and metadata services, which
 /// serve credentials of this machine, and addresses of no single host.
-pub(super) fn is_forbidden(address: IpAddr) -> bool {
+pub fn is_forbidden_address(address: IpAddr) -> bool {
     match unwrap_v4(address) {
         IpAddr::V4(v4) => {
             v4.is_link_local()
@@ -41,7 +41,7 @@ pub(super) fn is_forbidden(address: IpAddr) -> bool {
 
 /// Returns true if only a named host may have this address: loopback, and networks that the internet does not
 /// route.
-pub(super) fn is_private(address: IpAddr) -> bool {
+pub fn is_private_address(address: IpAddr) -> bool {
     match unwrap_v4(address) {
         IpAddr::V4(v4) => {
             let [a, b, c, _] = v4.octets();
@@ -78,7 +78,7 @@ mod tests {
 
     fn rules(text: &str) -> (bool, bool) {
         let address = text.parse().unwrap();
-        (is_forbidden(address), is_private(address))
+        (is_forbidden_address(address), is_private_address(address))
     }
 
     /// Link-local addresses and metadata services are refused in every notation that carries them.
