@@ -1,14 +1,19 @@
 """Starts a real engine in a folder, on free ports of 127.0.0.1, and prints `ready PORT`.
 
-    python serve.py temporal|dagu TARGET FOLDER
+    python serve.py temporal|dagu|airflow TARGET FOLDER
 
 It stops the engine when its standard input closes, at the latest when its parent ends. TARGET is the folder of
 installed engines (tests/http/install); the engine's output is in FOLDER/log.
 """
 
+import contextlib
+import json
 import os
+import secrets
+import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,7 +21,7 @@ import urllib.request
 from pathlib import Path
 
 # A busy machine may need this long.
-PATIENCE = 120
+PATIENCE = 600
 
 
 def free_ports(count):
@@ -76,7 +81,8 @@ def temporal(engine, target):
     engine.start(bin_folder / "temporal", "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", grpc,
                  "--http-port", http, "--metrics-port", metrics, "--db-filename", engine.folder / "temporal.db",
                  "--log-level", "error")
-    engine.wait_for(answers(f"http://127.0.0.1:{http}/api/v1/namespaces/default"))
+    # The namespace is known to the parts of the server one after another: a list needs all that a start needs.
+    engine.wait_for(answers(f"http://127.0.0.1:{http}/api/v1/namespaces/default/workflows?pageSize=1"))
     mark = engine.folder / "worker.ready"
     engine.start(bin_folder / "python", "-B", Path(__file__).parent / "worker.py", f"127.0.0.1:{grpc}", engine.folder)
     engine.wait_for(mark.exists)
@@ -93,12 +99,60 @@ def dagu(engine, target):
     return port
 
 
+def airflow(engine, target):
+    """Starts an API server, a scheduler and a processor of DAGs, over SQLite."""
+    (port,) = free_ports(1)
+    folder, bin_folder = engine.folder, target / "airflow" / "bin"
+    (folder / "dags").mkdir(exist_ok=True)
+    shutil.copy(Path(__file__).parent / "dags.py", folder / "dags")
+    (folder / "passwords.json").write_text(json.dumps({"bridge": "secret"}))
+    settings = {
+        "AIRFLOW_HOME": folder,
+        "AIRFLOW__CORE__DAGS_FOLDER": folder / "dags",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": False,
+        "AIRFLOW__CORE__LOAD_EXAMPLES": False,
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__PARALLELISM": 6,
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "bridge:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": folder / "passwords.json",
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
+        "AIRFLOW__API__SECRET_KEY": secrets.token_hex(32),
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": 3,
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": 3,
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.5,
+        "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": False,
+        # Without them, a busy machine loses tasks that run.
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": 1800,
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": 60,
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": False,
+    }
+    settings = {name: str(value) for name, value in settings.items()}
+    command = [bin_folder / "python", "-B", bin_folder / "airflow"]
+    migration = engine.start(*command, "db", "migrate", **settings)
+    if migration.wait():
+        raise SystemExit(f"the database was not created: {folder / 'log'}")
+    engine.processes.remove(migration)
+    engine.start(*command, "api-server", "--host", "127.0.0.1", "--port", port, "--workers", 1, **settings)
+    # Their servers of logs would listen on every interface.
+    engine.start(*command, "scheduler", "--skip-serve-logs", **settings)
+    engine.start(*command, "dag-processor", **settings)
+    engine.wait_for(answers(f"http://127.0.0.1:{port}/api/v2/version"))
+    # A DAG can be started once it is parsed.
+    database = f"file:{folder / 'airflow.db'}?mode=ro"
+    query = "select count(*) from dag where is_stale = 0"
+    with contextlib.closing(sqlite3.connect(database, uri=True)) as connection:
+        engine.wait_for(lambda: connection.execute(query).fetchone()[0] >= 6)
+    return port
+
+
 def main():
     name, target, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     folder.mkdir(parents=True, exist_ok=True)
     engine = Engine(folder)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
-        port = {"temporal": temporal, "dagu": dagu}[name](engine, target)
+        port = {"temporal": temporal, "dagu": dagu, "airflow": airflow}[name](engine, target)
         print(f"ready {port}", flush=True)
         sys.stdin.read()
     finally:

@@ -13,6 +13,7 @@ use crate::driver::auth::By;
 use crate::driver::error::reply_error;
 use crate::driver::reply::Reply;
 use crate::language::{Expression, Scope};
+use crate::observe::poll::Purpose;
 
 #[async_trait]
 impl Questions for Http {
@@ -34,6 +35,12 @@ impl Questions for Http {
             Some(true) => return Ok(AnswerOutcome::Accepted),
             Some(false) => return Ok(AnswerOutcome::TooLate),
             None => {}
+        }
+        if table.look_first {
+            let snapshot = self.snapshot(handle, Purpose::State, None).await?;
+            if snapshot.is_none_or(|snapshot| snapshot.state.has_ended()) {
+                return Ok(AnswerOutcome::TooLate);
+            }
         }
         let (action, content) = match answer {
             Answer::Accept(content) => ("accept", json!(content)),

@@ -243,6 +243,9 @@ pub(crate) struct Cancel {
     /// Whether the job is polled before, and left alone if it has ended.
     #[serde(default)]
     pub(crate) look_first: bool,
+    /// True of a job that cannot be stopped yet: the request is sent later.
+    #[serde(default)]
+    pub(crate) wait: Option<Expression>,
     /// True for a reply that accepts the request. The default is 2xx, 404 and 410.
     #[serde(default)]
     pub(crate) ok: Option<Expression>,

@@ -37,6 +37,9 @@ pub(crate) struct Ask {
 pub(crate) struct AnswerTable {
     #[serde(flatten)]
     pub(crate) request: Request,
+    /// Whether the job is polled before, so that an answer to one that has ended is too late.
+    #[serde(default)]
+    pub(crate) look_first: bool,
     /// True for a reply that accepts the answer. The default is 2xx.
     #[serde(default)]
     pub(crate) ok: Option<Expression>,

@@ -34,6 +34,11 @@ impl Http {
             {
                 continue;
             }
+            if let Some(wait) = &cancel.wait
+                && wait.is_true(&scope).map_err(invalid)?
+            {
+                return Err(Error::unavailable("cancel: the job cannot be stopped yet"));
+            }
             self.lists.clear();
             let reply = self.call(&cancel.request, &scope, &[], By::Person(by)).await;
             let reply = reply.map_err(|e| e.of_read("cancel"))?;

@@ -1,6 +1,7 @@
 //! Dagu: the behaviour suite of the sdk, and what only this preset has.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -98,8 +99,10 @@ impl Backend for Listed {
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(120);
         loop {
-            self.0.cancel(handle).await?;
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            match self.0.cancel(handle).await {
+                Err(error) if !error.kind().is_transient() => return Err(error),
+                _ => tokio::time::sleep(Duration::from_millis(500)).await,
+            }
             match self.0.observe(handle).await {
                 Ok(seen) if !seen.state.has_ended() && Instant::now() < deadline => {}
                 _ => return Ok(()),
@@ -138,6 +141,17 @@ impl Dagu {
         let engine = tokio::task::block_in_place(engine);
         Self { world: World::connect("dagu", engine.port, json!({})).await, engine }
     }
+}
+
+/// Counts the attempts that Dagu has records of.
+fn attempts(folder: &Path, key: &JobKey) -> usize {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    let count = |path: PathBuf| match path.to_string_lossy().ends_with(key.as_str()) {
+        true => fs::read_dir(&path).map_or(0, Iterator::count),
+        false => attempts(&path, key),
+    };
+    folders.map(count).sum()
 }
 
 fn target(dag: &str) -> Value {
@@ -229,11 +243,12 @@ steps:
 
     async fn count_starts(&self, key: &JobKey) -> usize {
         let starts = fs::read_to_string(self.engine.folder.join("starts").join(key.as_str()));
-        starts.unwrap_or_default().lines().count()
+        // A run that is stopped early has no step that started.
+        starts.unwrap_or_default().lines().count().max(attempts(&self.engine.folder.join("data"), key))
     }
 
     fn timeout(&self) -> Duration {
-        Duration::from_secs(180)
+        Duration::from_secs(600)
     }
 
     async fn inject(&self, fault: InjectedFault) {

@@ -15,7 +15,12 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn start(name: &str) -> Self {
         let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("http");
-        assert!(installed.join(name).exists(), "{name} is not installed: run tests/run --only http");
+        let is_installed = installed.join(name).exists();
+        assert!(
+            is_installed,
+            "{name} is not installed: run tests/http/install {} {name}",
+            installed.display()
+        );
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/http/serve.py");
         let folder = tempfile::Builder::new().prefix("taskbridge-http-").tempdir().unwrap().keep();
         let mut command = Command::new("python3");

@@ -97,7 +97,7 @@ impl Fixture for Temporal {
     }
 
     fn timeout(&self) -> Duration {
-        Duration::from_secs(180)
+        Duration::from_secs(600)
     }
 
     async fn count_starts(&self, key: &JobKey) -> usize {

@@ -13,7 +13,7 @@ use taskbridge_sdk::{Adapter as _, Backend, ConnectContext, JobSpec};
 use crate::proxy::Proxy;
 
 /// Timeout of a call. It is not reached: a busy machine is slow.
-pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(180);
 
 pub(crate) struct World {
     pub(crate) proxy: Proxy,
@@ -30,7 +30,7 @@ impl World {
         let mut config: Map<String, Value> = toml::from_str(&fs::read_to_string(file).unwrap()).unwrap();
         let base = format!("http://127.0.0.1:{}", proxy.port);
         config.extend([("preset".to_owned(), preset.into()), ("base".to_owned(), base.into())]);
-        config.insert("call_timeout".to_owned(), "60s".into());
+        config.insert("call_timeout".to_owned(), "180s".into());
         for (name, value) in extra.as_object().unwrap() {
             config.insert(name.clone(), value.clone());
         }
