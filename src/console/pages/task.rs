@@ -18,7 +18,7 @@ pub(super) async fn page(request: &Request<'_>, id: &TaskId) -> Result<Page> {
             (actions(request, &view))
         }
         @if let Some(message) = view.status_message() { p { (pieces::clean(&message)) } }
-        @if !task.has_ended() { p { (pieces::progress(&view)) } }
+        @if !task.has_ended() { p { (pieces::progress(&view)) " " (pieces::expected_end(&view, request.now)) } }
         (question::cards(request, task, false))
         h2 { "Flight recorder" }
         (recorder::render(request, &view, &history))
@@ -47,6 +47,7 @@ fn actions(request: &Request<'_>, view: &View) -> Markup {
             }
             a.button href={ (task_address(&task.id)) "/json" } { "As JSON" }
             a.button href=(tool_address(&task.tool)) { "Open the tool" }
+            @if let Some(link) = &task.link { (pieces::external_link(link, "Open in the engine")) }
         }
     }
 }

@@ -41,12 +41,14 @@ pub(super) async fn page(request: &Request<'_>, name: &str, refused: Option<&Ref
     let tool = catalog.get(name).filter(|tool| permit.may_call(tool)).ok_or_else(Refusal::not_found)?;
     let filter = Filter { tool: Some(tool.name.clone()), ..Filter::default() };
     let runs = scan::scan(request, &filter, MAX_RUNS).await?;
+    let usual = request.context().service.usual_duration(&tool.name).await?;
     let ended: Vec<Outcome> = runs.views.iter().filter_map(|view| view.task.outcome()).collect();
     let succeeded = ended.iter().filter(|outcome| **outcome == Outcome::Succeeded).count();
     let body = html! {
         h1 { bdi { (pieces::one_line(tool.title.as_deref().unwrap_or(&tool.name), 200)) } }
         p.hint { code { (pieces::one_line(&tool.name, 200)) } " on " bdi { (tool.backend()) } }
         @if let Some(text) = &tool.description { p { (pieces::clean(text)) } }
+        @if let Some(usual) = usual { p { "A run takes " (usual.text()) " (" (usual.jobs) " runs)." } }
         h2 #start { "Start" }
         (start_form(request, tool, refused))
         h2 { "Your last runs" }
