@@ -111,6 +111,8 @@ def airflow(engine, target):
         "AIRFLOW__CORE__DAGS_FOLDER": folder / "dags",
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": False,
         "AIRFLOW__CORE__LOAD_EXAMPLES": False,
+        # SQLite has one writer. On a busy machine, the default of 5 s is an error 500.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / 'airflow.db'}?timeout=120",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__PARALLELISM": 6,
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
