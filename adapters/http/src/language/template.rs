@@ -216,6 +216,19 @@ mod tests {
         }
     }
 
+    /// The difference of two times, each in one of two notations. Without one of them, there is no value.
+    #[test]
+    fn seconds_lie_between_two_times() {
+        let eval = |source: &str| Expression::parse(source).unwrap().eval(&scope());
+        let from = "'2026-01-01T00:00:00Z' | seconds_until";
+        for until in ["'2026-01-01T00:00:02.5Z'", "'2026-01-01T01:00:02.5+01:00'"] {
+            assert_eq!(eval(&format!("{from}({until})")).unwrap(), Some(json!(2.5)), "{until}");
+        }
+        assert_eq!(eval(&format!("{from}('Thu, 01 Jan 2026 00:00:03 GMT')")).unwrap(), Some(json!(3.0)));
+        assert_eq!(eval("missing | seconds_until('2026-01-01T00:00:00Z')").unwrap(), None);
+        assert!(eval(&format!("{from}('soon')")).is_err());
+    }
+
     /// No expression overflows the stack: the longest chains compile, and longer ones are refused.
     #[test]
     fn work_of_an_expression_is_bounded() {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
-use taskbridge_sdk::{Backend, Delivery, ErrorKind, JobKey, JobSpec, JobState, Subject};
+use taskbridge_sdk::{
+    Answer as Reply, AnswerOutcome, Backend, Delivery, ErrorKind, JobKey, JobSpec, JobState, Subject,
+};
 
 use crate::nasty::{Answer, Fault, Nasty};
 use crate::world::{COMMON, KEYED, UNKEYED, backend, connect, fields, handle, kind};
@@ -214,6 +216,45 @@ async fn cancel_says_what_the_engine_cannot() {
     assert_eq!(nasty.seen("POST /api/jobs/").len(), 0);
     backend.cancel(&long).await.unwrap();
     assert_eq!(nasty.seen("POST /api/jobs/").len(), 1);
+}
+
+/// A job that cannot be stopped yet is not asked to: the cancellation fails, so that it is repeated.
+#[tokio::test]
+async fn cancel_waits_for_a_job_that_cannot_be_stopped_yet() {
+    let nasty = Nasty::start().await;
+    for (wait, requests) in [("body.state is defined", 0), ("body.state is undefined", 1)] {
+        let cancel = format!(
+            "[cancel]\nmethod = \"POST\"\npath = \"/jobs/{{{{ handle.id }}}}/cancel\"\nlook_first = true\nwait = \"{wait}\"\n"
+        );
+        let backend = backend(&nasty, &[COMMON, KEYED, &cancel]).await;
+        let job = backend.start(&long_job()).await.unwrap().handle;
+        let cancelled = backend.cancel(&job).await;
+        assert_eq!(
+            cancelled.err().map(|error| error.kind()),
+            (requests == 0).then_some(ErrorKind::Unavailable)
+        );
+        assert_eq!(nasty.seen("POST /api/jobs/").len(), requests, "{wait}");
+    }
+}
+
+/// With `look_first`, an answer to a job that has ended is too late, and is not sent.
+#[tokio::test]
+async fn answer_to_ended_job_is_not_sent() {
+    let nasty = Nasty::start().await;
+    for (look_first, requests) in [(true, 0), (false, 1)] {
+        let answers = format!(
+            "[answer]\nlook_first = {look_first}\nmethod = \"POST\"\npath = \"/jobs/{{{{ handle.id }}}}/answers/{{{{ question }}}}\"\n"
+        );
+        let backend = backend(&nasty, &[COMMON, KEYED, &answers]).await;
+        let handle = backend.start(&job(json!({"kind": "succeed"}), json!({}))).await.unwrap().handle;
+        taskbridge_sdk::suite::polling::poll_until_ended(&*backend, &handle).await;
+        let reply = Reply::Accept(serde_json::Map::new());
+        let outcome = backend.abilities().questions.unwrap().answer(&handle, "q1", &reply).await;
+        if look_first {
+            assert_eq!(outcome.unwrap(), AnswerOutcome::TooLate);
+        }
+        assert_eq!(nasty.seen("POST /api/jobs/").len(), requests, "{look_first}");
+    }
 }
 
 /// Many running jobs take the pages of one list, and no request each. A list of three pages is used again
