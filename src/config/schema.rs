@@ -59,7 +59,7 @@ pub fn generate(registry: &Registry) -> Value {
         let schema = (adapter.config_schema)(&mut generator).to_value();
         let mut schema = resolve_reference(&schema, &mut generator, &mut inlined);
         discover(&mut schema, &mut generator, &mut inlined);
-        backend(adapter.kind, adapter.one_machine, schema)
+        backend(adapter.kind, adapter.one_machine, !adapter.presets.is_empty(), schema)
     });
     let mut backends: Vec<Value> = backends.collect();
     backends.push(program_backend(registry));
@@ -141,7 +141,7 @@ fn without_null(schema: &mut Value) {
 }
 
 /// Combines the adapter's fields of a backend with the server's own fields.
-fn backend(kind: &str, one_machine: bool, mut schema: Map<String, Value>) -> Value {
+fn backend(kind: &str, one_machine: bool, has_presets: bool, mut schema: Map<String, Value>) -> Value {
     let server_fields = [
         ("kind", json!({"const": kind, "description": "The kind of engine."})),
         (
@@ -161,9 +161,15 @@ fn backend(kind: &str, one_machine: bool, mut schema: Map<String, Value>) -> Val
             "type": "string",
         });
     }
-    let required = schema.entry("required").or_insert_with(|| json!([]));
+    let mut required = schema.remove("required").unwrap_or_else(|| json!([]));
     if let Some(required) = required.as_array_mut() {
         required.push(Value::from("kind"));
+    }
+    if has_presets {
+        // A preset has a kind, and the fields that a backend needs.
+        schema.insert("anyOf".to_owned(), json!([{"required": required}, {"required": ["preset"]}]));
+    } else {
+        schema.insert("required".to_owned(), required);
     }
     Value::Object(schema)
 }

@@ -81,6 +81,8 @@ async fn schema_and_program_refuse_same_configs() {
         ("[backends.a]\nkind = \"sim\"\nsed = 1\n", false),
         // Only the program knows whether [adapters.simulated] exists.
         ("[backends.a]\nkind = \"simulated\"\n", true),
+        ("[backends.a]\npreset = \"temporal\"\nbase = \"https://temporal.example.com\"\n", true),
+        ("[backends.a]\nbase = \"https://temporal.example.com\"\n", false),
         ("[server]\nlisen = \"127.0.0.1:1\"\n", false),
         ("[tools.a]\nbackend = \"a\"\ntarget = {}\n", true),
         ("[tools.a]\nbackend = \"a\"\n", false),
@@ -91,6 +93,23 @@ async fn schema_and_program_refuse_same_configs() {
         let value: Value = toml::from_str(text).unwrap();
         assert_eq!(validator.is_valid(&value), valid, "{text}");
     }
+}
+
+/// A preset has a kind, so a backend with one needs no `kind`. A wrong name is answered with the known ones.
+#[tokio::test]
+async fn preset_has_a_kind() {
+    let config = |preset: &str| {
+        format!(
+            "[backends.t]\npreset = \"{preset}\"\nbase = \"https://temporal.example.com\"\n[tools.greet]\nbackend = \
+             \"t\"\ntarget = {{ workflow = \"greet\", queue = \"main\" }}\n"
+        )
+    };
+    let dir = TestDir::new(&format!("{BASICS}{}", config("temporal")));
+    assert_eq!(dir.run(dir.command("check")).await.code, Some(0));
+    let dir = TestDir::new(&format!("{BASICS}{}", config("temporl")));
+    let checked = dir.run(dir.command("check")).await;
+    let expected = "backends.t.preset: unknown preset `temporl`; did you mean `temporal`?";
+    assert!(checked.stderr.contains(expected), "{checked:?}");
 }
 
 /// The names of the server's own tools are reserved.

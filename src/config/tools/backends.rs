@@ -49,6 +49,20 @@ pub(in crate::config) struct PartialBackend {
     pub(super) fields: Option<Value>,
 }
 
+/// Returns the kind of a preset. `None` if the backend names none.
+///
+/// # Errors
+/// If no adapter has a preset of this name: the known names.
+fn kind_of_preset<'a>(registry: &'a Registry, preset: Option<&Value>) -> Option<Result<&'a str, String>> {
+    let name = preset?.as_str()?;
+    let presets = || {
+        registry.iter().flat_map(|adapter| adapter.presets.iter().map(|(known, _)| (*known, adapter.kind)))
+    };
+    let kind = presets().find(|(known, _)| *known == name).map(|(_, kind)| kind);
+    let known: Vec<&str> = presets().map(|(known, _)| known).collect();
+    Some(kind.ok_or_else(|| unknown_name("preset", name, &known)))
+}
+
 /// Reads one backend. `shared`: whether servers on several machines can use the store. `dir`: the base of
 /// relative paths. `programs`: further kinds.
 ///
@@ -72,10 +86,17 @@ pub(in crate::config) fn read(
     let kinds: Vec<&str> = kinds.collect();
     let kind: String = match fields.remove("kind") {
         Some(kind) => reader.read(&join(&field, "kind"), kind).ok_or(None)?,
-        None => {
-            reader.problem(&field, format!("missing field `kind`: one of {}", quoted_list(kinds)));
-            return Err(None);
-        }
+        None => match kind_of_preset(registry, fields.get("preset")) {
+            Some(Ok(kind)) => kind.to_owned(),
+            Some(Err(unknown)) => {
+                reader.problem(join(&field, "preset"), unknown);
+                return Err(None);
+            }
+            None => {
+                reader.problem(&field, format!("missing field `kind`: one of {}", quoted_list(kinds)));
+                return Err(None);
+            }
+        },
     };
     let program = programs.get(&kind);
     let kind = if program.is_some() { programs::KIND.to_owned() } else { kind };
