@@ -327,8 +327,9 @@ async fn over_http(
     config.warnings(System.now()).iter().for_each(|warning| tracing::warn!("{warning}"));
     // If the audit log uses standard output, nothing else may write there.
     let greet = if config.audit.stdout { print_error } else { print };
+    let console_listener = app::listen_for_console(&config).await.map_err(|error| error.to_string())?;
     let app = build(config, origin, hangups).await?.with_metrics_listener(metrics_listener);
-    let app = app.with_console_printer(Box::new(greet));
+    let app = app.with_console(console_listener, Box::new(greet));
     greet(&welcome);
     app.serve_http(listener, stop.graceful.clone()).await.map_err(|error| error.to_string())
 }

@@ -19,11 +19,13 @@ pub enum Verb {
     Cancel,
     /// Answer the questions of a task.
     Answer,
+    /// Read the tasks of all owners in the console.
+    Operate,
 }
 
 impl Verb {
     /// All verbs.
-    pub const ALL: [Verb; 4] = [Self::Call, Self::See, Self::Cancel, Self::Answer];
+    pub const ALL: [Verb; 5] = [Self::Call, Self::See, Self::Cancel, Self::Answer, Self::Operate];
 
     /// Returns the verb's name in the config.
     pub fn name(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Verb {
             Self::See => "see",
             Self::Cancel => "cancel",
             Self::Answer => "answer",
+            Self::Operate => "operate",
         }
     }
 }
@@ -47,6 +50,8 @@ pub struct Rules {
     pub cancel: Rule,
     /// Who may answer the questions of its tasks.
     pub answer: Rule,
+    /// Who may read its tasks in the console, whoever owns them. Clients of the protocol have no such right.
+    pub operate: Rule,
 }
 
 /// Who may do one operation.
@@ -98,6 +103,7 @@ impl Default for Rules {
             see: owner_only.clone(),
             cancel: owner_only.clone(),
             answer: owner_only,
+            operate: Rule::default(),
         }
     }
 }
@@ -110,6 +116,7 @@ impl Rules {
             Verb::See => &self.see,
             Verb::Cancel => &self.cancel,
             Verb::Answer => &self.answer,
+            Verb::Operate => &self.operate,
         }
     }
 
@@ -120,12 +127,15 @@ impl Rules {
             Verb::See => &mut self.see,
             Verb::Cancel => &mut self.cancel,
             Verb::Answer => &mut self.answer,
+            Verb::Operate => &mut self.operate,
         } = rule;
     }
 
     /// Returns true if anybody but its owner may read a task or act on it.
     pub fn are_shared(&self) -> bool {
-        [&self.see, &self.cancel, &self.answer].into_iter().any(|rule| rule.conditions.is_some())
+        [&self.see, &self.cancel, &self.answer, &self.operate]
+            .into_iter()
+            .any(|rule| rule.conditions.is_some())
     }
 }
 

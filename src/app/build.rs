@@ -176,6 +176,7 @@ impl App {
             scraper,
             metrics_listener: None,
             console,
+            console_listener: None,
             console_printer: Box::new(|_| {}),
             reload_loop,
             audit_writer,

@@ -42,7 +42,7 @@ use crate::tasks::task_writer::ReconcilerSignals;
 
 pub use checkup::{CheckResult, DiscoveryFailure, discover_tools, pluralize, run_checks};
 pub use reload::Origin;
-pub use serve::{listen, listen_for_metrics};
+pub use serve::{listen, listen_for_console, listen_for_metrics};
 pub use stores::open_existing_store;
 
 /// A server that is ready to serve.
@@ -68,6 +68,8 @@ pub struct App {
     reload_loop: BoxFuture<'static, Infallible>,
     /// Settings of the console, if there is one.
     console: Option<console::Settings>,
+    /// Listener of the console, if it has an address of its own.
+    console_listener: Option<TcpListener>,
     /// Prints lines of the console for the operator at the terminal.
     console_printer: ConsolePrinter,
     /// Writes the audit log, if it is enabled.
@@ -93,6 +95,16 @@ pub enum AppError {
         "metrics.listen: cannot listen on {address}: {source}. Choose another in [metrics], or remove it"
     )]
     MetricsListen {
+        /// The address.
+        address: SocketAddr,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The server cannot listen on the console's own address.
+    #[error(
+        "console.listen: cannot listen on {address}: {source}. Choose another in [console], or remove it"
+    )]
+    ConsoleListen {
         /// The address.
         address: SocketAddr,
         /// The cause.

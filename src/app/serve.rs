@@ -65,6 +65,15 @@ pub async fn listen_for_metrics(config: &Config) -> Result<Option<TcpListener>, 
     TcpListener::bind(address).await.map(Some).map_err(|source| AppError::MetricsListen { address, source })
 }
 
+/// Listens on the console's own address, if the config has one.
+///
+/// # Errors
+/// See [`AppError::ConsoleListen`].
+pub async fn listen_for_console(config: &Config) -> Result<Option<TcpListener>, AppError> {
+    let Some(address) = config.console().and_then(|console| console.listen) else { return Ok(None) };
+    TcpListener::bind(address).await.map(Some).map_err(|source| AppError::ConsoleListen { address, source })
+}
+
 impl App {
     /// Serves the metrics page on this listener while the server runs.
     #[must_use]
@@ -76,10 +85,15 @@ impl App {
         Self { scraper: None, metrics_listener: Some((listener, router)), ..self }
     }
 
-    /// Prints the lines of the console with this function.
+    /// Serves the console on this listener, if it has an address of its own, and prints its lines with this
+    /// function.
     #[must_use]
-    pub(crate) fn with_console_printer(self, console_printer: ConsolePrinter) -> Self {
-        Self { console_printer, ..self }
+    pub(crate) fn with_console(
+        self,
+        console_listener: Option<TcpListener>,
+        console_printer: ConsolePrinter,
+    ) -> Self {
+        Self { console_listener, console_printer, ..self }
     }
 
     /// Serves HTTP on a listener until `stop` is cancelled and `server.drain_for` has passed. Then requests
@@ -101,12 +115,15 @@ impl App {
             reload_loop,
             metrics_listener,
             console,
+            console_listener,
             console_printer,
             audit_writer,
             ..
         } = self;
         let audit = Arc::clone(&bridge.context.audit);
         let closing = CancellationToken::new();
+        let has_own_address = console.as_ref().is_some_and(|settings| settings.listen.is_some());
+        let console_address = console_listener.as_ref().unwrap_or(&listener).local_addr().ok();
         let console = console.map_or_else(Router::new, |settings| {
             let parts = console::Parts {
                 bridge: Arc::clone(&bridge),
@@ -117,13 +134,25 @@ impl App {
                 shutdown: closing.clone(),
                 print: console_printer,
             };
-            console::routes(parts, listener.local_addr().ok())
+            console::routes(parts, console_address)
         });
         let health = Health::new(store, current_config.engines, stop.clone());
         let hooks = hooks::routes(Hooks::new(Arc::clone(&bridge), nudge));
         let (router, router_loop) = http::router(bridge, Arc::clone(&access_control), closing.clone());
+        let (console, own_console) =
+            if has_own_address { (Router::new(), console) } else { (console, Router::new()) };
         let router = router.merge(health::routes(health)).merge(hooks).merge(console);
-        let serving = http::serve(listener, router, access_control, closing.clone());
+        let serving = async {
+            let console = async {
+                if let Some(listener) = console_listener {
+                    http::serve(listener, own_console, Arc::clone(&access_control), closing.clone()).await;
+                }
+            };
+            tokio::join!(
+                http::serve(listener, router, Arc::clone(&access_control), closing.clone()),
+                console
+            );
+        };
         let (drain_token, metrics_page) = (closing.clone(), serve_metrics(metrics_listener));
         let background = Box::pin(async move {
             tokio::select! {

@@ -45,6 +45,7 @@ impl Auditor {
             }
             AuditEvent::Read { task, part } => {
                 let (kind, detail) = match part {
+                    Part::State => (Kind::TaskRead, Value::Null),
                     Part::Result => (Kind::ResultRead, Value::Null),
                     Part::Log => (Kind::LogRead, Value::Null),
                     Part::Artifact(name) => (Kind::ArtifactRead, json!({"name": sanitize(name)})),

@@ -83,6 +83,8 @@ pub struct AuditDependencies {
 pub struct Auditor {
     dependencies: AuditDependencies,
     refuse_on_failure: bool,
+    /// The store, if lines are kept there.
+    stored_lines: Option<Arc<dyn AuditLineStore>>,
     queue: Option<mpsc::UnboundedSender<WriterMessage>>,
     writer_counters: Arc<WriterCounters>,
     counts: [AtomicU64; Kind::ALL.len()],
@@ -95,6 +97,7 @@ impl Auditor {
         Self {
             dependencies,
             refuse_on_failure: false,
+            stored_lines: None,
             queue: None,
             writer_counters: Arc::default(),
             counts: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -118,6 +121,7 @@ impl Auditor {
         let file = settings.file.clone().map(|config| FileLog::new(config, context.clone()));
         let auditor = Self {
             refuse_on_failure: settings.refuse_on_failure,
+            stored_lines: settings.store.map(|_| Arc::clone(&lines)),
             queue: Some(sender),
             ..Self::off(dependencies)
         };
@@ -130,6 +134,28 @@ impl Auditor {
     /// Returns the number of events of each kind since the process started.
     pub fn counts(&self) -> impl Iterator<Item = (Kind, u64)> + '_ {
         Kind::ALL.iter().zip(&self.counts).map(|(kind, count)| (*kind, count.load(Ordering::Relaxed)))
+    }
+
+    /// Returns up to `limit` lines of the log in the store with numbers below `before`, newest first. `None` if
+    /// the log is not kept in the store.
+    ///
+    /// # Errors
+    /// If the store is unavailable.
+    pub async fn newest_lines(
+        &self,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Option<Vec<(u64, String)>>, StoreError> {
+        let Some(lines) = &self.stored_lines else { return Ok(None) };
+        let end = match before {
+            Some(before) => before,
+            None => lines.last_line().await?.map_or(0, |(n, _)| n + 1),
+        };
+        let first = end.saturating_sub(limit as u64);
+        let mut found = lines.lines_after(first.saturating_sub(1), limit + 1).await?;
+        found.retain(|(n, _)| (first..end).contains(n));
+        found.reverse();
+        Ok(Some(found))
     }
 
     /// Returns the number of failed writes to a sink.

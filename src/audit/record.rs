@@ -59,6 +59,8 @@ kinds! {
     QuestionAnswered => "question.answered",
     /// A client reported a new stage of a task that it created for a question.
     ClientTask => "client.task",
+    /// A person looked at a task of another owner in the console, or at a list of such tasks.
+    TaskRead => "task.read",
     /// A caller read the result of a task.
     ResultRead => "result.read",
     /// A caller read the output of a job.

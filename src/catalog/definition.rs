@@ -65,6 +65,8 @@ pub struct Definition {
     pub result_bytes: Option<usize>,
     /// See [`super::Tool::answer_by_model`].
     pub answer_by_model: bool,
+    /// True if the arguments of calls are kept with their tasks, without sensitive ones and files.
+    pub keep_arguments: bool,
     /// See [`super::Tool::access`].
     pub access: Rules,
 }

@@ -195,6 +195,11 @@ impl Catalog {
         &self.shared_tools
     }
 
+    /// Returns the access rules of the whole server.
+    pub fn default_rules(&self) -> &Rules {
+        &self.removed_tool_rules
+    }
+
     /// Returns the access rules for tasks of a tool of this name, even if it is no longer offered.
     pub fn rules_of(&self, tool: &str) -> &Rules {
         self.tools.get(tool).map_or(&self.removed_tool_rules, |tool| &tool.access)
@@ -219,6 +224,11 @@ impl Tool {
     /// Returns the name of the backend that runs it.
     pub fn backend(&self) -> &str {
         &self.definition.backend
+    }
+
+    /// Returns the target that it runs there.
+    pub fn target(&self) -> &Value {
+        &self.definition.target
     }
 
     fn new(definition: Definition, seal: Seal) -> Self {

@@ -146,6 +146,7 @@ impl Tool {
             origin: Origin { on_behalf_of, ..request.origin },
             tool: tool.name.clone(),
             backend: tool.backend.clone(),
+            kept_arguments: tool.keep_arguments.then(|| arguments.clone()),
             spec: Spec {
                 target: tool.target.clone(),
                 arguments: Value::Object(arguments),

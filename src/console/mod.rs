@@ -48,6 +48,8 @@ const SIGN_IN_WINDOW: Duration = Duration::from_secs(60);
 pub struct Settings {
     /// True if browsers reach it over TLS, so that cookies are sent over TLS only.
     pub is_secure: bool,
+    /// The address of its own, if it has one.
+    pub listen: Option<SocketAddr>,
     /// The origin at which browsers reach it, if it differs from the listen address.
     pub url: Option<String>,
     /// How long a session lasts without a request.

@@ -31,6 +31,8 @@ pub(super) struct Visitor {
     pub(super) principal: Principal,
     /// The session.
     pub(super) session: Session,
+    /// True if they operate the whole server.
+    pub(super) is_operator: bool,
     /// What forms of this session must contain.
     pub(super) form_token: String,
 }

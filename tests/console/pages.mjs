@@ -19,7 +19,8 @@ export async function furnish(world, name) {
         ['inbox', ''], ['tasks', '/tasks'], ['filtered', '/tasks?state=failed&tool=deploy'], ['none', '/tasks?q=nothing-has-this'],
         ['task-done', `/tasks/${done}`], ['task-failed', `/tasks/${failed}`], ['task-asks', `/tasks/${asks}`],
         ['task-runs', `/tasks/${runs}`], ['task-log', `/tasks/${shell}?log=1`],
-        ['tools', '/tools'], ['tool', '/tools/deploy'], ['backends', '/backends'],
+        ['tools', '/tools'], ['tool', '/tools/deploy'], ['backends', '/backends'], ['checkup', '/backends?check=engine'],
+        ['audit', '/audit'],
     ];
     return { client, done, failed, asks, runs, shell, pages };
 }
@@ -111,6 +112,34 @@ async function withoutScript(tools) {
     }
 }
 
+// "Call again" opens the form with the kept arguments, and never with a sensitive one.
+async function callAgain(tools) {
+    const world = await World.start({ keys: true });
+    try {
+        const client = world.client('ann');
+        const text = '<b>"v2.4.0"</b>';
+        const task = await client.start('deploy', { revision: text, delay_ms: 0, token: 'hush-hush' });
+        const other = await client.start('shell');
+        const page = await tools.signedIn(world, { javaScriptEnabled: false }, 'ann');
+        await page.goto(`${world.origin}/console/tasks/${task}`);
+        await page.getByRole('link', { name: 'Call again' }).click();
+        check(await page.getByLabel('revision').inputValue() === text, 'the argument is kept');
+        check(await page.getByLabel('token').inputValue() === '', 'the sensitive argument is not kept');
+        check(!(await page.content()).includes('hush'), 'no sensitive argument is on the page');
+        await page.getByRole('button', { name: 'Start a task' }).click();
+        await page.waitForURL('**/console/tasks/*');
+        check(!page.url().endsWith(task), 'it is a new task');
+        // A tool that keeps nothing only links to its form, and a task of another person gives no arguments.
+        await page.goto(`${world.origin}/console/tasks/${other}`);
+        check(await page.getByRole('link', { name: 'Call again' }).count() === 0, 'nothing is kept');
+        const ben = await tools.signedIn(world, {}, 'ben');
+        const response = await ben.goto(`${world.origin}/console/tools/deploy?again=${task}`);
+        check(response.status() === 404, `${response.status()}`);
+    } finally {
+        await world.stop();
+    }
+}
+
 // Everything can be reached and used by the keyboard alone, and focus is visible.
 async function byKeyboard(tools) {
     const world = await World.start();
@@ -143,5 +172,6 @@ export default [
     ...views.map(([scheme, width]) => [`every page in ${scheme} at ${width} px`, (tools) => everyPage(tools, scheme, width)]),
     ['sign-in and missing pages', outside],
     ['forms work without script', withoutScript],
+    ['call again keeps arguments', callAgain],
     ['a question is answered by keyboard', byKeyboard],
 ];

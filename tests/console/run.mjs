@@ -12,6 +12,7 @@ const AXE = require('axe-core').source;
 
 import attacks from './attacks.mjs';
 import live from './live.mjs';
+import load from './load.mjs';
 import pages from './pages.mjs';
 import pictures from './pictures.mjs';
 import principals from './principals.mjs';
@@ -67,7 +68,7 @@ const tools = {
 
 let failures = 0;
 const began = Date.now();
-for (const [file, tests] of Object.entries({ pages, live, principals, attacks, pictures })) {
+for (const [file, tests] of Object.entries({ pages, live, principals, attacks, pictures, load })) {
     for (const [name, test] of tests) {
         const title = `${file}: ${name}`;
         if (!title.includes(filter)) continue;

@@ -24,7 +24,7 @@ export const HOSTILE = [
     '\u0000\u0007\u0008 tab\t {{7*7}} ${7*7}',
 ].join(' ');
 
-const KEYS = { ann: 'key-of-ann', ben: 'key-of-ben' };
+const KEYS = { ann: 'key-of-ann', ben: 'key-of-ben', oscar: 'key-of-oscar' };
 
 export async function until(what, check, limit = LIMIT) {
     const deadline = Date.now() + limit;
@@ -65,9 +65,10 @@ function begin(args, folder, pattern) {
 }
 
 export class World {
-    // Starts an engine and a server. With `keys` there are two principals, else a single user.
-    static async start({ keys = false } = {}) {
+    // Starts an engine and a server. With `keys` there are three principals, else a single user. `extra` is more config.
+    static async start({ keys = false, extra = '' } = {}) {
         const world = new World();
+        world.extra = extra;
         world.keys = keys;
         world.folder = await mkdtemp(path.join(tmpdir(), 'taskbridge-console-'));
         await mkdir(path.join(world.folder, 'work'));
@@ -113,7 +114,7 @@ export class World {
     config() {
         const digest = (name) => createHash('sha256').update(KEYS[name]).digest('hex');
         const key = (name) => `[[auth.keys]]\nprincipal = "${name}"\nsha256 = "${digest(name)}"\n`;
-        const auth = this.keys ? `mode = "api_keys"\n${key('ann')}${key('ben')}` : 'single_user = true\n';
+        const auth = this.keys ? `mode = "api_keys"\n${key('ann')}${key('ben')}${key('oscar')}\n[access]\noperate = { principals = ["oscar"] }\n` : 'single_user = true\n';
         return `
 [server]
 listen = "127.0.0.1:${this.port}"
@@ -124,9 +125,13 @@ ${auth}
 [console]
 enabled = true
 
+[audit]
+to = ["store"]
+
 [store]
 path = "state/taskbridge.db"
 
+${this.extra}
 [reconciler]
 lease = "2s"
 quickest_look = "50ms"
@@ -145,7 +150,9 @@ title = "Deploy to production"
 description = "Builds the revision, runs its checks and rolls it out, region by region."
 backend = "engine"
 target = {}
+keep_arguments = true
 parameters.revision = { type = "string", description = "A branch, a tag or a commit." }
+parameters.token = { type = "string", required = false, sensitive = true, description = "Never kept." }
 parameters.text = { type = "string", required = false, description = "What the run prints at its end." }
 parameters.delay_ms = { type = "integer", default = 1000, minimum = 0, description = "How long it takes." }
 parameters.steps = { type = "integer", required = false }

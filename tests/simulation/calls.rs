@@ -170,6 +170,7 @@ impl World {
             slots: if takes_slot { vec![SLOT.to_owned()] } else { Vec::new() },
             when_full: if refuse_when_full { WhenFull::Refuse } else { WhenFull::Queue },
             confirm,
+            kept_arguments: None,
             blocking: None,
         };
         PlannedCall::new(call, expected)

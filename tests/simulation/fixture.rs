@@ -132,6 +132,7 @@ pub(super) fn call_with(arguments: Value) -> Call {
         quota: None,
         confirm: None,
         idempotency_key: None,
+        kept_arguments: None,
         blocking: None,
     }
 }

@@ -41,6 +41,7 @@ fn call(number: usize, delay_ms: u64, cancel_on_abandon: bool) -> Call {
         quota: None,
         confirm: None,
         idempotency_key: None,
+        kept_arguments: None,
         // All calls differ, so none attaches to the task of another.
         blocking: Some(BlockingCall {
             digest: number.to_string(),

@@ -31,6 +31,9 @@ pub struct Access {
     pub cancel: Option<Rule>,
     /// Who may answer the questions of its tasks, including `confirm`. Default: their owner.
     pub answer: Option<Rule>,
+    /// Who may read its tasks in the console, whoever owns them. Such reads are in the audit log. A rule needs
+    /// `principals`. In `[access]`, they also see the audit log and check the backends. Default: no one.
+    pub operate: Option<Rule>,
 }
 
 /// Who may do something: callers that match all conditions of this table.
@@ -113,9 +116,15 @@ pub(in crate::config) fn rules(
 ) -> Rules {
     let mut rules = defaults.clone();
     let Some(access) = access else { return rules };
-    let Access { call, see, cancel, answer } = access;
-    for (verb, rule) in [(Verb::Call, call), (Verb::See, see), (Verb::Cancel, cancel), (Verb::Answer, answer)]
-    {
+    let Access { call, see, cancel, answer, operate } = access;
+    let all = [
+        (Verb::Call, call),
+        (Verb::See, see),
+        (Verb::Cancel, cancel),
+        (Verb::Answer, answer),
+        (Verb::Operate, operate),
+    ];
+    for (verb, rule) in all {
         let Some(rule) = rule else { continue };
         let field = join(field, verb.name());
         check(reader, &field, verb, rule, callers);
@@ -227,7 +236,12 @@ fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, callers:
             "every caller matches, whatever the other conditions are: remove this, or the conditions";
         reader.problem(join(field, "everybody"), message);
     }
-    if !rule.everybody && !rule.has_conditions() && !rule.owner {
+    if verb == Verb::Operate && rule.principals.is_none() {
+        reader.problem(
+            join(field, "principals"),
+            "missing: this right is granted by name, so list the callers",
+        );
+    } else if !rule.everybody && !rule.has_conditions() && !rule.owner {
         let message = match rule.not_caller {
             true => {
                 "the rule excludes a caller, but admits none: add `groups`, `scopes`, `claims`, `principals` or `everybody = true`"
@@ -240,11 +254,12 @@ fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, callers:
     }
     let misplaced = match verb {
         Verb::Call if rule.owner => Some(("owner", "a call has no task yet, and so no owner: remove it")),
+        Verb::Operate if rule.owner => Some(("owner", "the owner of a task can always read it: remove this")),
         Verb::See if rule.owner => Some(("owner", "the owner of a task can always read it: remove this")),
         Verb::Answer if rule.owner && rule.not_caller => {
             Some(("not_caller", "contradicts `owner = true`: keep one of the two"))
         }
-        Verb::Call | Verb::See | Verb::Cancel if rule.not_caller => {
+        Verb::Call | Verb::See | Verb::Cancel | Verb::Operate if rule.not_caller => {
             Some(("not_caller", "only allowed in `answer`: remove it"))
         }
         _ => None,

@@ -1,10 +1,11 @@
 //! `[console]`: whether the server has a console for browsers, and how long its sessions last. It must not
 //! build the console.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::shape::Server;
 use crate::config::callers::auth::{AuthMode, Authentication};
@@ -18,6 +19,11 @@ use crate::console;
 pub struct Console {
     /// Whether there is a console. Default: only on a loopback address with `single_user`.
     enabled: Option<bool>,
+    /// An address and port of its own, such as `127.0.0.1:8809`. Default: the console is at the address of the
+    /// server. The settings of `[server.tls]` and `allowed_hosts` apply here, too.
+    #[serde(deserialize_with = "address")]
+    #[schemars(with = "Option<String>")]
+    listen: Option<SocketAddr>,
     /// The origin at which browsers reach it, such as `https://bridge.example.com`, where that differs from
     /// the listen address: behind a proxy that terminates TLS.
     url: Option<String>,
@@ -33,8 +39,17 @@ impl Default for Console {
     fn default() -> Self {
         let hour = 3_600;
         let (idle, lifetime) = (Duration::from_secs(12 * hour), Duration::from_secs(7 * 24 * hour));
-        Self { enabled: None, url: None, idle, lifetime }
+        Self { enabled: None, listen: None, url: None, idle, lifetime }
     }
+}
+
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(|_| {
+        serde::de::Error::custom(format!(
+            "\"{text}\" is not an address and port: write one such as \"127.0.0.1:8809\""
+        ))
+    })
 }
 
 /// Validates the table.
@@ -60,6 +75,10 @@ pub(in crate::config) fn check(
             reader.problem(field, "must not be zero: write a time such as \"12h\"");
         }
     }
+    if console.listen.is_some_and(|listen| listen.port() != 0 && listen == server.listen) {
+        let message = "is the address of the server: remove it, since the console is there without it";
+        reader.problem("console.listen", message);
+    }
     if console.enabled != Some(true) || !reader.is_clean("auth") {
         return;
     }
@@ -68,11 +87,12 @@ pub(in crate::config) fn check(
                        enabled = false";
         reader.problem("console.enabled", message);
     }
-    if !server.listen.ip().is_loopback() && server.tls.is_none() && !console.is_https() {
+    let listen = console.listen.unwrap_or(server.listen);
+    if !listen.ip().is_loopback() && server.tls.is_none() && !console.is_https() {
         let message = format!(
             "other machines can reach {}, and sessions would not be encrypted: set [server.tls]; or, behind a proxy \
              that terminates TLS, set url = \"https://...\" in [console]",
-            server.listen
+            listen
         );
         reader.problem("console.enabled", message);
     }
@@ -89,9 +109,10 @@ impl Console {
         server: &Server,
         auth: &Authentication,
     ) -> Option<console::Settings> {
-        let default = server.listen.ip().is_loopback() && auth.mode == AuthMode::None && auth.single_user;
-        let Self { enabled, url, idle, lifetime } = self.clone();
+        let address = self.listen.unwrap_or(server.listen);
+        let default = address.ip().is_loopback() && auth.mode == AuthMode::None && auth.single_user;
+        let Self { enabled, listen, url, idle, lifetime } = self.clone();
         let is_secure = server.tls.is_some() || self.is_https();
-        enabled.unwrap_or(default).then_some(console::Settings { is_secure, url, idle, lifetime })
+        enabled.unwrap_or(default).then_some(console::Settings { is_secure, listen, url, idle, lifetime })
     }
 }

@@ -74,7 +74,7 @@ fn mistakes_in_tools() {
     for (text, expected) in [
         (
             "backed = 1\n",
-            "x.toml:6: tools.t.backed: unknown field `backed`; did you mean `backend`? (known: `title`, `description`, `annotations`, `backend`, `target`, `parameters`, `input_schema`, `sensitive`, `output_schema`, `task_support`, `confirm`, `confirm_default`, `ask`, `max_running`, `max_running_per_owner`, `when_full`, `concurrency_group`, `max_runtime`, `max_wait`, `outcome_grace`, `on_expiry`, `keep_result`, `start_within`, `settle_window`, `on_decline`, `on_dismiss`, `answer_within`, `on_abandon`, `result_bytes`, `answer_by_model`, `access`)",
+            "x.toml:6: tools.t.backed: unknown field `backed`; did you mean `backend`? (known: `title`, `description`, `annotations`, `backend`, `target`, `parameters`, `input_schema`, `sensitive`, `output_schema`, `task_support`, `confirm`, `confirm_default`, `ask`, `max_running`, `max_running_per_owner`, `when_full`, `concurrency_group`, `max_runtime`, `max_wait`, `outcome_grace`, `on_expiry`, `keep_result`, `start_within`, `settle_window`, `on_decline`, `on_dismiss`, `answer_within`, `on_abandon`, `result_bytes`, `answer_by_model`, `keep_arguments`, `access`)",
         ),
         (
             "annotations = { readonly = true }\n",

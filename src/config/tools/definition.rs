@@ -123,6 +123,7 @@ pub(in crate::config) fn read(
         on_abandon: tool.on_abandon,
         result_bytes: tool.result_bytes.map(NonZeroUsize::get),
         answer_by_model: tool.answer_by_model,
+        keep_arguments: tool.keep_arguments,
         access: rules,
     };
     slots.extend(owner_slots);

@@ -110,6 +110,10 @@ pub(in crate::config) struct Tool {
     /// Whether a model may answer the job's questions instead of a person.
     #[serde(default)]
     pub answer_by_model: bool,
+    /// Whether a task keeps the arguments of its call, so that its owner can call the tool again with them in
+    /// the console. Sensitive arguments and files are never kept.
+    #[serde(default)]
+    pub keep_arguments: bool,
     /// Who may call the tool and act on its tasks. `[access]` sets the defaults.
     pub access: Option<Access>,
 }

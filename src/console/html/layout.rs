@@ -102,7 +102,9 @@ fn navigation(visitor: &Visitor, path: &str) -> Markup {
         ("/console/tasks", "Tasks"),
         ("/console/tools", "Tools"),
         ("/console/backends", "Backends"),
+        ("/console/audit", "Audit"),
     ];
+    let links = links.into_iter().filter(|(to, _)| visitor.is_operator || *to != "/console/audit");
     let is_current = |to: &str| path == to || (to != "/console" && path.starts_with(&format!("{to}/")));
     html! {
         header.top {

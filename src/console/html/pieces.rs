@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use taskbridge_sdk::{Progress, Timestamp, sanitize};
+use taskbridge_sdk::{Progress, Timestamp, is_page_link, sanitize};
 
 use crate::tasks::service::View;
 use crate::tasks::task::{Outcome, Task, TaskState};
@@ -90,6 +90,15 @@ pub(in crate::console) fn state(task: &Task) -> Markup {
     html! { span class={ "state " (class) } { (text) } }
 }
 
+/// Returns when a running job is expected to end, if its tool has a usual duration.
+pub(in crate::console) fn expected_end(view: &View, now: Timestamp) -> Markup {
+    let Some(usual) = view.running_usual() else { return html! {} };
+    match view.expected_end() {
+        Some(end) => html! { span.hint { "Expected to end " (ago(end, now)) " (" (usual.text()) ")" } },
+        None => html! { span.hint { "Runs longer than usual (" (usual.text()) ")" } },
+    }
+}
+
 /// Returns a progress bar, if the task reports progress with a total.
 pub(in crate::console) fn progress(view: &View) -> Markup {
     let Some(Progress { done, total }) = view.task.progress.filter(|_| !view.task.has_ended()) else {
@@ -115,16 +124,10 @@ pub(in crate::console) fn external_link(address: &str, label: &str) -> Markup {
     }
 }
 
-/// Returns the host of an https address that is nothing else: no user, no other characters than those of URLs.
-fn https_host(address: &str) -> Option<&str> {
-    let rest = address.strip_prefix("https://")?;
-    let host = rest.split(['/', '?', '#']).next()?;
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
-    let is_valid = !host.is_empty()
-        && host.bytes().all(is_plain)
-        && address.len() <= 2_000
-        && address.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'<>\\`".contains(&byte));
-    is_valid.then_some(host)
+/// Returns the host of an https address that may be a link.
+pub(in crate::console) fn https_host(address: &str) -> Option<&str> {
+    let rest = address.strip_prefix("https://").filter(|_| is_page_link(address))?;
+    rest.split(['/', '?', '#']).next()
 }
 
 #[cfg(test)]

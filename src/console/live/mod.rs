@@ -142,6 +142,7 @@ impl OpenPage {
         let Some(principal) = session.principal(&self.console, &self.head.peer).await? else {
             return Ok(None);
         };
+        self.visitor.is_operator = session.is_operator(&self.console, &principal);
         self.visitor.principal = principal;
         let context = Arc::new(RequestContext::of_console(&self.visitor.principal, "live"));
         let (console, visitor) = (&self.console, &self.visitor);

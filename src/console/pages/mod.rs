@@ -3,6 +3,7 @@
 //! Rendering must not change anything.
 
 mod artifact;
+mod audit;
 mod backends;
 mod inbox;
 mod log;
@@ -25,8 +26,9 @@ use super::request::{Head, Visitor};
 use super::{Console, Result};
 use crate::mcp::features::authorization::CallerContext;
 use crate::mcp::features::context::FeatureContext;
+use crate::tasks::audit::{Audit as _, AuditEvent, Part};
 use crate::tasks::service::View;
-use crate::tasks::task::TaskId;
+use crate::tasks::task::{Task, TaskId};
 
 /// The characters to escape in a segment of a path.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -40,6 +42,7 @@ pub(super) enum Route {
     Tools,
     Tool(String),
     Backends,
+    Audit,
 }
 
 /// Why a page is rendered.
@@ -74,7 +77,12 @@ impl<'a> Request<'a> {
     }
 
     fn caller(&self) -> CallerContext<'a> {
-        CallerContext::new(self.context(), &self.visitor.principal)
+        CallerContext::looking(self.context(), &self.visitor.principal)
+    }
+
+    /// Returns true if the visitor owns the task.
+    fn owns(&self, task: &Task) -> bool {
+        task.owner == self.visitor.principal.owner
     }
 }
 
@@ -89,6 +97,7 @@ impl Route {
             ["tools"] => Self::Tools,
             ["tools", name] => Self::Tool((*name).to_owned()),
             ["backends"] => Self::Backends,
+            ["audit"] => Self::Audit,
             _ => return None,
         })
     }
@@ -131,7 +140,8 @@ pub(super) async fn render(
         Route::Task(id) => task::page(&request, id).await,
         Route::Tools => Ok(tools::page(&request)),
         Route::Tool(name) => tool::page(&request, name, None).await,
-        Route::Backends => Ok(backends::page(&request)),
+        Route::Backends => backends::page(&request).await,
+        Route::Audit => audit::page(&request).await,
     }
 }
 
@@ -149,11 +159,17 @@ pub(super) async fn download(console: &Console, visitor: &Visitor, head: &Head) 
     }
 }
 
-/// Returns a task that the visitor may see. Another one is recorded in the audit log as not found.
+/// Returns a task that the visitor may see. Another one is recorded in the audit log as not found, and a visit
+/// to a task of another owner as a read.
 async fn find(request: &Request<'_>, id: &TaskId) -> Result<View> {
     let context = request.context();
     match context.service.get(&request.caller(), id).await? {
-        Some(view) => Ok(view),
+        Some(view) => {
+            if request.occasion == Occasion::Visit && !request.owns(&view.task) {
+                context.audit.record(AuditEvent::Read { task: &view.task, part: Part::State });
+            }
+            Ok(view)
+        }
         None => {
             context.not_found(&request.visitor.principal.owner, id);
             Err(super::respond::Refusal::not_found())

@@ -7,8 +7,9 @@ use taskbridge_sdk::{Artifact, Content, Output};
 use super::{Occasion, Request, escape, task_address};
 use crate::console::Result;
 use crate::console::html::pieces;
+use crate::mcp::features::authorization::CallerContext;
 use crate::tasks::audit::{Audit as _, AuditEvent, Part};
-use crate::tasks::service::View;
+use crate::tasks::service::{Actor as _, View};
 use crate::tasks::store::BoundedOutput;
 use crate::tasks::task::Task;
 
@@ -33,11 +34,14 @@ pub(super) async fn section(request: &Request<'_>, view: &View) -> Result<Markup
             h2 { "Result" }
             p.note { "The result has " (bytes) " bytes, which is too large for this page. A client can read it." }
         },
-        BoundedOutput::Complete(output) => render(task, &output),
+        BoundedOutput::Complete(output) => render(request, task, &output),
     })
 }
 
-fn render(task: &Task, output: &Output) -> Markup {
+fn render(request: &Request<'_>, task: &Task, output: &Output) -> Markup {
+    // An operator sees that there are files. Their content is for those who may read the task as clients.
+    let caller = CallerContext::new(request.context(), &request.visitor.principal);
+    let is_readable = request.owns(task) || caller.tools().contains(&task.tool);
     html! {
         @if !output.content.is_empty() || output.structured.is_some() {
             h2 { "Result" }
@@ -48,7 +52,7 @@ fn render(task: &Task, output: &Output) -> Markup {
         }
         @if !output.artifacts.is_empty() {
             h2 { "Artifacts" }
-            ul { @for artifact in output.artifacts.iter().take(MAX_ARTIFACTS) { li { (link(task, artifact)) } } }
+            ul { @for artifact in output.artifacts.iter().take(MAX_ARTIFACTS) { li { (link(task, artifact, is_readable)) } } }
             @if output.artifacts.len() > MAX_ARTIFACTS {
                 p.hint { "and " (output.artifacts.len() - MAX_ARTIFACTS) " more" }
             }
@@ -56,12 +60,13 @@ fn render(task: &Task, output: &Output) -> Markup {
     }
 }
 
-fn link(task: &Task, artifact: &Artifact) -> Markup {
+fn link(task: &Task, artifact: &Artifact, is_readable: bool) -> Markup {
     let name: Vec<String> = artifact.name.split('/').map(escape).collect();
     html! {
-        a href={ (task_address(&task.id)) "/artifacts/" (name.join("/")) } download {
-            bdi { (pieces::one_line(&artifact.name, 300)) }
-        }
+        @let label = html! { bdi { (pieces::one_line(&artifact.name, 300)) } };
+        @if is_readable {
+            a href={ (task_address(&task.id)) "/artifacts/" (name.join("/")) } download { (label) }
+        } @else { (label) }
         @if let Some(size) = artifact.size { " " span.hint { (size) " bytes" } }
     }
 }

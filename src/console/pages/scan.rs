@@ -8,10 +8,11 @@ use super::{Request, task_address};
 use crate::console::Result;
 use crate::console::html::pieces;
 use crate::console::request::Fields;
+use crate::mcp::features::authorization::Permit;
 use crate::mcp::wire::cursor;
 use crate::tasks::service::View;
 use crate::tasks::store::Position;
-use crate::tasks::task::{Task, TaskState};
+use crate::tasks::task::{Owner, Task, TaskState};
 
 /// Name of the list in its cursors.
 const LIST: &str = "console/tasks";
@@ -23,6 +24,8 @@ const BATCH: usize = 100;
 /// Which tasks are shown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
+    /// Whose tasks they are, if the visitor asked for another owner.
+    pub(super) owner: Option<Owner>,
     pub(super) tool: Option<String>,
     pub(super) backend: Option<String>,
     /// One of [`STATES`].
@@ -59,6 +62,7 @@ impl Filter {
         let text = |name: &str| fields.text(name).map(str::to_owned);
         let hours = fields.text("hours").and_then(|hours| hours.parse::<u64>().ok());
         Self {
+            owner: text("owner").map(Owner::new),
             tool: text("tool"),
             backend: text("backend"),
             state: text("state").filter(|state| STATES.iter().any(|(known, _)| known == state)),
@@ -95,7 +99,10 @@ fn contains(task: &Task, text: &str) -> bool {
 
 /// Returns up to `limit` matching tasks of the visitor, newest first, from the cursor in the address on.
 pub(super) async fn scan(request: &Request<'_>, filter: &Filter, limit: usize) -> Result<Found> {
-    let (context, owner) = (request.context(), &request.visitor.principal.owner);
+    let context = request.context();
+    let (catalog, permit) = (context.catalog(), Permit::of(&request.visitor.principal));
+    let owner = filter.owner.as_ref().unwrap_or(&request.visitor.principal.owner);
+    let may_see = |task: &Task| request.owns(task) || permit.operates(&catalog, Some(&task.tool));
     let sealed = request.head.query.text("cursor");
     let mut after: Option<Position> =
         sealed.and_then(|sealed| cursor::position(&context.seal, LIST, owner, sealed));
@@ -116,7 +123,7 @@ pub(super) async fn scan(request: &Request<'_>, filter: &Filter, limit: usize) -
             }
             read += 1;
             after = Some(Position { created_at: view.task.created_at, id: view.task.id.clone() });
-            if filter.matches(&view.task) {
+            if filter.matches(&view.task) && may_see(&view.task) {
                 views.push(view);
             }
         }
@@ -131,12 +138,17 @@ pub(super) fn table(request: &Request<'_>, views: &[View], label: &str) -> Marku
     rows(request, views, label, false)
 }
 
+/// Returns true if the task can be chosen in a form that cancels: it is open, and the visitor's own.
+pub(super) fn is_choosable(request: &Request<'_>, task: &Task) -> bool {
+    !task.has_ended() && task.cancel.is_none() && request.owns(task)
+}
+
 /// Renders tasks as a table, for a form in which open tasks can be chosen.
 pub(super) fn choosable_table(request: &Request<'_>, views: &[View], label: &str) -> Markup {
     rows(request, views, label, true)
 }
 
-fn rows(request: &Request<'_>, views: &[View], label: &str, is_choosable: bool) -> Markup {
+fn rows(request: &Request<'_>, views: &[View], label: &str, can_choose: bool) -> Markup {
     html! {
         table.list aria-label=(label) {
             thead { tr { th scope="col" { "Task" } th scope="col" { "State" } th scope="col" { "Created" } } }
@@ -144,14 +156,14 @@ fn rows(request: &Request<'_>, views: &[View], label: &str, is_choosable: bool) 
                 @for view in views {
                     tr id={ "row-" (view.task.id) } {
                         td {
-                            @if is_choosable && !view.task.has_ended() && view.task.cancel.is_none() {
+                            @if can_choose && is_choosable(request, &view.task) {
                                 input type="checkbox" name="task" value=(view.task.id)
                                     aria-label={ "Choose " (view.task.tool) " " (pieces::one_line(view.task.id.as_str(), 8)) };
                                 " "
                             }
                             a href=(task_address(&view.task.id)) { bdi { (pieces::one_line(&view.task.tool, 100)) } }
                             " " span.hint { code { (pieces::one_line(view.task.id.as_str(), 8)) } " on " bdi { (view.task.backend) } }
-                            @if let Some(message) = view.status_message() {
+                            @if let Some(message) = view.status_message().filter(|text| text != pieces::state_words(&view.task).1) {
                                 div.message { (pieces::one_line(&message, 200)) }
                             }
                         }

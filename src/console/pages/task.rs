@@ -5,8 +5,9 @@ use maud::{Markup, html};
 use super::{Page, Request, find, log, output, question, recorder, task_address, tool_address};
 use crate::console::Result;
 use crate::console::html::{layout, pieces};
+use crate::mcp::features::authorization::Permit;
 use crate::tasks::service::{Actor as _, TaskOperation, View};
-use crate::tasks::task::TaskId;
+use crate::tasks::task::{Task, TaskId};
 
 pub(super) async fn page(request: &Request<'_>, id: &TaskId) -> Result<Page> {
     let view = find(request, id).await?;
@@ -18,7 +19,7 @@ pub(super) async fn page(request: &Request<'_>, id: &TaskId) -> Result<Page> {
             (actions(request, &view))
         }
         @if let Some(message) = view.status_message() { p { (pieces::clean(&message)) } }
-        @if !task.has_ended() { p { (pieces::progress(&view)) } }
+        @if !task.has_ended() { p { (pieces::progress(&view)) " " (pieces::expected_end(&view, request.now)) } }
         (question::cards(request, task, false))
         h2 { "Flight recorder" }
         (recorder::render(request, &view, &history))
@@ -46,19 +47,34 @@ fn actions(request: &Request<'_>, view: &View) -> Markup {
                 }
             }
             a.button href={ (task_address(&task.id)) "/json" } { "As JSON" }
-            a.button href=(tool_address(&task.tool)) { "Open the tool" }
+            (call_again(request, task))
+            @if let Some(link) = &task.link { (pieces::external_link(link, "Open in the engine")) }
         }
+    }
+}
+
+/// Returns the link to the form of the tool, with the kept arguments of the visitor's own task. There is none
+/// if they may not call the tool.
+fn call_again(request: &Request<'_>, task: &Task) -> Markup {
+    let (catalog, permit) = (request.context().catalog(), Permit::of(&request.visitor.principal));
+    if !catalog.get(&task.tool).is_some_and(|tool| permit.may_call(tool)) {
+        return html! {};
+    }
+    let address = tool_address(&task.tool);
+    html! {
+        @if request.owns(task) && task.kept_arguments.is_some() {
+            a.button href={ (address) "?again=" (task.id) "#start" } { "Call again" }
+        } @else { a.button href=(address) { "Open the tool" } }
     }
 }
 
 fn facts(request: &Request<'_>, view: &View) -> Markup {
     let task = &view.task;
-    let is_own = task.owner == request.visitor.principal.owner;
     html! {
         h2 { "Facts" }
         dl.facts {
             dt { "Id" } dd { code { (task.id) } }
-            @if !is_own { dt { "Owner" } dd { bdi { (pieces::one_line(task.owner.as_str(), 200)) } } }
+            @if !request.owns(task) { dt { "Owner" } dd { bdi { (pieces::one_line(task.owner.as_str(), 200)) } } }
             dt { "Backend" } dd { bdi { (task.backend) } }
             @if let Some(handle) = task.handle() {
                 dt { "Job" } dd { code { (pieces::one_line(handle.as_str(), 300)) } }

@@ -1,9 +1,11 @@
 //! The list of the visitor's tasks, with its filter in the address.
 
 use maud::html;
+use serde_json::json;
 
 use super::scan::{self, Filter, STATES};
-use super::{Page, Request};
+use super::{Occasion, Page, Request};
+use crate::audit::record::{Kind, sanitize};
 use crate::console::Result;
 use crate::console::html::layout;
 
@@ -14,6 +16,14 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
     let fields = &request.head.query;
     let filter = Filter::of(fields, request.now);
     let found = scan::scan(request, &filter, PAGE_SIZE).await?;
+    let other = filter.owner.as_ref().filter(|owner| **owner != request.visitor.principal.owner);
+    if let Some(owner) = other
+        && request.occasion == Occasion::Visit
+        && !found.views.is_empty()
+    {
+        let detail = json!({"owner": sanitize(owner.as_str()), "tasks": found.views.len()});
+        request.context().audit.server_event(Kind::TaskRead, "ok", detail);
+    }
     let value = |name: &str| fields.text(name).unwrap_or_default();
     let body = html! {
         h1 { "Tasks" }
@@ -29,9 +39,12 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
                     }
                 }
             }
+            @if request.visitor.is_operator {
+                div { label for="owner" { "Owner" } input #owner name="owner" value=(value("owner")); }
+            }
             div { label for="backend" { "Backend" } input #backend name="backend" value=(value("backend")); }
             div {
-                label for="hours" { "Created in the last hours" }
+                label for="hours" { "Last hours" }
                 input #hours type="number" min="1" name="hours" value=(value("hours"));
             }
             div { button type="submit" { "Show" } }
@@ -43,7 +56,7 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
                 (layout::form_token(request.visitor))
                 input type="hidden" name="next" value=(request.head.address());
                 (scan::choosable_table(request, &found.views, "Tasks"))
-                @if found.views.iter().any(|view| !view.task.has_ended()) {
+                @if found.views.iter().any(|view| scan::is_choosable(request, &view.task)) {
                     p { button.danger type="submit" { "Cancel the chosen tasks" } }
                 }
             }

@@ -17,6 +17,7 @@ use taskbridge_sdk::Timestamp;
 use super::request::{Head, Visitor};
 use super::{Console, Result};
 use crate::auth::{Peer, Principal, SignIn};
+use crate::mcp::features::authorization::Permit;
 use crate::seal::Purpose;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::Owner;
@@ -99,6 +100,12 @@ impl Session {
         Ok((!has_ended).then_some(principal))
     }
 
+    /// Returns true if this caller operates the whole server: by name, or as its single user.
+    pub(super) fn is_operator(&self, console: &Console, principal: &Principal) -> bool {
+        let catalog = console.parts.bridge.context.catalog();
+        self.sign_in == SignIn::SingleUser || Permit::of(principal).operates(&catalog, None)
+    }
+
     /// Returns what the forms of this session must contain. It is a keyed digest, so that a page that did not
     /// change stays the same text.
     fn form_token(&self, console: &Console) -> String {
@@ -129,7 +136,8 @@ pub(super) async fn visitor(
     // A page that stays open does not keep its session.
     let is_due = now.since(session.used) >= RENEW_AFTER && head.query.get("live").is_none();
     let renewed = is_due.then(|| session.renewed(now).cookie(console, head)).transpose()?;
-    Ok(Some((Visitor { principal, session, form_token }, renewed)))
+    let is_operator = session.is_operator(console, &principal);
+    Ok(Some((Visitor { principal, session, is_operator, form_token }, renewed)))
 }
 
 impl Console {

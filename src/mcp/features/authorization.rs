@@ -31,12 +31,19 @@ pub struct Permit<'a> {
 pub struct CallerContext<'a> {
     context: &'a FeatureContext,
     caller: &'a Principal,
+    /// True if operators can read the tasks of all owners.
+    is_operating: bool,
 }
 
 impl<'a> CallerContext<'a> {
     /// Creates the actor for this caller.
     pub fn new(context: &'a FeatureContext, caller: &'a Principal) -> Self {
-        Self { context, caller }
+        Self { context, caller, is_operating: false }
+    }
+
+    /// Creates the actor for a person who looks at a page. An operator can read the tasks of all owners then.
+    pub fn looking(context: &'a FeatureContext, caller: &'a Principal) -> Self {
+        Self { context, caller, is_operating: true }
     }
 
     /// Returns the client's capabilities for this task. They are barred if the caller may not answer its
@@ -59,7 +66,8 @@ impl Actor for CallerContext<'_> {
         // Checked for a task of another owner: callers see their own tasks without this.
         let other_owner = Owner::new("");
         let may_see = |(_, rules): &&(String, Rules)| {
-            evaluate(rules, Verb::See, self.caller, Some(&other_owner)) == Verdict::Allowed
+            let may = |verb| evaluate(rules, verb, self.caller, Some(&other_owner)) == Verdict::Allowed;
+            may(Verb::See) || (self.is_operating && may(Verb::Operate))
         };
         catalog.shared_tools().iter().filter(may_see).map(|(tool, _)| tool.clone()).collect()
     }
@@ -133,6 +141,13 @@ impl<'a> Permit<'a> {
     /// Returns true if this caller may call the tool.
     pub fn may_call(&self, tool: &Tool) -> bool {
         evaluate(&tool.access, Verb::Call, self.caller, None) == Verdict::Allowed
+    }
+
+    /// Returns true if this caller may read the tasks of all owners of a tool in the console. Without a tool:
+    /// if they operate the whole server.
+    pub fn operates(&self, catalog: &Catalog, tool: Option<&str>) -> bool {
+        let rules = tool.map_or_else(|| catalog.default_rules(), |tool| catalog.rules_of(tool));
+        evaluate(rules, Verb::Operate, self.caller, None) == Verdict::Allowed
     }
 
     /// Returns true if this caller may read a resource. A fixed resource must belong to no tool, or to at

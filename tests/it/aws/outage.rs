@@ -114,6 +114,7 @@ impl Node {
             quota: None,
             confirm: None,
             idempotency_key: None,
+            kept_arguments: None,
             blocking: None,
         };
         self.service.call(call).await.unwrap().into_task().id

@@ -68,6 +68,8 @@ pub enum AuditEvent<'a> {
 /// A readable part of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
+    /// Its state and its history, as another person than its owner sees them in the console.
+    State,
     /// Its result.
     Result,
     /// The output that its job printed.

@@ -109,6 +109,7 @@ pub fn task(n: u32, now: Timestamp) -> Task {
         overdue: None,
         missing: None,
         look_at: None,
+        kept_arguments: None,
         undelivered: None,
         due_at: Some(now),
         version: 0,

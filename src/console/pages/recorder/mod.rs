@@ -75,7 +75,7 @@ pub(super) fn render(request: &Request<'_>, view: &View, history: &[HistoryEntry
     if omitted > 0 {
         events.drain(MAX_EVENTS / 2..MAX_EVENTS / 2 + omitted);
     }
-    let bars = words::bars(history, &view.task, request.now);
+    let bars = words::bars(history, view, request.now);
     html! {
         (picture::draw(&events, &bars, view.task.created_at, view.task.ended_at))
         @if omitted > 0 { p.hint { (omitted) " events in the middle are left out." } }

@@ -84,7 +84,9 @@ pub(super) fn draw(
                     line class="tick" x1=(coordinate(*x)) x2=(coordinate(*x)) y1=(TOP) y2=(bottom) {}
                 }
                 @for (at, x) in scale.points.iter().step_by(step) {
-                    text class="quiet" x=(coordinate(*x)) y=(bottom + 16.0) text-anchor="middle" {
+                    // A label at the right edge would be cut off.
+                    @let anchor = if *x > RIGHT - 30.0 { "end" } else { "middle" };
+                    text class="quiet" x=(coordinate(*x)) y=(bottom + 16.0) text-anchor=(anchor) {
                         "+" (exact(at.since(created_at)))
                     }
                 }

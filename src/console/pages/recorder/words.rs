@@ -5,7 +5,8 @@ use taskbridge_sdk::Timestamp;
 use super::{Event, Lane, Tone};
 use crate::console::html::pieces::{exact, one_line};
 use crate::tasks::history::{AnswerKind, Fact, HistoryEntry};
-use crate::tasks::task::{Outcome, Task};
+use crate::tasks::service::View;
+use crate::tasks::task::{Job, Outcome};
 
 /// A span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +119,8 @@ fn words(fact: &Fact) -> (Lane, Tone, String) {
 
 /// Returns the spans of a task: in the queue, running in the engine, and waiting for answers. What has not
 /// ended lasts until now.
-pub(super) fn bars(history: &[HistoryEntry], task: &Task, now: Timestamp) -> Vec<Bar> {
+pub(super) fn bars(history: &[HistoryEntry], view: &View, now: Timestamp) -> Vec<Bar> {
+    let task = &view.task;
     let facts = || history.iter().flat_map(|entry| entry.transition.what.iter().map(|fact| (entry.at, fact)));
     let first = |wanted: &dyn Fn(&Fact) -> bool| facts().find(|(_, fact)| wanted(fact)).map(|(at, _)| at);
     let open_end = task.ended_at.unwrap_or(now);
@@ -134,10 +136,14 @@ pub(super) fn bars(history: &[HistoryEntry], task: &Task, now: Timestamp) -> Vec
     add(Lane::Bridge, first(&|fact| matches!(fact, Fact::Queued)), started.or(accepted), "wait", "queued");
     let over = first(&|fact| matches!(fact, Fact::JobOver)).or(match (task.ended_at, &task.job) {
         // The task was cancelled, and its job goes on.
-        (Some(_), crate::tasks::task::Job::Open { .. }) => Some(now),
+        (Some(_), Job::Open { .. }) => Some(now),
         (ended, _) => ended,
     });
     add(Lane::Engine, accepted, over.or(Some(now)), "run", "running");
+    if let (Some(from), Some(usual)) = (accepted, view.usual) {
+        add(Lane::Engine, Some(from), Some(from + usual.p90), "ghost", "nine of ten runs end within this");
+        add(Lane::Engine, Some(from), Some(from + usual.median), "ghost", "half of the runs end within this");
+    }
     for (at, fact) in facts() {
         let Fact::Asked(key) = fact else { continue };
         let closes = |fact: &Fact| match fact {

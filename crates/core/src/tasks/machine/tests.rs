@@ -87,6 +87,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         overdue: None,
         missing: None,
         look_at: None,
+        kept_arguments: None,
         undelivered: None,
         due_at: None,
         version: 1,

@@ -252,6 +252,7 @@ impl Service {
             origin: call.origin.clone(),
             terms: call.terms.clone(),
             slots: call.slots.clone(),
+            kept_arguments: call.kept_arguments.clone(),
             refers_to: call.references.iter().map(|(_, id)| id.clone()).collect(),
             refused_when_full: call.when_full == WhenFull::Refuse,
             created_at: now,

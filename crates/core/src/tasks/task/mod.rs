@@ -102,6 +102,9 @@ pub struct Task {
     /// True if the call is refused, instead of queued, when one of the slots is not free.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refused_when_full: bool,
+    /// The arguments of the call, without sensitive ones and files, if its tool keeps them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_arguments: Option<Map<String, Value>>,
     /// The tasks that the call refers to, in the order of its parameters' names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refers_to: Vec<TaskId>,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use taskbridge_sdk::Question;
 
 use super::super::LimitExceeded;
@@ -23,6 +24,8 @@ pub struct Call {
     pub backend: String,
     /// What to start.
     pub spec: Spec,
+    /// The arguments to keep with the task, so that its owner can call again with them.
+    pub kept_arguments: Option<Map<String, Value>>,
     /// Tasks that the arguments refer to, by parameter. The job receives the handles of their jobs.
     pub references: Vec<(String, TaskId)>,
     /// The deadlines.
