@@ -118,12 +118,9 @@ fn any_rule() -> impl Strategy<Value = Rule> {
 }
 
 fn any_rules() -> impl Strategy<Value = Rules> {
-    (any_rule(), any_rule(), any_rule(), any_rule()).prop_map(|(call, see, cancel, answer)| Rules {
-        call,
-        see,
-        cancel,
-        answer,
-    })
+    (any_rule(), any_rule(), any_rule(), any_rule(), any_rule()).prop_map(
+        |(call, see, cancel, answer, operate)| Rules { call, see, cancel, answer, operate },
+    )
 }
 
 proptest! {
