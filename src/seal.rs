@@ -41,6 +41,8 @@ pub enum Purpose {
     State,
     /// The session of a browser in the console.
     Console,
+    /// A sign-in that a browser has begun at an issuer.
+    SignIn,
 }
 
 impl Purpose {
@@ -53,6 +55,7 @@ impl Purpose {
             Purpose::Arguments => b"arguments",
             Purpose::State => b"state",
             Purpose::Console => b"console",
+            Purpose::SignIn => b"sign-in",
         }
     }
 }

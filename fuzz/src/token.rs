@@ -195,6 +195,7 @@ fn authenticator(keys: &str) -> Authenticator {
         require_at_jwt: false,
         claim_rules: claim_rules(),
         introspection: None,
+        sign_in: None,
     };
     let oauth = OAuth::new(resource, Vec::new(), [trusted], System::clock()).unwrap();
     Authenticator::OAuth(Box::new(oauth), ApiKeys::default())

@@ -99,7 +99,11 @@ async fn check_issuer(issuer: &TrustedIssuer) -> Vec<Finding> {
             "fix `endpoint`, `client_id` or `client_secret` in [auth.issuers.introspection]",
         ),
     });
-    [Some(keys), introspection].into_iter().flatten().collect()
+    let sign_in = check.sign_in.map(|result| match result {
+        Ok(()) => Finding::ok("sign-in", "the metadata has what signing in to the console needs"),
+        Err(why) => Finding::fault("sign-in", why, "fix `issuer`, or remove [auth.issuers.sign_in]"),
+    });
+    [Some(keys), introspection, sign_in].into_iter().flatten().collect()
 }
 
 /// Why a backend offers no tools.

@@ -64,6 +64,8 @@ enum CredentialKind {
     IntrospectedToken,
     /// A client certificate.
     Certificate(Arc<Certificate>),
+    /// The session of a browser, whose person signed in at an issuer.
+    SignedIn,
 }
 
 impl std::fmt::Debug for CallerCredential {
@@ -96,7 +98,8 @@ impl Principal {
             CredentialKind::Unauthenticated
             | CredentialKind::Key(_)
             | CredentialKind::SignedToken(_)
-            | CredentialKind::IntrospectedToken => None,
+            | CredentialKind::IntrospectedToken
+            | CredentialKind::SignedIn => None,
         }
     }
 

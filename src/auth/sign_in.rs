@@ -4,9 +4,13 @@
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::oauth::{CodeFlowError, PendingSignIn, Returned, TokenError};
 use super::{ApiKeys, Authenticator, Peer, Principal, Unauthorized};
+
+const NO_ISSUER: CodeFlowError = CodeFlowError::Unauthorized(Unauthorized::Token(TokenError::Issuer));
 
 /// The credential of a browser session. It contains no secret that would authenticate another client.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,21 +23,31 @@ pub enum SignIn {
     /// The client certificate of the connection, by its SHA-256 in hexadecimal. Each request must come over
     /// a connection with this certificate.
     Certificate(String),
+    /// A sign-in at an issuer.
+    Issuer {
+        /// The issuer.
+        #[serde(rename = "i")]
+        name: String,
+        /// The claims about the person.
+        #[serde(rename = "c")]
+        claims: Map<String, Value>,
+    },
 }
 
-/// Hides the digests: they identify a key.
+/// Hides the digests, which identify a key, and the claims.
 impl std::fmt::Debug for SignIn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             SignIn::SingleUser => "SingleUser",
             SignIn::Key(_) => "Key(hidden)",
             SignIn::Certificate(_) => "Certificate(hidden)",
+            SignIn::Issuer { .. } => "Issuer(hidden)",
         })
     }
 }
 
 /// The ways to sign in that an authenticator offers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SignInMethods {
     /// The server prints an address for its single user.
     pub printed_address: bool,
@@ -41,6 +55,8 @@ pub struct SignInMethods {
     pub key: bool,
     /// The browser presents a client certificate.
     pub certificate: bool,
+    /// A person signs in at one of these issuers.
+    pub issuers: Vec<String>,
 }
 
 impl Authenticator {
@@ -51,9 +67,11 @@ impl Authenticator {
                 SignInMethods { printed_address: *single_user, ..SignInMethods::default() }
             }
             Authenticator::ApiKeys(_) => SignInMethods { key: true, ..SignInMethods::default() },
-            Authenticator::OAuth(_, keys) => {
-                SignInMethods { key: !keys.is_empty(), ..SignInMethods::default() }
-            }
+            Authenticator::OAuth(oauth, keys) => SignInMethods {
+                key: !keys.is_empty(),
+                issuers: oauth.sign_in_issuers().map(str::to_owned).collect(),
+                ..SignInMethods::default()
+            },
             Authenticator::Certificates(_, other_method) => {
                 let others = other_method.as_ref().map(|other| other.sign_in_methods()).unwrap_or_default();
                 SignInMethods { certificate: true, ..others }
@@ -82,6 +100,32 @@ impl Authenticator {
         self.signed_in(&sign_in, peer).map(|_| sign_in)
     }
 
+    /// Returns the address to which a browser is sent for a sign-in that begins at an issuer.
+    ///
+    /// # Errors
+    /// If persons do not sign in there, or the issuer is unavailable.
+    pub async fn authorization_url(
+        &self,
+        pending: &PendingSignIn,
+        redirect_uri: &str,
+    ) -> Result<String, CodeFlowError> {
+        self.oauth().ok_or(NO_ISSUER)?.authorization_url(pending, redirect_uri).await
+    }
+
+    /// Authenticates the person whom an issuer sent back.
+    ///
+    /// # Errors
+    /// If it is another sign-in, the issuer is unavailable, or the person is not admitted.
+    pub async fn finish_sign_in(
+        &self,
+        pending: &PendingSignIn,
+        returned: &Returned<'_>,
+        redirect_uri: &str,
+    ) -> Result<SignIn, CodeFlowError> {
+        let claims = self.oauth().ok_or(NO_ISSUER)?.finish_sign_in(pending, returned, redirect_uri).await?;
+        Ok(SignIn::Issuer { name: pending.issuer.clone(), claims })
+    }
+
     /// Derives the caller of a session again, by these rules.
     ///
     /// # Errors
@@ -104,6 +148,9 @@ impl Authenticator {
                 certificates.principal(presented)?
             }
             (SignIn::Certificate(_), _) => return Err(Unauthorized::UnknownCertificate),
+            (SignIn::Issuer { name, claims }, _) => {
+                self.oauth().ok_or(Unauthorized::Token(TokenError::Issuer))?.signed_in(name, claims)?
+            }
         };
         Ok(Principal { client_address: peer.address.map(|address| address.ip()), ..principal })
     }

@@ -145,6 +145,9 @@ async fn dispatch(console: &Arc<Console>, request: Request) -> Result<Response> 
             false => Ok(session::sign_in::page(console, &head.query, None)),
         };
     }
+    if !is_post && let Some(step) = session::issuer::Step::parse(&head) {
+        return session::issuer::serve(console, &head, step).await;
+    }
     let Some((visitor, renewed)) = session::visitor(console, &head).await? else {
         return session::sign_in::redirect(&head, is_post);
     };

@@ -11,6 +11,7 @@ const { chromium } = require('playwright-core');
 const AXE = require('axe-core').source;
 
 import attacks from './attacks.mjs';
+import issuer from './issuer.mjs';
 import live from './live.mjs';
 import load from './load.mjs';
 import pages from './pages.mjs';
@@ -68,7 +69,7 @@ const tools = {
 
 let failures = 0;
 const began = Date.now();
-for (const [file, tests] of Object.entries({ pages, live, principals, attacks, pictures, load })) {
+for (const [file, tests] of Object.entries({ pages, live, principals, issuer, attacks, pictures, load })) {
     for (const [name, test] of tests) {
         const title = `${file}: ${name}`;
         if (!title.includes(filter)) continue;

@@ -86,7 +86,7 @@ export class World {
     async serve() {
         const file = path.join(this.folder, 'taskbridge.toml');
         await writeFile(file, this.config());
-        const pattern = this.keys ? /127\.0\.0\.1:(\d+)\/mcp/ : /console at (\S+)/;
+        const pattern = this.keys || this.auth ? /127\.0\.0\.1:(\d+)\/mcp/ : /console at (\S+)/;
         const [child, started] = begin(['serve', '--config', file], this.folder, pattern);
         this.server = child;
         await started;
@@ -114,7 +114,7 @@ export class World {
     config() {
         const digest = (name) => createHash('sha256').update(KEYS[name]).digest('hex');
         const key = (name) => `[[auth.keys]]\nprincipal = "${name}"\nsha256 = "${digest(name)}"\n`;
-        const auth = this.keys ? `mode = "api_keys"\n${key('ann')}${key('ben')}${key('oscar')}\n[access]\noperate = { principals = ["oscar"] }\n` : 'single_user = true\n';
+        const auth = this.auth ?? (this.keys ? `mode = "api_keys"\n${key('ann')}${key('ben')}${key('oscar')}\n[access]\noperate = { principals = ["oscar"] }\n` : 'single_user = true\n');
         return `
 [server]
 listen = "127.0.0.1:${this.port}"
@@ -124,6 +124,7 @@ max_polls_per_second = 100000
 ${auth}
 [console]
 enabled = true
+${this.console ?? ''}
 
 [audit]
 to = ["store"]

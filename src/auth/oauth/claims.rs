@@ -107,7 +107,7 @@ impl ClaimRules {
     }
 
     /// Reads claims. `is_introspection` means that they come from an introspection response, not a token.
-    fn read_claims(
+    pub(super) fn read_claims(
         &self,
         claims: Map<String, Value>,
         now: Timestamp,

@@ -1,6 +1,5 @@
-//! Finds the keys of an issuer in its metadata: the documents of RFC 8414 and of OpenID Connect Discovery.
-//! The document addresses and the checks of their content are pure; [`discover_keys_url`] sends the
-//! requests.
+//! The metadata of an issuer: the documents of RFC 8414 and of OpenID Connect Discovery. The document
+//! addresses and the checks of their content are pure; [`discover`] sends the requests.
 
 use reqwest::Url;
 use serde::Deserialize;
@@ -10,31 +9,83 @@ use super::fetch::{FetchError, IssuerClient, is_safe, redacted_url};
 const OAUTH_DOCUMENT: &str = "oauth-authorization-server";
 const OPENID_DOCUMENT: &str = "openid-configuration";
 
+/// The metadata of an issuer.
 #[derive(Debug, Deserialize)]
-struct Metadata {
+pub(super) struct Metadata {
     issuer: String,
     jwks_uri: Option<String>,
+    authorization_endpoint: Option<String>,
+    token_endpoint: Option<String>,
+    /// How clients authenticate at the token endpoint. Default: `client_secret_basic`.
+    token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    /// True if it names itself when it sends a browser back (RFC 9207).
+    #[serde(default)]
+    pub(super) authorization_response_iss_parameter_supported: bool,
 }
 
-/// Returns the address of an issuer's keys from its metadata.
-pub(super) async fn discover_keys_url(
-    client: &IssuerClient,
-    issuer: &Url,
-    name: &str,
-) -> Result<Url, String> {
+impl Metadata {
+    /// Parses a document. It must name this issuer (RFC 8414, section 3.3).
+    fn parse(name: &str, document: &[u8]) -> Result<Self, String> {
+        let metadata: Self =
+            serde_json::from_slice(document).map_err(|_| "invalid issuer metadata".to_owned())?;
+        if metadata.issuer != name {
+            return Err(format!("metadata of another issuer, {:?} instead of {name:?}", metadata.issuer));
+        }
+        Ok(metadata)
+    }
+
+    /// Returns the address of the keys.
+    pub(super) fn keys_url(&self, issuer: &Url) -> Result<Url, String> {
+        safe_url(issuer, "jwks_uri", self.jwks_uri.as_deref())
+    }
+
+    /// Returns the address to which a browser is sent for a sign-in.
+    pub(super) fn authorization_endpoint(&self, issuer: &Url) -> Result<Url, String> {
+        safe_url(issuer, "authorization_endpoint", self.authorization_endpoint.as_deref())
+    }
+
+    /// Returns the address at which codes are exchanged for tokens.
+    pub(super) fn token_endpoint(&self, issuer: &Url) -> Result<Url, String> {
+        safe_url(issuer, "token_endpoint", self.token_endpoint.as_deref())
+    }
+
+    /// Returns true if a client secret must be in the form, because the issuer does not take it in the header.
+    pub(super) fn takes_secret_in_form(&self) -> bool {
+        let methods = self.token_endpoint_auth_methods_supported.as_deref().unwrap_or_default();
+        let has = |name: &str| methods.iter().any(|method| method == name);
+        has("client_secret_post") && !has("client_secret_basic")
+    }
+}
+
+/// Fetches the metadata of an issuer.
+pub(super) async fn discover(client: &IssuerClient, issuer: &Url, name: &str) -> Result<Metadata, String> {
     let mut attempts = Vec::new();
     for document_url in metadata_urls(issuer) {
         match client.get(document_url.clone()).await {
             Ok(document) => {
-                return parse_keys_url(issuer, name, &document)
-                    .map_err(|reason| format!("{document_url}: {reason}"));
+                return Metadata::parse(name, &document).map_err(|reason| format!("{document_url}: {reason}"));
             }
             // The issuer may have only one of the documents.
             Err(FetchError::Status(status)) => attempts.push(format!("{document_url} answers {status}")),
             Err(error) => return Err(format!("{document_url}: {error}")),
         }
     }
-    Err(format!("no issuer metadata found ({}); set `jwks_uri`", attempts.join(", ")))
+    Err(format!("no issuer metadata found ({})", attempts.join(", ")))
+}
+
+/// Reads an address in the metadata. It must be safe.
+fn safe_url(issuer: &Url, field: &str, text: Option<&str>) -> Result<Url, String> {
+    let text = text.ok_or_else(|| format!("no `{field}`"))?;
+    let url = Url::parse(text).map_err(|_| format!("`{field}` {text:?} is not a URL"))?;
+    // A remote issuer must not direct this server to loopback or link-local addresses.
+    let is_local = |url: &Url| url.host_str().is_none_or(taskbridge_sdk::is_local_address);
+    if !is_safe(&url) || (is_local(&url) && !is_local(issuer)) {
+        let url = redacted_url(&url);
+        return Err(format!(
+            "`{field}` {url} is not allowed: it must be https, and not on this machine or link-local"
+        ));
+    }
+    Ok(url)
 }
 
 /// Returns the addresses of the documents in the order of the attempts.
@@ -54,27 +105,6 @@ fn metadata_urls(issuer: &Url) -> Vec<Url> {
         urls.push(with_path(format!("{path}/.well-known/{OPENID_DOCUMENT}")));
     }
     urls
-}
-
-/// Returns the key address of a document. The document must name this issuer (RFC 8414, section 3.3), and the
-/// address must be safe.
-fn parse_keys_url(issuer: &Url, name: &str, document: &[u8]) -> Result<Url, String> {
-    let metadata: Metadata =
-        serde_json::from_slice(document).map_err(|_| "invalid issuer metadata".to_owned())?;
-    if metadata.issuer != name {
-        return Err(format!("metadata of another issuer, {:?} instead of {name:?}", metadata.issuer));
-    }
-    let keys_url = metadata.jwks_uri.ok_or("no `jwks_uri`")?;
-    let keys_url = Url::parse(&keys_url).map_err(|_| format!("`jwks_uri` {keys_url:?} is not a URL"))?;
-    // A remote issuer must not direct this server to loopback or link-local addresses.
-    let is_local = |url: &Url| url.host_str().is_none_or(taskbridge_sdk::is_local_address);
-    if !is_safe(&keys_url) || (is_local(&keys_url) && !is_local(issuer)) {
-        let keys_url = redacted_url(&keys_url);
-        return Err(format!(
-            "`jwks_uri` {keys_url} is not allowed: it must be https, and not on this machine or link-local"
-        ));
-    }
-    Ok(keys_url)
 }
 
 #[cfg(test)]
@@ -109,8 +139,9 @@ mod tests {
     /// Metadata of another issuer is refused, and so are key addresses that are not safe.
     #[test]
     fn issuer_metadata_must_match_issuer() {
-        let believed =
-            |issuer: &str, document: &str| parse_keys_url(&url(issuer), issuer, document.as_bytes());
+        let believed = |issuer: &str, document: &str| {
+            Metadata::parse(issuer, document.as_bytes()).and_then(|metadata| metadata.keys_url(&url(issuer)))
+        };
         let document_for =
             |keys: &str| format!(r#"{{"issuer":"https://login.example","jwks_uri":"{keys}"}}"#);
         assert_eq!(

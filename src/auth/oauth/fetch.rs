@@ -78,16 +78,21 @@ impl IssuerClient {
         send(self.0.get(url).header("Accept", "application/json")).await
     }
 
-    /// Posts a form and returns the body. The credentials authenticate the client (RFC 6749, section 2.3.1).
+    /// Posts a form and returns the body. Credentials authenticate the client in a header (RFC 6749,
+    /// section 2.3.1).
     pub(super) async fn post_form(
         &self,
         url: Url,
-        (client, secret): (&str, &str),
+        credentials: Option<(&str, &str)>,
         form: String,
     ) -> Result<Vec<u8>, FetchError> {
         let request = self.0.post(url).header("Accept", "application/json");
         let request = request.header("Content-Type", "application/x-www-form-urlencoded").body(form);
-        send(request.basic_auth(form_encoded(client), Some(form_encoded(secret)))).await
+        send(match credentials {
+            Some((client, secret)) => request.basic_auth(form_encoded(client), Some(form_encoded(secret))),
+            None => request,
+        })
+        .await
     }
 }
 

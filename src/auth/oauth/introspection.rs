@@ -293,7 +293,7 @@ impl Introspector {
     async fn send_request(&self, token: &str) -> Result<Map<String, Value>, String> {
         let form = format!("token={}&token_type_hint=access_token", form_encoded(token));
         let credentials = (self.settings.client.as_str(), self.settings.secret.as_str());
-        let response = self.client.post_form(self.settings.endpoint.clone(), credentials, form).await;
+        let response = self.client.post_form(self.settings.endpoint.clone(), Some(credentials), form).await;
         let response = response.map_err(|error| error.to_string())?;
         serde_json::from_slice(&response).map_err(|_| "the response is not a JSON object".to_owned())
     }

@@ -232,7 +232,10 @@ impl Keyring {
         let KeySource { issuer, url, keys_url, .. } = &self.source;
         let location = match keys_url {
             Some(keys_url) => keys_url.clone(),
-            None => discovery::discover_keys_url(&self.client, url, issuer).await?,
+            None => discovery::discover(&self.client, url, issuer)
+                .await
+                .and_then(|metadata| metadata.keys_url(url))
+                .map_err(|reason| format!("{reason}; set `jwks_uri`"))?,
         };
         let display_url = redacted_url(&location);
         let document = self.client.get(location).await.map_err(|error| format!("{display_url}: {error}"))?;

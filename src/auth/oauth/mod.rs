@@ -5,8 +5,10 @@
 
 mod algorithm;
 mod claims;
+mod code_flow;
 mod discovery;
 mod fetch;
+mod id_token;
 mod introspection;
 mod jwks;
 mod jwt;
@@ -19,11 +21,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use taskbridge_sdk::Timestamp;
 
 pub use algorithm::Algorithm;
 use algorithm::PublicKey;
 pub use claims::{Bearer, Claim, ClaimRules};
+pub use code_flow::{CodeFlowError, PendingSignIn, Returned, SignInClient};
 pub use fetch::{IssuerNetwork, is_safe};
 pub use introspection::Introspection;
 pub use jwks::KeySet;
@@ -33,6 +37,7 @@ pub use token_error::TokenError;
 
 use super::{CallerCredential, CredentialKind, Identity, Principal, Unauthorized};
 use crate::clock::Clock;
+use code_flow::CodeFlow;
 use introspection::Introspector;
 use jwt::Jwt;
 use keyring::{Keyring, TokenRejection};
@@ -58,6 +63,8 @@ pub struct TrustedIssuer {
     pub claim_rules: ClaimRules,
     /// Introspection settings for opaque tokens.
     pub introspection: Option<Introspection>,
+    /// This server as a client of the issuer, if persons sign in there.
+    pub sign_in: Option<SignInClient>,
 }
 
 /// Authenticates callers by access tokens.
@@ -74,6 +81,7 @@ struct Issuer {
     settings: TrustedIssuer,
     keyring: Arc<Keyring>,
     introspector: Option<Arc<Introspector>>,
+    code_flow: Option<Arc<CodeFlow>>,
 }
 
 /// The signature data of the token that authenticated a caller.
@@ -192,6 +200,64 @@ impl OAuth {
         }
     }
 
+    /// Returns the issuers at which persons sign in.
+    pub fn sign_in_issuers(&self) -> impl Iterator<Item = &str> {
+        let offering = self.issuers.iter().filter(|issuer| issuer.code_flow.is_some());
+        offering.map(|issuer| issuer.settings.claim_rules.issuer.as_str())
+    }
+
+    /// Returns the address to which a browser is sent, so that its person signs in at the issuer.
+    pub(super) async fn authorization_url(
+        &self,
+        pending: &PendingSignIn,
+        redirect_uri: &str,
+    ) -> Result<String, CodeFlowError> {
+        let (_, code_flow) = self.signing_in(&pending.issuer)?;
+        code_flow.authorization_url(pending, redirect_uri).await
+    }
+
+    /// Exchanges the code with which the issuer sent the browser back. Returns the claims that a session of
+    /// the person keeps.
+    pub(super) async fn finish_sign_in(
+        &self,
+        pending: &PendingSignIn,
+        returned: &Returned<'_>,
+        redirect_uri: &str,
+    ) -> Result<Map<String, Value>, CodeFlowError> {
+        let (issuer, code_flow) = self.signing_in(&pending.issuer)?;
+        let (id_token, scope) = code_flow.exchange(pending, returned, redirect_uri).await?;
+        let invalid = |error| CodeFlowError::Unauthorized(Unauthorized::Token(error));
+        let token = Jwt::parse(id_token.as_bytes()).ok_or_else(|| invalid(TokenError::Malformed))?;
+        let token = token.map_err(invalid)?;
+        if !issuer.settings.algorithms.contains(&token.algorithm) {
+            return Err(invalid(TokenError::Algorithm));
+        }
+        issuer.keyring.check(&token).await.map_err(|rejection| match rejection {
+            TokenRejection::Invalid(error) => invalid(error),
+            TokenRejection::Unavailable => CodeFlowError::Unauthorized(Unauthorized::Unavailable),
+        })?;
+        let (rules, now) = (&issuer.settings.claim_rules, self.now());
+        let client = code_flow.client_id();
+        rules.read_id_token(token.claims, client, &pending.nonce, &scope, now).map_err(invalid)
+    }
+
+    /// Returns the principal of a session that keeps these claims of an issuer, by the rules in force.
+    pub(super) fn signed_in(
+        &self,
+        issuer: &str,
+        claims: &Map<String, Value>,
+    ) -> Result<Principal, Unauthorized> {
+        let (issuer, _) = self.signing_in(issuer).map_err(|_| Unauthorized::Token(TokenError::Issuer))?;
+        let bearer = issuer.settings.claim_rules.read_session(claims.clone(), self.now());
+        self.admit(bearer.map_err(Unauthorized::Token)?, CredentialKind::SignedIn, self.now())
+    }
+
+    fn signing_in(&self, name: &str) -> Result<(&Issuer, &CodeFlow), CodeFlowError> {
+        let named = self.issuers.iter().find(|issuer| issuer.settings.claim_rules.issuer == name);
+        let found = named.and_then(|issuer| Some((issuer, issuer.code_flow.as_deref()?)));
+        found.ok_or(CodeFlowError::Unauthorized(Unauthorized::Token(TokenError::Issuer)))
+    }
+
     async fn verify_signed(
         &self,
         token: &Jwt<'_>,
@@ -268,6 +334,8 @@ pub struct IssuerCheck {
     pub keys: Result<usize, String>,
     /// Whether introspection works, if it is configured.
     pub introspection: Option<Result<(), String>>,
+    /// Whether the metadata has what signing in needs, if it is configured.
+    pub sign_in: Option<Result<(), String>>,
 }
 
 /// Tests whether an issuer can be used.
@@ -275,12 +343,16 @@ pub struct IssuerCheck {
 /// # Errors
 /// If its network settings are invalid.
 pub async fn check_issuer(settings: TrustedIssuer) -> Result<IssuerCheck, String> {
-    let Issuer { keyring, introspector, .. } = Issuer::new(settings)?;
+    let Issuer { keyring, introspector, code_flow, .. } = Issuer::new(settings)?;
     let introspection = match &introspector {
         None => None,
         Some(introspector) => Some(introspector.check_endpoint().await),
     };
-    Ok(IssuerCheck { keys: keyring.fetch_key_count().await, introspection })
+    let sign_in = match &code_flow {
+        None => None,
+        Some(code_flow) => Some(code_flow.check_endpoints().await),
+    };
+    Ok(IssuerCheck { keys: keyring.fetch_key_count().await, introspection, sign_in })
 }
 
 impl Issuer {
@@ -289,7 +361,9 @@ impl Issuer {
         let keyring = Keyring::new(settings.key_source.clone()).map_err(with_issuer)?;
         let introspector =
             settings.introspection.clone().map(Introspector::new).transpose().map_err(with_issuer)?;
-        Ok(Self { keyring, introspector: introspector.map(Arc::new), settings })
+        let code_flow = settings.sign_in.clone().map(|client| CodeFlow::new(client, &settings.key_source));
+        let code_flow = code_flow.transpose().map_err(with_issuer)?.map(Arc::new);
+        Ok(Self { keyring, introspector: introspector.map(Arc::new), code_flow, settings })
     }
 
     /// Returns true if this issuer still accepts tokens with this signature data.

@@ -34,6 +34,9 @@ pub enum TokenError {
     /// `aud`.
     #[error("the token is meant for another server")]
     Audience,
+    /// The `nonce` of an ID token.
+    #[error("the token is of another sign-in")]
+    Nonce,
     /// `exp` has passed.
     #[error("the token has expired")]
     Expired,

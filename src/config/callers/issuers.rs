@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::auth::Auth;
+use super::sign_in::{self, SignIn};
 use crate::auth::oauth::{
     self, Algorithm, Claim, ClaimRules, IssuerNetwork, KeySource, Resource, TrustedIssuer, is_safe,
 };
@@ -63,6 +64,9 @@ pub(super) struct Issuer {
     /// Token introspection (RFC 7662) for opaque tokens. At most one issuer can have this.
     #[serde(default)]
     introspection: Option<Introspection>,
+    /// Sign-in of persons to the console.
+    #[serde(default)]
+    sign_in: Option<SignIn>,
 }
 
 /// Token introspection at an issuer.
@@ -144,7 +148,7 @@ pub(super) fn oauth_settings(reader: &mut Reader<'_>, auth: &Auth, dir: &Path) -
 }
 
 /// RFC 6749, section 3.3.
-fn check_scope(reader: &mut Reader<'_>, field: &str, scope: &str) {
+pub(super) fn check_scope(reader: &mut Reader<'_>, field: &str, scope: &str) {
     let is_allowed = |c: char| matches!(c, '!'..='~') && !matches!(c, '"' | '\\');
     if scope.is_empty() || !scope.chars().all(is_allowed) {
         reader.problem(
@@ -198,6 +202,10 @@ fn trusted_issuer(
     }
     let settings = issuer.introspection.as_ref();
     let settings = settings.map(|table| introspection(reader, &at("introspection"), table, &network, dir));
+    let sign_in = match &issuer.sign_in {
+        None => None,
+        Some(table) => Some(sign_in::client(reader, &at("sign_in"), table, &auth.required_scopes, dir)?),
+    };
     let audiences = issuer.audiences.clone().unwrap_or_else(|| auth.resource.clone().into_iter().collect());
     let claim_rules = ClaimRules {
         issuer: issuer.issuer.clone(),
@@ -218,6 +226,7 @@ fn trusted_issuer(
         require_at_jwt: issuer.require_at_jwt,
         claim_rules,
         introspection: settings.flatten(),
+        sign_in,
     })
 }
 

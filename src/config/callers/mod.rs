@@ -6,3 +6,4 @@ pub(super) mod access;
 pub(super) mod auth;
 pub(super) mod certificates;
 pub(super) mod issuers;
+mod sign_in;

@@ -79,6 +79,18 @@ pub(in crate::config) fn check(
         let message = "is the address of the server: remove it, since the console is there without it";
         reader.problem("console.listen", message);
     }
+    let has_issuers =
+        auth.oauth.as_ref().is_some_and(|oauth| oauth.issuers.iter().any(|issuer| issuer.sign_in.is_some()));
+    if has_issuers && console.enabled != Some(true) {
+        let message = "is not set, and [auth.issuers.sign_in] is: persons sign in to the console; write enabled = true, \
+                       or remove sign_in";
+        reader.problem("console.enabled", message);
+    }
+    if has_issuers && console.enabled == Some(true) && console.url.is_none() {
+        let message = "is missing: with [auth.issuers.sign_in], the issuer sends browsers to this origin with \
+                       /console/login/callback; write the one that browsers use, such as \"https://bridge.example.com\"";
+        reader.problem("console.url", message);
+    }
     if console.enabled != Some(true) || !reader.is_clean("auth") {
         return;
     }

@@ -3,6 +3,7 @@
 //! because the rules in force no longer admit its credential. This module must not know the pages.
 
 mod cookie;
+pub(super) mod issuer;
 pub(super) mod one_time;
 pub(super) mod same_origin;
 pub(super) mod sign_in;
@@ -14,6 +15,7 @@ use axum::http::HeaderValue;
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::Timestamp;
 
+use self::cookie::Cookie;
 use super::request::{Head, Visitor};
 use super::{Console, Result};
 use crate::auth::{Peer, Principal, SignIn};
@@ -116,7 +118,7 @@ impl Session {
     pub(super) fn cookie(&self, console: &Console, head: &Head) -> Result<HeaderValue> {
         let sealed = console.parts.bridge.context.seal.seal(Purpose::Console, self);
         let remaining = self.ends_at(console).since(console.now());
-        cookie::set(head, console.parts.settings.is_secure, &sealed, remaining)
+        Cookie::Session.set(head, console.parts.settings.is_secure, &sealed, remaining)
     }
 }
 
@@ -126,7 +128,7 @@ pub(super) async fn visitor(
     console: &Console,
     head: &Head,
 ) -> Result<Option<(Visitor, Option<HeaderValue>)>> {
-    let sealed = cookie::get(head, console.parts.settings.is_secure);
+    let sealed = Cookie::Session.get(head, console.parts.settings.is_secure);
     let session: Option<Session> =
         sealed.and_then(|sealed| console.parts.bridge.context.seal.open(Purpose::Console, sealed));
     let Some(session) = session else { return Ok(None) };

@@ -11,7 +11,7 @@ use maud::html;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::{Session, sign_out};
+use super::{Session, issuer, sign_out};
 use crate::audit::RequestContext;
 use crate::audit::record::Kind;
 use crate::auth::{Principal, SignIn, SignInMethods, Unauthorized};
@@ -44,6 +44,9 @@ pub(in crate::console) fn page(console: &Console, opened_with: &Fields, problem:
             p { "Open the address that the server printed when it started. It works once; the server prints the "
                 "next one then." }
         }
+        @for issuer in &methods.issuers {
+            p { a.button.primary href=(issuer::address(issuer, &next)) { "Sign in at " (issuer::display_name(issuer)) } }
+        }
         @if methods.key {
             form method="post" action=(action) {
                 input type="hidden" name="next" value=(next);
@@ -54,7 +57,7 @@ pub(in crate::console) fn page(console: &Console, opened_with: &Fields, problem:
             }
         }
         @if methods == SignInMethods::default() {
-            p.note { "No way to sign in is configured. Add API keys or client certificates to " code { "[auth]" } "." }
+            p.note { "No way to sign in is configured. Add API keys, client certificates or " code { "sign_in" } " of an issuer to " code { "[auth]" } "." }
         }
         @if methods.certificate {
             form method="post" action=(action) {
@@ -86,25 +89,41 @@ pub(in crate::console) fn redirect(head: &Head, is_post: bool) -> Result<Respons
 
 /// Signs in.
 pub(in crate::console) async fn post(console: &Arc<Console>, head: &Head, body: Body) -> Result<Response> {
-    let address = head.peer.address.map(|address| address.ip());
-    let stranger = Principal { client_address: address, ..Principal::anonymous() };
-    if console.sign_in_rate.take(CallerKey::of(&stranger), MAX_SIGN_INS, Instant::now()).is_err() {
-        console.parts.bridge.context.audit.limit_exceeded("sign-ins");
-        return Err(Refusal::plain(StatusCode::TOO_MANY_REQUESTS, "too many sign-ins: wait a minute"));
-    }
+    limit_rate(console, head)?;
     let form = read_unauthenticated_form(console, head, body).await?;
     match credential(console, head, &form) {
-        Ok(sign_in) => begin(console, head, sign_in, &next_page(form.get("next"))).await,
+        Ok(sign_in) => {
+            let cookie = begin(console, head, sign_in).await?;
+            Ok(respond::set_cookie(respond::redirect(&next_page(form.get("next"))), cookie))
+        }
         Err(error) => {
-            console.parts.bridge.context.audit.auth_failed(address, &format!("console: {error}"));
+            record_failure(console, head, &error);
             Ok(page(console, &form, Some(&explain(&error))))
         }
     }
 }
 
-/// Begins a session of this credential, and leads to the next page.
-async fn begin(console: &Arc<Console>, head: &Head, sign_in: SignIn, next: &str) -> Result<Response> {
+/// Refuses too many attempts from one address.
+pub(super) fn limit_rate(console: &Console, head: &Head) -> Result<()> {
+    let client_address = head.peer.address.map(|address| address.ip());
+    let stranger = Principal { client_address, ..Principal::anonymous() };
+    if console.sign_in_rate.take(CallerKey::of(&stranger), MAX_SIGN_INS, Instant::now()).is_err() {
+        console.parts.bridge.context.audit.limit_exceeded("sign-ins");
+        return Err(Refusal::plain(StatusCode::TOO_MANY_REQUESTS, "too many sign-ins: wait a minute"));
+    }
+    Ok(())
+}
+
+/// Records a failed attempt in the audit log.
+pub(super) fn record_failure(console: &Console, head: &Head, error: &dyn std::fmt::Display) {
+    let address = head.peer.address.map(|address| address.ip());
+    console.parts.bridge.context.audit.auth_failed(address, &format!("console: {error}"));
+}
+
+/// Begins a session of this credential, and returns its cookie.
+pub(super) async fn begin(console: &Arc<Console>, head: &Head, sign_in: SignIn) -> Result<HeaderValue> {
     let how = match &sign_in {
+        SignIn::Issuer { .. } => "issuer",
         SignIn::SingleUser => "printed address",
         SignIn::Key(_) => "API key",
         SignIn::Certificate(_) => "client certificate",
@@ -124,7 +143,7 @@ async fn begin(console: &Arc<Console>, head: &Head, sign_in: SignIn, next: &str)
     if how == "printed address" {
         console.print_address();
     }
-    Ok(respond::set_cookie(respond::redirect(next), cookie))
+    Ok(cookie)
 }
 
 /// Returns the credential that a form presents.

@@ -6,7 +6,8 @@ use axum::response::Response;
 use serde_json::json;
 use taskbridge_sdk::Timestamp;
 
-use super::{cookie, sign_in};
+use super::cookie::Cookie;
+use super::sign_in;
 use crate::audit::record::Kind;
 use crate::console::request::{Fields, Head, Visitor};
 use crate::console::{Console, Result};
@@ -31,7 +32,7 @@ pub(in crate::console) async fn post(
     let place = if is_everywhere { "everywhere" } else { "one browser" };
     let audit = &console.parts.bridge.context.audit;
     audit.server_event(Kind::ConsoleSignedOut, "ok", json!({"where": place}));
-    Ok(sign_in::signed_out(cookie::remove(head, console.parts.settings.is_secure)?))
+    Ok(sign_in::signed_out(Cookie::Session.remove(head, console.parts.settings.is_secure)?))
 }
 
 /// Returns when all sessions of an owner were last ended.
