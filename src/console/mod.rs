@@ -23,7 +23,7 @@ use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::pages::Route;
@@ -42,6 +42,9 @@ const BASE: &str = "/console";
 
 /// Window in which failed and successful sign-ins of one address are counted.
 const SIGN_IN_WINDOW: Duration = Duration::from_secs(60);
+
+/// Maximum number of open pages that are rendered at the same time.
+const MAX_UPDATES: usize = 8;
 
 /// The settings of the console.
 #[derive(Clone, Debug)]
@@ -83,6 +86,8 @@ struct Console {
     sign_in_rate: RateLimit,
     /// Bodies of people who have not signed in.
     body_budget: UnauthenticatedBudget,
+    /// Limits how many open pages are rendered at the same time: one write can change all of them.
+    updates: Semaphore,
     /// Changes when a session of this process ends, so that open pages check theirs.
     session_ends: watch::Sender<u64>,
 }
@@ -100,6 +105,7 @@ pub fn routes(parts: Parts, listens_on: Option<SocketAddr>) -> Router {
         one_time,
         sign_in_rate: RateLimit::within(SIGN_IN_WINDOW),
         body_budget: UnauthenticatedBudget::default(),
+        updates: Semaphore::new(MAX_UPDATES),
         session_ends: watch::Sender::new(0),
         parts,
     };

@@ -10,13 +10,16 @@ const require = createRequire(path.join(PACKAGES, 'package.json'));
 const { chromium } = require('playwright-core');
 const AXE = require('axe-core').source;
 
+import acts from './acts.mjs';
 import attacks from './attacks.mjs';
+import github from './github.mjs';
 import issuer from './issuer.mjs';
 import live from './live.mjs';
 import load from './load.mjs';
 import pages from './pages.mjs';
 import pictures from './pictures.mjs';
 import principals from './principals.mjs';
+import replicas from './replicas.mjs';
 import { check } from './check.mjs';
 import { LIMIT } from './world.mjs';
 
@@ -47,10 +50,10 @@ const tools = {
         return page;
     },
     // Opens a page whose browser is signed in.
-    async signedIn(world, options = {}, name) {
+    async signedIn(world, options = {}, name, key = name && world.key(name)) {
         const page = await this.page(options);
         await page.goto(name ? `${world.origin}/console/login` : world.signInAddress());
-        if (name) await page.getByLabel('API key').fill(world.key(name));
+        if (name) await page.getByLabel('API key').fill(key);
         await page.getByRole('button', { name: /^Sign in/ }).first().click();
         await page.waitForURL((url) => !url.pathname.includes('/login'));
         return page;
@@ -69,7 +72,7 @@ const tools = {
 
 let failures = 0;
 const began = Date.now();
-for (const [file, tests] of Object.entries({ pages, live, principals, issuer, attacks, pictures, load })) {
+for (const [file, tests] of Object.entries({ pages, acts, live, principals, issuer, replicas, github, attacks, pictures, load })) {
     for (const [name, test] of tests) {
         const title = `${file}: ${name}`;
         if (!title.includes(filter)) continue;

@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtemp, mkdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import path from 'node:path';
 
 // Limit for anything that must happen. CI stalls for seconds at a time.
@@ -65,21 +65,30 @@ function begin(args, folder, pattern) {
 }
 
 export class World {
-    // Starts an engine and a server. With `keys` there are three principals, else a single user. `extra` is more config.
-    static async start({ keys = false, extra = '' } = {}) {
+    // Starts an engine and a server. With `keys` there are three principals, else a single user. `extra` is more config,
+    // `store` and `console` are those tables, and `engineAddress` is an engine that runs already.
+    static async start({ keys = false, extra = '', console = '', engineAddress, store = 'path = "state/taskbridge.db"' } = {}) {
         const world = new World();
-        world.extra = extra;
-        world.keys = keys;
+        Object.assign(world, { keys, extra, console, store, engineAddress });
         world.folder = await mkdtemp(path.join(tmpdir(), 'taskbridge-console-'));
         await mkdir(path.join(world.folder, 'work'));
-        const engine = ['adapter-helper', 'sim', '--listen', '127.0.0.1:0', '--mode', 'keyed', '--journal',
-            path.join(world.folder, 'journal')];
-        const [child, started] = begin(engine, world.folder, /listening on (\S+)/);
-        world.engine = child;
-        world.engineAddress = (await started)[1];
+        if (!engineAddress) await world.startEngine();
         world.port = 0;
         await world.serve();
         return world;
+    }
+
+    async startEngine() {
+        const engine = ['adapter-helper', 'sim', '--listen', '127.0.0.1:0', '--mode', 'keyed', '--journal',
+            path.join(this.folder, 'journal')];
+        const [child, started] = begin(engine, this.folder, /listening on (\S+)/);
+        this.engine = child;
+        this.engineAddress = (await started)[1];
+    }
+
+    // Creates a file in the folder that local jobs run in.
+    touch(name) {
+        return writeFile(path.join(this.folder, 'work', name), '');
     }
 
     // Starts the server: the first time at a free port, later at the same one.
@@ -105,9 +114,9 @@ export class World {
     }
 
     async stop() {
-        this.server.kill('SIGKILL');
-        this.engine.kill('SIGKILL');
-        await Promise.all([this.server.ended, this.engine.ended]);
+        const children = [this.server, this.engine].filter(Boolean);
+        children.forEach((child) => child.kill('SIGKILL'));
+        await Promise.all(children.map((child) => child.ended));
         await rm(this.folder, { recursive: true, force: true });
     }
 
@@ -124,13 +133,13 @@ max_polls_per_second = 100000
 ${auth}
 [console]
 enabled = true
-${this.console ?? ''}
+${this.console}
 
 [audit]
 to = ["store"]
 
 [store]
-path = "state/taskbridge.db"
+${this.store}
 
 ${this.extra}
 [reconciler]
@@ -145,6 +154,7 @@ address = "${this.engineAddress}"
 [backends.here]
 kind = "local"
 working_dir = "work"
+host = "${hostname()}"
 
 [tools.deploy]
 title = "Deploy to production"

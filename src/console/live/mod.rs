@@ -10,6 +10,7 @@ use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
 use maud::{Markup, html};
+use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::html::layout;
@@ -39,8 +40,8 @@ struct OpenPage {
     rows: RowListener,
     session_ends: tokio::sync::watch::Receiver<u64>,
     last_check: Instant,
-    /// The content that the browser has, without relative times.
-    shown: Option<String>,
+    /// The digest of the content that the browser has, without relative times.
+    shown: Option<[u8; 32]>,
     is_over: bool,
     _permit: InFlightPermit,
 }
@@ -94,8 +95,11 @@ impl OpenPage {
         if self.shown.is_some() && !self.wait().await {
             return None;
         }
+        let console = Arc::clone(&self.console);
+        let permit = console.updates.acquire().await.ok()?;
         self.last_check = Instant::now();
-        let content = match self.render().await {
+        // Boxed, so that a page that waits does not hold the memory of a page that is rendered.
+        let content = match Box::pin(self.render()).await {
             Ok(Some(content)) => content,
             Ok(None) => {
                 self.is_over = true;
@@ -108,13 +112,13 @@ impl OpenPage {
                 gone()
             }
         };
+        drop(permit);
         let text = content.into_string();
-        let comparable = without_times(&text);
+        let digest = Sha256::digest(without_times(&text)).into();
         // The browser has just loaded the page, but it may have changed since.
-        if self.shown.as_ref() == Some(&comparable) {
+        if self.shown.replace(digest) == Some(digest) {
             return Some(comment());
         }
-        self.shown = Some(comparable);
         Some(event(&text))
     }
 
