@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq as _;
 use super::respond::Refusal;
 use super::session::Session;
 use super::{Console, Result};
-use crate::auth::{Peer, Principal};
+use crate::auth::{EVERYONE, Peer, Principal};
 use crate::limits::caller_key::CallerKey;
 use crate::limits::in_flight_limit::InFlightPermit;
 
@@ -46,6 +46,7 @@ impl Visitor {
     /// Returns the name to show.
     pub(super) fn name(&self) -> &str {
         match self.principal.identity.name.as_str() {
+            "" if self.principal.owner.as_str() == EVERYONE => "single user",
             "" => self.principal.owner.as_str(),
             name => name,
         }

@@ -43,7 +43,7 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
         }
         section aria-labelledby="failed" {
             div.row.spread {
-                h2 #failed { "Failed since " (pieces::ago(seen, request.now)) }
+                h2 #failed { "New failures" }
                 @if !failed.is_empty() {
                     form method="post" action="/console/seen" {
                         (layout::form_token(request.visitor))
@@ -51,6 +51,7 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
                     }
                 }
             }
+            p.hint { "After " (pieces::at(seen)) "." }
             @if failed.is_empty() { p.empty { "No failures." } } @else { (scan::table(request, &failed, "Failed tasks")) }
         }
         section aria-labelledby="running" {

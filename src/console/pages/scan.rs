@@ -151,16 +151,19 @@ pub(super) fn choosable_table(request: &Request<'_>, views: &[View], label: &str
 fn rows(request: &Request<'_>, views: &[View], label: &str, can_choose: bool) -> Markup {
     html! {
         table.list aria-label=(label) {
-            thead { tr { th scope="col" { "Task" } th scope="col" { "State" } th scope="col" { "Created" } } }
+            thead { tr { @if can_choose { td.choose {} } th scope="col" { "Task" } th scope="col" { "State" } th scope="col" { "Created" } } }
             tbody {
                 @for view in views {
                     tr id={ "row-" (view.task.id) } {
-                        td {
-                            @if can_choose && is_choosable(request, &view.task) {
-                                input type="checkbox" name="task" value=(view.task.id)
-                                    aria-label={ "Choose " (view.task.tool) " " (pieces::one_line(view.task.id.as_str(), 8)) };
-                                " "
+                        @if can_choose {
+                            td.choose {
+                                @if is_choosable(request, &view.task) {
+                                    input type="checkbox" name="task" value=(view.task.id)
+                                        aria-label={ "Choose " (view.task.tool) " " (pieces::one_line(view.task.id.as_str(), 8)) };
+                                }
                             }
+                        }
+                        td {
                             a href=(task_address(&view.task.id)) { bdi { (pieces::one_line(&view.task.tool, 100)) } }
                             " " span.hint { code { (pieces::one_line(view.task.id.as_str(), 8)) } " on " bdi { (view.task.backend) } }
                             @if let Some(message) = view.status_message().filter(|text| text != pieces::state_words(&view.task).1) {

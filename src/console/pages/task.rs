@@ -7,7 +7,7 @@ use crate::console::Result;
 use crate::console::html::{layout, pieces};
 use crate::mcp::features::authorization::Permit;
 use crate::tasks::service::{Actor as _, TaskOperation, View};
-use crate::tasks::task::{Task, TaskId};
+use crate::tasks::task::{Outcome, Task, TaskId};
 
 pub(super) async fn page(request: &Request<'_>, id: &TaskId) -> Result<Page> {
     let view = find(request, id).await?;
@@ -18,7 +18,9 @@ pub(super) async fn page(request: &Request<'_>, id: &TaskId) -> Result<Page> {
             h1 { bdi { (pieces::one_line(&task.tool, 200)) } " " (pieces::state(task)) }
             (actions(request, &view))
         }
-        @if let Some(message) = view.status_message() { p { (pieces::clean(&message)) } }
+        @if let Some(message) = view.status_message() {
+            p.problem[matches!(task.outcome(), Some(Outcome::Failed | Outcome::Broken))] { (pieces::clean(&message)) }
+        }
         @if !task.has_ended() { p { (pieces::progress(&view)) " " (pieces::expected_end(&view, request.now)) } }
         (question::cards(request, task, false))
         h2 { "Flight recorder" }

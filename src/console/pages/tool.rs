@@ -53,11 +53,13 @@ pub(super) async fn page(request: &Request<'_>, name: &str, refused: Option<&Ref
         p.hint { code { (pieces::one_line(&tool.name, 200)) } " on " bdi { (tool.backend()) } }
         @if let Some(text) = &tool.description { p { (pieces::clean(text)) } }
         @if let Some(usual) = usual { p { "A run takes " (usual.text()) " (" (usual.jobs) " runs)." } }
+        @if !ended.is_empty() {
+            p { (succeeded) " of your last " (ended.len()) " runs that ended succeeded. " a href="#runs" { "Last runs" } }
+        }
         h2 #start { "Start" }
         (start_form(request, tool, refused, kept.as_ref()))
-        h2 { "Your last runs" }
+        h2 #runs { "Your last runs" }
         @if runs.views.is_empty() { p.empty { "You have no runs of this tool." } } @else {
-            @if !ended.is_empty() { p { (succeeded) " of " (ended.len()) " that ended succeeded." } }
             (scan::table(request, &runs.views, "Last runs"))
         }
     };

@@ -30,7 +30,7 @@ pub(super) fn page(request: &Request<'_>) -> Page {
                                 @if let Some(title) = &tool.title { " " (pieces::one_line(title, 100)) }
                                 @if let Some(text) = &tool.description { div.message { (pieces::one_line(text, 200)) } }
                             }
-                            td { bdi { (tool.backend()) } }
+                            td.short { bdi { (tool.backend()) } }
                         }
                     }
                 }
