@@ -8,7 +8,15 @@ import { World } from './world.mjs';
 async function take(tools) {
     const world = await World.start();
     try {
-        const { asks, runs, failed, done, shell } = await furnish(world);
+        const { client, asks, runs, failed, done, shell } = await furnish(world);
+        // A task whose question a person answers.
+        const answered = await client.start('approve');
+        await client.until(answered, 'input_required');
+        const person = await tools.signedIn(world);
+        await person.goto(`${world.origin}/console/tasks/${answered}`);
+        await person.getByLabel('Regions').fill('3');
+        await person.getByRole('button', { name: 'Answer' }).click();
+        await client.until(answered, 'completed');
         for (const [name, address, options] of [
             ['inbox', '', {}],
             ['inbox-dark', '', { colorScheme: 'dark' }],
@@ -16,6 +24,7 @@ async function take(tools) {
             ['task-runs', `/tasks/${runs}`, {}],
             ['task-asks', `/tasks/${asks}`, { colorScheme: 'dark' }],
             ['task-failed', `/tasks/${failed}`, {}],
+            ['task-answered', `/tasks/${answered}`, {}],
             ['task-done', `/tasks/${done}`, {}],
             ['task-log', `/tasks/${shell}?log=1`, { colorScheme: 'dark' }],
             ['tool', '/tools/deploy', {}],

@@ -18,7 +18,7 @@ pub(super) async fn page(request: &Request<'_>, id: &TaskId) -> Result<Page> {
             h1 { bdi { (pieces::one_line(&task.tool, 200)) } " " (pieces::state(task)) }
             (actions(request, &view))
         }
-        @if let Some(message) = view.status_message() {
+        @if let Some(message) = view.status_message().filter(|text| text != pieces::state_words(task).1) {
             p.problem[matches!(task.outcome(), Some(Outcome::Failed | Outcome::Broken))] { (pieces::clean(&message)) }
         }
         @if !task.has_ended() { p { (pieces::progress(&view)) " " (pieces::expected_end(&view, request.now)) } }

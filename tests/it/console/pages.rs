@@ -53,7 +53,7 @@ async fn question_is_answered_in_place() {
     let page = browser
         .follow(&format!("/console/tasks/{id}?live=1"), |text| text.contains("ended: succeeded"))
         .await;
-    assert!(page.contains("answered by everyone"), "{page}");
+    assert!(page.contains("answered by the single user"), "{page}");
     let again = browser.act(&answer, &[fields[0], fields[1], ("field.colour", "blue")]).await;
     assert_eq!(again.status, StatusCode::CONFLICT);
 }

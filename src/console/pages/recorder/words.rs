@@ -3,6 +3,7 @@
 use taskbridge_sdk::Timestamp;
 
 use super::{Event, Lane, Tone};
+use crate::auth::EVERYONE;
 use crate::console::html::pieces::{exact, one_line};
 use crate::tasks::history::{AnswerKind, Fact, HistoryEntry};
 use crate::tasks::service::View;
@@ -84,7 +85,11 @@ fn words(fact: &Fact) -> (Lane, Tone, String) {
                 AnswerKind::Declined => "declined",
                 AnswerKind::Dismissed => "dismissed",
             };
-            let by = by.as_ref().map(|by| format!(" by {}", one_line(by.as_str(), 60))).unwrap_or_default();
+            let by = by.as_ref().map(|by| match by.as_str() {
+                EVERYONE => " by the single user".to_owned(),
+                by => format!(" by {}", one_line(by, 60)),
+            });
+            let by = by.unwrap_or_default();
             (Client, Good, format!("question {} {how}{by}", key(name)))
         }
         Fact::AnswerTaken(name) => (Engine, Good, format!("accepted the answer to {}", key(name))),
