@@ -48,6 +48,8 @@ struct RecentDeliveries {
     budget: u32,
     counted_at: Instant,
     ids: VecDeque<String>,
+    /// When the last one was accepted.
+    accepted_at: Option<Instant>,
 }
 
 impl Hooks {
@@ -59,6 +61,12 @@ impl Hooks {
             body_budget: UnauthenticatedBudget::default(),
             recent_deliveries: Arc::default(),
         }
+    }
+
+    /// Returns how long ago this process last accepted a delivery for a backend.
+    pub fn since_last(&self, backend: &str) -> Option<Duration> {
+        let accepted_at = self.recent_deliveries.lock().get(backend)?.accepted_at?;
+        Some(accepted_at.elapsed())
     }
 }
 
@@ -124,7 +132,7 @@ fn read(backend: &dyn Backend, head: &Parts, body: &[u8]) -> Option<HookEvent> {
 
 impl RecentDeliveries {
     fn new() -> Self {
-        Self { budget: BURST, counted_at: Instant::now(), ids: VecDeque::new() }
+        Self { budget: BURST, counted_at: Instant::now(), ids: VecDeque::new(), accepted_at: None }
     }
 
     /// Takes one permit of the rate limit, if there is one.
@@ -137,6 +145,7 @@ impl RecentDeliveries {
         }
         let is_allowed = self.budget > 0;
         self.budget = self.budget.saturating_sub(1);
+        self.accepted_at = if is_allowed { Some(now) } else { self.accepted_at };
         is_allowed
     }
 

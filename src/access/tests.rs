@@ -118,9 +118,8 @@ fn any_rule() -> impl Strategy<Value = Rule> {
 }
 
 fn any_rules() -> impl Strategy<Value = Rules> {
-    (any_rule(), any_rule(), any_rule(), any_rule(), any_rule()).prop_map(
-        |(call, see, cancel, answer, operate)| Rules { call, see, cancel, answer, operate },
-    )
+    (any_rule(), any_rule(), any_rule(), any_rule(), any_rule())
+        .prop_map(|(call, see, cancel, answer, operate)| Rules { call, see, cancel, answer, operate })
 }
 
 proptest! {

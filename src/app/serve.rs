@@ -65,7 +65,7 @@ pub async fn listen_for_metrics(config: &Config) -> Result<Option<TcpListener>, 
     TcpListener::bind(address).await.map(Some).map_err(|source| AppError::MetricsListen { address, source })
 }
 
-/// Listens on the console's own address, if the config has one.
+/// Listens on the address of the console, if it has one of its own.
 ///
 /// # Errors
 /// See [`AppError::ConsoleListen`].
@@ -124,12 +124,17 @@ impl App {
         let closing = CancellationToken::new();
         let has_own_address = console.as_ref().is_some_and(|settings| settings.listen.is_some());
         let console_address = console_listener.as_ref().unwrap_or(&listener).local_addr().ok();
+        let hooks = Hooks::new(Arc::clone(&bridge), nudge);
         let console = console.map_or_else(Router::new, |settings| {
             let parts = console::Parts {
                 bridge: Arc::clone(&bridge),
                 access_control: Arc::clone(&access_control),
                 store: Arc::clone(&store),
                 engines: current_config.engines.clone(),
+                since_last_hook: {
+                    let hooks = hooks.clone();
+                    Box::new(move |backend| hooks.since_last(backend))
+                },
                 settings,
                 shutdown: closing.clone(),
                 print: console_printer,
@@ -137,7 +142,7 @@ impl App {
             console::routes(parts, console_address)
         });
         let health = Health::new(store, current_config.engines, stop.clone());
-        let hooks = hooks::routes(Hooks::new(Arc::clone(&bridge), nudge));
+        let hooks = hooks::routes(hooks);
         let (router, router_loop) = http::router(bridge, Arc::clone(&access_control), closing.clone());
         let (console, own_console) =
             if has_own_address { (Router::new(), console) } else { (console, Router::new()) };

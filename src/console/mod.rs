@@ -71,6 +71,8 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// The connected backends.
     pub engines: Engines,
+    /// How long ago this process last accepted a hook for a backend.
+    pub since_last_hook: Box<dyn Fn(&str) -> Option<Duration> + Send + Sync>,
     /// The settings.
     pub settings: Settings,
     /// Cancelled when the server stops.

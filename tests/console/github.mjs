@@ -4,9 +4,10 @@ import { spawn } from 'node:child_process';
 import path from 'node:path';
 
 import { check } from './check.mjs';
-import { LIMIT, World } from './world.mjs';
+import { LIMIT, until, World } from './world.mjs';
 
 const INSTALLED = path.resolve(process.env.CONSOLE_PACKAGES ?? 'target/console', '../github');
+const SECRET = 'only GitHub and the server know';
 const WORKFLOW = `name: ship
 on:
   workflow_dispatch:
@@ -51,7 +52,7 @@ async function reviewsAndReadsLog(tools) {
         const files = { '.github/workflows/ship.yml': WORKFLOW };
         const { repo, token } = await github.control('repos', { files, environments: { production: {} }, reviewer: true });
         world = await World.start({
-            extra: `[backends.github]\nkind = "github-actions"\nrepository = "${repo}"\ntoken = "${token}"\napi = "${github.url}"\n`
+            extra: `[backends.github]\nkind = "github-actions"\nrepository = "${repo}"\ntoken = "${token}"\napi = "${github.url}"\nwebhook_secret = "${SECRET}"\n`
                 + '[tools.ship]\ndescription = "Ships a version."\nbackend = "github"\ntarget = { workflow = "ship.yml" }\n'
                 + 'parameters.version = { type = "string" }\n',
         });
@@ -73,6 +74,13 @@ async function reviewsAndReadsLog(tools) {
         check(failure.includes('no route to host <script>'), failure);
         check(await page.evaluate(() => window.pwned) === undefined, 'a script of the log runs');
         await tools.sound(page, 'log of a run');
+
+        // An operator sees whether hooks come.
+        const deliveries = async () => (await page.goto(`${world.origin}/console/backends`)) && page.textContent('main');
+        check((await deliveries()).includes('/hooks/github: none since the start'), 'no hook came yet');
+        await github.control('webhook', { repo, url: `${world.origin}/hooks/github`, secret: SECRET, ways: ['sent'] });
+        await world.client().start('ship', { version: 'v8' });
+        await until('a hook came', async () => (await deliveries()).includes('/hooks/github: the last came'));
     } finally {
         await world?.stop();
         await github.stop();

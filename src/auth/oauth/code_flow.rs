@@ -177,7 +177,8 @@ impl CodeFlow {
         let response = self.post_code(&endpoints, pending, returned.code, redirect_uri).await?;
         let response: TokenResponse =
             serde_json::from_slice(&response).map_err(|_| self.failed("its token response is not valid"))?;
-        let id_token = response.id_token.ok_or_else(|| self.failed("its token response has no `id_token`"))?;
+        let id_token =
+            response.id_token.ok_or_else(|| self.failed("its token response has no `id_token`"))?;
         // Without this member, all scopes that were asked for are granted (RFC 6749, section 5.1).
         Ok((Zeroizing::new(id_token), response.scope.unwrap_or_else(|| self.scope())))
     }

@@ -63,7 +63,8 @@ pub(super) async fn discover(client: &IssuerClient, issuer: &Url, name: &str) ->
     for document_url in metadata_urls(issuer) {
         match client.get(document_url.clone()).await {
             Ok(document) => {
-                return Metadata::parse(name, &document).map_err(|reason| format!("{document_url}: {reason}"));
+                return Metadata::parse(name, &document)
+                    .map_err(|reason| format!("{document_url}: {reason}"));
             }
             // The issuer may have only one of the documents.
             Err(FetchError::Status(status)) => attempts.push(format!("{document_url} answers {status}")),

@@ -9,7 +9,19 @@ use super::token_error::TokenError;
 
 /// Claims that are about the token and not about the person.
 const ABOUT_THE_TOKEN: [&str; 13] = [
-    "iss", "aud", "azp", "exp", "nbf", "iat", "jti", "nonce", "at_hash", "c_hash", "s_hash", "sid", "auth_time",
+    "iss",
+    "aud",
+    "azp",
+    "exp",
+    "nbf",
+    "iat",
+    "jti",
+    "nonce",
+    "at_hash",
+    "c_hash",
+    "s_hash",
+    "sid",
+    "auth_time",
 ];
 
 impl ClaimRules {

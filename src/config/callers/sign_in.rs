@@ -37,7 +37,8 @@ pub(super) fn client(
 ) -> Option<SignInClient> {
     let at = |name: &str| format!("{field}.{name}");
     if table.client_id.trim().is_empty() {
-        reader.problem(at("client_id"), "must not be empty: write the id that the issuer has for this server");
+        reader
+            .problem(at("client_id"), "must not be empty: write the id that the issuer has for this server");
     }
     for (index, scope) in table.scopes.iter().flatten().enumerate() {
         check_scope(reader, &format!("{field}.scopes[{index}]"), scope);

@@ -68,7 +68,7 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
                         tr {
                             td { bdi { (name) } }
                             td { span class={ "state " (class) } { (text) } }
-                            td { (abilities(request, name)) }
+                            td { (abilities(request, name)) @if is_operator { (hook(request, name)) } }
                             td { (number) @if *number == 1 { " tool" } @else { " tools" } }
                             @if is_operator {
                                 td { (budgets(request, name)) }
@@ -140,6 +140,24 @@ fn budgets(request: &Request<'_>, name: &str) -> Markup {
         @if budgets.is_empty() { span.hint { "no limit known" } }
         @for budget in &budgets {
             div { (pieces::one_line(&budget.name, 100)) ": " (budget.remaining.floor()) " of " (budget.limit.floor()) }
+        }
+    }
+}
+
+/// Returns where a backend takes hooks, and when the last one came.
+fn hook(request: &Request<'_>, name: &str) -> Markup {
+    let parts = &request.console.parts;
+    let has_hooks =
+        parts.bridge.reads.backend(name).is_some_and(|backend| backend.abilities().hooks.is_some());
+    html! {
+        @if has_hooks {
+            div.hint {
+                "hooks at " code { "/hooks/" (name) } ": "
+                @match (parts.since_last_hook)(name) {
+                    Some(time) => { "the last came " (pieces::rough(time)) " ago" },
+                    None => { "none since the start of this server" },
+                }
+            }
         }
     }
 }

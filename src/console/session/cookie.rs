@@ -101,9 +101,8 @@ mod tests {
 
     #[test]
     fn cookie_is_found_once() {
-        let found = |cookies: &[&str], is_secure| {
-            Cookie::Session.get(&head(cookies), is_secure).map(str::to_owned)
-        };
+        let found =
+            |cookies: &[&str], is_secure| Cookie::Session.get(&head(cookies), is_secure).map(str::to_owned);
         assert_eq!(found(&["a=1; taskbridge-8808=x; b=2"], false).as_deref(), Some("x"));
         assert_eq!(found(&["taskbridge-8809=x", "taskbridge=y"], false), None);
         assert_eq!(found(&["taskbridge-8808=x"], true), None, "plain cookies do not count over TLS");
@@ -115,8 +114,9 @@ mod tests {
 
     #[test]
     fn cookie_is_strict_and_bounded() {
-        let set =
-            |is_secure, value: &str| Cookie::Session.set(&head(&[]), is_secure, value, Duration::from_secs(60));
+        let set = |is_secure, value: &str| {
+            Cookie::Session.set(&head(&[]), is_secure, value, Duration::from_secs(60))
+        };
         let plain = set(false, "x").ok().unwrap();
         assert_eq!(plain, "taskbridge-8808=x; Path=/console; HttpOnly; SameSite=Strict; Max-Age=60");
         let secure = set(true, "x").ok().unwrap();

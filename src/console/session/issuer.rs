@@ -127,8 +127,7 @@ async fn finish(console: &Arc<Console>, head: &Head) -> Result<Response, Failed>
         return Err(Failed::Explained(format!("the issuer answers {:?}", known_error(error))));
     }
     let field = |name| head.query.get(name).unwrap_or_default();
-    let returned =
-        Returned { state: field("state"), code: field("code"), issuer: head.query.get("iss") };
+    let returned = Returned { state: field("state"), code: field("code"), issuer: head.query.get("iss") };
     let rules = console.parts.access_control.rules();
     let sign_in = rules.auth.finish_sign_in(&kept.pending, &returned, &redirect_uri(console)).await?;
     let session = sign_in::begin(console, head, sign_in).await?;

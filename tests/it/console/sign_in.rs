@@ -125,6 +125,26 @@ async fn removed_key_ends_session_and_stream() {
     assert_eq!(ann.get("/console").await.status, StatusCode::SEE_OTHER);
 }
 
+/// With an address of its own, the console is there alone, and the protocol is not.
+#[tokio::test]
+async fn console_has_its_own_address() {
+    let basics = "[server]\nlisten = \"127.0.0.1:0\"\n[store]\npath = \"state/taskbridge.db\"\n[auth]\nsingle_user = true\n";
+    let dir = TestDir::new(&format!("{basics}[console]\nlisten = \"127.0.0.1:0\"\n{TOOLS}"));
+    let mut server = dir.serve();
+    let address = server.console_address();
+    let (origin, once) = address.split_once("/console/login?once=").unwrap();
+    let mut browser = Browser::new(&server);
+    assert_ne!(browser.origin, origin);
+    for path in ["/", "/console", "/console/login"] {
+        assert_eq!(browser.get(path).await.status, StatusCode::NOT_FOUND, "{path}");
+    }
+    browser.origin = origin.to_owned();
+    assert_eq!(browser.post("/console/login", &[("once", once)]).await.status, StatusCode::SEE_OTHER);
+    assert_eq!(browser.get("/console/tools").await.status, StatusCode::OK);
+    assert_eq!(browser.get("/mcp").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(server.stop(), Some(0));
+}
+
 /// Without callers that can be told apart there is no console, and elsewhere it needs one line.
 #[tokio::test]
 async fn console_is_off_unless_safe() {
