@@ -24,6 +24,8 @@ pub(super) struct Bar {
 pub(super) fn events(history: &[HistoryEntry], created_at: Timestamp) -> Vec<Event> {
     let mut events = Vec::new();
     let mut replica: Option<&str> = None;
+    // True while it is unknown whether the engine took the last start.
+    let mut is_lost = false;
     for entry in history {
         let at = entry.at.max(created_at);
         let name = entry.transition.replica.as_str();
@@ -33,7 +35,18 @@ pub(super) fn events(history: &[HistoryEntry], created_at: Timestamp) -> Vec<Eve
         }
         replica = Some(name);
         for fact in &entry.transition.what {
-            let (lane, tone, mut text) = words(fact);
+            let (lane, tone, mut text) = match fact {
+                Fact::Accepted(handle) if is_lost => {
+                    let text = format!("found again by its key, as {}", one_line(handle.as_str(), 80));
+                    (Lane::Engine, Tone::Good, text)
+                }
+                fact => words(fact),
+            };
+            is_lost = match fact {
+                Fact::StartFailed { kind, .. } => kind == "uncertain",
+                Fact::Attempt(_) | Fact::Accepted(_) => false,
+                _ => is_lost,
+            };
             if let Some(call) = entry.transition.call.filter(|_| lane == Lane::Engine) {
                 text.push_str(&format!(" (call of {})", exact(std::time::Duration::from_millis(call.ms))));
             }
@@ -192,7 +205,7 @@ mod tests {
                 ("bridge", "sends the start"),
                 ("bridge", "the reply to attempt 1 was lost"),
                 ("bridge", "server b took over"),
-                ("engine", "accepted the job as 4711"),
+                ("engine", "found again by its key, as 4711"),
             ]
         );
     }
