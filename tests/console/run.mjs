@@ -31,7 +31,9 @@ const filter = args[0] ?? '';
 
 // Chromium's own sandbox cannot be set up by root, and these pages are our own.
 const sandbox = process.getuid() === 0 ? ['--no-sandbox'] : [];
-const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: sandbox });
+// The shared memory of a container is too small for it.
+const flags = [...sandbox, '--disable-dev-shm-usage'];
+const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: flags });
 
 // What a test gets: `page` opens a page in a browser profile of its own, `sound` holds it against WCAG 2.2 AA.
 const tools = {
