@@ -78,8 +78,15 @@ def main() -> int:
         parser.error(f"no package with tests has the name {', '.join(sorted(unknown))}")
     if options.packages:
         programs = [program for program in programs if package(program) in options.packages]
-    # The integration tests take longest; of these, the largest.
-    programs.sort(key=lambda it: ("test" in it["target"]["kind"], os.path.getsize(it["executable"])), reverse=True)
+    # The simulation takes longest, then the integration tests; of these, the largest.
+    programs.sort(
+        key=lambda it: (
+            package(it) == "taskbridge-simulation",
+            "test" in it["target"]["kind"],
+            os.path.getsize(it["executable"]),
+        ),
+        reverse=True,
+    )
 
     passed = failed = 0
     wrong, otherwise = [], []
