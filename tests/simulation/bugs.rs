@@ -128,13 +128,21 @@ pub(super) enum Bug {
     BackoffOfADay,
     /// A job that the engine has renamed is polled in its old group.
     RenamedInOldGroup,
+    /// The host of a plugin gives a late reply to the next call.
+    LateReplyTakenForNext,
+    /// The host of a plugin repeats a start under a new key.
+    RetryUnderNewKey,
+    /// The host of a plugin treats a lost reply to a start as a refusal.
+    LostReplyIsRefusal,
+    /// The host of a plugin repeats a start although the plugin has no keys.
+    ProgramTakenForKeyed,
 }
 
 use Bug::*;
 
 impl Bug {
     /// All bugs, each with a seed whose world catches it.
-    pub(super) const ALL: [(Bug, u64); 62] = [
+    pub(super) const ALL: [(Bug, u64); 66] = [
         (AnsweredBeforeCommit, 0),
         (IntentNotCommitted, 3),
         (HandleForgotten, 0),
@@ -197,5 +205,14 @@ impl Bug {
         (SealedForgotten, 2),
         (BackoffOfADay, 0),
         (RenamedInOldGroup, 0),
+        (LateReplyTakenForNext, 9),
+        (RetryUnderNewKey, 0),
+        (LostReplyIsRefusal, 0),
+        (ProgramTakenForKeyed, 7),
     ];
+
+    /// Reports whether the bug is one of the host of plugins: only worlds with plugins can catch it.
+    pub(super) fn is_of_plugins(self) -> bool {
+        matches!(self, LateReplyTakenForNext | RetryUnderNewKey | LostReplyIsRefusal | ProgramTakenForKeyed)
+    }
 }

@@ -174,6 +174,9 @@ impl Backend for Connection {
             (Err(error), Some(Bug::LimitIsRefusal)) if matches!(error.kind(), ErrorKind::Limited { .. }) => {
                 Err(Error::rejected(error.to_string()))
             }
+            (Err(error), Some(Bug::LostReplyIsRefusal)) if error.kind() == ErrorKind::Uncertain => {
+                Err(Error::rejected(error.to_string()))
+            }
             (started, _) => started.inspect(|started| self.record_state(&job, started)),
         }
     }

@@ -11,6 +11,8 @@ use taskbridge_sdk::sim::{Config, Mode, SimEngine};
 use taskbridge_sdk::{JobKey, Observation, Timestamp};
 use tokio::sync::Notify;
 
+use super::plugins::PluginFaults;
+
 /// The engine with all faults of the simulated engine.
 pub(super) const SIM: &str = "sim";
 /// The engine that hangs, and whose adapter crashes.
@@ -74,6 +76,8 @@ pub(super) struct EngineFaults {
     pub(super) lags: bool,
     /// True if the engine forgets a key after [`KEY_LIFETIME`].
     pub(super) short_keys: bool,
+    /// The faults of the plugins between the processes and the engine, in worlds that have them.
+    pub(super) plugin: Arc<PluginFaults>,
     hangs: AtomicBool,
     /// Notifies waiting calls when the engine stops hanging.
     resumed: Notify,
@@ -115,6 +119,7 @@ impl EngineFaults {
         self.hang(false);
         self.crash(0);
         self.degrade_polls(0, 0);
+        self.plugin.set_faulty(false);
     }
 
     /// Makes polls of this job crash the adapter.

@@ -37,6 +37,7 @@ mod node;
 mod orphans;
 mod plan;
 mod planted;
+mod plugins;
 mod points;
 mod postgres;
 mod record;
@@ -66,6 +67,8 @@ const REGRESSION_SEEDS: [u64; 15] = [
     1039, 2266, 6118, 6215, 11_943, 100_868, 101_391, 103_870, 105_790, 402_070, 506_717, 508_477, 520_069,
     582_245, 585_124,
 ];
+/// Number of seeds for each world with plugins.
+const PLUGIN_SHARE: usize = 25;
 /// A long run counts how many of this number of seeds catch a planted bug.
 const COUNTED_SEEDS: u64 = 250;
 
@@ -120,6 +123,15 @@ fn seeds_that_broke_hold() {
     check_seeds(REGRESSION_SEEDS, Plan::of);
 }
 
+/// In these worlds, each process reaches its engines through the host of plugins. A world takes twice as long,
+/// so there are fewer.
+#[test]
+fn no_plugin_breaks_a_promise() {
+    let seeds = seeds();
+    let count = seeds.len().div_ceil(PLUGIN_SHARE);
+    check_seeds(seeds.into_iter().take(count).collect::<Vec<_>>(), Plan::with_plugins);
+}
+
 /// Runs all seeds, even after a breach, and prints every breach.
 #[allow(clippy::print_stdout, reason = "long runs print their figures")]
 fn check_seeds(
@@ -147,6 +159,8 @@ fn a_seed_replays() {
     for seed in 0..6 {
         let (first, second) = (run(seed, Plan::of(seed)), run(seed, Plan::of(seed)));
         assert!(first == second, "seed {seed} came to two different ends:\n{first:?}\n{second:?}");
+        let [first, second] = [(); 2].map(|()| run(seed, Plan::with_plugins(seed)));
+        assert!(first == second, "seed {seed} with plugins:\n{first:?}\n{second:?}");
     }
 }
 
@@ -160,8 +174,8 @@ fn planted_bugs_are_caught() {
     let missed = Mutex::new(Vec::new());
     for_each(Bug::ALL, |(bug, known_seed)| {
         let catch = |seed| {
-            let plan = Plan { bug: Some(bug), ..Plan::of(seed) };
-            run(seed, plan).err().map(|breach| (seed, breach))
+            let plan = if bug.is_of_plugins() { Plan::with_plugins(seed) } else { Plan::of(seed) };
+            run(seed, Plan { bug: Some(bug), ..plan }).err().map(|breach| (seed, breach))
         };
         let Some((seed, breach)) = std::iter::once(known_seed).chain(0..SEEDS).find_map(catch) else {
             missed.lock().push(bug);

@@ -54,6 +54,8 @@ pub(super) struct Plan {
     pub(super) lags: bool,
     /// The engines that know idempotency keys forget a key after a while.
     pub(super) short_keys: bool,
+    /// Each process reaches its engines through plugins of its own.
+    pub(super) plugins: bool,
     /// The database.
     pub(super) database_kind: DatabaseKind,
     /// The planted bug, if any.
@@ -83,6 +85,7 @@ impl Plan {
             hints: rng.one_in(2),
             lags: false,
             short_keys: false,
+            plugins: false,
             database_kind: DatabaseKind::Sqlite,
             bug: None,
         };
@@ -90,6 +93,11 @@ impl Plan {
         let lags = rng.one_in(3) && !plan.steps;
         // A clock that is set back makes an old key look new.
         Self { lags, short_keys: rng.one_in(3) && !plan.steps, ..plan }
+    }
+
+    /// Returns the plan of a seed, with plugins between the processes and the engines.
+    pub(super) fn with_plugins(seed: u64) -> Self {
+        Self { plugins: true, ..Self::of(seed) }
     }
 }
 

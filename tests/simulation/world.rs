@@ -25,6 +25,7 @@ use super::leases::Leases;
 use super::node::{EngineLink, Node, Parts, TICK};
 use super::plan::{Plan, Topology};
 use super::planted::{PlantedBug, SharedBugState};
+use super::plugins::{self, PluginEngine};
 use super::points::Points;
 use super::postgres::Database;
 use super::record::SharedRecord;
@@ -157,6 +158,7 @@ impl World {
     }
 
     async fn run_phases(&mut self) -> Result<String, String> {
+        self.engines[..2].iter().for_each(|engine| engine.faults.plugin.set_faulty(true));
         for at in 0..self.machines.len() {
             if self.plan.topology == Topology::Replicas {
                 self.machines[at].clock.set_randomly(&self.rng);
@@ -183,6 +185,7 @@ impl World {
         self.engines[0].sim.clear_faults();
         self.engines.iter().for_each(|engine| engine.faults.clear());
         self.engines[1].faults.hang(self.plan.rough);
+        self.engines[1].faults.plugin.set_silent(self.plan.plugins);
         for at in 0..self.machines.len() {
             let machine = &mut self.machines[at];
             machine.store_faults.clear_all();
@@ -214,6 +217,7 @@ impl World {
             }
         }
         self.engines[1].faults.hang(false);
+        self.engines[1].faults.plugin.set_silent(false);
         Ok(())
     }
 
@@ -281,24 +285,32 @@ impl World {
             connections: Semaphore::new(CONNECTIONS),
             hints: self.bus.open(self.plan.hints),
         };
-        let engine_link = |(n, engine): (usize, &Engine)| {
+        let mut engine_links = Vec::new();
+        for (n, engine) in self.engines.iter().enumerate() {
             let foreign_engine =
                 self.foreign.as_ref().filter(|foreign| at == 1 && foreign.name == engine.name);
             let engine = foreign_engine.unwrap_or(engine);
-            let backend: Arc<dyn Backend> = engine.sim.backend();
-            EngineLink {
+            let backend: Arc<dyn Backend> = match self.plan.plugins {
+                true => {
+                    let Engine { name, ref sim, is_keyed, ref faults, .. } = *engine;
+                    let faults = Arc::clone(&faults.plugin);
+                    plugins::backend(PluginEngine { name, sim, is_keyed, faults }, &self.rng, bug).await
+                }
+                false => engine.sim.backend(),
+            };
+            engine_links.push(EngineLink {
                 name: engine.name,
                 backend,
                 identity: engine.identity,
                 faults: Arc::clone(&engine.faults),
                 is_cut: Arc::clone(&is_cut[n]),
                 is_configured: configured[n],
-            }
-        };
+            });
+        }
         let parts = Parts {
             name: process,
             store: Arc::new(store),
-            engine_links: self.engines.iter().enumerate().map(engine_link).collect(),
+            engine_links,
             world_clock: Arc::clone(&self.clock),
             leases: Arc::clone(&self.leases),
             entropy: Arc::clone(&self.rng) as _,

@@ -21,7 +21,7 @@ use crate::driver::shared::Settings;
 use crate::driver::transport::child::Launch;
 use crate::driver::transport::service::{Proof, Service};
 use crate::driver::transport::user::User;
-use crate::protocol::{Description, Empty, ErrorObject, InitializeParams, VERSION};
+use crate::protocol::{Description, Empty, ErrorObject, VERSION};
 
 /// Share of the server's timeout after which a call is given up here, so that the server's own timeout does
 /// not hide what happened.
@@ -52,22 +52,9 @@ impl Core {
         if let Some(discover) = config.discover {
             program_config.insert("discover".to_owned(), discover.into());
         }
-        let initialize = InitializeParams {
-            protocol: VERSION,
-            name: context.name.clone(),
-            config: program_config,
-            secrets,
-            call_limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-            state_dir: PathBuf::new(),
-            config_dir: PathBuf::new(),
-        };
-        let mut settings = Settings {
-            name: context.name.clone(),
-            limit,
-            max_in_flight: config.max_in_flight,
-            redactor,
-            initialize,
-        };
+        let mut settings = Settings::new(&context.name, limit, config.max_in_flight);
+        settings.redactor = redactor;
+        (settings.initialize.config, settings.initialize.secrets) = (program_config, secrets);
         let wrong = |Problem { field, message }| Error::config(format!("{field}: {message}"));
         let ((link, hints), proof) = match &config.endpoint {
             Endpoint::Child(child) => {

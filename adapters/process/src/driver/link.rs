@@ -36,14 +36,31 @@ impl Link {
         settings: Settings,
         transport: impl Transport,
     ) -> Result<(Self, mpsc::Receiver<JobHandle>)> {
+        let name = settings.name.clone();
+        let (connected, driver) = Self::prepare(settings, transport);
+        restart::on_thread(name, driver)?;
+        connected.await
+    }
+
+    /// Returns the link, once the program is connected, and the driver of the program, which must run
+    /// meanwhile and afterwards. The driver ends when the link is dropped.
+    pub(crate) fn prepare(
+        settings: Settings,
+        transport: impl Transport,
+    ) -> (impl Future<Output = Result<(Self, mpsc::Receiver<JobHandle>)>>, impl Future<Output = ()> + Send)
+    {
         let (shared, hints) = Shared::new(settings);
         let stop = shared.stop.clone().drop_guard();
-        let (first, connected) = oneshot::channel();
-        restart::spawn(Arc::clone(&shared), transport, first)?;
-        match connected.await {
-            Ok(result) => result.map(|()| (Self { shared, _stop: stop }, hints)),
-            Err(_) => Err(Error::unavailable("the thread of the program ended")),
-        }
+        let (first, connection) = oneshot::channel();
+        let driven = Arc::clone(&shared);
+        let driver = async move { restart::keep_running(&driven, &transport, first).await };
+        let connected = async move {
+            match connection.await {
+                Ok(result) => result.map(|()| (Self { shared, _stop: stop }, hints)),
+                Err(_) => Err(Error::unavailable("the driver of the program ended")),
+            }
+        };
+        (connected, driver)
     }
 
     /// Makes one call. `key` is released when the call has ended.
@@ -83,7 +100,7 @@ impl Link {
             Ok(Ok(Reply::Result(result))) => Ok(result),
             Ok(Ok(Reply::Error(error))) => Err(Failure::Refused(error)),
             Ok(Err(reason)) => Err(Failure::Lost(reason)),
-            Err(_) => Err(Failure::Lost("its thread ended".to_owned())),
+            Err(_) => Err(Failure::Lost("its driver ended".to_owned())),
         }
     }
 

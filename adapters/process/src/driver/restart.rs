@@ -1,9 +1,8 @@
-//! The thread of a program: connects it, and connects it again with backoff after its end. The thread lives
-//! as long as the program, because the system sends the parent-death signal at the end of the thread that
-//! started it.
+//! Keeps a program connected, and connects it again with backoff after its end. The thread of a child process
+//! lives as long as the process, because the system sends the parent-death signal at the end of the thread
+//! that started it. It must not depend on the runtime that it runs on.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
@@ -18,7 +17,7 @@ use super::session::Session;
 use super::shared::{Settings, Shared};
 use super::transport::connection::Transport;
 use super::wire::write_params;
-use crate::protocol::{InitializeParams, InitializeResult, VERSION};
+use crate::protocol::InitializeResult;
 
 /// Shortest and longest time between two starts.
 const DELAYS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
@@ -27,32 +26,31 @@ const STEADY: Duration = Duration::from_secs(60);
 
 type Connected = oneshot::Sender<Result<()>>;
 
-/// Starts the thread of a program. The result of the first start goes to `first`.
+/// Runs a future on a thread and a runtime of its own.
 ///
 /// # Errors
 /// `Unavailable` if the system has no more threads.
-pub(super) fn spawn(shared: Arc<Shared>, transport: impl Transport, first: Connected) -> Result<()> {
-    on_thread(shared.settings.name.clone(), async move {
-        keep_running(&shared, &transport, first).await;
-    })
-}
-
-/// Runs a future on a thread and a runtime of its own.
-fn on_thread(name: String, work: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+pub(super) fn on_thread(name: String, work: impl Future<Output = ()> + Send + 'static) -> Result<()> {
     let failed = |e| Error::unavailable("the thread of the program cannot be started").caused_by(e);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let thread = std::thread::Builder::new().name(format!("program {name}"));
     thread.spawn(move || runtime.block_on(work)).map(drop).map_err(failed)
 }
 
-fn backoff() -> ExponentialBackoff {
+/// Returns the times between starts. Their random part follows from the seed, if there is one.
+fn backoff(seed: Option<u64>) -> ExponentialBackoff {
     let builder = ExponentialBuilder::new().with_min_delay(DELAYS.0).with_max_delay(DELAYS.1);
-    builder.with_jitter().without_max_times().build()
+    let builder = builder.with_jitter().without_max_times();
+    match seed {
+        Some(seed) => builder.with_jitter_seed(seed).build(),
+        None => builder.build(),
+    }
 }
 
 /// Keeps a program running until it is stopped, or until its first start has failed.
 pub(super) async fn keep_running(shared: &Shared, transport: &impl Transport, first: Connected) {
-    let (mut first, mut delays, mut run) = (Some(first), backoff(), 0);
+    let seed = shared.settings.seed;
+    let (mut first, mut delays, mut run) = (Some(first), backoff(seed), 0);
     loop {
         run += 1;
         let began = Instant::now();
@@ -77,12 +75,13 @@ pub(super) async fn keep_running(shared: &Shared, transport: &impl Transport, fi
             return;
         }
         if began.elapsed() >= STEADY {
-            delays = backoff();
+            delays = backoff(seed);
         }
         let delay = delays.next().unwrap_or(DELAYS.1);
         let text = format!("the program is connected again in {:.1} s: {reason}", delay.as_secs_f64());
         shared.log.write(Level::Warning, &text);
         tokio::select! {
+            biased;
             () = shared.stop.cancelled() => return,
             () = sleep(delay) => {}
         }
@@ -178,23 +177,7 @@ pub(super) async fn ask(
     params: Box<RawValue>,
     limit: Duration,
 ) -> Result<Box<RawValue>, Failure> {
-    let initialize = InitializeParams {
-        protocol: VERSION,
-        name: method.to_owned(),
-        config: serde_json::Map::new(),
-        secrets: std::collections::BTreeMap::new(),
-        call_limit_ms: 0,
-        state_dir: std::path::PathBuf::new(),
-        config_dir: std::path::PathBuf::new(),
-    };
-    let settings = Settings {
-        name: method.to_owned(),
-        limit,
-        max_in_flight: 1,
-        redactor: Default::default(),
-        initialize,
-    };
-    let (shared, _hints) = Shared::new(settings);
+    let (shared, _hints) = Shared::new(Settings::new(method, limit, 1));
     let (sender, receiver) = oneshot::channel();
     let thread = on_thread(method.to_owned(), async move {
         let mut connection = match transport.connect() {
@@ -267,26 +250,6 @@ mod tests {
         }
     }
 
-    fn settings() -> Settings {
-        let initialize = InitializeParams {
-            protocol: VERSION,
-            name: "jobs".to_owned(),
-            config: serde_json::Map::new(),
-            secrets: std::collections::BTreeMap::new(),
-            call_limit_ms: 10_000,
-            state_dir: std::path::PathBuf::new(),
-            config_dir: std::path::PathBuf::new(),
-        };
-        let limit = Duration::from_secs(10);
-        Settings {
-            name: "jobs".to_owned(),
-            limit,
-            max_in_flight: 2,
-            redactor: Default::default(),
-            initialize,
-        }
-    }
-
     /// Sends a call to the run that is up now, and waits for its end.
     async fn call(shared: &Shared) -> Result<Reply, String> {
         let up = shared.up().unwrap();
@@ -299,7 +262,7 @@ mod tests {
     /// Three calls without an answer end a run. Calls then fail at once, and a new run begins.
     #[tokio::test(start_paused = true)]
     async fn silent_program_is_started_again() {
-        let (shared, _hints) = Shared::new(settings());
+        let (shared, _hints) = Shared::new(Settings::new("jobs", Duration::from_secs(10), 2));
         let (programs, mut started) = mpsc::unbounded_channel();
         let (first, connected) = oneshot::channel::<Result<()>>();
         let start = InProcess(Mutex::new(programs));
@@ -335,7 +298,7 @@ mod tests {
     /// A program that ends at once is started again after growing times, and never more often.
     #[tokio::test(start_paused = true)]
     async fn starts_back_off() {
-        let (shared, _hints) = Shared::new(settings());
+        let (shared, _hints) = Shared::new(Settings::new("jobs", Duration::from_secs(10), 2));
         let (programs, mut started) = mpsc::unbounded_channel();
         let (first, _connected) = oneshot::channel();
         let start = InProcess(Mutex::new(programs));

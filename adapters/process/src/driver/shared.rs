@@ -1,6 +1,8 @@
-//! [`Shared`]: what callers and the thread of a program share: its settings, its state and its calls. It must
+//! [`Shared`]: what callers and the driver of a program share: its settings, its state and its calls. It must
 //! not start a program or wait for an answer.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use super::calls::Calls;
 use super::log::Log;
 use super::redact::Redactor;
 use super::session::Session;
-use crate::protocol::InitializeParams;
+use crate::protocol::{InitializeParams, VERSION};
 
 /// Lines that wait to be written.
 pub(super) const MAX_LINES: usize = 64;
@@ -27,9 +29,28 @@ pub(crate) struct Settings {
     pub(crate) max_in_flight: usize,
     pub(crate) redactor: Redactor,
     pub(crate) initialize: InitializeParams,
+    /// Determines the random part of the times between starts, for a run that can be repeated.
+    pub(crate) seed: Option<u64>,
 }
 
-/// What callers and the program's thread share.
+impl Settings {
+    /// Returns the settings of a program without config and secrets.
+    pub(crate) fn new(name: &str, limit: Duration, max_in_flight: usize) -> Self {
+        let initialize = InitializeParams {
+            protocol: VERSION,
+            name: name.to_owned(),
+            config: serde_json::Map::new(),
+            secrets: BTreeMap::new(),
+            call_limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+            state_dir: PathBuf::new(),
+            config_dir: PathBuf::new(),
+        };
+        let (name, redactor) = (name.to_owned(), Redactor::default());
+        Self { name, limit, max_in_flight, redactor, initialize, seed: None }
+    }
+}
+
+/// What callers and the program's driver share.
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) calls: Calls,

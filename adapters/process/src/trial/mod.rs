@@ -1,8 +1,9 @@
-//! [`run`]: the sdk's behaviour suite for any program, over the wire. A [`Plan`] says which jobs to run. It
-//! must not be used by a server.
+//! [`run`]: the sdk's behaviour suite for any program, over the wire. A [`Plan`] says which jobs to run.
+//! [`streams`] is for simulations. It must not be used by a server.
 
 mod fixture;
 mod plan;
+pub mod streams;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -35,7 +35,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Creates a connection over pipes, which need no carrier.
-    pub(in crate::driver) fn piped(
+    pub(crate) fn piped(
         input: impl AsyncWrite + Send + Unpin + 'static,
         output: impl AsyncRead + Send + Unpin + 'static,
         errors: impl AsyncRead + Send + Unpin + 'static,
