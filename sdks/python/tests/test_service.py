@@ -7,6 +7,7 @@ import hmac
 import http.client
 import json
 import re
+import select
 import subprocess
 import sys
 import time
@@ -108,6 +109,41 @@ class ServiceTest(unittest.TestCase):
         for length, status in (("17000000", 413), ("x", 411), ("-1", 411), ("\u00b2", 411), ("9" * 5000, 411)):
             self.assertEqual(service.post(b"", headers | {"Content-Length": length})[0], status, length)
         self.assertEqual(service.post(call("describe"), headers)[0], 200)
+
+    def test_unproven_body_is_not_kept(self):
+        """The headers alone refuse a request, before any byte of its body arrives."""
+        bearer, signed = Service(self, "bearer='b'"), Service(self, f"hmac={SECRET!r}")
+        late = signature(b"", int(time.time()) - 400)
+        for service, headers in ((bearer, {"Authorization": "Bearer wrong"}), (signed, {}), (signed, late)):
+            reply = self.begin_body(service, headers, 16_000_000)
+            self.assertEqual(reply.getresponse().status, 401)
+
+    def test_unproven_bodies_are_bounded(self):
+        """Long bodies that are on their way leave no memory for more, and short ones are read in any case."""
+        service, now = Service(self, f"hmac={SECRET!r}"), {"webhook-timestamp": str(int(time.time()))}
+        headers = now | {"webhook-id": "m", "webhook-signature": "v1,AAAA"}
+        requests = {(each := self.begin_body(service, headers, 16_000_000)).sock: each for _ in range(5)}
+        # One of five does not fit, whichever came last.
+        refused = select.select(list(requests), [], [], SECONDS)[0]
+        self.assertEqual([requests[sock].getresponse().status for sock in refused], [429])
+        body = call("describe")
+        self.assertEqual(service.post(body, signature(body))[0], 200)
+
+    def begin_body(self, service, headers, length):
+        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=SECONDS)
+        self.addCleanup(connection.close)
+        connection.putrequest("POST", "/adapter")
+        for name, value in (headers | {"Content-Length": str(length)}).items():
+            connection.putheader(name, value)
+        connection.endheaders(b"x")
+        return connection
+
+    def test_hints_go_along_with_replies(self):
+        service, headers = Service(self, "bearer='b'"), {"Authorization": "Bearer b"}
+        headers = self.begin(service, headers)
+        reply = service.post(call("cancel", {"handle": "a"}), headers)[1]
+        self.assertEqual((reply["result"], reply["changed"]), (None, ["a"]))
+        self.assertNotIn("changed", service.post(call("observe_all", {"group": "", "jobs": []}), headers)[1])
 
     def test_secrets_are_required(self):
         for auth in ("", "bearer='a', hmac='b'", "hmac='short'"):

@@ -15,6 +15,12 @@ const SKEW = 300;
 const MOST_SESSIONS = 64;
 /** For how long a request may be on its way. */
 const READING_MS = 30_000;
+/** A signature covers the body, so a body is read before its sender is proven. A longer body than `SMALL` has to share
+ * `MOST_UNPROVEN` bytes with the others that are on their way. */
+const SMALL = 64 * 1024;
+const MOST_UNPROVEN = 4 * MOST_IN;
+/** Hints that wait for the next reply. More are lost. */
+const MOST_HINTS = 1000;
 
 /** Where and how a service listens. Exactly one of `bearer` and `hmac` is set: the secret in taskbridge's config. */
 export interface ServiceOptions {
@@ -28,14 +34,15 @@ export interface ServiceOptions {
 
 /** Runs the adapter as a service. Returns the server, which listens already or will soon. */
 export function serveHttp(definition: Definition, options: ServiceOptions): Server {
-  const proven = prover(options);
+  const proof = proofOf(options);
   const sessions = new Sessions(definition);
   const take = async (request: IncomingMessage, response: ServerResponse) => {
-    const { status, body = "", session } = await reply(request, proven, sessions);
+    const { status, body = "", session } = await reply(request, proof, sessions);
     response.statusCode = status;
     response.setHeader("Content-Type", "application/json");
     if (session) response.setHeader(SESSION, session);
-    // The rest of a body that is not read ends with the connection.
+    if (status === 429) response.setHeader("Retry-After", "1");
+    // The rest of a body that is too long ends with the connection. Of other requests, Node drops it.
     if (status === 413) response.setHeader("Connection", "close");
     response.end(body);
   };
@@ -58,19 +65,21 @@ export function serveHttp(definition: Definition, options: ServiceOptions): Serv
 }
 
 type Reply = { status: number; body?: string | undefined; session?: string | undefined };
-type Prover = (headers: IncomingHttpHeaders, body: Buffer) => boolean;
 
-async function reply(request: IncomingMessage, proven: Prover, sessions: Sessions): Promise<Reply> {
+/** How a request is proven. */
+interface Proof {
+  /** Checks what needs no body. */
+  mayProve(headers: IncomingHttpHeaders): boolean;
+  proves(headers: IncomingHttpHeaders, body: Buffer): boolean;
+}
+
+async function reply(request: IncomingMessage, proof: Proof, sessions: Sessions): Promise<Reply> {
   if (request.method !== "POST") return { status: 405 };
-  const parts: Buffer[] = [];
-  let size = 0;
-  for await (const part of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    size += part.length;
-    if (size > MOST_IN) return { status: 413 };
-    parts.push(part);
-  }
-  const body = Buffer.concat(parts);
-  if (!proven(request.headers, body)) return { status: 401 };
+  // What the headers refuse is not kept.
+  if (!proof.mayProve(request.headers)) return { status: 401 };
+  const body = await read(request);
+  if (typeof body === "number") return { status: body };
+  if (!proof.proves(request.headers, body)) return { status: 401 };
   let message: Json;
   try {
     message = JSON.parse(body.toString()) as Json;
@@ -82,12 +91,59 @@ async function reply(request: IncomingMessage, proven: Prover, sessions: Session
   return answered ? { status: 200, body: encode(answered.reply), session: answered.session } : { status: 404 };
 }
 
+/** Bytes of the long bodies that are on their way. */
+let unproven = 0;
+
+/** Returns the body, or the status that refuses it. */
+async function read(request: IncomingMessage): Promise<Buffer | number> {
+  const length = Number(request.headers["content-length"] ?? MOST_IN);
+  if (length > MOST_IN) return 413;
+  const reserved = length > SMALL ? length : 0;
+  if (unproven + reserved > MOST_UNPROVEN) return 429;
+  unproven += reserved;
+  try {
+    const parts: Buffer[] = [];
+    let size = 0;
+    for await (const part of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      size += part.length;
+      if (size > MOST_IN) return 413;
+      parts.push(part);
+    }
+    return Buffer.concat(parts);
+  } finally {
+    unproven -= reserved;
+  }
+}
+
+/** The adapter of one config, and its hints, which the next reply takes along. */
+class Session {
+  readonly calls: Calls;
+  begun: Promise<Json> = Promise.resolve({});
+  #hints = new Set<string>();
+
+  constructor(definition: Definition) {
+    this.calls = new Calls(definition, (message) => {
+      if (message.method !== "changed") return note(message);
+      const { jobs } = message.params as { jobs: unknown[] };
+      for (const job of jobs) if (this.#hints.size < MOST_HINTS) this.#hints.add(String(job));
+    });
+  }
+
+  async answer(message: unknown): Promise<Json | undefined> {
+    const reply = await this.calls.answer(message);
+    if (!reply || this.#hints.size === 0) return reply;
+    const changed = [...this.#hints];
+    this.#hints = new Set();
+    return { ...reply, changed };
+  }
+}
+
 /** The adapters of all backends that use this service. */
 class Sessions {
   // A session is named by its config and a secret of this process, so that equal backends share an adapter, and no name
   // survives a restart.
   readonly #seal = randomBytes(32);
-  readonly #sessions = new Map<string, { calls: Calls; begun: Promise<Json> }>();
+  readonly #sessions = new Map<string, Session>();
 
   constructor(private readonly definition: Definition) {}
 
@@ -101,7 +157,7 @@ class Sessions {
     // The last in the order is the one that was used last.
     this.#sessions.delete(name);
     this.#sessions.set(name, session);
-    return { reply: (await session.calls.answer(message)) ?? empty };
+    return { reply: (await session.answer(message)) ?? empty };
   }
 
   async close(): Promise<void> {
@@ -112,8 +168,8 @@ class Sessions {
     const name = createHmac("sha256", this.#seal).update(JSON.stringify(message.params)).digest("hex");
     let session = this.#sessions.get(name);
     if (!session) {
-      const calls = new Calls(this.definition, note);
-      session = { calls, begun: calls.answer({ ...message, id: 0 }).then((reply) => reply ?? {}) };
+      session = new Session(this.definition);
+      session.begun = session.calls.answer({ ...message, id: 0 }).then((reply) => reply ?? {});
       this.#sessions.set(name, session);
     }
     const reply = { ...(await session.begun), id: message.id };
@@ -127,28 +183,37 @@ class Sessions {
   }
 }
 
-/** The server cannot be reached from here. A hint may be lost, and a note is a line of the log of this service. */
+/** The server cannot be reached from here, so a note is a line of the log of this service. */
 function note(message: Json): void {
   const { level, text } = (message.params ?? {}) as Json;
   if (message.method === "note") console.error(`${String(level)}: ${String(text)}`);
 }
 
-function prover({ bearer, hmac }: ServiceOptions): Prover {
+function proofOf({ bearer, hmac }: ServiceOptions): Proof {
   if ((bearer === undefined) === (hmac === undefined)) {
     throw new Error("pass either bearer or hmac: the secret that `auth` in taskbridge's config has");
   }
-  if (bearer !== undefined) return (headers) => same(headers.authorization ?? "", `Bearer ${bearer}`);
+  if (bearer !== undefined) {
+    const hasToken = (headers: IncomingHttpHeaders) => same(headers.authorization ?? "", `Bearer ${bearer}`);
+    return { mayProve: hasToken, proves: hasToken };
+  }
   const key = Buffer.from((hmac ?? "").replace(/^whsec_/, ""), "base64");
   if (!hmac?.startsWith("whsec_") || key.length < 24 || key.length > 64) {
     throw new Error("hmac must be whsec_ and 24 to 64 random bytes in Base64");
   }
-  return (headers, body) => isSigned(key, headers, body);
+  return { mayProve: isRecent, proves: (headers, body) => isSigned(key, headers, body) };
 }
 
-/** Verifies a signature by the Standard Webhooks scheme, and its time. */
+/** Checks what a signature needs no body for: the time, and that there is a signature. */
+function isRecent(headers: IncomingHttpHeaders): boolean {
+  const at = String(headers["webhook-timestamp"] ?? "");
+  const isNow = /^\d{1,15}$/.test(at) && Math.abs(Date.now() / 1000 - Number(at)) <= SKEW;
+  return isNow && Boolean(headers["webhook-signature"]);
+}
+
+/** Verifies a signature by the Standard Webhooks scheme. */
 function isSigned(key: Buffer, headers: IncomingHttpHeaders, body: Buffer): boolean {
   const [id, at] = [String(headers["webhook-id"] ?? ""), String(headers["webhook-timestamp"] ?? "")];
-  if (!/^\d{1,15}$/.test(at) || Math.abs(Date.now() / 1000 - Number(at)) > SKEW) return false;
   const signed = createHmac("sha256", key).update(`${id}.${at}.`).update(body).digest("base64");
   const given = String(headers["webhook-signature"] ?? "").split(" ");
   return given.map((each) => same(each, `v1,${signed}`)).includes(true);

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
+import { connect } from "node:net";
 import { test } from "node:test";
 
 const program = new URL("service_sample.mjs", import.meta.url).pathname;
@@ -18,7 +19,7 @@ async function service(t, options) {
     const text = await reply.text();
     return { status: reply.status, body: text && JSON.parse(text), session: reply.headers.get("taskbridge-session") };
   };
-  return { child, post };
+  return { child, port: Number(port), post };
 }
 
 function call(method, params = {}) {
@@ -82,6 +83,42 @@ test("wrong requests are answered", async (t) => {
   assert.equal((await post("null", headers)).status, 404);
   assert.equal((await post(Buffer.alloc(17 * 1024 * 1024), headers).catch(() => ({ status: 413 }))).status, 413);
   assert.equal((await post(call("describe"), headers)).status, 200);
+});
+
+/** Sends the headers and a byte of a body, and returns the socket. */
+function begin(t, port, headers, length) {
+  const socket = connect(port, "127.0.0.1");
+  t.after(() => socket.destroy());
+  const lines = Object.entries({ host: "x", ...headers, "content-length": length }).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.write(`POST /adapter HTTP/1.1\r\n${lines.join("")}\r\nx`);
+  return socket;
+}
+
+const status = async (socket) => Number(String((await once(socket, "data"))[0]).split(" ")[1]);
+
+test("unproven body is not kept", async (t) => {
+  const [bearer, signed] = [await service(t, { bearer: "b" }), await service(t, { hmac: secret })];
+  const late = signature("", { at: Math.floor(Date.now() / 1000) - 400 });
+  for (const [{ port }, headers] of [[bearer, { authorization: "Bearer wrong" }], [signed, {}], [signed, late]]) {
+    assert.equal(await status(begin(t, port, headers, 16_000_000)), 401);
+  }
+});
+
+test("unproven bodies are bounded", async (t) => {
+  const { port, post } = await service(t, { hmac: secret });
+  const headers = signature("another body");
+  // One of five does not fit, whichever came last.
+  const requests = Array.from({ length: 5 }, () => begin(t, port, headers, 16_000_000));
+  assert.equal(await Promise.race(requests.map(status)), 429);
+  assert.equal((await post(call("describe"), signature(call("describe")))).status, 200);
+});
+
+test("hints go along with replies", async (t) => {
+  const { post } = await service(t, { bearer: "b" });
+  const headers = { authorization: "Bearer b" };
+  headers["taskbridge-session"] = (await post(initialize(1), headers)).session;
+  assert.deepEqual((await post(call("cancel", { handle: "a" }), headers)).body, { jsonrpc: "2.0", id: 1, result: null, changed: ["a"] });
+  assert.equal((await post(look, headers)).body.changed, undefined);
 });
 
 test("secrets are required", () => {
