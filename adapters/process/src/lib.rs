@@ -45,7 +45,10 @@ impl Adapter for Process {
 
     fn check_config(config: &Config) -> std::result::Result<(), Problem> {
         match &config.endpoint {
-            Endpoint::Child(_) => Ok(()),
+            Endpoint::Child(child) => {
+                let user = child.user.as_deref().map(driver::transport::user::User::look_up).transpose();
+                user.map(drop).map_err(|message| Problem { field: "user".to_owned(), message })
+            }
             Endpoint::Service(service) => driver::transport::service::check(service),
         }
     }

@@ -163,15 +163,18 @@ impl<'a> Reader<'a> {
         mut value: Value,
         parse: impl Fn(&Value) -> Result<T, ParseError>,
     ) -> Option<T> {
-        // Names of removed fields, and of the fields that a typo meant. Their absence is no further error.
+        // Names of removed fields, and of the fields that a typo meant. Their absence is no further error, also
+        // where another field could be in their place.
         let mut removed: Vec<String> = Vec::new();
         loop {
             let error = match parse(&value) {
                 Ok(parsed) => return Some(parsed),
                 Err(error) => error,
             };
-            let is_consequence =
-                removed.iter().any(|name| error.message == format!("missing field `{name}`"));
+            let missing =
+                ["missing field ", "must have "].iter().find_map(|start| error.message.strip_prefix(start));
+            let missing = missing.unwrap_or_default();
+            let is_consequence = removed.iter().any(|name| missing.contains(&format!("`{name}`")));
             if !is_consequence {
                 let path = match error.field.as_str() {
                     "" => field.to_owned(),

@@ -99,7 +99,10 @@ pub(in crate::config) fn read(
         },
     };
     let program = programs.get(&kind);
-    let kind = if program.is_some() { programs::KIND.to_owned() } else { kind };
+    let (program_kind, kind) = match program {
+        Some(_) => (kind, programs::KIND.to_owned()),
+        None => (String::new(), kind),
+    };
     let Some(adapter) = registry.get(&kind) else {
         let is_left_out = OPTIONAL.contains(&kind.as_str()) && adapters::all().get(&kind).is_none();
         let message = match is_left_out {
@@ -125,6 +128,10 @@ pub(in crate::config) fn read(
     }
     let discover = discover::take_server_fields(reader, &field, &mut fields);
     if let Some(program) = program {
+        // The problems of a program are reported once.
+        if !reader.is_clean(&join("adapters", &program_kind)) {
+            return Err(Some(PartialBackend { kind, fields: None }));
+        }
         fields = program.fields(fields);
     }
     let mut fields = Value::Object(fields);
@@ -157,7 +164,13 @@ pub(in crate::config) fn check_access(
 
 /// Replaces a secret reference with the secret. On failure the value becomes an empty text, so that one error
 /// does not cause a second.
-fn reveal_secrets(reader: &mut Reader<'_>, backend: &str, path: &str, dir: &Path, fields: &mut Value) {
+pub(super) fn reveal_secrets(
+    reader: &mut Reader<'_>,
+    backend: &str,
+    path: &str,
+    dir: &Path,
+    fields: &mut Value,
+) {
     for (field, value) in values_at(backend.to_owned(), &path.split('.').collect::<Vec<_>>(), fields) {
         let secret: Option<Secret> = reader.read(&field, value.take());
         let text = secret.and_then(|secret| secret.reveal(reader, &field, dir));

@@ -8,15 +8,18 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use taskbridge_sdk::Registry;
+use taskbridge_sdk::{Registration, Registry};
 
+use super::backends::reveal_secrets;
 use super::discover::FIELD as DISCOVER;
 use crate::config::reading::files;
-use crate::config::reading::reader::Reader;
+use crate::config::reading::reader::{ParseError, Reader};
 use crate::config::reading::source::join;
 
 /// The kind of adapter that runs programs.
 pub(super) const KIND: &str = "process";
+/// The secrets of a service.
+const AUTH: [&str; 2] = ["auth.bearer", "auth.hmac"];
 /// The field with the program's secrets.
 const SECRETS: &str = "secrets";
 
@@ -79,12 +82,26 @@ pub(in crate::config) fn read(
             reader.problem(&field, message);
         }
         let Some(mut program) = reader.read::<Program>(&field, value) else { continue };
+        if let Some(adapter) = registry.get(KIND) {
+            check(reader, adapter, &field, dir, &mut program);
+        }
         if let Some(manifest) = &program.manifest {
             program.schemas = schemas(reader, &join(&field, "manifest"), dir.join(manifest));
         }
         programs.insert(name, program);
     }
     programs
+}
+
+/// Checks the fields of a program, and reads its secrets, so that an error names the program and not each of
+/// its backends.
+fn check(reader: &mut Reader<'_>, adapter: &Registration, field: &str, dir: &Path, program: &mut Program) {
+    let mut fields = Value::Object(program.fields(Map::new()));
+    for path in AUTH {
+        reveal_secrets(reader, field, path, dir, &mut fields);
+    }
+    program.auth = fields.get("auth").and_then(Value::as_object).cloned();
+    reader.read_with(field, fields, |fields| (adapter.check_config)(fields).map_err(ParseError::from));
 }
 
 fn schemas(reader: &mut Reader<'_>, field: &str, path: PathBuf) -> Option<Value> {

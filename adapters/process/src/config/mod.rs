@@ -220,7 +220,10 @@ impl TryFrom<ConfigFields> for Config {
                 }
                 Endpoint::Service(Service { url, ca_file, auth: auth.unwrap_or_default() })
             }
-            _ => return Err("must have either `command`, for a program, or `url`, for a service".to_owned()),
+            (None, None) => {
+                return Err("must have either `command`, for a program, or `url`, for a service".to_owned());
+            }
+            (Some(_), Some(_)) => return Err("command and url: only one of them is possible".to_owned()),
         };
         if let Endpoint::Child(child) = &endpoint {
             check_child(child)?;

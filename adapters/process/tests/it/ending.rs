@@ -4,8 +4,9 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::json;
+use taskbridge_process::Process;
 use taskbridge_sdk::suite::job;
-use taskbridge_sdk::{ErrorKind, JobSpec};
+use taskbridge_sdk::{Adapter as _, ErrorKind, JobSpec};
 use tokio::time::{Instant, sleep};
 
 use crate::world::World;
@@ -133,6 +134,10 @@ async fn unknown_user_is_named() {
     let world = World::new();
     let mut config = world.config(json!({}));
     config["user"] = json!("no-such-user");
+    // `taskbridge check` says it, too.
+    let problem = Process::check_config(&serde_json::from_value(config.clone()).unwrap()).unwrap_err();
+    assert_eq!(problem.field, "user");
+    assert!(problem.message.starts_with("no such user: \"no-such-user\""), "{}", problem.message);
     let error = world.try_connect(config, Duration::from_secs(60)).await.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     assert!(error.to_string().starts_with("user:"), "{error}");

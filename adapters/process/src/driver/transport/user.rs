@@ -19,10 +19,7 @@ impl User {
     /// # Errors
     /// Why a program cannot run as this user.
     pub(crate) fn find(text: &str) -> Result<Option<Self>, String> {
-        let passwd = std::fs::read_to_string(PASSWD).unwrap_or_default();
-        let user = Self::parse(text, &passwd).ok_or_else(|| {
-            format!("{text:?} is not in {PASSWD}: write a name that is, or ids such as \"1001:1001\"")
-        })?;
+        let user = Self::look_up(text)?;
         let own = geteuid();
         if (user.uid, user.gid) == (own.as_raw(), getegid().as_raw()) {
             return Ok(None);
@@ -35,6 +32,19 @@ impl User {
                 own.as_raw()
             )),
         }
+    }
+
+    /// Looks up a user by name, or reads its ids.
+    ///
+    /// # Errors
+    /// That there is no such user on this machine.
+    pub(crate) fn look_up(text: &str) -> Result<Self, String> {
+        let passwd = std::fs::read_to_string(PASSWD).unwrap_or_default();
+        Self::parse(text, &passwd).ok_or_else(|| {
+            format!(
+                "no such user: {text:?} is not in {PASSWD}; create it, or write ids such as \"1001:1001\""
+            )
+        })
     }
 
     fn parse(text: &str, passwd: &str) -> Option<Self> {
