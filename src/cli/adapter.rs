@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use taskbridge_process::trial::{self, Plan, Verdict};
 use taskbridge_process::{Config, describe};
 use taskbridge_sdk::ConnectContext;
@@ -23,16 +25,26 @@ pub(super) enum Command {
     /// Test an adapter program against the rules that every adapter keeps, and print which it breaks.
     Test(Test),
     /// Print the manifest of an adapter program, with which `check` needs not start it.
-    Describe(Program),
+    Describe(Describe),
     /// Create a new adapter program from a template.
     New(new::Options),
 }
 
 #[derive(Args)]
-pub(super) struct Program {
+pub(super) struct Describe {
+    /// For a service, in place of a command: a file with its address, as `[service]` with `url` and `auth`. The
+    /// file of `adapter test` is one.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// The program and its arguments.
-    #[arg(required = true, last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+/// The part of the file of `adapter test` that `adapter describe` reads.
+#[derive(Deserialize)]
+struct ServiceFile {
+    service: Option<Map<String, Value>>,
 }
 
 #[derive(Args)]
@@ -53,15 +65,44 @@ pub(super) struct Test {
 pub(super) fn run(command: Command) -> Result<ExitCode, String> {
     match command {
         Command::Test(options) => test(options),
-        Command::Describe(Program { command }) => {
-            let described = runtime()?.block_on(describe(program()?, &command, &current_dir()?, LIMIT));
-            let description =
-                described.map_err(|error| format!("taskbridge: {}: {error}", command.join(" ")))?;
-            print(&format!("{:#}\n", serde_json::json!(description)));
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Describe(options) => describe_program(options).map(|()| ExitCode::SUCCESS),
         Command::New(options) => new::run(&options).map(|()| ExitCode::SUCCESS),
     }
+}
+
+fn describe_program(Describe { config, command }: Describe) -> Result<(), String> {
+    let source = config.as_deref().map_or_else(|| command.join(" "), |file| file.display().to_string());
+    let named = |text: String| format!("taskbridge: {source}: {text}");
+    let file: ServiceFile = match &config {
+        Some(file) => toml::from_str(&read(file)?).map_err(|error| named(error.to_string()))?,
+        None => ServiceFile { service: None },
+    };
+    let fields = endpoint(&command, file.service).map_err(|text| format!("taskbridge: {text}"))?;
+    let config = Config::deserialize(Value::Object(fields)).map_err(|error| named(error.to_string()))?;
+    let context = context("describe", std::env::temp_dir())?;
+    let description = runtime()?.block_on(describe(&config.endpoint, &context));
+    let description = description.map_err(|error| named(error.to_string()))?;
+    print(&format!("{:#}\n", json!(description)));
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|error| format!("taskbridge: {}: {error}", file.display()))
+}
+
+/// Returns the fields of either a command or a service.
+fn endpoint(command: &[String], service: Option<Map<String, Value>>) -> Result<Map<String, Value>, String> {
+    match service {
+        Some(service) if command.is_empty() => Ok(service),
+        None if !command.is_empty() => Ok(Map::from_iter([("command".to_owned(), json!(command))])),
+        _ => Err("name either a command, after `--`, or a [service] in the file of `--config`".to_owned()),
+    }
+}
+
+/// Returns the context of a connection that no server makes.
+fn context(name: &str, state_dir: PathBuf) -> Result<ConnectContext, String> {
+    let (config_dir, program) = (current_dir()?, program()?);
+    Ok(ConnectContext { name: name.to_owned(), config_dir, state_dir, program, call_timeout: LIMIT })
 }
 
 fn program() -> Result<PathBuf, String> {
@@ -91,25 +132,13 @@ fn split(config: Option<PathBuf>, mut command: Vec<String>) -> Result<(PathBuf, 
 fn test(options: Test) -> Result<ExitCode, String> {
     let (file, command) = split(options.config, options.command)?;
     let named = |text: String| format!("taskbridge: {}: {text}", file.display());
-    let text = std::fs::read_to_string(&file).map_err(|error| named(error.to_string()))?;
-    let plan: Plan = toml::from_str(&text).map_err(|error| named(error.to_string()))?;
-    let mut fields = serde_json::json!({"config": plan.config, "secrets": plan.secrets, "env": plan.env});
-    match &plan.service {
-        Some(service) if command.is_empty() => {
-            service.iter().for_each(|(name, value)| fields[name.as_str()] = value.clone());
-        }
-        None if !command.is_empty() => fields["command"] = serde_json::json!(command),
-        _ => return Err(named("name either a command, after `--`, or a [service] in this file".to_owned())),
-    }
-    let config: Config = serde_json::from_value(fields).map_err(|error| named(error.to_string()))?;
+    let plan: Plan = toml::from_str(&read(&file)?).map_err(|error| named(error.to_string()))?;
+    let mut fields = endpoint(&command, plan.service.clone()).map_err(named)?;
+    let own = [("config", json!(plan.config)), ("secrets", json!(plan.secrets)), ("env", json!(plan.env))];
+    fields.extend(own.map(|(name, value)| (name.to_owned(), value)));
+    let config = Config::deserialize(Value::Object(fields)).map_err(|error| named(error.to_string()))?;
     let state = std::env::temp_dir().join(format!("taskbridge-adapter-test-{}", std::process::id()));
-    let context = ConnectContext {
-        name: "test".to_owned(),
-        config_dir: current_dir()?,
-        state_dir: state.clone(),
-        program: program()?,
-        call_timeout: LIMIT,
-    };
+    let context = context("test", state.clone())?;
     let runtime = runtime()?;
     let subject = runtime.block_on(trial::connect(config, &context));
     let subject = subject.map_err(|error| match command.is_empty() {

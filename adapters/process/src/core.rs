@@ -2,9 +2,8 @@
 //! ability.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,7 +20,7 @@ use crate::driver::shared::Settings;
 use crate::driver::transport::child::Launch;
 use crate::driver::transport::service::{Proof, Service};
 use crate::driver::transport::user::User;
-use crate::protocol::{Description, Empty, ErrorObject, VERSION};
+use crate::protocol::ErrorObject;
 
 /// Share of the server's timeout after which a call is given up here, so that the server's own timeout does
 /// not hide what happened.
@@ -55,7 +54,6 @@ impl Core {
         let mut settings = Settings::new(&context.name, limit, config.max_in_flight);
         settings.redactor = redactor;
         (settings.initialize.config, settings.initialize.secrets) = (program_config, secrets);
-        let wrong = |Problem { field, message }| Error::config(format!("{field}: {message}"));
         let ((link, hints), proof) = match &config.endpoint {
             Endpoint::Child(child) => {
                 settings.initialize.state_dir.clone_from(&context.state_dir);
@@ -64,8 +62,8 @@ impl Core {
             }
             // The folders of this machine mean nothing to it.
             Endpoint::Service(service) => {
-                let proof = Proof::new(&service.auth).map_err(wrong)?;
-                let service = Service::new(service, &context.config_dir, limit).map_err(wrong)?;
+                let proof = Proof::new(&service.auth).map_err(wrong_field)?;
+                let service = Service::new(service, &context.config_dir, limit).map_err(wrong_field)?;
                 (Link::connect(settings, service).await?, Some(proof))
             }
         };
@@ -122,7 +120,16 @@ impl Core {
     }
 }
 
-fn launch(child: &Child, context: &ConnectContext) -> Result<Launch> {
+/// Converts a problem of the config.
+pub(crate) fn wrong_field(Problem { field, message }: Problem) -> Error {
+    Error::config(format!("{field}: {message}"))
+}
+
+/// Returns how a child process is started.
+///
+/// # Errors
+/// `Config` if it cannot run as the user of the config.
+pub(crate) fn launch(child: &Child, context: &ConnectContext) -> Result<Launch> {
     let user = child.user.as_deref().map(User::find).transpose();
     Ok(Launch {
         launcher: context.program.clone(),
@@ -143,44 +150,4 @@ fn resolve(command: &[String], dir: &Path) -> Vec<String> {
         *program = path.to_owned();
     }
     command
-}
-
-/// Starts a program, asks it for its description, and ends it. `limit` is the time for the answer, and
-/// `launcher` the path of a program with the launcher's role.
-///
-/// # Errors
-/// `Unavailable` if the program cannot be started or does not answer; `Config` if it speaks another version
-/// or cannot describe itself.
-pub async fn describe(
-    launcher: PathBuf,
-    command: &[String],
-    dir: &Path,
-    limit: Duration,
-) -> Result<Description> {
-    let launch = Launch {
-        launcher,
-        command: resolve(command, dir),
-        env: Vec::new(),
-        limits: crate::config::Limits::default(),
-        user: None,
-    };
-    let answer = match Link::ask(launch, "describe", &Empty {}, limit).await {
-        Ok(answer) => answer,
-        Err(Failure::NotSent(error)) => return Err(error),
-        Err(Failure::Lost(reason)) => {
-            return Err(Error::unavailable(format!("`describe` has no answer: {reason}")));
-        }
-        Err(Failure::Refused(error)) if error.code == ErrorObject::UNKNOWN_METHOD => {
-            return Err(Error::config("the program does not know the method `describe`"));
-        }
-        Err(Failure::Refused(error)) => return Err(Error::config(one_line(&error.message))),
-    };
-    let description: Description = from_json(answer.get().as_bytes())
-        .map_err(|e| Error::config(format!("the answer to `describe` is invalid: {e}")))?;
-    match description.protocol {
-        VERSION => Ok(description),
-        other => {
-            Err(Error::config(format!("the program speaks version {other} of the protocol, not {VERSION}")))
-        }
-    }
 }

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use taskbridge_sdk::{Adapter, Backend, ConnectContext, Helper, Problem, Result, async_trait};
 
-pub use crate::core::describe;
+pub use check::describe::describe;
 pub use config::{Auth, Child, Config, Endpoint, Limits, Schemas, Service, Target};
 
 /// Adapter whose engine is reached through a program.

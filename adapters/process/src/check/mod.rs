@@ -1,4 +1,5 @@
-//! What can be wrong before a call. It must not start a program.
+//! What can be wrong before a call, and what a program says about itself. It must not start a job.
 
+pub(crate) mod describe;
 mod doctor;
 pub(crate) mod target;
