@@ -1,5 +1,7 @@
 //! The start, and what a lost answer means. It must never send a start that could make a second job.
 
+use serde::de::{DeserializeOwned, Error as _};
+use serde_json::value::RawValue;
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started, from_json};
 
 use super::request::params;
@@ -7,6 +9,24 @@ use crate::core::Core;
 use crate::driver::error::Failure;
 use crate::driver::session::Ability;
 use crate::protocol::{ErrorObject, Once};
+
+/// Longest handle, in bytes. It is stored with the task.
+const MAX_HANDLE: usize = 4096;
+
+fn read<T: DeserializeOwned>(answer: &RawValue) -> serde_json::Result<T> {
+    from_json(answer.get().as_bytes())
+}
+
+/// Checks the handle of a job that the program has started or found.
+fn check(started: Started) -> serde_json::Result<Started> {
+    let handle = started.handle.as_str();
+    match (1..=MAX_HANDLE).contains(&handle.len()) && !handle.contains(char::is_control) {
+        true => Ok(started),
+        false => Err(serde_json::Error::custom(format_args!(
+            "a handle has 1 to {MAX_HANDLE} bytes and no control characters"
+        ))),
+    }
+}
 
 impl Core {
     pub(crate) async fn start_job(&self, job: &JobSpec) -> Result<Started> {
@@ -22,7 +42,7 @@ impl Core {
         }
         let params = params(job, session.has(Ability::Files))?;
         match self.link.call("start", &params, Some(guard)).await {
-            Ok(answer) => from_json(answer.get().as_bytes()).map_err(|e| {
+            Ok(answer) => read(&answer).and_then(check).map_err(|e| {
                 let error = self.wrong_shape("start", &e);
                 self.after_start(job, ErrorKind::Uncertain, error.to_string())
             }),
@@ -51,7 +71,10 @@ impl Core {
         let session = self.link.session_or_away()?;
         let params = params(&JobSpec { files: Vec::new(), ..job.clone() }, session.has(Ability::Files))?;
         match self.link.call("find", &params, None).await {
-            Ok(answer) => from_json(answer.get().as_bytes()).map_err(|e| self.wrong_shape("find", &e)),
+            Ok(answer) => {
+                let found = read::<Option<Started>>(&answer).and_then(|found| found.map(check).transpose());
+                found.map_err(|e| self.wrong_shape("find", &e))
+            }
             Err(Failure::Refused(error)) if error.code == ErrorObject::UNKNOWN_METHOD => {
                 let message = format!(
                     "the program of backend `{}` cannot search for jobs: look for {} in the engine",

@@ -1,39 +1,29 @@
 """An adapter over a folder of JSON files, for tests: the engine is the folder, so it survives the program.
 
-A mode (config "mode") makes it hostile. A mode "METHOD:FAULT" applies a fault to each call of a method; with
-"once" in the config, only until a file of that name exists. It must not depend on anything but Python.
+A mode (config "mode") makes it hostile. A mode "METHOD:FAULT" applies a fault of `faults.py` to each call of a method;
+with "mode_once" in the config, only until a file of that name exists. It must not depend on anything but Python.
 """
 
 import base64
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
 
+# The tests run it in the folder of the source.
+sys.dont_write_bytecode = True
+
+from faults import apply, fault_of
+from wire import here, message
+
 ABILITIES = ["answer", "log", "artifact", "discover", "check_up", "changed", "forget", "files"]
-out = threading.Lock()
-here = {"folder": None, "config": {}}
-
-
-def send(text):
-    with out:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-
-
-def message(**members):
-    send(json.dumps({"jsonrpc": "2.0", **members}) + "\n")
 
 
 class Fault(Exception):
     def __init__(self, kind, text):
         super().__init__(text)
         self.kind = kind
-
-
-# ------------------------------------------------------------------------------------------------- the engine
 
 
 def path(handle):
@@ -212,168 +202,6 @@ def initialize(params):
 
 
 METHODS["describe"], METHODS["initialize"] = describe, initialize
-
-# ------------------------------------------------------------------------------------------------- the faults
-
-JUNK = {
-    "garbage": "this is not JSON\n",
-    "binary": "\x00\x01\x7f\n",
-    "half": '{"jsonrpc":"2.0","id":\n',
-    "array": "[1,2,3]\n",
-    "number": "42\n",
-    "text": '"hello"\n',
-    "null": "null\n",
-    "empty_object": "{}\n",
-    "blank": "\n\n \n",
-    "unknown_id": '{"jsonrpc":"2.0","id":999999,"result":null}\n',
-    "text_id": '{"jsonrpc":"2.0","id":"1","result":null}\n',
-    "null_id": '{"jsonrpc":"2.0","id":null,"result":null}\n',
-    "float_id": '{"jsonrpc":"2.0","id":1.5,"result":null}\n',
-    "negative_id": '{"jsonrpc":"2.0","id":-1,"result":null}\n',
-    "huge_id": '{"jsonrpc":"2.0","id":99999999999999999999999,"result":null}\n',
-    "request": '{"jsonrpc":"2.0","id":1,"method":"give_me_a_task","params":{}}\n',
-    "notification": '{"jsonrpc":"2.0","method":"something","params":[1]}\n',
-    "changed_wrong": '{"jsonrpc":"2.0","method":"changed","params":{"jobs":"all"}}\n',
-    "changed_null": '{"jsonrpc":"2.0","method":"changed","params":null}\n',
-    "changed_unknown": '{"jsonrpc":"2.0","method":"changed","params":{"jobs":["nothing"]}}\n',
-    "note_wrong": '{"jsonrpc":"2.0","method":"note","params":{"level":"loud","text":1}}\n',
-    "deep": "[" * 100000 + "\n",
-    "deep_object": '{"a":' * 100000 + "\n",
-    "wide": '{"jsonrpc":"2.0","method":"x","params":[' + "1," * 600000 + "1]}\n",
-    "windows": '{"jsonrpc":"2.0","method":"something"}\r\n',
-}
-
-RESULTS = {
-    "wrong_text": '"what"',
-    "wrong_number": "7",
-    "wrong_null": "null",
-    "wrong_array": "[[]]",
-    "wrong_object": '{"unexpected":{"deep":[1,2,3]}}',
-    "wrong_true": "true",
-    "wrong_handle": '{"handle":{"a":1}}',
-    "wrong_states": '[{"state":"exploded"}]',
-    "wrong_count": '[{"state":"running"},{"state":"running"},{"state":"running"}]',
-    "wrong_deep": "[" * 5000 + "]" * 5000,
-    "wrong_nan": "NaN",
-}
-
-ERRORS = {
-    "error_plain": {"code": -32000, "message": "something"},
-    "error_unknown_kind": {"code": -32000, "message": "something", "data": {"kind": "exploded"}},
-    "error_wrong_data": {"code": -32000, "message": "something", "data": [1]},
-    "error_text": "something",
-    "error_null": None,
-    "error_huge": {"code": -32000, "message": "x" * 1000000},
-    "error_unavailable_kind": {"code": -32000, "message": "away", "data": {"kind": "unavailable"}},
-}
-
-
-def fault_of(method):
-    mode = here["config"].get("mode", "")
-    at, _, fault = mode.partition(":")
-    if at != method or not fault:
-        return None
-    once = here["config"].get("mode_once")
-    if once:
-        marker = os.path.join(here["folder"], once)
-        try:
-            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return None
-    return fault
-
-
-def die(*_):
-    os._exit(3)
-
-
-def apply(fault, call, work):
-    """Answers a call with a fault. Returns what is left to do, if anything."""
-    number = call["id"]
-    if fault == "die_before":
-        die()
-    if fault == "die_after":
-        work()
-        die()
-    if fault == "never":
-        work()
-        return
-    if fault == "never_nothing":
-        return
-    if fault == "half_line":
-        work()
-        send('{"jsonrpc":"2.0","id":%d,"resu' % number)
-        die()
-    if fault == "long_line":
-        work()
-        send('{"jsonrpc":"2.0","id":%d,"result":"' % number)
-        for _ in range(1024):
-            send("x" * 1048576)
-        die()
-    if fault == "close_output":
-        work()
-        os.close(1)
-        time.sleep(3600)
-    if fault == "close_input":
-        work()
-        os.close(0)
-        time.sleep(3600)
-    if fault == "exec_sleep":
-        work()
-        os.execvp("sleep", ["sleep", "3600"])
-    if fault == "stop":
-        work()
-        os.kill(os.getpid(), 19)
-    if fault == "fork":
-        subprocess.Popen(["sleep", "3600"], stdin=subprocess.DEVNULL)
-        subprocess.Popen(["setsid", "sleep", "3600"], stdin=subprocess.DEVNULL)
-        work()
-        die()
-    result = work()
-    if fault == "twice":
-        message(id=number, result=result)
-        message(id=number, result=result)
-    elif fault == "many_times":
-        for _ in range(500):
-            message(id=number, result=result)
-    elif fault == "slow_bytes":
-        for byte in json.dumps({"jsonrpc": "2.0", "id": number, "result": result}):
-            send(byte)
-        send("\n")
-    elif fault == "result_and_error":
-        message(id=number, result=result, error={"code": 1, "message": "both"})
-    elif fault == "neither":
-        message(id=number)
-    elif fault == "other_id":
-        message(id=number + 1000, result=result)
-    elif fault in JUNK:
-        send(JUNK[fault])
-        message(id=number, result=result)
-        send(JUNK[fault])
-    elif fault in RESULTS:
-        send('{"jsonrpc":"2.0","id":%d,"result":%s}\n' % (number, RESULTS[fault]))
-    elif fault in ERRORS:
-        message(id=number, error=ERRORS[fault])
-    elif fault == "flood_changed":
-        for _ in range(5000):
-            message(method="changed", params={"jobs": ["a", "b"]})
-        message(id=number, result=result)
-    elif fault == "flood_notes":
-        for _ in range(5000):
-            message(method="note", params={"level": "error", "text": "x" * 1000})
-        message(id=number, result=result)
-    elif fault == "flood_errors":
-        sys.stderr.write("an error\n" * 200000)
-        sys.stderr.flush()
-        message(id=number, result=result)
-    elif fault == "long_errors":
-        sys.stderr.write("e" * 8000000)
-        sys.stderr.flush()
-        message(id=number, result=result)
-    elif fault == "members":
-        message(id=number, result=result, more={"a": [1, 2]}, trace="x")
-    else:
-        raise ValueError("no fault " + fault)
 
 
 def serve(call):

@@ -9,10 +9,10 @@ use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{Backend, Error, ErrorKind, JobSpec, JobState, Started};
 use tokio::time::{Instant, sleep};
 
-use crate::world::World;
+use crate::world::{World, run_rows};
 
 /// Faults that a call survives: its answer is right in the end.
-const HARMLESS: [&str; 30] = [
+const HARMLESS: [&str; 53] = [
     "garbage",
     "binary",
     "half",
@@ -43,10 +43,33 @@ const HARMLESS: [&str; 30] = [
     "slow_bytes",
     "members",
     "long_errors",
+    "byte_order_mark",
+    "nothing_but_nul",
+    "two_on_a_line",
+    "changed_many",
+    "changed_long",
+    "method_twice",
+    "method_number",
+    "zero_id",
+    "exponent_id",
+    "array_id",
+    "batch",
+    "invalid_utf8",
+    "utf16",
+    "surrogates",
+    "version_1",
+    "version_number",
+    "no_version",
+    "result_first",
+    "spaces",
+    "changed_beside",
+    "changed_beside_wrong",
+    "binary_errors",
+    "close_errors",
 ];
 
-/// Faults that a call does not survive, each with whether the program ends or must be ended for it.
-const FATAL: [&str; 27] = [
+/// Faults that a call does not survive.
+const FATAL: [&str; 39] = [
     "die_before",
     "die_after",
     "half_line",
@@ -74,10 +97,32 @@ const FATAL: [&str; 27] = [
     "exec_sleep",
     "close_input",
     "never",
+    "late",
+    "exit_0",
+    "crash",
+    "deaf",
+    "heir",
+    "id_twice",
+    "result_twice",
+    "method_beside",
+    "comma",
+    "id_as_text",
+    "lines",
+    "no_newline",
 ];
 
+/// Faults of a poll alone.
+const OF_POLLS: [&str; 4] = ["wrong_states", "wrong_count", "wrong_null", "error_unavailable_kind"];
+
 /// Floods, which a call survives, too.
-const FLOODS: [&str; 3] = ["flood_errors", "flood_notes", "flood_changed"];
+const FLOODS: [&str; 6] =
+    ["flood_errors", "flood_notes", "flood_changed", "flood_requests", "flood_answers", "flood_blank"];
+
+/// The names of all rows.
+pub(crate) fn names() -> Vec<String> {
+    let tables = [&HARMLESS[..], &FATAL, &OF_POLLS, &FLOODS];
+    tables.into_iter().flatten().map(|fault| format!("program {fault}")).collect()
+}
 
 /// Time of a call to a program that may never answer. Other programs have more.
 const SHORT: Duration = Duration::from_secs(10);
@@ -85,7 +130,18 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// True if only the time of the call ends it.
 fn ends_by_time(fault: &str) -> bool {
-    matches!(fault, "other_id" | "exec_sleep" | "close_input" | "never" | "wrong_nan" | "stop")
+    matches!(
+        fault,
+        "other_id"
+            | "exec_sleep"
+            | "close_input"
+            | "never"
+            | "wrong_nan"
+            | "stop"
+            | "late"
+            | "deaf"
+            | "id_twice"
+    ) || matches!(fault, "result_twice" | "method_beside" | "comma" | "id_as_text" | "lines" | "no_newline")
 }
 
 /// Repeats a start as the server does: with `may_exist` once an attempt was uncertain.
@@ -162,19 +218,13 @@ async fn survive(method: &str, fault: &str) {
 }
 
 /// Runs a list of faults, eight at a time. Those that end by time only wait, so they run together.
-fn survive_all(method: &'static str, faults: &[&'static str]) {
+fn survive_all(method: &'static str, faults: &'static [&'static str]) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let (slow, quick): (Vec<&str>, Vec<&str>) = faults.iter().partition(|fault| ends_by_time(fault));
-        for part in quick.chunks(8).chain([slow.as_slice()]) {
-            let mut tasks = tokio::task::JoinSet::new();
-            for &fault in part {
-                tasks.spawn(survive(method, fault));
-            }
-            while let Some(done) = tasks.join_next().await {
-                done.unwrap();
-            }
-        }
+        let row = |fault: &'static str| (format!("{method}:{fault}"), survive(method, fault));
+        run_rows(8, quick.into_iter().map(row)).await;
+        run_rows(slow.len(), slow.into_iter().map(row)).await;
     });
 }
 
@@ -196,7 +246,7 @@ fn poll_survives_harmless_lines() {
 #[test]
 fn poll_survives_broken_programs() {
     survive_all("observe_all", &FATAL);
-    survive_all("observe_all", &["wrong_states", "wrong_count", "wrong_null", "error_unavailable_kind"]);
+    survive_all("observe_all", &OF_POLLS);
 }
 
 #[test]

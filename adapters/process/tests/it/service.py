@@ -4,6 +4,7 @@ The engine and its methods are those of `engine.py`. A mode "METHOD:FAULT" in th
 HTTP. It must not depend on anything but Python.
 """
 
+import collections
 import json
 import os
 import ssl
@@ -12,11 +13,30 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import engine
+import wire
 
 TOKEN = "Bearer b-secret"
 state = {"sessions": 0, "known": set()}
-# What a program sends without being asked has no way to the server.
-engine.send = lambda text: None
+# The hints that go along with the next answer.
+hints = collections.deque()
+
+
+def keep_hints(data):
+    message = json.loads(data)
+    if message["method"] == "changed":
+        hints.extend(message["params"]["jobs"])
+
+
+def take_hints():
+    taken = []
+    while True:
+        try:
+            taken.append(hints.popleft())
+        except IndexError:
+            return taken
+
+
+wire.send = keep_hints
 
 
 def reply_to(call):
@@ -29,6 +49,39 @@ def reply_to(call):
         return {"error": {"code": -32000, "message": str(error), "data": {"kind": error.kind}}}
     except Exception as error:
         return {"error": {"code": -32000, "message": repr(error)}}
+
+
+# Redirects, none of which may be followed.
+REDIRECTS = {
+    "redirect": (307, "/other"),
+    "redirect_to_get": (303, "/other"),
+    "redirect_for_ever": (308, "/adapter"),
+    "redirect_to_metadata": (302, "http://169.254.169.254/latest/meta-data"),
+    "redirect_to_file": (301, "file:///etc/passwd"),
+}
+
+# Replies on the level of bytes.
+OK = b"HTTP/1.1 200 OK\r\n"
+LENGTH = b"Content-Length: %(size)d\r\n"
+RAW = {
+    "wrong_type": OK + b"Content-Type: text/html\r\n" + LENGTH + b"\r\n%(body)s",
+    "until_close": OK + b"Connection: close\r\n\r\n%(body)s",
+    "old_version": b"HTTP/1.0 200 OK\r\n\r\n%(body)s",
+    "early_hints": b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK + LENGTH + b"\r\n%(body)s",
+    "short_length": OK + b"Content-Length: %(short)d\r\n\r\n%(body)s",
+    "two_lengths": OK + LENGTH + b"Content-Length: 7\r\n\r\n%(body)s",
+    "text_length": OK + b"Content-Length: many\r\n\r\n%(body)s",
+    "bad_chunk": OK + b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n%(body)s\r\n0\r\n\r\n",
+    "endless_chunk": OK + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffff0\r\n%(body)s",
+    "no_http": b"SSH-2.0-OpenSSH_9.2p1\r\n%(body)s",
+    "odd_version": b"HTTP/9.9 200 OK\r\n" + LENGTH + b"\r\n%(body)s",
+    "text_status": b"HTTP/1.1 OK 200\r\n" + LENGTH + b"\r\n%(body)s",
+    "long_header": OK + b"X: " + b"x" * 2000000 + b"\r\n" + LENGTH + b"\r\n%(body)s",
+    "many_headers": OK + b"X: x\r\n" * 20000 + LENGTH + b"\r\n%(body)s",
+    "byte_order_mark": OK + b"Connection: close\r\n\r\n\xef\xbb\xbf%(body)s",
+    "invalid_utf8": OK + b'Connection: close\r\n\r\n{"jsonrpc":"2.0","\xff":1}',
+    "switch": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n%(body)s",
+}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -56,6 +109,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, call, headers=(), **more):
         message = {"jsonrpc": "2.0", "id": call["id"]} | reply_to(call) | more
+        if changed := take_hints():
+            message["changed"] = changed
         self.send(200, json.dumps(message).encode(), headers)
 
     def send(self, status, body, headers=()):
@@ -74,9 +129,14 @@ class Handler(BaseHTTPRequestHandler):
             if fault not in ("status_401", "status_403", "status_404", "status_429"):
                 work()
             return self.send(int(fault[7:]), b"<html>no JSON</html>", {"Retry-After": "0"})
-        if fault == "redirect":
+        if fault in REDIRECTS:
             work()
-            return self.send(307, b"", {"Location": "/other"})
+            status, location = REDIRECTS[fault]
+            return self.send(status, b"", {"Location": location})
+        if fault == "wait_of_an_age":
+            return self.send(429, b"", {"Retry-After": "9" * 30})
+        if fault == "wait_as_date":
+            return self.send(429, b"", {"Retry-After": "Fri, 31 Dec 2999 23:59:59 GMT"})
         if fault == "forget_sessions":
             state["known"].clear()
             return self.send(404, b"")
@@ -116,6 +176,22 @@ class Handler(BaseHTTPRequestHandler):
             "wrong": b'{"jsonrpc":"2.0","id":%d,"result":[[]]}' % call["id"],
             "gzip": None,
         }
+        if fault in RAW:
+            return self.wfile.write(RAW[fault] % {b"size": len(message), b"short": len(message) - 5, b"body": message})
+        if fault == "slow_headers":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+            try:
+                for _ in range(1200):
+                    self.wfile.write(b"x")
+                    time.sleep(0.1)
+            except OSError:
+                pass
+            return
+        if fault == "zip_bomb":
+            import gzip
+
+            bomb = gzip.compress(b" " * (1 << 26))
+            return self.send(200, bomb, {"Content-Encoding": "gzip"})
         if fault == "half":
             self.send_response(200)
             self.send_header("Content-Length", str(len(message) + 100))

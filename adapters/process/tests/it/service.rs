@@ -5,18 +5,20 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use taskbridge_process::{Config, describe};
 use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{ErrorKind, JobState};
 
 use crate::hostile::{end_as_server, start_as_server};
 use crate::remote::Remote;
-use crate::world::{LIMIT, World};
+use crate::world::{LIMIT, World, run_rows};
 
 /// Faults that a call survives: its answer is right in the end.
-const HARMLESS: [&str; 3] = ["pretty", "members", "chunked"];
+const HARMLESS: [&str; 7] =
+    ["pretty", "members", "chunked", "wrong_type", "until_close", "old_version", "early_hints"];
 
 /// Faults after which nobody knows whether the call took effect.
-const UNKNOWN: [&str; 23] = [
+const UNKNOWN: [&str; 41] = [
     "status_500",
     "status_502",
     "status_503",
@@ -40,15 +42,46 @@ const UNKNOWN: [&str; 23] = [
     "half",
     "huge",
     "huge_unsaid",
+    "redirect_to_get",
+    "redirect_for_ever",
+    "redirect_to_metadata",
+    "redirect_to_file",
+    "short_length",
+    "two_lengths",
+    "text_length",
+    "bad_chunk",
+    "endless_chunk",
+    "no_http",
+    "odd_version",
+    "text_status",
+    "long_header",
+    "many_headers",
+    "byte_order_mark",
+    "invalid_utf8",
+    "switch",
+    "zip_bomb",
 ];
 
+/// Faults that only the time of the call ends.
+const ENDLESS: [&str; 3] = ["never", "slow", "slow_headers"];
+
 /// Faults that say that nothing was done, with the kind of the error.
-const NOTHING_DONE: [(&str, ErrorKind); 4] = [
+const NOTHING_DONE: [(&str, ErrorKind); 7] = [
     ("status_401", ErrorKind::Denied),
     ("status_403", ErrorKind::Denied),
     ("status_404", ErrorKind::Unavailable),
     ("forget_sessions", ErrorKind::Unavailable),
+    ("status_429", ErrorKind::Limited { after: Some(Duration::ZERO) }),
+    ("wait_of_an_age", ErrorKind::Limited { after: None }),
+    ("wait_as_date", ErrorKind::Limited { after: None }),
 ];
+
+/// The names of all rows.
+pub(crate) fn names() -> Vec<String> {
+    let nothing_done = NOTHING_DONE.map(|(fault, _)| fault);
+    let tables = [&HARMLESS[..], &UNKNOWN, &ENDLESS, &["gzip"], &nothing_done];
+    tables.into_iter().flatten().map(|fault| format!("service {fault}")).collect()
+}
 
 /// Runs a job over a service with a fault at one method.
 async fn survive(method: &str, fault: &str, limit: Duration) -> Option<ErrorKind> {
@@ -68,47 +101,66 @@ async fn survive(method: &str, fault: &str, limit: Duration) -> Option<ErrorKind
     first.map(|error| error.kind())
 }
 
+/// Runs a fault at each of these methods. A start fails with this kind of error, if any.
+async fn check(fault: &'static str, expected: Option<ErrorKind>, methods: &'static [&'static str]) {
+    let limit = if ENDLESS.contains(&fault) { Duration::from_secs(10) } else { LIMIT };
+    for method in methods {
+        let kind = survive(method, fault, limit).await;
+        assert!(*method != "start" || kind == expected, "{method}:{fault}: {kind:?}");
+    }
+}
+
+async fn check_all(
+    rows: impl IntoIterator<Item = (&'static str, Option<ErrorKind>, &'static [&'static str])>,
+) {
+    let rows = rows.into_iter().map(|(fault, kind, methods)| (fault.to_owned(), check(fault, kind, methods)));
+    run_rows(8, rows).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn harmless_replies_are_read() {
-    for fault in HARMLESS {
-        assert_eq!(survive("start", fault, LIMIT).await, None, "{fault}");
-        survive("observe_all", fault, LIMIT).await;
-    }
+    check_all(HARMLESS.map(|fault| (fault, None, &["start", "observe_all"][..]))).await;
 }
 
+/// A broken reply to a start is uncertain, and one to a poll is no state.
 #[tokio::test(flavor = "multi_thread")]
-async fn broken_replies_to_start_are_uncertain() {
-    for fault in UNKNOWN {
-        assert_eq!(survive("start", fault, LIMIT).await, Some(ErrorKind::Uncertain), "{fault}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn broken_replies_to_poll_are_no_state() {
-    for fault in UNKNOWN.into_iter().chain(["gzip"]) {
-        survive("observe_all", fault, LIMIT).await;
-    }
-    for (fault, _) in NOTHING_DONE.into_iter().filter(|(_, kind)| *kind != ErrorKind::Denied) {
-        survive("observe_all", fault, LIMIT).await;
-    }
+async fn broken_replies_are_unknown() {
+    check_all(UNKNOWN.map(|fault| (fault, Some(ErrorKind::Uncertain), &["start", "observe_all"][..]))).await;
+    check_all([("gzip", None, &["observe_all"][..])]).await;
 }
 
 /// A service that refuses a call before it does anything says so by its status, and nothing is uncertain.
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_start_is_certain() {
-    for (fault, kind) in NOTHING_DONE {
-        assert_eq!(survive("start", fault, LIMIT).await, Some(kind), "{fault}");
-    }
-    let limited = survive("start", "status_429", LIMIT).await;
-    assert_eq!(limited, Some(ErrorKind::Limited { after: Some(Duration::ZERO) }));
+    check_all(NOTHING_DONE.map(|(fault, kind)| {
+        let methods: &[&str] = if kind == ErrorKind::Denied { &["start"] } else { &["start", "observe_all"] };
+        (fault, Some(kind), methods)
+    }))
+    .await;
 }
 
 /// The time of a call bounds a reply that never comes or never ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_replies_end_in_time() {
-    let limit = Duration::from_secs(10);
-    let (never, slow) = tokio::join!(survive("start", "never", limit), survive("start", "slow", limit));
-    assert_eq!((never, slow), (Some(ErrorKind::Uncertain), Some(ErrorKind::Uncertain)));
+    check_all(ENDLESS.map(|fault| (fault, Some(ErrorKind::Uncertain), &["start"][..]))).await;
+}
+
+/// A program and a service describe themselves without a config.
+#[tokio::test(flavor = "multi_thread")]
+async fn manifest_needs_no_config() {
+    let (world, remote) = (World::new(), Remote::new());
+    let ask = async |config: Value| {
+        let config: Config = serde_json::from_value(config).unwrap();
+        describe(&config.endpoint, &world.context(LIMIT)).await
+    };
+    let mut service = remote.config(&world, json!({}));
+    for config in [world.config(json!({})), service.clone()] {
+        let description = ask(config).await.unwrap();
+        assert_eq!(description.name.as_deref(), Some("test"));
+        assert!(description.schemas.config.is_some());
+    }
+    service["auth"]["bearer"] = json!("wrong");
+    assert_eq!(ask(service).await.unwrap_err().kind(), ErrorKind::Denied);
 }
 
 /// A service that is away fails a start for certain, and is used again when it is back.

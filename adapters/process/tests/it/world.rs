@@ -1,5 +1,6 @@
 //! [`World`]: a folder that is the engine, and backends over it.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +9,32 @@ use serde_json::{Map, Value, json};
 use taskbridge_process::{Config, Process};
 use taskbridge_sdk::{Adapter as _, Backend, ConnectContext, JobKey, Result};
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 /// Time for a call of a program that works.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs the rows of a table, so many at a time. It fails with the names of the rows that failed.
+pub(crate) async fn run_rows<F>(width: usize, rows: impl IntoIterator<Item = (String, F)>)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (mut rows, mut names, mut failed) = (rows.into_iter(), HashMap::new(), Vec::new());
+    let mut running = JoinSet::new();
+    loop {
+        while running.len() < width
+            && let Some((name, row)) = rows.next()
+        {
+            names.insert(running.spawn(row).id(), name);
+        }
+        match running.join_next_with_id().await {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => failed.push(names[&error.id()].clone()),
+            None => break,
+        }
+    }
+    assert!(failed.is_empty(), "these rows failed, each for the reason printed above: {failed:?}");
+}
 
 pub(crate) struct World {
     folder: TempDir,
