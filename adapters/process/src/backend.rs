@@ -72,10 +72,10 @@ impl Backend for Core {
             questions: session.has(Ability::Answer).then_some(self as _),
             logs: session.has(Ability::Log).then_some(self as _),
             artifacts: session.has(Ability::Artifact).then_some(self as _),
-            // A service has no pipe: it posts its hints.
-            wakeups: (session.has(Ability::Changed) && self.proof.is_none()).then_some(self as _),
+            wakeups: session.has(Ability::Changed).then_some(self as _),
             discovery: session.has(Ability::Discover).then_some(self as _),
             checkup: session.has(Ability::CheckUp).then_some(self as _),
+            // A service can also post its hints.
             hooks: (session.has(Ability::Changed) && self.proof.is_some()).then_some(self as _),
         }
     }

@@ -114,7 +114,12 @@ async fn read(
             Err(error) => return format!("its output cannot be read: {error}"),
         }
         let is_answer = match wire::read(&line) {
-            Some(Incoming::Answer { id, reply }) => shared.calls.answer(id, reply),
+            Some(Incoming::Answer { id, reply, changed }) => {
+                if let Some(jobs) = changed.and_then(|jobs| serde_json::from_str(jobs.get()).ok()) {
+                    hint(shared, &mut hints, ChangedParams { jobs });
+                }
+                shared.calls.answer(id, reply)
+            }
             Some(Incoming::Notification { method, params }) => {
                 notified(shared, &mut hints, &method, params.as_deref());
                 false
@@ -140,14 +145,9 @@ async fn read(
 fn notified(shared: &Shared, hints: &mut Bucket, method: &str, params: Option<&RawValue>) {
     let params = params.map_or("{}", RawValue::get).as_bytes();
     match method {
-        "changed" if shared.last().is_some_and(|session| session.has(Ability::Changed)) => {
-            let Ok(ChangedParams { jobs }) = from_json(params) else { return };
-            for job in jobs {
-                if !hints.take(1.0) {
-                    break;
-                }
-                // A full queue means that nobody reads hints.
-                let _ = shared.hints.try_send(job);
+        "changed" => {
+            if let Ok(params) = from_json(params) {
+                hint(shared, hints, params);
             }
         }
         "note" => {
@@ -156,5 +156,18 @@ fn notified(shared: &Shared, hints: &mut Bucket, method: &str, params: Option<&R
             }
         }
         _ => {}
+    }
+}
+
+fn hint(shared: &Shared, hints: &mut Bucket, ChangedParams { jobs }: ChangedParams) {
+    if !shared.last().is_some_and(|session| session.has(Ability::Changed)) {
+        return;
+    }
+    for job in jobs {
+        if !hints.take(1.0) {
+            break;
+        }
+        // A full queue means that nobody reads hints.
+        let _ = shared.hints.try_send(job);
     }
 }

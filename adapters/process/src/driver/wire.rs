@@ -23,8 +23,8 @@ pub(crate) enum Reply {
 /// What a line of the program contains.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// An answer to the call with this id.
-    Answer { id: u64, reply: Reply },
+    /// An answer to the call with this id, and hints that came with it.
+    Answer { id: u64, reply: Reply, changed: Option<Box<RawValue>> },
     /// A notification.
     Notification { method: String, params: Option<Box<RawValue>> },
     /// A request, which the program may not make, with its id as JSON.
@@ -53,6 +53,9 @@ struct Envelope {
     result: Option<Box<RawValue>>,
     #[serde(default, deserialize_with = "present")]
     error: Option<Box<RawValue>>,
+    /// Jobs that may have changed.
+    #[serde(default, deserialize_with = "present")]
+    changed: Option<Box<RawValue>>,
 }
 
 /// Keeps `null` apart from a missing member.
@@ -107,7 +110,7 @@ pub(super) fn read(line: &[u8]) -> Option<Incoming> {
 }
 
 fn sort(envelope: Envelope) -> Incoming {
-    let Envelope { id, method, params, result, error } = envelope;
+    let Envelope { id, method, params, result, error, changed } = envelope;
     match (method, id) {
         (Some(method), None) => Incoming::Notification { method, params },
         (Some(_), Some(id)) => Incoming::Request { id },
@@ -116,16 +119,16 @@ fn sort(envelope: Envelope) -> Incoming {
             let Ok(number) = id.get().parse::<u64>() else {
                 return Incoming::Invalid(format!("the id {} is not one of a call", one_line(id.get())));
             };
-            match (result, error) {
-                (None, Some(error)) => match serde_json::from_str(error.get()) {
-                    Ok(error) => Incoming::Answer { id: number, reply: Reply::Error(error) },
-                    // The call has failed, whatever the shape of its error.
-                    Err(_) => Incoming::Answer { id: number, reply: Reply::Error(unreadable_error()) },
-                },
-                (Some(result), None) => Incoming::Answer { id: number, reply: Reply::Result(result) },
+            let reply = match (result, error) {
+                (Some(result), None) => Reply::Result(result),
+                // The call has failed, whatever the shape of its error.
+                (None, Some(error)) => {
+                    Reply::Error(serde_json::from_str(error.get()).unwrap_or_else(|_| unreadable_error()))
+                }
                 // Neither or both: the result of the call is unknown.
-                _ => Incoming::Answer { id: number, reply: Reply::Error(unreadable_error()) },
-            }
+                _ => Reply::Error(unreadable_error()),
+            };
+            Incoming::Answer { id: number, reply, changed }
         }
     }
 }
@@ -143,7 +146,7 @@ mod tests {
     fn messages_are_told_apart() {
         let read = |text: &str| read(text.as_bytes()).unwrap();
         assert!(
-            matches!(read(r#"{"id":7,"result":null}"#), Incoming::Answer { id: 7, reply: Reply::Result(r) } if r.get() == "null")
+            matches!(read(r#"{"id":7,"result":null}"#), Incoming::Answer { id: 7, reply: Reply::Result(r), changed: None } if r.get() == "null")
         );
         let wrong_data = read(r#"{"id":7,"error":{"code":1,"message":"m","data":3}}"#);
         assert!(matches!(wrong_data, Incoming::Answer { reply: Reply::Error(e), .. } if e.message == "m"));

@@ -1,4 +1,5 @@
-//! Hints of the program that a job has changed. It must not poll.
+//! Hints of the program that a job has changed: notifications, and those that came with an answer. It must not
+//! poll.
 
 use taskbridge_sdk::{JobHandle, Wakeups, async_trait};
 

@@ -53,6 +53,7 @@ impl Fixture for Trial {
             wakeups: session.has(Ability::Changed),
             discovery: session.has(Ability::Discover),
             checkup: session.has(Ability::CheckUp),
+            hooks: session.has(Ability::Changed) && self.core.proof.is_some(),
             refuses: self.plan.refused.is_some(),
             ..Self::CLAIMS
         }

@@ -90,13 +90,16 @@ fn reason_to_skip(core: &Core, plan: &Plan, name: &str) -> Option<String> {
         }
         _ if starts(&["log_"]) => (Some(Ability::Log), "log", plan.log.is_some()),
         _ if starts(&["artifact_"]) => (Some(Ability::Artifact), "artifact", plan.artifact.is_some()),
+        _ if starts(&["wakeup_"]) && core.proof.is_some() => {
+            return Some("a hint of a service waits for its next answer".to_owned());
+        }
         _ if starts(&["wakeup_"]) => (Some(Ability::Changed), "long", true),
         _ if starts(&["checkup_"]) => (Some(Ability::CheckUp), "check_up", plan.check_up.is_some()),
         _ if starts(&["discovered_"]) => return Some("needs an engine whose tools change".to_owned()),
         _ if starts(&["renamed_", "cancel_of_an_unstoppable"]) => {
             return Some("the file cannot describe such a job".to_owned());
         }
-        _ if starts(&["hook_"]) => return Some("programs have no hooks".to_owned()),
+        _ if starts(&["hook_"]) => return Some("the file cannot describe what a service posts".to_owned()),
         _ => return None,
     };
     match ability {

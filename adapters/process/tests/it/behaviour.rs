@@ -56,8 +56,7 @@ impl Fixture for Program {
     };
 
     fn claims(&self) -> Claims {
-        let is_remote = self.remote.is_some();
-        Claims { wakeups: !is_remote, hooks: is_remote, ..Self::CLAIMS }
+        Claims { hooks: self.remote.is_some(), ..Self::CLAIMS }
     }
 
     fn backend(&self) -> Arc<dyn Backend> {
