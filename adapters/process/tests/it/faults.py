@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -170,11 +169,15 @@ def apply(fault, call, work):
         deaf = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]; time.sleep(3600)"
         os.execvp(sys.executable, [sys.executable, "-c", deaf])
     if fault == "heir":
+        import subprocess
+
         # A child keeps the pipes of a program that has died.
         subprocess.Popen(["sleep", "3600"])
         work()
         die()
     if fault == "fork":
+        import subprocess
+
         subprocess.Popen(["sleep", "3600"], stdin=subprocess.DEVNULL)
         subprocess.Popen(["setsid", "sleep", "3600"], stdin=subprocess.DEVNULL)
         work()
@@ -232,7 +235,7 @@ def apply(fault, call, work):
             message(method="note", params={"level": "error", "text": "x" * 1000})
         message(id=number, result=result)
     elif fault == "flood_errors":
-        sys.stderr.write("an error\n" * 200000)
+        sys.stderr.write("an error\n" * 100000)
         sys.stderr.flush()
         message(id=number, result=result)
     elif fault == "long_errors":

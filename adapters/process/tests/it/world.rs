@@ -66,7 +66,8 @@ impl World {
         let members: Map<String, Value> = more.as_object().cloned().unwrap_or_default();
         config.as_object_mut().unwrap().extend(members);
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/engine.py");
-        json!({"command": ["python3", program], "config": config})
+        // It starts faster without the packages of the machine.
+        json!({"command": ["python3", "-S", program], "config": config})
     }
 
     pub(crate) async fn try_connect(&self, config: Value, limit: Duration) -> Result<Arc<dyn Backend>> {
