@@ -17,7 +17,9 @@ const MAX_LINE: usize = 4096;
 /// Lines at once, and per second.
 const LINES: (f64, f64) = (200.0, 20.0);
 /// Bytes that are read at once, and per second. A program that writes more has to wait.
-const BYTES: (f64, f64) = (16.0 * 1024.0 * 1024.0, 4.0 * 1024.0 * 1024.0);
+const BYTES: (f64, f64) = (1024.0 * 1024.0, 4.0 * 1024.0 * 1024.0);
+/// What a line costs beyond its length, so that a flood of short lines takes little of the server's time.
+const LINE_BYTES: f64 = 256.0;
 /// Interval of the lines that report how many were left out.
 const REPORT: Duration = Duration::from_secs(60);
 
@@ -42,10 +44,11 @@ impl Log {
 
     /// Writes a line of the program.
     pub(super) fn write(&self, level: Level, text: &str) {
-        let text = one_line(&self.redactor.redact(text));
-        if text.is_empty() || !self.is_allowed() {
+        // Most lines of a flood end here, so this comes before all work on the text.
+        if text.trim().is_empty() || !self.is_allowed() {
             return;
         }
+        let text = one_line(&self.redactor.redact(text));
         let backend = self.backend.as_str();
         match level {
             Level::Debug => tracing::debug!(backend, "{text}"),
@@ -85,7 +88,7 @@ impl Log {
                 }
                 Err(_) => break,
             }
-            let wait = bytes.charge(line.len() as f64 + 64.0);
+            let wait = bytes.charge(line.len() as f64 + LINE_BYTES);
             if !wait.is_zero() {
                 sleep(wait).await;
             }
