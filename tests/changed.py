@@ -51,7 +51,7 @@ RULES = [
     ("tests/http/*", f"{CODE} {ENGINE}"),
     ("tests/slurm/*", f"{CODE} {ENGINE}"),
     ("tests/full", "packages"),
-    ("release/*", "packages"),
+    ("release/*", "packages build deploy"),
     ("tests/upgrade/*", "packages"),
     ("fuzz/*", CODE),
     ("benches/*", f"{CODE} configs"),
