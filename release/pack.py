@@ -2,7 +2,7 @@
 """Packs the programs of a release in every format, with an SBOM, provenance and checksums.
 
     release/pack.py VERSION OUT TOOLS PLATFORM=PROGRAM..       PLATFORM: x86_64 or aarch64
-    release/pack.py --given VERSION OUT TOOLS x86_64=PROGRAM   says in the provenance that the program was not built here
+    release/pack.py --given VERSION OUT TOOLS PLATFORM=PROGRAM   says in the provenance that the program was not built here
 
 The program of this machine's platform must be among them. TOOLS has mcpb in it. It must not build anything.
 """
