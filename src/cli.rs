@@ -26,12 +26,11 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpabl
 use taskbridge_sdk::Registry;
 
 use self::output::{GOOD, print, print_error, print_failure, styled};
-use self::setup::{connect, dev, init, manual};
+use self::setup::{connect, dev, init, manual, welcome};
 use crate::app::{self, App, Origin, pluralize};
 use crate::clock::{Clock as _, System};
 use crate::config::locate::Environment;
-use crate::config::{self, AuthMode, Config, Sources};
-use crate::mcp::wire::revision::Revision;
+use crate::config::{self, Config, Sources};
 use crate::shutdown::{self, Hangups, Shutdown};
 use crate::telemetry;
 
@@ -320,9 +319,11 @@ async fn over_http(
     let metrics_listener = app::listen_for_metrics(&config).await.map_err(|error| error.to_string())?;
     let welcome = match greeting {
         Greeting::Demo => dev::welcome(&format!("http://{address}/mcp")),
-        Greeting::Config => {
-            welcome(&config, address, metrics_listener.as_ref().and_then(|socket| socket.local_addr().ok()))
-        }
+        Greeting::Config => welcome::text(
+            &config,
+            address,
+            metrics_listener.as_ref().and_then(|socket| socket.local_addr().ok()),
+        ),
     };
     config.warnings(System.now()).iter().for_each(|warning| tracing::warn!("{warning}"));
     // If the audit log uses standard output, nothing else may write there.
@@ -368,53 +369,4 @@ fn allow_many_connections() {
     {
         tracing::warn!(%error, "the limit on open files cannot be raised");
     }
-}
-
-/// Formats how to connect.
-fn welcome(config: &Config, address: SocketAddr, metrics_address: Option<SocketAddr>) -> String {
-    let scheme = if config.tls.is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{address}/mcp");
-    let discovery_backends: Vec<&str> = config
-        .backends
-        .iter()
-        .filter(|(_, backend)| backend.discover.is_some())
-        .map(|(name, _)| &**name)
-        .collect();
-    let discovery_note = if discovery_backends.is_empty() {
-        String::new()
-    } else {
-        format!(" and those of {}", discovery_backends.join(", "))
-    };
-    let tools = format!("{}{discovery_note}", pluralize(config.tools.len(), "tool"));
-    let (header, headers) = match config.auth.mode {
-        AuthMode::None => (String::new(), String::new()),
-        AuthMode::Certificates => ("     --cert YOUR.pem --key YOUR.key \\\n".to_owned(), String::new()),
-        AuthMode::ApiKeys => (
-            "     -H 'Authorization: Bearer YOUR_KEY' \\\n".to_owned(),
-            r#", "headers": { "Authorization": "Bearer YOUR_KEY" }"#.to_owned(),
-        ),
-        // OAuth clients find out by themselves where to get a token.
-        AuthMode::Oauth => ("     -H 'Authorization: Bearer YOUR_TOKEN' \\\n".to_owned(), String::new()),
-    };
-    let initialize = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"{}","capabilities":{{}},"clientInfo":{{"name":"curl","version":"1"}}}}}}"#,
-        Revision::ALL[0].as_str()
-    );
-    format!(
-        "taskbridge {version}: {tools} at {url}\n\
-         config {config}, tasks in {store}\n\
-         {metrics_address}\
-         \n\
-         An MCP client connects with:\n\
-         \n  {{ \"mcpServers\": {{ \"taskbridge\": {{ \"type\": \"http\", \"url\": \"{url}\"{headers} }} }} }}\n\
-         \n\
-         Or by hand:\n\
-         \n  curl -i {url} \\\n{header}     -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \\\n     -d '{initialize}'\n\
-         \n",
-        version = env!("CARGO_PKG_VERSION"),
-        config = config.file.display(),
-        metrics_address =
-            metrics_address.map(|at| format!("metrics at http://{at}/metrics\n")).unwrap_or_default(),
-        store = config.store.database,
-    )
 }

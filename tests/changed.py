@@ -19,7 +19,7 @@ EVERYTHING = "everything"
 # What a change of code affects: of any, of an engine's, of the server.
 CODE = "packages format lint build standins github http collector tests"
 ENGINE = "libraries engines examples"
-SERVER = f"{CODE} chaos configs deploy book libraries clients engines conformance examples adapters console"
+SERVER = f"{CODE} chaos configs deploy book libraries clients connect engines conformance examples adapters console"
 # The first pattern that matches a path says what a change of it affects, beside the tests of its package. A `*` crosses
 # folders.
 RULES = [
@@ -40,6 +40,7 @@ RULES = [
     ("tests/deploy/*", "packages build deploy"),
     ("deploy/*", "packages build deploy"),
     ("tests/adapters/*", "packages build adapters"),
+    ("tests/connect/*", "packages build connect"),
     ("tests/console/*", "packages build console"),
     ("sdks/*", f"{CODE} adapters"),
     ("examples/adapters/*", f"{CODE} configs adapters"),
@@ -51,7 +52,7 @@ RULES = [
     ("tests/http/*", f"{CODE} {ENGINE}"),
     ("tests/slurm/*", f"{CODE} {ENGINE}"),
     ("tests/full", "packages"),
-    ("release/*", "packages"),
+    ("release/*", "packages build deploy"),
     ("tests/upgrade/*", "packages"),
     ("fuzz/*", CODE),
     ("benches/*", f"{CODE} configs"),

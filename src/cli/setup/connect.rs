@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use taskbridge_sdk::Registry;
 
 use self::clients::{Block, Client, Connection, Transport};
+use super::welcome::client_address;
 use crate::cli::{File, find_config, print, print_error};
 use crate::config::locate::Environment;
 use crate::config::{self, AuthMode, Config};
@@ -113,7 +114,7 @@ fn transport(registry: &Registry, options: &Options, environment: &Environment) 
     let config = read_config(registry, options, environment)?;
     if options.http {
         let scheme = if config.tls.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{}/mcp", config.server.listen);
+        let url = format!("{scheme}://{}/mcp", client_address(config.server.listen));
         return match config.auth.mode {
             AuthMode::Certificates => Err(
                 "taskbridge: auth.mode: \"certificates\": no client has a documented setting for client certificates: \
