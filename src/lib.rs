@@ -7,8 +7,9 @@
 //! the [`catalog`] of tools. [`mcp`] serves the protocol over HTTP and stdio to callers that [`auth`]
 //! identifies, within the rules of [`access`]. [`tasks`] is the core: rows, the state machine, the loops.
 //! [`sessions`] defines the state of clients' sessions. [`store`] stores tasks and sessions, [`notify`] sends
-//! notices, [`console`] has the pages for browsers, and [`hooks`] receives deliveries from engines. Engines are reached through the adapters in
-//! [`adapters`]. ARCHITECTURE.md has the terms, the invariants and walkthroughs.
+//! notices, [`console`] has the pages for browsers, [`recorder`] draws a task, and [`hooks`] receives
+//! deliveries from engines. Engines are reached through the adapters in [`adapters`]. ARCHITECTURE.md has the
+//! terms, the invariants and walkthroughs.
 //!
 //! A program with an additional adapter is a `main` of one line:
 //!
@@ -37,6 +38,7 @@ pub mod mcp;
 pub mod metrics;
 pub mod notify;
 mod offload;
+pub mod recorder;
 pub mod scrape;
 pub mod seal;
 mod shutdown;

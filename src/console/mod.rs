@@ -102,6 +102,12 @@ pub fn routes(parts: Parts, listens_on: Option<SocketAddr>) -> Router {
     let scheme = if parts.settings.is_secure { "https" } else { "http" };
     let own_origin = || listens_on.map(|address| format!("{scheme}://{address}")).unwrap_or_default();
     let origin = parts.settings.url.clone().unwrap_or_else(own_origin);
+    let is_known =
+        parts.settings.url.is_some() || listens_on.is_some_and(|address| address.ip().is_loopback());
+    if is_known {
+        let url = format!("{}{BASE}", origin.trim_end_matches('/'));
+        parts.bridge.context.offers.set_console_url(url);
+    }
     let one_time = OneTimeAddress::new(&*parts.bridge.context.entropy, origin);
     let console = Console {
         one_time,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
 
 mod access;
+mod apps;
 mod audit;
 mod auth;
 mod aws;

@@ -17,4 +17,5 @@ pub const USUAL_DURATION: &str = "io.taskbridge/usual-duration";
 
 /// Names of the server's own tools, which replace the protocol's requests about tasks for clients without
 /// them.
-pub const COMPANION_TOOLS: [&str; 5] = ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs"];
+pub const COMPANION_TOOLS: [&str; 6] =
+    ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs", "task_view"];

@@ -10,7 +10,11 @@ use axum::response::{IntoResponse as _, Response};
 use sha2::{Digest as _, Sha256};
 
 const FILES: [(&str, &str, &[u8]); 5] = [
-    ("console.css", "text/css; charset=utf-8", include_bytes!("console.css")),
+    (
+        "console.css",
+        "text/css; charset=utf-8",
+        concat!(include_str!("console.css"), include_str!("../../recorder/recorder.css")).as_bytes(),
+    ),
     ("console.js", "text/javascript; charset=utf-8", include_bytes!("console.js")),
     ("htmx.min.js", "text/javascript; charset=utf-8", include_bytes!("vendor/htmx.min.js")),
     ("hx-sse.min.js", "text/javascript; charset=utf-8", include_bytes!("vendor/hx-sse.min.js")),

@@ -9,7 +9,6 @@ mod inbox;
 mod log;
 mod output;
 mod question;
-mod recorder;
 mod scan;
 mod task;
 mod task_json;

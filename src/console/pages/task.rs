@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::{Page, Request, find, log, output, question, recorder, task_address, tool_address};
+use super::{Page, Request, find, log, output, question, task_address, tool_address};
 use crate::console::Result;
 use crate::console::html::{layout, pieces};
 use crate::mcp::features::authorization::Permit;
+use crate::recorder;
 use crate::tasks::service::{Actor as _, TaskOperation, View};
 use crate::tasks::task::{Outcome, Task, TaskId};
 
@@ -24,7 +25,7 @@ pub(super) async fn page(request: &Request<'_>, id: &TaskId) -> Result<Page> {
         @if !task.has_ended() { p { (pieces::progress(&view)) " " (pieces::expected_end(&view, request.now)) } }
         (question::cards(request, task, false))
         h2 { "Flight recorder" }
-        (recorder::render(request, &view, &history))
+        (recorder::render(&view, &history, request.now))
         (facts(request, &view))
         (notes(request, &view))
         (output::section(request, &view).await?)

@@ -1,17 +1,17 @@
 //! Instructions about this server for the model of a host. The words are the same in every generation. It
 //! must not depend on one.
 
-use super::companions::Companion;
+use super::companions::{Companion, ToolOffer};
 use crate::auth::Principal;
 use crate::mcp::features::context::FeatureContext;
 
-/// Returns the instructions for this caller. `automatic` is as in [`Companion::is_offered`].
-pub fn for_caller(context: &FeatureContext, principal: &Principal, automatic: bool) -> String {
+/// Returns the instructions for this caller. `offer` is as in [`Companion::is_offered`].
+pub fn for_caller(context: &FeatureContext, principal: &Principal, offer: ToolOffer) -> String {
     let mut text =
         "Each tool starts a job in a workflow engine. A job that takes longer than a call may wait goes on \
                     as a task: the call then answers with a task_id instead of a result."
             .to_owned();
-    let is_offered = |companion: Companion| companion.is_offered(context, principal, automatic);
+    let is_offered = |companion: Companion| companion.is_offered(context, principal, offer);
     if is_offered(Companion::Wait) {
         text.push_str(&format!(
             " Do not call the tool again then; call {} with that task_id until it gives the result. {} stops a task.",

@@ -2,6 +2,7 @@
 //! the companion tools, with the authorization of callers. [`serve`] handles the methods that all generations
 //! have. A feature must not know how a generation writes a result, or which transport carries it.
 
+pub mod apps;
 pub mod audit_context;
 pub mod authorization;
 pub mod companions;
@@ -59,7 +60,10 @@ pub async fn serve(
         "tools/call" => tools::call::call(request, id, params, sink).await,
         "resources/list" => resources::serve::list(request, &params).await,
         "resources/templates/list" => resources::serve::templates(request, &params),
-        "resources/read" => resources::serve::read(request, &params).await,
+        "resources/read" => match apps::read(request, &params) {
+            Some(view) => view,
+            None => resources::serve::read(request, &params).await,
+        },
         "prompts/list" => prompts::list(request, &params),
         "prompts/get" => prompts::get(request, &params).await,
         "completion/complete" => completion::serve(request, &params).await,

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use serde_json::json;
@@ -32,6 +32,8 @@ pub struct Offers {
     editions_by_tools: Mutex<HashMap<Vec<bool>, Edition>>,
     /// The list of tools as text. Cleared with the catalog and the settings.
     pub(crate) tool_pages: ListCache,
+    /// Address of the console, if this process has one that browsers reach at a known address.
+    console_url: OnceLock<String>,
 }
 
 impl Offers {
@@ -45,6 +47,7 @@ impl Offers {
             edition,
             editions_by_tools: Mutex::default(),
             tool_pages: ListCache::default(),
+            console_url: OnceLock::new(),
         }
     }
 
@@ -72,6 +75,16 @@ impl Offers {
     /// Replaces the tools, resources and prompts. The settings stay in force.
     pub fn replace_catalog(&self, catalog: Catalog) {
         self.replace(catalog, Settings::clone(&self.settings()));
+    }
+
+    /// Sets the address of the console, without a `/` at its end. The first one stays.
+    pub fn set_console_url(&self, url: String) {
+        let _ = self.console_url.set(url);
+    }
+
+    /// Returns the address of the console, if it has a known one.
+    pub fn console_url(&self) -> Option<&str> {
+        self.console_url.get().map(String::as_str)
     }
 
     /// Returns the edition of the lists for this caller.

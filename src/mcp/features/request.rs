@@ -2,7 +2,7 @@
 //! records about the delivery of a result. It must not know a generation.
 
 use super::authorization::CallerContext;
-use super::companions::Companion;
+use super::companions::{Companion, ToolOffer};
 use super::dialect::Dialect;
 use super::internal_error::store_error;
 use crate::mcp::session::token::ClientCapabilities;
@@ -30,7 +30,19 @@ pub trait RequestExt: Dialect {
 
     /// Returns true if the caller is offered this companion tool.
     fn is_offered(&self, companion: Companion) -> bool {
-        companion.is_offered(self.context(), self.principal(), self.offers_companions())
+        companion.is_offered(self.context(), self.principal(), self.tool_offer())
+    }
+
+    /// Returns true if the model of the caller's client is offered this companion tool. Others are for the
+    /// view.
+    fn is_offered_to_model(&self, companion: Companion) -> bool {
+        let offer = ToolOffer { views: false, ..self.tool_offer() };
+        companion.is_offered(self.context(), self.principal(), offer)
+    }
+
+    /// Returns what selects the companion tools of this client.
+    fn tool_offer(&self) -> ToolOffer {
+        ToolOffer { companions: self.offers_companions(), views: self.client().views }
     }
 
     /// Returns the error for a task that is unknown, has expired or is not visible to the caller.

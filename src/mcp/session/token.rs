@@ -13,6 +13,7 @@ use taskbridge_sdk::{Ask, Timestamp};
 use crate::auth::Principal;
 use crate::clock::{self, Entropy};
 use crate::mcp::wire::revision::Revision;
+use crate::mcp::wire::types::{UI_EXTENSION, VIEW_MIME_TYPE};
 use crate::seal::{Purpose, Seal};
 use crate::tasks::task::Owner;
 
@@ -57,6 +58,9 @@ pub struct ClientCapabilities {
     /// Can cancel its tasks (`tasks.cancel`).
     #[serde(rename = "tc", skip_serializing_if = "std::ops::Not::not")]
     pub cancels_tasks: bool,
+    /// Shows views that are pages (extension `io.modelcontextprotocol/ui`).
+    #[serde(rename = "v", skip_serializing_if = "std::ops::Not::not")]
+    pub views: bool,
     /// True if the caller may not answer questions of the current task, so none may be sent here.
     #[serde(skip)]
     pub barred: bool,
@@ -68,6 +72,7 @@ impl ClientCapabilities {
         let has = |parent: &Value, name: &str| parent.get(name).is_some_and(Value::is_object);
         let (elicitation, sampling) = (&capabilities["elicitation"], &capabilities["sampling"]);
         let tasks = &capabilities["tasks"];
+        let views = capabilities["extensions"][UI_EXTENSION]["mimeTypes"].as_array();
         Self {
             // Without a mode, the client supports forms: the first revision had nothing else.
             elicitation_form: elicitation.is_object()
@@ -81,6 +86,7 @@ impl ClientCapabilities {
             elicitation_tasks: has(&tasks["requests"]["elicitation"], "create"),
             sampling_tasks: has(&tasks["requests"]["sampling"], "createMessage"),
             cancels_tasks: has(tasks, "cancel"),
+            views: views.is_some_and(|types| types.iter().any(|each| each == VIEW_MIME_TYPE)),
             barred: false,
         }
     }

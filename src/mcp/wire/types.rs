@@ -47,6 +47,14 @@ pub const REFERS_TO: &str = "io.taskbridge/refers-to";
 /// Key of the parts of a result that come from outside of the server, in `_meta`.
 pub const UNTRUSTED: &str = "io.taskbridge/untrusted";
 
+/// Key of the task whose result this is, in `_meta`, for the view of a client that shows one.
+pub const TASK: &str = "io.taskbridge/task";
+
+/// Name of the extension of MCP Apps.
+pub const UI_EXTENSION: &str = "io.modelcontextprotocol/ui";
+/// Media type of views that are pages.
+pub const VIEW_MIME_TYPE: &str = "text/html;profile=mcp-app";
+
 /// This server in `serverInfo`.
 pub const SERVER_INFO: Implementation =
     Implementation { name: env!("CARGO_PKG_NAME"), title: "taskbridge", version: env!("CARGO_PKG_VERSION") };
@@ -78,6 +86,8 @@ pub struct Tool<'a> {
     pub annotations: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<Value>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Value>,
 }
 
 /// `CallToolResult`.

@@ -10,7 +10,7 @@ const MODERN: &str = "2026-07-28";
 
 /// A generation of the protocol, which decides the form of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(crate) enum Protocol {
     /// 2025-11-25, in a session.
     Stateful,
     /// 2026-07-28, without a session.
@@ -19,32 +19,40 @@ pub(super) enum Protocol {
 
 /// An HTTP response.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct HttpResponse {
-    pub(super) status: u16,
+pub(crate) struct HttpResponse {
+    pub(crate) status: u16,
     /// `WWW-Authenticate` and `Retry-After`.
-    pub(super) headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
     /// The last message, without its id.
-    pub(super) body: Value,
+    pub(crate) body: Value,
 }
 
 /// A caller with an API key and a session.
 #[derive(Clone)]
-pub(super) struct RawClient {
+pub(crate) struct RawClient {
     http: reqwest::Client,
     url: String,
     key: String,
+    capabilities: Value,
     session: String,
 }
 
 impl RawClient {
     /// Opens a session with the key of `name`.
-    pub(super) async fn open(url: &str, name: &str) -> Self {
+    pub(crate) async fn open(url: &str, name: &str) -> Self {
+        let capabilities =
+            json!({"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+        Self::open_with(url, name, capabilities).await
+    }
+
+    /// Opens a session with the key of `name`, for a client with these capabilities.
+    pub(crate) async fn open_with(url: &str, name: &str, capabilities: Value) -> Self {
         let http = reqwest::Client::new();
-        let mut raw =
-            Self { http, url: url.to_owned(), key: format!("key-of-{name}"), session: String::new() };
+        let (url, key) = (url.to_owned(), format!("key-of-{name}"));
+        let mut raw = Self { http, url, key, capabilities, session: String::new() };
         let params = json!({
             "protocolVersion": "2025-11-25",
-            "capabilities": capabilities(),
+            "capabilities": raw.capabilities,
             "clientInfo": {"name": "raw", "version": "1"},
         });
         let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
@@ -58,12 +66,12 @@ impl RawClient {
     }
 
     /// Returns its session id.
-    pub(super) fn session(&self) -> &str {
+    pub(crate) fn session(&self) -> &str {
         &self.session
     }
 
     /// Returns the same caller with the session id of another.
-    pub(super) fn in_session(&self, session: &str) -> Self {
+    pub(crate) fn in_session(&self, session: &str) -> Self {
         Self { session: session.to_owned(), ..self.clone() }
     }
 
@@ -94,31 +102,31 @@ impl RawClient {
                     builder = builder.header("mcp-name", name);
                 }
                 params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
-                params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities();
+                params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
             }
         }
         builder.json(&json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}))
     }
 
     /// Sends a request and returns its response.
-    pub(super) async fn send(&self, protocol: Protocol, method: &str, params: Value) -> HttpResponse {
+    pub(crate) async fn send(&self, protocol: Protocol, method: &str, params: Value) -> HttpResponse {
         read(self.request(protocol, method, params).send().await.unwrap()).await
     }
 
     /// Returns the first message of the stream that answers a request.
-    pub(super) async fn first_message(&self, protocol: Protocol, method: &str, params: Value) -> Value {
+    pub(crate) async fn first_message(&self, protocol: Protocol, method: &str, params: Value) -> Value {
         read_first_message(self.request(protocol, method, params).send().await.unwrap()).await
     }
 
     /// Sends the client's response to a request of the server, and returns the HTTP response.
-    pub(super) async fn reply(&self, id: &str, result: Value) -> HttpResponse {
+    pub(crate) async fn reply(&self, id: &str, result: Value) -> HttpResponse {
         let message = json!({"jsonrpc": "2.0", "id": id, "result": result});
         let request = self.builder().header("mcp-session-id", &self.session).json(&message);
         read(request.send().await.unwrap()).await
     }
 
     /// Sends another HTTP method in the session, with `event` as `Last-Event-ID` unless it is empty.
-    pub(super) async fn send_method(&self, method: reqwest::Method, last_event_id: &str) -> HttpResponse {
+    pub(crate) async fn send_method(&self, method: reqwest::Method, last_event_id: &str) -> HttpResponse {
         let mut request = self.http.request(method, &self.url).bearer_auth(&self.key);
         request = request.header("accept", "text/event-stream").header("mcp-session-id", &self.session);
         if !last_event_id.is_empty() {
@@ -128,7 +136,7 @@ impl RawClient {
     }
 
     /// Opens a listening stream and returns its first event id.
-    pub(super) async fn first_event_id(&self) -> String {
+    pub(crate) async fn first_event_id(&self) -> String {
         let mut request = self.http.get(&self.url).bearer_auth(&self.key);
         request = request.header("accept", "text/event-stream").header("mcp-session-id", &self.session);
         let (mut response, mut text) = (request.send().await.unwrap(), String::new());
@@ -143,14 +151,14 @@ impl RawClient {
     }
 
     /// Sends a request that must succeed, and returns its result.
-    pub(super) async fn expect_result(&self, protocol: Protocol, method: &str, params: Value) -> Value {
+    pub(crate) async fn expect_result(&self, protocol: Protocol, method: &str, params: Value) -> Value {
         let HttpResponse { mut body, .. } = self.send(protocol, method, params).await;
         assert!(body.get("result").is_some(), "{method}: {body}");
         body["result"].take()
     }
 
     /// Returns the names of the listed tools, without the server's own.
-    pub(super) async fn tools(&self, protocol: Protocol) -> Vec<String> {
+    pub(crate) async fn tools(&self, protocol: Protocol) -> Vec<String> {
         let (mut names, mut params) = (Vec::new(), json!({}));
         loop {
             let page = self.expect_result(protocol, "tools/list", params).await;
@@ -168,7 +176,7 @@ impl RawClient {
     }
 
     /// Starts a task and returns its id.
-    pub(super) async fn start(&self, protocol: Protocol, tool: &str, arguments: Value) -> String {
+    pub(crate) async fn start(&self, protocol: Protocol, tool: &str, arguments: Value) -> String {
         let (params, id_pointer) = match protocol {
             Protocol::Stateful => (json!({"name": tool, "arguments": arguments, "task": {}}), "/task/taskId"),
             Protocol::Stateless => (json!({"name": tool, "arguments": arguments}), "/taskId"),
@@ -180,10 +188,6 @@ impl RawClient {
             .unwrap_or_else(|| panic!("no task: {created}"))
             .to_owned()
     }
-}
-
-fn capabilities() -> Value {
-    json!({"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
 }
 
 async fn read(response: reqwest::Response) -> HttpResponse {

@@ -7,7 +7,7 @@ use super::{ADAPTERS, assert_none, root, sources, violations};
 
 /// The modules of the server, and the other modules that each may use: a top-level module with all of its
 /// contents, or one inside a module.
-const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 21] = [
+const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 22] = [
     ("crates/core/src/clock.rs", &[]),
     ("crates/core/src/tasks", &["clock"]),
     ("crates/core/src/sessions", &["tasks"]),
@@ -22,6 +22,7 @@ const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 21] = [
     ("src/metrics", &["clock", "sessions", "tasks", "trace"]),
     ("src/audit", &["auth", "seal", "clock", "tasks"]),
     ("src/limits", &["auth"]),
+    ("src/recorder", &["auth", "tasks"]),
     // The modules of the protocol, from below. A generation does not use another one.
     ("src/mcp/wire", &["catalog", "seal", "tasks"]),
     ("src/mcp/session", &["mcp::wire", "auth", "seal", "clock", "sessions", "tasks"]),
@@ -41,6 +42,7 @@ const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 21] = [
             "clock",
             "current",
             "metrics",
+            "recorder",
             "tasks",
             "trace",
         ],
@@ -63,7 +65,7 @@ const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 21] = [
         "src/mcp/dialect/v2026_07_28",
         &["mcp::wire", "mcp::session", "mcp::features", "mcp::Bridge", "catalog", "auth", "seal", "tasks"],
     ),
-    ("src/console", &["audit", "auth", "catalog", "clock", "limits", "mcp", "seal", "tasks"]),
+    ("src/console", &["audit", "auth", "catalog", "clock", "limits", "mcp", "recorder", "seal", "tasks"]),
     ("src/mcp", &["catalog", "auth", "limits", "seal", "clock", "offload", "metrics", "sessions", "tasks"]),
 ];
 

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::from_wire;
 use crate::auth::Principal;
 use crate::mcp::Bridge;
-use crate::mcp::features::instructions;
+use crate::mcp::features::companions::{Companion, ToolOffer};
+use crate::mcp::features::{apps, instructions};
 use crate::mcp::session::token::{ClientCapabilities, Session};
 use crate::mcp::wire::jsonrpc::Error;
 use crate::mcp::wire::revision::Revision;
@@ -39,11 +40,14 @@ pub(super) fn initialize(
             "requests": { "tools": { "call": {} } },
         }));
     }
+    let offer = ToolOffer { companions: super::OFFERS_COMPANIONS, views: client.views };
+    let shows_view = Companion::View.is_offered(context, principal, offer);
+    apps::add_extension(shows_view, &mut capabilities);
     let result = json!({
         "protocolVersion": revision.as_str(),
         "capabilities": capabilities,
         "serverInfo": types::SERVER_INFO,
-        "instructions": instructions::for_caller(&bridge.context, principal, super::OFFERS_COMPANIONS),
+        "instructions": instructions::for_caller(&bridge.context, principal, offer),
     });
     Ok((session, result))
 }
@@ -81,7 +85,13 @@ fn client_capabilities(params: &Value, revision: Revision) -> Result<ClientCapab
             ..before_tasks(newest)
         },
         Revision::V2025_03_26 => {
-            ClientCapabilities { elicitation_form: false, elicitation_url: false, ..before_tasks(newest) }
+            // Without structured content the view would get nothing.
+            ClientCapabilities {
+                elicitation_form: false,
+                elicitation_url: false,
+                views: false,
+                ..before_tasks(newest)
+            }
         }
     })
 }

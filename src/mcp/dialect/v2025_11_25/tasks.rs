@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{SessionCall, from_wire, questions, to_wire};
+use crate::mcp::features::apps;
 use crate::mcp::features::dialect::Dialect as _;
 use crate::mcp::features::internal_error::store_error;
 use crate::mcp::features::request::RequestExt as _;
@@ -54,6 +55,7 @@ pub(super) async fn wait_for_result(call: &SessionCall<'_>, id: &TaskId, sink: &
 async fn read_result(call: &SessionCall<'_>, view: &View, sink: &dyn MessageSink) -> Outcome {
     let output = tasks::read_result(call, view, sink).await?;
     let result = ToolResult::for_ended_task(call.context(), call.reads(), view, output, None)?;
+    let result = apps::for_view(call, &view.task, result);
     Ok(to_wire::tool_result(call.session.revision, result, Some(&view.task.id)))
 }
 

@@ -13,7 +13,7 @@ use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::LINK;
 use crate::mcp::wire::revision::Revision;
 use crate::mcp::wire::types::{
-    CallToolResult, REFERS_TO, TaskStatus, UNTRUSTED, millis, non_empty, value, without_nulls,
+    CallToolResult, REFERS_TO, TASK, TaskStatus, UNTRUSTED, millis, non_empty, value, without_nulls,
 };
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
@@ -73,7 +73,7 @@ pub(super) fn created_task(
 /// Returns a tool result for a session of this revision.
 pub(super) fn tool_result(revision: Revision, result: ToolResult, related: Option<&TaskId>) -> Value {
     let mut untrusted = result.untrusted();
-    let ToolResult { mut content, structured, is_error, refers_to, job_blocks: _, link } = result;
+    let ToolResult { mut content, structured, is_error, refers_to, job_blocks: _, link, shown_task } = result;
     let mut structured_content = structured.map(wrap_in_object);
     if revision < Revision::V2025_06_18 {
         // Earlier revisions know neither links nor structured content, and an unknown block makes a client
@@ -88,6 +88,7 @@ pub(super) fn tool_result(revision: Revision, result: ToolResult, related: Optio
         REFERS_TO: non_empty(&refers_to),
         UNTRUSTED: non_empty(&untrusted),
         LINK: link,
+        TASK: shown_task,
     }));
     if meta != json!({}) {
         message["_meta"] = meta;

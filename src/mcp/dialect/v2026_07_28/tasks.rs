@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{StatelessCall, errors, from_wire, questions, to_wire, wire};
+use crate::mcp::features::apps;
 use crate::mcp::features::dialect::Dialect as _;
 use crate::mcp::features::internal_error::store_error;
 use crate::mcp::features::request::RequestExt as _;
@@ -95,7 +96,10 @@ pub(super) async fn detailed_task<'a>(
         TaskStatus::Completed | TaskStatus::Failed => {
             let output = tasks::read_result(call, view, sink).await?;
             match ToolResult::for_ended_task(call.context(), call.reads(), view, output, None) {
-                Ok(result) => detailed.result = Some(to_wire::tool_result(result)),
+                Ok(result) => {
+                    let result = apps::for_view(call, &view.task, result);
+                    detailed.result = Some(to_wire::tool_result(result));
+                }
                 Err(error) => detailed.error = Some(error),
             }
         }

@@ -15,7 +15,8 @@ use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::LINK;
 use crate::mcp::wire::jsonrpc::Id;
 use crate::mcp::wire::types::{
-    CallToolResult, REFERS_TO, SERVER_INFO, TaskStatus, UNTRUSTED, millis, non_empty, value, without_nulls,
+    CallToolResult, REFERS_TO, SERVER_INFO, TASK, TaskStatus, UNTRUSTED, millis, non_empty, value,
+    without_nulls,
 };
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
@@ -64,10 +65,12 @@ pub(super) fn subscription_ended(id: &Id) -> Value {
 /// Returns a tool result.
 pub(super) fn tool_result(tool_result: ToolResult) -> Value {
     let untrusted = tool_result.untrusted();
-    let ToolResult { content, structured, is_error, refers_to, job_blocks: _, link } = tool_result;
+    let ToolResult { content, structured, is_error, refers_to, job_blocks: _, link, shown_task } =
+        tool_result;
     let body = CallToolResult { content, structured_content: structured, is_error };
     let meta = json!({
         REFERS_TO: non_empty(&refers_to), UNTRUSTED: non_empty(&untrusted), LINK: link,
+        TASK: shown_task,
     });
     result("complete", body, meta)
 }

@@ -14,8 +14,21 @@ use crate::tasks::task::TaskId;
 pub enum CompanionCall {
     /// Waits for a task.
     Wait(WaitCall),
+    /// Looks at a task, for its view.
+    View(LookRequest),
     /// Any command that completes at once.
     Command(CompanionCommand),
+}
+
+/// A look of a view at its task.
+#[derive(Debug, PartialEq)]
+pub struct LookRequest {
+    /// The task.
+    pub id: TaskId,
+    /// The `mark` of the previous answer: what the view shows already. One that cannot be read counts as none.
+    pub since: Option<String>,
+    /// True if the end of the log is shown, too.
+    pub log: bool,
 }
 
 /// A call that waits for a task.
@@ -78,6 +91,11 @@ impl CompanionCall {
             Companion::List => {
                 CompanionCall::Command(CompanionCommand::List { cursor: text(arguments, "cursor")? })
             }
+            Companion::View => CompanionCall::View(LookRequest {
+                id: id()?,
+                since: text(arguments, "since")?,
+                log: flag(arguments, "log")?,
+            }),
             Companion::Logs => CompanionCall::Command(CompanionCommand::Logs {
                 id: id()?,
                 search: text(arguments, "search")?.filter(|search| !search.is_empty()),
@@ -127,6 +145,14 @@ fn max_bytes(arguments: &Value) -> Result<Option<usize>, String> {
     }
 }
 
+fn flag(arguments: &Value, name: &str) -> Result<bool, String> {
+    match arguments.get(name) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(other) => Err(format!("`{name}` is {other}, and must be true or false")),
+    }
+}
+
 fn text(arguments: &Value, name: &str) -> Result<Option<String>, String> {
     match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -167,6 +193,7 @@ mod tests {
             (Companion::Answer, json!({"task_id": "x", "content": [1]}), "`content` must be"),
             (Companion::Logs, json!({"task_id": "x", "max_bytes": 0}), "`max_bytes` is 0"),
             (Companion::List, json!({"cursor": {}}), "`cursor` is {}"),
+            (Companion::View, json!({"task_id": "x", "log": 1}), "`log` is 1"),
         ] {
             let problem = CompanionCall::parse(companion, &arguments).unwrap_err();
             assert!(problem.starts_with(expected), "{problem}");

@@ -111,6 +111,18 @@ impl Companion {
                 json!(["task_id"]),
                 None,
             ),
+            Self::View => (
+                "Show a task's card",
+                "What the card of a task shows: for the card, not for a model.".to_owned(),
+                read_only,
+                json!({
+                    "task_id": task_id,
+                    "since": {"type": "string", "description": "The mark of the answer before."},
+                    "log": {"type": "boolean", "description": "With the end of the log."}
+                }),
+                json!(["task_id"]),
+                None,
+            ),
         };
         let input_schema = json!({
             "type": "object", "properties": properties, "required": required, "additionalProperties": false

@@ -1,6 +1,6 @@
 //! The companion tools, which a model uses after its call was answered with a handle. They work on the same
 //! rows as the protocol's own tasks, for every generation. [`CompanionCall::parse`] parses a call. A wait
-//! needs the caller's stream, so a generation does that itself; [`run`] does everything else. This module
+//! needs the caller's stream, and the view has a module of its own; [`run`] does everything else. This module
 //! must not know how a generation writes a tool result.
 
 mod arguments;
@@ -15,7 +15,7 @@ use crate::mcp::CompanionTools;
 use crate::mcp::features::context::FeatureContext;
 use crate::tasks::task::{Owner, TaskId};
 
-pub use self::arguments::{CompanionCall, CompanionCommand, WaitCall};
+pub use self::arguments::{CompanionCall, CompanionCommand, LookRequest, WaitCall};
 pub use self::commands::run;
 pub use self::definitions::Definition;
 
@@ -32,6 +32,17 @@ pub enum Companion {
     List,
     /// Shows what a task's job printed.
     Logs,
+    /// Shows a task to its view ([`super::apps`]).
+    View,
+}
+
+/// What selects the companion tools of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolOffer {
+    /// True if `companion_tools = "auto"` offers the model `task_wait`, `task_cancel` and `task_answer`.
+    pub companions: bool,
+    /// True if the client shows views.
+    pub views: bool,
 }
 
 /// Answer of a companion tool.
@@ -49,7 +60,8 @@ pub struct CompanionResult {
 
 impl Companion {
     /// All of them, in the order of the tool list.
-    pub const ALL: [Companion; 5] = [Self::Wait, Self::Cancel, Self::Answer, Self::List, Self::Logs];
+    pub const ALL: [Companion; 6] =
+        [Self::Wait, Self::Cancel, Self::Answer, Self::List, Self::Logs, Self::View];
 
     /// Returns its name.
     pub fn name(self) -> &'static str {
@@ -59,6 +71,7 @@ impl Companion {
             Self::Answer => "task_answer",
             Self::List => "task_list",
             Self::Logs => "task_logs",
+            Self::View => "task_view",
         }
     }
 
@@ -67,14 +80,15 @@ impl Companion {
         Self::ALL.into_iter().find(|companion| companion.name() == name)
     }
 
-    /// Returns true if this caller is offered the tool. `automatic` is whether the caller's generation offers
-    /// `task_wait`, `task_cancel` and `task_answer` under `companion_tools = "auto"`.
-    pub fn is_offered(self, context: &FeatureContext, caller: &Principal, automatic: bool) -> bool {
+    /// Returns true if this caller is offered the tool. A view acts by `task_cancel` and `task_answer`.
+    pub fn is_offered(self, context: &FeatureContext, caller: &Principal, offer: ToolOffer) -> bool {
         match (context.settings().companion_tools, self) {
             (CompanionTools::Never, _) => false,
             (_, Self::List) => caller.identified,
+            (_, Self::View) => offer.views,
             (_, Self::Logs) | (CompanionTools::Always, _) => true,
-            (CompanionTools::Auto, Self::Wait | Self::Cancel | Self::Answer) => automatic,
+            (CompanionTools::Auto, Self::Wait) => offer.companions,
+            (CompanionTools::Auto, Self::Cancel | Self::Answer) => offer.companions || offer.views,
         }
     }
 }

@@ -9,7 +9,6 @@ use taskbridge_sdk::Timestamp;
 use super::plain_wait::PlainWait;
 use super::result::ToolResult;
 use crate::catalog::{CallRequest, Consent, OnAbandon, Tool};
-use crate::mcp::features::authorization;
 use crate::mcp::features::companions::{self, Companion, CompanionCall, CompanionResult, WaitCall};
 use crate::mcp::features::dialect::{CallInput, CallMode, CallRefusal, CallStart, Dialect, ResumedCall};
 use crate::mcp::features::internal_error::store_error;
@@ -17,6 +16,7 @@ use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::results::{self, ResultReadError};
 use crate::mcp::features::spans;
 use crate::mcp::features::tools::handle;
+use crate::mcp::features::{apps, authorization};
 use crate::mcp::session::log_cursor::LogCursor;
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::session::progress_token;
@@ -183,7 +183,10 @@ async fn answer_plainly(
         Some(context.service.guard_call(&task, tool.on_abandon == OnAbandon::Cancel))
     };
     let wait = PlainWait::begin(request, task.id, fingerprint);
-    let wait = PlainWait { progress_token, preface, logs_since, ..wait };
+    let mut wait = PlainWait { progress_token, preface, logs_since, ..wait };
+    if apps::is_shown(request) {
+        wait.deadline = wait.deadline.min(wait.started_at + apps::VIEW_WAIT);
+    }
     wait.make_resumable(request, id, sink);
     wait.run(request, guard, sink).await
 }
@@ -233,6 +236,7 @@ async fn run_companion(
                 .await
                 .map_err(store_error)?
         }
+        Ok(CompanionCall::View(look)) => apps::look(request, &look).await.map_err(store_error)?,
         Ok(CompanionCall::Wait(WaitCall { id: task, timeout })) => {
             if let Some(view) = context.service.get(&request.actor(), &task).await.map_err(store_error)? {
                 let fingerprint = format!("{} {task}", companion.name());

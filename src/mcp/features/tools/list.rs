@@ -12,10 +12,12 @@ use serde_json::Value;
 use super::list_cache::{CachedPage, PageKey};
 use crate::auth::Principal;
 use crate::catalog::{Catalog, TaskSupport, Tool};
+use crate::mcp::features::apps;
 use crate::mcp::features::authorization::Permit;
-use crate::mcp::features::companions::Companion;
+use crate::mcp::features::companions::{Companion, ToolOffer};
 use crate::mcp::features::context::FeatureContext;
 use crate::mcp::features::dialect::{Cache, Dialect};
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::features::tools::handle;
 use crate::mcp::wire::cursor;
 use crate::mcp::wire::jsonrpc::{Outcome, SharedText};
@@ -47,7 +49,7 @@ pub(crate) enum ToolPosition {
 /// # Errors
 /// If the cursor is invalid.
 pub fn serve(request: &dyn Dialect, params: &Value) -> Outcome<SharedText> {
-    let (cursor, view) = (params::cursor(params)?, (request.revision(), request.offers_companions()));
+    let (cursor, view) = (params::cursor(params)?, (request.revision(), request.tool_offer()));
     let page = page(request.context(), request.principal(), view, cursor, |entries| {
         let tools = entries.iter().map(|entry| match entry {
             ToolEntry::Tool(tool) => write_tool(request, tool),
@@ -70,6 +72,7 @@ fn write_tool(request: &dyn Dialect, tool: &Tool) -> Value {
         output_schema: output_schema.map(|declared| handle::output_schema(declared, tool.task_support)),
         annotations: Some(&tool.annotations).filter(|annotations| annotations.is_object()),
         execution: None,
+        meta: apps::tool_meta(request),
     };
     request.tool(entry, tool.task_support)
 }
@@ -84,17 +87,18 @@ fn write_companion(request: &dyn Dialect, companion: Companion) -> Value {
         output_schema: definition.output_schema,
         annotations: Some(&definition.annotations),
         execution: None,
+        meta: apps::companion_meta(request, companion),
     };
     request.tool(entry, TaskSupport::Forbidden)
 }
 
 /// Returns the page at a cursor, or the first: a JSON object that `write` returns for this revision, with the
-/// next cursor added. `automatic` is as in [`Companion::is_offered`]. Returns `None` if the cursor does not
+/// next cursor added. `offer` is as in [`Companion::is_offered`]. Returns `None` if the cursor does not
 /// belong to this list and this caller.
 fn page(
     context: &FeatureContext,
     caller: &Principal,
-    (revision, automatic): (&'static str, bool),
+    (revision, offer): (&'static str, ToolOffer),
     cursor: Option<&str>,
     write: impl FnOnce(&[ToolEntry]) -> Value,
 ) -> Option<SharedText> {
@@ -104,10 +108,8 @@ fn page(
     };
     let mut pages = context.offers.tool_pages.lock();
     let (catalog, permit) = (context.catalog(), Permit::of(caller));
-    let companions: Vec<Companion> = Companion::ALL
-        .into_iter()
-        .filter(|companion| companion.is_offered(context, caller, automatic))
-        .collect();
+    let companions: Vec<Companion> =
+        Companion::ALL.into_iter().filter(|companion| companion.is_offered(context, caller, offer)).collect();
     let callable = (!catalog.is_open()).then(|| catalog.tools().map(|tool| permit.may_call(tool)).collect());
     let size = context.settings().page_size;
     let key = PageKey { revision, companions: companions.clone(), callable, start: start.clone() };

@@ -9,9 +9,10 @@ pub mod progress;
 pub mod result;
 pub mod wait;
 
-use taskbridge_sdk::Output;
+use taskbridge_sdk::{Content, Output};
 
 use self::result::ToolResult;
+use super::apps;
 use super::companions::Companion;
 use super::dialect::Dialect;
 use super::request::RequestExt as _;
@@ -26,8 +27,13 @@ fn answer(request: &dyn Dialect, view: &View, output: Option<Output>, preface: O
     if !view.task.has_ended() {
         let companions = request.is_offered(Companion::Wait);
         let client = request.client_for(&view.task);
-        return Ok(request.tool_result(ToolResult::handle(context, view, client, companions, preface)));
+        let mut result = ToolResult::handle(context, view, client, companions, preface);
+        if apps::is_shown(request) {
+            result.content.push(Content::text(apps::HANDLE_NOTE));
+        }
+        return Ok(request.tool_result(apps::for_view(request, &view.task, result)));
     }
     context.audit.record(AuditEvent::Read { task: &view.task, part: Part::Result });
-    Ok(request.tool_result(ToolResult::for_ended_task(context, request.reads(), view, output, preface)?))
+    let result = ToolResult::for_ended_task(context, request.reads(), view, output, preface)?;
+    Ok(request.tool_result(apps::for_view(request, &view.task, result)))
 }

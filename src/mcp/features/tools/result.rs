@@ -38,6 +38,8 @@ pub struct ToolResult {
     pub job_blocks: Range<usize>,
     /// The address of the job in the engine's own pages.
     pub link: Option<String>,
+    /// The task, if a view of the client shows it.
+    pub shown_task: Option<TaskId>,
 }
 
 impl ToolResult {
@@ -50,6 +52,7 @@ impl ToolResult {
             refers_to: Vec::new(),
             job_blocks: 0..0,
             link: None,
+            shown_task: None,
         }
     }
 
@@ -64,6 +67,7 @@ impl ToolResult {
             refers_to: Vec::new(),
             job_blocks,
             link: None,
+            shown_task: None,
         }
     }
 
@@ -79,7 +83,15 @@ impl ToolResult {
         let next = handle::next_step(&handle, &view.task, companions);
         let content = preface.into_iter().chain([next.as_str()]).map(Content::text).collect();
         let (refers_to, link) = (view.task.refers_to.clone(), view.task.link.clone());
-        Self { content, structured: Some(json!(handle)), is_error: false, refers_to, job_blocks: 0..0, link }
+        Self {
+            content,
+            structured: Some(json!(handle)),
+            is_error: false,
+            refers_to,
+            job_blocks: 0..0,
+            link,
+            shown_task: None,
+        }
     }
 
     /// Returns the result of a task that has ended.
@@ -147,7 +159,7 @@ impl ToolResult {
         // they replace the error by their own.
         let structured = output.structured.filter(|_| !(is_error && has_schema));
         let (refers_to, link) = (task.refers_to.clone(), task.link.clone());
-        Ok(Self { content, structured, is_error, refers_to, job_blocks, link })
+        Ok(Self { content, structured, is_error, refers_to, job_blocks, link, shown_task: None })
     }
 
     /// Returns JSON Pointers to the text and data of a job in the result.

@@ -2,9 +2,9 @@
 
 use taskbridge_sdk::Timestamp;
 
+use super::text::{exact, one_line};
 use super::{Event, Lane, Tone};
 use crate::auth::EVERYONE;
-use crate::console::html::pieces::{exact, one_line};
 use crate::tasks::history::{AnswerKind, Fact, HistoryEntry};
 use crate::tasks::service::View;
 use crate::tasks::task::{Job, Outcome};

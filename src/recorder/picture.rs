@@ -4,9 +4,9 @@
 use maud::{Markup, html};
 use taskbridge_sdk::Timestamp;
 
+use super::text::exact;
 use super::words::Bar;
 use super::{Event, Lane};
-use crate::console::html::pieces::exact;
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 70.0;
