@@ -61,6 +61,9 @@ pub struct Settings {
     pub lifetime: Duration,
 }
 
+/// Returns how long ago this process last accepted a hook for the backend of this name.
+pub type SinceLastHook = Box<dyn Fn(&str) -> Option<Duration> + Send + Sync>;
+
 /// What the console is built from.
 pub struct Parts {
     /// The operations, and the reads of logs and artifacts.
@@ -72,7 +75,7 @@ pub struct Parts {
     /// The connected backends.
     pub engines: Engines,
     /// How long ago this process last accepted a hook for a backend.
-    pub since_last_hook: Box<dyn Fn(&str) -> Option<Duration> + Send + Sync>,
+    pub since_last_hook: SinceLastHook,
     /// The settings.
     pub settings: Settings,
     /// Cancelled when the server stops.

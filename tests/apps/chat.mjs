@@ -108,7 +108,7 @@ export class Chat {
         const settled = await result;
         await this.page.evaluate(([n, settled]) => window.chat.result(n, settled), [n, settled]);
         this.calls[n].settled = settled;
-        return this.frame(n);
+        return this.shown(n);
     }
 
     // A conversation that is opened again: the view gets the result that the conversation kept.
@@ -116,6 +116,12 @@ export class Chat {
         const n = this.calls.length;
         this.calls.push({ n, tool, input: {}, settled: result });
         await this.page.evaluate((call) => window.chat.show(call), { n, tool, input: {}, view: VIEW, result });
+        return this.shown(n);
+    }
+
+    // The frame of the view of a call, which is scrolled to: a view that is not seen does not poll.
+    async shown(n) {
+        await this.page.locator(`[data-call="${n}"]`).scrollIntoViewIfNeeded();
         return this.frame(n);
     }
 

@@ -25,14 +25,14 @@ target = {}
 answer_by_model = true
 input_schema = { type = "object" }
 
-[tools.brief]
-backend = "stage"
-target = {}
-keep_result = "1ms"
-input_schema = { type = "object" }
 "#;
 
 async fn server() -> Server {
+    server_with("").await
+}
+
+/// Starts a server with these additional tables.
+async fn server_with(more: &str) -> Server {
     let keys = keys(&[
         ("ann", "groups = [\"approvers\"]"),
         ("bob", "groups = [\"approvers\"]"),
@@ -40,7 +40,7 @@ async fn server() -> Server {
         ("dan", ""),
     ]);
     let changes = [("max_log_bytes = 200", "max_log_bytes = 1000000"), ("page_size = 3", "page_size = 50")];
-    Server::configured(&changes, &format!("{keys}{TOOLS}")).await
+    Server::configured(&changes, &format!("{keys}{TOOLS}{more}")).await
 }
 
 async fn client(server: &Server, name: &str) -> RawClient {
@@ -191,9 +191,10 @@ async fn question_for_person_is_answered_elsewhere() {
 
 #[tokio::test]
 async fn expired_task_is_gone() {
-    let server = server().await;
+    let server =
+        server_with("[lifetime]\ndefault_ttl = \"1s\"\nmin_ttl = \"1s\"\nkeep_result = \"1s\"\n").await;
     let ann = client(&server, "ann").await;
-    let id = ann.start(Stateless, "brief", json!({})).await;
+    let id = ann.start(Stateless, "free", json!({})).await;
     server.engine.job(1).await.succeed("done");
     let gone = look_until(&ann, &id, |shown| shown["gone"] == true).await;
     assert_eq!(gone, json!({"task": id, "gone": true}));

@@ -10,7 +10,7 @@ use std::path::Path;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::support::{TestApp, knob};
+use crate::support::{BASICS, TestDir, knob};
 
 const CONFIG: &str = r#"
 [reconciler]
@@ -120,11 +120,13 @@ fn normalize(text: &str) -> String {
 
 #[tokio::test]
 async fn client_without_extension_sees_no_difference() {
-    let app = TestApp::start(CONFIG);
+    let basics = BASICS.replace("[auth]", "call_budget = \"2s\"\n\n[auth]");
+    let dir = TestDir::new(&format!("{basics}{CONFIG}"));
+    let server = dir.serve();
     let mut recorded = String::new();
     for (name, revision, capabilities) in clients() {
         let http = reqwest::Client::new();
-        let url = app.server.url().to_owned();
+        let url = server.url().to_owned();
         let (session, text) = (None, String::new());
         let mut client = Recorder { http, url, revision, capabilities, session, text };
         if revision == "2026-07-28" {

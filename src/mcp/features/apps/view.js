@@ -186,6 +186,7 @@ function gone() {
     Object.assign($('state'), { className: 'state', textContent: 'no longer kept' });
     $('message').textContent = 'There is no such task for you. A task expires some time after its end.';
     for (const part of ['progress', 'outcome', 'course', 'log', 'tell', 'open', 'cancel', 'sure']) $(part).hidden = true;
+    $('full').hidden = context.displayMode !== 'fullscreen';
     $('questions').replaceChildren();
     $('note').textContent = '';
 }
