@@ -155,7 +155,7 @@ export default [
     ['scripts in the fields of a form', attack('hostile_form', {}, 'needs an answer', SCRIPT)],
     ['scripts, links and colours in a log', attack('shell', {}, 'failed', '<script>window.pwned=1</script>')],
     ['a link that runs a script', attack('deploy', { revision: 'x', delay_ms: HOUR, link: 'javascript:window.pwned=1' }, 'running')],
-    ['a page to visit that runs a script', attack('visit', {}, 'needs an answer', 'Pay here.')],
+    ['a page to visit that runs a script', attack('visit', {}, 'failed', 'javascript:window.pwned=1')],
     ['more output than a view can show', manyBytes],
     ['a drawing with markup that is none of a drawing', forgedDrawing],
     ['messages of other windows', foreignMessages],

@@ -21,7 +21,7 @@ async function take(tools) {
             await views(chat);
             const runs = await chat.call('deploy', { revision: 'main', delay_ms: 12_000, link: 'https://engine.example/runs/4711' });
             await runs.locator('#time', { hasText: 'usually' }).waitFor();
-            await runs.locator('#drawing svg').waitFor();
+            await runs.locator('#drawing svg').waitFor({ state: 'attached' });
             const names = ['asks', 'log', 'failed', 'person', 'done', 'runs'];
             for (const [n, name] of names.entries()) {
                 const card = chat.page.locator(`[data-call="${n}"]`);

@@ -46,10 +46,7 @@ function Card({ call }) {
             onLoggingMessage: heard('log'),
             onSizeChanged: heard('size'),
             onError: (error) => window.host(call.n, 'error', String(error)),
-            onFallbackRequest: async ({ method, params }) => {
-                if (method === 'ui/request-display-mode') window.chat.context({ displayMode: params.mode });
-                return heard(method)(params);
-            },
+            onFallbackRequest: ({ method, params }) => heard(method)(params),
         }));
 }
 
@@ -57,5 +54,13 @@ function Chat() {
     useSyncExternalStore(subscribe, () => version);
     return h('main', null, h('h1', null, 'Chat'), ...calls.map((call) => h(Card, { key: call.n, call: { ...call } })));
 }
+
+// The renderer answers a request for another display mode by itself, with the present one. The mode follows once that
+// answer is sent.
+window.addEventListener('message', ({ data }) => {
+    if (data?.method !== 'ui/request-display-mode') return;
+    window.host(0, data.method, data.params);
+    setTimeout(() => window.chat.context({ displayMode: data.params.mode }));
+});
 
 createRoot(document.getElementById('root')).render(h(Chat));
