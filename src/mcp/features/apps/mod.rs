@@ -1,6 +1,6 @@
 //! MCP Apps (extension `io.modelcontextprotocol/ui`, 2026-01-26): the view of a task for clients that declare
 //! the extension. [`read`] serves the view, one page that makes no request of its own. It reads the task by
-//! the tool `task_view` ([`look`]) through its host, and acts by `task_answer` and `task_cancel`, as a model
+//! the tool `task_view` ([`look()`]) through its host, and acts by `task_answer` and `task_cancel`, as a model
 //! would.
 //!
 //! A tool for the view alone is hidden from the model by the host, not by this server, so nothing may rely on
