@@ -111,6 +111,8 @@ def airflow(engine, target):
         "AIRFLOW__CORE__DAGS_FOLDER": folder / "dags",
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": False,
         "AIRFLOW__CORE__LOAD_EXAMPLES": False,
+        # SQLite has one writer. On a busy machine, the default of 5 s is an error 500.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / 'airflow.db'}?timeout=120",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__PARALLELISM": 6,
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
@@ -142,7 +144,7 @@ def airflow(engine, target):
     database = f"file:{folder / 'airflow.db'}?mode=ro"
     query = "select count(*) from dag where is_stale = 0"
     with contextlib.closing(sqlite3.connect(database, uri=True)) as connection:
-        engine.wait_for(lambda: connection.execute(query).fetchone()[0] >= 6)
+        engine.wait_for(lambda: connection.execute(query).fetchone()[0] >= 7)
     return port
 
 
