@@ -117,7 +117,8 @@ export class World {
         const children = [this.server, this.engine].filter(Boolean);
         children.forEach((child) => child.kill('SIGKILL'));
         await Promise.all(children.map((child) => child.ended));
-        await rm(this.folder, { recursive: true, force: true });
+        // Jobs outlive a server, so one may write there until it ends.
+        await rm(this.folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
     }
 
     config() {
