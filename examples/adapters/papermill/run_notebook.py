@@ -8,12 +8,13 @@ import json
 import os
 import signal
 import sys
+import uuid
 from pathlib import Path
 
 
 def write(path, value):
     """Writes a file that is never seen half."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
+    new = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     new.write_text(json.dumps(value))
     new.replace(path)
 
