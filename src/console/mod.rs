@@ -204,7 +204,7 @@ async fn serve(
         return live::stream(console, head, visitor, route);
     }
     let page = pages::render(console, visitor, &route, head, pages::Occasion::Visit).await?;
-    Ok(respond::html(StatusCode::OK, &html::layout::page(visitor, &page, head)))
+    Ok(respond::html(StatusCode::OK, &html::layout::page(console, visitor, &page, head)))
 }
 
 impl Console {

@@ -98,5 +98,5 @@ async fn refuse(
 ) -> Result<Response> {
     let refused = tool::Refused { values, problem };
     let page = tool::refused_page(console, visitor, head, &tool.name, &refused).await?;
-    Ok(respond::html(tool::REFUSED, &layout::page(visitor, &page, head)))
+    Ok(respond::html(tool::REFUSED, &layout::page(console, visitor, &page, head)))
 }

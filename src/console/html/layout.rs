@@ -4,6 +4,7 @@
 use axum::http::StatusCode;
 use maud::{DOCTYPE, Markup, html};
 
+use crate::console::Console;
 use crate::console::assets;
 use crate::console::pages::Page;
 use crate::console::request::{FORM_TOKEN, Fields, Head, Visitor};
@@ -12,8 +13,11 @@ use crate::console::request::{FORM_TOKEN, Fields, Head, Visitor};
 const HTMX_CONFIG: &str = "includeIndicatorCSS:false, history:false, extensions:'sse'";
 
 /// Returns a page for a person who is signed in. Its content follows changes while the page is open.
-pub(in crate::console) fn page(visitor: &Visitor, page: &Page, head: &Head) -> Markup {
-    let live = page.is_live.then(|| head.query.address(&head.path, &[("live", Some("1"))]));
+pub(in crate::console) fn page(console: &Console, visitor: &Visitor, page: &Page, head: &Head) -> Markup {
+    let live = page.is_live.then(|| {
+        let mark = visitor.session.live_mark(console, &head.address());
+        head.query.address(&head.path, &[("live", Some(&mark))])
+    });
     frame(
         &page.title,
         html! {

@@ -40,6 +40,8 @@ struct OpenPage {
     rows: RowListener,
     session_ends: tokio::sync::watch::Receiver<u64>,
     last_check: Instant,
+    /// Why the page is rendered next.
+    occasion: Occasion,
     /// The digest of the content that the browser has, without relative times.
     shown: Option<[u8; 32]>,
     is_over: bool,
@@ -65,6 +67,7 @@ pub(super) fn stream(
         session_ends: console.session_ends.subscribe(),
         console: Arc::clone(console),
         last_check: Instant::now() - MIN_INTERVAL,
+        occasion: occasion(console, head, visitor),
         shown: None,
         is_over: false,
         _permit: permit,
@@ -83,6 +86,15 @@ pub(super) fn stream(
     ];
     let response = (headers, Body::empty()).into_response();
     Ok(make_detachable(response, first.chain(events).boxed()))
+}
+
+/// Returns why a page is rendered first. Without a proof that it was opened, the stream itself is a visit.
+fn occasion(console: &Console, head: &Head, visitor: &Visitor) -> Occasion {
+    let mark = head.query.get("live").unwrap_or_default();
+    match visitor.session.opened_at(console, &head.address(), mark) {
+        Some(since) => Occasion::Update { since },
+        None => Occasion::Visit,
+    }
 }
 
 impl OpenPage {
@@ -150,10 +162,12 @@ impl OpenPage {
         self.visitor.principal = principal;
         let context = Arc::new(RequestContext::of_console(&self.visitor.principal, "live"));
         let (console, visitor) = (&self.console, &self.visitor);
-        let rendering = pages::render(console, visitor, &self.route, &self.head, Occasion::Update);
+        let now = console.now();
+        let rendering = pages::render(console, visitor, &self.route, &self.head, self.occasion);
         let page = context.scope(rendering).await?;
         let written = console.parts.bridge.context.audit.flush_request(&context).await;
         written?;
+        self.occasion = Occasion::Update { since: now };
         Ok(Some(layout::content(&page)))
     }
 }

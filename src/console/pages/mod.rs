@@ -49,8 +49,11 @@ pub(super) enum Route {
 pub(super) enum Occasion {
     /// A person opened it.
     Visit,
-    /// It is open, and something may have changed.
-    Update,
+    /// It is open, and something may have changed since its last content.
+    Update {
+        /// When that was.
+        since: Timestamp,
+    },
 }
 
 /// A rendered page.

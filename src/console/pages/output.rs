@@ -21,11 +21,13 @@ const MAX_ARTIFACTS: usize = 200;
 /// Renders the result, if there is one.
 pub(super) async fn section(request: &Request<'_>, view: &View) -> Result<Markup> {
     let task = &view.task;
-    if !task.has_ended() {
-        return Ok(html! {});
-    }
+    let Some(ended_at) = task.ended_at else { return Ok(html! {}) };
     let output = request.context().service.output_within(task, MAX_SHOWN_BYTES).await?;
-    if request.occasion == Occasion::Visit && !matches!(output, BoundedOutput::Missing) {
+    let is_new = match request.occasion {
+        Occasion::Visit => true,
+        Occasion::Update { since } => ended_at > since,
+    };
+    if is_new && !matches!(output, BoundedOutput::Missing) {
         request.context().audit.record(AuditEvent::Read { task, part: Part::Result });
     }
     Ok(match output {

@@ -30,6 +30,8 @@ const RENEW_AFTER: Duration = Duration::from_secs(60);
 const FIRST_LOOK_BACK: Duration = Duration::from_secs(86_400);
 /// Domain of the digests that forms contain.
 const FORM: &str = "console form";
+/// Domain of the digests in the addresses of streams.
+const LIVE: &str = "console live";
 
 /// A session, as its cookie contains it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -112,6 +114,23 @@ impl Session {
     /// change stays the same text.
     fn form_token(&self, console: &Console) -> String {
         console.parts.bridge.context.seal.digest(&[FORM, &self.nonce])
+    }
+
+    /// Returns what the stream of a page carries as a proof that the page was opened now, which was recorded.
+    pub(super) fn live_mark(&self, console: &Console, page: &str) -> String {
+        let at = console.now().as_millis().to_string();
+        format!("{at}.{}", self.live_digest(console, page, &at))
+    }
+
+    /// Returns when the page of a stream was opened. `None` if the mark proves nothing.
+    pub(super) fn opened_at(&self, console: &Console, page: &str, mark: &str) -> Option<Timestamp> {
+        let (at, digest) = mark.split_once('.')?;
+        let is_ours = digest == self.live_digest(console, page, at);
+        is_ours.then(|| at.parse().ok().map(Timestamp::from_millis)).flatten()
+    }
+
+    fn live_digest(&self, console: &Console, page: &str, at: &str) -> String {
+        console.parts.bridge.context.seal.digest(&[LIVE, &self.nonce, page, at])
     }
 
     /// Returns the session as a cookie.

@@ -200,6 +200,25 @@ async fn expired_task_is_gone() {
     assert_eq!(gone, json!({"task": id, "gone": true}));
 }
 
+/// Each read of the log has a line in the audit log, whatever a client says that its view has.
+#[tokio::test]
+async fn each_read_of_log_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("audit.jsonl");
+    let audit = format!("[audit]\nto = [\"file\"]\npath = {file:?}\non_failure = \"refuse\"\n");
+    let server = server_with(&audit).await;
+    let ann = client(&server, "ann").await;
+    let id = ann.start(Stateless, "free", json!({})).await;
+    server.engine.job(1).await.set_log("printed\n");
+    let shown = look_until(&ann, &id, |shown| shown["hasLog"] == true).await;
+    for since in [shown["mark"].as_str().unwrap(), "1.1"] {
+        let asked = json!({"task_id": id, "since": since, "log": true});
+        assert_eq!(look(&ann, Stateless, asked).await["log"]["text"], "printed\n");
+    }
+    let lines = std::fs::read_to_string(file).unwrap();
+    assert_eq!(lines.matches("\"event\":\"log.read\"").count(), 2, "{lines}");
+}
+
 /// Whatever an engine says, an answer stays below 256 KiB, and mostly far below.
 #[tokio::test]
 async fn look_is_bounded() {

@@ -1,9 +1,11 @@
 //! What a page of another site, an engine and another caller cannot do.
 
-use reqwest::{Method, StatusCode};
-use serde_json::json;
+use std::fs;
 
-use super::{Browser, dir_with_keys, start, with_form};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{Browser, Got, dir_with_keys, start, with_form};
 use crate::support::Client;
 
 /// Every response has the strict policy, is not kept, and cannot be framed.
@@ -158,4 +160,42 @@ async fn streams_count_as_owners() {
     assert_eq!(ann.get("/console?live=1").await.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(open(&bob).await.unwrap().status(), StatusCode::OK);
     assert_eq!(bob.get("/console").await.status, StatusCode::OK);
+}
+
+/// Each result and log that a page shows has a line in the audit log, also if the page never was opened and
+/// only its stream was, and if the result comes while the page is open.
+#[tokio::test]
+async fn streams_record_what_they_show() {
+    let dir = dir_with_keys("[audit]\nto = [\"file\"]\npath = \"audit.jsonl\"\non_failure = \"refuse\"\n");
+    let mut server = dir.serve();
+    let mut ann = Browser::with_key(&server, "ann").await;
+    let events = |kind: &str| {
+        let log = fs::read_to_string(dir.path("audit.jsonl")).unwrap();
+        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line["event"] == kind).count()
+    };
+    let stream_of = |got: &Got| {
+        let (_, rest) = got.text.split_once("hx-sse:connect=\"").unwrap();
+        rest.split('"').next().unwrap().replace("&amp;", "&")
+    };
+
+    // The result comes while the page is open.
+    let asks = ann.start("asks", &[]).await;
+    let stream = stream_of(&ann.get(&asks).await);
+    ann.follow(&stream, |text| text.contains("field.colour")).await;
+    let question = ann.get("/console").await.field("question").to_owned();
+    let fields = [("question", question.as_str()), ("action", "accept"), ("field.colour", "red")];
+    assert_eq!(ann.act(&format!("{asks}/answer"), &fields).await.status, StatusCode::SEE_OTHER);
+    ann.follow(&stream, |text| text.contains(">Result<")).await;
+    assert_eq!(events("result.read"), 1);
+    // The page is opened, which is recorded, and its stream shows the same.
+    let stream = stream_of(&ann.get(&format!("{asks}?log=1")).await);
+    ann.follow(&stream, |text| text.contains(">Result<")).await;
+    assert_eq!((events("result.read"), events("log.read")), (2, 1));
+    // Only the stream is opened: with no proof of a visit, or with that of another page.
+    ann.follow(&format!("{asks}?log=1&live=1"), |text| text.contains(">Result<")).await;
+    let other = stream_of(&ann.get(&asks).await).rsplit_once("live=").unwrap().1.to_owned();
+    ann.follow(&format!("{asks}?live={other}&log=1"), |text| text.contains(">Result<")).await;
+    assert_eq!((events("result.read"), events("log.read")), (5, 3));
+    assert_eq!(server.stop(), Some(0));
 }

@@ -47,7 +47,7 @@ pub async fn look(request: &dyn Dialect, asked: &LookRequest) -> Result<Companio
         _ => whole(request, &view, now).await?,
     };
     if asked.log && view.task.handle().is_some() {
-        shown["log"] = log(request, &view, since.is_none()).await?;
+        shown["log"] = log(request, &view).await?;
     }
     let text = format!("Task {}: {}", view.task.id, handle::status_word(view.task.state));
     Ok(CompanionResult { text, structured: Some(without_nulls(shown)), is_error: false, is_job_output: true })
@@ -141,14 +141,12 @@ fn has_log(request: &dyn Dialect, view: &View) -> bool {
     view.task.handle().is_some() && backend.is_some_and(|backend| backend.abilities().logs.is_some())
 }
 
-/// Returns the end of the log, or why it cannot be read. The first look of a view is recorded as a read.
-async fn log(request: &dyn Dialect, view: &View, is_first: bool) -> Result<Value, StoreError> {
+/// Returns the end of the log, or why it cannot be read. It is recorded as a read.
+async fn log(request: &dyn Dialect, view: &View) -> Result<Value, StoreError> {
     let (context, task) = (request.context(), &view.task);
     match resources::log(context, request.reads(), task, MAX_LOG_BYTES, None).await {
         Ok(log) => {
-            if is_first {
-                context.audit.record(AuditEvent::Read { task, part: Part::Log });
-            }
+            context.audit.record(AuditEvent::Read { task, part: Part::Log });
             Ok(json!({ "text": clean(&log.text), "cut": log.cut }))
         }
         Err(ReadError::Store(error)) => Err(error),
