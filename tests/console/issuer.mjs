@@ -167,6 +167,20 @@ async function refuses(tools) {
         const location = response.headers().location ?? '';
         check(response.status() === 303 && location.startsWith(`${issuer.url}/`) && !location.includes('evil'), location);
 
+        // A secret that the issuer does not know: the person is told where the reason is, and the log has it.
+        await world.kill();
+        const auth = world.auth;
+        world.auth = auth.replace(SECRET, 'another secret');
+        await world.serve();
+        const page2 = await tools.page();
+        await page2.goto(`${world.origin}/console`);
+        await atIssuer(page2, world, 'paul');
+        await page2.getByRole('button', { name: 'Continue' }).click();
+        await page2.locator('[role=alert]', { hasText: 'the server\'s log says why' }).waitFor();
+        check(/a person cannot sign in at the issuer.*401/.test(world.server.said), world.server.said);
+        check(!world.server.said.includes('another secret'), 'the secret is in the log');
+        world.auth = auth;
+
         // An issuer that does not answer.
         await issuer.stop();
         await world.kill();

@@ -3,7 +3,7 @@
 
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtemp, mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, mkdir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import path from 'node:path';
 
@@ -117,8 +117,24 @@ export class World {
         const children = [this.server, this.engine].filter(Boolean);
         children.forEach((child) => child.kill('SIGKILL'));
         await Promise.all(children.map((child) => child.ended));
-        // Jobs outlive a server, so one may write there until it ends.
-        await rm(this.folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+        await until('all processes have ended', async () => {
+            const left = await this.processes();
+            // One may have ended since.
+            for (const id of left) try { process.kill(id, 'SIGKILL'); } catch { /* it has */ }
+            return left.length === 0;
+        });
+        await rm(this.folder, { recursive: true, force: true });
+    }
+
+    // Returns the ids of the processes in this folder, or with it in their command: jobs outlive their server.
+    async processes() {
+        const isOurs = async (id) => {
+            const [cwd, command] = await Promise.all([readlink(`/proc/${id}/cwd`), readFile(`/proc/${id}/cmdline`, 'utf8')]);
+            return cwd.startsWith(this.folder) || command.includes(this.folder);
+        };
+        const ids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number);
+        const ours = await Promise.all(ids.map((id) => isOurs(id).catch(() => false)));
+        return ids.filter((_, n) => ours[n]);
     }
 
     config() {

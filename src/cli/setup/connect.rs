@@ -3,6 +3,7 @@
 
 mod clients;
 mod edit;
+mod places;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -79,18 +79,7 @@ pub(in crate::config) fn check(
         let message = "is the address of the server: remove it, since the console is there without it";
         reader.problem("console.listen", message);
     }
-    let has_issuers =
-        auth.oauth.as_ref().is_some_and(|oauth| oauth.issuers.iter().any(|issuer| issuer.sign_in.is_some()));
-    if has_issuers && console.enabled != Some(true) {
-        let message = "is not set, and [auth.issuers.sign_in] is: persons sign in to the console; write enabled = true, \
-                       or remove sign_in";
-        reader.problem("console.enabled", message);
-    }
-    if has_issuers && console.enabled == Some(true) && console.url.is_none() {
-        let message = "is missing: with [auth.issuers.sign_in], the issuer sends browsers to this origin with \
-                       /console/login/callback; write the one that browsers use, such as \"https://bridge.example.com\"";
-        reader.problem("console.url", message);
-    }
+    check_sign_in(reader, console, auth);
     if console.enabled != Some(true) || !reader.is_clean("auth") {
         return;
     }
@@ -107,6 +96,25 @@ pub(in crate::config) fn check(
             listen
         );
         reader.problem("console.enabled", message);
+    }
+}
+
+/// Checks that there is a console where an issuer has `sign_in`, at an address that the issuer can send
+/// browsers to.
+fn check_sign_in(reader: &mut Reader<'_>, console: &Console, auth: &Authentication) {
+    let issuers = auth.oauth.iter().flat_map(|oauth| &oauth.issuers).enumerate();
+    for (index, _) in issuers.filter(|(_, issuer)| issuer.sign_in.is_some()) {
+        let message = match (console.enabled, &console.url) {
+            (Some(true), Some(_)) => return,
+            (Some(true), None) => {
+                "needs the origin of the console, to which the issuer sends browsers back: write it into [console], \
+                 such as url = \"https://bridge.example.com\""
+            }
+            _ => {
+                "needs a console, which persons sign in to: write [console] with enabled = true, or remove this"
+            }
+        };
+        reader.problem(format!("auth.issuers[{index}].sign_in"), message);
     }
 }
 

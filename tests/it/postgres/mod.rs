@@ -8,6 +8,7 @@ mod lost;
 mod program;
 mod rolling;
 mod rotation;
+mod schema;
 mod stopping;
 mod store;
 mod suite;

@@ -1,12 +1,13 @@
-//! The settings of each MCP client, as its documentation describes them: the file, the place in it, and the
-//! fields. It must not read or write files.
+//! The settings of each MCP client, as its documentation describes them: the fields of a server. It must not
+//! read or write files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use jsonc_parser::cst::CstInputValue as Node;
 
 use super::Scope;
+use super::places::places;
 use crate::config::locate::Environment;
 
 /// The variable that holds the API key.
@@ -162,100 +163,6 @@ pub(super) fn block(
     Ok(block)
 }
 
-/// Where a client keeps its settings.
-struct Places {
-    name: &'static str,
-    user: Option<PathBuf>,
-    project: Option<&'static str>,
-    format: Format,
-    servers: &'static str,
-    documentation: &'static str,
-}
-
-fn places(client: Client, environment: &Environment) -> Places {
-    let home = |path: &str| environment.home.as_deref().map(|home| home.join(path));
-    let config = |path: &str| environment.config_home.as_deref().map(|home| home.join(path));
-    let places = |name, user, project, servers, documentation| Places {
-        name,
-        user,
-        project,
-        format: Format::Json,
-        servers,
-        documentation,
-    };
-    match client {
-        Client::ClaudeCode => places(
-            "Claude Code",
-            home(".claude.json"),
-            Some(".mcp.json"),
-            "mcpServers",
-            "https://code.claude.com/docs/en/mcp",
-        ),
-        Client::ClaudeDesktop => places(
-            "Claude Desktop",
-            config("Claude/claude_desktop_config.json"),
-            None,
-            "mcpServers",
-            "https://modelcontextprotocol.io/docs/develop/connect-local-servers",
-        ),
-        Client::Vscode => places(
-            "Visual Studio Code",
-            config("Code/User/mcp.json"),
-            Some(".vscode/mcp.json"),
-            "servers",
-            "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration",
-        ),
-        Client::Cursor => places(
-            "Cursor",
-            home(".cursor/mcp.json"),
-            Some(".cursor/mcp.json"),
-            "mcpServers",
-            "https://cursor.com/docs/mcp",
-        ),
-        Client::Codex => Places {
-            format: Format::Toml,
-            ..places(
-                "Codex",
-                environment.codex_home.clone().or_else(|| home(".codex")).map(|dir| dir.join("config.toml")),
-                Some(".codex/config.toml"),
-                "mcp_servers",
-                "https://developers.openai.com/codex/mcp",
-            )
-        },
-        Client::Gemini => places(
-            "Gemini CLI",
-            home(".gemini/settings.json"),
-            Some(".gemini/settings.json"),
-            "mcpServers",
-            "https://geminicli.com/docs/tools/mcp-server",
-        ),
-        Client::Goose => Places {
-            format: Format::Yaml,
-            ..places(
-                "goose",
-                config("goose/config.yaml"),
-                None,
-                "extensions",
-                "https://block.github.io/goose/docs/guides/config-files",
-            )
-        },
-        Client::Zed => places(
-            "Zed",
-            config("zed/settings.json"),
-            Some(".zed/settings.json"),
-            "context_servers",
-            "https://zed.dev/docs/ai/mcp",
-        ),
-        Client::Inspector => places(
-            "MCP Inspector",
-            None,
-            Some("mcp.json"),
-            "mcpServers",
-            "https://modelcontextprotocol.io/docs/tools/inspector",
-        ),
-    }
-}
-
 fn stdio(client: Client, block: &mut Block, command: &str, arguments: &[String], variables: &[String]) {
     let fields = &mut block.fields;
     let program = |fields: &mut Vec<(String, Node)>| {
@@ -394,9 +301,4 @@ fn input(id: &str, description: &str) -> (String, Node) {
         field("password", Node::Bool(true)),
     ]);
     (id.to_owned(), node)
-}
-
-/// The file that is written: a symbolic link is followed, as dotfiles often are links.
-pub(super) fn link_target(file: &Path) -> PathBuf {
-    std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned())
 }

@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue as Node, CstRootNode};
 use serde_json::Value;
 
-use super::clients::{Block, Format, link_target};
+use super::clients::{Block, Format};
 
 /// Maximum size of a client's file, in bytes. Claude Code keeps its history in the same file.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -223,4 +223,8 @@ fn json(node: &Node) -> Value {
         Node::Array(items) => items.iter().map(json).collect(),
         Node::Object(fields) => fields.iter().map(|(name, node)| (name.clone(), json(node))).collect(),
     }
+}
+/// The file that is written: a symbolic link is followed, as dotfiles often are links.
+fn link_target(file: &Path) -> PathBuf {
+    std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned())
 }
