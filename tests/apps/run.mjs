@@ -10,7 +10,7 @@ import tokens from './tokens.mjs';
 
 const { folder, filter } = await options();
 // `AppRenderer` sends its context once before it is connected, and again after that.
-const isNoise = (error) => error.message === 'Not connected';
+const isNoise = (problem) => problem.endsWith('Not connected');
 const { browser, page, axe } = await openBrowser(PACKAGES, { width: 900, height: 900 }, isNoise);
 
 const tools = {

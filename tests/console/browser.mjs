@@ -11,7 +11,7 @@ import { LIMIT } from './world.mjs';
 
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 
-// Opens the browser with the packages of this folder. `isNoise` says of an error of a page whether it means nothing.
+// Opens the browser with the packages of this folder. `isNoise` says of the text of an error whether it means nothing.
 export async function openBrowser(packages, viewport, isNoise = () => false) {
     const require = createRequire(path.join(packages, 'package.json'));
     // Chromium's own sandbox cannot be set up by root, and these pages are our own. The shared memory of a container is
@@ -24,10 +24,9 @@ export async function openBrowser(packages, viewport, isNoise = () => false) {
         context.setDefaultTimeout(LIMIT);
         const page = await context.newPage();
         page.problems = [];
-        page.on('pageerror', (error) => { if (!isNoise(error)) page.problems.push(String(error)); });
-        page.on('console', (message) => {
-            if (message.type() === 'error') page.problems.push(message.text());
-        });
+        const note = (problem) => { if (!isNoise(problem)) page.problems.push(problem); };
+        page.on('pageerror', (error) => note(String(error)));
+        page.on('console', (message) => { if (message.type() === 'error') note(message.text()); });
         return page;
     };
     return { browser, page, axe: require('axe-core').source };
