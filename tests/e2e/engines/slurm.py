@@ -52,6 +52,10 @@ FORGOTTEN_EACH = 3
 # What is told of those among them that no run may ever belong to.
 NEVER = "the script never began and no longer can"
 
+# What Slurm says of a job that it can never release (22.05): its controller was killed and restored it as one whose number in
+# the accounting database is on its way, and nothing asks for that number again.
+NUMBERLESS = "the DB index is being set"
+
 # How long after the last submission the controller is still killed.
 PEACE_AFTER = 45
 
@@ -130,6 +134,8 @@ class Script:
     # What was told as lost, by label: in which words, and those of them that were told to have never begun.
     forgotten: dict[str, str] = field(default_factory=dict)
     never: set[str] = field(default_factory=set)
+    # Labels of jobs that Slurm could not release, of all scripts.
+    numberless: set[str] = field(default_factory=set)
 
     @property
     def text(self) -> str:
@@ -146,7 +152,7 @@ class Script:
             return got
         except Failed as failure:
             # Some libraries make an error of a task that broke.
-            if self.may_be_uncertain and was_forgotten(str(failure)):
+            if self.may_be_uncertain and (was_forgotten(str(failure)) or self.numberless):
                 return {"text": str(failure), "structured": None, "error": True, "status": "failed"}
             raise
 
@@ -166,6 +172,8 @@ class Script:
     def check(self, got: dict[str, Any], label: str, number: int) -> None:
         """Fails unless this is what a call with this label must come to."""
         said = json.dumps(got)
+        if label in self.numberless:
+            raise Failed(f"{UNCERTAIN}: Slurm could not release it after a crash of the controller")
         if self.may_be_uncertain and was_forgotten(said):
             self.forgotten[label] = said
             if self.never_began(got):
@@ -230,7 +238,10 @@ class Slurm:
         self._folder = Path(self.told["folder"])
         self._shims = Shims(self._folder, self.losses, seed, REFUSAL)
         self.proxies: dict[str, Shims | Proxy] = {"slurm": self.between(seed)}
-        self.works: list[Script] = [replace(script, may_be_uncertain=not self.peaceful) for script in self.scripts()]
+        self._numberless: set[str] = set()
+        self.works: list[Script] = [
+            replace(script, may_be_uncertain=not self.peaceful, numberless=self._numberless) for script in self.scripts()
+        ]
         self.killed = 0
         self.stopped = 0
         self._broke: list[str] = []
@@ -269,6 +280,7 @@ class Slurm:
                 if asked != self._shims.asked["sbatch"]:
                     asked, since = self._shims.asked["sbatch"], time.monotonic()
                 if time.monotonic() - since > PEACE_AFTER:
+                    self._cancel_numberless()
                     continue
                 away = self.killed == STOPPED_AT and not self.stopped
                 self._order("stop slurmctld" if away else "kill slurmctld")
@@ -278,6 +290,19 @@ class Slurm:
                 self.killed += not away
         except Exception as error:  # Whatever it is, nobody else would hear of it.
             self._broke.append(f"nobody killed the controller any more: {error!r}")
+
+    def _cancel_numberless(self) -> None:
+        """Cancels jobs that Slurm can never release, as an administrator would. A change that changes nothing meets the same refusal
+        as a release, which must not be made here."""
+        held = [row.split() for row in self._say("squeue", "-h", "-t", "PENDING", "-o", "%i %j %r").splitlines()]
+        labels = {folder.name: label for label, all_of in records.folders(self._work).items() for folder in all_of}
+        for job, name, reason in held:
+            if reason != "JobHeldUser" or name not in labels:
+                continue
+            done = self._run("scontrol", "update", f"JobId={job}", "Nice=0")
+            if NUMBERLESS in done.stderr:
+                self._numberless.add(labels[name])
+                self._say("scancel", job)
 
     def _pause(self) -> float:
         if self.killed + self.stopped < SOONER:
@@ -361,13 +386,16 @@ class Slurm:
         """Of a cluster whose controller is killed: jobs that were told as lost without need, and kills that did not happen."""
         print(f"{self.killed:6} times the controller was killed (-9) and started again, {self.stopped} times stopped for {AWAY} s")
         print(f"{len(forgotten):6} jobs that the controller forgot in a crash, told as lost: {', '.join(forgotten)}")
+        print(f"{len(self._numberless):6} jobs that the controller could not release after a crash: {', '.join(sorted(self._numberless))}")
         never = {label for script in self.works for label in script.never}
         faults = list(self._broke)
         faults += [f"{label} was told as never begun, and ran" for label in sorted(never) if (self._runs / label).exists()]
         # Slurm finds every start by its name.
-        faults += [f"{label} was told as uncertain" for label in verdict.uncertain if label not in forgotten]
+        faults += [f"{label} was told as uncertain" for label in verdict.uncertain if label not in forgotten.keys() | self._numberless]
         log = (self._folder / "log/slurmctld").read_text(errors="replace")
         faults += records.unexcused(forgotten, log, found, self._work)
+        if len(self._numberless) > self.killed:
+            faults.append(f"{len(self._numberless)} jobs could not be released, by a controller that was killed {self.killed} times")
         if len(forgotten) > self.killed * FORGOTTEN_EACH:
             faults.append(f"{len(forgotten)} jobs were told as forgotten, by a controller that was killed {self.killed} times")
         if self.killed < min(KILLS, KILLS * len(calls) // CALLS) or (len(calls) >= CALLS and not self.stopped):
@@ -391,13 +419,16 @@ class Slurm:
             time.sleep(0.5)
 
     def _say(self, name: str, *arguments: str) -> str:
-        environment = {**os.environ, "SLURM_CONF": str(self._folder / "slurm.conf")}
         for _ in range(30):
-            done = subprocess.run([name, *arguments], env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+            done = self._run(name, *arguments)
             if done.returncode == 0:
                 return done.stdout
             time.sleep(1)
         raise Failed(f"{name} fails: {done.stderr}")
+
+    def _run(self, name: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        environment = {**os.environ, "SLURM_CONF": str(self._folder / "slurm.conf")}
+        return subprocess.run([name, *arguments], env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
 
     def _leave_in_peace(self) -> None:
         self._over.set()
