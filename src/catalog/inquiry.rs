@@ -5,7 +5,7 @@ use minijinja::value::Serde;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Ask, Question};
 
-use super::template::environment;
+use super::offers::environment;
 
 /// A question to the caller before anything starts.
 #[derive(Clone, Debug)]

@@ -1,36 +1,28 @@
 //! Tools, resources and prompts that clients are offered, and the conversion of a tool call into a task. It
 //! must not know a protocol, a store or the config file: the config supplies [`Definition`]s.
 
-pub mod address;
-mod argument;
-mod complexity;
 mod confirm;
 mod definition;
 mod files;
 mod inquiry;
 mod mirrored;
+mod offers;
 mod prepare;
-mod prompt;
-mod resource;
 mod schema;
 mod sealed;
-mod template;
-mod violations;
 
-pub use address::Pattern;
-pub use argument::{Argument, Completion, Values};
 pub use confirm::Confirm;
 pub use definition::{ConfirmDefault, Definition, OnAbandon, TaskSupport, TermsRule};
 pub use files::FileRule;
 pub use inquiry::{Inquiry, InquiryInput};
 pub use mirrored::{KEYWORD as HEADER_KEYWORD, MirroredParameter, all as mirrored};
-pub use prepare::{CallRequest, Consent, MAX_KEY_BYTES, PrepareError, is_authenticated, on_behalf_of};
-pub use prompt::{Message, MessageContent, MessageTemplate, Prompt, Prompts, RenderedMessage};
-pub use resource::{
-    Annotations, Body, ReadableResource, Resource, ResourceMetadata, ResourceTemplate, Resources, Role,
+pub use offers::{
+    Annotations, Argument, Body, Completion, Message, MessageContent, MessageTemplate, Pattern, Prompt,
+    Prompts, ReadableResource, RenderedMessage, Resource, ResourceMetadata, ResourceTemplate, Resources,
+    Role, Template, Values, address,
 };
+pub use prepare::{CallRequest, Consent, MAX_KEY_BYTES, PrepareError, is_authenticated, on_behalf_of};
 pub use schema::Schema;
-pub use template::Template;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -177,7 +169,7 @@ impl Catalog {
     /// Returns up to `limit` tools that `filter` accepts, in the order of their names, starting after
     /// `after`.
     pub fn page(&self, after: Option<&str>, limit: usize, filter: impl Fn(&Tool) -> bool) -> Vec<&Arc<Tool>> {
-        resource::page(&self.tools, after, limit, filter)
+        offers::page(&self.tools, after, limit, filter)
     }
 
     /// Returns true if every caller that is admitted may call all tools.

@@ -59,7 +59,7 @@ impl Template {
     }
 }
 
-pub(super) fn environment() -> Environment<'static> {
+pub(in crate::catalog) fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     // Absent values render as empty text.
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use taskbridge_sdk::Content;
 
 use super::resource::page;
-use super::{Argument, Inquiry, Role, Template, address};
+use super::{Argument, Role, Template, address};
+use crate::catalog::Inquiry;
 
 /// All prompts, in the order of their names.
 #[derive(Debug, Default)]

@@ -1,13 +1,16 @@
 //! [`Schema`]: a compiled JSON Schema, which validates values and describes their violations. It never
 //! fetches anything.
 
+mod complexity;
+mod violations;
+
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::LocationSegment;
 use jsonschema::{PatternOptions, ReferencingError, ValidationError, ValidationOptions, Validator};
 use serde_json::{Map, Value};
 
-use super::complexity::{self, SchemaCost};
-use super::violations::{self, MessageContext};
+use self::complexity::SchemaCost;
+use self::violations::MessageContext;
 
 /// The supported values of `$schema`. The first is the default.
 const DRAFTS: [&str; 5] = [
@@ -169,7 +172,7 @@ fn compile_error(error: &ValidationError<'_>) -> String {
 }
 
 #[cfg(test)]
-#[path = "../../benches/bombs/mod.rs"]
+#[path = "../../../benches/bombs/mod.rs"]
 mod bombs;
 
 #[cfg(test)]

@@ -211,7 +211,7 @@ impl Resources {
 }
 
 /// Returns up to `limit` entries that `filter` accepts, in the order of their names, starting after `after`.
-pub(super) fn page<'a, T>(
+pub(in crate::catalog) fn page<'a, T>(
     all: &'a BTreeMap<String, Arc<T>>,
     after: Option<&str>,
     limit: usize,

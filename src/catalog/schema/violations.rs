@@ -189,7 +189,7 @@ impl<'a> Walk<'a> {
     }
 
     fn compile(&self, rules: &Value) -> Option<Rc<Validator>> {
-        super::schema::options().with_draft(self.draft).build(rules).ok().map(Rc::new)
+        super::options().with_draft(self.draft).build(rules).ok().map(Rc::new)
     }
 
     /// Adds the violations of the schemas that apply to the same value.
