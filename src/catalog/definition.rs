@@ -67,6 +67,8 @@ pub struct Definition {
     pub answer_by_model: bool,
     /// True if the arguments of calls are kept with their tasks, without sensitive ones and files.
     pub keep_arguments: bool,
+    /// The parameters that decide how long a job takes; see [`super::variant`].
+    pub duration_depends_on: Vec<String>,
     /// See [`super::Tool::access`].
     pub access: Rules,
 }

@@ -10,6 +10,7 @@ mod offers;
 mod prepare;
 mod schema;
 mod sealed;
+mod variant;
 
 pub use confirm::Confirm;
 pub use definition::{ConfirmDefault, Definition, OnAbandon, TaskSupport, TermsRule};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::sealed::SealedArguments;
+use super::variant;
 use super::{ConfirmDefault, Inquiry, OnAbandon, TermsRule, Tool};
 use crate::auth::{Identity, Principal};
 use crate::offload::offload;
@@ -146,6 +147,7 @@ impl Tool {
             origin: Origin { on_behalf_of, ..request.origin },
             tool: tool.name.clone(),
             backend: tool.backend.clone(),
+            variant: variant::number(&tool.duration_depends_on, &arguments),
             kept_arguments: tool.keep_arguments.then(|| arguments.clone()),
             spec: Spec {
                 target: tool.target.clone(),

@@ -7,7 +7,7 @@ use super::{Event, Lane, Tone};
 use crate::auth::EVERYONE;
 use crate::tasks::history::{AnswerKind, Fact, HistoryEntry};
 use crate::tasks::service::View;
-use crate::tasks::task::{Job, Outcome};
+use crate::tasks::task::{Job, Outcome, Owner};
 
 /// A span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +29,14 @@ pub(super) fn events(history: &[HistoryEntry], created_at: Timestamp) -> Vec<Eve
     for entry in history {
         let at = entry.at.max(created_at);
         let name = entry.transition.replica.as_str();
-        if replica.is_some_and(|before| before != name) {
-            let text = format!("server {} took over", short_name(name));
-            events.push(Event { at, lane: Lane::Bridge, tone: Tone::Warn, text });
+        // Any process passes on what a client or an operator does: it does not take the task over by that.
+        if !entry.transition.what.iter().any(is_passed_on) {
+            if replica.is_some_and(|before| before != name) {
+                let text = format!("server {} took over", short_name(name));
+                events.push(Event { at, lane: Lane::Bridge, tone: Tone::Warn, text });
+            }
+            replica = Some(name);
         }
-        replica = Some(name);
         for fact in &entry.transition.what {
             let (lane, tone, mut text) = match fact {
                 Fact::Accepted(handle) if is_lost => {
@@ -54,6 +57,20 @@ pub(super) fn events(history: &[HistoryEntry], created_at: Timestamp) -> Vec<Eve
         }
     }
     events
+}
+
+/// Returns true for what a process writes for a client or an operator, without acting on the job.
+fn is_passed_on(fact: &Fact) -> bool {
+    matches!(
+        fact,
+        Fact::Sent(_)
+            | Fact::Answered { .. }
+            | Fact::CancelWished
+            | Fact::RetryWished
+            | Fact::OutcomeUnknown
+            | Fact::CallerGone
+            | Fact::ResultRead { .. }
+    )
 }
 
 /// Returns the name of a process without its random part.
@@ -98,11 +115,7 @@ fn words(fact: &Fact) -> (Lane, Tone, String) {
                 AnswerKind::Declined => "declined",
                 AnswerKind::Dismissed => "dismissed",
             };
-            let by = by.as_ref().map(|by| match by.as_str() {
-                EVERYONE => " by the single user".to_owned(),
-                by => format!(" by {}", one_line(by, 60)),
-            });
-            let by = by.unwrap_or_default();
+            let by = by.as_ref().map(by_person).unwrap_or_default();
             (Client, Good, format!("question {} {how}{by}", key(name)))
         }
         Fact::AnswerTaken(name) => (Engine, Good, format!("accepted the answer to {}", key(name))),
@@ -132,6 +145,15 @@ fn words(fact: &Fact) -> (Lane, Tone, String) {
             },
             format!("ended: {}", outcome.as_str()),
         ),
+        Fact::ResultRead { by } => (Client, Plain, format!("result read{}", by_person(by))),
+    }
+}
+
+/// Returns who acted, after the word for the act.
+fn by_person(person: &Owner) -> String {
+    match person.as_str() {
+        EVERYONE => " by the single user".to_owned(),
+        name => format!(" by {}", one_line(name, 60)),
     }
 }
 
@@ -184,7 +206,8 @@ mod tests {
         serde_json::from_value(entry).unwrap()
     }
 
-    /// A lost reply, the search by key and a takeover are told in the right lanes.
+    /// A lost reply, the search by key and a takeover are told in the right lanes. A process that passes on an
+    /// answer takes nothing over.
     #[test]
     fn history_becomes_lanes() {
         let history = [
@@ -195,6 +218,9 @@ mod tests {
             ),
             entry(2_000, "a.1", json!([{"start_failed": {"attempt": 1, "kind": "uncertain"}}])),
             entry(3_000, "b.2", json!([{"accepted": "4711\u{1b}[31m"}])),
+            entry(4_000, "c.3", json!([{"answered": {"key": "q", "how": "accepted", "by": "ann"}}])),
+            entry(5_000, "b.2", json!([{"ended": "succeeded"}])),
+            entry(6_000, "c.3", json!([{"result_read": {"by": "ann\u{202e}"}}])),
         ];
         let events = events(&history, Timestamp::from_millis(1_000));
         let texts: Vec<_> = events.iter().map(|event| (event.lane.name(), event.text.as_str())).collect();
@@ -206,6 +232,9 @@ mod tests {
                 ("bridge", "the reply to attempt 1 was lost"),
                 ("bridge", "server b took over"),
                 ("engine", "found again by its key, as 4711"),
+                ("client", "question q answered by ann"),
+                ("bridge", "ended: succeeded"),
+                ("client", "result read by ann"),
             ]
         );
     }

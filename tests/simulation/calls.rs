@@ -171,6 +171,7 @@ impl World {
             when_full: if refuse_when_full { WhenFull::Refuse } else { WhenFull::Queue },
             confirm,
             kept_arguments: None,
+            variant: None,
             blocking: None,
         };
         PlannedCall::new(call, expected)

@@ -158,6 +158,9 @@ impl World {
                 continue;
             }
             self.record.lock().record_read(&view.task);
+            if view.task.has_ended() {
+                service.note_result_read(&view.task, &owner);
+            }
             for question in view.task.open_questions() {
                 tokio::join!(
                     self.answer_question(&service, &owner, &id, question),

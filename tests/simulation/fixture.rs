@@ -133,6 +133,7 @@ pub(super) fn call_with(arguments: Value) -> Call {
         confirm: None,
         idempotency_key: None,
         kept_arguments: None,
+        variant: None,
         blocking: None,
     }
 }

@@ -42,6 +42,7 @@ fn call(number: usize, delay_ms: u64, cancel_on_abandon: bool) -> Call {
         confirm: None,
         idempotency_key: None,
         kept_arguments: None,
+        variant: None,
         // All calls differ, so none attaches to the task of another.
         blocking: Some(BlockingCall {
             digest: number.to_string(),

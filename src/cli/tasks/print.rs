@@ -255,6 +255,7 @@ fn describe_fact(fact: &Fact) -> String {
         Fact::CallerGone => "the waiting caller disconnected".to_owned(),
         Fact::JobOver => "no action on the engine is pending".to_owned(),
         Fact::Ended(outcome) => format!("ended: {}", outcome.as_str()),
+        Fact::ResultRead { by } => format!("result read by {}", by.as_str()),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::cli::operate::OperatorContext;
 use crate::cli::print_error;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::Task;
+use crate::tasks::usual::duration_keys;
 
 /// Number of lines of a terminal that reports none.
 const DEFAULT_HEIGHT: usize = 24;
@@ -98,14 +99,15 @@ async fn read(context: &OperatorContext, filter: &Filter) -> Result<Snapshot, St
     let mut usual_durations = HashMap::new();
     let mut rows = Vec::with_capacity(tasks.len());
     for task in &tasks {
-        let usual = match usual_durations.get(&task.tool) {
-            Some(usual) => *usual,
-            None => {
-                let usual = context.store.usual_duration(&task.tool).await?;
-                usual_durations.insert(task.tool.clone(), usual);
-                usual
-            }
-        };
+        let mut usual = None;
+        for key in duration_keys(task) {
+            let known = match usual_durations.get(&key) {
+                Some(known) => *known,
+                None => context.store.usual_duration(&key).await?,
+            };
+            usual_durations.insert(key, known);
+            usual = usual.or(known);
+        }
         rows.push(Row::of(task, usual, now));
     }
     Ok(Snapshot { now, rows })

@@ -74,7 +74,7 @@ fn mistakes_in_tools() {
     for (text, expected) in [
         (
             "backed = 1\n",
-            "x.toml:6: tools.t.backed: unknown field `backed`; did you mean `backend`? (known: `title`, `description`, `annotations`, `backend`, `target`, `parameters`, `input_schema`, `sensitive`, `output_schema`, `task_support`, `confirm`, `confirm_default`, `ask`, `max_running`, `max_running_per_owner`, `when_full`, `concurrency_group`, `max_runtime`, `max_wait`, `outcome_grace`, `on_expiry`, `keep_result`, `start_within`, `settle_window`, `on_decline`, `on_dismiss`, `answer_within`, `on_abandon`, `result_bytes`, `answer_by_model`, `keep_arguments`, `access`)",
+            "x.toml:6: tools.t.backed: unknown field `backed`; did you mean `backend`? (known: `title`, `description`, `annotations`, `backend`, `target`, `parameters`, `input_schema`, `sensitive`, `output_schema`, `task_support`, `confirm`, `confirm_default`, `ask`, `max_running`, `max_running_per_owner`, `when_full`, `concurrency_group`, `max_runtime`, `max_wait`, `outcome_grace`, `on_expiry`, `keep_result`, `start_within`, `settle_window`, `on_decline`, `on_dismiss`, `answer_within`, `on_abandon`, `result_bytes`, `answer_by_model`, `keep_arguments`, `duration_depends_on`, `access`)",
         ),
         (
             "annotations = { readonly = true }\n",
@@ -97,6 +97,14 @@ fn mistakes_in_tools() {
         (
             "confirm = \"Delete {{ pth }}?\"\nparameters = { path = { type = \"string\" } }\n",
             "x.toml:6: tools.t.confirm: unknown parameter `pth`; did you mean `path`? (known: `path`)",
+        ),
+        (
+            "duration_depends_on = [\"stps\"]\nparameters = { steps = { type = \"integer\" } }\n",
+            "x.toml:6: tools.t.duration_depends_on: unknown parameter `stps`; did you mean `steps`? (known: `steps`)",
+        ),
+        (
+            "duration_depends_on = [\"key\"]\nparameters = { key = { type = \"string\", sensitive = true } }\n",
+            "x.toml:6: tools.t.duration_depends_on: must not name `key`: secrets, files and tasks are not compared",
         ),
         (
             "confirm = \"Use {{ key }}?\"\nparameters = { key = { type = \"string\", sensitive = true } }\n",

@@ -70,6 +70,7 @@ pub(in crate::config) fn read(
         None => (Vec::new(), Vec::new()),
     };
     check_backend(reader, &field, &tool, context, input.as_ref());
+    check_duration_parameters(reader, &field, &tool, input.as_ref());
     for (key, limit, what) in [
         ("max_runtime", Some(tool.max_runtime), "no job could run"),
         ("max_wait", tool.max_wait, "no job could run"),
@@ -124,6 +125,7 @@ pub(in crate::config) fn read(
         result_bytes: tool.result_bytes.map(NonZeroUsize::get),
         answer_by_model: tool.answer_by_model,
         keep_arguments: tool.keep_arguments,
+        duration_depends_on: tool.duration_depends_on,
         access: rules,
     };
     slots.extend(owner_slots);
@@ -192,6 +194,26 @@ fn confirm(reader: &mut Reader<'_>, field: &str, tool: &Tool, input: Option<&Inp
         }
     }
     Some(confirm)
+}
+
+/// Reports what `duration_depends_on` cannot name: unknown parameters, secrets, files, and other tasks.
+fn check_duration_parameters(reader: &mut Reader<'_>, field: &str, tool: &Tool, input: Option<&Input>) {
+    let Some(input) = input else { return };
+    let field = join(field, "duration_depends_on");
+    let known: Vec<&str> = input.validation_schema.properties().map(|(name, _)| name.as_str()).collect();
+    for name in &tool.duration_depends_on {
+        if !known.contains(&name.as_str()) {
+            reader.problem(&field, unknown_name("parameter", name, &known));
+        } else if input.sensitive.contains(name)
+            || input.files.contains_key(name)
+            || input.tasks.contains(name)
+        {
+            reader.problem(
+                &field,
+                format!("must not name `{name}`: secrets, files and tasks are not compared"),
+            );
+        }
+    }
 }
 
 fn check_backend(

@@ -114,6 +114,10 @@ pub(in crate::config) struct Tool {
     /// the console. Sensitive arguments and files are never kept.
     #[serde(default)]
     pub keep_arguments: bool,
+    /// The parameters that decide how long a job takes, such as the number of steps. The usual duration is kept
+    /// for each of their values; numbers between the same two powers of two count as one value.
+    #[serde(default)]
+    pub duration_depends_on: Vec<String>,
     /// Who may call the tool and act on its tasks. `[access]` sets the defaults.
     pub access: Option<Access>,
 }

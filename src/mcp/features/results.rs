@@ -6,7 +6,8 @@ use taskbridge_sdk::Output;
 
 use super::internal_error::store_error;
 use crate::limits::memory_budget;
-use crate::mcp::features::context::FeatureContext;
+use crate::mcp::features::dialect::Dialect;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::wire::jsonrpc::Error;
 use crate::tasks::store::{BoundedOutput, StoreError};
@@ -46,20 +47,26 @@ impl From<ResultReadError> for Error {
     }
 }
 
-/// Reads the result that a task ended with; `None` if it ended without one. `sink` reserves memory for a
-/// large result.
+/// Reads the result that a task ended with, for an answer: it is recorded as read. `None` if it ended without
+/// one. `sink` reserves memory for a large result.
 ///
 /// # Errors
 /// See [`ResultReadError`].
 pub async fn read(
-    context: &FeatureContext,
+    request: &dyn Dialect,
     task: &Task,
     sink: &dyn MessageSink,
 ) -> Result<Option<Output>, ResultReadError> {
-    match context.service.output_within(task, SMALL_RESULT).await? {
-        BoundedOutput::Missing => Ok(None),
-        BoundedOutput::Complete(output) => Ok(Some(output)),
-        BoundedOutput::TooLarge(bytes) if sink.reserve(bytes) => Ok(context.service.output(task).await?),
-        BoundedOutput::TooLarge(_) => Err(ResultReadError::MemoryExhausted(task.id.clone())),
+    let context = request.context();
+    let output = match context.service.output_within(task, SMALL_RESULT).await? {
+        BoundedOutput::Missing => None,
+        BoundedOutput::Complete(output) => Some(output),
+        BoundedOutput::TooLarge(bytes) if sink.reserve(bytes) => context.service.output(task).await?,
+        BoundedOutput::TooLarge(_) => return Err(ResultReadError::MemoryExhausted(task.id.clone())),
+    };
+    // That an undelivered result is delivered is recorded by what answers the call.
+    if task.undelivered.is_none() {
+        context.service.note_result_read(task, request.owner());
     }
+    Ok(output)
 }

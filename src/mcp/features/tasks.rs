@@ -79,7 +79,7 @@ pub async fn read_result(
     view: &View,
     sink: &dyn MessageSink,
 ) -> Result<Option<Output>, ResultReadError> {
-    let output = results::read(request.context(), &view.task, sink).await?;
+    let output = results::read(request, &view.task, sink).await?;
     request.note_delivered(&view.task).await;
     request.context().audit.record(AuditEvent::Read { task: &view.task, part: Part::Result });
     Ok(output)

@@ -108,6 +108,8 @@ fn normalize(mut row: Value) -> Value {
         set(undelivered, "digest");
         set(undelivered, "waiting_until");
     }
+    // That a result was read is written behind the answer.
+    row.as_object_mut().unwrap().remove("result_read_at");
     for note in members(&mut row, "notes") {
         set(note, "seen_at");
     }

@@ -191,6 +191,7 @@ impl Node {
             confirm: None,
             idempotency_key: None,
             kept_arguments: None,
+            variant: None,
             blocking: None,
         };
         self.service.call(call).await.unwrap().into_task().id

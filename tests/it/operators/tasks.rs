@@ -36,7 +36,11 @@ async fn assert_history_shown(setup: Setup) {
         assert_eq!(setup.list_tasks(filter).await.len(), 0, "{filter:?}");
     }
 
-    let output = setup.run_ok(&["tasks", "show", &task[..6]]).await;
+    // The reading is written behind the answer.
+    let mut output = setup.run_ok(&["tasks", "show", &task[..6]]).await;
+    while !output.contains("result read by ") {
+        output = setup.run_ok(&["tasks", "show", &task[..6]]).await;
+    }
     for expected in [
         "state       succeeded",
         "created: job on engine",
@@ -57,8 +61,9 @@ async fn assert_history_shown(setup: Setup) {
     assert_eq!(first["what"][0]["created"]["tool"], "job");
     assert_eq!((&first["version"], &first["what"][1]), (&json!(1), &json!({"attempt": 1})));
     assert!(first["at"].as_str().unwrap().ends_with('Z') && !first["replica"].as_str().unwrap().is_empty());
-    let last = exported["history"].as_array().unwrap().last().unwrap();
-    assert!(last["what"].as_array().unwrap().contains(&json!({"ended": "succeeded"})), "{exported}");
+    let [.., end, reading] = &exported["history"].as_array().unwrap()[..] else { panic!("{exported}") };
+    assert!(end["what"].as_array().unwrap().contains(&json!({"ended": "succeeded"})), "{exported}");
+    assert_eq!(reading["what"], json!([{"result_read": {"by": owner}}]), "{exported}");
 
     // The command writes the cancellation into the row, and the server cancels the job.
     let cancelled = setup.run_ok(&["tasks", "cancel", &running]).await;

@@ -117,6 +117,40 @@ async fn watched_table_is_live_on_postgres() {
     assert_table_is_live(Setup::postgres()).await;
 }
 
+/// The usual duration is that of calls with similar arguments, where the tool says which ones matter. A call whose
+/// like has not been seen five times has that of the whole tool.
+#[tokio::test]
+async fn usual_duration_is_of_similar_calls() {
+    let tool = "\n[tools.sized]\nbackend = \"engine\"\ntarget = {}\nparameters.delay_ms.type = \"integer\"\n\
+                duration_depends_on = [\"delay_ms\"]\n";
+    let setup = Setup::with(BASICS, tool, None);
+    let (mut server, client) = setup.serve().await;
+    let mut short = Vec::new();
+    for _ in 0..5 {
+        short.push(client.start("sized", json!({"delay_ms": 1_100})).await.unwrap());
+    }
+    for task in &short {
+        client.result(task).await.unwrap();
+    }
+    // Of all other calls, the tool has kept long durations.
+    let others = DURATIONS.replace("INSERT", "INSERT OR REPLACE").replace("'job'", "'sized'");
+    setup.execute_sql(&others).await;
+    let (long, similar) = (json!({"delay_ms": 2_000_000}), json!({"delay_ms": 2_000}));
+    for (arguments, unit) in [(similar, " s"), (long, " min")] {
+        let task = client.start("sized", arguments.clone()).await.unwrap();
+        // Durations are cached for ten seconds, and written behind the end of a job.
+        loop {
+            let seen = client.get(&task).await.unwrap();
+            let usual = &seen["_meta"]["io.taskbridge/usual-duration"]["text"];
+            if usual.as_str().is_some_and(|text| text.starts_with("usually ") && text.ends_with(unit)) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
 /// A task has the link of its job and the usual duration of its tool in its status and metadata, in both
 /// generations; `taskbridge call` shows them.
 #[tokio::test]

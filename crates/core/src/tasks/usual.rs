@@ -6,10 +6,15 @@ use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
+use super::task::Task;
+
 /// Maximum number of durations that a store keeps of one tool: the newest.
 pub const MAX_DURATIONS: usize = 100;
 /// Minimum number of durations for a usual one. With fewer, a single unusual job would decide it.
 pub const MIN_DURATIONS: usize = 5;
+
+/// Maximum number of variants of a tool with durations of their own. Two rare ones may share a number.
+pub const MAX_VARIANTS: u16 = 4096;
 
 /// The word that each text of this module contains.
 const USUALLY: &str = "usually";
@@ -35,6 +40,14 @@ pub enum Estimate {
     Within(Duration),
     /// The job has run longer than nine of ten jobs.
     LongerThanUsual,
+}
+
+/// Returns the names under which a store keeps the durations of a task's jobs: that of its variant of the tool,
+/// and that of all its jobs. No tool has a `#` in its name.
+pub fn duration_keys(task: &Task) -> impl Iterator<Item = String> + use<> {
+    let tool = task.tool.clone();
+    let of_variant = task.variant.map(|variant| format!("{tool}#{variant}"));
+    of_variant.into_iter().chain([tool])
 }
 
 impl UsualDuration {

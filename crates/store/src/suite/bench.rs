@@ -110,7 +110,9 @@ pub fn task(n: u32, now: Timestamp) -> Task {
         missing: None,
         look_at: None,
         kept_arguments: None,
+        variant: None,
         undelivered: None,
+        result_read_at: None,
         due_at: Some(now),
         version: 0,
     }

@@ -148,7 +148,7 @@ async fn answer_with_task(request: &dyn Dialect, result: CallResult, sink: &dyn 
         let messages = LogCursor::for_request(logs_since).catch_up(&view.task);
         channel.send_logs(messages).await.map_err(store_error)?;
     }
-    match results::read(request.context(), &view.task, sink).await {
+    match results::read(request, &view.task, sink).await {
         Ok(output) => super::answer(request, &view, output, None),
         // The client fetches the result once there is memory for it.
         Err(ResultReadError::MemoryExhausted(_)) => Ok(request.created_task(&view, is_new)),

@@ -116,7 +116,7 @@ impl PlainWait {
         let view = wait(request, &self.task, options, sink).await.map_err(store_error)?;
         let view = view.ok_or_else(|| request.task_not_found(&self.task))?;
         let output = match view.task.has_ended() {
-            true => results::read(request.context(), &view.task, sink).await?,
+            true => results::read(request, &view.task, sink).await?,
             false => None,
         };
         Ok((view, output))

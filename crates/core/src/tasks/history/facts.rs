@@ -70,6 +70,8 @@ pub fn event_fact(before: &Task, event: &Event) -> Option<Fact> {
         Event::OutcomeUnknown => Fact::OutcomeUnknown,
         Event::DeadlinePassed => Fact::DeadlinePassed,
         Event::CallAbandoned => Fact::CallerGone,
+        Event::ResultRead { by } if is_unread(before) => Fact::ResultRead { by: by.clone() },
+        Event::ResultDelivered if is_unread(before) => Fact::ResultRead { by: before.owner.clone() },
         _ => return None,
     })
 }
@@ -137,6 +139,10 @@ pub(super) fn facts(before: &Task, fact: Option<Fact>, after: &Task) -> Vec<Fact
 /// Returns true for the 1st to the 8th, the 16th, the 32nd and so on.
 fn is_recorded(times: u32) -> bool {
     times <= 8 || times.is_power_of_two()
+}
+
+fn is_unread(task: &Task) -> bool {
+    task.has_ended() && task.result_read_at.is_none()
 }
 
 /// Returns the age bucket of a task's last change. Each bucket is as long as all earlier ones together.

@@ -163,6 +163,11 @@ pub enum Fact {
     JobOver,
     /// The client's state is final.
     Ended(Outcome),
+    /// The result was sent for the first time.
+    ResultRead {
+        /// The person who asked for it, as the owner of their own tasks.
+        by: Owner,
+    },
 }
 
 /// The kind of an answer to a question.

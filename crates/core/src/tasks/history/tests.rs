@@ -176,6 +176,25 @@ fn history_thins_out_failures() {
     assert_eq!(history.transitions.len() - before, 8 + 13, "the first eight, 16, 32, ... 65,536");
 }
 
+/// The first reading of a result is recorded, by whoever read it; a plain call reads for its owner. Nothing of an
+/// unfinished task is read.
+#[test]
+fn history_records_first_reading() {
+    let read = |by: &str| Event::ResultRead { by: Owner::new(by) };
+    let fact = |by: &str| vec![Fact::ResultRead { by: Owner::new(by) }];
+    let mut history = TestHistory::opened();
+    assert_eq!(history.apply_now(read("early")), []);
+    assert_eq!(history.apply_now(Event::ResultDelivered), []);
+    history.apply_now(observed(JobState::Succeeded(Output::default())));
+    let mut plain = TestHistory { transitions: Vec::new(), task: history.task.clone(), now: history.now };
+    assert_eq!(history.apply_now(read("ann")), fact("ann"));
+    assert_eq!(history.task.result_read_at, Some(history.now));
+    assert_eq!(history.apply_now(read("ben")), []);
+    assert_eq!(history.apply_now(Event::ResultDelivered), []);
+    let owner = plain.task.owner.clone();
+    assert_eq!(plain.apply_now(Event::ResultDelivered), fact(owner.as_str()));
+}
+
 /// No entries are made where none are kept, or where nothing changed.
 #[test]
 fn disabled_history_records_nothing() {

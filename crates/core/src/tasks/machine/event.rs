@@ -125,6 +125,11 @@ pub enum Event {
     },
     /// A plain call received its result.
     ResultDelivered,
+    /// The result of the ended task was sent to somebody.
+    ResultRead {
+        /// The person who asked for it, as the owner of their own tasks.
+        by: Owner,
+    },
     /// A plain call disconnected before it received its result.
     CallAbandoned,
     /// An equal call takes over the task of a call that disconnected.

@@ -170,7 +170,11 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::AnswerTooLate { key } => questions::answer_too_late(&mut step.task, &key, now),
         Event::AnswerNotAllowed { key } => questions::answer_not_allowed(&mut step.task, &key, now),
         Event::AnswerFailed { key, .. } => questions::answer_failed(&mut step.task, &key, now),
-        Event::ResultDelivered => step.task.undelivered = None,
+        Event::ResultDelivered => {
+            step.task.undelivered = None;
+            result_read(&mut step.task, now);
+        }
+        Event::ResultRead { .. } => result_read(&mut step.task, now),
         Event::CallAbandoned => {
             if let Some(undelivered) = &mut step.task.undelivered {
                 undelivered.waiting_until = undelivered.waiting_until.min(now);
@@ -187,6 +191,13 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::OutcomeUnknown => outcome_unknown(&mut step.task, now),
         Event::DeadlinePassed => deadline::pending_passed(&mut step.task, now),
         Event::QuestionSent { .. } | Event::Nothing => {}
+    }
+}
+
+/// Records that the result was read. Only the first time counts, and a task without an end has no result.
+fn result_read(task: &mut Task, now: Timestamp) {
+    if task.has_ended() {
+        task.result_read_at.get_or_insert(now);
     }
 }
 

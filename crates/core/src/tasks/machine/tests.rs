@@ -88,7 +88,9 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         missing: None,
         look_at: None,
         kept_arguments: None,
+        variant: None,
         undelivered: None,
+        result_read_at: None,
         due_at: None,
         version: 1,
     })
@@ -170,6 +172,7 @@ fn events() -> impl Strategy<Value = Event> {
         (0u64..120).prop_map(|lag| Event::CancelTaken { start_lag: Duration::from_secs(lag) }),
         failures().prop_map(Event::CancelFailed),
         Just(Event::ResultDelivered),
+        Just(Event::ResultRead { by: Owner::new("reader") }),
         Just(Event::CallAbandoned),
         (0..90u64).prop_map(|after| Event::CallAttached { until: START + Duration::from_secs(after) }),
         Just(Event::DeadlinePassed),

@@ -226,11 +226,11 @@ impl Core {
                 match write.execute(&self.writer).await {
                     Ok(()) => {}
                     Err(error @ StoreError::Unavailable(_)) => {
-                        tracing::warn!(%error, "deferred write of a closed connection failed; it is retried");
+                        tracing::warn!(%error, "deferred write failed; it is retried");
                         break;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "deferred write of a closed connection failed; its deadline applies");
+                        tracing::warn!(%error, "deferred write failed; its deadline applies");
                     }
                 }
                 pending.pop_front();

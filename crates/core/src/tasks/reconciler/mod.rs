@@ -39,6 +39,7 @@ use super::store::{Hint, Holder, Lease, Store, StoreError};
 use super::task::{Job, Outcome, Task};
 use super::task_writer::{Commit, TaskWriter};
 use super::time::StoreTime;
+use super::usual::duration_keys;
 
 /// The settings of the loops.
 #[derive(Clone, Debug)]
@@ -245,11 +246,13 @@ impl Core {
         let (Job::Open { started_at, .. }, Some(ended)) = (&before.job, after.ended_at) else { return };
         let took = ended.since(*started_at);
         let ended_now = !before.has_ended() && after.outcome() == Some(Outcome::Succeeded);
-        if ended_now
-            && took >= Duration::from_secs(1)
-            && let Err(error) = self.writer.store.record_duration(&after.tool, took).await
-        {
-            tracing::warn!(%error, tool = after.tool, "job duration cannot be recorded");
+        if !ended_now || took < Duration::from_secs(1) {
+            return;
+        }
+        for key in duration_keys(after) {
+            if let Err(error) = self.writer.store.record_duration(&key, took).await {
+                tracing::warn!(%error, tool = after.tool, "job duration cannot be recorded");
+            }
         }
     }
 

@@ -253,6 +253,7 @@ impl Service {
             terms: call.terms.clone(),
             slots: call.slots.clone(),
             kept_arguments: call.kept_arguments.clone(),
+            variant: call.variant,
             refers_to: call.references.iter().map(|(_, id)| id.clone()).collect(),
             refused_when_full: call.when_full == WhenFull::Refuse,
             created_at: now,
@@ -274,6 +275,7 @@ impl Service {
             overdue: None,
             missing: None,
             look_at: None,
+            result_read_at: None,
             undelivered: call.blocking.as_ref().map(|blocking| Undelivered {
                 digest: blocking.digest.clone(),
                 waiting_until: now + blocking.timeout,

@@ -8,7 +8,7 @@ use taskbridge_sdk::Timestamp;
 use super::Service;
 use crate::tasks::machine::{CancelMode, Event};
 use crate::tasks::store::{Lease, Result};
-use crate::tasks::task::{Task, TaskId};
+use crate::tasks::task::{Owner, Task, TaskId};
 use crate::tasks::task_writer::{Commit, TaskWriter};
 
 /// A write that a dropped guard or a front end leaves to the reconciler.
@@ -22,6 +22,13 @@ pub enum DeferredWrite {
         until: Timestamp,
         /// Whether the tool wants the job stopped in this case.
         cancel: bool,
+    },
+    /// The result of an ended task was sent.
+    ResultRead {
+        /// The task.
+        id: TaskId,
+        /// The person who asked for it.
+        by: Owner,
     },
     /// A front end left a write.
     FrontEnd(Box<dyn FrontEndWrite>),
@@ -54,6 +61,17 @@ impl Service {
     pub fn guard_call(&self, task: &Task, cancel_on_abandon: bool) -> CallGuard {
         let until = task.undelivered.as_ref().map(|undelivered| undelivered.waiting_until);
         CallGuard { service: self.clone(), id: task.id.clone(), until, cancel: cancel_on_abandon }
+    }
+}
+
+impl Service {
+    /// Records that the result of an ended task was sent to this person, if it is the first time and history
+    /// is kept. The reconciler writes it, so that the answer need not wait for a write.
+    pub fn note_result_read(&self, task: &Task, by: &Owner) {
+        if self.writer.history_recorder.enabled && task.result_read_at.is_none() {
+            let write = DeferredWrite::ResultRead { id: task.id.clone(), by: by.clone() };
+            let _ = self.outbox.deferred_writes.send(write);
+        }
     }
 }
 
@@ -116,6 +134,12 @@ impl DeferredWrite {
         match self {
             DeferredWrite::CallAbandoned { id, until, cancel } => {
                 abandon_call(writer, id, *until, *cancel).await
+            }
+            DeferredWrite::ResultRead { id, by } => {
+                if let Some(task) = writer.read(id).await? {
+                    writer.apply(task, Event::ResultRead { by: by.clone() }, Lease::Keep).await?;
+                }
+                Ok(())
             }
             DeferredWrite::FrontEnd(write) => write.execute().await,
         }

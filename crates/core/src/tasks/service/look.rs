@@ -12,7 +12,7 @@ use crate::tasks::machine::Event;
 use crate::tasks::store::{Lease, Position, Result};
 use crate::tasks::task::slots::is_owner_slot;
 use crate::tasks::task::{INITIAL_WATCH, Job, Owner, Task, TaskId};
-use crate::tasks::usual::UsualDuration;
+use crate::tasks::usual::{UsualDuration, duration_keys};
 use crate::tasks::watch::{ChangeSubscription, Listener, RowListener};
 
 /// How long one read counts as watching. It exceeds the longest poll interval that clients receive.
@@ -33,7 +33,7 @@ pub struct View {
     pub poll_interval: Duration,
     /// The age of its job, or of the task if no job was accepted yet.
     pub age: Duration,
-    /// The usual duration of its tool's jobs.
+    /// The usual duration of jobs like this one.
     pub usual: Option<UsualDuration>,
 }
 
@@ -209,9 +209,22 @@ impl Service {
             _ => task.created_at,
         };
         let age = self.writer.now().since(since);
-        let usual = self.usual_duration(&task.tool).await?;
+        let usual = self.usual_duration_of(&task).await?;
         let poll_interval = self.poll_intervals.poll_interval(age, usual);
         Ok(View { task, ahead, poll_interval, age, usual })
+    }
+
+    /// Returns the usual duration of this task's variant of its tool, or else that of all the tool's jobs.
+    ///
+    /// # Errors
+    /// If the store is unavailable.
+    async fn usual_duration_of(&self, task: &Task) -> Result<Option<UsualDuration>> {
+        for key in duration_keys(task) {
+            if let Some(usual) = self.usual_duration(&key).await? {
+                return Ok(Some(usual));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the usual duration of a tool's jobs, cached for ten seconds, so that a poll costs no second

@@ -105,6 +105,10 @@ pub struct Task {
     /// The arguments of the call, without sensitive ones and files, if its tool keeps them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_arguments: Option<Map<String, Value>>,
+    /// The number of the call's variant of the tool, below [`MAX_VARIANTS`](super::usual::MAX_VARIANTS), by the
+    /// arguments that decide how long a job takes. `None` if none of them does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<u16>,
     /// The tasks that the call refers to, in the order of its parameters' names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refers_to: Vec<TaskId>,
@@ -167,6 +171,9 @@ pub struct Task {
     /// result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undelivered: Option<Undelivered>,
+    /// When the result of the ended task was first sent to somebody, if that was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_read_at: Option<Timestamp>,
     /// When the reconciler must process this row again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,

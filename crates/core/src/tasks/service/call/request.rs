@@ -26,6 +26,8 @@ pub struct Call {
     pub spec: Spec,
     /// The arguments to keep with the task, so that its owner can call again with them.
     pub kept_arguments: Option<Map<String, Value>>,
+    /// See [`crate::tasks::task::Task::variant`].
+    pub variant: Option<u16>,
     /// Tasks that the arguments refer to, by parameter. The job receives the handles of their jobs.
     pub references: Vec<(String, TaskId)>,
     /// The deadlines.
