@@ -68,6 +68,8 @@ async function survivesKill(tools) {
         await heading(page, 'succeeded');
         check(await isMarked(page), 'the page was not loaded again');
         await page.getByText('after the kill').waitFor();
+        // To show the result is to read it, which the page tells by itself, too.
+        await page.locator('.events li', { hasText: 'result read by the single user' }).waitFor();
         await page.locator('#connection[hidden]').waitFor({ state: 'attached' });
     } finally {
         await world.stop();

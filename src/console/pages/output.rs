@@ -36,7 +36,10 @@ pub(super) async fn section(request: &Request<'_>, view: &View) -> Result<Markup
             h2 { "Result" }
             p.note { "The result has " (bytes) " bytes, which is too large for this page. A client can read it." }
         },
-        BoundedOutput::Complete(output) => render(request, task, &output),
+        BoundedOutput::Complete(output) => {
+            request.context().service.note_result_read(task, &request.visitor.principal.owner);
+            render(request, task, &output)
+        }
     })
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use taskbridge_sdk::{Content, Output};
 
 use crate::mcp::features::dialect::Dialect;
+use crate::mcp::features::request::RequestExt as _;
 use crate::mcp::wire::types::without_nulls;
 use crate::recorder::text::{clean, one_line};
 use crate::tasks::audit::{Audit as _, AuditEvent, Part};
@@ -30,7 +31,10 @@ pub(super) async fn of(request: &dyn Dialect, view: &View) -> Result<Option<Valu
     let (text, files) = match output {
         BoundedOutput::Missing => (String::new(), Vec::new()),
         BoundedOutput::TooLarge(bytes) => (format!("[the result has {bytes} bytes]"), Vec::new()),
-        BoundedOutput::Complete(output) => (text(&output), files(&output)),
+        BoundedOutput::Complete(output) => {
+            context.service.note_result_read(task, request.owner());
+            (text(&output), files(&output))
+        }
     };
     let shown = beginning(&text);
     Ok(Some(without_nulls(json!({
