@@ -1,7 +1,7 @@
 # A cluster whose login node is reached over ssh. Sourced by release/clean-engines.
 
 try_slurm() {
-    local page=adapters/slurm/README.md word told folder
+    local page=adapters/slurm/README.md word told folder option key
     coproc ENGINE { exec python3 -B tests/slurm/serve.py --accounting; }
     read -r word told <&"${ENGINE[0]}"
     [[ $word == ready ]] || fail "the cluster did not start: $told"
@@ -22,6 +22,10 @@ CONFIG
     /usr/sbin/sshd -D -e -f "$work/sshd" 2>"$work/sshd.log" &
     cp "$work/user" "$SHARED/ssh/id_ed25519"
     printf 'Host login1\n    HostName 127.0.0.1\n    User root\n' >"$SHARED/ssh/config"
+    for option in 'ControlMaster auto' 'ControlPath ~/.ssh/%C' 'ControlPersist 10m'; do
+        book "$page" "$option"
+        printf '    %s\n' "$line" >>"$SHARED/ssh/config"
+    done
     printf '127.0.0.1 %s\n' "$(<"$work/host.pub")" >"$SHARED/ssh/known_hosts"
     printf '#!/bin/sh\n#SBATCH --time=00:05:00\necho "docked on $(uname -n)"\n' >"$SHARED/dock/dock.sh"
     begin "$page" openssh-client
