@@ -27,7 +27,7 @@ DAG
         kill -0 "$engine" 2>/dev/null || fail "Airflow ended: $(tail -n 20 "$home/log")"
         sleep 0.5
     }
-    until grep -q 'standalone | Airflow is ready' "$home/log"; do wait_a_moment; done
+    until grep -qs 'standalone | Airflow is ready' "$home/log"; do wait_a_moment; done
     # Airflow pauses what is new. It has run before the newcomer comes: over SQLite, the first run of an Airflow may wait
     # half a minute for a lock.
     until airflow airflow dags unpause report --yes 2>/dev/null | grep -q report; do wait_a_moment; done
