@@ -135,7 +135,7 @@ def debian(version, platform, files, out):
     size = sum(len(content) for content, _ in files.values()) // 1024 + 1
     control = (
         f"Package: taskbridge\nVersion: {version}\nArchitecture: {platform.debian}\nMaintainer: taskbridge contributors\n"
-        f"Installed-Size: {size}\nSection: net\nPriority: optional\nDescription: {SUMMARY}\n"
+        f"Installed-Size: {size}\nSection: net\nPriority: optional\nRecommends: ca-certificates\nDescription: {SUMMARY}\n"
         " An MCP server that runs tool calls as durable tasks in a workflow engine.\n"
     )
     with tempfile.TemporaryDirectory() as folder:
