@@ -1,5 +1,6 @@
 //! [`Http`]: the connection that every ability of this backend shares. All that it keeps may be lost.
 
+pub(crate) mod form;
 mod pages;
 
 use std::collections::HashSet;
