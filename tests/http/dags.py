@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow.providers.standard.operators.hitl import HITLEntryOperator, HITLOperator
-from airflow.sdk import Param, dag, get_current_context, task
+from airflow.sdk import BaseOperator, Param, dag, get_current_context, task
 
 STARTS = Path(os.environ["AIRFLOW_HOME"]) / "starts"
 
@@ -50,14 +50,17 @@ def sleep():
     result()
 
 
-@dag(schedule=None)
-def show():
-    @task
-    def result() -> None:
+class Show(BaseOperator):
+    """Prints lines. A function with `@task` logs its return value as well, before or after them."""
+
+    def execute(self, context):
         record()
         print("first line\nsecond line\nthird line")
 
-    result()
+
+@dag(schedule=None)
+def show():
+    Show(task_id="result")
 
 
 @dag(schedule=None)

@@ -170,6 +170,10 @@ def airflow(engine, target):
     # A DAG can be started once it is parsed.
     count = [*query, "select count(*) from dag where not is_stale"]
     engine.wait_for(lambda: int(subprocess.check_output(count)) >= 7)
+    login = json.dumps({"username": "bridge", "password": "secret"}).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/auth/token", login, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
+        (folder / "token").write_text(json.load(reply)["access_token"])
     return port
 
 
