@@ -58,7 +58,7 @@ impl Http {
         let Some((list, listed)) = listed else {
             return self.poll(&job.handle, job.watched, Some(shared)).await;
         };
-        // Every job is watched in its first minute. If there are many, only some of them are polled for details.
+        // Every job is watched in its first minute. Of many, only some are polled for details.
         let watched = job.watched && self.details.take();
         if !watched && let Some(seen) = self.listed_job(list, listed, job, shared).await? {
             return Ok(seen);
@@ -75,7 +75,7 @@ impl Http {
                 scope.is_none_or(|scope| !matches!(item(list, &listed, &scope), Ok(None)))
             };
             let missing = jobs.len() - jobs.iter().filter(is_listed).count();
-            // Jobs that started after the list was read. To read it again is cheaper than to poll each of them.
+            // They started after the list was read. To read it again is cheaper than to poll each of them.
             if listed.is_cut || missing <= listed.pages as usize {
                 return Ok(listed);
             }

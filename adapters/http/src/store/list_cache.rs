@@ -1,6 +1,6 @@
 //! Cache of long lists: a list of three or more pages is used again for a while, so that polls that arrive
-//! one after the other do not read all pages each time. So are replies for all of its jobs. It may be lost. It
-//! must not call the engine.
+//! one after the other do not read all pages each time. So are replies for all of its jobs. It may be lost.
+//! It must not call the engine.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -51,8 +51,8 @@ async fn engine(runs: usize) -> Nasty {
     nasty
 }
 
-/// 1,000 runs of 50 DAGs are 11 pages of one list, which are kept for 66 s, and one list of questions, which is
-/// kept for 6 s: 20 requests a minute. No run takes a request of its own.
+/// 1,000 runs of 50 DAGs are 11 pages of one list, which are kept for 66 s, and one list of questions, which
+/// is kept for 6 s: 20 requests a minute. No run takes a request of its own.
 #[tokio::test]
 async fn thousand_runs_share_one_list() {
     let nasty = engine(1000).await;
@@ -99,8 +99,9 @@ struct Scheduled {
     next: Duration,
 }
 
-/// Polls the jobs that are due as the server does: a tenth of their age after the poll before, within 100 ms and
-/// 30 s, up to a tenth of that earlier, and at most 500 jobs in a sweep. In its first minute a job is watched.
+/// Polls the jobs that are due as the server does: a tenth of their age after the poll before, within 100 ms
+/// and 30 s, up to a tenth of that earlier, and at most 500 jobs in a sweep. In its first minute a job is
+/// watched.
 async fn sweep(backend: &dyn Backend, jobs: &mut [Scheduled], now: Duration) {
     let interval = |job: &Scheduled| {
         let age = now.saturating_sub(job.started);

@@ -146,7 +146,7 @@ offer()
         if starts > 0 {
             return starts;
         }
-        // A run that is stopped early has no task that started. It is counted without the faults of the proxy.
+        // A run that is stopped early has no task that started. It is counted without the proxy's faults.
         let direct = Self::new().await;
         for dag in ["greet", "fail", "sleep", "show"] {
             let job = JobSpec { key: key.clone(), ..start(target(dag), json!({})) };
