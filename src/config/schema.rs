@@ -166,7 +166,11 @@ fn backend(kind: &str, one_machine: bool, has_presets: bool, mut schema: Map<Str
         required.push(Value::from("kind"));
     }
     if has_presets {
-        // A preset has a kind, and the fields that a backend needs.
+        // A preset has a kind, the fields that a backend needs, and those that `discover` needs.
+        let discover = schema.get_mut("properties").and_then(|properties| properties.get_mut(DISCOVER));
+        if let Some(discover) = discover.and_then(Value::as_object_mut) {
+            discover.remove("required");
+        }
         schema.insert("anyOf".to_owned(), json!([{"required": required}, {"required": ["preset"]}]));
     } else {
         schema.insert("required".to_owned(), required);

@@ -6,14 +6,13 @@ It stops the engine when its standard input closes, at the latest when its paren
 installed engines (tests/http/install); the engine's output is in FOLDER/log.
 """
 
-import contextlib
+import ctypes
 import json
 import os
 import secrets
 import shutil
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 
 # A busy machine may need this long.
 PATIENCE = 600
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def free_ports(count):
@@ -41,11 +41,18 @@ class Engine:
 
     def start(self, *command, **environment):
         variables = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LANG": "C.UTF-8"} | environment
-        # A group of its own, so that what it starts ends with it.
+        # A signal for this process must not reach it.
         process = subprocess.Popen([str(part) for part in command], cwd=self.folder, env=variables,
                                    stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
         self.processes.append(process)
         return process
+
+    def run(self, *command, **environment):
+        """Runs a command to its end."""
+        process = self.start(*command, **environment)
+        if process.wait():
+            raise SystemExit(f"{command[0]} ended with {process.returncode}: {self.folder / 'log'}")
+        self.processes.remove(process)
 
     def wait_for(self, ready):
         deadline = time.monotonic() + PATIENCE
@@ -58,12 +65,13 @@ class Engine:
             time.sleep(0.05)
 
     def stop(self):
-        for process in self.processes:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            process.wait()
+        # All that it started, at any depth: see main.
+        children = Path(f"/proc/self/task/{os.getpid()}/children")
+        while pids := children.read_text().split():
+            for pid in pids:
+                os.kill(int(pid), signal.SIGKILL)
+            os.wait()
+        shutil.rmtree(self.folder / "postgres", ignore_errors=True)
 
 
 def answers(url):
@@ -99,18 +107,42 @@ def dagu(engine, target):
     return port
 
 
+def postgres(engine):
+    """Starts a database server, and returns the command that queries it, and its address."""
+    (port,) = free_ports(1)
+    data, programs = engine.folder / "postgres", max(Path("/usr/lib/postgresql").glob("*/bin"))
+    data.mkdir()
+    as_user = []
+    if os.geteuid() == 0:
+        # It refuses to run as root.
+        engine.folder.chmod(0o711)
+        shutil.chown(data, "nobody", "nogroup")
+        as_user = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
+    engine.run(*as_user, programs / "initdb", "--pgdata", data, "--username", "airflow", "--auth", "trust", "--encoding",
+               "UTF8", "--locale", "C", "--no-sync")
+    engine.start(*as_user, programs / "postgres", "-D", data, "-k", data, "-p", port, "-c", "listen_addresses=127.0.0.1",
+                 "-c", "fsync=off", "-c", "max_connections=300")
+    address = f"postgresql://airflow@127.0.0.1:{port}/postgres"
+    query = [programs / "psql", address, "-tAc"]
+    engine.wait_for(lambda: subprocess.run([*query, "select"], capture_output=True).returncode == 0)
+    return query, address
+
+
 def airflow(engine, target):
-    """Starts an API server, a scheduler and a processor of DAGs, over SQLite."""
+    """Starts an API server, a scheduler and a processor of DAGs, over PostgreSQL. Over SQLite, the API server waits for
+    its own lock."""
     (port,) = free_ports(1)
     folder, bin_folder = engine.folder, target / "airflow" / "bin"
     (folder / "dags").mkdir(exist_ok=True)
     shutil.copy(Path(__file__).parent / "dags.py", folder / "dags")
+    query, database = postgres(engine)
     (folder / "passwords.json").write_text(json.dumps({"bridge": "secret"}))
     settings = {
         "AIRFLOW_HOME": folder,
         "AIRFLOW__CORE__DAGS_FOLDER": folder / "dags",
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": False,
         "AIRFLOW__CORE__LOAD_EXAMPLES": False,
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database.replace("://", "+psycopg2://"),
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__PARALLELISM": 6,
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
@@ -119,7 +151,7 @@ def airflow(engine, target):
         "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
         "AIRFLOW__API__SECRET_KEY": secrets.token_hex(32),
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": 3,
-        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": 3,
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": 600,
         "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.5,
         "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": False,
         # Without them, a busy machine loses tasks that run.
@@ -129,26 +161,27 @@ def airflow(engine, target):
     }
     settings = {name: str(value) for name, value in settings.items()}
     command = [bin_folder / "python", "-B", bin_folder / "airflow"]
-    migration = engine.start(*command, "db", "migrate", **settings)
-    if migration.wait():
-        raise SystemExit(f"the database was not created: {folder / 'log'}")
-    engine.processes.remove(migration)
+    engine.run(*command, "db", "migrate", **settings)
     engine.start(*command, "api-server", "--host", "127.0.0.1", "--port", port, "--workers", 1, **settings)
     # Their servers of logs would listen on every interface.
     engine.start(*command, "scheduler", "--skip-serve-logs", **settings)
     engine.start(*command, "dag-processor", **settings)
     engine.wait_for(answers(f"http://127.0.0.1:{port}/api/v2/version"))
     # A DAG can be started once it is parsed.
-    database = f"file:{folder / 'airflow.db'}?mode=ro"
-    query = "select count(*) from dag where is_stale = 0"
-    with contextlib.closing(sqlite3.connect(database, uri=True)) as connection:
-        engine.wait_for(lambda: connection.execute(query).fetchone()[0] >= 6)
+    count = [*query, "select count(*) from dag where not is_stale"]
+    engine.wait_for(lambda: int(subprocess.check_output(count)) >= 7)
+    login = json.dumps({"username": "bridge", "password": "secret"}).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/auth/token", login, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
+        (folder / "token").write_text(json.load(reply)["access_token"])
     return port
 
 
 def main():
     name, target, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     folder.mkdir(parents=True, exist_ok=True)
+    # A process whose parent has ended becomes a child of this one.
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     engine = Engine(folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:

@@ -17,7 +17,7 @@ async fn run(arguments: &[&str]) -> ProgramOutput {
     let mut command = Command::new(PROGRAM);
     dir.prepare(command.args(arguments));
     // A backend's config may refer to a credential in the environment, and is invalid without it.
-    command.env("GITHUB_TOKEN", "none");
+    command.env("GITHUB_TOKEN", "none").env("AIRFLOW_PASSWORD", "none");
     dir.run(command).await
 }
 

@@ -1,13 +1,14 @@
 //! Tools that the engine offers. It must not start anything.
 
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use taskbridge_sdk::{DiscoveredTool, Discovery, Error, Result, async_trait, tool_name};
 
 use crate::config::Discover;
 use crate::core::Http;
+use crate::core::form::add_properties;
 use crate::driver::auth::By;
-use crate::language::{Expression, Scope, plain_text};
+use crate::language::{Expression, Scope};
 
 /// Most tools of an engine.
 const MAX_TOOLS: usize = 1000;
@@ -95,45 +96,10 @@ fn schema(discover: &Discover, scope: &Scope) -> Result<Map<String, Value>, Stri
             _ => Err("`discover.schema` is not the schema of an object".to_owned()),
         };
     }
-    let listed = discover.properties.as_ref().map_or(Ok(None), |properties| properties.some(scope))?;
-    let members: Vec<(Option<String>, Value)> = match listed {
-        Some(Value::Object(members)) => {
-            members.into_iter().map(|(name, value)| (Some(name), value)).collect()
-        }
-        Some(Value::Array(items)) => items.into_iter().map(|item| (None, item)).collect(),
-        _ => Vec::new(),
-    };
-    let (mut properties, mut required) = (Map::new(), Vec::new());
-    for (name, value) in members {
-        let scope = scope.clone().with("name", &name).with("value", &value);
-        let property = &discover.property;
-        let evaluate =
-            |expression: &Option<Expression>| expression.as_ref().map_or(Ok(None), |e| e.some(&scope));
-        let name = match evaluate(&property.name)? {
-            Some(name) => Some(plain_text(&name)),
-            None => name,
-        };
-        let Some(name) = name else { continue };
-        let mut schema = match evaluate(&property.schema)? {
-            Some(Value::Object(schema)) => schema,
-            _ => Map::new(),
-        };
-        for (field, expression) in [("default", &property.default), ("description", &property.description)] {
-            schema.extend(evaluate(expression)?.map(|value| (field.to_owned(), value)));
-        }
-        let is_required =
-            property.required.as_ref().map_or(Ok(false), |required| required.is_true(&scope))?;
-        if is_required {
-            required.push(Value::from(name.as_str()));
-        }
-        properties.insert(name, schema.into());
-    }
     let mut schema = Map::new();
     schema.insert("type".to_owned(), "object".into());
-    schema.insert("properties".to_owned(), properties.into());
-    if !required.is_empty() {
-        schema.insert("required".to_owned(), json!(required));
-    }
+    schema.insert("properties".to_owned(), Map::new().into());
+    add_properties(&mut schema, discover.properties.as_ref(), &discover.property, scope)?;
     Ok(schema)
 }
 

@@ -75,7 +75,7 @@ fn read(config: &Config, recorded: &Recorded) -> Result<Actual, String> {
                 Err(error) => return Ok(Actual { error: Some(error), ..Actual::default() }),
             };
             let more: Map<String, Value> =
-                recorded.more.iter().map(|(name, body)| (name.clone(), more(body))).collect();
+                recorded.more.iter().map(|(name, body)| (name.clone(), more(recorded, body))).collect();
             let scope = reply.scope(scope).with("more", more);
             let snapshot = Snapshot { state, word: word.text, scope, table, retry_after: None };
             let seen = observation(config, &JobHandle::new("{}"), &snapshot)?;
@@ -84,8 +84,8 @@ fn read(config: &Config, recorded: &Recorded) -> Result<Actual, String> {
     }
 }
 
-fn more(body: &Value) -> Value {
-    json!({"status": 200, "headers": {}, "body": body, "text": text(body), "items": body})
+fn more(recorded: &Recorded, body: &Value) -> Value {
+    json!({"status": 200, "headers": recorded.headers, "body": body, "text": text(body), "items": body})
 }
 
 fn text(body: &Value) -> String {

@@ -90,8 +90,10 @@ pub(crate) struct Exchange {
     /// The password.
     pub(crate) password: Secret,
     /// The request for a token. Presets have it.
+    #[schemars(with = "Option<ExchangeRequest>")]
     pub(crate) request: ExchangeRequest,
-    /// Expression for the token in the reply, such as `body.access_token`.
+    /// Expression for the token in the reply, such as `body.access_token`. Presets have it.
+    #[schemars(with = "Option<String>")]
     pub(crate) token: String,
     /// Expression for the lifetime of the token in seconds, such as `body.expires_in`. Without it, the token
     /// is kept for `lasts`.

@@ -30,7 +30,7 @@ pub(crate) use lifecycle::{Find, List, More, Observe, Once, Start, State};
 pub(crate) use outputs::{AnswerTable, Artifacts, Ask, Log};
 pub(crate) use recorded::{Recorded, RecordedCall};
 pub(crate) use request::{Body, Method, Pages, Request};
-pub(crate) use signals::{Discover, Doctor, DoctorTool, Encoding, Hash, Hook};
+pub(crate) use signals::{Discover, Doctor, DoctorTool, Encoding, Hash, Hook, Property};
 
 /// Fields of `[backends.NAME]`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::duration;
 use super::request::Request;
+use super::signals::Property;
 use crate::language::Expression;
 
 /// Where questions of a job are.
@@ -25,6 +26,12 @@ pub(crate) struct Ask {
     /// JSON Schema of the answer: an object of texts, numbers and choices. The default has no fields.
     #[serde(default)]
     pub(crate) schema: Option<Expression>,
+    /// Further fields of the answer, as an object by name or as a list.
+    #[serde(default)]
+    pub(crate) properties: Option<Expression>,
+    /// What each of them is.
+    #[serde(default)]
+    pub(crate) property: Property,
     /// How long after its answer a question may still be listed.
     #[serde(default, deserialize_with = "duration::deserialize")]
     #[schemars(with = "String")]

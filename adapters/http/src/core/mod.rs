@@ -1,5 +1,6 @@
 //! [`Http`]: the connection that every ability of this backend shares. All that it keeps may be lost.
 
+pub(crate) mod form;
 mod pages;
 
 use std::collections::HashSet;
@@ -18,6 +19,7 @@ use crate::driver::reply::Reply;
 use crate::identity::engine;
 use crate::language::{BASE, Scope};
 use crate::store::answers::DeliveredAnswers;
+use crate::store::detail_limit::DetailLimit;
 use crate::store::list_cache::ListCache;
 
 /// Most words of the engine that are remembered as reported.
@@ -28,6 +30,7 @@ pub(crate) struct Http {
     pub(crate) config: Config,
     pub(crate) identity: String,
     pub(crate) lists: ListCache,
+    pub(crate) details: DetailLimit,
     pub(crate) answers: DeliveredAnswers,
     client: Client,
     auth: Auth,
@@ -64,6 +67,7 @@ impl Http {
             auth,
             config,
             lists: ListCache::default(),
+            details: DetailLimit::default(),
             answers: DeliveredAnswers::default(),
             unknown_words: Mutex::default(),
             name: context.name.clone(),

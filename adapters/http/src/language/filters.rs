@@ -22,6 +22,7 @@ pub(super) fn add(environment: &mut Environment<'static>) {
     environment.add_filter("tojson", to_json);
     environment.add_filter("texts", texts);
     environment.add_filter("name_and_value", name_and_value);
+    environment.add_filter("without", without);
     environment.add_filter("short", short);
     environment.add_filter("b64encode", |text: String| data_encoding::BASE64.encode(text.as_bytes()));
     environment.add_filter("b64decode", b64decode);
@@ -118,6 +119,13 @@ fn name_and_value(object: Serde<serde_json::Map<String, Json>>) -> Value {
     let pairs: Vec<Json> =
         object.0.into_iter().map(|(name, value)| serde_json::json!({"name": name, "value": value})).collect();
     Value::from(Serde(&pairs))
+}
+
+/// Returns an object without one of its members.
+fn without(object: Serde<serde_json::Map<String, Json>>, name: String) -> Value {
+    let rest: serde_json::Map<String, Json> =
+        object.0.into_iter().filter(|(member, _)| *member != name).collect();
+    Value::from(Serde(&rest))
 }
 
 /// Returns the first characters of a key, for engines whose names are short.

@@ -1,12 +1,13 @@
 //! What a poll shows of a job: progress, message, questions, and the result of its end. Pure.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use taskbridge_sdk::{
     Artifact, Content, JobHandle, JobState, Observation, Output, Progress, Question, Timestamp, one_line,
 };
 
 use super::snapshot::Snapshot;
 use crate::config::{Ask, Config, State};
+use crate::core::form::add_properties;
 use crate::identity::handle;
 use crate::language::{Expression, Scope};
 
@@ -141,10 +142,13 @@ pub(crate) fn questions(ask: &Ask, scope: &Scope) -> Result<Vec<Question>, Strin
         let id = ask.id.text(&scope)?.ok_or("`ask.id` has no value")?;
         let message = ask.message.text(&scope)?.unwrap_or_else(|| format!("The job asks `{id}`."));
         let schema = ask.schema.as_ref().map_or(Ok(None), |schema| schema.some(&scope))?;
-        let schema = schema.unwrap_or_else(|| serde_json::json!({"type": "object", "properties": {}}));
-        if !schema["properties"].is_object() {
+        let mut schema = schema.unwrap_or_else(|| serde_json::json!({"type": "object", "properties": {}}));
+        let is_form =
+            |object: &&mut Map<String, Value>| object.get("properties").is_some_and(Value::is_object);
+        let Some(object) = schema.as_object_mut().filter(is_form) else {
             return Err("`ask.schema` is not the schema of an object with `properties`".to_owned());
-        }
+        };
+        add_properties(object, ask.properties.as_ref(), &ask.property, &scope)?;
         questions.push(Question::form(id, message, schema));
         if questions.len() >= MAX_QUESTIONS {
             break;

@@ -1,11 +1,9 @@
 //! Polls of one job: the reply of `observe`, and those of `more`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Error, JobHandle, JobState, Observation, Result};
-use tokio::sync::Mutex;
 
 use crate::config::{More, State};
 use crate::core::Http;
@@ -14,6 +12,7 @@ use crate::identity::handle;
 use crate::language::Scope;
 use crate::observe::conclude::observation;
 use crate::observe::snapshot::{Snapshot, observe_table, state_of};
+use crate::store::list_cache::SharedReplies;
 
 /// What a poll is for.
 #[derive(Clone, Copy, Debug)]
@@ -25,10 +24,6 @@ pub(crate) enum Purpose<'a> {
     /// These replies of `more`, in any state.
     Replies(&'a BTreeSet<String>),
 }
-
-/// Replies of `more` that are for all jobs of a poll of many, by name.
-#[derive(Debug, Default)]
-pub(crate) struct SharedReplies(Mutex<BTreeMap<String, Arc<Option<Value>>>>);
 
 impl Http {
     /// Polls a job.
@@ -113,14 +108,10 @@ impl Http {
         scope: &Scope,
         shared: Option<&SharedReplies>,
     ) -> Result<Option<Value>> {
-        let Some(replies) = shared.filter(|_| more.shared) else { return self.fetch(more, scope).await };
-        let mut replies = replies.0.lock().await;
-        if let Some(value) = replies.get(&more.name) {
-            return Ok((**value).clone());
+        match shared.filter(|_| more.shared) {
+            Some(replies) => replies.get_or_request(&more.name, self.fetch(more, scope)).await,
+            None => self.fetch(more, scope).await,
         }
-        let value = self.fetch(more, scope).await?;
-        replies.insert(more.name.clone(), Arc::new(value.clone()));
-        Ok(value)
     }
 
     async fn fetch(&self, more: &More, scope: &Scope) -> Result<Option<Value>> {

@@ -1,21 +1,20 @@
 //! Polls of many jobs: a list, and single polls of the jobs whose state the list cannot show.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
-use serde_json::Map;
+use serde_json::{Map, Value};
 use taskbridge_sdk::{Error, GroupKey, JobHandle, JobState, Observation, Result, Subject};
 use tokio::time::Instant;
 
 use super::conclude::questions;
-use super::poll::{SharedReplies, is_due};
+use super::poll::is_due;
 use super::snapshot::{observe_table, state_word};
 use crate::config::{List, State};
 use crate::core::Http;
 use crate::identity::handle;
 use crate::language::Scope;
-use crate::store::list_cache::Listed;
+use crate::store::list_cache::{Listing, SharedReplies};
 
 /// Single polls of one call that run at the same time.
 const CONCURRENT_POLLS: usize = 8;
@@ -33,18 +32,19 @@ impl Http {
 
     /// Polls many jobs. The results are in the order of the jobs.
     pub(crate) async fn poll_group(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        let shared = SharedReplies::default();
         let listed = match &self.config.list {
             // The list costs a request too, so it is for two jobs and more.
-            Some(list) if jobs.len() > 1 => match self.list(list, group).await {
+            Some(list) if jobs.len() > 1 => match self.list(list, group, jobs).await {
                 Ok(listed) => Some((list, listed)),
                 Err(error) => return jobs.iter().map(|_| Err(error.clone())).collect(),
             },
             _ => None,
         };
+        let own = SharedReplies::default();
+        let shared = listed.as_ref().map_or(&own, |(_, listed)| &listed.shared);
         let mut polls = Vec::with_capacity(jobs.len());
         for job in jobs {
-            polls.push(self.poll_job(job, listed.as_ref(), &shared).boxed());
+            polls.push(self.poll_job(job, listed.as_ref(), shared).boxed());
         }
         stream::iter(polls).buffered(CONCURRENT_POLLS).collect().await
     }
@@ -52,33 +52,44 @@ impl Http {
     async fn poll_job(
         &self,
         job: &Subject,
-        listed: Option<&(&List, Listed)>,
+        listed: Option<&(&List, Arc<Listing>)>,
         shared: &SharedReplies,
     ) -> Result<Observation> {
-        if let Some((list, listed)) = listed
-            && let Some(seen) = self.listed_job(list, listed, job, shared).await?
-        {
+        let Some((list, listed)) = listed else {
+            return self.poll(&job.handle, job.watched, Some(shared)).await;
+        };
+        // Every job is watched in its first minute. Of many, only some are polled for details.
+        let watched = job.watched && self.details.take();
+        if !watched && let Some(seen) = self.listed_job(list, listed, job, shared).await? {
             return Ok(seen);
         }
-        self.poll(&job.handle, job.watched, Some(shared)).await
+        self.poll(&job.handle, watched, Some(shared)).await
     }
 
     /// Returns the items of the list of a group, by what identifies them.
-    async fn list(&self, list: &List, group: &GroupKey) -> Result<Listed> {
+    async fn list(&self, list: &List, group: &GroupKey, jobs: &[Subject]) -> Result<Arc<Listing>> {
         let (start, generation) = (Instant::now(), self.lists.generation());
         if let Some(listed) = self.lists.get(group, start) {
-            return Ok(listed);
+            let is_listed = |job: &&Subject| {
+                let scope = self.handle_scope(&job.handle);
+                scope.is_none_or(|scope| !matches!(item(list, &listed, &scope), Ok(None)))
+            };
+            let missing = jobs.len() - jobs.iter().filter(is_listed).count();
+            // They started after the list was read. To read it again is cheaper than to poll each of them.
+            if listed.is_cut || missing <= listed.pages as usize {
+                return Ok(listed);
+            }
         }
         let scope = self.base_scope().with("group", group.as_str());
         let found = self.items("list", &list.request, list.next.as_ref(), &list.items, &scope, None).await?;
-        let mut by_id = HashMap::new();
+        let mut listed = Listing { pages: found.pages, is_cut: found.is_cut, ..Listing::default() };
         for item in found.items {
             let id = list.id.text(&scope.clone().with("item", &item)).map_err(unreadable)?;
             // An engine may list a job twice, on two pages. The newer page comes first.
-            id.map(|id| by_id.entry(id).or_insert(item));
+            id.map(|id| listed.items.entry(id).or_insert(item));
         }
-        let listed: Listed = Arc::new(by_id);
-        self.lists.put(group, &listed, found.pages, start, generation);
+        let listed = Arc::new(listed);
+        self.lists.put(group, &listed, start, generation);
         Ok(listed)
     }
 
@@ -86,24 +97,21 @@ impl Http {
     async fn listed_job(
         &self,
         list: &List,
-        listed: &Listed,
+        listed: &Listing,
         job: &Subject,
         shared: &SharedReplies,
     ) -> Result<Option<Observation>> {
         let Some(scope) = self.handle_scope(&job.handle) else { return Ok(None) };
         let table = observe_table(&self.config, &scope).map_err(unreadable)?;
-        let Some(item) = list.job.text(&scope).map_err(unreadable)?.and_then(|id| listed.get(&id)) else {
-            return Ok(None);
-        };
+        let Some(item) = item(list, listed, &scope).map_err(unreadable)? else { return Ok(None) };
         let item_scope = scope.with("item", item);
         let Ok((state, word)) = state_word(table, &list.state, &item_scope) else { return Ok(None) };
         if word.is_unknown {
             self.report_unknown(&word.text);
         }
-        let is_enough =
-            matches!(state, State::Queued | State::Running) && !job.watched && table.rename.is_none();
+        let is_enough = matches!(state, State::Queued | State::Running) && table.rename.is_none();
         let mut due = Vec::new();
-        for more in self.config.more.iter().filter(|more| is_due(more, state, job.watched)) {
+        for more in self.config.more.iter().filter(|more| is_due(more, state, false)) {
             let condition = more.condition.as_ref();
             if condition.map_or(Ok(true), |condition| condition.is_true(&item_scope)).map_err(unreadable)? {
                 due.push(more);
@@ -130,6 +138,11 @@ impl Http {
         }
         Ok(Some(seen))
     }
+}
+
+/// Returns what a list shows of the job of a scope.
+fn item<'a>(list: &List, listed: &'a Listing, scope: &Scope) -> Result<Option<&'a Value>, String> {
+    Ok(list.job.text(scope)?.and_then(|id| listed.items.get(&id)))
 }
 
 fn unreadable(message: String) -> Error {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may fail it")]
 
+mod airflow;
 mod behaviour;
 mod configs;
 mod lifecycle;

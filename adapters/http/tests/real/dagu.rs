@@ -3,18 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use taskbridge_sdk::suite::{
     Claims, DiscoverableTool, Fixture, InjectedFault, LogJob, QuestionJob, RefusedJob, RepeatedStart,
     fresh_key,
 };
-use taskbridge_sdk::{
-    Abilities, Backend, GroupKey, JobHandle, JobKey, JobSpec, JobState, Observation, Result, Started,
-    Subject, async_trait,
-};
+use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
 
+use crate::as_server::AsServer;
 use crate::engine::Engine;
 use crate::proxy::Fault;
 use crate::world::{World, start};
@@ -71,66 +69,6 @@ fn engine() -> &'static Engine {
     })
 }
 
-/// Dagu accepts a run before it lists it, and forgets to stop one whose process begins. As the server does, this
-/// believes that a new job is gone only after the start lag, and repeats a cancellation without effect.
-struct Listed(Arc<dyn Backend>);
-
-#[async_trait]
-impl Backend for Listed {
-    async fn start(&self, job: &JobSpec) -> Result<Started> {
-        let started = self.0.start(job).await?;
-        let deadline = Instant::now() + self.start_lag();
-        while Instant::now() < deadline
-            && self.0.observe(&started.handle).await.is_ok_and(|seen| seen.state == JobState::Gone)
-        {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        Ok(started)
-    }
-
-    async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
-        self.0.find(job).await
-    }
-
-    async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        self.0.observe(handle).await
-    }
-
-    async fn cancel(&self, handle: &JobHandle) -> Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(120);
-        loop {
-            match self.0.cancel(handle).await {
-                Err(error) if !error.kind().is_transient() => return Err(error),
-                _ => tokio::time::sleep(Duration::from_millis(500)).await,
-            }
-            match self.0.observe(handle).await {
-                Ok(seen) if !seen.state.has_ended() && Instant::now() < deadline => {}
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    fn start_lag(&self) -> Duration {
-        self.0.start_lag()
-    }
-
-    fn group(&self, handle: &JobHandle) -> GroupKey {
-        self.0.group(handle)
-    }
-
-    async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        self.0.observe_all(group, jobs).await
-    }
-
-    fn abilities(&self) -> Abilities<'_> {
-        self.0.abilities()
-    }
-
-    fn identity(&self) -> Option<String> {
-        self.0.identity()
-    }
-}
-
 struct Dagu {
     world: World,
     engine: &'static Engine,
@@ -182,7 +120,7 @@ impl Fixture for Dagu {
     };
 
     fn backend(&self) -> Arc<dyn Backend> {
-        Arc::new(Listed(self.world.backend.clone()))
+        Arc::new(AsServer(self.world.backend.clone()))
     }
 
     fn succeeding_job(&self) -> (JobSpec, String) {

@@ -68,7 +68,10 @@ impl Engine {
     pub(super) fn answer(&mut self, request: &Request) -> Answer {
         let line = format!("{} {}", request.method, request.path);
         self.seen.push(Seen { line: line.clone(), request: request.clone() });
-        if let Some((_, answer)) = self.scripted.iter().find(|(start, _)| line.starts_with(start.as_str())) {
+        // A script can be for one page of a list.
+        let page = request.query.get("offset").map(|offset| format!("?offset={offset}"));
+        let paged = line.clone() + &page.unwrap_or_default();
+        if let Some((_, answer)) = self.scripted.iter().find(|(start, _)| paged.starts_with(start.as_str())) {
             return answer.clone();
         }
         let fault = self.faults.iter().position(|(start, _)| line.starts_with(start.as_str()));
