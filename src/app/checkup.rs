@@ -367,6 +367,11 @@ async fn check_discovery(config: &Config, registry: &Registry, name: &str, backe
     let invalid = tools.iter().filter_map(|tool| config.tool_rules.read(registry, name, tool).err());
     let invalid: Vec<String> = invalid.map(|problems| problems.to_string()).collect();
     match invalid.len() {
+        0 if tools.is_empty() => Finding::warning(
+            what,
+            "offers no tool",
+            format!("change what [backends.{name}.discover] selects, or add to the engine what it selects"),
+        ),
         0 => Finding::ok(what, format!("offers {}", pluralize(tools.len(), "tool"))),
         n => Finding::warning(
             what,

@@ -24,8 +24,6 @@ SCHEMA = json.loads((ROOT / "config/schema.json").read_text())
 # What an excerpt of a config may lack: another table, a file, or a variable. Everything else is an error of the page.
 INCOMPLETE = re.compile(
     r"missing field|unknown backend|there is no backend|cannot be read|is not set|unknown tool|has no `|is not a file|"
-    # `check --no-secrets` gives the http adapter an empty token, which it refuses.
-    r"auth\.bearer: is empty|"
     r"there is no tool|the tool has no parameters|\[auth\] (does not identify|admits)|needs an authority|no caller in \[auth\]"
 )
 

@@ -124,7 +124,8 @@ pub(in crate::cli) fn run(registry: &Registry, options: &Options) -> Result<Exit
         }
     };
     print(&format!(
-        "\nNext:\n  taskbridge doctor --config {file}    # after you have edited the file\n  {}\n",
+        "\nNext:\n  taskbridge doctor --config {file}    # after you have edited the file\n  taskbridge serve --config {file}\n  \
+         taskbridge call    # in another terminal: lists the tools; taskbridge call TOOL NAME=VALUE starts one\n  {}\n",
         connect::command_line(&file),
         file = file.display(),
     ));
@@ -164,7 +165,12 @@ fn choose(
     let find = |kind: &str| available.iter().find(|engine| engine.kind == kind).copied();
     if let Some(kind) = asked {
         return find(kind)
-            .ok_or_else(|| format!("--engine {kind}: not an engine of this program: it has {kinds}"));
+            .ok_or_else(|| {
+                format!(
+                    "--engine {kind}: init does not ask about this engine: it knows {kinds}. For engines with an HTTP API, see \
+                     `taskbridge presets`"
+                )
+            });
     }
     let Some(prompt) = prompt else {
         return Err(format!("name the engine with --engine KIND: {kinds}. On a terminal, init asks for it"));

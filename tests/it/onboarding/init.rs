@@ -85,7 +85,7 @@ async fn wrong_flags_are_refused() {
     let dir = TestDir::new("kept");
     let cases: [(&[&str], &str); 6] = [
         (&[], "name the engine with --engine KIND: local, github-actions"),
-        (&["--engine", "jenkins"], "--engine jenkins: not an engine of this program"),
+        (&["--engine", "jenkins"], "--engine jenkins: init does not ask about this engine"),
         (&["--engine", "local", "--region", "eu-central-1"], "--region does not belong to --engine local"),
         (&["--engine", "slurm", "--jobs-dir", "/x"], "--script is missing"),
         (&["--engine", "slurm", "--script", "/x", "--jobs-dir", "x"], "--jobs-dir x: write an absolute path"),

@@ -109,6 +109,10 @@ impl Slurm {
 
     /// Returns our rights in the accounting database, if it is there and answers.
     async fn check_accounting(&self, findings: &mut Vec<Finding>) -> Option<Rights> {
+        // Without an answer of Slurm, which is reported, it is not known.
+        if !self.knows_accounting() {
+            return None;
+        }
         if !self.has_accounting() {
             findings.push(Finding::warning(
                 "accounting",

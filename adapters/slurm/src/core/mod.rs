@@ -168,6 +168,11 @@ impl Slurm {
         if is_outside { &self.disks.roots } else { &self.disks.jobs }
     }
 
+    /// Returns true if the config says whether the cluster has an accounting database, or Slurm has answered.
+    pub(crate) fn knows_accounting(&self) -> bool {
+        self.accounting.is_some() || self.cluster.get().is_some()
+    }
+
     /// Returns whether there is an accounting database. Returns false while that is unknown.
     pub(crate) fn has_accounting(&self) -> bool {
         self.accounting.unwrap_or_else(|| self.cluster.get().is_some_and(|cluster| cluster.accounting))

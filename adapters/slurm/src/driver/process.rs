@@ -222,13 +222,16 @@ impl Runner {
 
     fn spawn_error(&self, name: &str, program: &Path, error: std::io::Error) -> Error {
         let (setting, executable) = match (self.ssh_prefix.first(), self.sudo_prefix.first()) {
-            (Some(ssh), _) => ("`ssh.command`", ssh.clone()),
-            (None, Some(sudo)) => ("`sudo`", sudo.clone()),
-            (None, None) => ("`commands_dir`", program.display().to_string()),
+            (Some(ssh), _) => ("install it (openssh-client), or set `ssh.command`", ssh.clone()),
+            (None, Some(sudo)) => ("install it, or set `sudo`", sudo.clone()),
+            (None, None) => (
+                "set `commands_dir` to the folder of Slurm's commands, `ssh` to run them on a login node, or `rest`",
+                program.display().to_string(),
+            ),
         };
         match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => Error::config(format!(
-                "{name} cannot be run: `{executable}` does not exist or is not executable; check {setting}"
+                "{name} cannot be run: `{executable}` does not exist or is not executable: {setting}"
             )),
             _ => Error::unavailable(format!("{name} cannot be run")),
         }

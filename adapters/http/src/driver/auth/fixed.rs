@@ -53,10 +53,12 @@ pub(super) fn header_name(field: &str, name: &str) -> Result<HeaderName, Invalid
     parsed.ok_or_else(|| Invalid::new(field, format!("is {name:?}, which no credential can be sent in")))
 }
 
-/// Returns the text of a secret without the line break at its end. Files often have one.
+/// Returns the text of a secret without the line break at its end. Files often have one. A check without secrets
+/// gives empty ones.
 fn visible<'a>(field: &str, secret: &'a Secret) -> Result<&'a str, Invalid> {
     let text = secret.reveal().trim();
-    match !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+    let is_unread = secret.reveal().is_empty();
+    match (is_unread || !text.is_empty()) && text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         true => Ok(text),
         false => Err(Invalid::new(field, "is empty, or has characters that no header can have")),
     }
