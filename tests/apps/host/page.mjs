@@ -5,7 +5,9 @@ import { AppRenderer } from '@mcp-ui/client';
 import { createElement as h, StrictMode, useSyncExternalStore } from 'react';
 import { createRoot } from 'react-dom/client';
 
-const { sandbox, abilities } = window.settings;
+const { abilities } = window.settings;
+// The same object for each rendering: the renderer gives up a frame that still loads when it gets another one.
+const sandbox = { url: new URL(window.settings.sandbox) };
 // Replaced by a change alone: each new object is a message to the views.
 let { look } = window.settings;
 const calls = [];
@@ -35,7 +37,7 @@ function Card({ call }) {
             toolResourceUri: call.view,
             toolInput: call.input,
             toolResult: call.result,
-            sandbox: { url: new URL(sandbox) },
+            sandbox,
             hostInfo: { name: 'chat of the tests', version: '1' },
             hostContext: look,
             hostCapabilities: abilities,
