@@ -55,7 +55,7 @@ observe() { # FOLDER, STATE OF SLURM
     code=$(cat "$1/end" 2>/dev/null)
     if [[ $code == 0 ]]; then
         head -c 500000 "$1/out" | jq -cRs '{state: {succeeded: {content: [{type: "text", text: .}]}}}'
-    elif [[ -e $1/cancel && ! $2 =~ ^(PENDING|RUNNING|COMPLETING)$ ]]; then
+    elif [[ -e $1/cancel && (-n $code || ! $2 =~ ^(PENDING|RUNNING|COMPLETING)$) ]]; then
         # Also a job that was stopped before its shell began, which Slurm may call failed.
         echo '{"state": {"cancelled": {}}}'
     elif [[ -n $code || $2 =~ ^(FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|BOOT_FAIL|DEADLINE|PREEMPTED)$ ]]; then
