@@ -25,11 +25,21 @@ const tools = {
     },
 };
 
+// Says what a chat showed last: for each view its place in the window of 900 pixels, its state and its note.
+async function tell(chat) {
+    for (const { n, tool } of chat.calls) {
+        const place = await chat.page.locator(`[data-call="${n}"]`).boundingBox().catch(() => undefined);
+        const text = (id) => chat.frame(n).locator(id).textContent({ timeout: 2_000 }).catch(() => 'is not there');
+        console.log(`view ${n} of ${tool}, from ${place?.y} to ${place?.y + place?.height}, looked ${chat.looks(n)} times: state`
+            + ` '${await text('#state')}', note '${await text('#note')}'`);
+    }
+    console.log(JSON.stringify([chat.errors, chat.page.problems, chat.heard.slice(-3)]).slice(0, 3_000));
+}
+
 // Ends the chats of a test. After a failure, it says what they saw last.
 async function endChats(failed) {
     for (const chat of tools.chats) {
-        const seen = [chat.errors, chat.page.problems, chat.heard.slice(-3)];
-        if (failed) console.log(JSON.stringify(seen).slice(0, 3_000));
+        if (failed) await tell(chat);
         await chat.close();
     }
     tools.chats.clear();

@@ -16,11 +16,16 @@ const watchers = new Set();
 const changed = () => { version += 1; watchers.forEach((watcher) => watcher()); };
 const subscribe = (watcher) => { watchers.add(watcher); return () => watchers.delete(watcher); };
 
+// As chats do, the page stays at one card while cards above it grow.
+let kept;
+const keep = () => document.querySelector(`[data-call="${kept}"]`)?.scrollIntoView({ block: 'start' });
+
 // What the tests do to the page: show a call, give its result, change the context of all views.
 window.chat = {
     show(call) { calls.push(call); changed(); },
     result(n, result) { calls.find((call) => call.n === n).result = result; changed(); },
     remove(n) { calls.splice(calls.findIndex((call) => call.n === n), 1); changed(); },
+    keep(n) { kept = n; keep(); },
     context(changes) { look = { ...look, ...changes }; changed(); },
 };
 
@@ -66,3 +71,4 @@ window.addEventListener('message', ({ data }) => {
 });
 
 createRoot(document.getElementById('root')).render(h(Chat));
+new ResizeObserver(keep).observe(document.getElementById('root'));
