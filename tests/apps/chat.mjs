@@ -121,7 +121,7 @@ export class Chat {
 
     // The frame of the view of a call, which is scrolled to: a view that is not seen does not poll.
     async shown(n) {
-        await this.page.evaluate((n) => window.chat.keep(n), n);
+        await this.page.locator(`[data-call="${n}"]`).scrollIntoViewIfNeeded();
         return this.frame(n);
     }
 

@@ -221,7 +221,7 @@ async function hiddenStops(tools, world) {
     await state(frame, 'running');
     await until('it looks twice', () => chat.looks(0) >= 2);
     // Scrolled out of sight.
-    await chat.page.evaluate(() => { document.querySelector('main').style.marginTop = '4000px'; });
+    await chat.page.evaluate(() => { document.querySelector('main').style.marginTop = '9000px'; });
     await until('the view knows', () => frame.locator('html').evaluate(() => document.hidden || !isSeen));
     const before = chat.looks(0);
     // The other view looks three times meanwhile.

@@ -32,7 +32,7 @@ export async function views(chat) {
 async function isSound(tools, world) {
     for (const [theme, width, variables] of [['light', 900, {}], ['dark', 900, {}], ['light', 360, COLOURS], ['dark', 360, COLOURS]]) {
         const chat = await Chat.open(tools, world, {
-            look: { theme, styles: { variables } }, browser: { colorScheme: theme, viewport: { width, height: 900 } },
+            look: { theme, styles: { variables } }, browser: { colorScheme: theme, viewport: { width, height: 4_000 } },
         });
         for (const [name, frame] of Object.entries(await views(chat))) {
             const where = `${name}, ${theme}, ${width}`;

@@ -16,7 +16,7 @@ async function take(tools) {
         }
         for (const [theme, width, variables] of [['light', 760, {}], ['dark', 760, COLOURS], ['dark', 360, {}]]) {
             const chat = await Chat.open(tools, world, {
-                look: { theme, styles: { variables } }, browser: { colorScheme: theme, viewport: { width, height: 900 }, deviceScaleFactor: 1.5 },
+                look: { theme, styles: { variables } }, browser: { colorScheme: theme, viewport: { width, height: 4_000 }, deviceScaleFactor: 1.5 },
             });
             await views(chat);
             const runs = await chat.call('deploy', { revision: 'main', delay_ms: 12_000, link: 'https://engine.example/runs/4711' });

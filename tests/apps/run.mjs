@@ -11,7 +11,7 @@ import tokens from './tokens.mjs';
 const { folder, filter } = await options();
 // `AppRenderer` sends its context once before it is connected, and again after that.
 const isNoise = (problem) => problem.endsWith('Not connected');
-const { browser, page, axe } = await openBrowser(PACKAGES, { width: 900, height: 900 }, isNoise);
+const { browser, page, axe } = await openBrowser(PACKAGES, { width: 900, height: 4_000 }, isNoise);
 
 const tools = {
     folder,
@@ -25,7 +25,7 @@ const tools = {
     },
 };
 
-// Says what a chat showed last: for each view its place in the window of 900 pixels, its state and its note.
+// Says what a chat showed last: for each view its place in the window, its state and its note.
 async function tell(chat) {
     for (const { n, tool } of chat.calls) {
         const place = await chat.page.locator(`[data-call="${n}"]`).boundingBox().catch(() => undefined);

@@ -5,9 +5,7 @@ import { AppRenderer } from '@mcp-ui/client';
 import { createElement as h, StrictMode, useSyncExternalStore } from 'react';
 import { createRoot } from 'react-dom/client';
 
-const { abilities } = window.settings;
-// The same object for each rendering: the renderer gives up a frame that still loads when it gets another one.
-const sandbox = { url: new URL(window.settings.sandbox) };
+const { sandbox, abilities } = window.settings;
 // Replaced by a change alone: each new object is a message to the views.
 let { look } = window.settings;
 const calls = [];
@@ -16,16 +14,11 @@ const watchers = new Set();
 const changed = () => { version += 1; watchers.forEach((watcher) => watcher()); };
 const subscribe = (watcher) => { watchers.add(watcher); return () => watchers.delete(watcher); };
 
-// As chats do, the page stays at one card while cards above it grow.
-let kept;
-const keep = () => document.querySelector(`[data-call="${kept}"]`)?.scrollIntoView({ block: 'start' });
-
 // What the tests do to the page: show a call, give its result, change the context of all views.
 window.chat = {
     show(call) { calls.push(call); changed(); },
     result(n, result) { calls.find((call) => call.n === n).result = result; changed(); },
     remove(n) { calls.splice(calls.findIndex((call) => call.n === n), 1); changed(); },
-    keep(n) { kept = n; keep(); },
     context(changes) { look = { ...look, ...changes }; changed(); },
 };
 
@@ -42,7 +35,7 @@ function Card({ call }) {
             toolResourceUri: call.view,
             toolInput: call.input,
             toolResult: call.result,
-            sandbox,
+            sandbox: { url: new URL(sandbox) },
             hostInfo: { name: 'chat of the tests', version: '1' },
             hostContext: look,
             hostCapabilities: abilities,
@@ -71,4 +64,3 @@ window.addEventListener('message', ({ data }) => {
 });
 
 createRoot(document.getElementById('root')).render(h(Chat));
-new ResizeObserver(keep).observe(document.getElementById('root'));
