@@ -5,6 +5,7 @@ RQ refuses a second job under an id (`unique=True`), so the key of a task is the
 """
 
 import time
+from contextlib import suppress
 from datetime import datetime, UTC
 
 from redis import Redis, WatchError
@@ -22,6 +23,8 @@ ENDED = ("finished", "failed", "stopped", "canceled")
 # RQ 3.0 stops a job by killing the process that its worker has forked for it. A stop that comes before the worker
 # knows that process kills the worker, so a stop waits until the job has run for a second.
 FORKED = 1.0
+# After so many seconds a worker is told again.
+AGAIN = 10
 
 
 class Rq:
@@ -100,6 +103,9 @@ class Rq:
             case "stopped" | "canceled":
                 return cancelled()
             case "started":
+                if self.redis.exists(asked_to_stop(job.id)):
+                    with suppress(InvalidJobOperation):
+                        self.stop(job.id)
                 return running(meta.get("message"), meta.get("done"), meta.get("total"))
         return queued()
 
@@ -115,11 +121,17 @@ class Rq:
                     # A worker that is killed with its job says that the job failed: here is why.
                     self.redis.set(asked_to_stop(handle), 1, ex=WEEK)
                     try:
-                        return send_stop_job_command(self.redis, handle)
+                        return self.stop(handle)
                     except InvalidJobOperation:
                         continue  # It has just ended.
             time.sleep(0.05)
         raise Unavailable("a worker took the job and has not begun it: is the worker alive?")
+
+    def stop(self, handle):
+        """Tells the worker to stop the job, unless it was told just now: a second command that finds the job's process
+        gone kills the worker. RQ keeps no commands, so a worker that has missed one is told again later."""
+        if self.redis.set(f"{asked_to_stop(handle)}:told", 1, nx=True, ex=AGAIN):
+            send_stop_job_command(self.redis, handle)
 
     def unqueued(self, job):
         """Takes the job out of its queue. Returns false if a worker took it first."""
