@@ -11,6 +11,7 @@
 //!   result of that same attempt shows that it started nothing.
 
 pub(super) mod deadline;
+mod delivery;
 mod engine;
 mod event;
 mod notes;
@@ -170,34 +171,16 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::AnswerTooLate { key } => questions::answer_too_late(&mut step.task, &key, now),
         Event::AnswerNotAllowed { key } => questions::answer_not_allowed(&mut step.task, &key, now),
         Event::AnswerFailed { key, .. } => questions::answer_failed(&mut step.task, &key, now),
-        Event::ResultDelivered => {
-            step.task.undelivered = None;
-            result_read(&mut step.task, now);
-        }
-        Event::ResultRead { .. } => result_read(&mut step.task, now),
-        Event::CallAbandoned => {
-            if let Some(undelivered) = &mut step.task.undelivered {
-                undelivered.waiting_until = undelivered.waiting_until.min(now);
-            }
-        }
-        Event::CallAttached { until } => {
-            if let Some(undelivered) = &mut step.task.undelivered {
-                undelivered.waiting_until = until;
-            }
-        }
+        Event::ResultDelivered => delivery::delivered(&mut step.task, now),
+        Event::ResultRead { .. } => delivery::read(&mut step.task, now),
+        Event::CallAbandoned => delivery::abandoned(&mut step.task, now),
+        Event::CallAttached { until } => delivery::attached(&mut step.task, until),
         Event::LogFollowed { until } => engine::log_followed(&mut step.task, until),
         Event::Watched { until } => engine::watched(&mut step.task, until),
         Event::RetryNow => retry_now(&mut step.task, now),
         Event::OutcomeUnknown => outcome_unknown(&mut step.task, now),
         Event::DeadlinePassed => deadline::pending_passed(&mut step.task, now),
         Event::QuestionSent { .. } | Event::Nothing => {}
-    }
-}
-
-/// Records that the result was read. Only the first time counts, and a task without an end has no result.
-fn result_read(task: &mut Task, now: Timestamp) {
-    if task.has_ended() {
-        task.result_read_at.get_or_insert(now);
     }
 }
 
