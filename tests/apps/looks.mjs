@@ -15,7 +15,7 @@ export const COLOURS = {
 };
 
 // The views of this chat: one asks, one runs, one failed, one that a model must not answer, one succeeded.
-export async function views(chat) {
+export async function views(chat, world) {
     const asks = await chat.call('ask');
     await state(asks, 'needs an answer');
     const runs = await chat.call('prints');
@@ -24,7 +24,9 @@ export async function views(chat) {
     await state(failed, 'failed');
     const person = await chat.call('approve');
     await state(person, 'needs an answer');
-    const done = await chat.call('deploy', { revision: 'a', delay_ms: 2_500, steps: 5, text: 'Release 4711 is in all regions.' });
+    const done = await chat.call('deploy', { revision: 'a', delay_ms: HOUR, steps: 5, text: 'Release 4711 is in all regions.' });
+    await state(done, 'running');
+    await world.hasten();
     await state(done, 'succeeded');
     return { asks, runs, failed, person, done };
 }
@@ -34,7 +36,7 @@ async function isSound(tools, world) {
         const chat = await Chat.open(tools, world, {
             look: { theme, styles: { variables } }, browser: { colorScheme: theme, viewport: { width, height: 4_000 } },
         });
-        for (const [name, frame] of Object.entries(await views(chat))) {
+        for (const [name, frame] of Object.entries(await views(chat, world))) {
             const where = `${name}, ${theme}, ${width}`;
             await tools.sound(frame, where);
             const { over, background } = await frame.locator('html').evaluate((html) => ({
@@ -110,7 +112,7 @@ async function fewAbilities(tools, world) {
 
 async function noRequest(tools, world) {
     const chat = await Chat.open(tools, world);
-    const { asks } = await views(chat);
+    const { asks } = await views(chat, world);
     await asks.getByRole('button', { name: 'Decline' }).click();
     await state(asks, 'failed');
     const own = new Set([`http://127.0.0.1:${chat.server.address().port}`, `http://localhost:${chat.server.address().port}`, 'null']);

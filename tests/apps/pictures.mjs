@@ -18,7 +18,7 @@ async function take(tools) {
             const chat = await Chat.open(tools, world, {
                 look: { theme, styles: { variables } }, browser: { colorScheme: theme, viewport: { width, height: 4_000 }, deviceScaleFactor: 1.5 },
             });
-            await views(chat);
+            await views(chat, world);
             const runs = await chat.call('deploy', { revision: 'main', delay_ms: 12_000, link: 'https://engine.example/runs/4711' });
             await runs.locator('#time', { hasText: 'usually' }).waitFor();
             await runs.locator('#drawing svg').waitFor({ state: 'attached' });

@@ -27,13 +27,15 @@ const ofTools = (tools) => encode(JSON.stringify(tools.filter(({ _meta }) => _me
 
 async function count(tools, world, hasView) {
     const chat = await Chat.open(tools, world, hasView ? {} : { capabilities: {} });
-    const args = { revision: 'main', delay_ms: 6_000, steps: 5, text: 'Release 4711 is in all regions.' };
+    const args = { revision: 'main', delay_ms: 3_600_000, steps: 5, text: 'Release 4711 is in all regions.' };
     let tokens = ofCall('deploy', args);
     let result;
     if (hasView) {
         const frame = await chat.call('deploy', args);
         result = chat.calls[0].settled;
         tokens += ofResult(result);
+        await state(frame, 'running');
+        await world.hasten();
         await state(frame, 'succeeded');
         const told = await chat.until('ui/update-model-context');
         tokens += encode(told.params.content[0].text).length;
@@ -46,6 +48,7 @@ async function count(tools, world, hasView) {
         const times = Math.ceil(JOB_SECONDS / WAIT_SECONDS) - 1;
         tokens += ofResult(look) + times * ofCall('task_wait', wait) + (times - 1) * ofResult(look);
         await until('it has ended', async () => {
+            await world.hasten();
             result = await chat.client.callTool({ name: 'task_wait', arguments: { ...wait, seconds: 1 } });
             return !result.structuredContent;
         });

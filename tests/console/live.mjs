@@ -3,6 +3,8 @@
 import { check } from './check.mjs';
 import { World } from './world.mjs';
 
+const HOUR = 3_600_000;
+
 // Marks the document, so that a reload would be seen.
 const mark = (page) => page.evaluate(() => { window.marked = true; });
 const isMarked = (page) => page.evaluate(() => window.marked === true);
@@ -15,8 +17,9 @@ async function follows(tools) {
         const page = await tools.signedIn(world);
         await page.goto(`${world.origin}/console/tasks`);
         await mark(page);
-        const task = await client.start('deploy', { revision: 'a', delay_ms: 1_500, steps: 5, text: 'all is well' });
+        const task = await client.start('deploy', { revision: 'a', delay_ms: HOUR, steps: 5, text: 'all is well' });
         await page.locator(`#row-${task}`, { hasText: 'running' }).waitFor();
+        await world.hasten();
         await page.locator(`#row-${task}`, { hasText: 'succeeded' }).waitFor();
         check(await isMarked(page), 'the list was updated in place');
 
@@ -43,7 +46,7 @@ async function keepsTyping(tools) {
         const page = await tools.signedIn(world);
         await page.goto(`${world.origin}/console`);
         await page.getByLabel('Note').fill('half typed');
-        const other = await client.start('deploy', { revision: 'b', delay_ms: 3_600_000 });
+        const other = await client.start('deploy', { revision: 'b', delay_ms: HOUR });
         await page.locator(`#row-${other}`).waitFor();
         check(await page.getByLabel('Note').inputValue() === 'half typed', 'the text is still there');
         check(await page.evaluate(() => document.activeElement.name !== undefined), 'focus stays in the form');
@@ -58,13 +61,14 @@ async function survivesKill(tools) {
     try {
         const client = world.client();
         const page = await tools.signedIn(world);
-        const task = await client.start('deploy', { revision: 'c', delay_ms: 3_000, text: 'after the kill' });
+        const task = await client.start('deploy', { revision: 'c', delay_ms: HOUR, text: 'after the kill' });
         await page.goto(`${world.origin}/console/tasks/${task}`);
         await heading(page, 'running');
         await mark(page);
         await world.kill();
         await page.locator('#connection:not([hidden])').waitFor();
         await world.serve();
+        await world.hasten();
         await heading(page, 'succeeded');
         check(await isMarked(page), 'the page was not loaded again');
         await page.getByText('after the kill').waitFor();

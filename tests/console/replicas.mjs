@@ -100,12 +100,13 @@ async function twoReplicas(tools) {
 
         // A server is killed while a page of it shows a running task: the other takes over the task, and the page.
         balancer.port = one.port;
-        const runs = await client.start('deploy', { revision: 'r', delay_ms: 4_000, text: 'by the other' });
+        const runs = await client.start('deploy', { revision: 'r', delay_ms: 3_600_000, text: 'by the other' });
         await page.goto(`${balancer.origin}/console/tasks/${runs}`);
         await page.locator('h1', { hasText: 'running' }).waitFor();
         await page.evaluate(() => { window.marked = true; });
         await one.kill();
         balancer.port = two.port;
+        await one.hasten();
         await page.locator('h1', { hasText: 'succeeded' }).waitFor();
         await page.getByText('by the other').waitFor();
         check(await page.evaluate(() => window.marked === true), 'the page was not loaded again');

@@ -8,7 +8,8 @@ use super::keys;
 use super::raw::{Protocol, RawClient};
 use crate::support::{BASICS, MetricsScrape, TestDir};
 
-/// Store operations that requests cause. The server causes the others by itself.
+/// Store operations that requests cause. The server causes the others by itself. Without history, it writes no
+/// reading of a result behind the answer.
 const REQUEST_OPERATIONS: [&str; 10] =
     ["get", "output", "list", "entries", "ahead", "update", "insert", "typical", "settings", "has_ended"];
 
@@ -44,7 +45,7 @@ fn params_for(method: &str, id: &str) -> Value {
 #[tokio::test]
 async fn foreign_id_costs_same_reads() {
     let basics = BASICS.replace("[auth]\nsingle_user = true\n", &keys(&[("ann", ""), ("bob", "")]));
-    let tools = "[metrics]\nlisten = \"127.0.0.1:0\"\n[backends.sim]\nkind = \"sim\"\n\
+    let tools = "history = \"0s\"\n[metrics]\nlisten = \"127.0.0.1:0\"\n[backends.sim]\nkind = \"sim\"\n\
                  [tools.job]\nbackend = \"sim\"\ntarget = { delay_ms = 1 }\ninput_schema = { type = \"object\" }\n";
     let dir = TestDir::new(&format!("{basics}\n{tools}"));
     let mut server = dir.serve();

@@ -146,6 +146,11 @@ impl SimEngine {
         self.with_inner(|inner, now| inner.state.finish(handle, state, now));
     }
 
+    /// Completes the work of all jobs now, up to their question or their end. A test decides so when they end.
+    pub fn hasten(&self) {
+        self.with_inner(|inner, now| inner.state.hasten(now));
+    }
+
     /// Runs one request with its faults. Returns `None` if the reply is lost.
     pub(super) async fn call(&self, request: Request) -> Option<Result<Reply>> {
         let (reply, pause) = self.with_inner(|inner, now| inner.apply_faults(request, now));

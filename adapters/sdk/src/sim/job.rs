@@ -254,6 +254,13 @@ impl Job {
         AnswerOutcome::Accepted
     }
 
+    /// Completes the work up to the question or the end, if the job works.
+    pub(super) fn hasten(&mut self, now: Instant) {
+        if let Phase::Working { will_ask, .. } = self.phase {
+            self.phase = Phase::Working { since: now, prior_work: self.work_until_next(will_ask), will_ask };
+        }
+    }
+
     /// Ends the job in this state, unless it has already ended.
     pub(super) fn finish(&mut self, state: JobState, now: Instant) {
         if !self.has_ended() {

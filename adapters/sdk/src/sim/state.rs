@@ -241,6 +241,15 @@ impl State {
         action: impl FnOnce(&mut Job) -> T,
     ) -> Option<T> {
         let number = self.number(handle)?;
+        self.change_numbered(number, now, action)
+    }
+
+    fn change_numbered<T>(
+        &mut self,
+        number: u64,
+        now: Instant,
+        action: impl FnOnce(&mut Job) -> T,
+    ) -> Option<T> {
         let job = self.jobs.get_mut(&number)?;
         let (before, had_ended) = (job.due(), job.has_ended());
         let result = action(job);
@@ -264,6 +273,14 @@ impl State {
 
     pub(super) fn finish(&mut self, handle: &JobHandle, state: JobState, now: Instant) {
         self.change(handle, now, |job| job.finish(state, now));
+    }
+
+    pub(super) fn hasten(&mut self, now: Instant) {
+        let mut numbers: Vec<u64> = self.jobs.keys().copied().collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            self.change_numbered(number, now, |job| job.hasten(now));
+        }
     }
 
     pub(super) fn forget(&mut self, handle: &JobHandle, now: Instant) {

@@ -48,6 +48,7 @@ pub(super) enum Control {
     Inject { operation: Operation, fault: Fault },
     Outage { on: bool },
     Offer { tools: Vec<DiscoveredTool> },
+    Hasten,
 }
 
 /// Message of the engine.
@@ -133,6 +134,7 @@ fn apply_control(engine: &SimEngine, control: Control) -> EngineMessage {
         Control::Inject { operation, fault } => engine.inject(operation, fault),
         Control::Outage { on } => engine.set_outage(on),
         Control::Offer { tools } => engine.offer(tools),
+        Control::Hasten => engine.hasten(),
     }
     EngineMessage::Counts(Counts {
         mode: engine.mode(),
