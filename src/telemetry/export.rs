@@ -10,6 +10,7 @@ use std::time::Duration;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, redirect};
 use serde_json::{Value, json};
+use taskbridge_sdk::root_cause;
 use tokio::sync::mpsc;
 
 use super::spans::ClosedSpan;
@@ -53,7 +54,7 @@ impl Exporter {
             // The CA certificates of this machine are not needed, and may not exist.
             client = client.tls_certs_only([]);
         }
-        let client = client.build().map_err(|error| format!("telemetry.otlp: {error}"))?;
+        let client = client.build().map_err(|error| format!("telemetry.otlp: {}", root_cause(&error)))?;
         let mut headers = HeaderMap::new();
         for (name, value) in &traces.headers {
             let invalid = || format!("telemetry.headers.{name}: not a valid header");

@@ -94,7 +94,7 @@ async function wholeCourse(tools, world, modern) {
     await until('the second view looks', () => chat.looks(1) >= 1);
     const looks = chat.looks(0);
     await until('the second view looks three times more', () => chat.looks(1) >= 4);
-    check(chat.looks(0) === looks, `the view of the ended task looks again: ${JSON.stringify(chat.heard.filter(({ n }) => n === 0).slice(-14))}`);
+    check(chat.looks(0) === looks, `the view of the ended task looks again: ${JSON.stringify(chat.heard.filter(({ n }) => n === 0).slice(-4))}`);
     await runs.getByRole('button', { name: 'Open in the engine (engine.example)' }).click();
     check((await chat.until('ui/open-link')).params.url === 'https://engine.example/runs/4711', 'the link');
 

@@ -6,6 +6,9 @@ import { createElement as h, StrictMode, useSyncExternalStore } from 'react';
 import { createRoot } from 'react-dom/client';
 
 const { sandbox, abilities } = window.settings;
+// The same objects at each rendering: the renderer opens a view again if one is another.
+const place = { url: new URL(sandbox) };
+const hostInfo = { name: 'chat of the tests', version: '1' };
 // Replaced by a change alone: each new object is a message to the views.
 let { look } = window.settings;
 const calls = [];
@@ -35,8 +38,8 @@ function Card({ call }) {
             toolResourceUri: call.view,
             toolInput: call.input,
             toolResult: call.result,
-            sandbox: { url: new URL(sandbox) },
-            hostInfo: { name: 'chat of the tests', version: '1' },
+            sandbox: place,
+            hostInfo,
             hostContext: look,
             hostCapabilities: abilities,
             onReadResource: heard('resources/read'),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use reqwest::{Client, Method, RequestBuilder, redirect};
 use serde_json::Value;
-use taskbridge_sdk::{Error, Result};
+use taskbridge_sdk::{Error, Result, root_cause};
 
 use super::response::{RestResponse, response_error};
 use crate::config;
@@ -57,8 +57,9 @@ impl Http {
             (None, Some(url)) => url.trim_end_matches('/').to_owned(),
             _ => return Err(Error::config("`rest` needs `socket` or `url`, and not both")),
         };
-        let client =
-            client.build().map_err(|e| Error::config("the HTTP client cannot be created").caused_by(e))?;
+        let client = client
+            .build()
+            .map_err(|e| Error::config(format!("the HTTP client cannot be created: {}", root_cause(&e))))?;
         let (user, token) = (config.user.clone(), config.token.clone());
         Ok(Self { client, base, address: config.display_address(), user, token, api: Mutex::default() })
     }
