@@ -41,6 +41,7 @@ DAG
     begin docs/start/install.md ca-certificates
     steps+=("config|mkdir -p ~/.config/taskbridge && cp $SHARED/taskbridge.toml $CONFIG")
     take password "$page" 'export AIRFLOW_PASSWORD=...' ... "$password"
+    take doctor "$page" 'taskbridge doctor'
     newcomer airflow "$page" 'taskbridge call report month=2026-01'
     kill "$engine"
     wait "$engine" || true

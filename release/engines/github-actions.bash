@@ -12,10 +12,8 @@ try_github-actions() {
     read -r repository token < <(python3 -c 'import json, sys; made = json.loads(sys.argv[1]); print(made["repo"], made["token"])' "$made")
     begin "$page" ca-certificates
     take token "$page" 'export GITHUB_TOKEN=...' ... "$token"
-    take init "$page" 'taskbridge init --engine github-actions --repository octo-org/app --workflow test.yml --no-doctor' \
-        octo-org/app "$repository"
-    book "$page" 'api = "https://github.example.com/api/v3"' https://github.example.com/api/v3 "$api"
-    steps+=("edit|sed -i '/^repository = /a $line' $CONFIG")
+    take init "$page" 'taskbridge init --engine github-actions --repository octo-org/app --workflow test.yml --api https://github.example.com/api/v3' \
+        octo-org/app "$repository" https://github.example.com/api/v3 "$api"
     newcomer github-actions "$page" 'taskbridge call run_workflow'
     stop_engine
 }

@@ -31,10 +31,8 @@ CONFIG
     begin "$page" openssh-client
     steps+=("keys|cp -r $SHARED/ssh ~/.ssh")
     take ssh "$page" 'ssh -o BatchMode=yes bridge@login1 sinfo' bridge@ ''
-    take init "$page" 'taskbridge init --engine slurm --jobs-dir /home/lab/.taskbridge --script /home/lab/dock/dock.sh --no-doctor' \
-        /home/lab "$SHARED"
-    book "$page" 'ssh = { host = "bridge@login1" }' bridge@ ''
-    steps+=("edit|sed -i 's|^# ssh = .*|$line|' $CONFIG")
+    take init "$page" 'taskbridge init --engine slurm --jobs-dir /home/lab/.taskbridge --script /home/lab/dock/dock.sh --ssh bridge@login1' \
+        /home/lab "$SHARED" bridge@ ''
     newcomer slurm "$page" 'taskbridge call run_script'
     stop_engine
 }

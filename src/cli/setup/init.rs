@@ -52,6 +52,9 @@ pub(super) struct Flags {
     /// GitHub Actions: the environment variable that holds the token.
     #[arg(long, value_name = "VARIABLE")]
     token_env: Option<String>,
+    /// GitHub Enterprise Server: the address of its API.
+    #[arg(long, value_name = "URL")]
+    api: Option<String>,
     /// Step Functions: the AWS region.
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
@@ -64,6 +67,9 @@ pub(super) struct Flags {
     /// Slurm: the batch script, as an absolute path.
     #[arg(long, value_name = "FILE")]
     script: Option<String>,
+    /// Slurm: run its commands on this machine, by ssh.
+    #[arg(long, value_name = "HOST")]
+    ssh: Option<String>,
 }
 
 impl Flags {
@@ -72,10 +78,12 @@ impl Flags {
             "repository" => &self.repository,
             "workflow" => &self.workflow,
             "token-env" => &self.token_env,
+            "api" => &self.api,
             "region" => &self.region,
             "state-machine" => &self.state_machine,
             "jobs-dir" => &self.jobs_dir,
             "script" => &self.script,
+            "ssh" => &self.ssh,
             _ => &None,
         };
         value.as_deref()

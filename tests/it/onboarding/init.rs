@@ -6,11 +6,25 @@ use super::{program, run};
 use crate::support::{Pty, TestDir};
 
 /// The flags of each engine.
-const ENGINES: [(&str, &[&str]); 4] = [
+const ENGINES: [(&str, &[&str]); 6] = [
     ("local", &[]),
     ("github-actions", &["--repository", "octo-org/app", "--workflow", "ci.yml", "--token-env", "GH_X"]),
     ("step-functions", &["--region", "eu-central-1", "--state-machine", "NightlyReport"]),
     ("slurm", &["--jobs-dir", "/tmp/jobs", "--script", "/tmp/dock.sh"]),
+    (
+        "github-actions",
+        &[
+            "--repository",
+            "a/b",
+            "--workflow",
+            "ci.yml",
+            "--token-env",
+            "GH_X",
+            "--api",
+            "https://gh.lan/api/v3",
+        ],
+    ),
+    ("slurm", &["--jobs-dir", "/tmp/jobs", "--script", "/tmp/dock.sh", "--ssh", "lab@login1"]),
 ];
 
 /// The config is valid for `check`, names its schema, and refers to the credential.
@@ -35,6 +49,11 @@ async fn each_engine_gets_valid_config() {
         check.env("GH_X", "a-token");
         let checked = dir.run(check).await;
         assert_eq!(checked.code, Some(0), "{engine}: {}", checked.stderr);
+        // An optional line is a comment unless its flag is given.
+        for (flag, line) in [("--api", "api = \"https://"), ("--ssh", "ssh = { host = \"")] {
+            let is_set = text.lines().any(|each| each.starts_with(line));
+            assert_eq!(is_set, flags.contains(&flag), "{text}");
+        }
         assert!(checked.stdout.contains("1 tool on 1 backend"), "{checked:?}");
     }
 }
@@ -83,12 +102,29 @@ async fn terminal_is_asked_for_missing_answers() {
 #[tokio::test]
 async fn wrong_flags_are_refused() {
     let dir = TestDir::new("kept");
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 8] = [
         (&[], "name the engine with --engine KIND: local, github-actions"),
         (&["--engine", "jenkins"], "--engine jenkins: init does not ask about this engine"),
         (&["--engine", "local", "--region", "eu-central-1"], "--region does not belong to --engine local"),
         (&["--engine", "slurm", "--jobs-dir", "/x"], "--script is missing"),
         (&["--engine", "slurm", "--script", "/x", "--jobs-dir", "x"], "--jobs-dir x: write an absolute path"),
+        (
+            &["--engine", "slurm", "--script", "/x", "--jobs-dir", "/x", "--ssh=-oProxyCommand=x"],
+            "write a host as ssh knows it",
+        ),
+        (
+            &[
+                "--engine",
+                "github-actions",
+                "--repository",
+                "a/b",
+                "--workflow",
+                "x.yml",
+                "--api",
+                "github.lan",
+            ],
+            "--api github.lan: write the URL of the API",
+        ),
         (&["--engine", "local", "--output", "taskbridge.toml"], "exists: replace it with --force"),
     ];
     for (arguments, expected) in cases {

@@ -61,8 +61,13 @@ pub(super) fn fill<'a>(
 ) -> Result<String, String> {
     let mut text = engine.template.to_owned();
     for question in engine.questions {
+        let place = format!("@{}@", question.name);
         let value = match (flag(question.name), prompt) {
+            (given, _) if question.prompt.is_empty() && given.is_none() => {
+                question.default.unwrap_or_default().to_owned()
+            }
             (Some(given), _) => {
+                text = uncommented(&text, &place);
                 check(question, given).map_err(|problem| format!("--{} {given}: {problem}", question.name))?
             }
             (None, Some(prompt)) => {
@@ -74,9 +79,18 @@ pub(super) fn fill<'a>(
             },
         };
         // A quoted TOML string: an answer cannot add anything else to the file.
-        text = text.replace(&format!("@{}@", question.name), &toml::Value::from(value).to_string());
+        text = text.replace(&place, &toml::Value::from(value).to_string());
     }
     Ok(text)
+}
+
+/// Makes the line with this place part of the config, if it is a comment.
+fn uncommented(text: &str, place: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("# ") {
+        Some(rest) if rest.contains(place) => format!("{rest}\n"),
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
 }
 
 fn check(question: &Question, answer: &str) -> Result<String, String> {

@@ -1,5 +1,5 @@
 //! The engines that `taskbridge init` knows: the template of a config, and the questions that fill it in. A
-//! template names an answer as `@NAME@`.
+//! template names an answer as `@NAME@`. The line of an optional one is a comment unless its flag is given.
 
 /// An engine.
 pub(super) struct Engine {
@@ -17,9 +17,9 @@ pub(super) struct Engine {
 pub(super) struct Question {
     /// The name of the flag, and of the place in the template.
     pub(super) name: &'static str,
-    /// What is asked.
+    /// What is asked. Empty: the flag is optional, and nobody is asked.
     pub(super) prompt: &'static str,
-    /// The answer if there is none.
+    /// The answer if there is none. Of an optional flag: the example in the comment.
     pub(super) default: Option<&'static str>,
     /// What an answer must be.
     pub(super) is_valid: fn(&str) -> bool,
@@ -48,6 +48,15 @@ fn is_absolute(text: &str) -> bool {
 
 fn is_workflow(text: &str) -> bool {
     text.ends_with(".yml") || text.ends_with(".yaml")
+}
+
+fn is_api(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(['@', '?', '#', ' ']))
+}
+
+fn is_ssh_host(text: &str) -> bool {
+    !text.starts_with('-') && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.@:".contains(c))
 }
 
 fn is_any(_: &str) -> bool {
@@ -87,6 +96,13 @@ pub(super) const ALL: [Engine; 4] = [
                 default: Some("GITHUB_TOKEN"),
                 is_valid: is_variable,
                 expected: "write the name of a variable, not the token, such as GITHUB_TOKEN",
+            },
+            Question {
+                name: "api",
+                prompt: "",
+                default: Some("https://github.example.com/api/v3"),
+                is_valid: is_api,
+                expected: "write the URL of the API, such as https://github.example.com/api/v3",
             },
         ],
     },
@@ -129,6 +145,13 @@ pub(super) const ALL: [Engine; 4] = [
                 default: None,
                 is_valid: is_absolute,
                 expected: "write an absolute path, such as /home/lab/dock/dock.sh",
+            },
+            Question {
+                name: "ssh",
+                prompt: "",
+                default: Some("bridge@login1"),
+                is_valid: is_ssh_host,
+                expected: "write a host as ssh knows it, such as bridge@login1",
             },
         ],
     },
