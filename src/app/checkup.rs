@@ -340,8 +340,9 @@ async fn check_backend(
     }
     let Some(checkup) = connected.abilities().checkup else { return findings };
     let configured = config.tools.iter().filter(|tool| tool.backend == name);
-    let tools: Vec<ToolTarget> =
-        configured.map(|tool| ToolTarget { tool: tool.name.clone(), target: tool.target.clone() }).collect();
+    let tools: Vec<ToolTarget> = configured
+        .map(|tool| ToolTarget::new(&tool.name, tool.target.clone()).with_schema(&tool.client_schema))
+        .collect();
     match tokio::time::timeout(CHECK_TIMEOUT, checkup.check_up(&tools)).await {
         Ok(more) => findings.extend(more),
         Err(_) => {

@@ -68,9 +68,8 @@ fn policies(registry: &Registry, file: &File) -> Result<(), String> {
     for (name, backend) in &config.backends {
         let Some(adapter) = registry.get(&backend.kind) else { continue };
         let backend_tools = config.tools.iter().filter(|tool| tool.backend == *name);
-        let tools: Vec<ToolTarget> = backend_tools
-            .map(|tool| ToolTarget { tool: tool.name.clone(), target: tool.target.clone() })
-            .collect();
+        let tools: Vec<ToolTarget> =
+            backend_tools.map(|tool| ToolTarget::new(&tool.name, tool.target.clone())).collect();
         for PolicyDocument { grantee, document } in (adapter.policies)(&backend.fields, &tools) {
             print_error(&format!("backend `{name}`: {grantee}"));
             print(&format!("{document:#}\n"));

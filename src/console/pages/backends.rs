@@ -102,7 +102,7 @@ async fn check_up(request: &Request<'_>, name: &str) -> Result<Vec<Finding>> {
     let catalog = request.context().catalog();
     let of_backend = catalog.tools().filter(|tool| tool.backend() == name);
     let targets: Vec<ToolTarget> = of_backend
-        .map(|tool| ToolTarget { tool: tool.name.clone(), target: tool.target().clone() })
+        .map(|tool| ToolTarget::new(&tool.name, tool.target().clone()).with_schema(&tool.input_schema))
         .collect();
     let fix = "see whether the engine is overloaded, and check again";
     Ok(tokio::time::timeout(CHECK_TIMEOUT, checkup.check_up(&targets))

@@ -24,8 +24,8 @@ const MAX_CALLER_TOKENS: usize = 50;
 #[async_trait]
 impl Checkup for Actions {
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding> {
-        let targets: Vec<(&str, Result<Target, Finding>)> =
-            tools.iter().map(|tool| (tool.tool.as_str(), tool.parse())).collect();
+        let targets: Vec<(&ToolTarget, Result<Target, Finding>)> =
+            tools.iter().map(|tool| (tool, tool.parse())).collect();
         let target_repositories =
             targets.iter().filter_map(|(_, target)| target.as_ref().ok()?.repository.as_ref());
         let repositories: BTreeSet<&String> = self.repository.iter().chain(target_repositories).collect();
@@ -54,7 +54,7 @@ impl Checkup for Actions {
                         target.repository.as_ref().or(self.repository.as_ref()) == Some(repository)
                     };
                     let tools = targets.iter().filter(|(_, target)| target.as_ref().is_ok_and(needs_it));
-                    let tools: Vec<String> = tools.map(|(tool, _)| format!("`{tool}`")).collect();
+                    let tools: Vec<String> = tools.map(|(tool, _)| format!("`{}`", tool.tool)).collect();
                     findings.push(unreadable_repository(repository, &failure.error, &tools));
                 }
             }
@@ -63,7 +63,7 @@ impl Checkup for Actions {
             findings.extend(self.check_caller_tokens(repository).await);
         }
         for (tool, target) in &targets {
-            let what = format!("tool `{tool}`");
+            let what = format!("tool `{}`", tool.tool);
             let target = match target {
                 Ok(target) => target,
                 Err(finding) => {
@@ -74,7 +74,8 @@ impl Checkup for Actions {
             let repository = target.repository.as_ref().or(self.repository.as_ref());
             match readable_repositories.iter().find(|(name, _)| Some(*name) == repository) {
                 Some((repository, branch)) => {
-                    findings.extend(self.check_tool(&what, target, repository, branch).await)
+                    let parameters = tool.parameters.as_deref();
+                    findings.extend(self.check_tool(&what, target, parameters, repository, branch).await)
                 }
                 // The fault of the repository names the tool.
                 None if repository.is_some() => {}
@@ -169,7 +170,14 @@ impl Actions {
         }
     }
 
-    async fn check_tool(&self, what: &str, target: &Target, repository: &str, branch: &str) -> Vec<Finding> {
+    async fn check_tool(
+        &self,
+        what: &str,
+        target: &Target,
+        parameters: Option<&[String]>,
+        repository: &str,
+        branch: &str,
+    ) -> Vec<Finding> {
         let file = &target.workflow;
         let path = format!("/repos/{repository}/actions/workflows/{file}");
         let entry = match self.api.get::<ListedWorkflow>(&format!("the workflow {file}"), &path).await {
@@ -197,7 +205,7 @@ impl Actions {
             Ok(definition) => definition,
             Err(error) => return vec![fault(what.to_owned(), &error)],
         };
-        if let Some(finding) = check_inputs(what, target, &definition) {
+        if let Some(finding) = check_inputs(what, target, parameters, &definition) {
             return vec![finding];
         }
         let mut findings = vec![Finding::ok(what, format!("starts {file} in {repository} at {git_ref}"))];
@@ -295,29 +303,32 @@ impl Actions {
     }
 }
 
-/// Returns a fault if the `inputs` of a target do not match those of the workflow. A target without `inputs`
-/// is not checked, because it passes on the tool's arguments.
-fn check_inputs(what: &str, target: &Target, definition: &Workflow) -> Option<Finding> {
-    let target_inputs = target.inputs.as_ref()?;
-    let unknown_input =
-        target_inputs.keys().find(|name| !definition.inputs.iter().any(|input| input.name == **name));
+/// Returns a fault if what a call sends does not match the inputs of the workflow: the target's `inputs`, or
+/// else the tool's parameters, which it passes on. Without either, a call may send anything.
+fn check_inputs(
+    what: &str,
+    target: &Target,
+    parameters: Option<&[String]>,
+    definition: &Workflow,
+) -> Option<Finding> {
+    let (sent, place): (Vec<&String>, _) = match (&target.inputs, parameters) {
+        (Some(inputs), _) => (inputs.keys().collect(), "`inputs` in the tool's target"),
+        (None, Some(names)) => (names.iter().collect(), "the tool's `parameters`"),
+        (None, None) => return None,
+    };
+    let unknown_input = sent.iter().find(|name| !definition.inputs.iter().any(|input| input.name == ***name));
     let missing_input = definition.inputs.iter().find(|input| {
-        input.required
-            && input.default.is_none()
-            && input.name != MARKER
-            && !target_inputs.contains_key(&input.name)
+        input.required && input.default.is_none() && input.name != MARKER && !sent.contains(&&input.name)
     });
     let file = &target.workflow;
     match (unknown_input, missing_input) {
-        (Some(name), _) => Some(Finding::fault(
-            what,
-            format!("the target sets the input `{name}`, which {file} does not have"),
-            "correct `inputs` in the tool's target",
-        )),
+        (Some(name), _) => {
+            Some(Finding::fault(what, format!("{file} has no input `{name}`"), format!("correct {place}")))
+        }
         (None, Some(input)) => Some(Finding::fault(
             what,
-            format!("the target does not set the input `{}`, which {file} requires", input.name),
-            "add it to `inputs` in the tool's target",
+            format!("{file} requires the input `{}`, which no call gives", input.name),
+            format!("add it to {place}"),
         )),
         _ => None,
     }

@@ -6,7 +6,7 @@ use taskbridge_sdk::{Finding, ToolTarget, Verdict};
 use crate::world::{World, run, workflow};
 
 async fn run_checkup(world: &World, target: Value) -> Vec<Finding> {
-    let tool = ToolTarget { tool: "deploy".to_owned(), target };
+    let tool = ToolTarget::new("deploy", target);
     let findings = world.backend.abilities().checkup.unwrap().check_up(&[tool]).await;
     assert!(findings.iter().all(|finding| !format!("{finding:?}").contains(&world.token)), "{findings:?}");
     findings
@@ -21,9 +21,8 @@ fn assert_finding(findings: &[Finding], verdict: Verdict, what: &str, text: &str
 
 /// A repository that cannot be read is one fault, which names all tools that need it.
 async fn one_fault_for_many_tools(world: &World) {
-    let tool = |tool: &str, repository: &str| ToolTarget {
-        tool: tool.to_owned(),
-        target: json!({"workflow": "work.yml", "repository": repository}),
+    let tool = |tool: &str, repository: &str| {
+        ToolTarget::new(tool, json!({"workflow": "work.yml", "repository": repository}))
     };
     let tools = [tool("one", "octo-org/none"), tool("two", "octo-org/none"), tool("three", &world.repo)];
     let findings = world.backend.abilities().checkup.unwrap().check_up(&tools).await;
@@ -40,7 +39,13 @@ async fn doctor_names_faults_at_github() {
     let gated = workflow(&run("echo")).replace("runs-on:", "environment: production\n    runs-on:");
     let unmarked =
         workflow(&run("echo")).replace("run-name: test ${{ inputs.taskbridge_job }}", "run-name: test");
-    let files = [("work.yml", workflow(&run("echo"))), ("gated.yml", gated), ("unmarked.yml", unmarked)];
+    let needs = workflow(&run("echo")).replace("inputs:\n", "inputs:\n      version: {required: true}\n");
+    let files = [
+        ("work.yml", workflow(&run("echo"))),
+        ("gated.yml", gated),
+        ("unmarked.yml", unmarked),
+        ("needs.yml", needs),
+    ];
     let world = World::with_settings(
         &files,
         json!({"environments": {"production": {}}}),
@@ -69,10 +74,21 @@ async fn doctor_names_faults_at_github() {
     );
     for (target, text) in [
         (json!({"workflow": "work.yml", "ref": "nowhere"}), "at nowhere"),
-        (json!({"workflow": "work.yml", "inputs": {"vesion": "1"}}), "sets the input `vesion`"),
+        (json!({"workflow": "work.yml", "inputs": {"vesion": "1"}}), "work.yml has no input `vesion`"),
         (json!({"workflow": "nowhere.yml"}), "no workflow nowhere.yml"),
     ] {
         assert_finding(&run_checkup(&world, target).await, Verdict::Fault, "tool `deploy`", text);
+    }
+    // Without `inputs`, the tool's parameters are the inputs.
+    for (parameters, text) in [
+        (json!({"vesion": {}}), "work.yml has no input `vesion`"),
+        (json!({}), "needs.yml requires the input `version`, which no call gives"),
+    ] {
+        let file = text.split(' ').next().unwrap();
+        let schema = json!({"properties": parameters, "additionalProperties": false});
+        let tool = ToolTarget::new("deploy", json!({"workflow": file})).with_schema(&schema);
+        let findings = world.backend.abilities().checkup.unwrap().check_up(&[tool]).await;
+        assert_finding(&findings, Verdict::Fault, "tool `deploy`", text);
     }
     one_fault_for_many_tools(&world).await;
     let hook = |overrides: Value| {

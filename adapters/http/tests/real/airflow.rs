@@ -223,7 +223,7 @@ async fn late_cancel_keeps_success() {
 async fn paused_dag_is_reported() {
     let airflow = Airflow::new().await;
     let checkup = airflow.world.backend.abilities().checkup.unwrap();
-    let tools = [ToolTarget { tool: "asleep".to_owned(), target: target("asleep") }];
+    let tools = [ToolTarget::new("asleep", target("asleep"))];
     let findings = checkup.check_up(&tools).await;
     let text = serde_json::to_value(&findings).unwrap().to_string();
     assert!(text.contains("the DAG asleep is paused"), "{text}");

@@ -232,7 +232,7 @@ async fn call(backend: &dyn Backend, lie: &Lie) -> Result<()> {
         }
         "discover" => abilities.discovery.unwrap().discover().await.map(drop),
         "check_up" => {
-            let tool = taskbridge_sdk::ToolTarget { tool: "t".to_owned(), target: json!({ "row": row }) };
+            let tool = taskbridge_sdk::ToolTarget::new("t", json!({ "row": row }));
             let findings = abilities.checkup.unwrap().check_up(&[tool]).await;
             assert!(findings.len() < 10_000);
             Ok(())

@@ -34,9 +34,26 @@ pub struct ToolTarget {
     pub tool: String,
     /// Target of the tool.
     pub target: Value,
+    /// Names of all arguments that a call may have. Absent: a call may have any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Vec<String>>,
 }
 
 impl ToolTarget {
+    /// Creates the view of a tool whose calls may have any arguments.
+    pub fn new(tool: &str, target: Value) -> Self {
+        Self { tool: tool.to_owned(), target, parameters: None }
+    }
+
+    /// Takes the names of the arguments from the tool's JSON Schema, if it permits no others.
+    pub fn with_schema(mut self, schema: &Value) -> Self {
+        if schema["additionalProperties"] == Value::Bool(false) {
+            let properties = schema["properties"].as_object();
+            self.parameters = Some(properties.into_iter().flatten().map(|(name, _)| name.clone()).collect());
+        }
+        self
+    }
+
     /// Parses the target.
     ///
     /// # Errors

@@ -244,7 +244,7 @@ impl Checkup for SimBackend {
 }
 
 /// Returns the finding for the jobs of a tool.
-fn check_target(ToolTarget { tool, target }: &ToolTarget) -> Finding {
+fn check_target(ToolTarget { tool, target, .. }: &ToolTarget) -> Finding {
     let what = format!("tool `{tool}`");
     match Target::of_call(target, &Value::Null) {
         Ok(target) if target.outcome == Outcome::Refuse => {

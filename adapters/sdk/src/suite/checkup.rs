@@ -13,7 +13,7 @@ async fn run_checkup<F: Fixture>(
     target: Value,
 ) -> Option<Vec<Finding>> {
     let checkup = claimed_ability(fixture.claims().checkup, backend.abilities().checkup, "checkup")?;
-    Some(checkup.check_up(&[ToolTarget { tool: tool.to_owned(), target }]).await)
+    Some(checkup.check_up(&[ToolTarget::new(tool, target)]).await)
 }
 
 fn assert_fixes_given(findings: &[Finding]) {

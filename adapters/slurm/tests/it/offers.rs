@@ -33,7 +33,7 @@ async fn offered_script_has_allowed_qos() {
 
     let tool = |name: &str, resources| {
         let target = json!({"script": "tools/right.sh", "resources": resources});
-        ToolTarget { tool: name.to_owned(), target }
+        ToolTarget::new(name, target)
     };
     let tools = [
         tool("slow", json!({"qos": "fast", "time": "2"})),

@@ -146,10 +146,8 @@ mod tests {
     use super::*;
 
     fn documents(config: Value, targets: &[Value]) -> Vec<PolicyDocument> {
-        let tools: Vec<ToolTarget> = targets
-            .iter()
-            .map(|target| ToolTarget { tool: "t".to_owned(), target: target.clone() })
-            .collect();
+        let tools: Vec<ToolTarget> =
+            targets.iter().map(|target| ToolTarget::new("t", target.clone())).collect();
         policies(&serde_json::from_value(config).unwrap(), &tools)
     }
 

@@ -9,7 +9,7 @@ use crate::standin::Kind;
 use crate::world::{REGION, World};
 
 fn tool(name: &str, machine: &str) -> ToolTarget {
-    ToolTarget { tool: name.to_owned(), target: json!({"state_machine": machine}) }
+    ToolTarget::new(name, json!({"state_machine": machine}))
 }
 
 async fn run_checkup(world: &World, tools: &[ToolTarget]) -> Vec<Finding> {
@@ -175,7 +175,7 @@ async fn doctor_names_target_that_cannot_work() {
         tool("endless", &endless),
         accepted,
         follows,
-        ToolTarget { tool: "odd".to_owned(), target: json!({"machine": "x"}) },
+        ToolTarget::new("odd", json!({"machine": "x"})),
     ];
     let findings = run_checkup(&world, &tools).await;
     for (name, part, fix) in [

@@ -140,8 +140,7 @@ async fn doctor_checks_log_group_access() {
     let world = World::new(Kind::LocalStack).await;
     let (express, group) = create_logging_machine(&world, StateMachineType::Express).await;
     let (standard, _) = create_logging_machine(&world, StateMachineType::Standard).await;
-    let tool =
-        |name: &str, arn: &str| ToolTarget { tool: name.to_owned(), target: json!({"state_machine": arn}) };
+    let tool = |name: &str, arn: &str| ToolTarget::new(name, json!({"state_machine": arn}));
     let tools = [tool("quick", &express), tool("slow", &standard)];
     let subject = "permission logs:FilterLogEvents";
     let checkup = world.backend.abilities().checkup.unwrap();
