@@ -121,7 +121,9 @@ async fn unchanged_task_is_answered_briefly() {
     let id = ann.start(Stateless, "free", json!({})).await;
     let job = server.engine.job(1).await;
     job.succeed("done");
-    let ended = look_until(&ann, &id, |shown| shown["outcome"].is_object()).await;
+    // The last change: that this result was read is written behind the answer.
+    let is_read = |shown: &Value| shown["drawing"].as_str().is_some_and(|text| text.contains("result read"));
+    let ended = look_until(&ann, &id, is_read).await;
     let again = look(&ann, Stateless, json!({"task_id": id, "since": ended["mark"]})).await;
     assert_eq!(again, json!({"task": id, "unchanged": true, "mark": ended["mark"]}));
     for since in ["", "1.2.3", "no mark", "0.0"] {
