@@ -1,6 +1,6 @@
 """Starts a real engine in a folder, on free ports of 127.0.0.1, and prints `ready PORT`.
 
-    python serve.py temporal|dagu|airflow TARGET FOLDER
+    python serve.py temporal|dagu|airflow|pygeoapi TARGET FOLDER
 
 It stops the engine when its standard input closes, at the latest when its parent ends. TARGET is the folder of
 installed engines (tests/http/install); the engine's output is in FOLDER/log.
@@ -177,6 +177,41 @@ def airflow(engine, target):
     return port
 
 
+def pygeoapi(engine, target):
+    (port,) = free_ports(1)
+    folder, bin_folder, here = engine.folder, target / "pygeoapi" / "bin", Path(__file__).parent
+    for name in ["starts", "results"]:
+        (folder / name).mkdir()
+    base = f"http://127.0.0.1:{port}"
+    names = ["Greet", "Refuse", "Wait", "Plain", "Sync"]
+    config = {
+        "server": {
+            "bind": {"host": "127.0.0.1", "port": port}, "url": base, "mimetype": "application/json; charset=UTF-8",
+            "encoding": "utf-8", "languages": ["en-US"], "map": {"url": base, "attribution": "none"},
+            "limits": {"default_items": 2, "max_items": 1000},
+            "manager": {"name": "TinyDB", "connection": str(folder / "jobs.db"), "output_dir": str(folder / "results")},
+        },
+        "logging": {"level": "ERROR"},
+        "metadata": {
+            "identification": {"title": "test", "description": "test", "keywords": ["test"],
+                               "keywords_type": "theme", "terms_of_service": base, "url": base},
+            "license": {"name": "none", "url": base}, "provider": {"name": "test", "url": base},
+            "contact": {"name": "test", "position": "test"},
+        },
+        "resources": {name.lower(): {"type": "process", "processor": {"name": f"processes.{name}"}} for name in names},
+    }
+    # YAML is a superset of JSON.
+    (folder / "config.yml").write_text(json.dumps(config))
+    settings = {"PYGEOAPI_CONFIG": str(folder / "config.yml"), "PYGEOAPI_OPENAPI": str(folder / "openapi.yml"),
+                "PYTHONPATH": str(here), "PYTHONDONTWRITEBYTECODE": "1", "STARTS": str(folder / "starts")}
+    engine.run(bin_folder / "pygeoapi", "openapi", "generate", folder / "config.yml", "--output-file",
+               folder / "openapi.yml", **settings)
+    engine.start(bin_folder / "flask", "--app", "pygeoapi.flask_app:APP", "run", "--host", "127.0.0.1", "--port", port,
+                 **settings)
+    engine.wait_for(answers(f"{base}/processes?f=json"))
+    return port
+
+
 def main():
     name, target, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     folder.mkdir(parents=True, exist_ok=True)
@@ -185,7 +220,7 @@ def main():
     engine = Engine(folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
-        port = {"temporal": temporal, "dagu": dagu, "airflow": airflow}[name](engine, target)
+        port = {"temporal": temporal, "dagu": dagu, "airflow": airflow, "pygeoapi": pygeoapi}[name](engine, target)
         print(f"ready {port}", flush=True)
         sys.stdin.read()
     finally:

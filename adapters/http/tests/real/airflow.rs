@@ -2,7 +2,7 @@
 //! `tests/http/dags.py`.
 
 use std::fs;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -17,32 +17,33 @@ use taskbridge_sdk::{
 };
 
 use crate::as_server::AsServer;
-use crate::engine::Engine;
+use crate::engine::Shared;
 use crate::proxy::Fault;
-use crate::world::{World, start};
+use crate::world::{Faults, SOON, World, start};
 
-fn engine() -> &'static Engine {
-    static ENGINE: OnceLock<Engine> = OnceLock::new();
-    ENGINE.get_or_init(|| Engine::start("airflow"))
-}
+static ENGINE: Shared = Shared::new("airflow");
+const FAULTS: Faults = &[
+    (InjectedFault::StartReplyLost, "/dagRuns HTTP", Fault::ReplyLost),
+    (InjectedFault::StartLimited, "/dagRuns HTTP", Fault::Status(429)),
+    (InjectedFault::PollUnavailable, "/dagRuns/tb-", Fault::Status(503)),
+    (InjectedFault::DiscoveryUnavailable, "GET /api/v2/dags?", Fault::Status(503)),
+    (InjectedFault::CheckupUnavailable, "GET /api/v2/dags?", Fault::Status(503)),
+];
 
 struct Airflow {
     world: World,
-    engine: &'static Engine,
 }
 
 impl Airflow {
     async fn new() -> Self {
-        let engine = tokio::task::block_in_place(engine);
         // The exchange of a password has a test of its own: its requests have the adapter's short timeout.
-        let token = fs::read_to_string(engine.folder.join("token")).unwrap();
-        Self::with(engine, json!({ "bearer": token })).await
+        let token = fs::read_to_string(ENGINE.get().folder.join("token")).unwrap();
+        Self::with(json!({ "bearer": token })).await
     }
 
-    async fn with(engine: &'static Engine, auth: Value) -> Self {
+    async fn with(auth: Value) -> Self {
         // Instead of the preset's `auth.exchange`.
-        let world = World::connect("airflow-3", engine.port, json!({ "auth": auth })).await;
-        Self { world, engine }
+        Self { world: World::connect(&ENGINE, "airflow-3", json!({ "auth": auth })).await }
     }
 }
 
@@ -131,18 +132,17 @@ def offer():
 offer()
 "#
         );
-        fs::write(self.engine.folder.join("dags").join(format!("{name}.py")), text).unwrap();
+        fs::write(self.world.engine.folder.join("dags").join(format!("{name}.py")), text).unwrap();
         let arguments = json!({ "text": "twice" });
         Some(DiscoverableTool { tool: name, arguments, text: "twice".to_owned() })
     }
 
     async fn remove_tool(&self, tool: &str) {
-        fs::remove_file(self.engine.folder.join("dags").join(format!("{tool}.py"))).unwrap();
+        fs::remove_file(self.world.engine.folder.join("dags").join(format!("{tool}.py"))).unwrap();
     }
 
     async fn count_starts(&self, key: &JobKey) -> usize {
-        let starts = fs::read_to_string(self.engine.folder.join("starts").join(key.as_str()));
-        let starts = starts.unwrap_or_default().lines().count();
+        let starts = self.world.engine.count_starts(key);
         if starts > 0 {
             return starts;
         }
@@ -158,20 +158,11 @@ offer()
     }
 
     fn timeout(&self) -> Duration {
-        Duration::from_secs(600)
+        SOON
     }
 
     async fn inject(&self, fault: InjectedFault) {
-        let (text, fault) = match fault {
-            InjectedFault::StartReplyLost => ("/dagRuns HTTP", Fault::ReplyLost),
-            InjectedFault::StartLimited => ("/dagRuns HTTP", Fault::Status(429)),
-            InjectedFault::PollUnavailable => ("/dagRuns/tb-", Fault::Status(503)),
-            InjectedFault::DiscoveryUnavailable | InjectedFault::CheckupUnavailable => {
-                ("GET /api/v2/dags?", Fault::Status(503))
-            }
-            other => panic!("{other:?} is not claimed"),
-        };
-        self.world.proxy.inject(text, fault);
+        self.world.inject(FAULTS, fault);
     }
 }
 
@@ -192,9 +183,8 @@ async fn discovered_parameters_are_typed() {
 /// A user and a password are exchanged for a token.
 #[tokio::test(flavor = "multi_thread")]
 async fn password_is_exchanged_for_token() {
-    let engine = tokio::task::block_in_place(engine);
     let exchange = json!({ "user": "bridge", "password": "secret" });
-    let airflow = Airflow::with(engine, json!({ "exchange": exchange })).await;
+    let airflow = Airflow::with(json!({ "exchange": exchange })).await;
     let job = start(target("greet"), json!({}));
     loop {
         match airflow.world.backend.find(&job).await {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,9 +13,9 @@ use taskbridge_sdk::suite::{
 use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
 
 use crate::as_server::AsServer;
-use crate::engine::Engine;
+use crate::engine::Shared;
 use crate::proxy::Fault;
-use crate::world::{World, start};
+use crate::world::{Faults, SOON, World, start};
 
 const GREET: &str = "
 params:
@@ -53,31 +53,34 @@ steps:
     output: SAID
 ";
 
-fn engine() -> &'static Engine {
-    static ENGINE: OnceLock<Engine> = OnceLock::new();
-    ENGINE.get_or_init(|| {
-        let engine = Engine::start("dagu");
-        let starts = engine.folder.join("starts");
-        fs::create_dir(&starts).unwrap();
-        for (name, text) in
-            [("greet", GREET), ("fail", FAIL), ("sleep", SLEEP), ("print", PRINT), ("ask", ASK)]
-        {
-            let text = text.replace("STARTS", starts.to_str().unwrap());
-            fs::write(engine.folder.join("dags").join(format!("{name}.yaml")), text).unwrap();
-        }
-        engine
-    })
-}
+static ENGINE: Shared = Shared::new("dagu");
+const FAULTS: Faults = &[
+    (InjectedFault::StartReplyLost, "/start HTTP", Fault::ReplyLost),
+    (InjectedFault::StartLimited, "/start HTTP", Fault::Status(429)),
+    (InjectedFault::PollUnavailable, "GET /api/v2/dag-runs", Fault::Status(503)),
+    (InjectedFault::DiscoveryUnavailable, "GET /api/v2/dags?", Fault::Status(503)),
+    (InjectedFault::CheckupUnavailable, "GET /api/v2/dags?", Fault::Status(503)),
+];
 
 struct Dagu {
     world: World,
-    engine: &'static Engine,
 }
 
 impl Dagu {
     async fn new() -> Self {
-        let engine = tokio::task::block_in_place(engine);
-        Self { world: World::connect("dagu", engine.port, json!({})).await, engine }
+        static DAGS: Once = Once::new();
+        let folder = &ENGINE.get().folder;
+        DAGS.call_once(|| {
+            let starts = folder.join("starts");
+            fs::create_dir(&starts).unwrap();
+            for (name, text) in
+                [("greet", GREET), ("fail", FAIL), ("sleep", SLEEP), ("print", PRINT), ("ask", ASK)]
+            {
+                let text = text.replace("STARTS", starts.to_str().unwrap());
+                fs::write(folder.join("dags").join(format!("{name}.yaml")), text).unwrap();
+            }
+        });
+        Self { world: World::connect(&ENGINE, "dagu", json!({})).await }
     }
 }
 
@@ -170,36 +173,27 @@ steps:
     command: echo ${text}
     output: SAID
 ";
-        fs::write(self.engine.folder.join("dags").join(format!("{name}.yaml")), text).unwrap();
+        fs::write(self.world.engine.folder.join("dags").join(format!("{name}.yaml")), text).unwrap();
         let arguments = json!({ "text": "twice" });
         Some(DiscoverableTool { tool: name, arguments, text: "twice".to_owned() })
     }
 
     async fn remove_tool(&self, tool: &str) {
-        fs::remove_file(self.engine.folder.join("dags").join(format!("{tool}.yaml"))).unwrap();
+        fs::remove_file(self.world.engine.folder.join("dags").join(format!("{tool}.yaml"))).unwrap();
     }
 
     async fn count_starts(&self, key: &JobKey) -> usize {
-        let starts = fs::read_to_string(self.engine.folder.join("starts").join(key.as_str()));
         // A run that is stopped early has no step that started.
-        starts.unwrap_or_default().lines().count().max(attempts(&self.engine.folder.join("data"), key))
+        let engine = self.world.engine;
+        engine.count_starts(key).max(attempts(&engine.folder.join("data"), key))
     }
 
     fn timeout(&self) -> Duration {
-        Duration::from_secs(600)
+        SOON
     }
 
     async fn inject(&self, fault: InjectedFault) {
-        let (text, fault) = match fault {
-            InjectedFault::StartReplyLost => ("/start HTTP", Fault::ReplyLost),
-            InjectedFault::StartLimited => ("/start HTTP", Fault::Status(429)),
-            InjectedFault::PollUnavailable => ("GET /api/v2/dag-runs", Fault::Status(503)),
-            InjectedFault::DiscoveryUnavailable | InjectedFault::CheckupUnavailable => {
-                ("GET /api/v2/dags?", Fault::Status(503))
-            }
-            other => panic!("{other:?} is not claimed"),
-        };
-        self.world.proxy.inject(text, fault);
+        self.world.inject(FAULTS, fault);
     }
 }
 

@@ -8,6 +8,8 @@ mod airflow;
 mod as_server;
 mod dagu;
 mod engine;
+mod keyless;
 mod proxy;
+mod pygeoapi;
 mod temporal;
 mod world;

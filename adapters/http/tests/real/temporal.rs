@@ -2,7 +2,7 @@
 //! `tests/http/worker.py`.
 
 use std::fs;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,24 +12,25 @@ use taskbridge_sdk::suite::{
 };
 use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, JobState, async_trait};
 
-use crate::engine::Engine;
+use crate::engine::Shared;
 use crate::proxy::Fault;
-use crate::world::{World, start};
+use crate::world::{Faults, SOON, World, start};
 
-fn engine() -> &'static Engine {
-    static ENGINE: OnceLock<Engine> = OnceLock::new();
-    ENGINE.get_or_init(|| Engine::start("temporal"))
-}
+static ENGINE: Shared = Shared::new("temporal");
+const FAULTS: Faults = &[
+    (InjectedFault::StartReplyLost, "POST /api/v1/namespaces/default/workflows/tb-", Fault::ReplyLost),
+    (InjectedFault::StartLimited, "POST /api/v1/namespaces/default/workflows/tb-", Fault::Status(429)),
+    (InjectedFault::PollUnavailable, "GET /api/v1/namespaces/default/workflows", Fault::Status(503)),
+    (InjectedFault::CheckupUnavailable, "GET /api/v1/namespaces/default HTTP", Fault::Status(503)),
+];
 
 struct Temporal {
     world: World,
-    engine: &'static Engine,
 }
 
 impl Temporal {
     async fn new() -> Self {
-        let engine = tokio::task::block_in_place(engine);
-        Self { world: World::connect("temporal", engine.port, json!({})).await, engine }
+        Self { world: World::connect(&ENGINE, "temporal", json!({})).await }
     }
 }
 
@@ -97,30 +98,17 @@ impl Fixture for Temporal {
     }
 
     fn timeout(&self) -> Duration {
-        Duration::from_secs(600)
+        SOON
     }
 
     async fn count_starts(&self, key: &JobKey) -> usize {
         // The worker creates a file for each run.
-        let runs = fs::read_dir(self.engine.folder.join("starts").join(key.as_str()));
+        let runs = fs::read_dir(self.world.engine.folder.join("starts").join(key.as_str()));
         runs.map_or(0, Iterator::count)
     }
 
     async fn inject(&self, fault: InjectedFault) {
-        let (text, fault) = match fault {
-            InjectedFault::StartReplyLost => {
-                ("POST /api/v1/namespaces/default/workflows/tb-", Fault::ReplyLost)
-            }
-            InjectedFault::StartLimited => {
-                ("POST /api/v1/namespaces/default/workflows/tb-", Fault::Status(429))
-            }
-            InjectedFault::PollUnavailable => {
-                ("GET /api/v1/namespaces/default/workflows", Fault::Status(503))
-            }
-            InjectedFault::CheckupUnavailable => ("GET /api/v1/namespaces/default HTTP", Fault::Status(503)),
-            other => panic!("{other:?} is not claimed"),
-        };
-        self.world.proxy.inject(text, fault);
+        self.world.inject(FAULTS, fault);
     }
 }
 
@@ -145,8 +133,7 @@ async fn query_reports_progress() {
 /// A namespace that is missing is an error of the backend: its jobs are not gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_namespace_is_no_lost_job() {
-    let engine = tokio::task::block_in_place(engine);
-    let world = World::connect("temporal", engine.port, json!({ "vars": { "namespace": "nowhere" } })).await;
+    let world = World::connect(&ENGINE, "temporal", json!({ "vars": { "namespace": "nowhere" } })).await;
     let handle = JobHandle::new(json!({ "query": false, "workflow": fresh_key().as_str() }).to_string());
     let error = world.backend.observe(&handle).await.unwrap_err();
     assert!(error.to_string().contains("nowhere"), "{error}");

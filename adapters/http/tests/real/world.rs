@@ -1,4 +1,4 @@
-//! A backend of a preset, behind the proxy.
+//! [`World`]: a backend of a preset for a real engine, with a proxy between them.
 
 use std::fs;
 use std::path::Path;
@@ -7,24 +7,33 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use taskbridge_http::Http;
-use taskbridge_sdk::suite::job;
+use taskbridge_sdk::suite::{InjectedFault, job};
 use taskbridge_sdk::{Adapter as _, Backend, ConnectContext, JobSpec};
 
-use crate::proxy::Proxy;
+use crate::engine::{Engine, Shared};
+use crate::proxy::{Fault, Proxy};
 
 /// Timeout of a call. It is not reached: a busy machine is slow.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(180);
 
+/// Timeout of what must happen soon.
+pub(crate) const SOON: Duration = Duration::from_secs(600);
+
+/// How a fault is injected: the next request whose first line contains a text meets it.
+pub(crate) type Faults = &'static [(InjectedFault, &'static str, Fault)];
+
 pub(crate) struct World {
+    pub(crate) engine: &'static Engine,
     pub(crate) proxy: Proxy,
     pub(crate) backend: Arc<dyn Backend>,
     _folder: tempfile::TempDir,
 }
 
 impl World {
-    /// Connects to the engine on this port, with the preset and these members in the config.
-    pub(crate) async fn connect(preset: &str, port: u16, extra: Value) -> Self {
-        let (proxy, folder) = (Proxy::start(port).await, tempfile::tempdir().unwrap());
+    /// Connects to an engine, with the preset and these members in the config.
+    pub(crate) async fn connect(engine: &'static Shared, preset: &str, extra: Value) -> Self {
+        let engine = engine.get();
+        let (proxy, folder) = (Proxy::start(engine.port).await, tempfile::tempdir().unwrap());
         // The fields of the preset's file go before the same ones in the program: a change of it needs no build.
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("presets").join(format!("{preset}.toml"));
         let mut config: Map<String, Value> = toml::from_str(&fs::read_to_string(file).unwrap()).unwrap();
@@ -45,7 +54,13 @@ impl World {
         let config = serde_json::from_value(config).unwrap();
         Http::check_config(&config).unwrap();
         let backend = Http::connect(config, &context).await.unwrap();
-        Self { proxy, backend, _folder: folder }
+        Self { engine, proxy, backend, _folder: folder }
+    }
+
+    /// Injects a fault of a table.
+    pub(crate) fn inject(&self, faults: Faults, fault: InjectedFault) {
+        let (_, text, fault) = faults.iter().find(|(of, ..)| *of == fault).unwrap();
+        self.proxy.inject(text, *fault);
     }
 }
 
