@@ -4,6 +4,9 @@
 
 It stops the engine when its standard input closes, at the latest when its parent ends. TARGET is the folder of
 installed engines (tests/http/install); the engine's output is in FOLDER/log.
+
+Airflow's parts `api-server` and `scheduler` can be killed and started again: a line `kill PART` or `start PART` on
+standard input is answered with `ok`.
 """
 
 import ctypes
@@ -34,9 +37,23 @@ def free_ports(count):
     return ports
 
 
+def session_of(leader):
+    """The processes of a session."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            # It has ended.
+            continue
+        if int(fields[3]) == leader and fields[0] != "Z":
+            yield int(stat.parent.name)
+
+
 class Engine:
     def __init__(self, folder):
         self.folder, self.processes = folder, []
+        # By the name of the part: how it is started, its process, and what holds once it is ready.
+        self.parts = {}
         self.log = (folder / "log").open("ab")
 
     def start(self, *command, **environment):
@@ -46,6 +63,23 @@ class Engine:
                                    stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
         self.processes.append(process)
         return process
+
+    def start_part(self, name, *command, ready=lambda: True, **environment):
+        """Starts what `obey` can kill."""
+        self.parts[name] = (command, environment, self.start(*command, **environment), ready)
+
+    def obey(self, order, name):
+        """Kills a part and all that it started, as a crash of its machine does, or starts it again."""
+        command, environment, process, ready = self.parts[name]
+        if order == "kill":
+            # Each part has a session of its own, in which tasks make groups of theirs.
+            for pid in session_of(process.pid):
+                os.kill(pid, signal.SIGKILL)
+            process.wait()
+            self.processes.remove(process)
+        else:
+            self.start_part(name, *command, ready=ready, **environment)
+            self.wait_for(ready)
 
     def run(self, *command, **environment):
         """Runs a command to its end."""
@@ -154,19 +188,28 @@ def airflow(engine, target):
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": 600,
         "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.5,
         "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": False,
+        # A scheduler that was killed is missed after so many seconds, and its tasks are run again.
+        "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": 30,
+        "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": 5,
         # Without them, a busy machine loses tasks that run.
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": 1800,
         "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": 60,
+        # Without them, tasks fail while the API server is away.
+        "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": 20,
+        "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": 5,
+        "AIRFLOW__WORKERS__MAX_FAILED_HEARTBEATS": 60,
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": False,
     }
     settings = {name: str(value) for name, value in settings.items()}
     command = [bin_folder / "python", "-B", bin_folder / "airflow"]
     engine.run(*command, "db", "migrate", **settings)
-    engine.start(*command, "api-server", "--host", "127.0.0.1", "--port", port, "--workers", 1, **settings)
+    ready = answers(f"http://127.0.0.1:{port}/api/v2/version")
+    engine.start_part("api-server", *command, "api-server", "--host", "127.0.0.1", "--port", port, "--workers", 1,
+                      ready=ready, **settings)
     # Their servers of logs would listen on every interface.
-    engine.start(*command, "scheduler", "--skip-serve-logs", **settings)
+    engine.start_part("scheduler", *command, "scheduler", "--skip-serve-logs", **settings)
     engine.start(*command, "dag-processor", **settings)
-    engine.wait_for(answers(f"http://127.0.0.1:{port}/api/v2/version"))
+    engine.wait_for(ready)
     # A DAG can be started once it is parsed.
     count = [*query, "select count(*) from dag where not is_stale"]
     engine.wait_for(lambda: int(subprocess.check_output(count)) >= 7)
@@ -222,7 +265,9 @@ def main():
     try:
         port = {"temporal": temporal, "dagu": dagu, "airflow": airflow, "pygeoapi": pygeoapi}[name](engine, target)
         print(f"ready {port}", flush=True)
-        sys.stdin.read()
+        for line in sys.stdin:
+            engine.obey(*line.split())
+            print("ok", flush=True)
     finally:
         engine.stop()
 

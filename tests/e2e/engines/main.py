@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "table"))
 
+from airflow import Airflow  # noqa: E402
 from bridge import Bridge, free_port  # noqa: E402
 from callers import SPEAKERS, Caller, Calls  # noqa: E402
 from github_actions import GithubActions  # noqa: E402
@@ -30,8 +31,8 @@ from slurm_rest import SlurmRest  # noqa: E402
 from step_functions import StepFunctions  # noqa: E402
 from temporal import Temporal  # noqa: E402
 
-Engine = StepFunctions | GithubActions | Slurm | Temporal
-ENGINES = {"step-functions": StepFunctions, "github-actions": GithubActions, "slurm": Slurm, "slurm-ends": SlurmEnds, "slurm-rest": SlurmRest, "temporal": Temporal}
+Engine = StepFunctions | GithubActions | Slurm | Temporal | Airflow
+ENGINES = {"step-functions": StepFunctions, "github-actions": GithubActions, "slurm": Slurm, "slurm-ends": SlurmEnds, "slurm-rest": SlurmRest, "temporal": Temporal, "airflow": Airflow}
 # How long the moment is waited for that a kill is aimed at.
 PATIENCE = 4
 # For how long an account is throttled.
