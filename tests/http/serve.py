@@ -6,7 +6,7 @@ It stops the engine when its standard input closes, at the latest when its paren
 installed engines (tests/http/install); the engine's output is in FOLDER/log.
 
 Airflow's parts `api-server` and `scheduler` can be killed and started again: a line `kill PART` or `start PART` on
-standard input is answered with `ok`.
+standard input is answered with `ok`. Settings of Airflow in the environment (`AIRFLOW__..`) go before its own.
 """
 
 import ctypes
@@ -52,7 +52,7 @@ def session_of(leader):
 class Engine:
     def __init__(self, folder):
         self.folder, self.processes = folder, []
-        # By the name of the part: how it is started, its process, and what holds once it is ready.
+        # By the name of the part: how it is started, its process, and what makes the check of whether it is ready.
         self.parts = {}
         self.log = (folder / "log").open("ab")
 
@@ -64,9 +64,11 @@ class Engine:
         self.processes.append(process)
         return process
 
-    def start_part(self, name, *command, ready=lambda: True, **environment):
-        """Starts what `obey` can kill."""
+    def start_part(self, name, ready, *command, **environment):
+        """Starts what `obey` can kill, and returns the check of whether it is ready."""
+        is_ready = ready()
         self.parts[name] = (command, environment, self.start(*command, **environment), ready)
+        return is_ready
 
     def obey(self, order, name):
         """Kills a part and all that it started, as a crash of its machine does, or starts it again."""
@@ -78,8 +80,7 @@ class Engine:
             process.wait()
             self.processes.remove(process)
         else:
-            self.start_part(name, *command, ready=ready, **environment)
-            self.wait_for(ready)
+            self.wait_for(self.start_part(name, ready, *command, **environment))
 
     def run(self, *command, **environment):
         """Runs a command to its end."""
@@ -188,28 +189,27 @@ def airflow(engine, target):
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": 600,
         "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.5,
         "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": False,
-        # A scheduler that was killed is missed after so many seconds, and its tasks are run again.
-        "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": 30,
-        "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": 5,
         # Without them, a busy machine loses tasks that run.
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": 1800,
         "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": 60,
-        # Without them, tasks fail while the API server is away.
-        "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": 20,
-        "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": 5,
-        "AIRFLOW__WORKERS__MAX_FAILED_HEARTBEATS": 60,
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": False,
     }
     settings = {name: str(value) for name, value in settings.items()}
+    settings |= {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW__")}
     command = [bin_folder / "python", "-B", bin_folder / "airflow"]
     engine.run(*command, "db", "migrate", **settings)
-    ready = answers(f"http://127.0.0.1:{port}/api/v2/version")
-    engine.start_part("api-server", *command, "api-server", "--host", "127.0.0.1", "--port", port, "--workers", 1,
-                      ready=ready, **settings)
+    count_schedulers = [*query, "select count(*) from job where job_type = 'SchedulerJob'"]
+
+    def scheduler_registers():
+        before = subprocess.check_output(count_schedulers)
+        return lambda: subprocess.check_output(count_schedulers) != before
+
+    is_ready = engine.start_part("api-server", lambda: answers(f"http://127.0.0.1:{port}/api/v2/version"), *command,
+                                 "api-server", "--host", "127.0.0.1", "--port", port, "--workers", 1, **settings)
     # Their servers of logs would listen on every interface.
-    engine.start_part("scheduler", *command, "scheduler", "--skip-serve-logs", **settings)
+    engine.start_part("scheduler", scheduler_registers, *command, "scheduler", "--skip-serve-logs", **settings)
     engine.start(*command, "dag-processor", **settings)
-    engine.wait_for(ready)
+    engine.wait_for(is_ready)
     # A DAG can be started once it is parsed.
     count = [*query, "select count(*) from dag where not is_stale"]
     engine.wait_for(lambda: int(subprocess.check_output(count)) >= 7)

@@ -3,6 +3,7 @@ replies, whose API server and scheduler are killed, five DAGs, and what Airflow 
 """
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -45,6 +46,15 @@ THROTTLED = (429, b'{"detail": "Too many requests"}', "content-type: application
 # One of them is killed after so many seconds, more or less, by turns: at first sooner, as long as there are starts.
 PARTS = ("api-server", "scheduler")
 SOON, KILLED_EVERY, PEACE_AFTER = 5, 45, 45
+SETTINGS = {
+    # A killed scheduler is missed after so many seconds, and its tasks run again.
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "45",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",
+    # Without them, tasks fail while the API server is away.
+    "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "100",
+    "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "5",
+    "AIRFLOW__WORKERS__MAX_FAILED_HEARTBEATS": "1000",
+}
 # Airflow's own names for states, and the note that the bridge leaves with what it ends.
 STATES = {"success": "SUCCEEDED", "failed": "FAILED"}
 CANCELLED = "cancelled by taskbridge"
@@ -129,6 +139,8 @@ WORKS = [
 class Airflow:
     # How many there are over one store.
     bridges = 2
+    # An answer of its API server costs tens of milliseconds of a processor, and a poll has three.
+    looks = ("1s", "4s")
 
     def __init__(self, installed: Path, work: Path, log: IO[bytes], seed: int) -> None:
         self.moments = MOMENTS
@@ -138,6 +150,7 @@ class Airflow:
         shutil.copy(DAGS, self._folder / "dags")
         self._process = subprocess.Popen(
             [sys.executable, "-B", str(SERVE), "airflow", str(installed / "http"), str(self._folder)],
+            env={**os.environ, **SETTINGS},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -210,7 +223,9 @@ class Airflow:
         secret.write_text("secret")
         parts = [
             f'[backends.airflow]\nkind = "http"\npreset = "airflow-3"\nbase = "http://127.0.0.1:{port}"\n'
-            f'auth.exchange = {{ user = "bridge", password = {{ file = "{secret}" }} }}\n{FORM}'
+            f'auth.exchange = {{ user = "bridge", password = {{ file = "{secret}" }} }}\n'
+            # A busy machine may need this long for an answer.
+            f'call_timeout = "20s"\n{FORM}'
         ]
         parts += [
             f'[tools.{work.name}]\nbackend = "airflow"\ndescription = "Runs {work.dag}."\n'

@@ -33,6 +33,8 @@ from temporal import Temporal  # noqa: E402
 
 Engine = StepFunctions | GithubActions | Slurm | Temporal | Airflow
 ENGINES = {"step-functions": StepFunctions, "github-actions": GithubActions, "slurm": Slurm, "slurm-ends": SlurmEnds, "slurm-rest": SlurmRest, "temporal": Temporal, "airflow": Airflow}
+# How soon a job is polled again, at first and later, unless its engine takes longer for an answer.
+LOOKS = ("200ms", "2s")
 # How long the moment is waited for that a kill is aimed at.
 PATIENCE = 4
 # For how long an account is throttled.
@@ -53,8 +55,8 @@ min_ttl = "1h"
 
 [reconciler]
 lease = "6s"
-quickest_look = "200ms"
-slowest_look = "2s"
+quickest_look = "{quickest}"
+slowest_look = "{slowest}"
 
 """
 
@@ -194,7 +196,8 @@ def run(options: argparse.Namespace, place: Place, engine: Engine, began: float)
 def start(place: Place, engine: Engine, env: dict[str, str], name: str) -> Bridge:
     port = free_port()
     config = place.work / f"{name}.toml"
-    config.write_text(CONFIG.format(port=port) + engine.config())
+    quickest, slowest = getattr(engine, "looks", LOOKS)
+    config.write_text(CONFIG.format(port=port, quickest=quickest, slowest=slowest) + engine.config())
     return Bridge(place.server, config, port, env, place.log)
 
 
