@@ -75,8 +75,10 @@ class Engine:
         command, environment, process, ready = self.parts[name]
         if order == "kill":
             # Each part has a session of its own, in which tasks make groups of theirs.
-            for pid in session_of(process.pid):
-                os.kill(pid, signal.SIGKILL)
+            while pids := list(session_of(process.pid)):
+                for pid in pids:
+                    os.kill(pid, signal.SIGKILL)
+                time.sleep(0.01)
             process.wait()
             self.processes.remove(process)
         else:
