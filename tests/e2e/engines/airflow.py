@@ -139,8 +139,9 @@ WORKS = [
 class Airflow:
     # How many there are over one store.
     bridges = 2
-    # An answer of its API server costs tens of milliseconds of a processor, and a poll has three.
-    looks = ("1s", "4s")
+    # An answer of its API server costs tens of milliseconds of a processor, a poll has three, and a busy machine may need
+    # many seconds for one.
+    pace = {"lease": "30s", "quickest": "1s", "slowest": "4s"}
 
     def __init__(self, installed: Path, work: Path, log: IO[bytes], seed: int) -> None:
         self.moments = MOMENTS
@@ -224,12 +225,13 @@ class Airflow:
         parts = [
             f'[backends.airflow]\nkind = "http"\npreset = "airflow-3"\nbase = "http://127.0.0.1:{port}"\n'
             f'auth.exchange = {{ user = "bridge", password = {{ file = "{secret}" }} }}\n'
-            # A busy machine may need this long for an answer.
-            f'call_timeout = "20s"\n{FORM}'
+            f'call_timeout = "14s"\n{FORM}'
         ]
         parts += [
             f'[tools.{work.name}]\nbackend = "airflow"\ndescription = "Runs {work.dag}."\n'
             f'target = {{ dag = "{work.dag}" }}\n'
+            # On a busy machine, Airflow is away for minutes while it starts again.
+            'start_within = "30m"\n'
             'parameters.label = { type = "string" }\nparameters.number = { type = "integer" }\n'
             'parameters.kind = { type = "string" }\n'
             for work in self.works

@@ -33,8 +33,9 @@ from temporal import Temporal  # noqa: E402
 
 Engine = StepFunctions | GithubActions | Slurm | Temporal | Airflow
 ENGINES = {"step-functions": StepFunctions, "github-actions": GithubActions, "slurm": Slurm, "slurm-ends": SlurmEnds, "slurm-rest": SlurmRest, "temporal": Temporal, "airflow": Airflow}
-# How soon a job is polled again, at first and later, unless its engine takes longer for an answer.
-LOOKS = ("200ms", "2s")
+# How long a bridge that was killed holds its jobs; half of it is the limit of a call of the engine. And how soon a job is
+# polled again, at first and later. An engine whose answers take longer has its own.
+PACE = {"lease": "6s", "quickest": "200ms", "slowest": "2s"}
 # How long the moment is waited for that a kill is aimed at.
 PATIENCE = 4
 # For how long an account is throttled.
@@ -54,7 +55,7 @@ single_user = true
 min_ttl = "1h"
 
 [reconciler]
-lease = "6s"
+lease = "{lease}"
 quickest_look = "{quickest}"
 slowest_look = "{slowest}"
 
@@ -196,8 +197,7 @@ def run(options: argparse.Namespace, place: Place, engine: Engine, began: float)
 def start(place: Place, engine: Engine, env: dict[str, str], name: str) -> Bridge:
     port = free_port()
     config = place.work / f"{name}.toml"
-    quickest, slowest = getattr(engine, "looks", LOOKS)
-    config.write_text(CONFIG.format(port=port, quickest=quickest, slowest=slowest) + engine.config())
+    config.write_text(CONFIG.format(port=port, **getattr(engine, "pace", PACE)) + engine.config())
     return Bridge(place.server, config, port, env, place.log)
 
 
