@@ -61,7 +61,8 @@ def install_wheel(out, tools, version, platform, home):
 def install_npm(out, tools, version, platform, home):
     (home / "package.json").write_text("{}")
     packages = [out / f"taskbridge-{platform.npm}-{version}.tgz", out / f"taskbridge-{version}.tgz"]
-    options = ["--offline", "--no-audit", "--no-fund", "--silent", "--os=linux", f"--cpu={platform.npm_cpu}"]
+    # npm refuses the package of another architecture if it is named by itself, whatever --cpu says.
+    options = ["--offline", "--no-audit", "--no-fund", "--silent", *([] if is_native(platform) else ["--force"])]
     run("npm", "install", *options, *packages, home=home, cwd=home)
     if is_native(platform):
         return [home / "node_modules/.bin/taskbridge"]
