@@ -58,6 +58,22 @@ async fn each_engine_gets_valid_config() {
     }
 }
 
+/// An answer that looks like a place of the template, or like the end of a string, stays text.
+#[tokio::test]
+async fn answer_adds_nothing_to_config() {
+    let dir = TestDir::new("");
+    let odd = "/x/@script@\"\n]";
+    let flags = ["--jobs-dir", "/x/@script@", "--script", "/y\"#@jobs-dir@"];
+    let common = ["init", "--engine", "slurm", "--output", "mine.toml", "--no-doctor"];
+    let written = run(&dir, &[&common[..], &flags].concat()).await;
+    assert_eq!(written.code, Some(0), "{}", written.stderr);
+    let config: toml::Value = toml::from_str(&fs::read_to_string(dir.path("mine.toml")).unwrap()).unwrap();
+    assert_eq!(config["backends"]["cluster"]["jobs_dir"].as_str(), Some("/x/@script@"));
+    assert_eq!(config["tools"]["run_script"]["target"]["script"].as_str(), Some("/y\"#@jobs-dir@"));
+    let refused = run(&dir, &[&common[..], &["--force", "--jobs-dir", odd, "--script", "/y"]].concat()).await;
+    assert!(refused.code == Some(1) && refused.stderr.contains("control characters"), "{refused:?}");
+}
+
 /// Doctor runs on the new config, and its findings decide the exit code.
 #[tokio::test]
 async fn doctor_checks_new_config() {

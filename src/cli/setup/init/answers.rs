@@ -59,38 +59,51 @@ pub(super) fn fill<'a>(
     flag: impl Fn(&str) -> Option<&'a str>,
     prompt: Option<&Prompt>,
 ) -> Result<String, String> {
-    let mut text = engine.template.to_owned();
+    let mut answers = Vec::new();
     for question in engine.questions {
-        let place = format!("@{}@", question.name);
-        let value = match (flag(question.name), prompt) {
-            (given, _) if question.prompt.is_empty() && given.is_none() => {
-                question.default.unwrap_or_default().to_owned()
-            }
-            (Some(given), _) => {
-                text = uncommented(&text, &place);
-                check(question, given).map_err(|problem| format!("--{} {given}: {problem}", question.name))?
-            }
-            (None, Some(prompt)) => {
-                prompt.ask(question.prompt, question.default, |answer| check(question, answer))?
-            }
-            (None, None) => match question.default {
-                Some(default) => default.to_owned(),
-                None => return Err(format!("--{} is missing: {}", question.name, question.prompt)),
-            },
-        };
-        // A quoted TOML string: an answer cannot add anything else to the file.
-        text = text.replace(&place, &toml::Value::from(value).to_string());
+        answers.push((question, answer(question, flag(question.name), prompt)?));
     }
-    Ok(text)
+    Ok(engine.template.lines().map(|line| filled(line, &answers) + "\n").collect())
 }
 
-/// Makes the line with this place part of the config, if it is a comment.
-fn uncommented(text: &str, place: &str) -> String {
-    let line = |line: &str| match line.strip_prefix("# ") {
-        Some(rest) if rest.contains(place) => format!("{rest}\n"),
-        _ => format!("{line}\n"),
-    };
-    text.lines().map(line).collect()
+/// Returns the answer to a question. `None`: its flag is optional, and was not given.
+fn answer(
+    question: &Question,
+    flag: Option<&str>,
+    terminal: Option<&Prompt>,
+) -> Result<Option<String>, String> {
+    match (flag, question.prompt, terminal) {
+        (Some(given), ..) => {
+            check(question, given).map_err(|problem| format!("--{} {given}: {problem}", question.name))
+        }
+        (None, None, _) => return Ok(None),
+        (None, Some(asked), Some(terminal)) => {
+            terminal.ask(asked, question.default, |answer| check(question, answer))
+        }
+        (None, Some(asked), None) => match question.default {
+            Some(default) => Ok(default.to_owned()),
+            None => Err(format!("--{} is missing: {asked}", question.name)),
+        },
+    }
+    .map(Some)
+}
+
+/// Returns a line of the template with the answer in its place, once: what an answer contains is no place. The
+/// line of an optional flag is a comment, which becomes part of the config if the flag was given.
+fn filled(line: &str, answers: &[(&Question, Option<String>)]) -> String {
+    for (question, answer) in answers {
+        let place = format!("@{}@", question.name);
+        if !line.contains(&place) {
+            continue;
+        }
+        let (line, value) = match answer {
+            Some(answer) => (line.strip_prefix("# ").unwrap_or(line), answer.as_str()),
+            None => (line, question.default.unwrap_or_default()),
+        };
+        // A quoted TOML string: an answer cannot add anything else to the file.
+        return line.replace(&place, &toml::Value::from(value).to_string());
+    }
+    line.to_owned()
 }
 
 fn check(question: &Question, answer: &str) -> Result<String, String> {

@@ -1,5 +1,5 @@
 //! The engines that `taskbridge init` knows: the template of a config, and the questions that fill it in. A
-//! template names an answer as `@NAME@`. The line of an optional one is a comment unless its flag is given.
+//! template names an answer as `@NAME@`. The line of an optional one is a comment, unless its flag is given.
 
 /// An engine.
 pub(super) struct Engine {
@@ -17,8 +17,8 @@ pub(super) struct Engine {
 pub(super) struct Question {
     /// The name of the flag, and of the place in the template.
     pub(super) name: &'static str,
-    /// What is asked. Empty: the flag is optional, and nobody is asked.
-    pub(super) prompt: &'static str,
+    /// What is asked. `None`: the flag is optional, and nobody is asked.
+    pub(super) prompt: Option<&'static str>,
     /// The answer if there is none. Of an optional flag: the example in the comment.
     pub(super) default: Option<&'static str>,
     /// What an answer must be.
@@ -78,28 +78,30 @@ pub(super) const ALL: [Engine; 4] = [
         questions: &[
             Question {
                 name: "repository",
-                prompt: "Which repository (OWNER/NAME)?",
+                prompt: Some("Which repository (OWNER/NAME)?"),
                 default: None,
                 is_valid: is_repository,
                 expected: "write OWNER/NAME, such as octo-org/app",
             },
             Question {
                 name: "workflow",
-                prompt: "Which workflow (a file in .github/workflows, with the trigger workflow_dispatch)?",
+                prompt: Some(
+                    "Which workflow (a file in .github/workflows, with the trigger workflow_dispatch)?",
+                ),
                 default: None,
                 is_valid: is_workflow,
                 expected: "write the name of its file, such as release.yml",
             },
             Question {
                 name: "token-env",
-                prompt: "Which environment variable holds the token?",
+                prompt: Some("Which environment variable holds the token?"),
                 default: Some("GITHUB_TOKEN"),
                 is_valid: is_variable,
                 expected: "write the name of a variable, not the token, such as GITHUB_TOKEN",
             },
             Question {
                 name: "api",
-                prompt: "",
+                prompt: None,
                 default: Some("https://github.example.com/api/v3"),
                 is_valid: is_api,
                 expected: "write the URL of the API, such as https://github.example.com/api/v3",
@@ -113,14 +115,14 @@ pub(super) const ALL: [Engine; 4] = [
         questions: &[
             Question {
                 name: "region",
-                prompt: "Which region?",
+                prompt: Some("Which region?"),
                 default: None,
                 is_valid: is_region,
                 expected: "write a region, such as eu-central-1",
             },
             Question {
                 name: "state-machine",
-                prompt: "Which state machine (its name or ARN)?",
+                prompt: Some("Which state machine (its name or ARN)?"),
                 default: None,
                 is_valid: is_any,
                 expected: "",
@@ -134,21 +136,21 @@ pub(super) const ALL: [Engine; 4] = [
         questions: &[
             Question {
                 name: "jobs-dir",
-                prompt: "In which folder may jobs keep files (the nodes see it at the same path)?",
+                prompt: Some("In which folder may jobs keep files (the nodes see it at the same path)?"),
                 default: None,
                 is_valid: is_absolute,
                 expected: "write an absolute path, such as /home/lab/.taskbridge",
             },
             Question {
                 name: "script",
-                prompt: "Which batch script?",
+                prompt: Some("Which batch script?"),
                 default: None,
                 is_valid: is_absolute,
                 expected: "write an absolute path, such as /home/lab/dock/dock.sh",
             },
             Question {
                 name: "ssh",
-                prompt: "",
+                prompt: None,
                 default: Some("bridge@login1"),
                 is_valid: is_ssh_host,
                 expected: "write a host as ssh knows it, such as bridge@login1",
