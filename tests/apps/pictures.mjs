@@ -19,7 +19,7 @@ async function take(tools) {
                 look: { theme, styles: { variables } }, browser: { colorScheme: theme, viewport: { width, height: 4_000 }, deviceScaleFactor: 1.5 },
             });
             await views(chat, world);
-            const runs = await chat.call('deploy', { revision: 'main', delay_ms: 12_000, link: 'https://engine.example/runs/4711' });
+            const runs = await chat.call('deploy', { revision: 'main', delay_ms: 3_600_000, link: 'https://engine.example/runs/4711' });
             await runs.locator('#time', { hasText: 'usually' }).waitFor();
             await runs.locator('#drawing svg').waitFor({ state: 'attached' });
             const names = ['asks', 'log', 'failed', 'person', 'done', 'runs'];

@@ -140,7 +140,7 @@ export interface Adapter {
     wanted: { offset: number; maxBytes: number },
   ): Soon<Uint8Array | Part | null | undefined>;
   discover?(): Soon<Tool[]>;
-  checkUp?(tools: { tool: string; target: Json }[]): Soon<Finding[]>;
+  checkUp?(tools: { tool: string; target: Json; parameters?: string[] }[]): Soon<Finding[]>;
   forget?(handle: string): Soon<void>;
   /** Closes connections at the end. */
   close?(): Soon<void>;

@@ -14,7 +14,6 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +23,7 @@ from jobs import Job, Verdict
 from peer import SECONDS, Failed, Peer
 from proxy import Proxy
 from workflows import TERMINAL, look
+from works import Work
 
 HERE = Path(__file__).resolve().parent
 SERVE = HERE.parents[1] / "http/serve.py"
@@ -66,28 +66,8 @@ json = { chosen_options = ["OK"], params_input = "{{ answer }}" }
 """
 
 
-@dataclass(frozen=True)
-class Dag:
-    """One tool: the DAG that it runs (airflow_dags.py), and what must come of it."""
-
-    name: str
-    dag: str
-    # What is in the result beside the call's arguments.
-    says: dict[str, Any]
-    status: str = "SUCCEEDED"
-    # What the text of a failure has.
-    tells: str = ""
-    # The client says yes to what is asked.
-    accepts: bool = True
-    asks: bool = False
-    children: int = 0
-    # Airflow knows runs by their ids.
-    may_be_uncertain: bool = False
-    begins: bool = True
-    hurries: bool = False
-
-    def arguments(self, label: str, number: int) -> dict[str, Any]:
-        return {"label": label, "number": number, "kind": self.name}
+class Dag(Work):
+    """A DAG of airflow_dags.py."""
 
     def finish(self, peer: Peer, task: str) -> dict[str, Any]:
         if self.asks:
@@ -101,17 +81,6 @@ class Dag:
             peer.ask("cancel", task=task)
             seen = look(peer, task, "an end", lambda seen: False, PATIENCE)
         return {"status": seen["status"], "structured": None, "error": False}
-
-    def check(self, got: dict[str, Any], label: str, number: int) -> None:
-        """Fails unless this is what a call with this label must come to."""
-        if self.status == "SUCCEEDED":
-            right = got["structured"] == {**self.arguments(label, number), **self.says} and not got["error"]
-        elif self.status == "CANCELLED":
-            right = got["status"] == "cancelled"
-        else:
-            right = got["error"] and self.tells in got["text"]
-        if not right:
-            raise Failed(f"the result of {self.name} for {label}, {number} is {got}")
 
 
 def result(peer: Peer, task: str) -> dict[str, Any]:
@@ -186,7 +155,7 @@ class Airflow:
     def _wait_for_dags(self) -> None:
         """Until all are parsed."""
         end = time.monotonic() + PATIENCE
-        wanted = {work.dag for work in self.works}
+        wanted = {work.runs for work in self.works}
         while wanted - {dag["dag_id"] for dag in self._get("/dags", limit=100)["dags"]}:
             if time.monotonic() > end:
                 raise Failed("Airflow did not find the DAGs")
@@ -228,8 +197,8 @@ class Airflow:
             f'call_timeout = "14s"\n{FORM}'
         ]
         parts += [
-            f'[tools.{work.name}]\nbackend = "airflow"\ndescription = "Runs {work.dag}."\n'
-            f'target = {{ dag = "{work.dag}" }}\n'
+            f'[tools.{work.name}]\nbackend = "airflow"\ndescription = "Runs {work.runs}."\n'
+            f'target = {{ dag = "{work.runs}" }}\n'
             # On a busy machine, Airflow is away for minutes while it starts again.
             'start_within = "30m"\n'
             'parameters.label = { type = "string" }\nparameters.number = { type = "integer" }\n'

@@ -8,7 +8,6 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +16,7 @@ from jobs import Job, Verdict
 from peer import SECONDS, Failed, Peer
 from proxy import Proxy
 from workflows import TERMINAL, look
+from works import Work
 
 SERVE = Path(__file__).resolve().parents[2] / "http/serve.py"
 # How likely the reply to a request is lost, by what it does to lose it.
@@ -28,26 +28,8 @@ STATUSES = {"COMPLETED": "SUCCEEDED", "CANCELED": "CANCELLED"}
 CLOSED = "historyEventFilterType=HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT"
 
 
-@dataclass(frozen=True)
-class Workflow:
-    """One tool: the workflow that it starts (tests/http/worker.py), and what must come of it."""
-
-    name: str
-    workflow: str
-    # What is in the result beside the call's arguments.
-    says: dict[str, Any]
-    status: str = "SUCCEEDED"
-    # The client says yes to what is asked.
-    accepts: bool = True
-    asks: bool = False
-    children: int = 0
-    # Temporal knows workflows by their ids.
-    may_be_uncertain: bool = False
-    begins: bool = True
-    hurries: bool = False
-
-    def arguments(self, label: str, number: int) -> dict[str, Any]:
-        return {"label": label, "number": number, "kind": self.name}
+class Workflow(Work):
+    """A workflow of tests/http/worker.py."""
 
     def finish(self, peer: Peer, task: str) -> dict[str, Any]:
         if self.status != "CANCELLED":
@@ -59,22 +41,11 @@ class Workflow:
             seen = look(peer, task, "an end", lambda seen: False)
         return {"status": seen["status"], "structured": None, "error": False}
 
-    def check(self, got: dict[str, Any], label: str, number: int) -> None:
-        """Fails unless this is what a call with this label must come to."""
-        if self.status == "SUCCEEDED":
-            right = got["structured"] == {**self.arguments(label, number), **self.says} and not got["error"]
-        elif self.status == "CANCELLED":
-            right = got["status"] == "cancelled"
-        else:
-            right = got["error"] and "out of luck" in got["text"]
-        if not right:
-            raise Failed(f"the result of {self.name} for {label}, {number} is {got}")
-
 
 WORKFLOWS = [
     Workflow("greet", "greet", {"said": "hello world"}),
     Workflow("later", "later", {}),
-    Workflow("fail", "fail", {}, status="FAILED"),
+    Workflow("fail", "fail", {}, status="FAILED", tells="out of luck"),
     Workflow("ask", "ask", {"answer": {"name": "Ada"}}, asks=True),
     Workflow("refuse", "ask", {"answer": None}, accepts=False, asks=True),
     Workflow("stop", "sleep", {}, status="CANCELLED", asks=True, hurries=True),
@@ -111,8 +82,8 @@ class Temporal:
             'call_timeout = "2900ms"\n'
         ]
         parts += [
-            f'[tools.{work.name}]\nbackend = "temporal"\ndescription = "Runs {work.workflow}."\n'
-            f'target = {{ workflow = "{work.workflow}", queue = "taskbridge"{query(work)} }}\n'
+            f'[tools.{work.name}]\nbackend = "temporal"\ndescription = "Runs {work.runs}."\n'
+            f'target = {{ workflow = "{work.runs}", queue = "taskbridge"{query(work)} }}\n'
             'parameters.label = { type = "string" }\nparameters.number = { type = "integer" }\n'
             'parameters.kind = { type = "string" }\n'
             for work in self.works

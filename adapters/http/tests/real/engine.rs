@@ -55,6 +55,7 @@ impl Engine {
             line.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("{name} did not start: {}", log()));
         Self { port: port.parse().unwrap(), folder, _supervisor: supervisor }
     }
+
     /// Counts the lines that jobs with this key have written into `starts/KEY`.
     pub(crate) fn count_starts(&self, key: &JobKey) -> usize {
         let starts = fs::read_to_string(self.folder.join("starts").join(key.as_str()));

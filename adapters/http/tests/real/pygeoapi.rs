@@ -103,7 +103,7 @@ impl Fixture for Pygeoapi {
         Some(target("no-such-process"))
     }
 
-    /// pygeoapi reads its processes when it starts: nothing can be added.
+    /// A process that is always there: pygeoapi reads its processes when it starts.
     async fn add_tool(&self) -> Option<DiscoverableTool> {
         let arguments = json!({ "who": "bob", "tags": ["one", "two"] });
         Some(DiscoverableTool {

@@ -321,4 +321,23 @@ mod tests {
         assert_eq!(job.observe(at(100)).progress.map(|p| p.done), Some(4.0));
         assert_eq!(job.log(&all, at(100)).text, "a\nb\n");
     }
+
+    /// Work that is hastened is due at once, up to the question and then up to the end.
+    #[test]
+    fn hastened_work_is_due_at_once() {
+        let now = Instant::now();
+        let target = json!({"delay_ms": 3_600_000, "text": "all is well", "question": {"message": "Go on?"}});
+        let target = Target::of_call(&target, &json!({})).unwrap();
+        let mut job = Job::new(JobKey::from_bytes([0; 16]), target, now, Duration::ZERO);
+        assert!(!job.advance(now));
+        job.hasten(now);
+        assert!(job.advance(now) && job.observe(now).questions.len() == 1);
+        job.hasten(now);
+        assert!(!job.advance(now), "nobody has answered");
+        job.answer(QUESTION, Answer::Accept(serde_json::Map::new()), now);
+        assert!(!job.advance(now));
+        job.hasten(now);
+        assert!(job.advance(now) && job.has_ended());
+        assert!(matches!(job.observe(now).state, JobState::Succeeded(_)));
+    }
 }
