@@ -29,7 +29,7 @@ CLOSED = "historyEventFilterType=HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT"
 
 
 class Workflow(Work):
-    """A workflow of tests/http/worker.py."""
+    """A workflow of tests/http/temporal/worker.py."""
 
     def finish(self, peer: Peer, task: str) -> dict[str, Any]:
         if self.status != "CANCELLED":

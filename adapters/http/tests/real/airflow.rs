@@ -1,5 +1,5 @@
 //! Airflow 3: the behaviour suite of the sdk, and what only this preset has. The DAGs are those of
-//! `tests/http/dags.py`.
+//! `tests/http/airflow/dags.py`.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! pygeoapi, a server of OGC API Processes: what the behaviour suite of the sdk has for an engine without a
-//! key, and what only this preset has. The processes are those of `tests/http/processes.py`.
+//! key, and what only this preset has. The processes are those of `tests/http/pygeoapi/processes.py`.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Temporal: the behaviour suite of the sdk, and what only this preset has. The workflows are those of
-//! `tests/http/worker.py`.
+//! `tests/http/temporal/worker.py`.
 
 use std::fs;
 use std::sync::Arc;
