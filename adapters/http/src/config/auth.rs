@@ -8,6 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use taskbridge_sdk::{Error, Secret};
 
+use crate::language::Expression;
+
 /// Credentials for the engine: one of the fields, or none.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -94,11 +96,11 @@ pub(crate) struct Exchange {
     pub(crate) request: ExchangeRequest,
     /// Expression for the token in the reply, such as `body.access_token`. Presets have it.
     #[schemars(with = "Option<String>")]
-    pub(crate) token: String,
+    pub(crate) token: Expression,
     /// Expression for the lifetime of the token in seconds, such as `body.expires_in`. Without it, the token
     /// is kept for `lasts`.
     #[serde(default)]
-    pub(crate) expires_in: Option<String>,
+    pub(crate) expires_in: Option<Expression>,
     /// How long a token is used. After a 401, a new one is requested in any case.
     #[serde(default = "default_lasts", with = "humantime_serde")]
     #[schemars(with = "String")]

@@ -8,13 +8,12 @@ use serde_json::Value;
 use taskbridge_sdk::{Error, Result};
 
 use super::cache::FreshToken;
-use super::expression::Expression;
 use super::fixed::header_name;
 use super::oauth::token_request;
 use super::token::{self, TokenHeader, TokenSource};
 use crate::config::auth::{Exchange, ExchangeRequest, Invalid};
 use crate::driver::net::Client;
-use crate::language::encode_pairs;
+use crate::language::{Expression, Scope, encode_pairs};
 
 /// Deepest nesting of the request's JSON.
 const MAX_DEPTH: usize = 16;
@@ -22,8 +21,6 @@ const MAX_DEPTH: usize = 16;
 pub(super) struct Exchanger {
     client: Client,
     config: Exchange,
-    token: Expression,
-    expires_in: Option<Expression>,
     timeout: Duration,
 }
 
@@ -35,10 +32,6 @@ pub(super) fn check(config: &Exchange) -> Result<(), Invalid> {
     if !config.request.path.starts_with('/') {
         return Err(Invalid::new("auth.exchange.request.path", "must begin with `/`"));
     }
-    Expression::new("auth.exchange.token", &config.token)?;
-    if let Some(text) = &config.expires_in {
-        Expression::new("auth.exchange.expires_in", text)?;
-    }
     header_name("auth.exchange.header", &config.header).map(drop)
 }
 
@@ -48,14 +41,7 @@ pub(super) fn connect(
     timeout: Duration,
 ) -> Result<TokenHeader<Exchanger>, Invalid> {
     check(config)?;
-    let expires_in = config.expires_in.as_deref();
-    let source = Exchanger {
-        client: client.clone(),
-        config: config.clone(),
-        token: Expression::new("auth.exchange.token", &config.token)?,
-        expires_in: expires_in.map(|text| Expression::new("auth.exchange.expires_in", text)).transpose()?,
-        timeout,
-    };
+    let source = Exchanger { client: client.clone(), config: config.clone(), timeout };
     let name = header_name("auth.exchange.header", &config.header)?;
     Ok(TokenHeader::new(source, name, &config.prefix))
 }
@@ -70,10 +56,11 @@ impl TokenSource for Exchanger {
         token::check_status(&reply)?;
         let body: Value =
             serde_json::from_slice(&reply.body).map_err(|_| token::format_error("the reply is not JSON"))?;
-        let token = self.token.text(&body).unwrap_or_default();
-        let seconds = self.expires_in.as_ref().and_then(|expression| expression.text(&body));
-        let lasts =
-            seconds.and_then(|text| text.parse().ok()).and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let reply = Scope::default().with("body", body);
+        let text = |expression: &Expression| expression.text(&reply).ok().flatten();
+        let token = text(&self.config.token).unwrap_or_default();
+        let seconds = self.config.expires_in.as_ref().and_then(text).and_then(|text| text.parse().ok());
+        let lasts = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         Ok(FreshToken { token: token::check_token(&token)?, lasts: lasts.unwrap_or(self.config.lasts) })
     }
 }

@@ -13,7 +13,6 @@ mod cache;
 mod callers;
 mod credential;
 mod exchange;
-mod expression;
 mod fixed;
 mod google;
 mod oauth;
