@@ -1,5 +1,6 @@
-"""Starts a development server of Temporal, and a worker with the workflows of worker.py."""
+"""Starts a development server of Temporal, and a worker with the workflows of worker.py, or of the program WORKER."""
 
+import os
 from pathlib import Path
 
 from engine import answers, free_ports
@@ -14,6 +15,7 @@ def start(engine, target):
     # The namespace is known to the parts of the server one after another: a list needs all that a start needs.
     engine.wait_for(answers(f"http://127.0.0.1:{http}/api/v1/namespaces/default/workflows?pageSize=1"))
     mark = engine.folder / "worker.ready"
-    engine.start(bin_folder / "python", "-B", Path(__file__).parent / "worker.py", f"127.0.0.1:{grpc}", engine.folder)
+    worker = Path(os.environ.get("WORKER", Path(__file__).parent / "worker.py")).resolve()
+    engine.start(bin_folder / "python", "-B", worker, f"127.0.0.1:{grpc}", engine.folder)
     engine.wait_for(mark.exists)
     return http
