@@ -71,7 +71,7 @@ enum Command {
     Discover(doctor::DiscoverOptions),
     /// Print the JSON Schema of config files.
     Schema,
-    /// List the engines that are known, or print what is known of one, as config.
+    /// List the engines that are known, print what is known of one, as config, or try it against your engine.
     Presets(presets::Options),
     /// Generate API keys.
     #[command(subcommand)]
@@ -177,7 +177,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
             key::run(&command);
             Ok(ExitCode::SUCCESS)
         }
-        Some(Command::Presets(options)) => done(presets::run(&registry, &options).map(|text| print(&text))),
+        Some(Command::Presets(options)) => presets::run(&registry, &options),
         Some(Command::Schema) => {
             print(&format!("{:#}\n", config::schema::generate(&registry)));
             Ok(ExitCode::SUCCESS)

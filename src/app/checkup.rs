@@ -23,7 +23,7 @@ use crate::tasks::task::Job;
 use crate::tasks::tools::ToolCatalog as _;
 
 /// Timeout of one backend for its check-up or its discovery.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(300);
+pub(super) const CHECK_TIMEOUT: Duration = Duration::from_secs(300);
 /// Longest tool name that all model APIs accept.
 const MAX_NAME_LENGTH: usize = 64;
 /// Number of rows that are read at a time.
@@ -308,7 +308,7 @@ async fn check_sealed_arguments(config: &Config, store: &dyn Survey) -> Result<F
     })
 }
 
-async fn check_backend(
+pub(super) async fn check_backend(
     config: &Config,
     registry: &Registry,
     program: &Path,
@@ -353,7 +353,12 @@ async fn check_backend(
     findings
 }
 
-async fn check_discovery(config: &Config, registry: &Registry, name: &str, backend: &dyn Backend) -> Finding {
+pub(super) async fn check_discovery(
+    config: &Config,
+    registry: &Registry,
+    name: &str,
+    backend: &dyn Backend,
+) -> Finding {
     let what = "discovery";
     let tools = match discover(backend).await {
         Ok(tools) => tools,

@@ -17,6 +17,7 @@ mod serve;
 mod stores;
 #[cfg(test)]
 mod tests;
+mod trial;
 
 use std::convert::Infallible;
 use std::io;
@@ -44,6 +45,7 @@ pub use checkup::{CheckResult, DiscoveryFailure, discover_tools, pluralize, run_
 pub use reload::Origin;
 pub use serve::{listen, listen_for_console, listen_for_metrics};
 pub use stores::open_existing_store;
+pub use trial::try_backend;
 
 /// A server that is ready to serve.
 pub struct App {

@@ -84,7 +84,7 @@ fn policies(registry: &Registry, file: &File) -> Result<(), String> {
 
 /// Runs a future to completion. A thread that still blocks, such as a read from an unreachable file server,
 /// does not delay the exit of the process.
-fn block_on<T>(work: impl Future<Output = T>) -> Result<T, String> {
+pub(super) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let runtime = runtime()?;
     let result = runtime.block_on(work);
     runtime.shutdown_background();
@@ -95,7 +95,7 @@ fn config_finding(problem: &str) -> CheckResult {
     CheckResult { of: "config".to_owned(), finding: Finding::fault("file", problem, "fix it there") }
 }
 
-fn format_results(results: &[CheckResult]) -> String {
+pub(super) fn format_results(results: &[CheckResult]) -> String {
     let mut text = String::new();
     for CheckResult { of, finding: Finding { what: subject, verdict, says: message, fix } } in results {
         let style = match verdict {
@@ -174,7 +174,7 @@ fn format_tool(
     }
 }
 
-fn program() -> Result<PathBuf, String> {
+pub(super) fn program() -> Result<PathBuf, String> {
     std::env::current_exe()
         .map_err(|error| format!("taskbridge: the path of this program cannot be determined: {error}"))
 }

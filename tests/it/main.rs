@@ -36,6 +36,7 @@ mod operators;
 mod outbound;
 mod persons;
 mod postgres;
+mod presets;
 mod programs;
 mod readme;
 mod recordings;

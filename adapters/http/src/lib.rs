@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use taskbridge_sdk::{Adapter, Backend, ConnectContext, Problem, Result, async_trait};
+use taskbridge_sdk::{Adapter, Backend, ConnectContext, JobHandle, Problem, Result, async_trait};
 
 pub use config::{Config, Target};
 
@@ -61,6 +61,10 @@ impl Adapter for Http {
 
     fn visible_parameters(config: &Config, target: &Target) -> BTreeSet<String> {
         check::target::visible_parameters(config, target)
+    }
+
+    fn example_handles(config: &Config) -> Vec<JobHandle> {
+        check::recorded::polled_handles(config)
     }
 
     async fn connect(config: Config, context: &ConnectContext) -> Result<Arc<dyn Backend>> {

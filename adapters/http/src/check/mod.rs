@@ -2,5 +2,5 @@
 
 pub(crate) mod config;
 mod doctor;
-mod recorded;
+pub(crate) mod recorded;
 pub(crate) mod target;

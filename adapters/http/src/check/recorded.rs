@@ -1,5 +1,7 @@
 //! Recorded replies of a config: what they must mean, and what they mean. Offline.
 
+use std::collections::BTreeSet;
+
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Error, JobHandle, JobState, Observation, Problem};
@@ -42,6 +44,14 @@ pub(crate) fn check(config: &Config) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// Returns the handles of recorded polls. Their jobs ran elsewhere.
+pub(crate) fn polled_handles(config: &Config) -> Vec<JobHandle> {
+    let polls = config.recorded.iter().filter(|it| it.call == RecordedCall::Observe && !it.handle.is_empty());
+    let handles: BTreeSet<JobHandle> =
+        polls.filter_map(|it| handle::to_handle(&it.handle.clone().into_iter().collect()).ok()).collect();
+    handles.into_iter().collect()
 }
 
 /// Reads a recorded reply as the backend does.

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Backend, PolicyDocument, Result, ToolTarget};
+use crate::{Backend, JobHandle, PolicyDocument, Result, ToolTarget};
 
 /// A kind of engine. Both associated types should reject unknown fields.
 #[async_trait]
@@ -73,6 +73,12 @@ pub trait Adapter: Send + Sync + 'static {
     /// Returns the access policies that the jobs of these tools need, if the engine has such policies. It
     /// works offline. The default returns none.
     fn policies(_config: &Self::Config, _tools: &[ToolTarget]) -> Vec<PolicyDocument> {
+        Vec::new()
+    }
+
+    /// Returns handles of jobs that the engine should not have, given a valid config. `taskbridge presets try`
+    /// polls them: they must be gone. The default has none.
+    fn example_handles(_config: &Self::Config) -> Vec<JobHandle> {
         Vec::new()
     }
 

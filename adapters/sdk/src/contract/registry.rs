@@ -11,7 +11,9 @@ use schemars::{Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Adapter, Backend, ConnectContext, Error, Helper, PolicyDocument, Problem, Result, ToolTarget};
+use crate::{
+    Adapter, Backend, ConnectContext, Error, Helper, JobHandle, PolicyDocument, Problem, Result, ToolTarget,
+};
 
 type ConnectFuture = Pin<Box<dyn Future<Output = Result<Arc<dyn Backend>>> + Send>>;
 
@@ -37,6 +39,8 @@ pub struct Registration {
     pub presets: &'static [(&'static str, &'static str)],
     /// Returns the policies that jobs of these tools need, given a valid config, offline.
     pub policies: fn(&Value, &[ToolTarget]) -> Vec<PolicyDocument>,
+    /// Returns handles of jobs that the engine should not have, given a valid config, offline.
+    pub example_handles: fn(&Value) -> Vec<JobHandle>,
     /// Connects to the engine.
     pub connect: fn(Value, ConnectContext) -> ConnectFuture,
     /// The adapter's `SECRETS`.
@@ -87,6 +91,11 @@ impl Registration {
                     Err(_) => Vec::new(),
                 })
                 .unwrap_or_default()
+            },
+            example_handles: |config| {
+                catch_panic(|| parse_config::<A>(config).map(|config| A::example_handles(&config)))
+                    .and_then(|handles| handles)
+                    .unwrap_or_default()
             },
             connect: |config, context| {
                 Box::pin(async move {
