@@ -79,6 +79,10 @@ pub(super) fn of_value(message: &str) -> String {
 fn translate(message: &str) -> Option<String> {
     if message.starts_with("unknown field `") {
         let (name, known) = names(message)?;
+        // The parser does not know the fields of a table that is made of two.
+        if known.is_empty() && !message.contains("no fields") {
+            return Some(format!("unknown field `{name}`: `taskbridge schema` lists the fields"));
+        }
         return Some(unknown_name("field", name, &known));
     }
     if message.starts_with("unknown variant `") {
@@ -227,6 +231,7 @@ mod tests {
                 "unknown field `lisen`; did you mean `listen`? (known: `listen`, `page_size`)",
             ),
             ("unknown field `x`, there are no fields", "unknown field `x` (there is no field)"),
+            ("unknown field `x`", "unknown field `x`: `taskbridge schema` lists the fields"),
             (
                 "unknown variant `requird`, expected `required` or `never`",
                 "unknown value \"requird\"; did you mean \"required\"? (known: \"required\", \"never\")",

@@ -62,6 +62,9 @@ impl Expression {
         if source.len() > MAX_SOURCE {
             return Err(format!("it has {} bytes, the limit is {MAX_SOURCE}", source.len()));
         }
+        if source.contains("{{") {
+            return Err("an expression has no braces: write `body.x`, not `{{ body.x }}`".to_owned());
+        }
         let compiled = environment.compile_expression_owned(source.to_owned()).map_err(|e| message(&e))?;
         let compiled = Self { source: source.into(), compiled: Arc::new(compiled) };
         if let Some(name) = filters::unknown(environment, source) {

@@ -157,13 +157,14 @@ pub(crate) fn questions(ask: &Ask, scope: &Scope) -> Result<Vec<Question>, Strin
     Ok(questions)
 }
 
-/// Returns the items of an expression. Undefined and null have none.
+/// Returns the items of an expression that are neither undefined nor null. Undefined and null have none.
 ///
 /// # Errors
 /// If it is something else than a list.
 pub(crate) fn list(items: &Expression, scope: &Scope) -> Result<Vec<Value>, String> {
     match items.some(scope)? {
-        Some(Value::Array(items)) => Ok(items),
+        // An item that the reply lacks, as in `[body.ask]`, is none.
+        Some(Value::Array(items)) => Ok(items.into_iter().filter(|item| !item.is_null()).collect()),
         None => Ok(Vec::new()),
         Some(_) => Err(format!("`{}` is not a list", items.source())),
     }

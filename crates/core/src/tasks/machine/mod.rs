@@ -170,7 +170,9 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::AnswerTaken { key } => questions::answer_accepted(&mut step.task, &key, now),
         Event::AnswerTooLate { key } => questions::answer_too_late(&mut step.task, &key, now),
         Event::AnswerNotAllowed { key } => questions::answer_not_allowed(&mut step.task, &key, now),
-        Event::AnswerFailed { key, .. } => questions::answer_failed(&mut step.task, &key, now),
+        Event::AnswerFailed { key, failure } => {
+            questions::answer_failed(&mut step.task, &key, &failure, now);
+        }
         Event::ResultDelivered => delivery::delivered(&mut step.task, now),
         Event::ResultRead { .. } => delivery::read(&mut step.task, now),
         Event::CallAbandoned => delivery::abandoned(&mut step.task, now),

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use taskbridge_sdk::{Answer, Ask, OnBehalfOf, Question, Timestamp};
+use taskbridge_sdk::{Answer, Ask, ErrorKind, OnBehalfOf, Question, Timestamp};
 
-use super::{Answerer, backoff, end, or_unstoppable, record_cancel_request};
+use super::{Answerer, Failure, backoff, end, or_unstoppable, record_cancel_request};
 use crate::tasks::asking;
 use crate::tasks::task::{Job, OnRefusal, Outcome, QuestionSource, QuestionStatus, Task, TaskQuestion};
 
@@ -176,12 +176,16 @@ pub(super) fn answer_too_late(task: &mut Task, key: &str, now: Timestamp) {
     }
 }
 
-/// Maximum number of times that one question of a job is asked, if the engine refuses each answer
-/// because of the person who gave it.
+/// Maximum number of times that one question of a job is asked, if the engine refuses each answer.
 const MAX_ASKS: usize = 10;
 
-/// Asks the same question again. It gets a new key, since a client does not answer the same key twice.
+/// The engine refuses an answer because of the person who gave it.
 pub(super) fn answer_not_allowed(task: &mut Task, key: &str, now: Timestamp) {
+    ask_again(task, key, " because of the person who gave it", now);
+}
+
+/// Asks the same question again. It gets a new key, since a client does not answer the same key twice.
+fn ask_again(task: &mut Task, key: &str, why: &str, now: Timestamp) {
     let ended = task.has_ended();
     let Some(task_question) = find(task, key)
         .filter(|task_question| matches!(task_question.status, QuestionStatus::Answered { .. }))
@@ -195,7 +199,7 @@ pub(super) fn answer_not_allowed(task: &mut Task, key: &str, now: Timestamp) {
     }
     let ask_again = times_not_allowed(task, &question.id) < MAX_ASKS;
     let next = if ask_again { "the question is asked again" } else { "it can no longer be answered here" };
-    task.message = Some(format!("the engine refused the answer because of the person who gave it: {next}"));
+    task.message = Some(format!("the engine refused the answer{why}: {next}"));
     if ask_again {
         ask(task, question, source, now);
     }
@@ -205,7 +209,11 @@ pub(super) fn answer_not_allowed(task: &mut Task, key: &str, now: Timestamp) {
 /// result, and what was missing (a token that arrives separately) may be available a moment later.
 const MAX_ANSWER_DELAY: Duration = Duration::from_secs(10);
 
-pub(super) fn answer_failed(task: &mut Task, key: &str, now: Timestamp) {
+/// An answer could not be sent. One that the engine rejects would be rejected again, so the person is asked again.
+pub(super) fn answer_failed(task: &mut Task, key: &str, failure: &Failure, now: Timestamp) {
+    if failure.kind == ErrorKind::Rejected {
+        return ask_again(task, key, &format!(" ({})", failure.message), now);
+    }
     let job = task.key.clone();
     if let Some(TaskQuestion { status: QuestionStatus::Answered { attempts, not_before, .. }, .. }) =
         find(task, key)

@@ -261,6 +261,31 @@ fn failed_answer_is_retried_soon() {
     }
 }
 
+/// An answer that the engine rejects is not sent again: the person reads why, and is asked again.
+#[test]
+fn rejected_answer_is_asked_again() {
+    let observation = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
+    let started =
+        Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: Some(observation) };
+    let task =
+        next(&next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task, started, START).task;
+    let key = || "q1".to_owned();
+    let answer = Event::Answered { key: key(), answer: Answer::Decline, by: any_owner().into() };
+    let failure = Failure {
+        kind: ErrorKind::Rejected,
+        message: "422: no reason".to_owned(),
+        is_final: false,
+        retry_after: None,
+    };
+    let task = next(&task, answer, START).task;
+    let task = next(&task, Event::AnswerFailed { key: key(), failure }, START).task;
+    let asked: Vec<&str> = task.open_questions().map(|question| question.key.as_str()).collect();
+    assert_eq!(asked, ["q2"]);
+    let message = "the engine refused the answer (422: no reason): the question is asked again";
+    assert_eq!(task.message.as_deref(), Some(message));
+    assert_invariants(&task);
+}
+
 /// If the engine refuses an answer of one caller, others may still answer, a bounded number of times.
 #[test]
 fn refused_answerer_leaves_question_open() {
