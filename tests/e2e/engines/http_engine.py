@@ -133,8 +133,8 @@ class HttpEngine:
             return None
 
     def complaints(self, _calls: Calls, verdict: Verdict) -> list[str]:
-        """Of an engine without a key, a start whose reply is lost is uncertain. Most calls have theirs."""
-        if 2 * len(verdict.uncertain) > verdict.accepted:
+        """Of an engine without a key, a start whose reply is lost is uncertain: but not nearly all of them."""
+        if 4 * len(verdict.uncertain) > 3 * verdict.accepted:
             return [f"{len(verdict.uncertain)} of {verdict.accepted} calls are uncertain"]
         return []
 

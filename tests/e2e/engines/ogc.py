@@ -31,7 +31,7 @@ class Ogc(HttpEngine):
         Process("fail", "refuse", status="FAILED", tells="out of luck"),
         Process("stop", "wait", status="CANCELLED", shows="accepted", hurries=True),
     ]
-    losses = {"start": 0.2, "poll": 0.1, "results": 0.1, "dismiss": 0.3}
+    losses = {"start": 0.1, "poll": 0.1, "results": 0.1, "dismiss": 0.3}
     moments = ("start", "results", "dismiss")
 
     def target(self, work: Work) -> str:

@@ -53,7 +53,7 @@ class Wes(HttpEngine):
         Workflow("greet", "cwl"),
         Workflow("stop", "sleep", status="CANCELLED", shows="running", hurries=True),
     ]
-    losses = {"start": 0.2, "poll": 0.1, "stdout": 0.1, "stderr": 0.1, "cancel": 0.3}
+    losses = {"start": 0.1, "poll": 0.1, "stdout": 0.1, "stderr": 0.1, "cancel": 0.3}
     moments = ("start", "stdout", "cancel")
 
     def target(self, work: Work) -> str:

@@ -1,6 +1,6 @@
 //! Toil, a server of the GA4GH Workflow Execution Service: what the behaviour suite of the sdk has for an engine
-//! without a key, and what only this preset has. The workflows are `tests/http/workflow.cwl`, which takes
-//! seconds, and `tests/http/workflow.py`.
+//! without a key, and what only this preset has. The workflows are `tests/http/toil/workflow.py` and
+//! `tests/http/toil/workflow.cwl`, which takes ten seconds of a processor.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use taskbridge_sdk::suite::polling::poll_until_ended;
 use taskbridge_sdk::suite::{Claims, Fixture, InjectedFault, LogJob, RefusedJob, RepeatedStart};
 use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, JobState, LogRequest, Progress, async_trait};
 
+use crate::as_server::AsServer;
 use crate::engine::Shared;
 use crate::keyless::{check_limited_start, check_lost_reply};
 use crate::proxy::Fault;
@@ -35,7 +36,7 @@ impl Toil {
 }
 
 fn target(workflow: &str, language: &str, version: &str) -> Value {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/http").canonicalize().unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/http/toil").canonicalize().unwrap();
     let workflow_url = format!("file://{}", folder.join(workflow).display());
     json!({ "workflow_url": workflow_url, "workflow_type": language, "workflow_type_version": version })
 }
@@ -69,7 +70,7 @@ impl Fixture for Toil {
     };
 
     fn backend(&self) -> Arc<dyn Backend> {
-        self.world.backend.clone()
+        Arc::new(AsServer(self.world.backend.clone()))
     }
 
     fn succeeding_job(&self) -> (JobSpec, String) {
