@@ -22,17 +22,32 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "table"))
 from airflow import Airflow  # noqa: E402
 from bridge import Bridge, free_port  # noqa: E402
 from callers import SPEAKERS, Caller, Calls  # noqa: E402
+from dagu import Dagu  # noqa: E402
 from github_actions import GithubActions  # noqa: E402
+from http_engine import HttpEngine  # noqa: E402
 from jobs import Verdict, judge  # noqa: E402
+from ogc import Ogc  # noqa: E402
 from rows import Place  # noqa: E402
 from slurm import Slurm  # noqa: E402
 from slurm_ends import SlurmEnds  # noqa: E402
 from slurm_rest import SlurmRest  # noqa: E402
 from step_functions import StepFunctions  # noqa: E402
 from temporal import Temporal  # noqa: E402
+from wes import Wes  # noqa: E402
 
-Engine = StepFunctions | GithubActions | Slurm | Temporal | Airflow
-ENGINES = {"step-functions": StepFunctions, "github-actions": GithubActions, "slurm": Slurm, "slurm-ends": SlurmEnds, "slurm-rest": SlurmRest, "temporal": Temporal, "airflow": Airflow}
+Engine = StepFunctions | GithubActions | Slurm | HttpEngine
+ENGINES: dict[str, type[Engine]] = {
+    "step-functions": StepFunctions,
+    "github-actions": GithubActions,
+    "slurm": Slurm,
+    "slurm-ends": SlurmEnds,
+    "slurm-rest": SlurmRest,
+    "temporal": Temporal,
+    "airflow": Airflow,
+    "dagu": Dagu,
+    "ogc": Ogc,
+    "wes": Wes,
+}
 # How long a bridge that was killed holds its jobs; half of it is the limit of a call of the engine. And how soon a job is
 # polled again, at first and later. An engine whose answers take longer has its own.
 PACE = {"lease": "6s", "quickest": "200ms", "slowest": "2s"}

@@ -22,8 +22,9 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "table"))
 
-from airflow import SERVE, THROTTLED, name_of  # noqa: E402
+from airflow import THROTTLED, name_of  # noqa: E402
 from bridge import Bridge, free_port  # noqa: E402
+from http_engine import SERVE  # noqa: E402
 from many import Client, count, until  # noqa: E402
 from many_jobs import processor_time  # noqa: E402
 from peer import SECONDS, Failed  # noqa: E402

@@ -1,4 +1,5 @@
-"""Processes of a pygeoapi server, for tests of the http adapter (serve.py). Each start leaves a line in STARTS/KEY."""
+"""Processes of a pygeoapi server, for tests of the http adapter (serve.py). Each start leaves a line in STARTS/KEY: the
+id of the job, the tool and the key, which is the label of a call in the e2e run."""
 
 import os
 import time
@@ -27,10 +28,13 @@ class Process(BaseProcessor):
             "outputs": {"said": {"title": "Said", "schema": {"type": "object"}}}, "example": {"inputs": {}},
         })
 
+    def set_job_id(self, job_id):
+        self.job_id = job_id
+
     def execute(self, data, outputs=None):
-        if key := data.get("key"):
+        if key := data.get("key") or data.get("label"):
             with (STARTS / key).open("a") as starts:
-                starts.write("started\n")
+                starts.write(f"{self.job_id} {data.get('kind')} {key}\n")
         return self.run(data, STARTS / f"{key}.end")
 
 
@@ -63,6 +67,21 @@ class Wait(Process):
             time.sleep(0.05)
         end.touch()
         return "application/json", {"id": "said", "value": "waited"}
+
+
+class Repeat(Process):
+    title = "Returns its inputs."
+
+    def run(self, data, end):
+        return "application/json", data
+
+
+class Later(Repeat):
+    title = "Returns its inputs after two seconds."
+
+    def run(self, data, end):
+        time.sleep(2)
+        return super().run(data, end)
 
 
 class Plain(Process):

@@ -12,7 +12,7 @@ def start(engine, target):
     for name in ["starts", "results"]:
         (folder / name).mkdir()
     base = f"http://127.0.0.1:{port}"
-    names = ["Greet", "Refuse", "Wait", "Plain", "Sync"]
+    names = ["Greet", "Refuse", "Wait", "Repeat", "Later", "Plain", "Sync"]
     config = {
         "server": {
             "bind": {"host": "127.0.0.1", "port": port}, "url": base, "mimetype": "application/json; charset=UTF-8",

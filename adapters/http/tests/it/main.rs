@@ -9,4 +9,5 @@ mod configs;
 mod lifecycle;
 mod nasty;
 mod security;
+mod wes;
 mod world;

@@ -12,4 +12,5 @@ mod keyless;
 mod proxy;
 mod pygeoapi;
 mod temporal;
+mod toil;
 mod world;

@@ -50,7 +50,7 @@ impl Proxy {
 }
 
 async fn serve(mut client: TcpStream, engine: u16, planned: Planned) {
-    let Some(request) = read_message(&mut client).await else { return };
+    let Some(request) = read_message(&mut client, false).await else { return };
     let line = String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_owned();
     let fault = {
         let mut planned = planned.lock();
@@ -74,13 +74,11 @@ async fn serve(mut client: TcpStream, engine: u16, planned: Planned) {
 /// Sends a request over a connection of its own, and returns the whole reply.
 async fn forward(engine: u16, request: &[u8]) -> Option<Vec<u8>> {
     let mut engine = TcpStream::connect(("127.0.0.1", engine)).await.ok()?;
-    // The engine closes the connection after the reply.
     let end = request.windows(2).position(|pair| pair == b"\r\n")? + 2;
     engine.write_all(&request[..end]).await.ok()?;
     engine.write_all(b"connection: close\r\n").await.ok()?;
     engine.write_all(&request[end..]).await.ok()?;
-    let mut reply = Vec::new();
-    engine.read_to_end(&mut reply).await.ok()?;
+    let mut reply = read_message(&mut engine, true).await?;
     let end = reply.windows(2).position(|pair| pair == b"\r\n")? + 2;
     if !String::from_utf8_lossy(&reply[..reply.len().min(4096)])
         .to_lowercase()
@@ -91,19 +89,22 @@ async fn forward(engine: u16, request: &[u8]) -> Option<Vec<u8>> {
     Some(reply)
 }
 
-/// Reads a request with its body.
-async fn read_message(stream: &mut TcpStream) -> Option<Vec<u8>> {
+/// Reads a request or a reply with its body. A reply without a length ends with its connection. With a length,
+/// the connection may stay open: a job of Toil is a child of the server, and has its open connections.
+async fn read_message(stream: &mut TcpStream, is_reply: bool) -> Option<Vec<u8>> {
     let (mut bytes, mut chunk) = (Vec::new(), vec![0; 16 * 1024]);
     loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
-            let length =
+            let length: Option<usize> =
                 head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
-            if bytes.len() >= end + 4 + length.unwrap_or(0) {
+            if length.map_or(!is_reply, |length| bytes.len() >= end + 4 + length) {
                 return Some(bytes);
             }
         }
-        let read = stream.read(&mut chunk).await.ok().filter(|read| *read > 0)?;
-        bytes.extend_from_slice(&chunk[..read]);
+        match stream.read(&mut chunk).await.ok()? {
+            0 => return is_reply.then_some(bytes),
+            read => bytes.extend_from_slice(&chunk[..read]),
+        }
     }
 }

@@ -228,7 +228,7 @@ async fn discovered_inputs_are_typed() {
     let pygeoapi = Pygeoapi::new().await;
     let tools = pygeoapi.world.backend.abilities().discovery.unwrap().discover().await.unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!(names, ["greet", "plain", "refuse", "sync", "wait"]);
+    assert_eq!(names, ["greet", "later", "plain", "refuse", "repeat", "sync", "wait"]);
     let schema = &tools[0].input_schema;
     assert_eq!(schema["required"], json!(["who"]));
     let properties = &schema["properties"];
