@@ -103,7 +103,8 @@ class Contract:
     @staticmethod
     def _check_text(place: str, schema: dict[str, Any], value: str) -> None:
         """Checks a text, or a parameter, which is one."""
-        pattern = {"integer": r"-?\d+", "boolean": "true|false"}.get(schema["type"]) or FORMATS.get(schema.get("format", ""))
+        pattern = {"integer": r"-?\d+", "boolean": "true|false"}.get(schema["type"])
+        pattern = pattern or FORMATS.get(schema.get("format", ""))
         if pattern and not re.fullmatch(pattern, value):
             raise Violation(f"{place} does not have its format: {value!r}")
         if "enum" in schema and value not in schema["enum"]:

@@ -13,8 +13,12 @@ SPAWN = multiprocessing.get_context("forkserver")
 SPAWN.set_forkserver_preload(["runner"])
 
 
+def timestamp(time):
+    return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 def now():
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return timestamp(datetime.now(UTC))
 
 
 class Callback:
@@ -24,10 +28,12 @@ class Callback:
 
 
 class Execution:
-    """One execution. `host` is before the address of a callback. Each is a line of FOLDER/starts/KEY, the label of the bridge."""
+    """One execution of a workflow. Each is a line of FOLDER/starts/KEY, by the label of the bridge. `host` is what the
+    addresses of its callbacks begin with.
+    """
 
-    def __init__(self, folder, parent, workflow, given, environment, host):
-        self.id = str(uuid.uuid4())
+    def __init__(self, folder, parent, given, environment, host):
+        self.id, self.parent = str(uuid.uuid4()), parent
         self.name = f"{parent}/executions/{self.id}"
         self.state, self.given, self.host = "QUEUED", given, host
         self.create_time, self.start_time, self.end_time = now(), None, None
@@ -38,7 +44,8 @@ class Execution:
         with (folder / "starts" / given.get("labels", {}).get("taskbridge", "none")).open("a") as file:
             file.write(f"{self.name}\n")
         environment = {**environment, "GOOGLE_CLOUD_WORKFLOW_EXECUTION_ID": self.id}
-        arguments = (theirs, folder / "workflows" / f"{workflow}.yaml", given.get("argument", "null"), environment)
+        source = folder / "workflows" / f"{parent.rpartition('/')[2]}.yaml"
+        arguments = (theirs, source, given.get("argument", "null"), environment)
         self.process = SPAWN.Process(target=runner.run, args=arguments, daemon=True)
         self.thread = threading.Thread(target=self._listen, args=(theirs,), daemon=True)
         self.thread.start()
@@ -81,8 +88,8 @@ class Execution:
         elif event == "await":
             self._await(*values)
         else:
-            result, error = (values[0], None) if event == "succeeded" else (None, dict(zip(["payload", "context"], values)))
-            self._end(ENDS[event], result, error)
+            ended = event == "succeeded"
+            self._end(ENDS[event], *([values[0]] if ended else [None, dict(zip(["payload", "context"], values))]))
 
     def _await(self, url, seconds):
         callback = self.callbacks[url.rpartition("/")[2]]

@@ -1,5 +1,5 @@
-"""Runs one execution by workflows-emulator, in a process of its own. What the interpreter lacks is here: the callbacks of
-the standard library, and a report of each step. It speaks to the server through a pipe, and must not know its APIs.
+"""Runs one execution by workflows-emulator, in a process of its own. What the interpreter lacks is here: callbacks of
+the standard library, and a report of each step. It talks to the server by a pipe, and must not know its APIs.
 """
 
 import json

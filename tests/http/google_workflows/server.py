@@ -2,10 +2,10 @@
 
     python server.py PORT FOLDER
 
-The Workflow Executions API is at 127.0.0.1, and the Workflows API at localhost, since Google's have two hosts. Workflows are
-FOLDER/workflows/NAME.yaml, with the other fields of the resource in NAME.json; what is put there is deployed. The key of the
-service account is FOLDER/key.json. What a client sends against Google's discovery documents, or what this server would
-answer against them, is a line of FOLDER/violations. What the documents leave open is as strict as they allow.
+The Workflow Executions API is at 127.0.0.1, and the Workflows API at localhost, since Google's have two hosts.
+FOLDER/workflows has the workflows: NAME.yaml, and other fields of the resource in NAME.json. What is put there is
+deployed. FOLDER/key.json is the key of the service account. Each request or reply that does not fit Google's discovery
+documents is a line of FOLDER/violations. A filter of executions has only what these documents show.
 """
 
 import json
@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from contract import Contract, Violation
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from executions import Execution
+from executions import Execution, timestamp
 from google.auth import jwt
 
 PROJECT, NUMBER = "test-project", "123456789012"
@@ -70,8 +70,8 @@ class Google:
         except ValueError as error:
             raise Refusal(400, f"invalid_grant: {error}") from error
         # The port is that of the proxy before this server.
-        right = re.fullmatch(r"http://127\.0\.0\.1:\d+/token", claims["aud"]) and claims["exp"] - claims["iat"] <= 3600
-        if not right or claims["iss"] != EMAIL or claims["scope"] != SCOPE:
+        is_ours = re.fullmatch(r"http://127\.0\.0\.1:\d+/token", claims["aud"]) and claims["iss"] == EMAIL
+        if not is_ours or claims["exp"] - claims["iat"] > 3600 or claims["scope"] != SCOPE:
             raise Refusal(400, "invalid_grant: Invalid JWT")
         token = f"ya29.{secrets.token_urlsafe(32)}"
         self.tokens[token] = time.monotonic() + TOKEN_SECONDS
@@ -99,7 +99,7 @@ class Google:
 
     def workflow(self, path):
         more = path.with_suffix(".json")
-        deployed = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        deployed = timestamp(datetime.fromtimestamp(path.stat().st_mtime, UTC))
         return {
             "name": f"projects/{PROJECT}/locations/us-central1/workflows/{path.stem}", "state": "ACTIVE",
             "revisionId": "000001-a4d", "createTime": deployed, "updateTime": deployed,
@@ -136,7 +136,7 @@ class Google:
         environment = {"GOOGLE_CLOUD_PROJECT_ID": PROJECT, "GOOGLE_CLOUD_WORKFLOW_ID": names["workflowsId"]}
         host = f"http://127.0.0.1:{self.port}"
         with self.lock:
-            execution = Execution(self.folder, self.parent(names), names["workflowsId"], body, environment, host)
+            execution = Execution(self.folder, self.parent(names), body, environment, host)
             self.executions[execution.name] = execution
         return execution.full()
 
@@ -147,12 +147,13 @@ class Google:
     def executions_executions_list(self, names, query, _body):
         self.workflow_file(names)
         with self.lock:
-            found = [one for name, one in self.executions.items() if name.startswith(f"{self.parent(names)}/executions/")]
+            found = [one for one in self.executions.values() if one.parent == self.parent(names)]
         found.sort(key=lambda one: one.create_time, reverse=True)
         if "filter" in query:
             found = [one for one in found if fits(query["filter"][0], one.full())]
-        is_full = query.get("view") == ["FULL"]
-        return page("executions", [one.full() if is_full else one.basic() for one in found], query, 100 if is_full else 1000)
+        if query.get("view") == ["FULL"]:
+            return page("executions", [one.full() for one in found], query, 100)
+        return page("executions", [one.basic() for one in found], query, 1000)
 
     def executions_executions_cancel(self, names, _query, _body):
         execution = self.execution(names)
@@ -234,6 +235,9 @@ class Handler(BaseHTTPRequestHandler):
         path, query = unquote(url.path), parse_qs(url.query, keep_blank_values=True)
         if path == "/ready":
             return {}
+        if path == "/all":
+            # For the tests: all executions.
+            return [execution.full() for execution in list(self.google.executions.values())]
         if (verb, path) == ("POST", "/token"):
             return self.google.token(parse_qs(text))
         self.google.check_token(self.headers.get("authorization"))

@@ -1,6 +1,6 @@
-//! Google Cloud Workflows: the behaviour suite of the sdk, and what only this preset has. The interpreter is real, and
-//! Google's APIs are those of `tests/http/google_workflows`, where every request and reply is held against Google's
-//! discovery documents. The workflows are beside it.
+//! Google Cloud Workflows: the behaviour suite of the sdk, and what only this preset has. The interpreter is
+//! real, and Google's APIs are those of `tests/http/google_workflows`: each request and reply is held against
+//! Google's discovery documents. The workflows are in that folder, too.
 
 use std::fs;
 use std::sync::Arc;
