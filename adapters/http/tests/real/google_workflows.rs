@@ -14,7 +14,7 @@ use taskbridge_sdk::suite::{
 };
 use taskbridge_sdk::{
     Answer, AnswerOutcome, Backend, ErrorKind, JobHandle, JobKey, JobSpec, JobState, Observation, Question,
-    Subject, Timestamp, Verdict, async_trait,
+    Subject, Timestamp, ToolTarget, Verdict, async_trait,
 };
 
 use crate::engine::Shared;
@@ -329,6 +329,24 @@ async fn discovered_tools_have_schema_and_question() {
     assert_eq!(question.message, "What is your {{ name }}?");
     assert_eq!(question.ask.form().unwrap()["required"], json!(["name"]));
     backend.cancel(&handle).await.unwrap();
+}
+
+/// Google cannot decrypt the workflow: its executions would not run.
+#[tokio::test(flavor = "multi_thread")]
+async fn unavailable_workflow_is_reported() {
+    let google = Google::new().await;
+    let fields = json!({
+        "state": "UNAVAILABLE", "stateError": { "type": "KMS_ERROR", "details": "the key is revoked" },
+        "labels": { "mcp": "true" },
+    });
+    fs::write(google.folder().join("sealed.json"), fields.to_string()).unwrap();
+    fs::copy(google.folder().join("greet.yaml"), google.folder().join("sealed.yaml")).unwrap();
+    let abilities = google.world.backend.abilities();
+    let findings = abilities.checkup.unwrap().check_up(&[ToolTarget::new("seal", target("sealed"))]).await;
+    let fault = findings.iter().find(|found| found.verdict == Verdict::Fault).unwrap();
+    assert!(fault.what.contains("seal") && fault.says.contains("the key is revoked"), "{fault:?}");
+    let tools = abilities.discovery.unwrap().discover().await.unwrap();
+    assert!(!tools.iter().any(|tool| tool.name == "sealed"));
 }
 
 /// Google ends a token early, such as after a change of its account.
