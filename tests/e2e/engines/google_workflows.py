@@ -40,7 +40,7 @@ THROTTLED = (
     "content-type: application/json\r\n",
 )
 # Without the last table, a refusal cancels the execution, as for a workflow that does not look at the answer.
-BACKEND = """[backends.google]
+BACKEND = r'''[backends.google]
 kind = "http"
 preset = "google-workflows"
 base = "http://127.0.0.1:{port}/v1"
@@ -51,9 +51,10 @@ doctor.credentials.base = "http://localhost:{port}/v1"
 doctor.tool.base = "http://localhost:{port}/v1"
 [backends.google.answer.decline]
 method = "POST"
-path = "/{{{{ handle.name | raw }}}}/callbacks/{{{{ question }}}}"
+path = """/projects/{{{{ handle.project }}}}/locations/{{{{ vars.location }}}}/workflows/{{{{ handle.workflow }}}}\
+    /executions/{{{{ handle.execution }}}}/callbacks/{{{{ question }}}}"""
 json = {{ declined = true }}
-"""
+'''
 ANSWER = '{ type = "object", properties = { name = { type = "string" } } }'
 QUESTION = f', question = "What is your name?", answer = {ANSWER}'
 

@@ -26,8 +26,8 @@ static ADDED: AtomicUsize = AtomicUsize::new(0);
 const FAULTS: Faults = &[
     (InjectedFault::StartReplyLost, "/executions HTTP", Fault::ReplyLost),
     (InjectedFault::StartLimited, "/executions HTTP", Fault::Status(429)),
-    (InjectedFault::PollUnavailable, "GET /v1/projects/123456789012/", Fault::Status(503)),
-    (InjectedFault::JobUnlisted, "GET /v1/projects/123456789012/", Fault::Status(404)),
+    (InjectedFault::PollUnavailable, "/executions/", Fault::Status(503)),
+    (InjectedFault::JobUnlisted, "/executions/", Fault::Status(404)),
     (InjectedFault::DiscoveryUnavailable, "/workflows?fields=workflows", Fault::Status(503)),
     (InjectedFault::CheckupUnavailable, "/workflows?fields=nextPageToken", Fault::Status(503)),
 ];
@@ -93,6 +93,13 @@ fn target(workflow: &str) -> Value {
     json!({ "workflow": workflow })
 }
 
+fn unknown(workflow: &str) -> JobHandle {
+    let handle = json!({
+        "answer": "{}", "execution": "none", "project": "123456789012", "question": "Who?", "workflow": workflow,
+    });
+    JobHandle::new(handle.to_string())
+}
+
 fn asking() -> Value {
     let answer =
         json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] });
@@ -140,8 +147,7 @@ impl Fixture for Google {
     }
 
     fn unknown_handle(&self) -> JobHandle {
-        let name = "projects/123456789012/locations/us-central1/workflows/wait/executions/none";
-        JobHandle::new(json!({ "answer": "{}", "name": name, "question": "Who?" }).to_string())
+        unknown("wait")
     }
 
     fn question_job(&self) -> Option<QuestionJob> {
@@ -311,6 +317,17 @@ async fn running_jobs_are_one_list() {
     }
 }
 
+/// Google has no list of the executions of a workflow that was deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_deleted_workflow_are_gone() {
+    let google = Google::new().await;
+    let (backend, handle) = (&*google.world.backend, unknown("deleted"));
+    let subjects = Subject::watched(&[handle.clone(), handle.clone()]);
+    for seen in backend.observe_all(&backend.group(&handle), &subjects).await {
+        assert_eq!(seen.unwrap().state, JobState::Gone);
+    }
+}
+
 /// The fields of a workflow say what its tool takes and asks, as text: a template in them is not evaluated.
 #[tokio::test(flavor = "multi_thread")]
 async fn discovered_tools_have_schema_and_question() {
@@ -354,7 +371,7 @@ async fn unavailable_workflow_is_reported() {
 async fn refused_token_is_renewed() {
     let google = Google::new().await;
     let handle = google.started(&google.succeeding_job().0).await;
-    google.world.proxy.inject("GET /v1/projects/123456789012/", Fault::Status(401));
+    google.world.proxy.inject("/executions/", Fault::Status(401));
     let error = google.world.backend.observe(&handle).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     google.world.backend.observe(&handle).await.unwrap();
