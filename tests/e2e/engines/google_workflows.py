@@ -60,7 +60,8 @@ QUESTION = f', question = "What is your name?", answer = {ANSWER}'
 
 
 class Execution(Work):
-    """A workflow of tests/http/google_workflows. A start has no key, and is searched for by its label."""
+    """A workflow of tests/http/google_workflows. A start has no key, and is searched for by its label. If a kill came
+    before it was sent, it stays uncertain."""
 
     def finish(self, peer: Peer, task: str) -> dict[str, Any]:
         if self.status != "CANCELLED":
@@ -114,7 +115,8 @@ class GoogleWorkflows:
             f'[tools.{work.name}]\nbackend = "google"\ndescription = "Runs {work.runs}."\n'
             f'target = {{ workflow = "{work.runs}"{QUESTION if work.asks else ""} }}\n'
             'parameters.label = { type = "string" }\nparameters.number = { type = "integer" }\n'
-            'parameters.kind = { type = "string" }\n'
+            # The list of executions has all of them at once, and clients do not wait for two minutes.
+            'parameters.kind = { type = "string" }\nsettle_window = "20s"\n'
             for work in self.works
         ]
         return "".join(parts)
