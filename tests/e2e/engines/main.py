@@ -24,6 +24,7 @@ from bridge import Bridge, free_port  # noqa: E402
 from callers import SPEAKERS, Caller, Calls  # noqa: E402
 from dagu import Dagu  # noqa: E402
 from github_actions import GithubActions  # noqa: E402
+from google_workflows import GoogleWorkflows  # noqa: E402
 from http_engine import HttpEngine  # noqa: E402
 from jobs import Verdict, judge  # noqa: E402
 from ogc import Ogc  # noqa: E402
@@ -35,7 +36,7 @@ from step_functions import StepFunctions  # noqa: E402
 from temporal import Temporal  # noqa: E402
 from wes import Wes  # noqa: E402
 
-Engine = StepFunctions | GithubActions | Slurm | HttpEngine
+Engine = StepFunctions | GithubActions | Slurm | HttpEngine | GoogleWorkflows
 ENGINES: dict[str, type[Engine]] = {
     "step-functions": StepFunctions,
     "github-actions": GithubActions,
@@ -47,6 +48,7 @@ ENGINES: dict[str, type[Engine]] = {
     "dagu": Dagu,
     "ogc": Ogc,
     "wes": Wes,
+    "google-workflows": GoogleWorkflows,
 }
 # How long a bridge that was killed holds its jobs; half of it is the limit of a call of the engine. And how soon a job is
 # polled again, at first and later. An engine whose answers take longer has its own.

@@ -14,7 +14,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Problem> {
     let problem = |field: &str, message: String| Problem { field: field.to_owned(), message };
     Auth::check(&config.auth, config.per_caller.as_ref())
         .map_err(|(field, message)| problem(&field, message))?;
-    for (field, request) in requests(config) {
+    for (field, request) in config.requests() {
         check_request(&field, request)?;
     }
     for (field, pages) in pages(config) {
@@ -109,28 +109,6 @@ fn names_of(request: &Request) -> BTreeSet<String> {
     let graphql = request.graphql.as_ref().and_then(|graphql| graphql.variables.as_ref());
     let graphql = graphql.map(|variables| variables.names()).unwrap_or_default();
     request.visible_names().chain(body).chain(parts).chain(graphql).collect()
-}
-
-/// Returns all requests, each with its field.
-fn requests(config: &Config) -> Vec<(String, &Request)> {
-    let mut requests = vec![("start".to_owned(), &config.start.request)];
-    requests.extend(config.find.iter().map(|find| ("find".to_owned(), &find.request)));
-    requests.extend(config.observe.iter().map(|observe| ("observe".to_owned(), &observe.request)));
-    requests.extend(config.more.iter().enumerate().map(|(n, more)| (format!("more[{n}]"), &more.request)));
-    requests.extend(config.list.iter().map(|list| ("list".to_owned(), &list.request)));
-    requests.extend(config.answer.iter().map(|answer| ("answer".to_owned(), &answer.request)));
-    let decline = config.answer.iter().filter_map(|answer| answer.decline.as_ref());
-    requests.extend(decline.map(|decline| ("answer.decline".to_owned(), decline)));
-    requests.extend(config.cancel.iter().map(|cancel| ("cancel".to_owned(), &cancel.request)));
-    requests.extend(config.log.iter().map(|log| ("log".to_owned(), &log.request)));
-    requests.extend(config.artifacts.iter().map(|artifacts| ("artifacts".to_owned(), &artifacts.request)));
-    requests.extend(config.discover.iter().map(|discover| ("discover".to_owned(), &discover.request)));
-    let detail = config.discover.iter().filter_map(|discover| discover.detail.as_ref());
-    requests.extend(detail.map(|detail| ("discover.detail".to_owned(), detail)));
-    requests
-        .extend(config.doctor.credentials.iter().map(|request| ("doctor.credentials".to_owned(), request)));
-    requests.extend(config.doctor.tool.iter().map(|tool| ("doctor.tool".to_owned(), &tool.request)));
-    requests
 }
 
 fn pages(config: &Config) -> Vec<(String, &Pages)> {

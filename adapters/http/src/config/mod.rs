@@ -9,6 +9,7 @@ mod outputs;
 pub(crate) mod presets;
 mod recorded;
 mod request;
+mod requests;
 mod signals;
 
 use std::collections::BTreeMap;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use reqwest::Url;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::language::{Expression, JsonTemplate, Template};
 
@@ -14,6 +15,10 @@ pub(crate) const MAX_PAGES: u32 = 50;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
+    /// Address in place of the backend's `base`, for an engine with several APIs. It gets the credentials, too.
+    #[serde(default, deserialize_with = "own_base")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) base: Option<Url>,
     /// Method.
     #[serde(default)]
     pub(crate) method: Method,
@@ -37,6 +42,10 @@ pub(crate) struct Request {
     /// Body as GraphQL.
     #[serde(default)]
     pub(crate) graphql: Option<Graphql>,
+}
+
+fn own_base<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+    super::base_url(deserializer).map(Some)
 }
 
 /// Method of a request.

@@ -3,10 +3,11 @@
 pub(crate) mod form;
 mod pages;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use reqwest::Url;
 use serde_json::Value;
 use taskbridge_sdk::{ConnectContext, Error, Result};
 
@@ -33,6 +34,8 @@ pub(crate) struct Http {
     pub(crate) details: DetailLimit,
     pub(crate) answers: DeliveredAnswers,
     client: Client,
+    /// Clients of requests with an address of their own.
+    other_clients: BTreeMap<Url, Client>,
     auth: Auth,
     call_timeout: Duration,
     unknown_words: Mutex<HashSet<String>>,
@@ -46,7 +49,7 @@ impl Http {
     /// `Config`, with the field that is wrong.
     pub(crate) fn connect(config: Config, context: &ConnectContext) -> Result<Self> {
         let absolute = |path: &std::path::PathBuf| context.config_dir.join(path);
-        let client = Client::new(&NetConfig {
+        let net = NetConfig {
             download_hosts: config
                 .artifacts
                 .as_ref()
@@ -56,14 +59,20 @@ impl Http {
             client_certificate: config.client_certificate.as_ref().map(absolute),
             proxy: config.proxy.clone(),
             ..NetConfig::new(config.base.clone())
-        })
-        .map_err(Error::config)?;
+        };
+        let client = Client::new(&net).map_err(Error::config)?;
+        let mut other_clients = BTreeMap::new();
+        for base in config.requests().into_iter().filter_map(|(_, request)| request.base.as_ref()) {
+            let net = NetConfig { base: base.clone(), download_hosts: Vec::new(), ..net.clone() };
+            other_clients.insert(base.clone(), Client::new(&net).map_err(Error::config)?);
+        }
         let auth = Auth::new(&config.auth, config.per_caller.as_ref(), &client, context)?;
         Ok(Self {
             identity: engine::identity(&config),
             // The server abandons a call that takes longer, and then nobody reads the reply.
             call_timeout: config.call_timeout.min(context.call_timeout),
             client,
+            other_clients,
             auth,
             config,
             lists: ListCache::default(),
@@ -91,9 +100,10 @@ impl Http {
         by: By<'_>,
     ) -> Result<Reply, CallError> {
         let rendered = self.rendered(request, scope, extra)?;
-        let url = self.client.url(&rendered.path).map_err(not_renderable)?;
+        let client = self.client_of(request);
+        let url = client.url(&rendered.path).map_err(not_renderable)?;
         let request = self.net_request(rendered, url, self.config.max_reply);
-        self.exchange(request, by).await
+        self.exchange(client, request, by).await
     }
 
     /// Sends a GET to an address out of a reply, with the headers of a request.
@@ -107,8 +117,9 @@ impl Http {
         scope: &Scope,
     ) -> Result<Reply, CallError> {
         let rendered = self.rendered(request, scope, &[])?;
-        let url = self.client.own_url(address).map_err(|e| CallError::NotSent(Error::unavailable(e)))?;
-        self.exchange(self.net_request(rendered, url, self.config.max_reply), By::Own).await
+        let client = self.client_of(request);
+        let url = client.own_url(address).map_err(|e| CallError::NotSent(Error::unavailable(e)))?;
+        self.exchange(client, self.net_request(rendered, url, self.config.max_reply), By::Own).await
     }
 
     /// Downloads a file.
@@ -143,15 +154,24 @@ impl Http {
         render(request, &self.config.headers, scope, extra).map_err(not_renderable)
     }
 
-    fn net_request(&self, rendered: Rendered, url: reqwest::Url, max_reply: u64) -> net::Request {
+    fn net_request(&self, rendered: Rendered, url: Url, max_reply: u64) -> net::Request {
         let Rendered { method, headers, body, .. } = rendered;
         let (timeout, follow) = (self.call_timeout, self.config.follow);
         net::Request { method, url, headers, body, max_reply, timeout, follow, download: false }
     }
 
-    async fn exchange(&self, mut request: net::Request, by: By<'_>) -> Result<Reply, CallError> {
+    fn client_of(&self, request: &Request) -> &Client {
+        request.base.as_ref().and_then(|base| self.other_clients.get(base)).unwrap_or(&self.client)
+    }
+
+    async fn exchange(
+        &self,
+        client: &Client,
+        mut request: net::Request,
+        by: By<'_>,
+    ) -> Result<Reply, CallError> {
         self.auth.apply(&mut request, by).await.map_err(CallError::NotSent)?;
-        let reply = self.client.send(request).await?;
+        let reply = client.send(request).await?;
         if reply.status == http::StatusCode::UNAUTHORIZED && self.auth.refused(by) {
             let message =
                 "the engine refused a token that it gave out earlier; the next attempt requests a new one";

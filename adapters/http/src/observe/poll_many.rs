@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use serde_json::{Map, Value};
-use taskbridge_sdk::{Error, GroupKey, JobHandle, JobState, Observation, Result, Subject};
+use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobHandle, JobState, Observation, Result, Subject};
 use tokio::time::Instant;
 
 use super::conclude::questions;
@@ -36,6 +36,8 @@ impl Http {
             // The list costs a request too, so it is for two jobs and more.
             Some(list) if jobs.len() > 1 => match self.list(list, group, jobs).await {
                 Ok(listed) => Some((list, listed)),
+                // The engine does not have the group any more.
+                Err(error) if error.kind() == ErrorKind::Rejected => None,
                 Err(error) => return jobs.iter().map(|_| Err(error.clone())).collect(),
             },
             _ => None,

@@ -20,6 +20,7 @@ fn wrong_config_is_reported_with_its_field() {
         ("base = \"engine\"", "base: `engine` is not an address"),
         ("base = \"ftp://x\"", "base: an address has `http` or `https`"),
         ("base = \"https://a:b@x\"", "base: an address has `http` or `https`, and no user"),
+        ("[log]\nbase = \"engine\"\npath = \"/x\"", "log: `engine` is not an address"),
         ("observ = 1", "unknown field `observ`"),
         ("call_timeout = \"soon\"", "call_timeout: "),
         ("cancel = true", "cancel: `true` does not say how"),
@@ -154,6 +155,10 @@ fn presets_are_valid() {
         // A preset that signs in by itself needs to know as whom.
         if text.contains("[auth.exchange]") {
             fields["auth"] = json!({"exchange": {"user": "bridge", "password": "secret"}});
+        }
+        // And one whose jobs are in a project needs it.
+        if text.contains("{{ vars.project }}") {
+            fields["vars"] = json!({"project": "p"});
         }
         if let Err(problem) = check(&fields) {
             panic!("{name}: {}: {}", problem.field, problem.message);

@@ -38,6 +38,31 @@ async fn path_values_are_encoded() {
     assert_eq!(nasty.seen("POST").len(), 1);
 }
 
+/// A request with a `base` of its own goes there, with the credentials and below that path. All others, and
+/// addresses out of replies, stay below the backend's `base`.
+#[tokio::test]
+async fn request_base_is_for_that_request() {
+    let (nasty, other) = (Nasty::start().await, Nasty::start().await);
+    let kinds =
+        json!({ "kinds": [{ "name": "a" }], "next": format!("{}/other/kinds?page=2", nasty.address) });
+    other.script("GET /other/kinds", Answer::json(200, &kinds));
+    nasty.script("GET /api/kinds/a", Answer::json(200, &json!({ "help": "Helps." })));
+    let mut config = fields(&format!("{}/api", nasty.address), &[COMMON, KEYED]);
+    config["discover"]["base"] = format!("{}/other", other.address).into();
+    let discover = async |config: &serde_json::Value| {
+        let backend = connect(config.clone()).await.unwrap();
+        backend.abilities().discovery.unwrap().discover().await
+    };
+    assert_eq!(discover(&config).await.unwrap()[0].description.as_deref(), Some("Helps."));
+    let [seen] = &other.seen("GET")[..] else { panic!("{:?}", other.seen("")) };
+    assert_eq!(seen.request.headers["authorization"], "Bearer s3cret");
+    assert_eq!((nasty.seen("GET /api/kinds/a").len(), nasty.seen("").len()), (1, 1));
+    // The address of the next page leads to the other engine.
+    config["discover"]["next"] = json!({ "url": "body.next", "pages": 3 });
+    assert_eq!(kind(discover(&config).await), ErrorKind::Unavailable);
+    assert_eq!(nasty.seen("").len(), 1);
+}
+
 /// A header never contains a line break.
 #[tokio::test]
 async fn header_values_have_no_line_breaks() {

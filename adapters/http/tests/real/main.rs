@@ -8,6 +8,7 @@ mod airflow;
 mod as_server;
 mod dagu;
 mod engine;
+mod google_workflows;
 mod keyless;
 mod proxy;
 mod pygeoapi;

@@ -30,7 +30,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Connects to an engine, with the preset and these members in the config.
+    /// Connects to an engine, with the preset and these members in the config. `{proxy}` in a text of theirs is
+    /// the port of the proxy.
     pub(crate) async fn connect(engine: &'static Shared, preset: &str, extra: Value) -> Self {
         let engine = engine.get();
         let (proxy, folder) = (Proxy::start(engine.port).await, tempfile::tempdir().unwrap());
@@ -40,9 +41,8 @@ impl World {
         let base = format!("http://127.0.0.1:{}", proxy.port);
         config.extend([("preset".to_owned(), preset.into()), ("base".to_owned(), base.into())]);
         config.insert("call_timeout".to_owned(), "180s".into());
-        for (name, value) in extra.as_object().unwrap() {
-            config.insert(name.clone(), value.clone());
-        }
+        let extra = extra.to_string().replace("{proxy}", &proxy.port.to_string());
+        merge(&mut config, serde_json::from_str(&extra).unwrap());
         let config = Http::complete(&Value::Object(config)).unwrap();
         let context = ConnectContext {
             name: "engine".to_owned(),
@@ -61,6 +61,15 @@ impl World {
     pub(crate) fn inject(&self, faults: Faults, fault: InjectedFault) {
         let (_, text, fault) = faults.iter().find(|(of, ..)| *of == fault).unwrap();
         self.proxy.inject(text, *fault);
+    }
+}
+
+fn merge(fields: &mut Map<String, Value>, own: Map<String, Value>) {
+    for (name, value) in own {
+        match (fields.get_mut(&name), value) {
+            (Some(Value::Object(fields)), Value::Object(own)) if name != "auth" => merge(fields, own),
+            (_, value) => drop(fields.insert(name, value)),
+        }
     }
 }
 
