@@ -14,6 +14,7 @@ pub(crate) const PRESETS: &[(&str, &str)] = &[
     ("a2a", include_str!("../../presets/a2a.toml")),
     ("airflow-3", include_str!("../../presets/airflow-3.toml")),
     ("dagu", include_str!("../../presets/dagu.toml")),
+    ("prefect-3", include_str!("../../presets/prefect-3.toml")),
     ("temporal", include_str!("../../presets/temporal.toml")),
 ];
 

@@ -9,6 +9,7 @@ mod as_server;
 mod dagu;
 mod engine;
 mod keyless;
+mod prefect;
 mod proxy;
 mod pygeoapi;
 mod temporal;

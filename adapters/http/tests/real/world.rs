@@ -30,19 +30,21 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Connects to an engine, with the preset and these members in the config.
+    /// Connects to an engine, with the preset and these members in the config. A member `base` is the path of
+    /// the engine's API.
     pub(crate) async fn connect(engine: &'static Shared, preset: &str, extra: Value) -> Self {
         let engine = engine.get();
         let (proxy, folder) = (Proxy::start(engine.port).await, tempfile::tempdir().unwrap());
         // The fields of the preset's file go before the same ones in the program: a change of it needs no build.
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("presets").join(format!("{preset}.toml"));
         let mut config: Map<String, Value> = toml::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-        let base = format!("http://127.0.0.1:{}", proxy.port);
-        config.extend([("preset".to_owned(), preset.into()), ("base".to_owned(), base.into())]);
+        config.insert("preset".to_owned(), preset.into());
         config.insert("call_timeout".to_owned(), "180s".into());
         for (name, value) in extra.as_object().unwrap() {
             config.insert(name.clone(), value.clone());
         }
+        let path = extra.get("base").and_then(Value::as_str).unwrap_or_default();
+        config.insert("base".to_owned(), format!("http://127.0.0.1:{}{path}", proxy.port).into());
         let config = Http::complete(&Value::Object(config)).unwrap();
         let context = ConnectContext {
             name: "engine".to_owned(),
