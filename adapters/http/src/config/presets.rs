@@ -15,6 +15,7 @@ pub(crate) const PRESETS: &[(&str, &str)] = &[
     ("airflow-3", include_str!("../../presets/airflow-3.toml")),
     ("dagu", include_str!("../../presets/dagu.toml")),
     ("prefect-3", include_str!("../../presets/prefect-3.toml")),
+    ("dagster", include_str!("../../presets/dagster.toml")),
     ("temporal", include_str!("../../presets/temporal.toml")),
 ];
 

@@ -181,3 +181,34 @@ fn multipart(
     body.push_str(&format!("--{boundary}--\r\n"));
     Ok((Some(format!("multipart/form-data; boundary={boundary}")), body.into_bytes()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The parameters of a page are in the body if the request has one, before its own members.
+    #[test]
+    fn page_is_where_the_request_is() {
+        let page = [("offset".to_owned(), Value::from(200))];
+        for (fields, path, body) in [
+            (json!({"query": {"offset": "0", "a": "b"}}), "/runs?a=b&offset=200", ""),
+            (json!({"json": {"offset": 0, "a": "b"}}), "/runs", r#"{"a":"b","offset":200}"#),
+            (
+                json!({"graphql": {"query": "{ runs }"}}),
+                "/runs",
+                r#"{"query":"{ runs }","variables":{"offset":200}}"#,
+            ),
+            (
+                json!({"graphql": {"query": "{ runs }", "variables": {"a": "b"}}}),
+                "/runs",
+                r#"{"query":"{ runs }","variables":{"a":"b","offset":200}}"#,
+            ),
+        ] {
+            let mut fields = fields;
+            fields["path"] = "/runs".into();
+            let request: Request = serde_json::from_value(fields).unwrap();
+            let rendered = render(&request, &BTreeMap::new(), &Scope::default(), &page).unwrap();
+            assert_eq!((rendered.path.as_str(), &rendered.body[..]), (path, body.as_bytes()));
+        }
+    }
+}

@@ -237,7 +237,8 @@ async fn cancel_waits_for_a_job_that_cannot_be_stopped_yet() {
     }
 }
 
-/// With `look_first`, an answer to a job that has ended is too late, and is not sent.
+/// With `look_first`, an answer to a job that has ended, or to a question that is not open, is too late, and is
+/// not sent.
 #[tokio::test]
 async fn answer_to_ended_job_is_not_sent() {
     let nasty = Nasty::start().await;
@@ -254,6 +255,15 @@ async fn answer_to_ended_job_is_not_sent() {
             assert_eq!(outcome.unwrap(), AnswerOutcome::TooLate);
         }
         assert_eq!(nasty.seen("POST /api/jobs/").len(), requests, "{look_first}");
+        let asking = backend.start(&job(json!({"kind": "ask"}), json!({}))).await.unwrap().handle;
+        for (question, is_late) in [("q2", true), ("q1", false)] {
+            let reply = Reply::Accept(serde_json::Map::new());
+            let outcome = backend.abilities().questions.unwrap().answer(&asking, question, &reply).await;
+            let expected = if is_late { AnswerOutcome::TooLate } else { AnswerOutcome::Accepted };
+            assert_eq!(outcome.unwrap(), expected, "{look_first}");
+        }
+        let sent = nasty.seen("POST /api/jobs/").len() - requests;
+        assert_eq!(sent, if look_first { 1 } else { 2 });
     }
 }
 

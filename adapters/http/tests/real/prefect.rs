@@ -17,6 +17,7 @@ use taskbridge_sdk::{
     Observation, Output, Progress, Question, Subject, ToolTarget, async_trait,
 };
 
+use crate::as_server::AsServer;
 use crate::engine::Shared;
 use crate::proxy::Fault;
 use crate::world::{Faults, SOON, World, start};
@@ -107,7 +108,7 @@ impl Fixture for Prefect {
     };
 
     fn backend(&self) -> Arc<dyn Backend> {
-        self.world.backend.clone()
+        Arc::new(AsServer(self.world.backend.clone()))
     }
 
     fn succeeding_job(&self) -> (JobSpec, String) {
