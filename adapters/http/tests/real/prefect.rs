@@ -387,7 +387,7 @@ async fn discovered_parameters_are_typed() {
     assert!(greet.description.as_deref().unwrap().starts_with("Says hello."), "{greet:?}");
 }
 
-/// A deployment that nobody serves is reported, and a run of it waits.
+/// A deployment that nobody serves is reported, and the message of its run says why it waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn unserved_deployment_is_reported() {
     let prefect = Prefect::new().await;
@@ -398,7 +398,11 @@ async fn unserved_deployment_is_reported() {
     assert_eq!(text.matches("asks for runs of the deployment orphan").count(), 1, "{text}");
     assert_eq!(text.matches("asks for runs of the deployment").count(), 1, "{text}");
     let handle = prefect.started("orphan", json!({})).await;
-    assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Queued);
+    let says_why = |seen: &Observation| {
+        assert_eq!(seen.state, JobState::Queued);
+        (seen.message.as_deref() == Some("no worker has picked up the run")).then_some(())
+    };
+    poll_until(&**backend, &handle, "that the run is late", says_why).await;
     backend.cancel(&handle).await.unwrap();
     let ended = poll_until_ended(&**backend, &handle).await;
     assert!(matches!(ended.state, JobState::Cancelled(_)), "{ended:?}");
