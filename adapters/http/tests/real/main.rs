@@ -11,6 +11,7 @@ mod dagu;
 mod engine;
 mod keyless;
 mod prefect;
+mod prefect_questions;
 mod proxy;
 mod pygeoapi;
 mod temporal;
