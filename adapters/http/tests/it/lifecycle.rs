@@ -257,6 +257,8 @@ async fn answer_to_ended_job_is_not_sent() {
         }
         assert_eq!(nasty.seen("POST /api/jobs/").len() - before, requests, "{look_first}");
         let asking = backend.start(&job(json!({"kind": "ask"}), json!({}))).await.unwrap().handle;
+        let first = |seen: &taskbridge_sdk::Observation| seen.questions.first().cloned();
+        taskbridge_sdk::suite::polling::poll_until(&*backend, &asking, "a question", first).await;
         for (question, is_late) in [("q2", true), ("q1", false)] {
             let reply = Reply::Accept(serde_json::Map::new());
             let outcome = backend.abilities().questions.unwrap().answer(&asking, question, &reply).await;
