@@ -13,7 +13,6 @@ use crate::driver::auth::By;
 use crate::driver::error::reply_error;
 use crate::driver::reply::Reply;
 use crate::language::{Expression, Scope};
-use crate::observe::poll::Purpose;
 
 #[async_trait]
 impl Questions for Http {
@@ -36,11 +35,8 @@ impl Questions for Http {
             Some(false) => return Ok(AnswerOutcome::TooLate),
             None => {}
         }
-        if table.look_first {
-            let snapshot = self.snapshot(handle, Purpose::State, None).await?;
-            if snapshot.is_none_or(|snapshot| snapshot.state.has_ended()) {
-                return Ok(AnswerOutcome::TooLate);
-            }
+        if table.look_first && !self.is_open(handle, question).await? {
+            return Ok(AnswerOutcome::TooLate);
         }
         let (action, content) = match answer {
             Answer::Accept(content) => ("accept", json!(content)),
@@ -71,6 +67,12 @@ impl Questions for Http {
 }
 
 impl Http {
+    /// Polls the job, and returns whether it has this question.
+    async fn is_open(&self, handle: &JobHandle, question: &str) -> Result<bool> {
+        let seen = self.poll(handle, false, None).await?;
+        Ok(seen.questions.iter().any(|open| open.id == question))
+    }
+
     /// Returns what the engine did with an answer.
     fn outcome(&self, table: &AnswerTable, reply: &Reply, scope: &Scope) -> Result<AnswerOutcome> {
         let reply_scope = reply.scope(scope.clone());

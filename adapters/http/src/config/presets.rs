@@ -14,7 +14,9 @@ pub(crate) const PRESETS: &[(&str, &str)] = &[
     ("a2a", include_str!("../../presets/a2a.toml")),
     ("airflow-3", include_str!("../../presets/airflow-3.toml")),
     ("dagu", include_str!("../../presets/dagu.toml")),
+    ("dagster", include_str!("../../presets/dagster.toml")),
     ("google-workflows", include_str!("../../presets/google-workflows.toml")),
+    ("prefect-3", include_str!("../../presets/prefect-3.toml")),
     ("temporal", include_str!("../../presets/temporal.toml")),
 ];
 

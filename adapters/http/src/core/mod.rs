@@ -96,7 +96,7 @@ impl Http {
         &self,
         request: &Request,
         scope: &Scope,
-        extra: &[(String, String)],
+        extra: &[(String, Value)],
         by: By<'_>,
     ) -> Result<Reply, CallError> {
         let rendered = self.rendered(request, scope, extra)?;
@@ -149,7 +149,7 @@ impl Http {
         &self,
         request: &Request,
         scope: &Scope,
-        extra: &[(String, String)],
+        extra: &[(String, Value)],
     ) -> Result<Rendered, CallError> {
         render(request, &self.config.headers, scope, extra).map_err(not_renderable)
     }

@@ -26,7 +26,8 @@ pub(crate) struct Items {
 /// Where the next page is.
 enum Next {
     None,
-    Query(Vec<(String, String)>),
+    /// Parameters of the same request.
+    Parameters(Vec<(String, Value)>),
     Address(String),
 }
 
@@ -45,13 +46,13 @@ impl Http {
         first: Option<Reply>,
     ) -> Result<Items> {
         let most = pages.map_or(1, |pages| pages.pages);
-        let (mut found, mut next, mut first) = (Items::default(), Next::Query(Vec::new()), first);
+        let (mut found, mut next, mut first) = (Items::default(), Next::Parameters(Vec::new()), first);
         let mut addresses = Vec::new();
         while found.pages < most {
             let reply = match (first.take(), &next) {
                 (Some(reply), _) => reply,
                 (None, Next::None) => return Ok(found),
-                (None, Next::Query(extra)) => {
+                (None, Next::Parameters(extra)) => {
                     let reply = self.call(request, scope, extra, By::Own).await;
                     self.expect_success(what, reply.map_err(|e| e.of_read(what))?, scope)?
                 }
@@ -115,7 +116,7 @@ fn next_page(
     }
     if let (Some(cursor), Some(name)) = (&pages.cursor, &pages.cursor_name) {
         let cursor = cursor.text(scope)?;
-        return Ok(cursor.map_or(Next::None, |cursor| Next::Query(vec![(name.clone(), cursor)])));
+        return Ok(cursor.map_or(Next::None, |cursor| Next::Parameters(vec![(name.clone(), cursor.into())])));
     }
     let size = usize::try_from(pages.size.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     if count < size {
@@ -126,5 +127,5 @@ fn next_page(
         (None, Some(name)) => (name, pages.from + u64::from(found.pages)),
         (None, None) => return Ok(Next::None),
     };
-    Ok(Next::Query(vec![(name.clone(), value.to_string())]))
+    Ok(Next::Parameters(vec![(name.clone(), value.into())]))
 }

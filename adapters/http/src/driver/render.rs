@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::config::{Body, Method, Request};
 use crate::language::{JsonTemplate, Scope, Template, encode_pairs, plain_text};
@@ -24,7 +24,8 @@ pub(crate) struct Rendered {
     pub(crate) body: Bytes,
 }
 
-/// Renders a request. `common` are the headers of every request; `extra` are query parameters of a page.
+/// Renders a request. `common` are the headers of every request; `extra` are parameters of a page: members of a
+/// JSON body, variables of GraphQL, otherwise of the query.
 ///
 /// # Errors
 /// The field that cannot be rendered, and why. The message contains no value.
@@ -32,10 +33,11 @@ pub(crate) fn render(
     request: &Request,
     common: &BTreeMap<String, Template>,
     scope: &Scope,
-    extra: &[(String, String)],
+    extra: &[(String, Value)],
 ) -> Result<Rendered, String> {
     let path = request.path.path(scope).map_err(|e| format!("`path`: {e}"))?;
-    let path = with_query(path, &query(&request.query, scope, extra)?);
+    let is_in_body = request.json.is_some() || request.graphql.is_some();
+    let path = with_query(path, &query(&request.query, scope, if is_in_body { &[] } else { extra })?);
     if path.len() > MAX_LINE {
         return Err(format!("the path and query have {} bytes, the limit is {MAX_LINE}", path.len()));
     }
@@ -44,7 +46,7 @@ pub(crate) fn render(
     for (name, template) in common.iter().chain(&request.headers) {
         add_header(&mut headers, name, template, scope)?;
     }
-    let (content_type, body) = body(request, scope)?;
+    let (content_type, body) = body(request, scope, extra)?;
     if body.len() > MAX_BODY {
         return Err(format!("the body has {} bytes, the limit is {MAX_BODY}", body.len()));
     }
@@ -85,7 +87,7 @@ fn add_header(headers: &mut HeaderMap, name: &str, template: &Template, scope: &
 fn query(
     query: &BTreeMap<String, JsonTemplate>,
     scope: &Scope,
-    extra: &[(String, String)],
+    extra: &[(String, Value)],
 ) -> Result<Vec<(String, String)>, String> {
     let mut pairs = Vec::new();
     for (name, template) in query.iter().filter(|(name, _)| !extra.iter().any(|(other, _)| other == *name)) {
@@ -97,7 +99,7 @@ fn query(
             Some(value) => pairs.push((name.clone(), plain_text(&value))),
         }
     }
-    pairs.extend_from_slice(extra);
+    pairs.extend(extra.iter().map(|(name, value)| (name.clone(), plain_text(value))));
     Ok(pairs)
 }
 
@@ -112,17 +114,26 @@ fn with_query(path: String, pairs: &[(String, String)]) -> String {
     }
 }
 
-fn body(request: &Request, scope: &Scope) -> Result<(Option<String>, Vec<u8>), String> {
+fn body(
+    request: &Request,
+    scope: &Scope,
+    extra: &[(String, Value)],
+) -> Result<(Option<String>, Vec<u8>), String> {
     let json_bytes = |value: &Value| (Some("application/json".to_owned()), value.to_string().into_bytes());
     match request.body()? {
         Body::None => Ok((None, Vec::new())),
         Body::Json(template) => {
             let value = template.render(scope).map_err(|e| format!("`json`: {e}"))?;
+            let value = value.map(|value| with_members(value, extra));
             Ok(value.as_ref().map_or((None, Vec::new()), json_bytes))
         }
         Body::Graphql(graphql) => {
             let variables = graphql.variables.as_ref().map(|variables| variables.render(scope)).transpose();
             let variables = variables.map_err(|e| format!("`graphql.variables`: {e}"))?.flatten();
+            let variables = match (variables, extra) {
+                (None, [_, ..]) => Some(with_members(Map::new().into(), extra)),
+                (variables, _) => variables.map(|variables| with_members(variables, extra)),
+            };
             Ok(json_bytes(&json!({"query": graphql.query, "variables": variables})))
         }
         Body::Form(fields) => {
@@ -131,6 +142,14 @@ fn body(request: &Request, scope: &Scope) -> Result<(Option<String>, Vec<u8>), S
         }
         Body::Multipart(fields) => multipart(fields, scope).map_err(|e| format!("`multipart`: {e}")),
     }
+}
+
+/// Returns an object with further members. Another value is left as it is.
+fn with_members(mut value: Value, extra: &[(String, Value)]) -> Value {
+    if let Some(members) = value.as_object_mut() {
+        members.extend(extra.iter().cloned());
+    }
+    value
 }
 
 /// Returns a body with a part for each field. An object or a list is a part with the type of JSON.
@@ -161,4 +180,35 @@ fn multipart(
     }
     body.push_str(&format!("--{boundary}--\r\n"));
     Ok((Some(format!("multipart/form-data; boundary={boundary}")), body.into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The parameters of a page are in the body if the request has one, before its own members.
+    #[test]
+    fn page_is_where_the_request_is() {
+        let page = [("offset".to_owned(), Value::from(200))];
+        for (fields, path, body) in [
+            (json!({"query": {"offset": "0", "a": "b"}}), "/runs?a=b&offset=200", ""),
+            (json!({"json": {"offset": 0, "a": "b"}}), "/runs", r#"{"a":"b","offset":200}"#),
+            (
+                json!({"graphql": {"query": "{ runs }"}}),
+                "/runs",
+                r#"{"query":"{ runs }","variables":{"offset":200}}"#,
+            ),
+            (
+                json!({"graphql": {"query": "{ runs }", "variables": {"a": "b"}}}),
+                "/runs",
+                r#"{"query":"{ runs }","variables":{"a":"b","offset":200}}"#,
+            ),
+        ] {
+            let mut fields = fields;
+            fields["path"] = "/runs".into();
+            let request: Request = serde_json::from_value(fields).unwrap();
+            let rendered = render(&request, &BTreeMap::new(), &Scope::default(), &page).unwrap();
+            assert_eq!((rendered.path.as_str(), &rendered.body[..]), (path, body.as_bytes()));
+        }
+    }
 }

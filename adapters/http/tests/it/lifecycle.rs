@@ -237,7 +237,8 @@ async fn cancel_waits_for_a_job_that_cannot_be_stopped_yet() {
     }
 }
 
-/// With `look_first`, an answer to a job that has ended is too late, and is not sent.
+/// With `look_first`, an answer to a job that has ended, or to a question that is not open, is too late, and is
+/// not sent.
 #[tokio::test]
 async fn answer_to_ended_job_is_not_sent() {
     let nasty = Nasty::start().await;
@@ -246,6 +247,7 @@ async fn answer_to_ended_job_is_not_sent() {
             "[answer]\nlook_first = {look_first}\nmethod = \"POST\"\npath = \"/jobs/{{{{ handle.id }}}}/answers/{{{{ question }}}}\"\n"
         );
         let backend = backend(&nasty, &[COMMON, KEYED, &answers]).await;
+        let before = nasty.seen("POST /api/jobs/").len();
         let handle = backend.start(&job(json!({"kind": "succeed"}), json!({}))).await.unwrap().handle;
         taskbridge_sdk::suite::polling::poll_until_ended(&*backend, &handle).await;
         let reply = Reply::Accept(serde_json::Map::new());
@@ -253,7 +255,18 @@ async fn answer_to_ended_job_is_not_sent() {
         if look_first {
             assert_eq!(outcome.unwrap(), AnswerOutcome::TooLate);
         }
-        assert_eq!(nasty.seen("POST /api/jobs/").len(), requests, "{look_first}");
+        assert_eq!(nasty.seen("POST /api/jobs/").len() - before, requests, "{look_first}");
+        let asking = backend.start(&job(json!({"kind": "ask"}), json!({}))).await.unwrap().handle;
+        let first = |seen: &taskbridge_sdk::Observation| seen.questions.first().cloned();
+        taskbridge_sdk::suite::polling::poll_until(&*backend, &asking, "a question", first).await;
+        for (question, is_late) in [("q2", true), ("q1", false)] {
+            let reply = Reply::Accept(serde_json::Map::new());
+            let outcome = backend.abilities().questions.unwrap().answer(&asking, question, &reply).await;
+            let expected = if is_late { AnswerOutcome::TooLate } else { AnswerOutcome::Accepted };
+            assert_eq!(outcome.unwrap(), expected, "{look_first}");
+        }
+        let sent = nasty.seen("POST /api/jobs/").len() - before - requests;
+        assert_eq!(sent, if look_first { 1 } else { 2 });
     }
 }
 

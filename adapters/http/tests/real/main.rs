@@ -6,10 +6,13 @@
 
 mod airflow;
 mod as_server;
+mod dagster;
 mod dagu;
 mod engine;
 mod google_workflows;
 mod keyless;
+mod prefect;
+mod prefect_questions;
 mod proxy;
 mod pygeoapi;
 mod temporal;
