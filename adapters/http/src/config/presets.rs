@@ -13,6 +13,7 @@ pub(crate) const PRESETS: &[(&str, &str)] = &[
     ("aip-151", include_str!("../../presets/aip-151.toml")),
     ("a2a", include_str!("../../presets/a2a.toml")),
     ("airflow-3", include_str!("../../presets/airflow-3.toml")),
+    ("buildbot", include_str!("../../presets/buildbot.toml")),
     ("dagu", include_str!("../../presets/dagu.toml")),
     ("temporal", include_str!("../../presets/temporal.toml")),
 ];

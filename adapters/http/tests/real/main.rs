@@ -6,6 +6,7 @@
 
 mod airflow;
 mod as_server;
+mod buildbot;
 mod dagu;
 mod engine;
 mod keyless;
