@@ -12,6 +12,7 @@ mod engine;
 mod keyless;
 mod proxy;
 mod pygeoapi;
+mod restate;
 mod temporal;
 mod toil;
 mod world;
