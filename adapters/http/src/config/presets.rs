@@ -15,6 +15,7 @@ pub(crate) const PRESETS: &[(&str, &str)] = &[
     ("airflow-3", include_str!("../../presets/airflow-3.toml")),
     ("buildbot", include_str!("../../presets/buildbot.toml")),
     ("dagu", include_str!("../../presets/dagu.toml")),
+    ("ray-jobs", include_str!("../../presets/ray-jobs.toml")),
     ("restate", include_str!("../../presets/restate.toml")),
     ("temporal", include_str!("../../presets/temporal.toml")),
 ];

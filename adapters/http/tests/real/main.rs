@@ -12,6 +12,7 @@ mod engine;
 mod keyless;
 mod proxy;
 mod pygeoapi;
+mod ray_jobs;
 mod restate;
 mod temporal;
 mod toil;
