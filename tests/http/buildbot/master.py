@@ -54,7 +54,8 @@ FIELDS = [
     util.NestedParameter(name="box", fields=[util.TextParameter(name="note", default="none")]),
     util.FixedParameter(name="fixed", default="1"),
 ]
-RECEIVER = FOLDER / "receiver"
+REPORTERS = [reporters.HttpStatusPush(receiver.read_text(), headers={"X-Secret": "word"})
+             for receiver in FOLDER.glob("receiver")]
 
 BuildmasterConfig = {
     "title": "test",
@@ -72,7 +73,7 @@ BuildmasterConfig = {
                            factory=util.BuildFactory([RECORD, *work]))
         for name, work in BUILDERS.items()
     ],
-    "services": [reporters.HttpStatusPush(RECEIVER.read_text(), headers={"X-Secret": "word"})] if RECEIVER.exists() else [],
+    "services": REPORTERS,
     "schedulers": [
         schedulers.ForceScheduler(name="force", builderNames=list(BUILDERS), properties=FIELDS),
         schedulers.ForceScheduler(name="strict", builderNames=["greet"],

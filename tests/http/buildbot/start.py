@@ -4,14 +4,18 @@ from pathlib import Path
 
 from engine import answers, free_ports
 
-# `buildbot` looks for such a file.
+# `buildbot` looks for such a file. Buildbot 4.3.0 writes a reply in a thread, while another one sends what is there: on
+# a busy machine, parts of some replies are lost. Here it does both in one.
 TAC = """
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from twisted.application import service
 from buildbot.master import BuildMaster
+from buildbot.www import rest
 basedir, configfile = os.environ["FOLDER"], os.environ["CONFIG"]
 Path(basedir, "pid").write_text(str(os.getpid()))
+rest.threads = SimpleNamespace(deferToThread=lambda write, *arguments: write(*arguments))
 application = service.Application('buildmaster')
 BuildMaster(basedir, configfile, umask=None).setServiceParent(application)
 """
