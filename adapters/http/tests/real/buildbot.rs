@@ -215,7 +215,7 @@ async fn steps_are_message_and_progress() {
     // The preparation of the worker, and the step that records the start.
     let progress = step.await;
     assert_eq!((progress.done, progress.total), (2.0, None));
-    backend.cancel(&handle).await.unwrap();
+    buildbot.backend().cancel(&handle).await.unwrap();
     let ended = poll_until_ended(backend, &handle).await;
     assert!(matches!(ended.state, JobState::Cancelled(_)), "{ended:?}");
     let message = ended.message.unwrap();
@@ -252,7 +252,7 @@ async fn arguments_do_not_replace_key() {
     let handle = backend.start(&job).await.unwrap().handle;
     assert_eq!(backend.find(&job).await.unwrap().unwrap().handle, handle);
     poll_until(backend, &handle, "the step", |seen| seen.message.clone().filter(|text| text == "wait")).await;
-    backend.cancel(&handle).await.unwrap();
+    buildbot.backend().cancel(&handle).await.unwrap();
 }
 
 /// A target that Buildbot does not have starts nothing. An error of its own may come after the start.
