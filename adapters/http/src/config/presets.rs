@@ -13,10 +13,13 @@ pub(crate) const PRESETS: &[(&str, &str)] = &[
     ("aip-151", include_str!("../../presets/aip-151.toml")),
     ("a2a", include_str!("../../presets/a2a.toml")),
     ("airflow-3", include_str!("../../presets/airflow-3.toml")),
+    ("buildbot", include_str!("../../presets/buildbot.toml")),
     ("dagu", include_str!("../../presets/dagu.toml")),
     ("dagster", include_str!("../../presets/dagster.toml")),
     ("google-workflows", include_str!("../../presets/google-workflows.toml")),
     ("prefect-3", include_str!("../../presets/prefect-3.toml")),
+    ("ray-jobs", include_str!("../../presets/ray-jobs.toml")),
+    ("restate", include_str!("../../presets/restate.toml")),
     ("temporal", include_str!("../../presets/temporal.toml")),
 ];
 

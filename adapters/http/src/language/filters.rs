@@ -19,10 +19,12 @@ pub(super) const RAW: &str = "raw";
 pub(super) fn add(environment: &mut Environment<'static>) {
     environment.add_filter("own_path", own_path);
     environment.add_filter("from_json", from_json);
+    environment.add_filter("maybe_json", |text: Option<String>| from_json(text).unwrap_or(Value::UNDEFINED));
     environment.add_filter("tojson", to_json);
     environment.add_filter("texts", texts);
     environment.add_filter("name_and_value", name_and_value);
     environment.add_filter("without", without);
+    environment.add_filter("unnest", unnest);
     environment.add_filter("short", short);
     environment.add_filter("b64encode", |text: String| data_encoding::BASE64.encode(text.as_bytes()));
     environment.add_filter("b64decode", b64decode);
@@ -126,6 +128,21 @@ fn without(object: Serde<serde_json::Map<String, Json>>, name: String) -> Value 
     let rest: serde_json::Map<String, Json> =
         object.0.into_iter().filter(|(member, _)| *member != name).collect();
     Value::from(Serde(&rest))
+}
+
+/// Returns the items of a list in each of some objects. Each has its object, without the list, as `outer`.
+fn unnest(objects: Option<Serde<Vec<serde_json::Map<String, Json>>>>, name: String) -> Value {
+    let mut inner: Vec<Json> = Vec::new();
+    for mut outer in objects.map(|objects| objects.0).unwrap_or_default() {
+        let Some(Json::Array(items)) = outer.remove(&name) else { continue };
+        for mut item in items {
+            if let Some(item) = item.as_object_mut() {
+                item.insert("outer".to_owned(), outer.clone().into());
+            }
+            inner.push(item);
+        }
+    }
+    Value::from(Serde(&inner))
 }
 
 /// Returns the first characters of a key, for engines whose names are short.

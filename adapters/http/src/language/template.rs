@@ -106,21 +106,25 @@ impl Template {
         }
     }
 
-    /// Returns a path: each value is percent-encoded as one piece, unless the template says `raw`.
+    /// Returns a path: each value is percent-encoded as one piece, unless the template says `raw`. A list is a
+    /// piece for each item.
     pub(crate) fn path(&self, scope: &Scope) -> Result<String, String> {
         let mut path = String::new();
         for part in &*self.parts {
             match part {
                 Part::Text(literal) => path.push_str(literal),
                 Part::Value { expression, raw } => {
-                    let piece = required(expression, scope)?;
-                    if piece.is_empty() {
+                    let pieces = match expression.eval(scope)? {
+                        Some(Json::Array(pieces)) => pieces,
+                        Some(piece) => vec![piece],
+                        None => return Err(format!("`{}` has no value", expression.source())),
+                    };
+                    let pieces: Vec<String> = pieces.iter().map(plain_text).collect();
+                    if pieces.is_empty() || pieces.iter().any(String::is_empty) {
                         return Err(format!("`{}` is empty, and a path needs a value", expression.source()));
                     }
-                    match raw {
-                        true => path.push_str(&piece),
-                        false => path.push_str(&percent_encode(&piece)),
-                    }
+                    let encode = |piece: String| if *raw { piece } else { percent_encode(&piece) };
+                    path.push_str(&pieces.into_iter().map(encode).collect::<Vec<_>>().join("/"));
                 }
             }
         }
@@ -210,10 +214,28 @@ mod tests {
         assert!(parse("x{{ missing }}").text(&scope()).is_err());
         assert_eq!(parse("/j/{{ a }}").path(&scope()).unwrap(), "/j/x%2Fy");
         assert_eq!(parse("/j/{{ a | raw }}").path(&scope()).unwrap(), "/j/x/y");
-        assert!(parse("/j/{{ e }}").path(&scope()).is_err());
+        assert_eq!(parse("/j/{{ [a, '', n] | select | list }}/x").path(&scope()).unwrap(), "/j/x%2Fy/3/x");
+        for empty in ["/j/{{ e }}", "/j/{{ [a, e] }}", "/j/{{ [] }}"] {
+            assert!(parse(empty).path(&scope()).is_err(), "{empty}");
+        }
         for wrong in ["{{ a", "{{ a | }}", "{% if a %}", "{{ a | nofilter }}", "{# x #}"] {
             assert!(Template::parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// The items of inner lists have their outer object. An object without the list, or no list at all, has none.
+    #[test]
+    fn inner_lists_become_one() {
+        let services = json!([{"n": 1, "h": [{"m": 2}, 3]}, {"n": 4}, {"n": 5, "h": [{"m": 6}]}]);
+        let scope = Scope::default().with("s", services);
+        let eval = |source: &str| Expression::parse(source).unwrap().eval(&scope).unwrap().unwrap();
+        let found = json!([{"m": 2, "outer": {"n": 1}}, 3, {"m": 6, "outer": {"n": 5}}]);
+        assert_eq!(eval("s | unnest('h')"), found);
+        assert_eq!(eval("missing | unnest('h')"), json!([]));
+        assert_eq!(
+            eval("['{\"a\": 1}' | maybe_json, '{oops' | maybe_json is defined]"),
+            json!([{"a": 1}, false])
+        );
     }
 
     /// The difference of two times, each in one of two notations. Without one of them, there is no value.

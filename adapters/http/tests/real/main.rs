@@ -7,6 +7,7 @@
 mod airflow;
 mod as_server;
 mod dagster;
+mod buildbot;
 mod dagu;
 mod engine;
 mod google_workflows;
@@ -15,6 +16,8 @@ mod prefect;
 mod prefect_questions;
 mod proxy;
 mod pygeoapi;
+mod ray_jobs;
+mod restate;
 mod temporal;
 mod toil;
 mod world;

@@ -91,7 +91,7 @@ async fn forward(engine: u16, request: &[u8]) -> Option<Vec<u8>> {
 
 /// Reads a request or a reply with its body. A reply without a length ends with its connection. With a length,
 /// the connection may stay open: a job of Toil is a child of the server, and has its open connections.
-async fn read_message(stream: &mut TcpStream, is_reply: bool) -> Option<Vec<u8>> {
+pub(crate) async fn read_message(stream: &mut TcpStream, is_reply: bool) -> Option<Vec<u8>> {
     let (mut bytes, mut chunk) = (Vec::new(), vec![0; 16 * 1024]);
     loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
