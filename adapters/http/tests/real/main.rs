@@ -6,8 +6,8 @@
 
 mod airflow;
 mod as_server;
-mod dagster;
 mod buildbot;
+mod dagster;
 mod dagu;
 mod engine;
 mod google_workflows;

@@ -39,7 +39,8 @@ pub(crate) struct Prefect {
 
 impl Prefect {
     pub(crate) async fn new() -> Self {
-        let world = World::connect(&ENGINE, "prefect-3", json!({ "base": "http://127.0.0.1:{proxy}/api" })).await;
+        let world =
+            World::connect(&ENGINE, "prefect-3", json!({ "base": "http://127.0.0.1:{proxy}/api" })).await;
         Self { world, tools: AtomicUsize::new(0) }
     }
 
