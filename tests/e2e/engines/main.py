@@ -36,7 +36,7 @@ from step_functions import StepFunctions  # noqa: E402
 from temporal import Temporal  # noqa: E402
 from wes import Wes  # noqa: E402
 
-Engine = StepFunctions | GithubActions | Slurm | HttpEngine | GoogleWorkflows
+Engine = StepFunctions | GithubActions | Slurm | HttpEngine
 ENGINES: dict[str, type[Engine]] = {
     "step-functions": StepFunctions,
     "github-actions": GithubActions,
