@@ -118,13 +118,13 @@ pub(crate) struct Pages {
     /// By a cursor in the reply, which goes into the query as `as`.
     #[serde(default)]
     pub(crate) cursor: Option<Expression>,
-    /// Name of the query parameter for `cursor`.
+    /// Name of the parameter for `cursor`: of the query, of a JSON body, or a variable of GraphQL.
     #[serde(default, rename = "as")]
     pub(crate) cursor_name: Option<String>,
-    /// By an offset: name of the query parameter. `size` is how many items a full page has.
+    /// By an offset: name of the parameter. `size` is how many items a full page has.
     #[serde(default)]
     pub(crate) offset: Option<String>,
-    /// By a number: name of the query parameter.
+    /// By a number: name of the parameter.
     #[serde(default)]
     pub(crate) page: Option<String>,
     /// Number of the first page.
@@ -160,7 +160,7 @@ impl Pages {
         }
         if self.cursor.is_some() != self.cursor_name.is_some() {
             return Some(
-                "`cursor` needs `as`, the name of its query parameter, and `as` needs `cursor`".to_owned(),
+                "`cursor` needs `as`, the name of its parameter, and `as` needs `cursor`".to_owned(),
             );
         }
         if (self.offset.is_some() || self.page.is_some()) && self.size.unwrap_or(0) == 0 {

@@ -1,7 +1,7 @@
 //! What cannot be timed with the real Toil (`tests/real/toil.rs`): the moment in which it starts a run's process.
 
 use serde_json::{Value, json};
-use taskbridge_sdk::{Backend as _, ErrorKind, JobHandle};
+use taskbridge_sdk::{ErrorKind, JobHandle};
 
 use crate::nasty::{Answer, Nasty};
 use crate::world::{connect, fields};
