@@ -14,7 +14,7 @@ bind-ip = "127.0.0.1"
 bind-port = {node}
 advertised-host = "127.0.0.1"
 base-dir = "{folder}/data"
-default-num-partitions = 2
+default-num-partitions = 1
 rocksdb-total-memory-size = "256.0 MiB"
 disable-telemetry = true
 [admin]
@@ -41,6 +41,7 @@ def start(engine, target):
     engine.wait_for(answers(f"{base}/admin/health"))
     engine.wait_for(answers(f"{base}/ingress/restate/health"))
     engine.wait_for(lambda: register(base, services))
+    engine.wait_for(lambda: knows_no_invocation(base))
     return port
 
 
@@ -52,3 +53,13 @@ def register(base, port):
         return urllib.request.urlopen(request, timeout=PATIENCE).status in [200, 201]
     except OSError:
         return False
+
+
+def knows_no_invocation(base):
+    """Whether the partition serves cancellations, which it does a little later than the rest: 404 and not 503."""
+    path = "/admin/invocations/inv_17OQI7pIgZVA6KSKtegek50oGMyP5J93iZ/cancel"
+    try:
+        urllib.request.urlopen(urllib.request.Request(base + path, method="PATCH"), timeout=PATIENCE)
+    except OSError as error:
+        return getattr(error, "status", None) == 404
+    return False
