@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use reqwest::Url;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use taskbridge_sdk::Secret;
 
@@ -43,7 +43,7 @@ pub struct Config {
     pub(crate) preset: Option<String>,
     /// Address of the engine. Every request goes below it.
     #[schemars(with = "String")]
-    #[serde(deserialize_with = "base_url")]
+    #[serde(deserialize_with = "request::base_url")]
     pub(crate) base: Url,
     /// Credentials.
     #[serde(default)]
@@ -162,20 +162,6 @@ pub(crate) struct About {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Target(pub(crate) BTreeMap<String, Value>);
-
-fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let fix = "write an address such as `https://engine.example.com/api`";
-    let url = Url::parse(&text)
-        .map_err(|e| de::Error::custom(format!("`{text}` is not an address ({e}): {fix}")))?;
-    let is_plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
-    match matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain && url.password().is_none() {
-        true => Ok(url),
-        false => Err(de::Error::custom(format!(
-            "an address has `http` or `https`, and no user, query or fragment: {fix}"
-        ))),
-    }
-}
 
 fn default_timeout() -> Duration {
     Duration::from_secs(8)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use reqwest::Url;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de};
 
 use crate::language::{Expression, JsonTemplate, Template};
 
@@ -44,8 +44,23 @@ pub(crate) struct Request {
     pub(crate) graphql: Option<Graphql>,
 }
 
+/// Parses an address below which requests go.
+pub(super) fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let fix = "write an address such as `https://engine.example.com/api`";
+    let url = Url::parse(&text)
+        .map_err(|e| de::Error::custom(format!("`{text}` is not an address ({e}): {fix}")))?;
+    let is_plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+    match matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain && url.password().is_none() {
+        true => Ok(url),
+        false => Err(de::Error::custom(format!(
+            "an address has `http` or `https`, and no user, query or fragment: {fix}"
+        ))),
+    }
+}
+
 fn own_base<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
-    super::base_url(deserializer).map(Some)
+    base_url(deserializer).map(Some)
 }
 
 /// Method of a request.

@@ -73,6 +73,8 @@ impl Auth {
             Some(Kind::OAuth(oauth)) => oauth::connect(oauth, LONGEST_TOKEN_REQUEST).map(drop),
             Some(Kind::Exchange(exchange)) => exchange::check(exchange),
             Some(Kind::SigV4(sigv4)) => sigv4::check(sigv4),
+            // A check without secrets gives empty ones.
+            Some(Kind::Google(google)) if google.credentials.reveal().is_empty() => Ok(()),
             Some(Kind::Google(google)) => google::connect(google, LONGEST_TOKEN_REQUEST).map(drop),
         });
         checked.map_err(|Invalid { field, message }| (field, message))

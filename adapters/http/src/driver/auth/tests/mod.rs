@@ -69,6 +69,8 @@ fn invalid_config_names_its_field() {
         assert!(!message.contains("s3cret"), "{message}");
     }
     assert!(Auth::check(&AuthConfig::default(), None).is_ok());
+    // `taskbridge check --no-secrets` reads none.
+    assert!(Auth::check(&parse(json!({ "google": { "credentials": "" } })), None).is_ok());
 }
 
 /// All secrets of the shape are listed, so that the server resolves them.
