@@ -27,6 +27,7 @@ async fn start_engine(status: StatusCode, state: &'static str) -> String {
         };
         (status, axum::Json(body))
     };
+    #[allow(clippy::disallowed_methods, reason = "a test's own engine needs somebody to drive it")]
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(any(answer))).await.unwrap() });
     url
 }
