@@ -237,7 +237,7 @@ async fn waiting_request_is_explained() {
     let dropped = poll_until_ended(backend, &first).await;
     assert!(matches!(dropped.state, JobState::Failed(_)), "{dropped:?}");
     assert!(dropped.message.unwrap().contains("collapseRequests = False"));
-    backend.cancel(&second).await.unwrap();
+    buildbot.backend().cancel(&second).await.unwrap();
     let ended = poll_until_ended(backend, &second).await;
     assert!(matches!(ended.state, JobState::Cancelled(_)), "{ended:?}");
 }
