@@ -1,5 +1,5 @@
 """The Temporal worker of the example: two workflows that were written without taskbridge in mind, but for the query
-`status` and the update `answer` (adapters/http/presets/temporal.md).
+`status` and the update `answer` (docs/engines/http/temporal.md).
 
     python worker.py HOST:PORT FOLDER
 

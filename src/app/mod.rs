@@ -6,6 +6,7 @@
 //! runtime, and the tools that [`discovery`] finds. [`connection_retries`] retries backends that could not
 //! connect.
 
+mod backend_checkup;
 mod build;
 mod checkup;
 mod connect;
@@ -41,7 +42,8 @@ use crate::tasks::reconciler::Reconciler;
 use crate::tasks::store::{Store, StoreError};
 use crate::tasks::task_writer::ReconcilerSignals;
 
-pub use checkup::{CheckResult, DiscoveryFailure, discover_tools, pluralize, run_checks};
+pub use backend_checkup::pluralize;
+pub use checkup::{CheckResult, DiscoveryFailure, discover_tools, run_checks};
 pub use reload::Origin;
 pub use serve::{listen, listen_for_console, listen_for_metrics};
 pub use stores::open_existing_store;

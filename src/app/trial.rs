@@ -5,8 +5,8 @@ use std::path::Path;
 
 use taskbridge_sdk::{Backend, Finding, JobHandle, JobState, Observation, Registry, Result, Subject};
 
-use super::checkup::{CHECK_TIMEOUT, CheckResult, check_backend, check_discovery};
-use super::connect::Connector;
+use super::backend_checkup::{CHECK_TIMEOUT, check_connected, check_discovery, connect};
+use super::checkup::CheckResult;
 use crate::config::{self, Config};
 
 /// What to do about a poll with another result than the engine of the tests gives.
@@ -21,18 +21,21 @@ pub async fn try_backend(
     name: &str,
     backend: &config::Backend,
 ) -> Vec<CheckResult> {
-    let mut findings = check_backend(config, registry, program, name, backend, &[]).await;
-    if let Ok(connected) = Connector::of(config, registry, program, None).connect(name, backend).await {
-        // The config has no [discover], so this was not checked.
-        if backend.discover.is_none() && connected.abilities().discovery.is_some() {
-            findings.push(check_discovery(config, registry, name, &*connected).await);
+    let findings = match connect(config, registry, program, name, backend).await {
+        Err(fault) => vec![fault],
+        Ok(connected) => {
+            let mut findings = check_connected(config, registry, name, backend, &*connected).await;
+            // The config has no [discover], so this was not checked.
+            if backend.discover.is_none() && connected.abilities().discovery.is_some() {
+                findings.push(check_discovery(config, registry, name, &*connected).await);
+            }
+            let handles = registry.get(&backend.kind).map(|it| (it.example_handles)(&backend.fields));
+            for handle in handles.iter().flatten() {
+                findings.extend(check_polls(&*connected, handle).await);
+            }
+            findings
         }
-        let adapter = registry.get(&backend.kind);
-        let handles = adapter.map(|adapter| (adapter.example_handles)(&backend.fields)).unwrap_or_default();
-        for handle in &handles {
-            findings.extend(check_polls(&*connected, handle).await);
-        }
-    }
+    };
     findings.into_iter().map(|finding| CheckResult { of: format!("backend {name}"), finding }).collect()
 }
 

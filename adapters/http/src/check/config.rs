@@ -16,6 +16,11 @@ pub(crate) fn check(config: &Config) -> Result<(), Problem> {
         .map_err(|(field, message)| problem(&field, message))?;
     for (field, request) in config.requests() {
         check_request(&field, request)?;
+        if config.base.scheme() == "https" && request.base.as_ref().is_some_and(|own| own.scheme() != "https")
+        {
+            let message = "would send the credentials without TLS, and `base` has TLS: use https";
+            return Err(problem(&format!("{field}.base"), message.to_owned()));
+        }
     }
     for (field, pages) in pages(config) {
         if let Some(message) = pages.problem() {

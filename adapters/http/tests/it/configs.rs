@@ -21,6 +21,12 @@ fn wrong_config_is_reported_with_its_field() {
         ("base = \"ftp://x\"", "base: an address has `http` or `https`"),
         ("base = \"https://a:b@x\"", "base: an address has `http` or `https`, and no user"),
         ("[log]\nbase = \"engine\"\npath = \"/x\"", "log: `engine` is not an address"),
+        (
+            "base = \"https://x\"\n[log]\nbase = \"http://x\"\npath = \"/x\"",
+            "log.base: would send the credentials without TLS",
+        ),
+        ("[log]\nbase = \"http://x\"\npath = \"/x\"", "fine"),
+        ("words = \"{{ body.x }}\"", "an expression has no braces: write `body.x`"),
         ("observ = 1", "unknown field `observ`"),
         ("call_timeout = \"soon\"", "call_timeout: "),
         ("cancel = true", "cancel: `true` does not say how"),
@@ -86,6 +92,11 @@ fn recorded_replies_are_tried_offline() {
     let running = "call = \"observe\"\nhandle = { id = \"7\" }\nbody = { state = \"RUNNING\", steps = { done = 1, all = 3 }, questions = [{ id = \"q1\", text = \"?\" }] }\n";
     for (recorded, expected) in [
         (format!("{running}expects = {{ state = \"running\", progress = [1.0, 3.0], questions = [\"q1\"] }}"), "fine"),
+        (
+            // A question that the reply lacks is none.
+            format!("{running}expects = {{ state = \"running\", questions = [] }}\n[ask]\nitems = \"[body.question]\""),
+            "fine",
+        ),
         (
             format!("{running}expects = {{ state = \"succeeded\" }}"),
             "recorded[0].expects.state: is `succeeded`, but by this config the reply means `running`",

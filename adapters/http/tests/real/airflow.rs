@@ -16,10 +16,10 @@ use taskbridge_sdk::{
     ToolTarget, async_trait,
 };
 
-use crate::as_server::AsServer;
-use crate::engine::Shared;
-use crate::proxy::Fault;
-use crate::world::{Faults, SOON, World, start};
+use crate::harness::as_server::AsServer;
+use crate::harness::engine::Shared;
+use crate::harness::proxy::Fault;
+use crate::harness::world::{Faults, SOON, World, start};
 
 static ENGINE: Shared = Shared::new("airflow");
 const FAULTS: Faults = &[

@@ -19,10 +19,10 @@ use taskbridge_sdk::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::as_server::AsServer;
-use crate::engine::Shared;
-use crate::proxy::{Fault, read_message};
-use crate::world::{Faults, SOON, World, start};
+use crate::harness::as_server::AsServer;
+use crate::harness::engine::Shared;
+use crate::harness::proxy::{Fault, read_message};
+use crate::harness::world::{Faults, SOON, World, start};
 
 static ENGINE: Shared = Shared::new("buildbot");
 const FAULTS: Faults = &[

@@ -17,9 +17,9 @@ use taskbridge_sdk::{
     Subject, Timestamp, ToolTarget, Verdict, async_trait,
 };
 
-use crate::engine::Shared;
-use crate::proxy::Fault;
-use crate::world::{Faults, SOON, World, start};
+use crate::harness::engine::Shared;
+use crate::harness::proxy::Fault;
+use crate::harness::world::{Faults, SOON, World, start};
 
 static ENGINE: Shared = Shared::new("google_workflows");
 static ADDED: AtomicUsize = AtomicUsize::new(0);

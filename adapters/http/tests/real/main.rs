@@ -5,19 +5,15 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers may fail it")]
 
 mod airflow;
-mod as_server;
 mod buildbot;
 mod dagster;
 mod dagu;
-mod engine;
 mod google_workflows;
-mod keyless;
+mod harness;
 mod prefect;
 mod prefect_questions;
-mod proxy;
 mod pygeoapi;
 mod ray_jobs;
 mod restate;
 mod temporal;
 mod toil;
-mod world;

@@ -10,10 +10,10 @@ use taskbridge_sdk::suite::polling::{poll_until, poll_until_ended};
 use taskbridge_sdk::suite::{Claims, DiscoverableTool, Fixture, InjectedFault, RefusedJob, RepeatedStart};
 use taskbridge_sdk::{Backend, Content, JobHandle, JobKey, JobSpec, JobState, Output, Progress, async_trait};
 
-use crate::engine::Shared;
-use crate::keyless::{check_limited_start, check_lost_reply};
-use crate::proxy::Fault;
-use crate::world::{Faults, SOON, World, start};
+use crate::harness::engine::Shared;
+use crate::harness::keyless::{check_limited_start, check_lost_reply};
+use crate::harness::proxy::Fault;
+use crate::harness::world::{Faults, SOON, World, start};
 
 static ENGINE: Shared = Shared::new("pygeoapi");
 const FAULTS: Faults = &[
@@ -199,7 +199,7 @@ async fn bad_input_fails_in_engine_words() {
     assert_eq!(ended.message.unwrap(), "InvalidParameterValue: Error executing process: 'who'");
 }
 
-/// pygeoapi forgets a dismissed job. Its process goes on, as `ogc-processes.md` says.
+/// pygeoapi forgets a dismissed job. Its process goes on, as its page says.
 #[tokio::test(flavor = "multi_thread")]
 async fn dismissed_job_is_gone() {
     let pygeoapi = Pygeoapi::new().await;

@@ -13,9 +13,9 @@ use taskbridge_sdk::{
     Backend, Content, ErrorKind, JobHandle, JobKey, JobSpec, JobState, Observation, ToolTarget, async_trait,
 };
 
-use crate::engine::Shared;
-use crate::proxy::Fault;
-use crate::world::{Faults, SOON, World, start};
+use crate::harness::engine::Shared;
+use crate::harness::proxy::Fault;
+use crate::harness::world::{Faults, SOON, World, start};
 
 static ENGINE: Shared = Shared::new("restate");
 const FAULTS: Faults = &[

@@ -12,9 +12,9 @@ use taskbridge_sdk::suite::{
 };
 use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, JobState, async_trait};
 
-use crate::engine::Shared;
-use crate::proxy::Fault;
-use crate::world::{Faults, SOON, World, start};
+use crate::harness::engine::Shared;
+use crate::harness::proxy::Fault;
+use crate::harness::world::{Faults, SOON, World, start};
 
 static ENGINE: Shared = Shared::new("temporal");
 const FAULTS: Faults = &[

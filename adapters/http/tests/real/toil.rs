@@ -11,11 +11,11 @@ use taskbridge_sdk::suite::polling::poll_until_ended;
 use taskbridge_sdk::suite::{Claims, Fixture, InjectedFault, LogJob, RefusedJob, RepeatedStart};
 use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, JobState, LogRequest, Progress, async_trait};
 
-use crate::as_server::AsServer;
-use crate::engine::Shared;
-use crate::keyless::{check_limited_start, check_lost_reply};
-use crate::proxy::Fault;
-use crate::world::{Faults, SOON, World, start};
+use crate::harness::as_server::AsServer;
+use crate::harness::engine::Shared;
+use crate::harness::keyless::{check_limited_start, check_lost_reply};
+use crate::harness::proxy::Fault;
+use crate::harness::world::{Faults, SOON, World, start};
 
 static ENGINE: Shared = Shared::new("toil");
 const FAULTS: Faults = &[

@@ -39,6 +39,10 @@ pub trait Questions: Send + Sync {
     ///   the latest after [`Questions::list_lag`].
     /// - A URL question ([`crate::Ask::Url`]) is the exception: if the person agreed to visit the page,
     ///   observations may list the question until the visit is over.
+    ///
+    /// # Errors
+    /// `Rejected` if the engine does not accept this answer: the person reads the message and is asked again.
+    /// After any other error, the same answer is sent again.
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome>;
 
     /// Sends an answer on behalf of the person who gave it.

@@ -111,7 +111,7 @@ pub enum Event {
         /// The key of the question.
         key: String,
     },
-    /// The answer could not be sent to the engine.
+    /// The answer could not be sent to the engine, or the engine rejected it.
     AnswerFailed {
         /// The key of the question.
         key: String,

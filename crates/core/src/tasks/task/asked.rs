@@ -29,7 +29,7 @@ pub struct TaskQuestion {
     /// When the engine accepted the answer, or reported that it came too late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<Timestamp>,
-    /// True if the engine refused the answer from the person who gave it.
+    /// True if the engine refused the answer: because of the person who gave it, or the answer itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_allowed: bool,
     /// Data of a front end, which the core keeps and does not read. Its names are stored next to the others

@@ -10,8 +10,8 @@ use taskbridge_http::Http;
 use taskbridge_sdk::suite::{InjectedFault, job};
 use taskbridge_sdk::{Adapter as _, Backend, ConnectContext, JobSpec};
 
-use crate::engine::{Engine, Shared};
-use crate::proxy::{Fault, Proxy};
+use crate::harness::engine::{Engine, Shared};
+use crate::harness::proxy::{Fault, Proxy};
 
 /// Timeout of a call. It is not reached: a busy machine is slow.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(180);

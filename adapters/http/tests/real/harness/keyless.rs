@@ -6,7 +6,7 @@ use std::time::Duration;
 use taskbridge_sdk::suite::InjectedFault;
 use taskbridge_sdk::{ErrorKind, JobSpec};
 
-use crate::world::{Faults, SOON, World};
+use crate::harness::world::{Faults, SOON, World};
 
 /// Checks that a job whose start had no reply ends as uncertain at once, and that it runs once: no later start
 /// is sent, and no search is tried. The job writes into `starts`.
