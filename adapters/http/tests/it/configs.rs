@@ -94,7 +94,7 @@ fn recorded_replies_are_tried_offline() {
         (format!("{running}expects = {{ state = \"running\", progress = [1.0, 3.0], questions = [\"q1\"] }}"), "fine"),
         (
             // A question that the reply lacks is none.
-            format!("{running}expects = {{ state = \"running\", questions = [] }}\n[ask]\nitems = \"[body.question]\""),
+            format!("{running}expects = {{ state = \"running\", questions = [] }}\n[ask]\nitems = \"[body.question]\"\nid = \"item.id\"\nmessage = \"item.text\""),
             "fine",
         ),
         (
