@@ -32,7 +32,8 @@
 //! Other facts about an ended job take precedence ([`outcome`] has the rules):
 //!
 //! - The end marker of the wrapper. Exit code 0 of a script that was not stopped is a success, whatever Slurm
-//!   shows except `OUT_OF_MEMORY`.
+//!   shows except `OUT_OF_MEMORY`. A script counts as stopped if Slurm shows `CANCELLED`, `TIMEOUT`, `DEADLINE`
+//!   or `PREEMPTED`, and its end is not a second or more before Slurm's.
 //! - `NODE_FAIL`, `PREEMPTED`, `BOOT_FAIL` and `LAUNCH_FAILED` of a job that may be requeued count as running
 //!   for 5 s, since Slurm may put the job back into the queue.
 //! - `CANCELLED` by Slurm, because a dependency did not end as required, is a failure.

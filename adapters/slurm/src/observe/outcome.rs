@@ -78,7 +78,12 @@ impl TerminalState {
         let ended_for = evidence.ended_for;
         let slurm_state = self.state.filter(|state| state.has_ended());
         if let Some(end_marker) = &self.end_marker {
-            return Ok(outcome_from_marker(end_marker, slurm_state, evidence.cancel_requested));
+            return Ok(outcome_from_marker(
+                end_marker,
+                slurm_state,
+                self.was_cut_off(end_marker),
+                evidence.cancel_requested,
+            ));
         }
         let Some(state) = slurm_state else {
             return self.evaluate_unknown(plan, evidence);
@@ -131,6 +136,20 @@ impl TerminalState {
                 JobOutcome::Failed(self.failure_reason(state, plan))
             }
         })
+    }
+
+    /// Returns true if Slurm ended the script, as far as is known. Slurm sends a signal to one process after
+    /// the other: the script may end because its child did, even with 0, before it or its wrapper is told.
+    /// Slurm's time is when it began to send them.
+    fn was_cut_off(&self, marker: &EndMarker) -> bool {
+        let row_end = self.row.as_ref().and_then(|row| row.end);
+        let slurm_end = row_end.or(self.record.as_ref().and_then(|record| record.end));
+        let has_ended_before = marker.ended_at.zip(slurm_end).is_some_and(|(marker, slurm)| marker < slurm);
+        let is_ended_by_signal = matches!(
+            self.state,
+            Some(State::Cancelled | State::Timeout | State::Deadline | State::Preempted)
+        );
+        is_ended_by_signal && !has_ended_before
     }
 
     fn failure_reason(&self, state: State, plan: &Plan) -> String {
@@ -233,8 +252,13 @@ fn lost_before_start(reason: &str) -> JobOutcome {
 }
 
 /// Returns the verdict for an end marker. Slurm's state explains why the script ended.
-fn outcome_from_marker(marker: &EndMarker, slurm_state: Option<State>, cancel_requested: bool) -> JobOutcome {
-    if marker.was_stopped() {
+fn outcome_from_marker(
+    marker: &EndMarker,
+    slurm_state: Option<State>,
+    was_cut_off: bool,
+    cancel_requested: bool,
+) -> JobOutcome {
+    if marker.was_stopped() || was_cut_off {
         match slurm_state {
             Some(State::Cancelled) => return JobOutcome::Cancelled("cancelled".to_owned()),
             // A controller that was killed meanwhile may know only the exit code.

@@ -54,6 +54,23 @@ async fn cancel_ends_processes_of_job() {
     .await;
 }
 
+/// Slurm signals one process after the other, children first. A script that ends with 0 because its child was
+/// killed, before the signal reaches it or its wrapper, has not succeeded.
+#[tokio::test(flavor = "multi_thread")]
+async fn script_that_ends_before_its_signal_is_cancelled() {
+    let world = World::new().await;
+    let begun_file = world.folder().join("begun");
+    let lines = format!(
+        "exec bash -c 'for child in {{1..300}}; do sleep 600 & done; touch {}; wait -n; exit 0'",
+        begun_file.display()
+    );
+    let handle = world.backend.start(&world.job("runs", &lines)).await.unwrap().handle;
+    eventually("the script has begun", || begun_file.exists()).await;
+    world.backend.cancel(&handle).await.unwrap();
+    let observation = poll_until_ended(&*world.backend, &handle).await;
+    assert!(matches!(observation.state, JobState::Cancelled(_)), "{observation:?}");
+}
+
 /// A job that is already ending is cancelled, and its end is the same in every poll.
 #[tokio::test(flavor = "multi_thread")]
 async fn cancel_of_ending_job_is_reported() {

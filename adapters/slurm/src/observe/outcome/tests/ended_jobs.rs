@@ -1,5 +1,7 @@
 //! Jobs whose end is known: succeeded, failed or cancelled, and for which reason.
 
+use taskbridge_sdk::Timestamp;
+
 use super::*;
 
 #[test]
@@ -16,8 +18,40 @@ fn end_marker_overrides_slurm_state() {
         Ok(JobOutcome::Succeeded),
         "purged from the controller"
     );
-    // It ended by itself before it was cancelled.
-    assert_eq!(evaluate(Some((State::Cancelled, 0)), true, Some((0, None)), 0), Ok(JobOutcome::Succeeded));
+}
+
+/// Slurm signals one process after the other. A script whose child was killed first may end, even with 0,
+/// before the signal reaches it or its wrapper. Slurm's time of the end is when it began.
+#[test]
+fn script_that_slurm_cuts_off_does_not_succeed() {
+    let outcome_of = |state, code, marker_end: i64| {
+        let run = Run { task: None, restart: 0 };
+        let second = |second: i64| Timestamp::from_millis(second * 1000);
+        let marker = EndMarker { code, ended_at: Some(second(marker_end)), ..EndMarker::default() };
+        let evidence = TerminalEvidence {
+            rows: vec![Row { end: Some(second(100)), ..row(state, 0) }],
+            started_runs: [(run, false)].into(),
+            end_markers: [(run, marker)].into(),
+            ..TerminalEvidence::default()
+        };
+        let plan = Plan::default();
+        collect_terminal_states(&plan, &evidence)[&None].outcome(&plan, &evidence).unwrap()
+    };
+    let cancelled = JobOutcome::Cancelled("cancelled".to_owned());
+    for code in [0, 1] {
+        assert_eq!(outcome_of(State::Cancelled, code, 100), cancelled);
+        assert_eq!(outcome_of(State::Cancelled, code, 130), cancelled);
+    }
+    for state in [State::Timeout, State::Deadline, State::Preempted] {
+        assert_eq!(outcome_of(state, 0, 100), JobOutcome::Failed(state.describe().to_owned()));
+    }
+    // It ended by itself before that, and Slurm had not noticed yet.
+    for state in [State::Cancelled, State::Timeout, State::Deadline, State::Preempted] {
+        assert_eq!(outcome_of(state, 0, 99), JobOutcome::Succeeded);
+    }
+    assert_eq!(outcome_of(State::Cancelled, 3, 99), JobOutcome::Failed("exit code 3".to_owned()));
+    // A node that does not answer does not end its scripts.
+    assert_eq!(outcome_of(State::NodeFail, 0, 100), JobOutcome::Succeeded);
 }
 
 /// A cancelled or timed-out job is reported by Slurm's state, except if it ended by itself before.
@@ -31,7 +65,8 @@ fn stopped_job_follows_slurm_state() {
         assert!(is_failed(&evaluate(Some((State::Timeout, 0)), true, Some(marker), 0), "time limit"));
     }
     let marker = EndMarker { code: 143, forwarded_signal: Some("TERM".to_owned()), ..EndMarker::default() };
-    let outcome = |cancel_requested| outcome_from_marker(&marker, Some(State::Failed), cancel_requested);
+    let outcome =
+        |cancel_requested| outcome_from_marker(&marker, Some(State::Failed), false, cancel_requested);
     assert_eq!(
         outcome(true),
         JobOutcome::Cancelled("cancelled".to_owned()),
@@ -49,8 +84,6 @@ fn stopped_job_follows_slurm_state() {
         &evaluate(Some((State::OutOfMemory, 0)), true, Some((0, None)), 0),
         "more memory than requested (although the script ended with 0)"
     ));
-    // It ended before the time limit.
-    assert_eq!(evaluate(Some((State::Timeout, 0)), true, Some((0, None)), 0), Ok(JobOutcome::Succeeded));
 }
 
 /// Slurm's state counts once the end marker had time to appear.
