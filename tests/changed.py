@@ -17,9 +17,9 @@ import sys
 RUN = "tests/run"
 EVERYTHING = "everything"
 # What a change of code affects: of any, of an engine's, of the server.
-CODE = "packages format lint build standins github http collector tests"
-ENGINE = "libraries engines examples"
-SERVER = f"{CODE} chaos configs deploy book libraries clients connect engines conformance examples adapters console"
+CODE = "packages format build lint features standins github http collector tests"
+ENGINE = "libraries engines engines-slurm examples"
+SERVER = f"{CODE} chaos configs deploy book libraries clients connect engines engines-slurm conformance examples adapters console"
 # The first pattern that matches a path says what a change of it affects, beside the tests of its package. A `*` crosses
 # folders.
 RULES = [
@@ -44,10 +44,10 @@ RULES = [
     ("tests/console/*", "packages build console"),
     ("sdks/*", f"{CODE} adapters"),
     ("examples/adapters/*", f"{CODE} configs adapters"),
-    ("tests/e2e/engines/*", "packages build standins github http libraries engines"),
-    ("tests/e2e/failures/*", "packages build standins github http libraries engines"),
+    ("tests/e2e/engines/*", "packages build standins github http libraries engines engines-slurm"),
+    ("tests/e2e/failures/*", "packages build standins github http libraries engines-slurm"),
     ("tests/e2e/rust/*", f"{CODE} libraries clients"),
-    ("tests/e2e/*", f"{CODE} configs libraries clients engines"),
+    ("tests/e2e/*", f"{CODE} configs libraries clients engines engines-slurm"),
     ("tests/github/*", f"{CODE} {ENGINE}"),
     ("tests/http/*", f"{CODE} {ENGINE}"),
     ("tests/slurm/*", f"{CODE} {ENGINE}"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the test programs of the workspace, and runs several at a time: most of them wait most of the time.
 
-    tests/programs.py [--at-once N] [PACKAGE...]    the programs of these packages, else of all
+    tests/programs.py [--at-once N] [--built FILE] [PACKAGE...]    the programs of these packages, else of all
 
 Prints the output of each program when it ends. Without packages, it also runs the documentation examples. Exits with 1
 if a test fails or does not run. It must not know what the programs test.
@@ -20,18 +20,26 @@ import time
 
 # The tests of a program that hangs are named by what it printed.
 TIME_LIMIT = 1800
+# It computes all the time: it starts first, beside the others, and takes what time of the processors they leave.
+COMPUTES = "taskbridge-simulation"
 RESULT = re.compile(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored; \d+ measured; (\d+) filtered out", re.M)
 
 
-def build() -> list[dict]:
-    """Builds all programs and returns what Cargo says of each. All packages are built together: a build of some
+def build() -> str:
+    """Builds all programs and returns what Cargo says of them. All packages are built together: a build of some
     has other features, and builds their dependencies again."""
     command = ["cargo", "test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]
     built = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if built.returncode:
         sys.exit(built.returncode)
-    messages = map(json.loads, built.stdout.splitlines())
-    return [message for message in messages if message.get("executable") and message["profile"]["test"]]
+    return built.stdout
+
+
+def tests(messages: str) -> list[dict]:
+    """The programs among what Cargo built, without those that only run when they are named (`test = false`)."""
+    built = [json.loads(line) for line in messages.splitlines()]
+    programs = [each for each in built if each.get("executable") and each["profile"]["test"] and each["target"]["test"]]
+    return programs or sys.exit("Cargo has built no test")
 
 
 def package(program: dict) -> str:
@@ -49,7 +57,7 @@ def run(program: dict) -> tuple[str, str, int, float]:
     with tempfile.TemporaryFile("w+", errors="replace") as printed:
         try:
             code = subprocess.run(
-                [program["executable"]],
+                [*(["nice", "-n", "10"] if package(program) == COMPUTES else []), program["executable"]],
                 cwd=folder,
                 env=os.environ | {"CARGO_MANIFEST_DIR": str(folder), "CARGO_PKG_NAME": package(program)},
                 stdin=subprocess.DEVNULL,
@@ -69,21 +77,21 @@ def run(program: dict) -> tuple[str, str, int, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--at-once", type=int, default=3)
+    parser.add_argument("--at-once", type=int, default=3, help="beside the simulation")
+    parser.add_argument("--built", type=pathlib.Path, metavar="FILE", help="what `cargo build` said as JSON: nothing is built")
     parser.add_argument("packages", nargs="*")
     options = parser.parse_args()
-    programs = build()
+    programs = tests(options.built.read_text() if options.built else build())
     unknown = set(options.packages) - {package(program) for program in programs}
     if unknown:
         parser.error(f"no package with tests has the name {', '.join(sorted(unknown))}")
     if options.packages:
         programs = [program for program in programs if package(program) in options.packages]
-    # The integration tests take longest; of these, the largest. The simulation computes all the time, so it comes
-    # after those that wait.
+    # The integration tests take longest; of these, the largest.
     programs.sort(
         key=lambda it: (
+            package(it) == COMPUTES,
             "test" in it["target"]["kind"],
-            package(it) != "taskbridge-simulation",
             os.path.getsize(it["executable"]),
         ),
         reverse=True,
@@ -91,7 +99,7 @@ def main() -> int:
 
     passed = failed = 0
     wrong, otherwise = [], []
-    with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
+    with concurrent.futures.ThreadPoolExecutor(options.at_once + 1) as pool:
         for done in concurrent.futures.as_completed([pool.submit(run, program) for program in programs]):
             title, output, code, seconds = done.result()
             print(f"---- {title}: {seconds:.1f} s\n{output}", flush=True)
