@@ -104,7 +104,7 @@ async fn killed_container_frees_its_leases() {
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!(status(&other_client, &task).await, "working");
     let log = std::fs::read_to_string(dir.path("server.log")).unwrap();
-    assert!(!log.contains("have died"), "both live: {log}");
+    assert!(!log.contains("no longer run"), "both live: {log}");
     first.kill();
     assert_eq!(result(&other_client, &task).await, "hello");
     assert_eq!(engine.started().len(), 1);

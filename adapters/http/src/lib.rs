@@ -48,7 +48,8 @@ impl Adapter for Http {
     const PRESETS: &'static [(&'static str, &'static str)] = config::presets::PRESETS;
 
     fn complete(fields: &Value) -> Result<Value, Problem> {
-        config::presets::complete(fields)
+        let fields = config::presets::complete(fields)?;
+        check::names::check(&fields).map(|()| fields)
     }
 
     fn check_config(config: &Config) -> Result<(), Problem> {

@@ -8,17 +8,13 @@
 //! [`output`] and [`save`] produce the output. [`history`] records calls.
 
 mod arguments;
-mod ask;
-mod bar;
 mod commands;
 mod error;
 mod follow;
-mod form;
 mod history;
 mod listing;
 mod output;
 mod save;
-mod screen;
 mod session;
 mod shape;
 mod task;

@@ -166,6 +166,7 @@ impl<'a> Reader<'a> {
         // Names of removed fields, and of the fields that a typo meant. Their absence is no further error, also
         // where another field could be in their place.
         let mut removed: Vec<String> = Vec::new();
+        let mut removed_paths: Vec<String> = Vec::new();
         loop {
             let error = match parse(&value) {
                 Ok(parsed) => return Some(parsed),
@@ -174,7 +175,13 @@ impl<'a> Reader<'a> {
             let missing =
                 ["missing field ", "must have "].iter().find_map(|start| error.message.strip_prefix(start));
             let missing = missing.unwrap_or_default();
-            let is_consequence = removed.iter().any(|name| missing.contains(&format!("`{name}`")));
+            // A table that lost a member needs none, and no other table that belongs to it.
+            let needs = error.message.starts_with("needs ") || error.message.contains("belong together");
+            let lost_part = |path: &String| {
+                path.strip_prefix(&error.field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            let is_consequence = removed.iter().any(|name| missing.contains(&format!("`{name}`")))
+                || (needs && removed_paths.iter().any(lost_part));
             if !is_consequence {
                 let path = match error.field.as_str() {
                     "" => field.to_owned(),
@@ -185,6 +192,7 @@ impl<'a> Reader<'a> {
             }
             removed.extend(parser_messages::intended_field(&error.message));
             removed.push(remove_field(&mut value, &error.field)?);
+            removed_paths.push(error.field);
         }
     }
 }

@@ -5,6 +5,7 @@ with "mode_once" in the config, only until a file of that name exists. It must n
 """
 
 import base64
+import fcntl
 import json
 import os
 import sys
@@ -48,14 +49,18 @@ def save(handle, job):
     os.rename(temporary, path(handle))
 
 
-def record_start(key):
-    # One line for each job that really starts: the count of the tests.
-    descriptor = os.open(os.path.join(here["folder"], "starts.log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(descriptor, (key + "\n").encode())
-    os.close(descriptor)
-
-
 starts = threading.Lock()
+
+
+def accept(key):
+    # One line for each job that starts: the count of the tests. The line is what accepts a job, in one write and under a
+    # lock of the file: a program that is killed, and the one after it, may be at the same start.
+    with open(os.path.join(here["folder"], "starts.log"), "a+b", buffering=0) as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        log.seek(0)
+        line = (key + "\n").encode()
+        if line not in log.readlines():
+            log.write(line)
 
 
 def start(params):
@@ -63,8 +68,8 @@ def start(params):
     if target.get("refuse"):
         raise Fault("rejected", "the engine does not like this job")
     with starts:
+        accept(params["key"])
         if load(params["key"]) is None:
-            record_start(params["key"])
             job = {"target": target, "at": time.time(), "cancelled": False, "answers": {}}
             job["files"] = [{"name": f["name"], "data": f["data"]} for f in params["files"]]
             save(params["key"], job)

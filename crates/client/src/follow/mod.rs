@@ -14,9 +14,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use self::state::State;
 use super::error::ServerCallError;
-use super::screen::Screen;
 use super::session::{ServerMessage, ServerMessageSender, Session};
 use super::terminal::Terminal;
+use super::terminal::screen::Screen;
 use super::wait::{self, WaitEvent};
 
 /// The interval of animation frames.

@@ -9,13 +9,13 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use taskbridge_wire::jsonrpc::Id;
 
-use super::super::ask::{self, Choice, Reply};
 use super::super::error::ServerCallError;
-use super::super::screen::{JobProgress, Screen};
 use super::super::session::{ServerMessage, Session};
 use super::super::shape::value_text;
 use super::super::task::{self, Status, Task};
 use super::super::terminal::Terminal;
+use super::super::terminal::ask::{self, Choice, Reply};
+use super::super::terminal::screen::{JobProgress, Screen};
 use super::super::wait::{self, WaitEvent};
 use super::{FollowedCall, INTERRUPTED, PROGRESS_TOKEN};
 

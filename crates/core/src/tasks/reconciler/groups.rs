@@ -213,7 +213,8 @@ impl Core {
         if !matches!(&sweep.results[..], [(_, PollResult::Failed { fault: Some(_), .. })]) {
             let failing = sweep.results.iter().find_map(|(_, result)| result.failure());
             if let Some(kind) = failing.filter(|_| !schedule.is_failing) {
-                tracing::warn!(backend = sweep.group.backend, %kind, "polls of jobs fail; they are retried");
+                let (backend, reason) = (&sweep.group.backend, sweep.reason.as_deref());
+                tracing::warn!(backend, %kind, reason, "polls of jobs fail; they are retried");
             } else if failing.is_none() && schedule.is_failing {
                 tracing::info!(backend = sweep.group.backend, "polls of jobs succeed again");
             }

@@ -46,7 +46,7 @@ impl Groups for SqliteStore {
             return Ok(false);
         }
         let holders: Vec<String> = dead.iter().map(|dead| dead.holder.clone()).collect();
-        tracing::info!(?holders, "these processes have died: their leases end");
+        tracing::info!(?holders, "these processes no longer run: their leases end");
         self.write(move |db| holders.iter().try_for_each(|holder| release_leases(db, holder))).await?;
         dead.into_iter().for_each(DeadHolder::delete);
         Ok(true)

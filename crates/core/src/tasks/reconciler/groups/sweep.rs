@@ -27,12 +27,14 @@ pub(super) struct SweepResult {
     pub(super) pause: Option<Duration>,
     /// How long the engine asks not to poll single jobs.
     pub(super) waits: Vec<(TaskId, Duration)>,
+    /// What the first failed poll said.
+    pub(super) reason: Option<String>,
 }
 
 impl SweepResult {
     /// Creates the result of a sweep in which the engine asked for no pause.
     fn new(group: Group, results: Vec<(TaskId, PollResult)>) -> Self {
-        Self { group, results, pause: None, waits: Vec::new() }
+        Self { group, results, pause: None, waits: Vec::new(), reason: None }
     }
 }
 
@@ -91,6 +93,7 @@ impl Core {
             Some((job.id.clone(), answer.as_ref().ok()?.retry_after?.min(MAX_PAUSE)))
         };
         let waits = due.iter().zip(&answers).filter_map(wait).collect();
+        let reason = answers.iter().find_map(|answer| Some(Failure::from(answer.as_ref().err()?).message));
         // Nearly all polls return what is known. Only the others get a future.
         let mut results = Vec::with_capacity(due.len());
         let mut changed = Vec::new();
@@ -108,7 +111,7 @@ impl Core {
                 *known = fault;
             }
         }
-        SweepResult { group, results, pause, waits }
+        SweepResult { group, results, pause, waits, reason }
     }
 
     /// Writes one poll result, unless it leaves the row unchanged. The end of a job, and the crash that gives

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::screen::{JobProgress, write_line};
-use super::terminal::{columns, sanitize_for_terminal};
+use super::{columns, sanitize_for_terminal};
 
 /// Number of steps of the bar.
 const STEPS: u64 = 1000;

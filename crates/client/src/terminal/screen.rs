@@ -7,23 +7,23 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::bar::Bar;
-use super::terminal::sanitize_for_terminal;
+use super::sanitize_for_terminal;
 
 /// Minimum interval of plain lines that report progress only.
 const MIN_LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The state of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct JobProgress {
+pub(crate) struct JobProgress {
     /// Its message, one line.
-    pub(super) message: Option<String>,
+    pub(crate) message: Option<String>,
     /// The work done so far, and the total.
-    pub(super) progress: Option<(f64, Option<f64>)>,
+    pub(crate) progress: Option<(f64, Option<f64>)>,
 }
 
 impl JobProgress {
     /// Returns the fraction done, from 0 to 1, if known.
-    pub(super) fn fraction(&self) -> Option<f64> {
+    pub(crate) fn fraction(&self) -> Option<f64> {
         match self.progress {
             Some((done, Some(total))) if total > 0.0 => Some((done / total).clamp(0.0, 1.0)),
             _ => None,
@@ -32,7 +32,7 @@ impl JobProgress {
 }
 
 /// The screen of one call.
-pub(super) struct Screen {
+pub(crate) struct Screen {
     mode: OutputMode,
     label: String,
     /// The age of the job when this screen was created.
@@ -53,7 +53,7 @@ enum OutputMode {
 
 impl Screen {
     /// Creates a screen for a job with this label.
-    pub(super) fn new(label: String, quiet: bool) -> Self {
+    pub(crate) fn new(label: String, quiet: bool) -> Self {
         let mode = match (quiet, io::stderr().is_terminal()) {
             (true, _) => OutputMode::Quiet,
             (false, true) => OutputMode::Bar(None),
@@ -71,18 +71,18 @@ impl Screen {
     }
 
     /// Sets the age of a job that is older than the screen.
-    pub(super) fn set_age(&mut self, age: Duration) {
+    pub(crate) fn set_age(&mut self, age: Duration) {
         self.age = age;
         self.started_at = Instant::now();
     }
 
     /// Returns the label of the job.
-    pub(super) fn label(&self) -> &str {
+    pub(crate) fn label(&self) -> &str {
         &self.label
     }
 
     /// Returns the age of the job.
-    pub(super) fn elapsed(&self) -> String {
+    pub(crate) fn elapsed(&self) -> String {
         let seconds = (self.age + self.started_at.elapsed()).as_secs();
         let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
         if hours > 0 {
@@ -93,7 +93,7 @@ impl Screen {
     }
 
     /// Prints a permanent line.
-    pub(super) fn print_line(&mut self, text: &str) {
+    pub(crate) fn print_line(&mut self, text: &str) {
         let line = sanitize_for_terminal(text);
         if let Some(pending_lines) = &mut self.pending_lines {
             pending_lines.push(line);
@@ -107,18 +107,18 @@ impl Screen {
     }
 
     /// Shows the state of the job.
-    pub(super) fn show(&mut self, progress: JobProgress) {
+    pub(crate) fn show(&mut self, progress: JobProgress) {
         self.progress = progress;
         self.draw();
     }
 
     /// Sets how much longer the job is expected to run; it is drawn with the next frame.
-    pub(super) fn set_estimate(&mut self, estimate: Option<String>) {
+    pub(crate) fn set_estimate(&mut self, estimate: Option<String>) {
         self.estimate = estimate;
     }
 
     /// Draws the animated part. The caller calls it several times per second.
-    pub(super) fn draw(&mut self) {
+    pub(crate) fn draw(&mut self) {
         if self.pending_lines.is_some() {
             return;
         }
@@ -145,13 +145,13 @@ impl Screen {
     }
 
     /// Suspends output while a question is asked.
-    pub(super) fn pause(&mut self) {
+    pub(crate) fn pause(&mut self) {
         self.clear();
         self.pending_lines.get_or_insert_with(Vec::new);
     }
 
     /// Resumes output after [`Self::pause`].
-    pub(super) fn resume(&mut self) {
+    pub(crate) fn resume(&mut self) {
         for line in self.pending_lines.take().unwrap_or_default() {
             self.print_line(&line);
         }
@@ -159,7 +159,7 @@ impl Screen {
     }
 
     /// Removes the animated line.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if let OutputMode::Bar(bar) = &mut self.mode
             && let Some(bar) = bar.take()
         {
@@ -181,7 +181,7 @@ fn format_line(state: &JobProgress) -> String {
 }
 
 /// Writes a line to standard error. Write errors are ignored.
-pub(super) fn write_line(line: &str) {
+pub(crate) fn write_line(line: &str) {
     let mut out = io::stderr().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

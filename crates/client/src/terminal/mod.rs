@@ -1,6 +1,11 @@
 //! [`Terminal`]: input lines and output at the user's terminal. It opens the terminal separately, so that a
 //! read can be cancelled at any time and no other program is affected.
 
+pub(crate) mod ask;
+mod bar;
+mod form;
+pub(crate) mod screen;
+
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -14,7 +19,7 @@ use tokio::net::unix::pipe;
 const DEFAULT_COLUMNS: usize = 100;
 
 /// An interactive terminal.
-pub(super) struct Terminal {
+pub(crate) struct Terminal {
     /// The input, read asynchronously like a pipe: it needs no thread, and a read can be cancelled.
     keyboard: pipe::Receiver,
     screen: File,
@@ -24,7 +29,7 @@ pub(super) struct Terminal {
 impl Terminal {
     /// Opens the terminal of this process. `None` if standard input is not a terminal: then no question can
     /// be asked.
-    pub(super) fn open() -> Option<Self> {
+    pub(crate) fn open() -> Option<Self> {
         if !io::stdin().is_terminal() {
             return None;
         }
@@ -38,13 +43,13 @@ impl Terminal {
     }
 
     /// Discards input that was typed before the question.
-    pub(super) fn discard_input(&self) {
+    pub(crate) fn discard_input(&self) {
         self.buffer.borrow_mut().clear();
         let _ = tcflush(&self.screen, QueueSelector::IFlush);
     }
 
     /// Reads the next line; `None` when the input is closed (Ctrl-D).
-    pub(super) async fn read_line(&self) -> io::Result<Option<String>> {
+    pub(crate) async fn read_line(&self) -> io::Result<Option<String>> {
         loop {
             if let Some(line) = self.take_line() {
                 return Ok(Some(line));
@@ -69,20 +74,20 @@ impl Terminal {
     }
 
     /// Prints text at the cursor.
-    pub(super) fn print(&self, text: &str) -> io::Result<()> {
+    pub(crate) fn print(&self, text: &str) -> io::Result<()> {
         (&self.screen).write_all(text.as_bytes())
     }
 }
 
 /// Returns the number of columns of the terminal of an output.
-pub(super) fn columns(output: impl AsFd) -> usize {
+pub(crate) fn columns(output: impl AsFd) -> usize {
     let size = tcgetwinsize(output).ok().map(|size| usize::from(size.ws_col));
     size.filter(|columns| *columns > 0).unwrap_or(DEFAULT_COLUMNS)
 }
 
 /// Sanitizes external text for output: replaces characters that move the cursor, change the terminal or
 /// change the direction of the text.
-pub(super) fn sanitize_for_terminal(text: &str) -> String {
+pub(crate) fn sanitize_for_terminal(text: &str) -> String {
     let is_bidi_control = |c: char| matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|c| if c != '\n' && (c.is_control() || is_bidi_control(c)) { ' ' } else { c }).collect()
 }

@@ -6,7 +6,7 @@ use std::io;
 use serde_json::{Map, Value, json};
 
 use super::form::{Field, Form};
-use super::terminal::{Terminal, sanitize_for_terminal};
+use super::{Terminal, sanitize_for_terminal};
 
 /// The inputs to decline a question, and to cancel it.
 const DECLINE: &str = ":no";
@@ -14,7 +14,7 @@ const CANCEL: &str = ":cancel";
 
 /// A person's reply to a question.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// Accepted, with this content.
     Accept(Map<String, Value>),
     /// Declined.
@@ -25,7 +25,7 @@ pub(super) enum Reply {
 
 impl Reply {
     /// Returns the `ElicitResult`. The answer to a URL has no content.
-    pub(super) fn result(&self, question: &Value) -> Value {
+    pub(crate) fn result(&self, question: &Value) -> Value {
         match self {
             Self::Accept(_) if is_url(question) => json!({"action": "accept"}),
             Self::Accept(content) => json!({"action": "accept", "content": content}),
@@ -37,7 +37,7 @@ impl Reply {
 
 /// A person's choice for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(crate) enum Choice {
     Wait,
     Leave,
     Cancel,
@@ -48,7 +48,7 @@ fn is_url(question: &Value) -> bool {
 }
 
 /// Asks one question (the parameters of `elicitation/create`).
-pub(super) async fn ask(terminal: &Terminal, label: &str, question: &Value) -> io::Result<Reply> {
+pub(crate) async fn ask(terminal: &Terminal, label: &str, question: &Value) -> io::Result<Reply> {
     terminal.discard_input();
     let message = question.get("message").and_then(Value::as_str).unwrap_or_default();
     terminal.print(&format!("\n{label} asks:\n{}\n", indent(message)))?;
@@ -160,7 +160,7 @@ async fn consent(terminal: &Terminal, prompt: &str) -> io::Result<Reply> {
 }
 
 /// Asks what to do with a job after an interrupt of the wait.
-pub(super) async fn ask_after_interrupt(
+pub(crate) async fn ask_after_interrupt(
     terminal: &Terminal,
     job: &str,
     can_cancel: bool,

@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value};
 
-use super::arguments::{compile, parse_value};
-use super::shape::{Kind, Shape, value_text};
+use crate::arguments::{compile, parse_value};
+use crate::shape::{Kind, Shape, value_text};
 
 /// The form of a question.
 #[derive(Debug)]
