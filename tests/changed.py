@@ -17,7 +17,7 @@ import sys
 RUN = "tests/run"
 EVERYTHING = "everything"
 # What a change of code affects: of any, of an engine's, of the server.
-CODE = "packages format build lint features standins github http collector tests"
+CODE = "packages format lint build features standins github http collector tests"
 ENGINE = "libraries engines engines-slurm examples"
 SERVER = f"{CODE} chaos configs deploy book libraries clients connect engines engines-slurm conformance examples adapters console"
 # The first pattern that matches a path says what a change of it affects, beside the tests of its package. A `*` crosses

@@ -45,17 +45,17 @@ fn wrong_config_is_reported_with_its_field() {
         ("[log]\npath = \"/x\"\ntxt = \"y\"", "log: unknown field `txt`"),
         ("[observe]\npath = \"/x\"\nstate = \"'a'\"\nstates = { a = \"done\" }", "unknown variant `done`"),
         (
-            "[[more]]\nas = \"a\"\npath = \"/{{ handle.id }}\"\nshared = true",
+            "[[more]]\nas = \"files\"\npath = \"/{{ handle.id }}\"\nshared = true",
             "more[0].shared: is for a request",
         ),
         (
-            "[[more]]\nas = \"a\"\npath = \"/a\"\n[[more]]\nas = \"a\"\npath = \"/b\"",
-            "more[1].as: `a` is the name",
+            "[[more]]\nas = \"files\"\npath = \"/a\"\n[[more]]\nas = \"files\"\npath = \"/b\"",
+            "more[1].as: `files` is the name",
         ),
         ("[hook]\njobs = \"[]\"", "hook: needs exactly one proof"),
         ("[hook]\ntoken = { header = \"a\", secret = \"b\" }", "hook: needs `jobs` or `keys`"),
         (
-            "[start]\npath = \"/x\"\nonce = \"key\"\nhandle = { a = \"body.a\" }",
+            "[start]\npath = \"/x\"\nonce = \"key\"\nhandle = { id = \"body.a\" }",
             "start.once: \"key\" needs a request with the key",
         ),
         ("[start]\npath = \"/x\"\nonce = \"maybe\"\nhandle = {}", "unknown variant `maybe`"),
@@ -64,11 +64,11 @@ fn wrong_config_is_reported_with_its_field() {
             "start.handle: needs a member",
         ),
         (
-            "[start]\npath = \"/{{ name | raw }}\"\nonce = \"none\"\nhandle = { a = \"body.a\" }",
+            "[start]\npath = \"/{{ name | raw }}\"\nonce = \"none\"\nhandle = { id = \"body.a\" }",
             "start.path: `name` comes from a caller, so it must be encoded",
         ),
         (
-            "[start]\npath = \"/x\"\njson = {}\nform = {}\nonce = \"none\"\nhandle = { a = \"body.a\" }",
+            "[start]\npath = \"/x\"\njson = {}\nform = {}\nonce = \"none\"\nhandle = { id = \"body.a\" }",
             "start: a request has one of `json`, `form`, `multipart` and `graphql`",
         ),
         (
