@@ -172,7 +172,7 @@ const SCENARIOS: [(&str, &[&str], Scenario); 18] = [
     }),
     ("a plain call that outlives the budget", &["succeeded"], |path, _| {
         Box::pin(async {
-            let state = path.begin(Call::plain("job", json!({"delay_ms": 1200}))).await;
+            let state = path.begin(Call::plain("job", json!({"delay_ms": 5000}))).await;
             state.task();
             vec![path.end(state, &Value::Null).await]
         })
@@ -254,7 +254,7 @@ const SCENARIOS: [(&str, &[&str], Scenario); 18] = [
     }),
     ("a key", &["succeeded"], |path, _| {
         Box::pin(async {
-            let call = || Call::of("job", json!({"delay_ms": 1500})).once("k");
+            let call = || Call::of("job", json!({"delay_ms": 5000})).once("k");
             let first = path.begin(call()).await;
             let second = path.begin(call()).await;
             assert_eq!(first.task(), second.task());
