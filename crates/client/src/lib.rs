@@ -4,7 +4,7 @@
 //!
 //! [`run`] executes one [`Invocation`]. [`transport`] exchanges messages and [`session`] sends requests.
 //! [`arguments`] parses the command line by a tool's schema. [`follow`] is the main loop over the events of
-//! [`wait`] and the session, the answers of [`ask`] at the [`terminal`], and signals. [`screen`],
+//! [`wait`] and the session, the answers of [`terminal::ask`] at the [`terminal`], and signals. [`terminal::screen`],
 //! [`output`] and [`save`] produce the output. [`history`] records calls.
 
 mod arguments;
