@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the test programs of the workspace, and runs several at a time: most of them wait most of the time.
 
-    tests/programs.py [--at-once N] [--built FILE] [PACKAGE...]    the programs of these packages, else of all
+    tests/programs.py [--at-once N] [PACKAGE...]    the programs of these packages, else of all
 
 Prints the output of each program when it ends. Without packages, it also runs the documentation examples. Exits with 1
 if a test fails or does not run. It must not know what the programs test.
@@ -25,21 +25,15 @@ COMPUTES = "taskbridge-simulation"
 RESULT = re.compile(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored; \d+ measured; (\d+) filtered out", re.M)
 
 
-def build() -> str:
-    """Builds all programs and returns what Cargo says of them. All packages are built together: a build of some
+def build() -> list[dict]:
+    """Builds all programs and returns what Cargo says of each. All packages are built together: a build of some
     has other features, and builds their dependencies again."""
     command = ["cargo", "test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]
     built = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if built.returncode:
         sys.exit(built.returncode)
-    return built.stdout
-
-
-def tests(messages: str) -> list[dict]:
-    """The programs among what Cargo built, without those that only run when they are named (`test = false`)."""
-    built = [json.loads(line) for line in messages.splitlines()]
-    programs = [each for each in built if each.get("executable") and each["profile"]["test"] and each["target"]["test"]]
-    return programs or sys.exit("Cargo has built no test")
+    messages = map(json.loads, built.stdout.splitlines())
+    return [message for message in messages if message.get("executable") and message["profile"]["test"]]
 
 
 def package(program: dict) -> str:
@@ -78,10 +72,9 @@ def run(program: dict) -> tuple[str, str, int, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--at-once", type=int, default=3, help="beside the simulation")
-    parser.add_argument("--built", type=pathlib.Path, metavar="FILE", help="what `cargo build` said as JSON: nothing is built")
     parser.add_argument("packages", nargs="*")
     options = parser.parse_args()
-    programs = tests(options.built.read_text() if options.built else build())
+    programs = build()
     unknown = set(options.packages) - {package(program) for program in programs}
     if unknown:
         parser.error(f"no package with tests has the name {', '.join(sorted(unknown))}")

@@ -49,6 +49,7 @@ impl Adapter for Http {
 
     fn complete(fields: &Value) -> Result<Value, Problem> {
         let fields = config::presets::complete(fields)?;
+        // Here, because the parsed config no longer has the texts with their places.
         check::names::check(&fields).map(|()| fields)
     }
 

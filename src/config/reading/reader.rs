@@ -163,26 +163,13 @@ impl<'a> Reader<'a> {
         mut value: Value,
         parse: impl Fn(&Value) -> Result<T, ParseError>,
     ) -> Option<T> {
-        // Names of removed fields, and of the fields that a typo meant. Their absence is no further error, also
-        // where another field could be in their place.
-        let mut removed: Vec<String> = Vec::new();
-        let mut removed_paths: Vec<String> = Vec::new();
+        let mut removed = Removed::default();
         loop {
             let error = match parse(&value) {
                 Ok(parsed) => return Some(parsed),
                 Err(error) => error,
             };
-            let missing =
-                ["missing field ", "must have "].iter().find_map(|start| error.message.strip_prefix(start));
-            let missing = missing.unwrap_or_default();
-            // A table that lost a member needs none, and no other table that belongs to it.
-            let needs = error.message.starts_with("needs ") || error.message.contains("belong together");
-            let lost_part = |path: &String| {
-                path.strip_prefix(&error.field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            };
-            let is_consequence = removed.iter().any(|name| missing.contains(&format!("`{name}`")))
-                || (needs && removed_paths.iter().any(lost_part));
-            if !is_consequence {
+            if !removed.explains(&error) {
                 let path = match error.field.as_str() {
                     "" => field.to_owned(),
                     inner if inner.starts_with('[') => format!("{field}{inner}"),
@@ -190,10 +177,42 @@ impl<'a> Reader<'a> {
                 };
                 self.problem(path, parser_messages::of_value(&error.message));
             }
-            removed.extend(parser_messages::intended_field(&error.message));
-            removed.push(remove_field(&mut value, &error.field)?);
-            removed_paths.push(error.field);
+            removed.names.extend(parser_messages::intended_field(&error.message));
+            removed.names.push(remove_field(&mut value, &error.field)?);
+            removed.paths.push(error.field);
         }
+    }
+}
+
+/// What was removed from a part of the file, so that the rest could be parsed.
+#[derive(Default)]
+struct Removed {
+    paths: Vec<String>,
+    /// The names of these fields, and of those that a typo meant.
+    names: Vec<String>,
+}
+
+impl Removed {
+    /// Returns true if an error is about the absence of what was removed. It is no further error, also where
+    /// another field could be in its place.
+    fn explains(&self, error: &ParseError) -> bool {
+        let message = error.message.as_str();
+        let missing = ["missing field ", "must have "].iter().find_map(|start| message.strip_prefix(start));
+        if let Some(missing) = missing {
+            return self.names.iter().any(|name| missing.contains(&format!("`{name}`")));
+        }
+        // A name in a template, such as `handle.run`.
+        let undefined = message.strip_prefix('`').and_then(|rest| rest.split_once("` is always undefined"));
+        if let Some((name, _)) = undefined {
+            return name.split('.').any(|part| self.names.iter().any(|removed| removed == part));
+        }
+        // A table that lost a member needs none, and no other table that belongs to it.
+        let is_part = |path: &String| {
+            path.strip_prefix(&error.field)
+                .is_some_and(|rest| matches!(rest.chars().next(), None | Some('.')))
+        };
+        (message.starts_with("needs ") || message.contains("belong together"))
+            && self.paths.iter().any(is_part)
     }
 }
 

@@ -46,6 +46,12 @@ const REQUEST: [&str; 7] = ["form", "graphql", "headers", "json", "multipart", "
 /// The first name that nothing has.
 pub(crate) fn check(fields: &Value) -> Result<(), Problem> {
     let members = Members::of(fields);
+    let mut unset = BTreeSet::new();
+    members.collect_unset(fields, &mut unset);
+    if let Some(first) = unset.first() {
+        let message = format!("needs {}: a path has `{{{{ vars.{first} }}}}`", quoted(unset.iter()));
+        return Err(Problem { field: "vars".to_owned(), message });
+    }
     fields.as_object().into_iter().flatten().filter(|(name, _)| *name != "target").try_for_each(
         |(name, value)| {
             let sees_arguments = matches!(&**name, "start" | "find");
@@ -102,8 +108,7 @@ impl<'a> Members<'a> {
                 let sees_arguments = place.sees_arguments && is_template;
                 let unknown =
                     names(text, is_template).iter().find_map(|name| self.unknown(name, sees_arguments));
-                let unset = || (name == "path").then(|| self.unset(text)).flatten();
-                unknown.or_else(unset).map(problem).map_or(Ok(()), Err)
+                unknown.map(problem).map_or(Ok(()), Err)
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
         }
@@ -129,21 +134,30 @@ impl<'a> Members<'a> {
         if known.contains(member) || (root == "handle" && known.is_empty()) {
             return None;
         }
-        let list = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let list = if list.is_empty() { "none".to_owned() } else { list };
+        let list = if known.is_empty() { "none".to_owned() } else { quoted(known.iter()) };
         Some(format!("`{root}.{member}` is always undefined: {place} {list}"))
     }
 
-    /// Returns a value of `vars` that a path needs and that is not set.
-    fn unset(&self, path: &str) -> Option<String> {
-        let values =
-            path.split("{{").skip(1).filter_map(|part| part.split("}}").next()?.trim().strip_prefix("vars."));
-        let is_unset = |name: &&str| is_name(name) && !self.vars.contains(name);
-        values
-            .into_iter()
-            .find(is_unset)
-            .map(|name| format!("needs `vars.{name}`: write it into `[backends.NAME.vars]`"))
+    /// Collects the members of `vars` that a path needs and that are not set. Elsewhere, a template may be
+    /// left out.
+    fn collect_unset(&self, value: &'a Value, unset: &mut BTreeSet<&'a str>) {
+        match value {
+            Value::Object(object) => object.iter().for_each(|(name, value)| match value {
+                Value::String(path) if name == "path" => {
+                    let values = path.split("{{").skip(1).filter_map(|part| part.split("}}").next());
+                    let names = values.filter_map(|value| value.trim().strip_prefix("vars."));
+                    unset.extend(names.filter(|name| is_name(name) && !self.vars.contains(name)));
+                }
+                value => self.collect_unset(value, unset),
+            }),
+            Value::Array(items) => items.iter().for_each(|item| self.collect_unset(item, unset)),
+            _ => {}
+        }
     }
+}
+
+fn quoted(names: impl Iterator<Item = impl std::fmt::Display>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn is_name(text: &str) -> bool {
@@ -225,9 +239,9 @@ mod tests {
             ),
             (
                 "/observe/0/path",
-                "/{{ vars.spaces }}",
-                "observe[0].path",
-                "needs `vars.spaces`: write it into `[backends.NAME.vars]`",
+                "/{{ vars.spaces }}/{{ vars.area }}",
+                "vars",
+                "needs `area`, `spaces`: a path has `{{ vars.area }}`",
             ),
         ] {
             let mut fields = fields();

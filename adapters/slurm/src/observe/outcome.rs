@@ -138,18 +138,15 @@ impl TerminalState {
         })
     }
 
-    /// Returns true if Slurm ended the script, as far as is known. Slurm sends a signal to one process after
-    /// the other: the script may end because its child did, even with 0, before it or its wrapper is told.
-    /// Slurm's time is when it began to send them.
+    /// Returns true if Slurm shows that it ended the script, and the script did not end before. Slurm sends
+    /// signals to one process after the other, and its time of the end is when it began: the script may end
+    /// because its child did, even with 0, before it or its wrapper is told.
     fn was_cut_off(&self, marker: &EndMarker) -> bool {
         let row_end = self.row.as_ref().and_then(|row| row.end);
         let slurm_end = row_end.or(self.record.as_ref().and_then(|record| record.end));
-        let has_ended_before = marker.ended_at.zip(slurm_end).is_some_and(|(marker, slurm)| marker < slurm);
-        let is_ended_by_signal = matches!(
-            self.state,
-            Some(State::Cancelled | State::Timeout | State::Deadline | State::Preempted)
-        );
-        is_ended_by_signal && !has_ended_before
+        let ended_before = marker.ended_at.zip(slurm_end).is_some_and(|(marker, slurm)| marker < slurm);
+        let signals = [State::Cancelled, State::Timeout, State::Deadline, State::Preempted];
+        self.state.is_some_and(|state| signals.contains(&state)) && !ended_before
     }
 
     fn failure_reason(&self, state: State, plan: &Plan) -> String {
@@ -258,7 +255,7 @@ fn outcome_from_marker(
     was_cut_off: bool,
     cancel_requested: bool,
 ) -> JobOutcome {
-    if marker.was_stopped() || was_cut_off {
+    if marker.was_stopped() {
         match slurm_state {
             Some(State::Cancelled) => return JobOutcome::Cancelled("cancelled".to_owned()),
             // A controller that was killed meanwhile may know only the exit code.
@@ -288,13 +285,17 @@ fn outcome_from_marker(
         }
     }
     match (marker.code, slurm_state) {
+        (_, Some(State::Cancelled)) if was_cut_off => JobOutcome::Cancelled("cancelled".to_owned()),
+        (0, Some(state)) if was_cut_off => JobOutcome::Failed(state.describe().to_owned()),
         // A process of the script was killed for lack of memory, and the script did not notice, or continued.
         (0, Some(state @ State::OutOfMemory)) => {
             JobOutcome::Failed(format!("{} (although the script ended with 0)", state.describe()))
         }
         (0, _) => JobOutcome::Succeeded,
         // The script may end by itself when the limit is reached, and return a code for it.
-        (code, Some(state @ (State::OutOfMemory | State::Timeout | State::Deadline))) => {
+        (code, Some(state))
+            if was_cut_off || matches!(state, State::OutOfMemory | State::Timeout | State::Deadline) =>
+        {
             JobOutcome::Failed(format!("{} ({})", state.describe(), in_words(code)))
         }
         (code, _) => JobOutcome::Failed(in_words(code)),

@@ -44,6 +44,8 @@ fn script_that_slurm_cuts_off_does_not_succeed() {
     }
     for state in [State::Timeout, State::Deadline, State::Preempted] {
         assert_eq!(outcome_of(state, 0, 100), JobOutcome::Failed(state.describe().to_owned()));
+        let reason = format!("{} (exit code 3)", state.describe());
+        assert_eq!(outcome_of(state, 3, 100), JobOutcome::Failed(reason));
     }
     // It ended by itself before that, and Slurm had not noticed yet.
     for state in [State::Cancelled, State::Timeout, State::Deadline, State::Preempted] {
