@@ -33,8 +33,8 @@ use crate::tasks::pace::PollIntervals;
 use crate::tasks::reconciler::{Reconciler, Settings};
 use crate::tasks::service::Service;
 use crate::tasks::store::Holder;
+use crate::tasks::store::time::StoreTime;
 use crate::tasks::task_writer::{ReconcilerSignals, TaskWriter};
-use crate::tasks::time::StoreTime;
 use crate::tasks::watch::ChangeNotifier;
 
 /// Longest interval between two reads of the store without a hint.

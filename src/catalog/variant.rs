@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use crate::tasks::usual::MAX_VARIANTS;
+use crate::tasks::pace::usual::MAX_VARIANTS;
 
 /// Returns the number of a call's variant, below [`MAX_VARIANTS`]: a hash of the values of these parameters. Numbers
 /// between the same two powers of two count as one value. `None` without parameters.

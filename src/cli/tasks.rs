@@ -29,10 +29,10 @@ use crate::store::survey::SurveyRow;
 use crate::tasks::history::HistoryRecorder;
 use crate::tasks::machine::{CancelMode, Event};
 use crate::tasks::meter::Unmetered;
+use crate::tasks::store::time::StoreTime;
 use crate::tasks::store::{Holder, Lease, SlotLimit, StoreError};
 use crate::tasks::task::{Job, Outcome, Spec, Task, TaskId};
 use crate::tasks::task_writer::{ReconcilerSignals, TaskWriter};
-use crate::tasks::time::StoreTime;
 use crate::tasks::tools::{OpenedSpec as Arguments, ToolCatalog};
 use crate::tasks::watch::ChangeNotifier;
 

@@ -21,13 +21,13 @@ use crate::sessions::{
 };
 use crate::tasks::history::HistoryEntry;
 use crate::tasks::notices::Notice;
+use crate::tasks::pace::usual::UsualDuration;
 use crate::tasks::store::{
     AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, Counts, DeletedRow, Durations, Facts,
     Group, Groups, Hint, Hints, History, Holder, InsertResult, Keys, LeasedNotice, NewTask, Notices, OpenJob,
     Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, TaskStore, Time, UpdateResult,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
-use crate::tasks::usual::UsualDuration;
 
 /// A measured store.
 pub(super) struct MeasuredStore {

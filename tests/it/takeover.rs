@@ -103,9 +103,10 @@ async fn killed_container_frees_its_leases() {
     let other_client = client.at(second.url());
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!(status(&other_client, &task).await, "working");
-    let log = std::fs::read_to_string(dir.path("server.log")).unwrap();
-    assert!(!log.contains("no longer run"), "both live: {log}");
+    let log = || std::fs::read_to_string(dir.path("server.log")).unwrap();
+    assert!(!log().contains("no longer run"), "both live: {}", log());
     first.kill();
     assert_eq!(result(&other_client, &task).await, "hello");
     assert_eq!(engine.started().len(), 1);
+    assert!(log().contains("these processes no longer run: their leases end"), "{}", log());
 }

@@ -323,3 +323,26 @@ async fn offered_tools_survive_restart_without_engine() {
     wait_for("the engine's own answer counts", async || (names(&client).await == ["hello"]).then_some(()))
         .await;
 }
+
+/// The log has the words of the engine when polls begin to fail, and says when they succeed again.
+#[tokio::test(flavor = "multi_thread")]
+async fn failing_polls_are_logged_with_their_reason() {
+    let dir = TestDir::new("");
+    let engine = SimProcess::start(&dir, "keyed");
+    let control = SimClient::new(engine.address.parse().unwrap());
+    let sim = format!(
+        "[backends.sim]\nkind = \"sim\"\naddress = \"{}\"\n[tools.job]\nbackend = \"sim\"\ntarget = {{ delay_ms = 60000 }}\n",
+        engine.address
+    );
+    std::fs::write(dir.config(), format!("{BASICS}{sim}")).unwrap();
+    let server = dir.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    client.start("job", json!({})).await.unwrap();
+    wait_for("the job has started", async || log(&dir).contains("job started").then_some(())).await;
+    control.set_outage(true).await.unwrap();
+    let find = |part: &str| log(&dir).lines().find(|line| line.contains(part)).map(str::to_owned);
+    let line = wait_for("a poll fails", async || find("polls of jobs fail; they are retried")).await;
+    assert!(line.contains("reason=\"the simulated engine cannot be reached\""), "{line}");
+    control.set_outage(false).await.unwrap();
+    wait_for("polls succeed", async || find("polls of jobs succeed again")).await;
+}

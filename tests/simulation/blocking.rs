@@ -15,13 +15,13 @@ use taskbridge_core::clock::Clock;
 use taskbridge_core::sessions::{DeliveredQuestion, Deliveries, Delivery, DeliveryChange};
 use taskbridge_core::tasks::history::HistoryEntry;
 use taskbridge_core::tasks::notices::Notice;
+use taskbridge_core::tasks::pace::usual::UsualDuration;
 use taskbridge_core::tasks::store::{
     AccessScope, BoundedOutput, Change, ClaimRequest, ClaimResult, Counts, DeletedRow, Durations, Facts,
     Group, Groups, Hint, Hints, History, Holder, InsertResult, Keys, LeasedNotice, NewTask, Notices, OpenJob,
     Position, Queue, ReceiverFilter, Result, RowCounts, ServedBackend, TaskStore, Time, UpdateResult,
 };
 use taskbridge_core::tasks::task::{Owner, Task, TaskId};
-use taskbridge_core::tasks::usual::UsualDuration;
 use taskbridge_sdk::{Output, Timestamp};
 use tokio::runtime::Handle;
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use taskbridge_core::tasks::usual::{MAX_DURATIONS, UsualDuration};
+use taskbridge_core::tasks::pace::usual::{MAX_DURATIONS, UsualDuration};
 
 /// Adds a duration. Returns the new array and its median.
 ///

@@ -7,8 +7,8 @@ use taskbridge_sdk::{Timestamp, sanitize};
 
 use super::print::{format_duration, strip_control, truncate};
 use super::view::state as state_word;
+use crate::tasks::pace::usual::UsualDuration;
 use crate::tasks::task::{Outcome, Task, TaskId, TaskState};
-use crate::tasks::usual::UsualDuration;
 
 /// Number of characters of an id in a table.
 const ID_CHARS: usize = 12;

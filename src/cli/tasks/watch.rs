@@ -18,9 +18,9 @@ use super::live::{Known, Row, changes, frame};
 use super::{PAGE, store_error_text};
 use crate::cli::operate::OperatorContext;
 use crate::cli::print_error;
+use crate::tasks::pace::usual::duration_keys;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::Task;
-use crate::tasks::usual::duration_keys;
 
 /// Number of lines of a terminal that reports none.
 const DEFAULT_HEIGHT: usize = 24;

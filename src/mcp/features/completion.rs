@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::authorization::{CallerContext, Permit};
 use super::dialect::Dialect;
-use super::internal_error::store_error;
 use super::resources::{ARTIFACT_TEMPLATE, LOG_TEMPLATE};
+use super::results::internal_error::store_error;
 use crate::auth::Principal;
 use crate::catalog::{Argument, Catalog, Completion, ReadableResource};
 use crate::mcp::features::context::FeatureContext;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::internal_error::store_error;
 use super::offers::Offers;
+use super::results::internal_error::store_error;
 use crate::audit::{Auditor, RequestContext};
 use crate::catalog::Catalog;
 use crate::clock::{Clock, Entropy};

@@ -3,20 +3,17 @@
 //! have. A feature must not know how a generation writes a result, or which transport carries it.
 
 pub mod apps;
-pub mod audit_context;
 pub mod authorization;
 pub mod companions;
 pub mod completion;
 pub mod context;
 pub mod dialect;
 pub mod instructions;
-pub mod internal_error;
 pub mod offers;
 pub mod prompts;
 pub mod request;
 pub mod resources;
 pub mod results;
-pub mod spans;
 pub mod tasks;
 pub mod tools;
 
@@ -40,7 +37,7 @@ pub async fn observe<F: Future<Output = Outcome<Payload>>>(
     request: Request,
     answer: impl FnOnce(Request) -> F,
 ) -> Outcome<Payload> {
-    let span = spans::request_span(&request.method, &request.params);
+    let span = request::spans::request_span(&request.method, &request.params);
     let metric = metrics.request(&request.method);
     let outcome = context.scope(answer(request).instrument(span)).await;
     let outcome = features.wait_for_audit(&context).await.and(outcome);

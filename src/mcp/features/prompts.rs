@@ -11,10 +11,10 @@ use taskbridge_sdk::{Content, Embedded};
 
 use super::authorization::Permit;
 use super::dialect::{Cache, Dialect, PromptInput};
-use super::internal_error::internal_error;
 use super::resources;
 use super::resources::list::Page;
 use super::resources::{Body, EngineReads, ReadError};
+use super::results::internal_error::internal_error;
 use super::tools::list::LIST_CACHE_TTL;
 use crate::auth::Principal;
 use crate::catalog::{Argument, Catalog, MessageContent, Prompt, ReadableResource, Resource, Role};

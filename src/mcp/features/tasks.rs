@@ -6,8 +6,8 @@ use serde_json::Value;
 use taskbridge_sdk::Output;
 
 use super::dialect::Dialect;
-use super::internal_error::store_error;
 use super::request::RequestExt as _;
+use super::results::internal_error::store_error;
 use super::results::{self, ResultReadError};
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::wire::jsonrpc::{Error, METHOD_NOT_FOUND};

@@ -17,11 +17,11 @@ use taskbridge::tasks::pace::PollIntervals;
 use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
 use taskbridge::tasks::service::{Call, Service, WhenFull};
 use taskbridge::tasks::store::Holder;
+use taskbridge::tasks::store::time::StoreTime;
 use taskbridge::tasks::task::{
     OnExpiry, OnRefusal, Origin, Owner, Spec, Task, TaskId, TaskPolicy, TaskState,
 };
 use taskbridge::tasks::task_writer::{ReconcilerSignals, TaskWriter};
-use taskbridge::tasks::time::StoreTime;
 use taskbridge::tasks::watch::ChangeNotifier;
 use taskbridge_sdk::sim::SimEngine;
 use taskbridge_sdk::{Abilities, Backend, JobHandle, JobKey, JobSpec, Observation, Result, Started};

@@ -8,12 +8,12 @@ use async_trait::async_trait;
 use taskbridge_core::sessions::{DeliveredQuestion, Deliveries, Delivery, DeliveryChange};
 use taskbridge_core::tasks::history::HistoryEntry;
 use taskbridge_core::tasks::notices::Notice;
+use taskbridge_core::tasks::pace::usual::UsualDuration;
 use taskbridge_core::tasks::store::{
     Counts, Durations, Facts, Hint, Hints, History, Holder, Keys, LeasedNotice, Notices, ReceiverFilter,
     Result, RowCounts, Time,
 };
 use taskbridge_core::tasks::task::TaskId;
-use taskbridge_core::tasks::usual::UsualDuration;
 use taskbridge_sdk::Timestamp;
 
 use super::PointedStore;

@@ -4,7 +4,7 @@ use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState};
 
 use crate::cluster::Fault;
-use crate::world::{
+use crate::harness::world::{
     TestCluster, World, assert_contains, eventually, job_number, output, poll_until, poll_until_ended,
 };
 

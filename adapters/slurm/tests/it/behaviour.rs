@@ -15,8 +15,8 @@ use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
 use tokio::task::block_in_place;
 
 use crate::cluster::Fault;
-use crate::proxy::{self, Proxy};
-use crate::world::{POLL_TIMEOUT, TestCluster, World};
+use crate::harness::proxy::{self, Proxy};
+use crate::harness::world::{POLL_TIMEOUT, TestCluster, World};
 
 /// The message of sbatch and other commands while the controller is unreachable.
 const UNREACHABLE: &str = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)";

@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use taskbridge_sdk::{Error, ErrorKind, Finding, JobHandle, JobSpec, JobState, OnBehalfOf, Verdict};
 
-use crate::world::{
+use crate::harness::world::{
     TestCluster, World, assert_contains, job_number, poll_until_ended, report_untested, wait_until_running,
 };
 

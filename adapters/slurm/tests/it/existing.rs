@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{Backend, ErrorKind, JobHandle, JobSpec, JobState};
 
-use crate::world::{
+use crate::harness::world::{
     World, assert_contains, job_number, merge, poll_until, poll_until_ended, wait_until_running,
 };
 

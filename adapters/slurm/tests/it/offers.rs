@@ -5,7 +5,7 @@ use serde_json::json;
 use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{JobState, ToolTarget, Verdict};
 
-use crate::world::{TestCluster, World, assert_contains, poll_until_ended};
+use crate::harness::world::{TestCluster, World, assert_contains, poll_until_ended};
 
 /// An invalid script beside it is reported by the checkup, and so are wrong targets.
 #[tokio::test(flavor = "multi_thread")]

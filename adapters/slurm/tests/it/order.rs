@@ -3,7 +3,7 @@
 use serde_json::json;
 use taskbridge_sdk::{FileContent, InputFile, JobState, SourceFile};
 
-use crate::world::{World, assert_contains, job_number, poll_until_ended};
+use crate::harness::world::{World, assert_contains, job_number, poll_until_ended};
 
 /// A reservation of this test, in the far future, so that it does not block other jobs.
 struct Reservation<'a>(&'a World, String);

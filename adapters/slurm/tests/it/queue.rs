@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use taskbridge_sdk::{Backend, JobHandle, JobSpec, JobState};
 
-use crate::world::{
+use crate::harness::world::{
     TestCluster, World, assert_contains, eventually, job_number, poll_until, poll_until_ended,
     wait_until_running,
 };

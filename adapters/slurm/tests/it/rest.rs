@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState};
 
-use crate::proxy::{Fault, Proxy};
-use crate::world::{
+use crate::harness::proxy::{Fault, Proxy};
+use crate::harness::world::{
     TestCluster, World, assert_contains, in_time, merge, poll_until_ended, wait_until_running,
 };
 

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState, OnBehalfOf};
 
-use crate::world::{TestCluster, World, assert_contains, eventually, poll_until_ended};
+use crate::harness::world::{TestCluster, World, assert_contains, eventually, poll_until_ended};
 
 /// An sshd that ends with the test.
 struct Sshd {

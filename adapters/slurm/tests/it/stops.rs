@@ -6,7 +6,7 @@ use taskbridge_sdk::suite::job as call;
 use taskbridge_sdk::{Answer, AnswerOutcome, ErrorKind, JobState};
 
 use crate::cluster::Fault;
-use crate::world::{
+use crate::harness::world::{
     TestCluster, World, eventually, job_number, poll_until, poll_until_ended, wait_until_running,
 };
 

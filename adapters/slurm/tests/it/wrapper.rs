@@ -4,7 +4,7 @@ use serde_json::json;
 use taskbridge_sdk::JobState;
 use taskbridge_sdk::suite::job;
 
-use crate::world::{World, assert_contains, eventually, job_number, poll_until_ended};
+use crate::harness::world::{World, assert_contains, eventually, job_number, poll_until_ended};
 
 /// The variables of the config do not affect the wrapper that runs the script.
 #[tokio::test(flavor = "multi_thread")]

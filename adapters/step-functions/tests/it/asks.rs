@@ -5,9 +5,9 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Answer, AnswerOutcome, ErrorKind, JobHandle, JobState, LogRequest, Question, Subject};
 
-use crate::proxy::Fault;
-use crate::standin::{Kind, Standin};
-use crate::world::{World, failure, output, poll_until, poll_until_ended, start};
+use crate::harness::proxy::Fault;
+use crate::harness::standin::{Kind, Standin};
+use crate::harness::world::{World, failure, output, poll_until, poll_until_ended, start};
 
 const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
 const ACTIVITY: &str = "arn:aws:states:us-east-1:000000000000:activity:";

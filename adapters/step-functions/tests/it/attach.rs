@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{ErrorKind, JobSpec, JobState, Subject};
 
-use crate::standin::Kind;
-use crate::world::{World, output, poll_until_ended};
+use crate::harness::standin::Kind;
+use crate::harness::world::{World, output, poll_until_ended};
 
 /// Returns a job that follows an execution.
 fn attach_job(machine: &str, execution: &str) -> JobSpec {

@@ -12,9 +12,9 @@ use taskbridge_sdk::suite::{
 };
 use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
 
-use crate::proxy::Fault;
-use crate::standin::Kind;
-use crate::world::{World, start};
+use crate::harness::proxy::Fault;
+use crate::harness::standin::Kind;
+use crate::harness::world::{World, start};
 
 /// Account with the machines that the suite needs.
 struct Account {
@@ -193,9 +193,9 @@ impl Fixture for Account {
 }
 
 mod localstack {
-    taskbridge_sdk::behaviour_suite!(super::Account::at(crate::standin::Kind::LocalStack).await);
+    taskbridge_sdk::behaviour_suite!(super::Account::at(crate::harness::standin::Kind::LocalStack).await);
 }
 
 mod ministack {
-    taskbridge_sdk::behaviour_suite!(super::Account::at(crate::standin::Kind::MiniStack).await);
+    taskbridge_sdk::behaviour_suite!(super::Account::at(crate::harness::standin::Kind::MiniStack).await);
 }

@@ -4,9 +4,9 @@ use aws_sdk_sfn::types::StateMachineType;
 use serde_json::{Value, json};
 use taskbridge_sdk::{Finding, ToolTarget, Verdict};
 
-use crate::proxy::Fault;
-use crate::standin::Kind;
-use crate::world::{REGION, World};
+use crate::harness::proxy::Fault;
+use crate::harness::standin::Kind;
+use crate::harness::world::{REGION, World};
 
 fn tool(name: &str, machine: &str) -> ToolTarget {
     ToolTarget::new(name, json!({"state_machine": machine}))

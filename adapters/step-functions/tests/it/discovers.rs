@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use taskbridge_sdk::suite::{fresh_key, job};
 use taskbridge_sdk::{DiscoveredTool, Error, ErrorKind};
 
-use crate::proxy::Fault;
-use crate::standin::Kind;
-use crate::world::{World, output, poll_until_ended};
+use crate::harness::proxy::Fault;
+use crate::harness::standin::Kind;
+use crate::harness::world::{World, output, poll_until_ended};
 
 const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
 /// `{"type":"object","properties":{"rows":{"type":"integer"}}}`

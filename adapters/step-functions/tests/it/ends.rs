@@ -6,9 +6,9 @@ use aws_sdk_sfn::types::StateMachineType;
 use serde_json::{Value, json};
 use taskbridge_sdk::{ErrorKind, JobHandle, JobState, Subject};
 
-use crate::proxy::Fault;
-use crate::standin::Kind;
-use crate::world::{World, failure, output, poll_until, poll_until_ended, start, text};
+use crate::harness::proxy::Fault;
+use crate::harness::standin::Kind;
+use crate::harness::world::{World, failure, output, poll_until, poll_until_ended, start, text};
 
 const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
 

@@ -5,9 +5,9 @@ use aws_sdk_sfn::types::StateMachineType;
 use serde_json::{Value, json};
 use taskbridge_sdk::{ErrorKind, JobSpec, JobState};
 
-use crate::proxy::Fault;
-use crate::standin::Kind;
-use crate::world::{World, failure, output, start};
+use crate::harness::proxy::Fault;
+use crate::harness::standin::Kind;
+use crate::harness::world::{World, failure, output, start};
 
 const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
 

@@ -9,9 +9,9 @@ use aws_sdk_sfn::types::{
 use serde_json::{Value, json};
 use taskbridge_sdk::{Backend, ErrorKind, JobHandle, LogRequest, LogText, ToolTarget, Verdict};
 
-use crate::proxy::Fault;
-use crate::standin::Kind;
-use crate::world::{World, poll_until_ended, start};
+use crate::harness::proxy::Fault;
+use crate::harness::standin::Kind;
+use crate::harness::world::{World, poll_until_ended, start};
 
 const ALL: LogRequest = LogRequest { max_bytes: 100_000, search: None };
 

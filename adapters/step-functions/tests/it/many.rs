@@ -3,9 +3,9 @@
 use serde_json::json;
 use taskbridge_sdk::{Delivery, ErrorKind, JobHandle, JobState, Subject};
 
-use crate::proxy::Fault;
-use crate::standin::Kind;
-use crate::world::{World, poll_until_ended, start};
+use crate::harness::proxy::Fault;
+use crate::harness::standin::Kind;
+use crate::harness::world::{World, poll_until_ended, start};
 
 /// Starts executions of one machine that keep running.
 async fn start_running(world: &World, count: usize) -> Vec<JobHandle> {

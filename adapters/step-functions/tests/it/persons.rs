@@ -8,9 +8,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use taskbridge_sdk::{Answer, AnswerOutcome, Backend, ErrorKind, JobHandle, JobSpec, OnBehalfOf, Result};
 
-use crate::proxy::{Fault, RecordedRequest};
-use crate::standin::{Kind, Standin};
-use crate::world::{KEY, REGION, SECRET, World, connect, output, poll_until, poll_until_ended, start};
+use crate::harness::proxy::{Fault, RecordedRequest};
+use crate::harness::standin::{Kind, Standin};
+use crate::harness::world::{
+    KEY, REGION, SECRET, World, connect, output, poll_until, poll_until_ended, start,
+};
 
 const ROLE: &str = "arn:aws:iam::000000000000:role/people";
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 use serde_json::json;
 use taskbridge_sdk::{LogRequest, Progress, Subject};
 
-use crate::standin::Kind;
-use crate::world::{World, poll_until, start};
+use crate::harness::standin::Kind;
+use crate::harness::world::{World, poll_until, start};
 
 const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
 
@@ -148,7 +148,7 @@ async fn log_grows_and_ends_with_failure() {
             early.contains(" the execution started\n") && early.contains(" entered First\n"),
             "{kind:?}: {early}"
         );
-        crate::world::poll_until_ended(&*world.backend, &handle).await;
+        crate::harness::world::poll_until_ended(&*world.backend, &handle).await;
         let log = logs.tail(&handle, &request).await.unwrap();
         assert!(log.text.starts_with(&early) && !log.cut, "{kind:?}: {}", log.text);
         let last = log.text.lines().next_back().unwrap();

@@ -13,9 +13,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::proxy::{Fault, RecordedRequest};
-use crate::standin::Kind;
-use crate::world::{KEY, REGION, SECRET, World, connect, output, poll_until_ended, start};
+use crate::harness::proxy::{Fault, RecordedRequest};
+use crate::harness::standin::Kind;
+use crate::harness::world::{KEY, REGION, SECRET, World, connect, output, poll_until_ended, start};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {

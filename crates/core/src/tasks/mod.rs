@@ -16,7 +16,5 @@ pub mod service;
 pub mod store;
 pub mod task;
 pub mod task_writer;
-pub mod time;
 pub mod tools;
-pub mod usual;
 pub mod watch;

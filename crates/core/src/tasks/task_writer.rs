@@ -29,7 +29,7 @@ pub struct TaskWriter {
     pub store: Arc<dyn Store>,
     /// The watchers within this process.
     pub watch: ChangeNotifier,
-    /// The clock of the state machine. It is the store's clock ([`super::time::StoreTime`]), so that due
+    /// The clock of the state machine. It is the store's clock ([`super::store::time::StoreTime`]), so that due
     /// times agree between processes.
     pub clock: Arc<dyn Clock>,
     /// The catalog: limits of slots, output schemas, sealed arguments.

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use super::{SessionCall, from_wire};
 use crate::mcp::features::dialect::Dialect as _;
-use crate::mcp::features::internal_error::store_error;
 use crate::mcp::features::resources::{self, ReadError};
+use crate::mcp::features::results::internal_error::store_error;
 use crate::mcp::wire::jsonrpc::Outcome;
 use crate::sessions::SessionChange;
 

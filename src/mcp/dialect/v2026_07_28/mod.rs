@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use crate::mcp::Bridge;
 use crate::mcp::features;
-use crate::mcp::features::audit_context;
 use crate::mcp::features::authorization::{CallAuthorization, Permit};
+use crate::mcp::features::request::audit_context;
 use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::jsonrpc;

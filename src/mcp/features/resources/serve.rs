@@ -11,7 +11,7 @@ use super::list::{self, ListError, ResourceEntry, TemplateEntry};
 use super::{Body, Link, ReadError};
 use crate::catalog::ResourceMetadata;
 use crate::mcp::features::dialect::{Cache, Dialect};
-use crate::mcp::features::internal_error::{internal_error, store_error};
+use crate::mcp::features::results::internal_error::{internal_error, store_error};
 use crate::mcp::features::tools::list::LIST_CACHE_TTL;
 use crate::mcp::wire::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
 use crate::mcp::wire::{params, types};

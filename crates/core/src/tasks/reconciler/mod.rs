@@ -34,12 +34,12 @@ use in_progress::InProgressRows;
 use super::history::EventWithCall;
 use super::machine::Event;
 use super::pace::PollIntervals;
+use super::pace::usual::duration_keys;
 use super::service::{CommittedStart, DeferredWrite, Outbox};
+use super::store::time::StoreTime;
 use super::store::{Hint, Holder, Lease, Store, StoreError};
 use super::task::{Job, Outcome, Task};
 use super::task_writer::{Commit, TaskWriter};
-use super::time::StoreTime;
-use super::usual::duration_keys;
 
 /// The settings of the loops.
 #[derive(Clone, Debug)]

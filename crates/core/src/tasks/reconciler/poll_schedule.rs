@@ -18,9 +18,9 @@ pub(super) use digest::digest;
 pub(super) use poll::{DueBatch, DueJob, PollResult, SweepFault};
 
 use crate::tasks::pace::PollIntervals;
+use crate::tasks::pace::usual::UsualDuration;
 use crate::tasks::store::OpenJob;
 use crate::tasks::task::TaskId;
-use crate::tasks::usual::UsualDuration;
 use suspects::Suspect;
 
 /// Shortest poll interval while hints are relied on: then a poll only finds changes whose hint was lost. The

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use super::{Actor, Service};
 use crate::tasks::history::HistoryEntry;
 use crate::tasks::machine::Event;
+use crate::tasks::pace::usual::{UsualDuration, duration_keys};
 use crate::tasks::store::{Lease, Position, Result};
 use crate::tasks::task::slots::is_owner_slot;
 use crate::tasks::task::{INITIAL_WATCH, Job, Owner, Task, TaskId};
-use crate::tasks::usual::{UsualDuration, duration_keys};
 use crate::tasks::watch::{ChangeSubscription, Listener, RowListener};
 
 /// How long one read counts as watching. It exceeds the longest poll interval that clients receive.

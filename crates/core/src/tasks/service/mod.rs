@@ -28,11 +28,11 @@ use tokio_util::sync::CancellationToken;
 use super::audit::{AuditEvent, AuditedOperation};
 use super::machine::{CancelMode, Event};
 use super::pace::PollIntervals;
+use super::pace::usual::UsualDuration;
 use super::reconciler::{CallPermit, Engines};
 use super::store::{BoundedOutput, Holder, Lease, Result};
 use super::task::{Outcome, Task, TaskId};
 use super::task_writer::TaskWriter;
-use super::usual::UsualDuration;
 use crate::clock::Entropy;
 
 /// The task operations. Cheap to clone.

@@ -5,6 +5,7 @@
 //! Every method is one transaction: it is atomic, and its effect is durable when the method returns.
 
 mod reads;
+pub mod time;
 mod writes;
 
 use std::time::Duration;
@@ -15,8 +16,8 @@ use taskbridge_sdk::{Output, Timestamp};
 use super::history::HistoryEntry;
 use super::meter::Phase;
 use super::notices::Notice;
+use super::pace::usual::UsualDuration;
 use super::task::{Owner, Task, TaskId};
-use super::usual::UsualDuration;
 
 pub use reads::{
     AccessScope, BoundedOutput, ClaimRequest, ClaimResult, Group, OpenJob, Position, ServedBackend,
@@ -239,7 +240,7 @@ pub trait History: Send + Sync {
 /// The durations of each tool's jobs.
 #[async_trait]
 pub trait Durations: Send + Sync {
-    /// Records the duration of one job. The newest [`MAX_DURATIONS`](super::usual::MAX_DURATIONS) of a tool are kept.
+    /// Records the duration of one job. The newest [`MAX_DURATIONS`](super::pace::usual::MAX_DURATIONS) of a tool are kept.
     async fn record_duration(&self, tool: &str, took: Duration) -> Result<()>;
 
     /// Returns the usual one of the recorded durations ([`UsualDuration::of`]).

@@ -105,7 +105,7 @@ pub struct Task {
     /// The arguments of the call, without sensitive ones and files, if its tool keeps them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_arguments: Option<Map<String, Value>>,
-    /// The number of the call's variant of the tool, below [`MAX_VARIANTS`](super::usual::MAX_VARIANTS), by the
+    /// The number of the call's variant of the tool, below [`MAX_VARIANTS`](super::pace::usual::MAX_VARIANTS), by the
     /// arguments that decide how long a job takes. `None` if none of them does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<u16>,

@@ -14,8 +14,8 @@ use crate::postgres::connection::db::Db;
 use crate::postgres::connection::executor::{OperationPriority, WriteTransaction};
 use crate::postgres::connection::fault::PostgresError;
 use crate::postgres::connection::named::{named_params, owned_params};
+use taskbridge_core::tasks::pace::usual::UsualDuration;
 use taskbridge_core::tasks::store::{Durations, Facts, Keys, Result, Time};
-use taskbridge_core::tasks::usual::UsualDuration;
 
 #[async_trait]
 impl Durations for PostgresStore {

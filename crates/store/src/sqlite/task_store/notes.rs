@@ -11,8 +11,8 @@ use crate::durations;
 use crate::sqlite::connection::db::Db;
 use crate::sqlite::connection::fault::SqliteError;
 use crate::sqlite::{Mode, SqliteStore};
+use taskbridge_core::tasks::pace::usual::UsualDuration;
 use taskbridge_core::tasks::store::{Durations, Facts, Hint, Hints, Keys, Result, Time};
-use taskbridge_core::tasks::usual::UsualDuration;
 
 /// Poll interval for writes of other processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
-use taskbridge_sdk::{Error, ErrorKind, JobState, Observation, Timestamp};
+use taskbridge_sdk::{Error, ErrorKind, JobState, Observation, Timestamp, one_line, sanitize};
 use tokio::time::Instant;
 
 use super::super::poll_schedule::{self, DueBatch, DueJob, PollResult, SweepFault};
@@ -27,7 +27,7 @@ pub(super) struct SweepResult {
     pub(super) pause: Option<Duration>,
     /// How long the engine asks not to poll single jobs.
     pub(super) waits: Vec<(TaskId, Duration)>,
-    /// What the first failed poll said.
+    /// What the first failed poll said, in one line.
     pub(super) reason: Option<String>,
 }
 
@@ -93,7 +93,8 @@ impl Core {
             Some((job.id.clone(), answer.as_ref().ok()?.retry_after?.min(MAX_PAUSE)))
         };
         let waits = due.iter().zip(&answers).filter_map(wait).collect();
-        let reason = answers.iter().find_map(|answer| Some(Failure::from(answer.as_ref().err()?).message));
+        let reason =
+            answers.iter().find_map(|answer| Some(one_line(&sanitize(&answer.as_ref().err()?.to_string()))));
         // Nearly all polls return what is known. Only the others get a future.
         let mut results = Vec::with_capacity(due.len());
         let mut changed = Vec::new();

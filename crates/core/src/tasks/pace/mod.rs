@@ -1,11 +1,13 @@
 //! Poll intervals: short at first, then based on the job's age and the usual duration of its tool's jobs.
 //! Pure.
 
+pub mod usual;
+
 use std::time::Duration;
 
 use taskbridge_sdk::JobHandle;
 
-use super::usual::UsualDuration;
+use usual::UsualDuration;
 
 /// The bounds of the poll interval of a job. The spread by handle may exceed them by a tenth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use super::task::Task;
+use crate::tasks::task::Task;
 
 /// Maximum number of durations that a store keeps of one tool: the newest.
 pub const MAX_DURATIONS: usize = 100;

@@ -20,8 +20,8 @@ use taskbridge_step_functions::StepFunctions;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
-use crate::proxy::Proxy;
-use crate::standin::{Kind, Standin};
+use crate::harness::proxy::Proxy;
+use crate::harness::standin::{Kind, Standin};
 
 pub(crate) const REGION: &str = "us-east-1";
 /// Credentials of the tests. The emulators accept any.

@@ -2,9 +2,10 @@
 //! many requests for large results do not exhaust memory. That happens before the call is recorded as
 //! answered. It must not know how a generation writes a result.
 
+pub mod internal_error;
+
 use taskbridge_sdk::Output;
 
-use super::internal_error::store_error;
 use crate::limits::memory_budget;
 use crate::mcp::features::dialect::Dialect;
 use crate::mcp::features::request::RequestExt as _;
@@ -12,6 +13,7 @@ use crate::mcp::session::message_sink::MessageSink;
 use crate::mcp::wire::jsonrpc::Error;
 use crate::tasks::store::{BoundedOutput, StoreError};
 use crate::tasks::task::{Task, TaskId};
+use internal_error::store_error;
 
 /// Maximum size of a stored result that needs no reservation. It is a quarter of the usual limit, because an
 /// answer contains a result more than once, and escaped.

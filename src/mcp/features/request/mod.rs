@@ -1,10 +1,13 @@
 //! [`RequestExt`]: what the features do with a request of any generation: its caller, its task, and the
 //! records about the delivery of a result. It must not know a generation.
 
-use super::authorization::CallerContext;
-use super::companions::{Companion, ToolOffer};
-use super::dialect::Dialect;
-use super::internal_error::store_error;
+pub mod audit_context;
+pub mod spans;
+
+use crate::mcp::features::authorization::CallerContext;
+use crate::mcp::features::companions::{Companion, ToolOffer};
+use crate::mcp::features::dialect::Dialect;
+use crate::mcp::features::results::internal_error::store_error;
 use crate::mcp::session::token::ClientCapabilities;
 use crate::mcp::wire::jsonrpc::Error;
 use crate::mcp::wire::params;

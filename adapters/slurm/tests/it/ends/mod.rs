@@ -1,12 +1,14 @@
 //! Tests of how jobs end on a real cluster, and of the reports: exit codes, signals, limits, results, logs,
 //! and jobs that Slurm no longer knows.
 
+mod recorded;
+
 use std::fs;
 
 use serde_json::json;
 use taskbridge_sdk::{JobState, LogRequest};
 
-use crate::world::{
+use crate::harness::world::{
     TestCluster, World, all_text, assert_contains, eventually, in_time, job_number, output, poll_until_ended,
     report_untested, wait_until_running,
 };
@@ -204,9 +206,10 @@ async fn progress_comes_by_the_comment() {
     world
         .cluster
         .run("scontrol", &["update", &format!("jobid={}", job_number(&handle)), "comment=progress=2/3"]);
-    let progress =
-        crate::world::poll_until(&*world.backend, &handle, "progress", |observation| observation.progress)
-            .await;
+    let progress = crate::harness::world::poll_until(&*world.backend, &handle, "progress", |observation| {
+        observation.progress
+    })
+    .await;
     assert_eq!((progress.done, progress.total), (2.0, Some(3.0)));
     world.backend.cancel(&handle).await.unwrap();
     poll_until_ended(&*world.backend, &handle).await;

@@ -5,7 +5,7 @@ use serde_json::json;
 use taskbridge_sdk::JobState;
 
 use crate::cluster::Fault;
-use crate::world::{World, assert_contains, job_number, poll_until_ended, wait_until_running};
+use crate::harness::world::{World, assert_contains, job_number, poll_until_ended, wait_until_running};
 
 /// `OUT_OF_MEMORY` needs control groups (`ends.rs` tests it on a real cluster, if the machine permits). This
 /// is the output of Slurm 22.05 for a job that requested 30 MB, except for its number and name.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use taskbridge_sdk::{Backend, JobHandle, JobSpec, JobState};
 
-use crate::world::{POLL_TIMEOUT, TestCluster, World, job_number};
+use crate::harness::world::{POLL_TIMEOUT, TestCluster, World, job_number};
 
 /// Kills per test: 24 in both tests.
 const KILLS: usize = 12;

@@ -9,7 +9,7 @@ use taskbridge_sdk::suite::job;
 use taskbridge_sdk::{ErrorKind, JobHandle, JobSpec, JobState};
 
 use crate::cluster::Fault;
-use crate::world::{
+use crate::harness::world::{
     POLL_TIMEOUT, TestCluster, World, job_number, poll_until, poll_until_ended, wait_until_running,
 };
 

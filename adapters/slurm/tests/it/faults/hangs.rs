@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState, LogRequest};
 
-use crate::world::{
+use crate::harness::world::{
     TestCluster, World, assert_contains, eventually, poll_until, poll_until_ended, report_untested,
     unresponsive_seconds, wait_until_running,
 };

@@ -15,7 +15,7 @@ use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::store::{Result, StoreError, Time};
+use super::{Result, StoreError, Time};
 use crate::clock::{Clock, Uptime};
 
 /// The maximum round trip of a reading. A slower reply says too little about when it was made.
@@ -99,7 +99,7 @@ impl StoreTime {
     /// from its last reading.
     ///
     /// A leap back would extend leases by its length. They are shortened to at most `lease` then.
-    pub(super) async fn follow(&self, tick: Duration, lease: Duration, stop: &CancellationToken) {
+    pub(in crate::tasks) async fn follow(&self, tick: Duration, lease: Duration, stop: &CancellationToken) {
         loop {
             if let Err(error) = self.write_note(lease).await {
                 tracing::debug!(%error, "clock note cannot be written");
