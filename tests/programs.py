@@ -20,7 +20,7 @@ import time
 
 # The tests of a program that hangs are named by what it printed.
 TIME_LIMIT = 1800
-# It computes all the time: it starts first, beside the others, and takes what time of the processors they leave.
+# It computes all the time, and takes longest: it starts first, beside the others.
 COMPUTES = "taskbridge-simulation"
 RESULT = re.compile(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored; \d+ measured; (\d+) filtered out", re.M)
 
@@ -51,7 +51,7 @@ def run(program: dict) -> tuple[str, str, int, float]:
     with tempfile.TemporaryFile("w+", errors="replace") as printed:
         try:
             code = subprocess.run(
-                [*(["nice", "-n", "10"] if package(program) == COMPUTES else []), program["executable"]],
+                [program["executable"]],
                 cwd=folder,
                 env=os.environ | {"CARGO_MANIFEST_DIR": str(folder), "CARGO_PKG_NAME": package(program)},
                 stdin=subprocess.DEVNULL,
