@@ -58,3 +58,19 @@ async fn killed_program_and_server_make_one_job() {
         assert_eq!(server.stop(), Some(0), "{mode}");
     }
 }
+
+/// A program that imports much before its first answer is no reason to refuse the config: no job waits under a
+/// lease yet. The lease of 2 s gives its other calls less than a second.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_first_answer_is_awaited() {
+    let dir = TestDir::new("");
+    let folder = dir.path("engine");
+    fs::create_dir(&folder).unwrap();
+    let slow = config(&folder, "").replace(r#"["python3", "#, r#"["sh", "-c", "sleep 3; exec python3 $0", "#);
+    fs::write(dir.config(), slow).unwrap();
+    let mut server = dir.serve();
+    let client = Client::open(server.url()).await.unwrap();
+    let task = client.start("run", json!({})).await.unwrap();
+    assert_eq!(text(&client.result(&task).await.unwrap()).trim_end(), "it ran");
+    assert_eq!(server.stop(), Some(0));
+}

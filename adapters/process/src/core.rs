@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,6 +26,9 @@ use crate::protocol::ErrorObject;
 /// Share of the server's timeout after which a call is given up here, so that the server's own timeout does
 /// not hide what happened.
 const LIMIT_PERCENT: u32 = 90;
+/// Minimum time for the answer to `initialize`. A program imports its libraries first, and no job waits for it
+/// under a lease. Shorter than the server's timeout of a connection.
+const MIN_OPENING_LIMIT: Duration = Duration::from_secs(20);
 
 /// A connected program.
 pub(crate) struct Core {
@@ -52,6 +56,7 @@ impl Core {
             program_config.insert("discover".to_owned(), discover.into());
         }
         let mut settings = Settings::new(&context.name, limit, config.max_in_flight);
+        settings.opening_limit = limit.max(MIN_OPENING_LIMIT);
         settings.redactor = redactor;
         (settings.initialize.config, settings.initialize.secrets) = (program_config, secrets);
         let ((link, hints), proof) = match &config.endpoint {

@@ -2,6 +2,7 @@
 //! time is over, even if its caller went away. It must not grow beyond what its callers may hold.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
@@ -35,6 +36,7 @@ struct State {
 
 struct Pending {
     reply: oneshot::Sender<Result<Reply, String>>,
+    limit: Duration,
     deadline: Instant,
     _held: Option<Held>,
 }
@@ -48,8 +50,8 @@ impl Calls {
         (state.open, state.silent) = (Some(run), 0);
     }
 
-    /// Adds a call. `None` if this run has ended.
-    pub(super) fn add(&self, run: u64, deadline: Instant, held: Option<Held>) -> Option<(u64, Answer)> {
+    /// Adds a call with this limit of time. `None` if this run has ended.
+    pub(super) fn add(&self, run: u64, limit: Duration, held: Option<Held>) -> Option<(u64, Answer)> {
         let (reply, answer) = oneshot::channel();
         let mut state = self.state.lock();
         if state.open != Some(run) {
@@ -57,7 +59,8 @@ impl Calls {
         }
         state.next_id += 1;
         let id = state.next_id;
-        state.pending.insert(id, Pending { reply, deadline, _held: held });
+        let deadline = Instant::now() + limit;
+        state.pending.insert(id, Pending { reply, limit, deadline, _held: held });
         drop(state);
         self.added.notify_one();
         Some((id, answer))
@@ -93,12 +96,12 @@ impl Calls {
 
     fn expire(&self, now: Instant) -> u32 {
         let mut state = self.state.lock();
-        // All calls have the same time, so the oldest ends first.
+        // All calls have the same limit, and nothing is called beside `initialize`. So the oldest ends first.
         while let Some(entry) = state.pending.first_entry()
             && entry.get().deadline <= now
         {
             let pending = entry.remove();
-            let _ = pending.reply.send(Err("its time is over".to_owned()));
+            let _ = pending.reply.send(Err(format!("timed out after {:?}", pending.limit)));
             state.silent += 1;
         }
         state.silent

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use taskbridge_sdk::{Level, from_json, one_line};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::bucket::Bucket;
 use super::error::Failure;
@@ -46,8 +46,8 @@ pub(super) async fn serve(
 ) -> End {
     let (lines, waiting) = mpsc::channel(MAX_LINES);
     shared.calls.open(run);
-    let deadline = Instant::now() + shared.settings.limit;
-    let Some((id, answer)) = shared.calls.add(run, deadline, None) else { return End::Stopped };
+    let added = shared.calls.add(run, shared.settings.opening_limit, None);
+    let Some((id, answer)) = added else { return End::Stopped };
     let first = wire::write_request(id, opening.0, opening.1);
     let open = async {
         let result = match answer.await {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use taskbridge_sdk::{Error, JobHandle, Result};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
 use super::attempts::KeyGuard;
@@ -93,7 +93,7 @@ impl Link {
         let place = timeout(settings.limit, up.lines.reserve()).await;
         let Ok(Ok(place)) = place else { return Err(Failure::NotSent(self.shared.away())) };
         let held = Held { _permit: permit, _key: key };
-        let added = self.shared.calls.add(up.run, Instant::now() + settings.limit, Some(held));
+        let added = self.shared.calls.add(up.run, settings.limit, Some(held));
         let Some((id, answer)) = added else { return Err(Failure::NotSent(self.shared.away())) };
         place.send(write_request(id, method, &params));
         match answer.await {

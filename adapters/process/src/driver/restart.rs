@@ -254,7 +254,7 @@ mod tests {
     async fn call(shared: &Shared) -> Result<Reply, String> {
         let up = shared.up().unwrap();
         let place = up.lines.reserve().await.unwrap();
-        let (id, answer) = shared.calls.add(up.run, Instant::now() + shared.settings.limit, None).unwrap();
+        let (id, answer) = shared.calls.add(up.run, shared.settings.limit, None).unwrap();
         place.send(super::super::wire::write_request(id, "cancel", &write_params(&json!({})).unwrap()));
         answer.await.unwrap()
     }

@@ -26,6 +26,8 @@ const MAX_HINTS: usize = 4096;
 pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) limit: Duration,
+    /// Limit of the first call of a run.
+    pub(crate) opening_limit: Duration,
     pub(crate) max_in_flight: usize,
     pub(crate) redactor: Redactor,
     pub(crate) initialize: InitializeParams,
@@ -46,7 +48,7 @@ impl Settings {
             config_dir: PathBuf::new(),
         };
         let (name, redactor) = (name.to_owned(), Redactor::default());
-        Self { name, limit, max_in_flight, redactor, initialize, seed: None }
+        Self { name, limit, opening_limit: limit, max_in_flight, redactor, initialize, seed: None }
     }
 }
 
