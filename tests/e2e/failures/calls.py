@@ -19,7 +19,7 @@ from reviewed import Read, call_in_words  # noqa: E402
 from session import TERMINAL, Peer, Server  # noqa: E402
 
 # This only ends what hangs: a limit of time of Slurm is looked at every half minute, and is a minute at least.
-SECONDS = 180
+SECONDS = 600
 # How often a task is looked at for words.
 EVERY = 0.2
 

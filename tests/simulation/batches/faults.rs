@@ -23,13 +23,16 @@ impl WriteLock {
     /// Waits for the lock, outside of the runtime's threads.
     pub(super) async fn take(file: &Path) -> Self {
         let file = file.to_owned();
-        let lock = tokio::task::spawn_blocking(move || {
-            let connection = Connection::open(file).unwrap();
-            connection.busy_timeout(Duration::from_secs(60)).unwrap();
-            connection.execute_batch("BEGIN IMMEDIATE").unwrap();
-            Self(connection)
-        });
-        lock.await.unwrap()
+        tokio::task::spawn_blocking(move || Self::take_blocking(&file)).await.unwrap()
+    }
+
+    /// Waits for the lock on this thread. The caller holds it before anything else runs here: the writer waits
+    /// only for 5 s.
+    pub(super) fn take_blocking(file: &Path) -> Self {
+        let connection = Connection::open(file).unwrap();
+        connection.busy_timeout(Duration::from_secs(60)).unwrap();
+        connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+        Self(connection)
     }
 }
 

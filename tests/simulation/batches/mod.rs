@@ -88,7 +88,7 @@ async fn failing_write_spares_its_batch() {
         let earlier = scene.wave(40);
         let later = async {
             tokio::time::sleep(Duration::from_millis(scene.rng.below(300))).await;
-            let lock = WriteLock::take(&file).await;
+            let lock = WriteLock::take_blocking(&file);
             let mut wave = Box::pin(scene.wave_of(100, Kinds { bytes: 0, keys: false }));
             let repeated_ids: BTreeSet<u64> = (0..5).map(|_| 2 + scene.rng.below(90)).collect();
             let repeated_ids = Vec::from_iter(repeated_ids);
@@ -116,7 +116,7 @@ async fn panicking_write_spares_its_batch() {
         let earlier = scene.wave(40);
         let later = async {
             tokio::time::sleep(Duration::from_millis(scene.rng.below(300))).await;
-            let lock = WriteLock::take(&file).await;
+            let lock = WriteLock::take_blocking(&file);
             let mut wave = Box::pin(scene.wave(100));
             assert!(futures_util::poll!(&mut wave).is_pending());
             // The writer's first batch has one of them or many. So two or three panics hit a write that is
