@@ -120,8 +120,11 @@ class Sample:
     def discover(self):
         return [Tool("count", {"place": "here"}, description="Counts.")]
 
-    def check_up(self, tools):
-        return [Finding("sample", "ok", f"{len(tools)} tools")]
+    def check_up(self, tools, parameters):
+        return [
+            Finding(tool, "ok", f"target {dict(target)}, parameters {parameters[tool]}")
+            for tool, target in tools.items()
+        ]
 
 
 if __name__ == "__main__":

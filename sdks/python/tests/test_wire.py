@@ -179,7 +179,9 @@ class Wire(unittest.TestCase):
         self.assertEqual(part, {"data": base64.b64encode(bytes([8, 9])).decode(), "size": 10})
         self.assertIsNone(self.program.call("artifact", {"handle": handle, "name": "b", "offset": 0, "max_bytes": 5}))
         self.assertEqual(self.program.call("discover")[0]["input_schema"], {"type": "object"})
-        self.assertEqual(self.program.call("check_up", {"tools": [{"tool": "a", "target": {}}]})[0]["says"], "1 tools")
+        tools = [{"tool": "a", "target": {"n": 1}, "parameters": ["x"]}, {"tool": "b", "target": {}}]
+        says = [(found["what"], found["says"]) for found in self.program.call("check_up", {"tools": tools})]
+        self.assertEqual(says, [("a", "target {'n': 1}, parameters ['x']"), ("b", "target {}, parameters None")])
 
     def test_end_of_input_ends_the_program(self):
         self.program.begin("observe_all", {"group": "", "jobs": [{"handle": "slow"}]})

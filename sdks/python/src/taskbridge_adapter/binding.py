@@ -172,7 +172,9 @@ class Binding:
             member(each, "tool", str): Fields("target", member(each, "target", dict))
             for each in member(params, "tools", list)
         }
-        findings: Sequence[Finding] = await self._run(self.adapter.check_up, tools)
+        # The names of the arguments that calls of a tool may have; None if they may have any.
+        parameters = {each["tool"]: each.get("parameters") for each in params["tools"]}
+        findings: Sequence[Finding] = await self._with(self.adapter.check_up, tools, parameters=parameters)
         return [_without_none(vars(each)) for each in findings]
 
     async def _forget(self, params: dict[str, Any]) -> None:
