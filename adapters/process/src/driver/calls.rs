@@ -84,9 +84,16 @@ impl Calls {
     pub(super) async fn watch(&self, max_silent: u32) {
         loop {
             let oldest = self.state.lock().pending.first_key_value().map(|(_, pending)| pending.deadline);
-            match oldest {
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => self.added.notified().await,
+            let timeout = async {
+                match oldest {
+                    Some(deadline) => tokio::time::sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            // A new call may be the oldest by now, with an earlier deadline than one that was answered.
+            tokio::select! {
+                () = timeout => {}
+                () = self.added.notified() => {}
             }
             if self.expire(Instant::now()) >= max_silent {
                 return;
@@ -96,7 +103,7 @@ impl Calls {
 
     fn expire(&self, now: Instant) -> u32 {
         let mut state = self.state.lock();
-        // All calls have the same limit, and nothing is called beside `initialize`. So the oldest ends first.
+        // Calls have the same limit, except `initialize`, which is alone. So the oldest ends first.
         while let Some(entry) = state.pending.first_entry()
             && entry.get().deadline <= now
         {

@@ -259,10 +259,13 @@ mod tests {
         answer.await.unwrap()
     }
 
-    /// Three calls without an answer end a run. Calls then fail at once, and a new run begins.
+    /// Three calls without an answer end a run. Calls then fail at once, and a new run begins. The longer limit
+    /// of the first call delays no other.
     #[tokio::test(start_paused = true)]
     async fn silent_program_is_started_again() {
-        let (shared, _hints) = Shared::new(Settings::new("jobs", Duration::from_secs(10), 2));
+        let limit = Duration::from_secs(10);
+        let settings = Settings { opening_limit: limit * 2, ..Settings::new("jobs", limit, 2) };
+        let (shared, _hints) = Shared::new(settings);
         let (programs, mut started) = mpsc::unbounded_channel();
         let (first, connected) = oneshot::channel::<Result<()>>();
         let start = InProcess(Mutex::new(programs));
@@ -271,7 +274,9 @@ mod tests {
             program.initialize().await;
             connected.await.unwrap().unwrap();
             for _ in 0..3 {
+                let began = Instant::now();
                 assert!(call(&shared).await.is_err());
+                assert_eq!(began.elapsed().as_secs(), limit.as_secs());
             }
             let mut again = started.recv().await.unwrap();
             assert!(shared.up().is_err());
