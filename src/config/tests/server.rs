@@ -134,6 +134,27 @@ fn deep_message_limit_is_capped() {
     );
 }
 
+/// The server ends a call of a backend after half of a lease, whatever timeout its config has.
+#[test]
+fn timeout_beyond_lease_is_warned_of() {
+    let backend = "[backends.ci]\nkind = \"github-actions\"\nrepository = \"a/b\"\ntoken = \"t\"\n";
+    for (more, expected) in [
+        ("", None),
+        ("call_timeout = \"7s\"\n", None),
+        (
+            "call_timeout = \"1m\"\n",
+            Some("backends.ci.call_timeout is 60s, and calls end after 7.5s, half of `reconciler.lease`"),
+        ),
+        ("call_timeout = \"1m\"\n[reconciler]\nlease = \"2m\"\n", None),
+    ] {
+        let (text, registry) = (format!("{backend}{more}"), crate::adapters::all());
+        let config = parse(Path::new("x.toml"), Path::new("/"), &text, &registry, Some(Path::new("/state")));
+        let warnings = config.unwrap().warnings(Timestamp::from_millis(0));
+        assert_eq!(warnings.len(), usize::from(expected.is_some()), "{more}: {warnings:?}");
+        assert!(expected.is_none_or(|expected| warnings[0].starts_with(expected)), "{more}: {warnings:?}");
+    }
+}
+
 /// An address that other machines can reach needs auth, also if it comes from the command line.
 #[test]
 fn command_line_address_needs_auth() {

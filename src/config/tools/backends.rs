@@ -3,6 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 use taskbridge_sdk::Registry;
@@ -160,6 +161,18 @@ pub(in crate::config) fn check_access(
         let field = join(&join(&join("backends", name), DISCOVER), "access");
         access::rules(reader, &field, Some(access), defaults, callers);
     }
+}
+
+/// Returns a warning if the adapter's own timeout of a call never passes, because the server ends the call first.
+pub(in crate::config) fn timeout_warning(name: &str, backend: &Backend, limit: Duration) -> Option<String> {
+    // All adapters that have such a field give it this name.
+    let timeout: Duration = humantime_serde::deserialize(backend.fields.get("call_timeout")?).ok()?;
+    (timeout > limit).then(|| {
+        format!(
+            "backends.{name}.call_timeout is {timeout:?}, and calls end after {limit:?}, half of `reconciler.lease`: \
+             write a shorter time, or a longer lease"
+        )
+    })
 }
 
 /// Replaces a secret reference with the secret. On failure the value becomes an empty text, so that one error

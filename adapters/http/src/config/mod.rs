@@ -164,7 +164,7 @@ pub(crate) struct About {
 pub struct Target(pub(crate) BTreeMap<String, Value>);
 
 fn default_timeout() -> Duration {
-    Duration::from_secs(8)
+    Duration::from_secs(7)
 }
 
 fn default_max_reply() -> u64 {
