@@ -11,6 +11,19 @@ import { until, World } from './world.mjs';
 
 const listen = (server) => new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server.address().port)));
 
+// Below the ports of outgoing connections, as in tests/ports.py.
+const freePort = async () => {
+    for (;;) {
+        const probe = net.createServer();
+        const port = 20_000 + Math.floor(Math.random() * 12_000);
+        const isFree = new Promise((resolve) => probe.on('error', () => resolve(false)).on('listening', () => resolve(true)));
+        probe.listen(port, '127.0.0.1');
+        if (!(await isFree)) continue;
+        await new Promise((resolve) => probe.close(resolve));
+        return port;
+    }
+};
+
 // PostgreSQL in a folder of its own, which refuses to run as root.
 class Postgres {
     static async start() {
@@ -26,9 +39,7 @@ class Postgres {
         if (isRoot) execFileSync('chown', ['nobody', data]);
         const init = [...as, `${bin}/initdb`, '-D', data, '-U', 'tester', '--encoding=UTF8', '--locale=C', '--no-sync', '-A', 'trust'];
         execFileSync(init[0], init.slice(1), { cwd: '/', stdio: 'ignore' });
-        const free = net.createServer();
-        const port = await listen(free);
-        await new Promise((resolve) => free.close(resolve));
+        const port = await freePort();
         const serve = [...as, `${bin}/postgres`, '-D', data, '-k', data, '-h', '127.0.0.1', '-p', String(port), '-c', 'fsync=off'];
         postgres.process = spawn(serve[0], serve.slice(1), { cwd: '/', stdio: 'ignore' });
         process.on('exit', () => postgres.process.kill('SIGKILL'));

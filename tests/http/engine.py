@@ -3,24 +3,18 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
+from ports import free_ports as free_ports  # noqa: E402
+
 # A busy machine may need this long.
 PATIENCE = 600
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def session_of(leader):

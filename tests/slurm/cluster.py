@@ -9,14 +9,18 @@ import getpass
 import glob
 import json
 import os
-import random
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.dirname(HERE))
+
+from ports import free_ports  # noqa: E402
+
 # Slurm's commands that tests and backends call, each through tests/slurm/command.
 COMMANDS = ["sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo", "sacctmgr", "sprio", "sstat"]
 # Longer than anything takes to start on a busy machine.
@@ -47,26 +51,6 @@ def openapi_plugins():
     return [os.path.basename(path).removesuffix(".so").replace("_", "/", 1).replace("_", ".") for path in found]
 
 
-def free_ports(count):
-    """Ports that nobody listens on, and what keeps them from the other clusters on this machine for as long as it is held. They lie
-    below those that the kernel gives to outgoing connections, so that they are free again when a server is started anew."""
-    ports, held = [], []
-    while len(ports) < count:
-        port = random.randrange(20000, 32000)
-        mark, probe = socket.socket(socket.AF_UNIX), socket.socket()
-        try:
-            mark.bind(f"\0taskbridge-test-port-{port}")
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            mark.close()
-            continue
-        finally:
-            probe.close()
-        ports.append(port)
-        held.append(mark)
-    return ports, held
-
-
 def until(what, check):
     began = time.monotonic()
     while not check():
@@ -87,8 +71,7 @@ class Cluster:
         # Slurm's control groups have the name of the node, and another cluster on this machine may have some, too.
         self.node = f"node{os.getpid()}" if options.cgroups else self.host
         names = ["slurmctld", "slurmd", "slurmdbd", "slurmrestd-jwt"]
-        ports, self.held = free_ports(len(names))
-        self.ports = dict(zip(names, ports))
+        self.ports = dict(zip(names, free_ports(len(names))))
         # Jobs that outlive their slurmd become children of this process, which can then find them.
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

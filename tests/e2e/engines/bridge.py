@@ -1,10 +1,9 @@
 """The real server as a process that can be killed and started again at the same address."""
 
 import os
-import random
 import signal
-import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -12,25 +11,9 @@ from typing import IO
 
 from peer import SECONDS, Failed
 
-# Below the ports that the kernel gives to outgoing connections: one of those could hold the address while the bridge is down.
-PORTS = range(20_000, 32_000)
-# What keeps ports from others on this machine that take theirs as tests/slurm does, also while nobody listens.
-MARKS: list[socket.socket] = []
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-
-def free_port() -> int:
-    for port in random.sample(PORTS, 100):
-        mark = socket.socket(socket.AF_UNIX)
-        with socket.socket() as listener:
-            try:
-                mark.bind(f"\0taskbridge-test-port-{port}")
-                listener.bind(("127.0.0.1", port))
-            except OSError:
-                mark.close()
-                continue
-        MARKS.append(mark)
-        return port
-    raise Failed("no port is free")
+from ports import free_port as free_port  # noqa: E402
 
 
 class Bridge:

@@ -18,6 +18,7 @@ mod loops;
 mod modern;
 mod numbers;
 mod place;
+pub(crate) mod port;
 pub(crate) mod postgres;
 mod process;
 mod proxy;

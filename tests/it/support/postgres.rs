@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,6 +11,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use taskbridge_store::postgres::ConnectionConfig;
+
+use super::port::Port;
 
 /// The role that owns everything, and its password.
 const USER: &str = "tester";
@@ -39,7 +40,7 @@ wait "$pid"
 /// A server. Dropping it stops it.
 pub(crate) struct Postgres {
     folder: PathBuf,
-    port: u16,
+    port: Port,
     supervisor: Option<Child>,
     /// Settings in addition to the common ones.
     settings: Vec<String>,
@@ -112,10 +113,9 @@ impl Postgres {
     }
 
     fn at(folder: PathBuf) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Self {
             folder,
-            port,
+            port: Port::reserve(),
             supervisor: None,
             settings: Vec::new(),
             environment: Vec::new(),
@@ -161,14 +161,14 @@ impl Postgres {
         server.args(&self.environment).arg(binary("postgres"));
         command.arg(server.get_program()).args(server.get_args());
         command.arg("-D").arg(self.path("data")).arg("-k").arg(&self.folder);
-        command.args(["-p", &self.port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
+        command.args(["-p", &self.port.number.to_string(), "-c", "listen_addresses=127.0.0.1"]);
         command.args(["-c", "max_connections=300", "-c", "shared_buffers=32MB", "-c", "fsync=off"]);
         let remove = if self.is_shared { self.folder.as_path() } else { Path::new("") };
         for setting in &self.settings {
             command.arg("-c").arg(setting);
         }
         command.env("LOG", self.path("log")).env("READY", binary("pg_isready"));
-        command.env("PORT", self.port.to_string()).env("REMOVE", remove);
+        command.env("PORT", self.port.number.to_string()).env("REMOVE", remove);
         // A separate process group does not receive signals that are sent to the tests.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut supervisor = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -234,12 +234,12 @@ impl Postgres {
 
     /// Returns the URL of its database, with the password.
     pub(crate) fn url(&self) -> String {
-        format!("postgres://{LOGIN}@127.0.0.1:{}/postgres", self.port)
+        format!("postgres://{LOGIN}@127.0.0.1:{}/postgres", self.port.number)
     }
 
     /// Returns the address without user, password and database: `127.0.0.1:PORT`.
     pub(crate) fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("127.0.0.1:{}", self.port.number)
     }
 
     /// Returns a schema of its database.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{PARENT, TIMEOUT, TOOLS, TRACE, call_params};
+use crate::support::port::Port;
 use crate::support::{TestApp, text};
 
 const SECRET: &str = "a secret of the collector";
@@ -26,7 +27,8 @@ wait "$pid"
 /// The collector. Dropping it stops it.
 struct Rotel {
     folder: tempfile::TempDir,
-    port: u16,
+    http: Port,
+    grpc: Port,
     supervisor: Option<Child>,
 }
 
@@ -45,8 +47,7 @@ struct Span {
 impl Rotel {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut rotel = Self { folder, port, supervisor: None };
+        let mut rotel = Self { folder, http: Port::reserve(), grpc: Port::reserve(), supervisor: None };
         rotel.run();
         rotel
     }
@@ -56,22 +57,21 @@ impl Rotel {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let program = target.join("collector/rotel");
         assert!(program.exists(), "the collector is not installed: run tests/run --only collector");
-        let grpc = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", SUPERVISOR_SCRIPT, "keeper"]).arg(program).args([
             "start",
             "--exporter",
             "blackhole",
         ]);
-        command.arg("--otlp-http-endpoint").arg(format!("127.0.0.1:{}", self.port));
-        command.arg("--otlp-grpc-endpoint").arg(grpc.to_string());
+        command.arg("--otlp-http-endpoint").arg(format!("127.0.0.1:{}", self.http.number));
+        command.arg("--otlp-grpc-endpoint").arg(format!("127.0.0.1:{}", self.grpc.number));
         command.args(["--debug-log", "traces", "--debug-log-verbosity", "detailed"]);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("LOG", self.log());
         command.env("ROTEL_PID_FILE", self.folder.path().join("pid"));
         command.env("ROTEL_LOG_FILE", self.folder.path().join("log")).stdin(Stdio::piped());
         self.supervisor = Some(command.spawn().unwrap());
         let deadline = Instant::now() + TIMEOUT;
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+        while TcpStream::connect(("127.0.0.1", self.http.number)).is_err() {
             assert!(Instant::now() < deadline, "the collector does not start: {}", self.log_text());
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -132,7 +132,7 @@ impl Rotel {
     }
 
     fn config(&self) -> String {
-        let (port, headers) = (self.port, format!("headers = {{ authorization = \"{SECRET}\" }}"));
+        let (port, headers) = (self.http.number, format!("headers = {{ authorization = \"{SECRET}\" }}"));
         format!(
             "[telemetry]\notlp = \"http://127.0.0.1:{port}\"\nservice_name = \"bridge\"\n{headers}\n{TOOLS}"
         )

@@ -1,34 +1,20 @@
 //! Tests of a login node over ssh: a real sshd on this machine, with its own keys.
 
 use std::fs;
-use std::net::TcpListener;
-use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState, OnBehalfOf};
 
+use crate::harness::port::Port;
 use crate::harness::world::{TestCluster, World, assert_contains, eventually, poll_until_ended};
 
 /// An sshd that ends with the test.
 struct Sshd {
     process: Child,
     dir: tempfile::TempDir,
-    _port: UnixListener,
-}
-
-/// Returns a free port, chosen as in `tests/slurm/cluster.py`: below the ports of outgoing connections, and
-/// reserved against other tests while the listener exists.
-fn free_port() -> (u16, UnixListener) {
-    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let reserve = |port: u16| {
-        let name = SocketAddr::from_abstract_name(format!("taskbridge-test-port-{port}")).unwrap();
-        UnixListener::bind_addr(&name).ok().map(|listener| (port, listener))
-    };
-    let first = 20_000 + u16::try_from(std::process::id() % 12_000).unwrap();
-    (first..32_000).chain(20_000..first).filter(free).find_map(reserve).unwrap()
+    _port: Port,
 }
 
 impl Drop for Sshd {
@@ -47,7 +33,8 @@ impl Sshd {
             assert!(status.unwrap().success());
         }
         fs::copy(path("user.pub"), path("authorized")).unwrap();
-        let (port, listener) = free_port();
+        let reserved = Port::reserve();
+        let port = reserved.number;
         let host = fs::read_to_string(path("host.pub")).unwrap();
         fs::write(path("known"), format!("[127.0.0.1]:{port} {host}")).unwrap();
         // sshd needs this folder when it runs as root.
@@ -71,7 +58,7 @@ impl Sshd {
             .stderr(fs::File::create(path("log")).unwrap())
             .spawn()
             .unwrap();
-        let sshd = Self { process, dir, _port: listener };
+        let sshd = Self { process, dir, _port: reserved };
         eventually("sshd answers", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()).await;
         sshd
     }

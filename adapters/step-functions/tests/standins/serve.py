@@ -8,21 +8,19 @@ its owner went, the stand-in ends with this process, and the folder is deleted.
 
 import os
 import shutil
-import socket
 import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections import OrderedDict
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[4] / "tests"))
+
+from ports import free_port  # noqa: E402
 
 NEEDED = "cloudformation,stepfunctions,sqs,iam,sts,events,s3,lambda,logs,cloudwatch,sns"
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def end_with_input(folder):
