@@ -203,7 +203,8 @@ const ended = await server.stop('SIGTERM');
 if (ended !== 0) wrong.push(`the server did not stop as it should: ${ended}`);
 wrong.push(...(await nothingLeft(work)));
 if (wrong.length > 0) {
-  console.error(`FAILED:\n${wrong.join('\n')}\nwhat was found, and the server's log: ${work}`);
+  for (const each of wrong) console.error(`FAILED: ${each}`);
+  console.error(`what was found, and the server's log: ${work}`);
   process.exit(1);
 }
 rmSync(work, { recursive: true });
