@@ -348,8 +348,8 @@ impl Config {
     pub fn warnings(&self, now: Timestamp) -> Vec<String> {
         let mut all = check::warnings(&self.server, self.tls.as_ref(), now);
         all.extend(limits::warning(&self.bounds));
-        let limit = self.reconciler.lease / 2;
-        all.extend(self.backends.iter().filter_map(|(name, it)| backends::timeout_warning(name, it, limit)));
+        let lease = self.reconciler.lease;
+        all.extend(self.backends.iter().flat_map(|(name, it)| backends::timeout_warnings(name, it, lease)));
         all
     }
 

@@ -143,9 +143,13 @@ fn timeout_beyond_lease_is_warned_of() {
         ("call_timeout = \"7s\"\n", None),
         (
             "call_timeout = \"1m\"\n",
-            Some("backends.ci.call_timeout is 60s, and calls end after 7.5s, half of `reconciler.lease`"),
+            Some("backends.ci.call_timeout is 60s, and 7.5s is used, half of `reconciler.lease`"),
         ),
         ("call_timeout = \"1m\"\n[reconciler]\nlease = \"2m\"\n", None),
+        (
+            "[backends.lab]\nkind = \"slurm\"\njobs_dir = \"/jobs\"\ncommand_timeout = \"8s\"\n",
+            Some("backends.lab.command_timeout is 8s, and 2.5s is used, a sixth of `reconciler.lease`"),
+        ),
     ] {
         let (text, registry) = (format!("{backend}{more}"), crate::adapters::all());
         let config = parse(Path::new("x.toml"), Path::new("/"), &text, &registry, Some(Path::new("/state")));

@@ -163,16 +163,23 @@ pub(in crate::config) fn check_access(
     }
 }
 
-/// Returns a warning if the adapter's own timeout of a call never passes, because the server ends the call first.
-pub(in crate::config) fn timeout_warning(name: &str, backend: &Backend, limit: Duration) -> Option<String> {
-    // All adapters that have such a field give it this name.
-    let timeout: Duration = humantime_serde::deserialize(backend.fields.get("call_timeout")?).ok()?;
-    (timeout > limit).then(|| {
-        format!(
-            "backends.{name}.call_timeout is {timeout:?}, and calls end after {limit:?}, half of `reconciler.lease`: \
-             write a shorter time, or a longer lease"
-        )
-    })
+/// Timeouts of adapters, and how many of them a lease has to have room for. All adapters that have such a field
+/// give it this name.
+const TIMEOUTS: [(&str, u32, &str); 2] = [("call_timeout", 2, "half"), ("command_timeout", 6, "a sixth")];
+
+/// Returns warnings about timeouts of an adapter that never pass, because the server ends the call first.
+pub(in crate::config) fn timeout_warnings(name: &str, backend: &Backend, lease: Duration) -> Vec<String> {
+    let warning = |(field, parts, share): (&str, u32, &str)| {
+        let timeout: Duration = humantime_serde::deserialize(backend.fields.get(field)?).ok()?;
+        let most = lease / parts;
+        (timeout > most).then(|| {
+            format!(
+                "backends.{name}.{field} is {timeout:?}, and {most:?} is used, {share} of `reconciler.lease`: write a \
+                 shorter time, or a longer lease"
+            )
+        })
+    };
+    TIMEOUTS.into_iter().filter_map(warning).collect()
 }
 
 /// Replaces a secret reference with the secret. On failure the value becomes an empty text, so that one error
