@@ -11,6 +11,9 @@ pub(crate) mod growth;
 pub(crate) mod held;
 pub(crate) mod load;
 pub(crate) mod place;
+#[path = "../../tests/it/support/port.rs"]
+#[allow(clippy::unwrap_used, reason = "without it there is nothing to measure")]
+mod port;
 #[path = "../../tests/it/support/postgres.rs"]
 #[allow(
     dead_code,
