@@ -51,7 +51,7 @@ def run(program: dict) -> tuple[str, str, int, float]:
     with tempfile.TemporaryFile("w+", errors="replace") as printed:
         try:
             code = subprocess.run(
-                [program["executable"]],
+                program["executable"],
                 cwd=folder,
                 env=os.environ | {"CARGO_MANIFEST_DIR": str(folder), "CARGO_PKG_NAME": package(program)},
                 stdin=subprocess.DEVNULL,

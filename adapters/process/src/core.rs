@@ -68,7 +68,8 @@ impl Core {
             // The folders of this machine mean nothing to it.
             Endpoint::Service(service) => {
                 let proof = Proof::new(&service.auth).map_err(wrong_field)?;
-                let service = Service::new(service, &context.config_dir, limit).map_err(wrong_field)?;
+                let service = Service::new(service, &context.config_dir, settings.opening_limit);
+                let service = service.map_err(wrong_field)?;
                 (Link::connect(settings, service).await?, Some(proof))
             }
         };

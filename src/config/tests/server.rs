@@ -134,7 +134,7 @@ fn deep_message_limit_is_capped() {
     );
 }
 
-/// The server ends a call of a backend after half of a lease, whatever timeout its config has.
+/// A call of a backend takes at most its share of a lease, whatever timeout its config has.
 #[test]
 fn timeout_beyond_lease_is_warned_of() {
     let backend = "[backends.ci]\nkind = \"github-actions\"\nrepository = \"a/b\"\ntoken = \"t\"\n";

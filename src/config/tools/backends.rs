@@ -163,11 +163,11 @@ pub(in crate::config) fn check_access(
     }
 }
 
-/// Timeouts of adapters, and how many of them a lease has to have room for. All adapters that have such a field
-/// give it this name.
+/// Timeouts in the config of adapters, and the share of a lease that caps each. All adapters that have such a
+/// field give it this name.
 const TIMEOUTS: [(&str, u32, &str); 2] = [("call_timeout", 2, "half"), ("command_timeout", 6, "a sixth")];
 
-/// Returns warnings about timeouts of an adapter that never pass, because the server ends the call first.
+/// Returns warnings about timeouts that have no effect, because their share of the lease is shorter.
 pub(in crate::config) fn timeout_warnings(name: &str, backend: &Backend, lease: Duration) -> Vec<String> {
     let warning = |(field, parts, share): (&str, u32, &str)| {
         let timeout: Duration = humantime_serde::deserialize(backend.fields.get(field)?).ok()?;

@@ -1,5 +1,5 @@
-//! [`Calls`]: the calls in progress. A call keeps its place until it is answered, its program ends or its
-//! time is over, even if its caller went away. It must not grow beyond what its callers may hold.
+//! [`Calls`]: the calls in progress. A call keeps its place until it is answered, its program ends or it
+//! times out, even if its caller went away. It must not grow beyond what its callers may hold.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl Calls {
         true
     }
 
-    /// Ends the calls whose time is over. Returns when this many calls in a row had no answer.
+    /// Ends the calls that have timed out. Returns when this many calls in a row had no answer.
     pub(super) async fn watch(&self, max_silent: u32) {
         loop {
             let oldest = self.state.lock().pending.first_key_value().map(|(_, pending)| pending.deadline);

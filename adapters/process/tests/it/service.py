@@ -145,6 +145,9 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "never":
             work()
             return time.sleep(120)
+        if fault == "late":
+            time.sleep(5)
+            return self.answer(call, headers)
         if fault == "pretty":
             message = {"jsonrpc": "2.0", "id": call["id"]} | work()
             return self.send(200, json.dumps(message, indent=2).encode() + b"\r\n", headers)

@@ -145,6 +145,12 @@ async fn slow_replies_end_in_time() {
     check_all(ENDLESS.map(|fault| (fault, Some(ErrorKind::Uncertain), &["start"][..]))).await;
 }
 
+/// The answer to `initialize` has more time than those to other calls.
+#[tokio::test(flavor = "multi_thread")]
+async fn late_first_answer_is_awaited() {
+    assert_eq!(survive("initialize", "late", Duration::from_secs(3)).await, None);
+}
+
 /// A program and a service describe themselves without a config.
 #[tokio::test(flavor = "multi_thread")]
 async fn manifest_needs_no_config() {

@@ -40,7 +40,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Prepares the requests. `limit` is the time of a call.
+    /// Prepares the requests. `limit` is the longest time of a call.
     ///
     /// # Errors
     /// The field that is wrong.

@@ -15,7 +15,7 @@ use crate::driver::wire::{self, Incoming, MAX_LINE};
 /// The header of the session that `initialize` began.
 const SESSION: HeaderName = HeaderName::from_static("taskbridge-session");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// Time beyond that of a call: the call ends first.
+/// Time beyond the longest of a call: the call ends first.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// Posts messages to one address.
