@@ -7,7 +7,8 @@ use taskbridge_sdk::{Answer, AnswerOutcome, ErrorKind, JobState};
 
 use crate::cluster::Fault;
 use crate::harness::world::{
-    TestCluster, World, eventually, job_number, poll_until, poll_until_ended, wait_until_running,
+    TestCluster, World, eventually, job_number, poll_until, poll_until_ended, wait_for_script,
+    wait_until_running,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,18 +55,21 @@ async fn cancel_ends_processes_of_job() {
     .await;
 }
 
-/// Slurm signals one process after the other, children first. A script that ends with 0 because its child was
-/// killed, before the signal reaches it or its wrapper, has not succeeded.
+/// Slurm signals one process after the other, children first, and SIGCONT before SIGTERM. A script that ends
+/// with 0 before SIGTERM reaches it or its wrapper has not succeeded.
 #[tokio::test(flavor = "multi_thread")]
 async fn script_that_ends_before_its_signal_is_cancelled() {
     let world = World::new().await;
     let begun_file = world.folder().join("begun");
+    // Its children delay SIGTERM.
     let lines = format!(
-        "exec bash -c 'for child in {{1..300}}; do sleep 600 & done; touch {}; wait -n; exit 0'",
+        "exec bash -c 'for child in {{1..100}}; do sleep 600 & done; trap \"exit 0\" CONT; touch {}; wait'",
         begun_file.display()
     );
-    let handle = world.backend.start(&world.job("runs", &lines)).await.unwrap().handle;
-    eventually("the script has begun", || begun_file.exists()).await;
+    // Slurm would kill a job whose processes need more memory than it asked for.
+    let job = world.job_with("runs", &lines, json!({}), json!({"resources": {"memory": "1G"}}));
+    let handle = world.backend.start(&job).await.unwrap().handle;
+    wait_for_script(&*world.backend, &handle, &begun_file).await;
     world.backend.cancel(&handle).await.unwrap();
     let observation = poll_until_ended(&*world.backend, &handle).await;
     assert!(matches!(observation.state, JobState::Cancelled(_)), "{observation:?}");
@@ -91,7 +95,7 @@ async fn cancel_of_ending_job_is_reported() {
     );
     let job = world.job("ends", &lines);
     let handle = world.backend.start(&job).await.unwrap().handle;
-    eventually("the script has begun", || begun_file.exists()).await;
+    wait_for_script(&*world.backend, &handle, &begun_file).await;
     world.backend.cancel(&handle).await.unwrap();
     let is_ending = || world.queue(&job)[0].contains("COMPLETING");
     eventually("the job is completing", is_ending).await;
@@ -172,11 +176,11 @@ async fn signal_reaches_running_elements_once() {
         signal_log.display(),
         world.folder().join("begun").display()
     );
-    let has_begun = |index: u32| world.folder().join(format!("begun.{index}")).exists();
+    let begun_file = world.folder().join("begun.0");
     let target = json!({"array": {"parameter": "numbers", "at_once": 1}});
     let array = world.job_with("array", &lines, json!({"numbers": [1, 2]}), target);
     let array = world.backend.start(&array).await.unwrap().handle;
-    eventually("the first task has set its trap", || has_begun(0)).await;
+    wait_for_script(&*world.backend, &array, &begun_file).await;
     let signal_job = |handle| {
         let target = json!({"signal": {"job": "{{ job }}", "name": "USR1"}});
         call(target, json!({"job": job_number(handle)}))
@@ -214,7 +218,7 @@ async fn rest_signal_reaches_only_steps() {
     let step = world.script("step", &step);
     let job = world.job("steps", &format!("exec srun --ntasks=1 {}", step.display()));
     let running_handle = world.backend.start(&job).await.unwrap().handle;
-    eventually("the step has set its trap", || begun_file.exists()).await;
+    wait_for_script(&*world.backend, &running_handle, &begun_file).await;
     let pending_job =
         world.job_with("waits", "true", json!({}), json!({"resources": {"partition": "closed"}}));
     let pending_handle = world.backend.start(&pending_job).await.unwrap().handle;

@@ -4,7 +4,7 @@ use serde_json::json;
 use taskbridge_sdk::JobState;
 use taskbridge_sdk::suite::job;
 
-use crate::harness::world::{World, assert_contains, eventually, job_number, poll_until_ended};
+use crate::harness::world::{World, assert_contains, job_number, poll_until_ended, wait_for_script};
 
 /// The variables of the config do not affect the wrapper that runs the script.
 #[tokio::test(flavor = "multi_thread")]
@@ -31,7 +31,7 @@ async fn script_receives_sent_signals() {
             begun_file.display()
         );
         let handle = world.backend.start(&world.job("hears", &lines)).await.unwrap().handle;
-        eventually("the script has set its trap", || begun_file.exists()).await;
+        wait_for_script(&*world.backend, &handle, &begun_file).await;
         let target = json!({"signal": {"job": "{{ job }}", "name": signal}});
         world.backend.start(&job(target, json!({"job": job_number(&handle)}))).await.unwrap();
         let observation = poll_until_ended(&*world.backend, &handle).await;

@@ -177,6 +177,11 @@ pub(crate) async fn wait_until_running(backend: &dyn Backend, handle: &JobHandle
     .await
 }
 
+/// Waits until a script has created this file. If the job ends before, fails the test with what ended it.
+pub(crate) async fn wait_for_script(backend: &dyn Backend, handle: &JobHandle, file: &Path) {
+    poll_until(backend, handle, "the script's file", |_| file.exists().then_some(())).await;
+}
+
 /// Waits until a condition that no poll reports is true.
 pub(crate) async fn eventually(description: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
