@@ -15,7 +15,7 @@ const HTMX_CONFIG: &str = "includeIndicatorCSS:false, history:false, extensions:
 /// Returns a page for a person who is signed in. Its content follows changes while the page is open.
 pub(in crate::console) fn page(console: &Console, visitor: &Visitor, page: &Page, head: &Head) -> Markup {
     let live = page.is_live.then(|| {
-        let mark = visitor.session.live_mark(console, &head.address());
+        let mark = visitor.session.live_mark(console, &head.address(), &page.read.to_text());
         head.query.address(&head.path, &[("live", Some(&mark))])
     });
     frame(

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::html::layout;
-use super::pages::{self, Occasion, Route};
+use super::pages::{self, Occasion, Reads, Route};
 use super::request::{Head, Visitor, count};
 use super::respond::Refusal;
 use super::{Console, Result};
@@ -91,8 +91,8 @@ pub(super) fn stream(
 /// Returns why a page is rendered first. Without a proof that it was opened, the stream itself is a visit.
 fn occasion(console: &Console, head: &Head, visitor: &Visitor) -> Occasion {
     let mark = head.query.get("live").unwrap_or_default();
-    match visitor.session.opened_at(console, &head.address(), mark) {
-        Some(since) => Occasion::Update { since },
+    match visitor.session.read_by_mark(console, &head.address(), mark).and_then(Reads::parse) {
+        Some(read) => Occasion::Update { read },
         None => Occasion::Visit,
     }
 }
@@ -162,12 +162,11 @@ impl OpenPage {
         self.visitor.principal = principal;
         let context = Arc::new(RequestContext::of_console(&self.visitor.principal, "live"));
         let (console, visitor) = (&self.console, &self.visitor);
-        let now = console.now();
         let rendering = pages::render(console, visitor, &self.route, &self.head, self.occasion);
         let page = context.scope(rendering).await?;
         let written = console.parts.bridge.context.audit.flush_request(&context).await;
         written?;
-        self.occasion = Occasion::Update { since: now };
+        self.occasion = Occasion::Update { read: page.read };
         Ok(Some(layout::content(&page)))
     }
 }

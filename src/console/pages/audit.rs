@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::{Page, Request};
+use super::{Page, Reads, Request};
 use crate::console::Result;
 use crate::console::html::pieces;
 use crate::console::respond::Refusal;
@@ -37,7 +37,7 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
             }
         }
     };
-    Ok(Page { title: "Audit log".to_owned(), body, is_live: false })
+    Ok(Page { title: "Audit log".to_owned(), body, is_live: false, read: Reads::default() })
 }
 
 fn table(lines: &[(u64, String)]) -> Markup {

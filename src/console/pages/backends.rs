@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use taskbridge_sdk::{Finding, ToolTarget, Verdict};
 use tokio::time::Instant;
 
-use super::{Page, Request, escape};
+use super::{Page, Reads, Request, escape};
 use crate::console::Result;
 use crate::console::html::pieces;
 use crate::console::request::count;
@@ -85,7 +85,7 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
         }
     };
     // An update would call the engine again.
-    Ok(Page { title: "Backends".to_owned(), body, is_live: findings.is_none() })
+    Ok(Page { title: "Backends".to_owned(), body, is_live: findings.is_none(), read: Reads::default() })
 }
 
 /// Lets a backend check itself and the targets of its tools. The call counts as an open request of the

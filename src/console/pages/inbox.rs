@@ -4,7 +4,7 @@
 use maud::html;
 
 use super::scan::{self, Filter};
-use super::{Page, Request, question};
+use super::{Page, Reads, Request, question};
 use crate::console::Result;
 use crate::console::html::{layout, pieces};
 use crate::mcp::features::authorization::CallerContext;
@@ -63,5 +63,5 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
             p.hint { "Only your newest tasks are shown here. " a href="/console/tasks" { "All tasks" } }
         }
     };
-    Ok(Page { title: "Inbox".to_owned(), body, is_live: true })
+    Ok(Page { title: "Inbox".to_owned(), body, is_live: true, read: Reads::default() })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use super::{Occasion, Request, task_address};
+use super::{Request, task_address};
 use crate::console::Result;
 use crate::console::html::pieces;
 use crate::mcp::features::resources::{self, ReadError};
@@ -17,18 +17,19 @@ const FOLLOW: Duration = Duration::from_secs(60);
 /// Words of lines that show a failure.
 const FAILURE_WORDS: [&str; 6] = ["error", "fatal", "panic", "exception", "traceback", "failed"];
 
-/// Renders the log, or the link that shows it.
-pub(super) async fn section(request: &Request<'_>, view: &View) -> Result<Markup> {
+/// Renders the log, or the link that shows it. Returns whether it is the log.
+pub(super) async fn section(request: &Request<'_>, view: &View) -> Result<(Markup, bool)> {
     let task = &view.task;
     let backend = request.console.parts.bridge.reads.backend(&task.backend);
     let has_log = backend.is_some_and(|backend| backend.abilities().logs.is_some());
     if task.handle().is_none() || !has_log {
-        return Ok(html! {});
+        return Ok((html! {}, false));
     }
     let (path, query) = (task_address(&task.id), &request.head.query);
     if query.text("log").is_none() {
         let address = query.address(&path, &[("log", Some("1")), ("live", None)]);
-        return Ok(html! { h2 #log { "Log" } p { a.button href={ (address) "#log" } { "Show the log" } } });
+        let link = html! { h2 #log { "Log" } p { a.button href={ (address) "#log" } { "Show the log" } } };
+        return Ok((link, false));
     }
     if !task.has_ended() {
         request.context().service.follow_log(&request.caller(), &task.id, FOLLOW).await?;
@@ -45,9 +46,9 @@ pub(super) async fn section(request: &Request<'_>, view: &View) -> Result<Markup
     let log = match log.await {
         Ok(log) => log,
         Err(ReadError::Store(error)) => return Err(error.into()),
-        Err(problem) => return Ok(html! { h2 #log { "Log" } p.problem { (problem) "." } }),
+        Err(problem) => return Ok((html! { h2 #log { "Log" } p.problem { (problem) "." } }, false)),
     };
-    if request.occasion == Occasion::Visit {
+    if !request.read_before().log {
         request.context().audit.record(AuditEvent::Read { task, part: Part::Log });
     }
     let is_failure = |line: &str| {
@@ -56,7 +57,7 @@ pub(super) async fn section(request: &Request<'_>, view: &View) -> Result<Markup
     };
     let first_failure = log.text.lines().position(is_failure);
     let without = query.address(&path, &[("log", None), ("search", None), ("live", None)]);
-    Ok(html! {
+    let shown = html! {
         section.log {
             div.row.spread {
                 h2 #log { "Log" }
@@ -81,5 +82,6 @@ pub(super) async fn section(request: &Request<'_>, view: &View) -> Result<Markup
                 }
             }
         }
-    })
+    };
+    Ok((shown, true))
 }

@@ -9,6 +9,7 @@ mod inbox;
 mod log;
 mod output;
 mod question;
+mod reads;
 mod scan;
 mod task;
 mod task_json;
@@ -21,6 +22,7 @@ use maud::Markup;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use taskbridge_sdk::Timestamp;
 
+pub(super) use self::reads::Reads;
 use super::request::{Head, Visitor};
 use super::{Console, Result};
 use crate::mcp::features::authorization::CallerContext;
@@ -51,8 +53,8 @@ pub(super) enum Occasion {
     Visit,
     /// It is open, and something may have changed since its last content.
     Update {
-        /// When that was.
-        since: Timestamp,
+        /// What was recorded as read until then.
+        read: Reads,
     },
 }
 
@@ -62,6 +64,8 @@ pub(super) struct Page {
     pub(super) body: Markup,
     /// True if it can change while it is open.
     pub(super) is_live: bool,
+    /// What is recorded as read, now or before.
+    pub(super) read: Reads,
 }
 
 /// What a page is rendered from.
@@ -80,6 +84,14 @@ impl<'a> Request<'a> {
 
     fn caller(&self) -> CallerContext<'a> {
         CallerContext::looking(self.context(), &self.visitor.principal)
+    }
+
+    /// Returns what was recorded as read while the page was open.
+    fn read_before(&self) -> Reads {
+        match self.occasion {
+            Occasion::Visit => Reads::default(),
+            Occasion::Update { read } => read,
+        }
     }
 
     /// Returns true if the visitor owns the task.

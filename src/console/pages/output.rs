@@ -1,10 +1,10 @@
-//! The result of a task that has ended, and links to its artifacts. Large results are not shown. A read by a
-//! visit is recorded in the audit log, as for a client.
+//! The result of a task that has ended, and links to its artifacts. Large results are not shown. Its first
+//! showing is recorded in the audit log, as for a client.
 
 use maud::{Markup, html};
 use taskbridge_sdk::{Artifact, Content, Output};
 
-use super::{Occasion, Request, escape, task_address};
+use super::{Request, escape, task_address};
 use crate::console::Result;
 use crate::console::html::pieces;
 use crate::mcp::features::authorization::CallerContext;
@@ -18,20 +18,18 @@ const MAX_SHOWN_BYTES: usize = 128 * 1024;
 /// Maximum number of artifacts that are listed.
 const MAX_ARTIFACTS: usize = 200;
 
-/// Renders the result, if there is one.
-pub(super) async fn section(request: &Request<'_>, view: &View) -> Result<Markup> {
+/// Renders the result, if there is one. Returns `None` otherwise.
+pub(super) async fn section(request: &Request<'_>, view: &View) -> Result<Option<Markup>> {
     let task = &view.task;
-    let Some(ended_at) = task.ended_at else { return Ok(html! {}) };
+    if !task.has_ended() {
+        return Ok(None);
+    }
     let output = request.context().service.output_within(task, MAX_SHOWN_BYTES).await?;
-    let is_new = match request.occasion {
-        Occasion::Visit => true,
-        Occasion::Update { since } => ended_at > since,
-    };
-    if is_new && !matches!(output, BoundedOutput::Missing) {
+    if !request.read_before().result && !matches!(output, BoundedOutput::Missing) {
         request.context().audit.record(AuditEvent::Read { task, part: Part::Result });
     }
-    Ok(match output {
-        BoundedOutput::Missing => html! {},
+    Ok(Some(match output {
+        BoundedOutput::Missing => return Ok(None),
         BoundedOutput::TooLarge(bytes) => html! {
             h2 { "Result" }
             p.note { "The result has " (bytes) " bytes, which is too large for this page. A client can read it." }
@@ -40,7 +38,7 @@ pub(super) async fn section(request: &Request<'_>, view: &View) -> Result<Markup
             request.context().service.note_result_read(task, &request.visitor.principal.owner);
             render(request, task, &output)
         }
-    })
+    }))
 }
 
 fn render(request: &Request<'_>, task: &Task, output: &Output) -> Markup {

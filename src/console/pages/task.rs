@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Page, Request, find, log, output, question, task_address, tool_address};
+use super::{Page, Reads, Request, find, log, output, question, task_address, tool_address};
 use crate::console::Result;
 use crate::console::html::{layout, pieces};
 use crate::mcp::features::authorization::Permit;
@@ -14,6 +14,8 @@ pub(super) async fn page(request: &Request<'_>, id: &TaskId) -> Result<Page> {
     let view = find(request, id).await?;
     let history = request.context().service.history(&view.task).await?;
     let task = &view.task;
+    let result = output::section(request, &view).await?;
+    let (log, is_log) = log::section(request, &view).await?;
     let body = html! {
         div.row.spread {
             h1 { bdi { (pieces::one_line(&task.tool, 200)) } " " (pieces::state(task)) }
@@ -28,11 +30,13 @@ pub(super) async fn page(request: &Request<'_>, id: &TaskId) -> Result<Page> {
         (recorder::render(&view, &history, request.now))
         (facts(request, &view))
         (notes(request, &view))
-        (output::section(request, &view).await?)
-        (log::section(request, &view).await?)
+        @if let Some(result) = &result { (result) }
+        (log)
     };
     let title = format!("{} {}", pieces::one_line(&task.tool, 60), pieces::state_words(task).1);
-    Ok(Page { title, body, is_live: true })
+    let before = request.read_before();
+    let read = Reads { result: before.result || result.is_some(), log: before.log || is_log, ..before };
+    Ok(Page { title, body, is_live: true, read })
 }
 
 /// Returns what the visitor can do with the task.

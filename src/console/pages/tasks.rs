@@ -4,7 +4,7 @@ use maud::html;
 use serde_json::json;
 
 use super::scan::{self, Filter, STATES};
-use super::{Occasion, Page, Request};
+use super::{Page, Reads, Request};
 use crate::audit::record::{Kind, sanitize};
 use crate::console::Result;
 use crate::console::html::layout;
@@ -17,9 +17,10 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
     let filter = Filter::of(fields, request.now);
     let found = scan::scan(request, &filter, PAGE_SIZE).await?;
     let other = filter.owner.as_ref().filter(|owner| **owner != request.visitor.principal.owner);
+    let other = other.filter(|_| !found.views.is_empty());
+    let before = request.read_before();
     if let Some(owner) = other
-        && request.occasion == Occasion::Visit
-        && !found.views.is_empty()
+        && !before.list
     {
         let detail = json!({"owner": sanitize(owner.as_str()), "tasks": found.views.len()});
         request.context().audit.server_event(Kind::TaskRead, "ok", detail);
@@ -64,5 +65,6 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
         @if found.is_cut { p.hint { "Only a part of the tasks was looked at. The next page goes on." } }
         (layout::pager(fields, "/console/tasks", found.next.as_deref()))
     };
-    Ok(Page { title: "Tasks".to_owned(), body, is_live: true })
+    let read = Reads { list: before.list || other.is_some(), ..before };
+    Ok(Page { title: "Tasks".to_owned(), body, is_live: true, read })
 }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::scan::{self, Filter};
-use super::{Occasion, Page, Request, find, tool_address};
+use super::{Occasion, Page, Reads, Request, find, tool_address};
 use crate::catalog::{TaskSupport, Tool};
 use crate::console::html::{form, layout, pieces};
 use crate::console::request::{Head, Visitor};
@@ -63,7 +63,12 @@ pub(super) async fn page(request: &Request<'_>, name: &str, refused: Option<&Ref
             (scan::table(request, &runs.views, "Last runs"))
         }
     };
-    Ok(Page { title: pieces::one_line(&tool.name, 60), body, is_live: refused.is_none() })
+    Ok(Page {
+        title: pieces::one_line(&tool.name, 60),
+        body,
+        is_live: refused.is_none(),
+        read: Reads::default(),
+    })
 }
 
 /// Returns the arguments that the task in the address keeps, if it is the visitor's own and of this tool.

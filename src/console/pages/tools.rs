@@ -2,7 +2,7 @@
 
 use maud::html;
 
-use super::{Page, Request, tool_address};
+use super::{Page, Reads, Request, tool_address};
 use crate::console::html::{layout, pieces};
 use crate::mcp::features::authorization::Permit;
 
@@ -38,5 +38,5 @@ pub(super) fn page(request: &Request<'_>) -> Page {
         }
         (layout::pager(&request.head.query, "/console/tools", next))
     };
-    Page { title: "Tools".to_owned(), body, is_live: false }
+    Page { title: "Tools".to_owned(), body, is_live: false, read: Reads::default() }
 }

@@ -116,21 +116,20 @@ impl Session {
         console.parts.bridge.context.seal.digest(&[FORM, &self.nonce])
     }
 
-    /// Returns what the stream of a page carries as a proof that the page was opened now, which was recorded.
-    pub(super) fn live_mark(&self, console: &Console, page: &str) -> String {
-        let at = console.now().as_millis().to_string();
-        format!("{at}.{}", self.live_digest(console, page, &at))
+    /// Returns what the stream of a page carries as a proof that the page was opened, and of what was recorded
+    /// as read then.
+    pub(super) fn live_mark(&self, console: &Console, page: &str, read: &str) -> String {
+        format!("{read}.{}", self.live_digest(console, page, read))
     }
 
-    /// Returns when the page of a stream was opened. `None` if the mark proves nothing.
-    pub(super) fn opened_at(&self, console: &Console, page: &str, mark: &str) -> Option<Timestamp> {
-        let (at, digest) = mark.split_once('.')?;
-        let is_ours = digest == self.live_digest(console, page, at);
-        is_ours.then(|| at.parse().ok().map(Timestamp::from_millis)).flatten()
+    /// Returns what was recorded as read when the page of a stream was opened. `None` if the mark proves nothing.
+    pub(super) fn read_by_mark<'a>(&self, console: &Console, page: &str, mark: &'a str) -> Option<&'a str> {
+        let (read, digest) = mark.split_once('.')?;
+        (digest == self.live_digest(console, page, read)).then_some(read)
     }
 
-    fn live_digest(&self, console: &Console, page: &str, at: &str) -> String {
-        console.parts.bridge.context.seal.digest(&[LIVE, &self.nonce, page, at])
+    fn live_digest(&self, console: &Console, page: &str, read: &str) -> String {
+        console.parts.bridge.context.seal.digest(&[LIVE, &self.nonce, page, read])
     }
 
     /// Returns the session as a cookie.

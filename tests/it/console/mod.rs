@@ -11,7 +11,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::support::{Server, TestApp, TestDir};
 
-/// Tools of the simulated engine: a quick job, one that asks, a long one, and one of ann alone.
+/// Tools of the simulated engine: a quick job, one with slow polls, one that asks, a long one, and one of ann
+/// alone.
 const TOOLS: &str = r#"
 [reconciler]
 quickest_look = "20ms"
@@ -20,6 +21,10 @@ slowest_look = "100ms"
 [backends.engine]
 kind = "sim"
 
+[backends.slow_engine]
+kind = "sim"
+faults = { slow_ms = 500 }
+
 [tools.job]
 description = "A quick <b>job</b>"
 backend = "engine"
@@ -27,6 +32,10 @@ target = { delay_ms = 10, lines = ["printed <script>alert(1)</script>"], files =
 
 [tools.job.parameters]
 word = { type = "string", description = "Any \"word\"", default = "x" }
+
+[tools.slow]
+backend = "slow_engine"
+target = { delay_ms = 200 }
 
 [tools.asks]
 backend = "engine"

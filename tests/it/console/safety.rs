@@ -1,12 +1,13 @@
 //! What a page of another site, an engine and another caller cannot do.
 
 use std::fs;
+use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{Browser, Got, dir_with_keys, start, with_form};
-use crate::support::Client;
+use crate::support::{Client, TestDir};
 
 /// Every response has the strict policy, is not kept, and cannot be framed.
 #[tokio::test]
@@ -162,22 +163,29 @@ async fn streams_count_as_owners() {
     assert_eq!(bob.get("/console").await.status, StatusCode::OK);
 }
 
+const AUDIT: &str = "[audit]\nto = [\"file\"]\npath = \"audit.jsonl\"\non_failure = \"refuse\"\n";
+
+/// Returns the number of events of this kind in the audit log.
+fn audit_events(dir: &TestDir, kind: &str) -> usize {
+    let log = fs::read_to_string(dir.path("audit.jsonl")).unwrap();
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["event"] == kind).count()
+}
+
+/// Returns the address of the stream of a page.
+fn stream_of(page: &Got) -> String {
+    let (_, rest) = page.text.split_once("hx-sse:connect=\"").unwrap();
+    rest.split('"').next().unwrap().replace("&amp;", "&")
+}
+
 /// Each result and log that a page shows has a line in the audit log, also if the page never was opened and
 /// only its stream was, and if the result comes while the page is open.
 #[tokio::test]
 async fn streams_record_what_they_show() {
-    let dir = dir_with_keys("[audit]\nto = [\"file\"]\npath = \"audit.jsonl\"\non_failure = \"refuse\"\n");
+    let dir = dir_with_keys(AUDIT);
     let mut server = dir.serve();
     let mut ann = Browser::with_key(&server, "ann").await;
-    let events = |kind: &str| {
-        let log = fs::read_to_string(dir.path("audit.jsonl")).unwrap();
-        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        lines.filter(|line| line["event"] == kind).count()
-    };
-    let stream_of = |got: &Got| {
-        let (_, rest) = got.text.split_once("hx-sse:connect=\"").unwrap();
-        rest.split('"').next().unwrap().replace("&amp;", "&")
-    };
+    let events = |kind: &str| audit_events(&dir, kind);
 
     // The result comes while the page is open.
     let asks = ann.start("asks", &[]).await;
@@ -197,5 +205,54 @@ async fn streams_record_what_they_show() {
     let other = stream_of(&ann.get(&asks).await).rsplit_once("live=").unwrap().1.to_owned();
     ann.follow(&format!("{asks}?live={other}&log=1"), |text| text.contains(">Result<")).await;
     assert_eq!((events("result.read"), events("log.read")), (5, 3));
+    // What a proof says of reads is part of it.
+    let (read, digest) = other.split_once('.').unwrap();
+    assert_eq!(read, "100");
+    ann.follow(&format!("{asks}?live=111.{digest}"), |text| text.contains(">Result<")).await;
+    assert_eq!(events("result.read"), 6);
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// A result has a line although the page was opened after its job ended, before the store had it.
+#[tokio::test]
+async fn result_that_is_stored_late_is_recorded() {
+    let dir = dir_with_keys(AUDIT);
+    let mut server = dir.serve();
+    let mut ann = Browser::with_key(&server, "ann").await;
+    let mut tasks = Vec::new();
+    for _ in 0..8 {
+        tasks.push(ann.start("slow", &[]).await);
+    }
+    // The server polls most of them now. It cannot store what it sees, and waits up to 5 s until it can.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let lock = rusqlite::Connection::open(dir.path("state/taskbridge.db")).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut streams = Vec::new();
+    for task in &tasks {
+        streams.push(stream_of(&ann.get(task).await));
+    }
+    drop(lock);
+    for stream in &streams {
+        ann.follow(stream, |text| text.contains(">Result<")).await;
+    }
+    assert_eq!(audit_events(&dir, "result.read"), tasks.len());
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// A list of another owner's tasks has a line although it was empty when the page was opened.
+#[tokio::test]
+async fn list_that_fills_is_recorded() {
+    let dir = dir_with_keys(&format!("[access]\noperate = {{ principals = [\"bob\"] }}\n{AUDIT}"));
+    let mut server = dir.serve();
+    let mut ann = Browser::with_key(&server, "ann").await;
+    let mut bob = Browser::with_key(&server, "bob").await;
+    let page = bob.get("/console/tasks?owner=ann").await;
+    assert_eq!(audit_events(&dir, "task.read"), 0, "it shows no task");
+    let task = ann.start("long", &[]).await;
+    bob.follow(&stream_of(&page), |text| text.contains(&task)).await;
+    assert_eq!(audit_events(&dir, "task.read"), 1);
+    ann.act(&format!("{task}/cancel"), &[]).await;
+    ann.follow(&format!("{task}?live=1"), |text| text.contains("ended: cancelled")).await;
     assert_eq!(server.stop(), Some(0));
 }
