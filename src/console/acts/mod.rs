@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
+use taskbridge_sdk::Timestamp;
 
 use super::pages::segments;
 use super::request::{Fields, Head, Visitor};
@@ -27,7 +28,7 @@ pub(super) async fn act(
     let segments = segments(&head.path).ok_or_else(Refusal::not_found)?;
     match segments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["logout"] => sign_out::post(console, head, visitor, form).await,
-        ["seen"] => seen(console, head, visitor),
+        ["seen"] => seen(console, head, visitor, form),
         ["tasks", "cancel"] => cancel::many(console, visitor, form).await,
         ["tasks", id, "cancel"] => cancel::one(console, visitor, &TaskId::from_wire(*id)).await,
         ["tasks", id, "answer"] => answer::answer(console, visitor, &TaskId::from_wire(*id), form).await,
@@ -36,9 +37,14 @@ pub(super) async fn act(
     }
 }
 
-/// Remembers in the session that failures up to now were seen.
-fn seen(console: &Console, head: &Head, visitor: &Visitor) -> Result<Response> {
-    let now = console.now();
-    let session = visitor.session.with_failures_seen(now);
+/// Remembers in the session that the failures of a page were seen, up to the end of the last one.
+fn seen(console: &Console, head: &Head, visitor: &Visitor, form: &Fields) -> Result<Response> {
+    let until = form.get("until").and_then(|until| until.parse().ok()).map(Timestamp::from_millis);
+    let until = until.ok_or_else(|| {
+        let message =
+            "the field `until` must be the time of the last failure that was seen: open the inbox again";
+        Refusal::plain(StatusCode::BAD_REQUEST, message)
+    })?;
+    let session = visitor.session.with_failures_seen(until, console.now());
     Ok(respond::set_cookie(respond::redirect(BASE), session.cookie(console, head)?))
 }

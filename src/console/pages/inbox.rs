@@ -30,7 +30,14 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
         matches!(view.task.outcome(), Some(Outcome::Failed | Outcome::Broken))
             && view.task.ended_at.is_some_and(|ended| ended > seen)
     };
-    let failed: Vec<View> = found.views.iter().filter(has_failed).take(MAX_SHOWN).cloned().collect();
+    let mut failed: Vec<View> = found.views.iter().filter(has_failed).cloned().collect();
+    // The oldest are shown. Once they were seen, the next ones are shown.
+    failed.sort_by_key(|view| view.task.ended_at);
+    let until = failed.iter().take(MAX_SHOWN).last().and_then(|view| view.task.ended_at);
+    let shown = failed.partition_point(|view| view.task.ended_at <= until);
+    let more = failed.len() - shown;
+    failed.truncate(shown);
+    failed.reverse();
     let is_running =
         |view: &&View| !view.task.has_ended() && !asking.iter().any(|asks| asks.task.id == view.task.id);
     let running: Vec<View> = found.views.iter().filter(is_running).take(MAX_SHOWN).cloned().collect();
@@ -44,15 +51,17 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
         section aria-labelledby="failed" {
             div.row.spread {
                 h2 #failed { "New failures" }
-                @if !failed.is_empty() {
+                @if let Some(until) = until {
                     form method="post" action="/console/seen" {
                         (layout::form_token(request.visitor))
+                        input type="hidden" name="until" value=(until.as_millis());
                         button type="submit" { "I have seen these" }
                     }
                 }
             }
             p.hint { "After " (pieces::at(seen)) "." }
             @if failed.is_empty() { p.empty { "No failures." } } @else { (scan::table(request, &failed, "Failed tasks")) }
+            @if more > 0 { p.hint { (more) " later failures are shown when you have seen these." } }
         }
         section aria-labelledby="running" {
             h2 #running { "Running" }

@@ -67,9 +67,9 @@ impl Session {
         Self { used: now, ..self.clone() }
     }
 
-    /// Returns the session after its person has seen the failures up to now.
-    pub(super) fn with_failures_seen(&self, now: Timestamp) -> Self {
-        Self { seen: now, ..self.renewed(now) }
+    /// Returns the session after its person has seen the failures up to this time.
+    pub(super) fn with_failures_seen(&self, until: Timestamp, now: Timestamp) -> Self {
+        Self { seen: until.min(now).max(self.seen), ..self.renewed(now) }
     }
 
     /// Returns the name of the session in the store. Sessions of the protocol have other names.

@@ -90,3 +90,46 @@ async fn chosen_tasks_are_cancelled() {
     }
     assert_eq!(browser.act("/console/tasks/cancel", &[("task", "none")]).await.status, StatusCode::FORBIDDEN);
 }
+
+/// Starts a task that fails, waits for its end, and returns the id of its row.
+async fn fail(browser: &mut Browser) -> String {
+    let task = browser.start("fails", &[]).await;
+    browser.follow(&format!("{task}?live=1"), |text| text.contains("ended: failed")).await;
+    task.replacen("/console/tasks/", "row-", 1)
+}
+
+/// What a person has seen are the failures that the page showed, not later ones that it did not show yet.
+#[tokio::test]
+async fn only_shown_failures_are_seen() {
+    let fails = "[tools.fails]\nbackend = \"engine\"\ntarget = { delay_ms = 10, outcome = \"fail\" }\n";
+    let mut app = super::TestApp::start(&format!("{}\n{fails}", super::TOOLS));
+    let mut browser = Browser::of_single_user(&mut app).await;
+    let shown = |page: &str| page.matches("<tr id=\"row-").count();
+    let first = fail(&mut browser).await;
+    let until = browser.get("/console").await.field("until").to_owned();
+    let second = fail(&mut browser).await;
+    assert_eq!(browser.act("/console/seen", &[("until", &until)]).await.status, StatusCode::SEE_OTHER);
+    let inbox = browser.get("/console").await;
+    assert!(inbox.text.contains(&second) && !inbox.text.contains(&first), "{}", inbox.text);
+    // A page that was open for long shows no seen failure as new.
+    let newer = inbox.field("until").to_owned();
+    browser.act("/console/seen", &[("until", &newer)]).await;
+    browser.act("/console/seen", &[("until", &until)]).await;
+    assert_eq!(shown(&browser.get("/console").await.text), 0);
+    for wrong in ["", "soon"] {
+        let got = browser.act("/console/seen", &[("until", wrong)]).await;
+        assert_eq!(got.status, StatusCode::BAD_REQUEST);
+        assert!(got.text.contains("`until`"), "{}", got.text);
+    }
+
+    // Of many, the oldest come first.
+    for _ in 0..27 {
+        fail(&mut browser).await;
+    }
+    let inbox = browser.get("/console").await;
+    assert_eq!(shown(&inbox.text), 25, "{}", inbox.text);
+    assert!(inbox.text.contains("2 later failures are shown when you have seen these."), "{}", inbox.text);
+    let until = inbox.field("until").to_owned();
+    browser.act("/console/seen", &[("until", &until)]).await;
+    assert_eq!(shown(&browser.get("/console").await.text), 2);
+}
