@@ -20,6 +20,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// Delay before the stream is opened again.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
+/// How long a call waits for the stream. A proxy may hold back a response without content.
+const STREAM_OPENING_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The channel for server-initiated messages.
 pub(super) type ServerMessageSender = UnboundedSender<ServerMessage>;
@@ -59,6 +61,13 @@ pub(super) struct Session {
     renewal: tokio::sync::Mutex<()>,
     next_id: Cell<i64>,
     server: RefCell<ServerInfo>,
+}
+
+/// A stream of server-initiated messages that is open, or why it could not be opened.
+pub(super) struct OpenedStream {
+    /// Of the session that it belongs to.
+    headers: SessionHeaders,
+    response: Result<reqwest::Response, ServerCallError>,
 }
 
 /// The server's capabilities.
@@ -194,12 +203,32 @@ impl Session {
         with_timeout(self.transport.post(&headers, body)).await.map(drop)
     }
 
-    /// Receives server-initiated messages for as long as it is polled.
-    pub(super) async fn listen(&self, message_sender: &ServerMessageSender) {
+    /// Opens the stream of server-initiated messages, for [`Session::listen`]. The server sends a session no
+    /// message from before its first stream. `None` if it does not open in time.
+    pub(super) async fn open_stream(&self) -> Option<OpenedStream> {
+        let headers = self.headers.borrow().clone();
+        let opening = self.transport.listen(&headers, None);
+        let response = tokio::time::timeout(STREAM_OPENING_TIMEOUT, opening).await.ok()?;
+        Some(OpenedStream { headers, response })
+    }
+
+    /// Receives server-initiated messages for as long as it is polled, at first from this stream.
+    pub(super) async fn listen(
+        &self,
+        mut opened: Option<OpenedStream>,
+        message_sender: &ServerMessageSender,
+    ) {
         let mut last_event_id = None;
         loop {
-            let headers = self.headers.borrow().clone();
-            match self.transport.listen(&headers, last_event_id.as_deref()).await {
+            let OpenedStream { headers, response } = match opened.take() {
+                Some(opened) => opened,
+                None => {
+                    let headers = self.headers.borrow().clone();
+                    let response = self.transport.listen(&headers, last_event_id.as_deref()).await;
+                    OpenedStream { headers, response }
+                }
+            };
+            match response {
                 Ok(response) => {
                     let mut events = transport::events(response);
                     while let Some(Ok(event)) = events.next().await {

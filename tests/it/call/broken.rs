@@ -116,8 +116,17 @@ async fn lost_task_is_reported() {
     fixture.open("lost");
 }
 
-/// Forwards a connection to the server, and closes it when the first `tools/call` is answered.
-async fn forward(mut client: TcpStream, mut server: TcpStream, was_cut: Arc<AtomicBool>) {
+/// What happens to connections to the server.
+#[derive(Clone)]
+struct Faults {
+    /// A connection is closed when the first `tools/call` is answered.
+    was_cut: Arc<AtomicBool>,
+    /// How much later the server gets the request for a stream.
+    stream_delay: Duration,
+}
+
+/// Forwards a connection to the server.
+async fn forward(mut client: TcpStream, mut server: TcpStream, faults: Faults) {
     let (mut request, mut response) = (vec![0; 65_536], vec![0; 65_536]);
     let mut is_call = false;
     loop {
@@ -125,11 +134,14 @@ async fn forward(mut client: TcpStream, mut server: TcpStream, was_cut: Arc<Atom
             read = client.read(&mut request) => {
                 let Ok(count @ 1..) = read else { return };
                 is_call = request[..count].windows(12).any(|words| words == b"\"tools/call\"");
+                if request.starts_with(b"GET ") {
+                    tokio::time::sleep(faults.stream_delay).await;
+                }
                 server.write_all(&request[..count]).await.unwrap();
             }
             read = server.read(&mut response) => {
                 let Ok(count @ 1..) = read else { return };
-                if is_call && !was_cut.swap(true, Ordering::Relaxed) {
+                if is_call && !faults.was_cut.swap(true, Ordering::Relaxed) {
                     return;
                 }
                 client.write_all(&response[..count]).await.unwrap();
@@ -138,30 +150,42 @@ async fn forward(mut client: TcpStream, mut server: TcpStream, was_cut: Arc<Atom
     }
 }
 
+/// Forwards connections to the fixture's server until the returned set is dropped. Returns their URL.
+async fn forward_to(fixture: &CallFixture, faults: Faults) -> (String, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let address = fixture.server.url().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    let mut forwarding = JoinSet::new();
+    forwarding.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (client, _) = listener.accept().await.unwrap();
+            let server = TcpStream::connect(&address).await.unwrap();
+            connections.spawn(forward(client, server, faults.clone()));
+        }
+    });
+    (url, forwarding)
+}
+
+/// The stream is open before the job starts, so that the job's first messages are shown, however slow it opens.
+#[tokio::test]
+async fn slow_stream_misses_no_message() {
+    let fixture = CallFixture::start();
+    let faults = Faults { was_cut: Arc::new(AtomicBool::new(true)), stream_delay: Duration::from_secs(1) };
+    let (url, _forwarding) = forward_to(&fixture, faults).await;
+    let (child, mut lines) = fixture.begin(&["--url", &url, "talk"]);
+    wait_for_line(&mut lines, "talk: opening the tin").await;
+    fixture.open("talked");
+    assert_eq!(child.wait_with_output().await.unwrap().status.code(), Some(0));
+}
+
 /// A call whose answer is lost is sent again, and nothing starts twice.
 #[tokio::test]
 async fn repeated_call_starts_one_task() {
     let fixture = CallFixture::start();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let address = fixture.server.url().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
-    let was_cut = Arc::new(AtomicBool::new(false));
-    let forwarding = async {
-        let mut connections = JoinSet::new();
-        loop {
-            let (client, _) = listener.accept().await.unwrap();
-            connections.spawn(forward(
-                client,
-                TcpStream::connect(&address).await.unwrap(),
-                Arc::clone(&was_cut),
-            ));
-        }
-    };
-    let arguments = ["--url", &url, "greet", "name=ann"];
-    let called = tokio::select! {
-        called = fixture.call(&arguments) => called,
-        () = forwarding => unreachable!("it carries for ever"),
-    };
+    let faults = Faults { was_cut: Arc::new(AtomicBool::new(false)), stream_delay: Duration::ZERO };
+    let (url, _forwarding) = forward_to(&fixture, faults).await;
+    let called = fixture.call(&["--url", &url, "greet", "name=ann"]).await;
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "hello ann 1 false []\n"), "{called:?}");
     assert!(called.stderr.contains("retrying the call: "), "{}", called.stderr);
     let listed = fixture.call(&["task_list"]).await.stdout;

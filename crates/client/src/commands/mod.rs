@@ -14,7 +14,7 @@ use super::error::ServerCallError;
 use super::follow::{FollowOutcome, FollowedCall, Signals, TIMED_OUT};
 use super::listing::{TaskSupport, Tool, find_tool, format_tools};
 use super::output::{FinishedCall, format_result};
-use super::session::{ServerMessageSender, Session};
+use super::session::{OpenedStream, ServerMessageSender, Session};
 use super::task::{Status, Task, cancel, get_task, list_with_prefix};
 use super::terminal::screen::{Screen, write_line};
 use super::terminal::{Terminal, columns, sanitize_for_terminal};
@@ -116,6 +116,13 @@ impl CommandContext<'_> {
 
     async fn call_as_task(&mut self, call: &Call, params: Value, mut screen: Screen) -> Result<u8, Failure> {
         let session = self.session;
+        let stream = match call.detach {
+            true => None,
+            false => {
+                let opening = async { Ok(session.open_stream().await) };
+                self.run_interruptible("nothing was started", opening).await?.unwrap_or_default()
+            }
+        };
         let log_retry =
             |call_error: &ServerCallError| print_error(&format!("retrying the call: {call_error}"));
         let response = tokio::select! {
@@ -150,7 +157,7 @@ impl CommandContext<'_> {
             return Ok(SUCCESS);
         }
         screen.print_line(&format!("{}: task {}", call.tool, task.id));
-        self.follow(&call.tool, &task.id, true, screen).await
+        self.follow(&call.tool, &task.id, stream, true, screen).await
     }
 
     /// Watches a task until it ends, and prints its result.
@@ -158,13 +165,14 @@ impl CommandContext<'_> {
         &mut self,
         label: &str,
         id: &str,
+        stream: Option<OpenedStream>,
         is_ours: bool,
         mut screen: Screen,
     ) -> Result<u8, Failure> {
         let Self { session, terminal, deadline, .. } = *self;
         let followed_call =
             FollowedCall { session, label, task: Some(id), receives_progress: is_ours, terminal, deadline };
-        match followed_call.follow_task(id, &mut screen, self.signals).await {
+        match followed_call.follow_task(id, stream, &mut screen, self.signals).await {
             Ok(FollowOutcome::Answered(outcome)) => {
                 let task = get_task(self.session, id).await.ok();
                 self.finish(FinishedCall { task, outcome }, &mut screen).await
@@ -204,7 +212,7 @@ impl CommandContext<'_> {
             Some(id) => {
                 screen.print_line(&format!("{}: still running; continues as task {id}", tool.name));
                 let id = id.to_owned();
-                self.follow(&tool.name, &id, false, screen).await
+                self.follow(&tool.name, &id, None, false, screen).await
             }
             None => self.finish(FinishedCall { task: None, outcome }, &mut screen).await,
         }
@@ -216,7 +224,7 @@ impl CommandContext<'_> {
         let label = format!("task {}", id.chars().take(8).collect::<String>());
         let mut screen = Screen::new(label.clone(), self.invocation.quiet);
         screen.set_age(task.age(jiff::Timestamp::now().as_millisecond()));
-        self.follow(&label, id, false, screen).await
+        self.follow(&label, id, None, false, screen).await
     }
 
     /// Finds the task with this id, or the only listed one with this prefix of at least

@@ -14,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use self::state::State;
 use super::error::ServerCallError;
-use super::session::{ServerMessage, ServerMessageSender, Session};
+use super::session::{OpenedStream, ServerMessage, ServerMessageSender, Session};
 use super::terminal::Terminal;
 use super::terminal::screen::Screen;
 use super::wait::{self, WaitEvent};
@@ -76,10 +76,11 @@ pub(super) struct FollowedCall<'a> {
 }
 
 impl<'a> FollowedCall<'a> {
-    /// Follows a task until it ends.
+    /// Follows a task until it ends. `stream` was opened before its call, if it was called here.
     pub(super) async fn follow_task(
         &self,
         id: &'a str,
+        stream: Option<OpenedStream>,
         screen: &mut Screen,
         signals: &mut Signals,
     ) -> Result<FollowOutcome, ServerCallError> {
@@ -87,7 +88,7 @@ impl<'a> FollowedCall<'a> {
         let (message_sender, incoming) = mpsc::unbounded_channel();
         let polling =
             wait::poll_task(self.session, id, !self.receives_progress, &message_sender, &event_sender);
-        let background = async { tokio::join!(self.session.listen(&message_sender), polling) };
+        let background = async { tokio::join!(self.session.listen(stream, &message_sender), polling) };
         let answer = wait::wait_for_result(self.session, id, &message_sender, &event_sender);
         self.run(answer, background, incoming, events, screen, signals).await
     }
