@@ -33,7 +33,7 @@ pub(super) async fn page(request: &Request<'_>) -> Result<Page> {
     let mut failed: Vec<View> = found.views.iter().filter(has_failed).cloned().collect();
     // The oldest are shown. Once they were seen, the next ones are shown.
     failed.sort_by_key(|view| view.task.ended_at);
-    let until = failed.iter().take(MAX_SHOWN).last().and_then(|view| view.task.ended_at);
+    let until = failed.iter().take(MAX_SHOWN).next_back().and_then(|view| view.task.ended_at);
     let shown = failed.partition_point(|view| view.task.ended_at <= until);
     let more = failed.len() - shown;
     failed.truncate(shown);
