@@ -46,6 +46,7 @@ FORGOTTEN = (
     "the outcome of the first run is unknown",
     "from Slurm after a crash of its controller",
     "showed the job as running until its time limit",
+    records.NO_TRACE,
 )
 # How many jobs each kill may make it forget: those of the seconds since it wrote them down last.
 FORGOTTEN_EACH = 3

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+# What is told of a job that Slurm shows as completed without a run of its script.
+NO_TRACE = "its script left no trace"
 # What begins each life of the controller in its log.
 LIFE = "slurmctld version "
 # What the accounting is asked for, of each job that ever was: also of one whose number was given to another since.
@@ -96,5 +98,6 @@ def unexcused(told: dict[str, str], log: str, found: list[Row], work: Path) -> I
             yield from (f"its log: {line}" for line in log.splitlines() if LIFE in line or any(is_of(line, number) for number in mine))
         keys = {folder.name for folder in made[label]}
         ended = [row for row in found if row.name in keys]
-        if ended and all(row.state == "COMPLETED" for row in ended):
+        # Of a number that was given twice, the end of the other job may stand there.
+        if NO_TRACE not in said and ended and all(row.state == "COMPLETED" for row in ended):
             yield f"{label} was told as lost, and completed: {ended}: {said}"

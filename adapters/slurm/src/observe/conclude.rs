@@ -320,6 +320,7 @@ fn latest_end(terminal_states: &BTreeMap<Option<u32>, TerminalState>) -> Option<
 mod tests {
     use super::*;
     use crate::driver::accounting_text;
+    use crate::store::end_marker::EndMarker;
 
     #[test]
     fn array_loss_reasons_are_deduplicated() {
@@ -339,7 +340,14 @@ mod tests {
         let plan = Plan { root: "/proc/self".into(), result: Some("mem".to_owned()), ..Plan::default() };
         let conclude_after = |ended_for| {
             let records = accounting_text::records("7|COMPLETED|0:0|1|1|2|20|60||00:01|1|4G|n1|tb-a\n");
-            let evidence = TerminalEvidence { records, ended_for, ..TerminalEvidence::default() };
+            let run = Run { task: None, restart: 0 };
+            let evidence = TerminalEvidence {
+                records,
+                started_runs: [(run, false)].into(),
+                end_markers: [(run, EndMarker::default())].into(),
+                ended_for,
+                ..TerminalEvidence::default()
+            };
             conclude(&plan, &evidence, &folder, 7, Duration::ZERO)
         };
         let Conclusion::Pending(observation) = conclude_after(OUTPUT_READ_TIMEOUT - Duration::from_secs(1))
@@ -365,7 +373,14 @@ mod tests {
         let result = Some("out.json".to_owned());
         let conclude_after = |plan: &Plan, ended_for| {
             let records = accounting_text::records("7|COMPLETED|0:0|1|1|2|20|60||00:01|1|4G|n1|tb-a\n");
-            let evidence = TerminalEvidence { records, ended_for, ..TerminalEvidence::default() };
+            let run = Run { task: None, restart: 0 };
+            let evidence = TerminalEvidence {
+                records,
+                started_runs: [(run, false)].into(),
+                end_markers: [(run, EndMarker::default())].into(),
+                ended_for,
+                ..TerminalEvidence::default()
+            };
             match conclude(plan, &evidence, &folder, 7, Duration::ZERO) {
                 Conclusion::Pending(observation) => Err(observation.message.unwrap()),
                 Conclusion::Ended(Observation { state: JobState::Succeeded(output), .. }, _) => Ok(output),

@@ -38,7 +38,8 @@
 //!   for 5 s, since Slurm may put the job back into the queue.
 //! - `CANCELLED` by Slurm, because a dependency did not end as required, is a failure.
 //! - `TIMEOUT` of a script that never began means that the job is lost. So does `CANCELLED`, if Slurm itself
-//!   may have cancelled it: after a crash, it can assign a number twice.
+//!   may have cancelled it: after a crash, it can assign a number twice. And so does `COMPLETED` of a script that
+//!   left no trace within 60 s: the node may have ended another job of that number.
 //! - A job that Slurm no longer knows and that left no marker is lost, too. A lost job is gone, and its task
 //!   fails.
 

@@ -102,6 +102,17 @@ impl TerminalState {
                 )),
             };
         }
+        // A node that still had another job of this number did not launch the script, and reports the end of
+        // that one. The traces of a script may become visible late.
+        if state == State::Completed && !self.has_started && plan.attached.is_none() {
+            return match ended_for < LOST_MARKER_WAIT {
+                true => Err("the job has ended; waiting for the traces of its script"),
+                false => Ok(JobOutcome::Lost(
+                    "Slurm shows the job as completed, but its script left no trace: it is not known whether it ran"
+                        .to_owned(),
+                )),
+            };
+        }
         if self.has_started
             && plan.attached.is_none()
             && ended_for < MARKER_VISIBILITY_DELAY

@@ -113,6 +113,7 @@ fn unstarted_array_elements_are_cancelled() {
 ";
     let evidence = TerminalEvidence {
         records: crate::driver::accounting_text::records(records),
+        started_runs: [0, 1].map(|task| (Run { task: Some(task), restart: 0 }, false)).into(),
         ended_for: Duration::from_secs(60),
         ..TerminalEvidence::default()
     };

@@ -98,6 +98,19 @@ fn timeout_without_start_is_loss() {
     assert!(is_failed(&evaluate(timed_out, true, None, 6), "time limit"));
 }
 
+/// A node that still had another job of this number reports the end of that one.
+#[test]
+fn completion_without_start_is_loss() {
+    let completed = Some((State::Completed, 0));
+    assert!(evaluate(completed, false, None, 59).is_err(), "the traces may not be visible yet");
+    let lost = evaluate(completed, false, None, 60);
+    assert!(
+        matches!(&lost, Ok(JobOutcome::Lost(why)) if why.contains("left no trace") && !why.contains("called again")),
+        "{lost:?}"
+    );
+    assert_eq!(evaluate(completed, true, None, 60), Ok(JobOutcome::Succeeded));
+}
+
 /// A job that the accounting may know is not lost while the accounting does not answer.
 #[test]
 fn silent_accounting_delays_loss() {
