@@ -167,7 +167,8 @@ async fn forward_to(fixture: &CallFixture, faults: Faults) -> (String, JoinSet<(
     (url, forwarding)
 }
 
-/// The stream is open before the job starts, so that the job's first messages are shown, however slow it opens.
+/// The stream is open before the job starts, so that the job's first messages are shown. A call waits for it,
+/// up to a limit.
 #[tokio::test]
 async fn slow_stream_misses_no_message() {
     let fixture = CallFixture::start();

@@ -322,6 +322,18 @@ mod tests {
     use crate::driver::accounting_text;
     use crate::store::end_marker::EndMarker;
 
+    /// Returns the evidence of a job whose script succeeded this long ago.
+    fn completed(ended_for: Duration) -> TerminalEvidence {
+        let run = Run { task: None, restart: 0 };
+        TerminalEvidence {
+            records: accounting_text::records("7|COMPLETED|0:0|1|1|2|20|60||00:01|1|4G|n1|tb-a\n"),
+            started_runs: [(run, false)].into(),
+            end_markers: [(run, EndMarker::default())].into(),
+            ended_for,
+            ..TerminalEvidence::default()
+        }
+    }
+
     #[test]
     fn array_loss_reasons_are_deduplicated() {
         let lost = |reason: &str| JobOutcome::Lost(reason.to_owned());
@@ -338,18 +350,7 @@ mod tests {
         // The kernel returns an I/O error for the first byte of this file, like a file system with an
         // unreachable server.
         let plan = Plan { root: "/proc/self".into(), result: Some("mem".to_owned()), ..Plan::default() };
-        let conclude_after = |ended_for| {
-            let records = accounting_text::records("7|COMPLETED|0:0|1|1|2|20|60||00:01|1|4G|n1|tb-a\n");
-            let run = Run { task: None, restart: 0 };
-            let evidence = TerminalEvidence {
-                records,
-                started_runs: [(run, false)].into(),
-                end_markers: [(run, EndMarker::default())].into(),
-                ended_for,
-                ..TerminalEvidence::default()
-            };
-            conclude(&plan, &evidence, &folder, 7, Duration::ZERO)
-        };
+        let conclude_after = |ended_for| conclude(&plan, &completed(ended_for), &folder, 7, Duration::ZERO);
         let Conclusion::Pending(observation) = conclude_after(OUTPUT_READ_TIMEOUT - Duration::from_secs(1))
         else {
             panic!("the result may become readable")
@@ -371,21 +372,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (folder, root) = (Folder::new(dir.path(), "tb-a"), dir.path().join("scratch"));
         let result = Some("out.json".to_owned());
-        let conclude_after = |plan: &Plan, ended_for| {
-            let records = accounting_text::records("7|COMPLETED|0:0|1|1|2|20|60||00:01|1|4G|n1|tb-a\n");
-            let run = Run { task: None, restart: 0 };
-            let evidence = TerminalEvidence {
-                records,
-                started_runs: [(run, false)].into(),
-                end_markers: [(run, EndMarker::default())].into(),
-                ended_for,
-                ..TerminalEvidence::default()
-            };
-            match conclude(plan, &evidence, &folder, 7, Duration::ZERO) {
-                Conclusion::Pending(observation) => Err(observation.message.unwrap()),
-                Conclusion::Ended(Observation { state: JobState::Succeeded(output), .. }, _) => Ok(output),
-                Conclusion::Ended(observation, _) => panic!("{observation:?}"),
-            }
+        let conclude_after = |plan: &Plan, ended_for| match conclude(
+            plan,
+            &completed(ended_for),
+            &folder,
+            7,
+            Duration::ZERO,
+        ) {
+            Conclusion::Pending(observation) => Err(observation.message.unwrap()),
+            Conclusion::Ended(Observation { state: JobState::Succeeded(output), .. }, _) => Ok(output),
+            Conclusion::Ended(observation, _) => panic!("{observation:?}"),
         };
         let names_missing_root = |output: &Output| {
             output.content.contains(&Content::text(format!(
