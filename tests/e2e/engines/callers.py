@@ -5,6 +5,7 @@ A client that fails while the bridge lived all the time has found a fault.
 """
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -120,6 +121,18 @@ class Calls:
         with self._changed:
             self._changed.wait_for(lambda: self.steps >= steps or self.over.is_set())
             return not self.over.is_set()
+
+
+def result(peer: Peer, task: str) -> dict[str, Any]:
+    """What came of a task. Some libraries wait for a minute at most, and are asked again."""
+    end = time.monotonic() + SECONDS
+    while True:
+        try:
+            got: dict[str, Any] = peer.ask("result", task=task)
+            return got
+        except Failed as failure:
+            if "Request timed out" not in str(failure) or time.monotonic() > end:
+                raise
 
 
 class Caller(threading.Thread):

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import slurm_records as records
 from callers import SECONDS as PATIENCE
-from callers import UNCERTAIN, Call, Calls
+from callers import UNCERTAIN, Call, Calls, result
 from jobs import Job, Verdict
 from peer import SECONDS, Failed, Peer
 from proxy import Proxy
@@ -86,19 +86,6 @@ def until(peer: Peer, task: str, words: str = "") -> dict[str, Any]:
             return seen
         time.sleep(0.3)
     raise Failed(f"neither {words!r} nor an end was seen: {seen}")
-
-
-def result(peer: Peer, task: str) -> dict[str, Any]:
-    """What came of a task. Some libraries wait for a minute at most, which is less than the controller is away: then one looks
-    until the task has ended, and they are asked again."""
-    while True:
-        try:
-            got: dict[str, Any] = peer.ask("result", task=task)
-            return got
-        except Failed as failure:
-            if "Request timed out" not in str(failure):
-                raise
-            until(peer, task)
 
 
 def was_forgotten(said: str) -> bool:

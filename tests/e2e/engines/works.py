@@ -2,11 +2,10 @@
 the engine.
 """
 
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from callers import SECONDS
+from callers import SECONDS, result
 from peer import Failed, Peer
 from workflows import TERMINAL, look
 
@@ -63,15 +62,3 @@ class Work:
             right = got["error"] and self.tells in got["text"]
         if not right:
             raise Failed(f"the result of {self.name} for {label}, {number} is {got}")
-
-
-def result(peer: Peer, task: str) -> dict[str, Any]:
-    """What came of a task. Some libraries wait for a minute at most, and are asked again."""
-    end = time.monotonic() + SECONDS
-    while True:
-        try:
-            got: dict[str, Any] = peer.ask("result", task=task)
-            return got
-        except Failed as failure:
-            if "Request timed out" not in str(failure) or time.monotonic() > end:
-                raise

@@ -1,6 +1,7 @@
 //! Claims: leases due rows of connected backends, at most as many as the backend has free call permits. A
-//! backend without a free permit delays only its own rows, and their deadlines are applied nevertheless. This
-//! module must not call an engine.
+//! backend without a free permit delays only its own rows, and their deadlines are applied nevertheless. Rows
+//! of a backend whose calls fail here are claimed later ([`super::precedence`]). This module must not call an
+//! engine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -81,6 +82,7 @@ impl Core {
         };
         for (served, due) in served.into_iter().zip(due) {
             let Some(due) = due else { continue };
+            let due = due + self.engines.claim_delay(&served.backend);
             if due > now {
                 next(due);
                 continue;

@@ -11,6 +11,7 @@ use taskbridge_sdk::{Backend, Error, ErrorKind, GroupKey, JobHandle, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
+use super::precedence;
 use crate::tasks::store::{DeletedRow, ServedBackend};
 
 /// The connected backends, by their names in the config. Clones share them.
@@ -44,6 +45,8 @@ pub(super) struct Engine {
     capacity: usize,
     /// The result of its recent calls.
     condition: Arc<Mutex<Condition>>,
+    /// When the last call of an action failed.
+    failed_at: Arc<Mutex<Option<Instant>>>,
 }
 
 /// Whether the calls to an engine succeed.
@@ -87,6 +90,7 @@ impl Engines {
                     permits: Arc::new(Semaphore::new(capacity)),
                     capacity,
                     condition: Arc::default(),
+                    failed_at: Arc::default(),
                 });
                 (name, engine)
             };
@@ -249,6 +253,21 @@ impl Engines {
         }
     }
 
+    /// Like [`Self::record_result`], for a call that an action made for a row.
+    pub(super) fn record_action_result(&self, backend: &str, error: Option<&Error>) {
+        let Some(engine) = self.get(backend) else { return };
+        engine.record_result(error);
+        if error.is_some_and(is_failure) {
+            *engine.failed_at.lock() = Some(Instant::now());
+        }
+    }
+
+    /// Returns how much later than other replicas this one claims due rows of a backend.
+    pub(super) fn claim_delay(&self, backend: &str) -> Duration {
+        let failed_at = self.get(backend).and_then(|engine| *engine.failed_at.lock());
+        failed_at.map(|at| precedence::claim_delay(at.elapsed())).unwrap_or_default()
+    }
+
     /// Returns the condition of each backend, by its name.
     pub fn conditions(&self) -> Vec<(String, Condition)> {
         let engines = self.current.borrow().clone();
@@ -278,11 +297,9 @@ impl Engine {
         }
     }
 
-    /// Records the result of a call. An engine that rejects a job, or limits the rate of calls,
-    /// counts as available.
+    /// Records the result of a call.
     fn record_result(&self, error: Option<&Error>) {
-        use ErrorKind::{Config, Denied, Unavailable, Uncertain};
-        let fails = error.is_some_and(|e| matches!(e.kind(), Unavailable | Uncertain | Denied | Config));
+        let fails = error.is_some_and(is_failure);
         let mut condition = self.condition.lock();
         *condition = match *condition {
             Condition::Failing { since } if fails => Condition::Failing { since },
@@ -295,6 +312,13 @@ impl Engine {
     pub(super) fn is_same_connection(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.backend, &other.backend)
     }
+}
+
+/// Returns true if the engine did not answer a call as it should. An engine that rejects a job, or limits the
+/// rate of calls, counts as available.
+fn is_failure(error: &Error) -> bool {
+    use ErrorKind::{Config, Denied, Unavailable, Uncertain};
+    matches!(error.kind(), Unavailable | Uncertain | Denied | Config)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod housekeeping;
 mod in_progress;
 mod permit_requests;
 mod poll_schedule;
+mod precedence;
 mod watched;
 
 pub use crash::Crash;

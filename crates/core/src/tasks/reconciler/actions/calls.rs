@@ -153,7 +153,7 @@ impl Core {
         F: Future<Output = Result<T>>,
     {
         let answer = self.engines.call(&task.backend, self.settings.lease / 2, timeout_error, make).await;
-        self.engines.record_result(&task.backend, answer.as_ref().err());
+        self.engines.record_action_result(&task.backend, answer.as_ref().err());
         answer
     }
 
