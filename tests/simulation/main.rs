@@ -31,6 +31,7 @@ mod fixture;
 mod hints;
 mod inspection;
 mod late_polls;
+mod late_token;
 mod leaps;
 mod leases;
 mod node;

@@ -208,7 +208,8 @@ impl World {
             67..75 => {
                 let (holder, limit) = (self.holder(), 1 + self.random.below(5) as usize);
                 let cursor = self.chance(50).then(|| Owner::new(self.name()));
-                let request = ClaimRequest { served: self.served(), limit, cursor };
+                let overdue = Duration::from_millis(self.random.below(3) * 500);
+                let request = ClaimRequest { served: self.served(), limit, cursor, overdue };
                 let one = ok(a.claim(&holder, LEASE, &request).await);
                 assert_eq!(one, ok(b.claim(&holder, LEASE, &request).await));
             }

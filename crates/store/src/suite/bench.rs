@@ -185,7 +185,7 @@ impl Bench {
 
     /// Claims up to `limit` rows for this holder.
     pub async fn claim_rows(&self, holder: &str, limit: usize) -> Vec<Task> {
-        let request = ClaimRequest { served: forge(), limit, cursor: None };
+        let request = ClaimRequest { served: forge(), limit, cursor: None, overdue: Duration::ZERO };
         let claimed = self.store.claim(&Holder(holder.to_owned()), LEASE, &request).await;
         claimed.expect("rows can be claimed").tasks
     }

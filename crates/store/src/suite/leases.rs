@@ -148,12 +148,30 @@ pub async fn the_time_is_what_leases_and_due_times_are_compared_with(bench: &Ben
     assert_eq!(bench.claim("a").await, [row.id]);
 }
 
+/// A claim can leave rows to others that have not been due for long.
+pub async fn claim_leaves_rows_that_became_due(bench: &Bench) {
+    let (overdue, served) = (Duration::from_millis(200), forge());
+    let early = bench.add(Task { due_at: Some(bench.clock.now()), ..bench.task() }).await;
+    bench.clock.advance(Duration::from_millis(1));
+    let late = bench.add(Task { due_at: Some(bench.clock.now()), ..bench.task() }).await;
+    bench.clock.advance(Duration::from_millis(199));
+    let claim = async || {
+        let request = ClaimRequest { served: served.clone(), limit: 10, cursor: None, overdue };
+        let claimed = bench.store.claim(&holder("a"), LEASE, &request).await.expect("rows can be claimed");
+        claimed.tasks.into_iter().map(|task| task.id).collect::<Vec<_>>()
+    };
+    assert_eq!(claim().await, [early.id]);
+    assert_eq!(claim().await, []);
+    bench.clock.advance(Duration::from_millis(1));
+    assert_eq!(claim().await, [late.id]);
+}
+
 fn served(backend: &str, identity: Option<&str>) -> ServedBackend {
     ServedBackend { backend: backend.to_owned(), identity: identity.map(str::to_owned) }
 }
 
 async fn claim(bench: &Bench, name: &str, served: &ServedBackend) -> Vec<TaskId> {
-    let request = ClaimRequest { served: served.clone(), limit: 10, cursor: None };
+    let request = ClaimRequest { served: served.clone(), limit: 10, cursor: None, overdue: Duration::ZERO };
     let claimed = bench.store.claim(&holder(name), LEASE, &request).await.expect("rows can be claimed");
     claimed.tasks.into_iter().map(|task| task.id).collect()
 }
@@ -252,7 +270,7 @@ pub async fn large_backlog_serves_every_owner(bench: &Bench) {
     let mut cursor = None;
     let mut owners = Vec::new();
     for _ in 0..6 {
-        let request = ClaimRequest { served: forge(), limit: 2, cursor };
+        let request = ClaimRequest { served: forge(), limit: 2, cursor, overdue: Duration::ZERO };
         let claimed = bench.store.claim(&holder("a"), LEASE, &request).await.expect("rows can be claimed");
         assert_eq!(claimed.tasks.len(), 2, "a claim takes what it may");
         owners.extend(claimed.tasks.iter().map(|task| task.owner.as_str().to_owned()));
@@ -307,7 +325,7 @@ pub async fn leases_are_shortened(bench: &Bench) {
     let acquire = async |name, lease| {
         bench.store.acquire_groups(&holder(name), lease, &[forge()]).await.expect("groups can be held").len()
     };
-    let request = ClaimRequest { served: forge(), limit: 9, cursor: None };
+    let request = ClaimRequest { served: forge(), limit: 9, cursor: None, overdue: Duration::ZERO };
     let claimed = bench.store.claim(&holder("a"), hour, &request).await.expect("rows can be claimed");
     assert_eq!(claimed.tasks.len(), 1);
     assert_eq!(acquire("a", hour).await, 1);

@@ -85,6 +85,7 @@ macro_rules! store_suite {
             rows_without_identity_are_adopted
             large_backlog_serves_every_owner
             due_rows_are_listed_unleased
+            claim_leaves_rows_that_became_due
             an_update_releases_only_the_holders_own_lease
             an_update_holds_a_lease_that_nobody_else_has
             the_next_due_time_respects_leases

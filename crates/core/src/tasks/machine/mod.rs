@@ -180,6 +180,7 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
         Event::LogFollowed { until } => engine::log_followed(&mut step.task, until),
         Event::Watched { until } => engine::watched(&mut step.task, until),
         Event::RetryNow => retry_now(&mut step.task, now),
+        Event::AnswersDue => questions::hasten_answers(&mut step.task, now),
         Event::OutcomeUnknown => outcome_unknown(&mut step.task, now),
         Event::DeadlinePassed => deadline::pending_passed(&mut step.task, now),
         Event::QuestionSent { .. } | Event::Nothing => {}
@@ -246,11 +247,7 @@ fn retry_now(task: &mut Task, now: Timestamp) {
             if let Some(cancel) = task.cancel.as_mut().filter(|cancel| !cancel.unsupported) {
                 cancel.not_before = now.min(cancel.not_before);
             }
-            for question in &mut task.questions {
-                if let QuestionStatus::Answered { not_before, .. } = &mut question.status {
-                    *not_before = now.min(*not_before);
-                }
-            }
+            questions::hasten_answers(task, now);
             task.look_at = Some(now);
             if let Some(overdue) = &mut task.overdue {
                 overdue.not_before = now.min(overdue.not_before);
@@ -314,6 +311,11 @@ fn end_with(step: &mut Step, outcome: Outcome, message: String, output: Output, 
 /// Returns true while the server's own question before the start is open.
 fn awaits_consent(task: &Task) -> bool {
     task.open_questions().any(|question| question.asker == QuestionSource::Confirm)
+}
+
+/// Returns true if an answer is to be sent to the job, and not yet.
+pub fn has_postponed_answer(task: &Task, now: Timestamp) -> bool {
+    matches!(task.job, Job::Open { .. }) && task.questions.iter().filter_map(answer_due).any(|due| due > now)
 }
 
 fn answer_due(question: &TaskQuestion) -> Option<Timestamp> {

@@ -206,7 +206,7 @@ fn ask_again(task: &mut Task, key: &str, why: &str, now: Timestamp) {
 }
 
 /// Maximum delay between two attempts to send an answer to the engine. The person who answered waits for the
-/// result, and what was missing (a token that arrives separately) may be available a moment later.
+/// result. What was missing (a token that arrives separately) may be available a moment later without a hint.
 const MAX_ANSWER_DELAY: Duration = Duration::from_secs(10);
 
 /// An answer could not be sent. One that the engine rejects would be rejected again, so the person is asked again.
@@ -220,6 +220,15 @@ pub(super) fn answer_failed(task: &mut Task, key: &str, failure: &Failure, now: 
     {
         *attempts += 1;
         *not_before = now + backoff(&job, *attempts).min(MAX_ANSWER_DELAY);
+    }
+}
+
+/// Makes all pending answers due now.
+pub(super) fn hasten_answers(task: &mut Task, now: Timestamp) {
+    for question in &mut task.questions {
+        if let QuestionStatus::Answered { not_before, .. } = &mut question.status {
+            *not_before = now.min(*not_before);
+        }
     }
 }
 

@@ -178,6 +178,7 @@ fn events() -> impl Strategy<Value = Event> {
         Just(Event::DeadlinePassed),
         (5..7u32).prop_map(|times| Event::PollCrashed { times }),
         Just(Event::RetryNow),
+        Just(Event::AnswersDue),
         Just(Event::OutcomeUnknown),
         (0..90u64).prop_map(|after| Event::Watched { until: START + Duration::from_secs(after) }),
         Just(Event::CancelRequested { mode: CancelMode::Immediate, on_behalf_of: None }),

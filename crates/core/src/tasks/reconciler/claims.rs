@@ -82,7 +82,8 @@ impl Core {
         };
         for (served, due) in served.into_iter().zip(due) {
             let Some(due) = due else { continue };
-            let due = due + self.engines.claim_delay(&served.backend);
+            let overdue = self.engines.claim_delay(&served.backend);
+            let due = due + overdue;
             if due > now {
                 next(due);
                 continue;
@@ -91,7 +92,7 @@ impl Core {
             let more_permits = std::iter::from_fn(|| self.engines.try_acquire_permit(&served.backend));
             let call_permits: Vec<CallPermit> =
                 std::iter::once(call_permit).chain(more_permits.take(BATCH - 1)).collect();
-            match self.claim_for(claims, served, call_permits).await {
+            match self.claim_for(claims, served, overdue, call_permits).await {
                 // Another process leased them, or they cannot be read: an immediate retry would
                 // return the same.
                 Ok(rows) if rows.is_empty() => next(now + EMPTY_CLAIM_DELAY),
@@ -107,16 +108,17 @@ impl Core {
         Ok((leased, earliest))
     }
 
-    /// Claims rows of one backend, one for each permit.
+    /// Claims rows of one backend that have been due for so long, one for each permit.
     async fn claim_for(
         &self,
         claims: &mut Claims,
         served: ServedBackend,
+        overdue: Duration,
         call_permits: Vec<CallPermit>,
     ) -> Result<Vec<LeasedRow>> {
         let ServedBackend { backend, identity } = served.clone();
         let cursor = claims.cursors.get(&backend).cloned();
-        let request = ClaimRequest { served, limit: call_permits.len(), cursor };
+        let request = ClaimRequest { served, limit: call_permits.len(), cursor, overdue };
         let since = Instant::now();
         let ClaimResult { tasks, cursor } =
             self.writer.store.claim(&self.holder, self.settings.lease, &request).await?;

@@ -166,6 +166,11 @@ impl Engines {
         self.get(backend).is_some_and(|engine| engine.gives_hints())
     }
 
+    /// Returns true if jobs of this backend can ask questions.
+    pub(super) fn asks(&self, backend: &str) -> bool {
+        self.get(backend).is_some_and(|engine| engine.backend.abilities().questions.is_some())
+    }
+
     /// See [`taskbridge_sdk::Questions::list_lag`].
     pub(super) fn list_lag(&self, backend: &str) -> Duration {
         let lag = self
@@ -259,6 +264,13 @@ impl Engines {
         engine.record_result(error);
         if error.is_some_and(is_failure) {
             *engine.failed_at.lock() = Some(Instant::now());
+        }
+    }
+
+    /// Ends the delay of claims, because what an earlier call lacked may have arrived here.
+    pub(super) fn end_claim_delay(&self, backend: &str) {
+        if let Some(engine) = self.get(backend) {
+            *engine.failed_at.lock() = None;
         }
     }
 

@@ -4,24 +4,24 @@
 //! The poll schedule is in memory only: a process that takes a group over schedules its jobs anew, and polls
 //! all but the newest at once. It must not keep facts in memory alone.
 
+mod hinted;
 mod sweep;
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, FuturesUnordered, StreamExt};
-use taskbridge_sdk::{JobHandle, Timestamp};
+use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::hinted::HintedJobs;
 use self::sweep::SweepResult;
 use super::engine::ConnectedEngines;
 use super::poll_schedule::{PollResult, PollSchedule};
 use super::watched::WatchedGroups;
 use super::{Core, Settings};
-use crate::tasks::machine::Event;
-use crate::tasks::store::{Group, Lease};
 use crate::tasks::task_writer::PollRequest;
 
 /// Maximum number of jobs per call.
@@ -35,9 +35,6 @@ const OVERLAP: Duration = Duration::from_secs(5);
 /// jobs that were closed elsewhere.
 const FULL_READ_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Hints that only this process received, for jobs of groups that it does not watch: handles by group.
-type ForeignHints = BTreeMap<Group, HashSet<JobHandle>>;
-
 impl Core {
     /// Acquires groups, and polls their jobs on schedule and after hints, until `stop`. Then it drops the
     /// sweeps in progress.
@@ -50,15 +47,17 @@ impl Core {
         let mut hints = engine_hints(&connected);
         let mut next_acquire = Instant::now();
         let mut others_opened = false;
-        let mut foreign_hints = ForeignHints::new();
+        let mut hinted = HintedJobs::default();
         loop {
             let now = Instant::now();
             if next_acquire <= now {
                 let acquire = self.acquire_groups(&mut groups, std::mem::take(&mut others_opened));
                 run_with_sweeps(&mut sweeps, &mut finished, acquire).await;
-                let forward = self.forward_hints(std::mem::take(&mut foreign_hints));
-                run_with_sweeps(&mut sweeps, &mut finished, forward).await;
                 next_acquire = Instant::now() + self.settings.tick.min(self.settings.lease / 3);
+            }
+            if hinted.due.is_some_and(|due| due <= now) {
+                let forward = self.forward_hints(std::mem::take(&mut hinted));
+                run_with_sweeps(&mut sweeps, &mut finished, forward).await;
             }
             while let Some(sweep) = finished.pop_front() {
                 run_with_sweeps(&mut sweeps, &mut finished, self.apply_sweep(&mut groups, sweep)).await;
@@ -69,7 +68,8 @@ impl Core {
                     sweeps.push(self.sweep(group.clone(), schedule.identity.clone(), due));
                 }
             }
-            let wake = groups.next_poll().map_or(next_acquire, |poll| poll.min(next_acquire));
+            let wake =
+                [groups.next_poll(), hinted.due].into_iter().flatten().fold(next_acquire, Instant::min);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -87,13 +87,14 @@ impl Core {
                 }
                 requests = self.writer.nudge.polls.take() => {
                     for request in requests {
-                        if let Some((group, handle)) = self.foreign_hint(&groups, &request) {
-                            foreign_hints.entry(group).or_default().insert(handle);
-                        }
+                        self.keep_hint(&mut hinted, &groups, &request);
                         groups.poll_now(request, Instant::now());
                     }
                 }
-                Some(look) = hints.next() => groups.poll_now(look, Instant::now()),
+                Some(request) = hints.next() => {
+                    self.keep_hint(&mut hinted, &groups, &request);
+                    groups.poll_now(request, Instant::now());
+                }
                 Ok(()) = engines.changed() => {
                     let before = std::mem::replace(&mut connected, engines.borrow_and_update().clone());
                     hints = engine_hints(&connected);
@@ -161,32 +162,6 @@ impl Core {
             }
         }
         self.read_watched_jobs(groups).await;
-    }
-
-    /// Returns the group and the handle of a hint that only this process received, if it does not
-    /// watch the group.
-    fn foreign_hint(&self, groups: &WatchedGroups, request: &PollRequest) -> Option<(Group, JobHandle)> {
-        let PollRequest::LocalHint(backend, handle) = request else { return None };
-        let group = Group { backend: backend.clone(), key: self.engines.group(backend, handle) };
-        (!groups.schedules.contains_key(&group)).then(|| (group, handle.clone()))
-    }
-
-    /// Passes hints on by a write: it makes the rows of these jobs due ([`Event::RetryNow`]), so that the
-    /// process that claims a row polls its job. That may be any process that serves the backend.
-    async fn forward_hints(&self, foreign_hints: ForeignHints) {
-        for (group, handles) in foreign_hints {
-            let identity = self.engines.identity(&group.backend);
-            let since = Timestamp::from_millis(0);
-            let Ok(jobs) = self.writer.store.open_jobs(&group, identity.as_deref(), since).await else {
-                continue;
-            };
-            for job in jobs.iter().filter(|job| handles.contains(&job.handle)) {
-                // It is only a hint: a job that cannot be read or written now is polled on schedule.
-                if let Ok(Some(task)) = self.writer.read(&job.id).await {
-                    let _ = self.writer.apply(task, Event::RetryNow, Lease::Keep).await;
-                }
-            }
-        }
     }
 
     /// Reads which jobs clients watch, for each group that is due for it.

@@ -284,6 +284,11 @@ impl PollSchedule {
         }
     }
 
+    /// Returns the row of a job in this schedule, by the engine's name for the job.
+    pub(super) fn task_of(&self, handle: &JobHandle) -> Option<&TaskId> {
+        self.by_handle.get(handle)
+    }
+
     /// Moves the next poll to now, by the engine's name for the job. Returns false if the job is
     /// not in this schedule.
     pub(super) fn apply_hint(&mut self, handle: &JobHandle, now: Instant) -> bool {

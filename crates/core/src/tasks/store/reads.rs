@@ -1,6 +1,8 @@
 //! What the reads and claims of a store select, and what they return: scopes, cursors, connected backends,
 //! groups and open jobs. It must not define how a store finds them.
 
+use std::time::Duration;
+
 use taskbridge_sdk::{GroupKey, JobHandle, Output, Timestamp};
 
 use crate::tasks::task::{Owner, Task, TaskId};
@@ -46,6 +48,8 @@ pub struct ClaimRequest {
     pub limit: usize,
     /// The owner that was served last ([`ClaimResult::cursor`]).
     pub cursor: Option<Owner>,
+    /// Only rows that have been due for so long are claimed.
+    pub overdue: Duration,
 }
 
 /// The result of a claim.

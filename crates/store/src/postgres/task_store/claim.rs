@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
@@ -9,7 +10,7 @@ use tokio_postgres::Row;
 
 use super::queue::columns_of;
 use super::row;
-use super::tasks::number;
+use super::tasks::{millis, number};
 use crate::fair::{self, Candidate, ClaimOrder, VisitedOwners};
 use crate::postgres::connection::column;
 use crate::postgres::connection::db::Db;
@@ -22,17 +23,18 @@ use crate::{UNREADABLE_RETRY_MS, log_unreadable};
 use taskbridge_core::tasks::store::{ClaimRequest, ClaimResult, Result, ServedBackend};
 use taskbridge_core::tasks::task::{Owner, Task, TaskId};
 
-/// Rows of a connected backend that can be claimed now.
+/// Rows of a connected backend that can be claimed now and have been due for `:overdue`.
 macro_rules! claimable {
     () => {
         "of_backend = :backend AND (identity IS NULL OR :identity::text IS NULL OR identity = :identity)
-         AND due_at <= moment(:now) AND (lease_until IS NULL OR lease_until <= moment(:now))"
+         AND due_at <= moment(:now) - :overdue::bigint AND (lease_until IS NULL OR lease_until <= moment(:now))"
     };
 }
 
 /// Returns the parameters of `claimable!`.
-fn claimable_values(now: Option<i64>, served: &ServedBackend) -> [NamedValue<'_>; 3] {
+fn claimable_values(now: Option<i64>, served: &ServedBackend, overdue: Duration) -> [NamedValue<'_>; 4] {
     [
+        (":overdue", Number(Some(millis(overdue)))),
         (":now", Number(now)),
         (":backend", Text(Some(&served.backend))),
         (":identity", Text(served.identity.as_deref())),
@@ -104,8 +106,8 @@ impl WriteTransaction for Claim {
     type Output = ClaimResult;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<ClaimResult, PostgresError> {
-        let ClaimRequest { served, limit, cursor } = &self.request;
-        let claimable = claimable_values(db.now, served);
+        let ClaimRequest { served, limit, cursor, overdue } = &self.request;
+        let claimable = claimable_values(db.now, served, *overdue);
         let first = db.all(LONGEST_DUE, &row::bind(&claimable, &[(":limit", &number(fair::WINDOW))])).await?;
         let first = first.iter().map(candidate).collect::<Result<Vec<_>, PostgresError>>()?;
         let visited = if first.len() < fair::WINDOW { None } else { self.visit(db).await? };
@@ -154,8 +156,8 @@ impl Claim {
     /// Visits owners after the cursor, then from the first one, until `limit` of them have due rows,
     /// [`fair::OWNERS`] were visited, or there are no others.
     async fn visit(&self, db: &Db) -> Result<Option<VisitedOwners<String>>, PostgresError> {
-        let ClaimRequest { served, limit, cursor } = &self.request;
-        let claimable = claimable_values(db.now, served);
+        let ClaimRequest { served, limit, cursor, overdue } = &self.request;
+        let claimable = claimable_values(db.now, served, *overdue);
         let cursor = cursor.as_ref().map_or_else(Cow::default, |cursor| column::encode_key(cursor.as_str()));
         let most = number(fair::OWNERS);
         let params = row::bind(&claimable, named_params! { ":cursor": cursor, ":limit": most });
@@ -195,7 +197,7 @@ pub(super) async fn list_due(
     );
     let (due, id) = after.map_or((i64::MIN, ""), |(due, id)| (due.as_millis(), id.as_str()));
     let (id, limit) = (column::encode(id), number(limit));
-    let claimable = claimable_values(executor.now(), served);
+    let claimable = claimable_values(executor.now(), served, Duration::ZERO);
     let params = row::bind(&claimable, named_params! { ":due": due, ":id": id, ":limit": limit });
     executor.query(OperationPriority::Loops, sql, &params, row::tasks).await
 }

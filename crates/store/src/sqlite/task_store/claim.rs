@@ -13,11 +13,11 @@ use crate::{UNREADABLE_RETRY_MS, log_unreadable};
 use taskbridge_core::tasks::store::{ClaimRequest, ClaimResult, Holder, ServedBackend};
 use taskbridge_core::tasks::task::{Owner, Task, TaskId};
 
-/// Rows of a connected backend that can be claimed now.
+/// Rows of a connected backend that can be claimed now and were due at `:due_by`.
 macro_rules! claimable {
     () => {
         "of_backend = :backend AND (identity IS NULL OR :identity IS NULL OR identity = :identity)
-         AND due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)"
+         AND due_at <= :due_by AND (lease_until IS NULL OR lease_until <= :now)"
     };
 }
 
@@ -28,7 +28,7 @@ pub(super) fn claim(
     request: &ClaimRequest,
 ) -> Result<ClaimResult, SqliteError> {
     let limit = request.limit;
-    let first = longest_due(db, &request.served)?;
+    let first = longest_due(db, request)?;
     let visited = if first.len() < fair::WINDOW { None } else { visit(db, request, limit)? };
     let cursor = request.cursor.as_ref().map(Owner::as_str);
     let order = ClaimOrder::of(first, visited, cursor);
@@ -63,13 +63,20 @@ pub(super) fn claim(
 }
 
 /// Returns the longest-due rows, in that order.
-fn longest_due(db: &Db<'_>, served: &ServedBackend) -> Result<Vec<Candidate<i64>>, SqliteError> {
+fn longest_due(db: &Db<'_>, request: &ClaimRequest) -> Result<Vec<Candidate<i64>>, SqliteError> {
+    let ServedBackend { backend, identity } = &request.served;
     let sql = concat!("SELECT n, owner FROM tasks WHERE ", claimable!(), " ORDER BY due_at, n LIMIT :limit");
     let mut statement = db.sql(sql)?;
     let params = named_params! {
-        ":backend": served.backend, ":identity": served.identity, ":now": db.now_ms(), ":limit": fair::WINDOW,
+        ":backend": backend, ":identity": identity, ":now": db.now_ms(), ":due_by": due_by(db, request),
+        ":limit": fair::WINDOW,
     };
     Ok(row::query(&mut statement, params)?.mapped(candidate).collect::<rusqlite::Result<_>>()?)
+}
+
+/// Returns by when a row must have been due, in milliseconds since the epoch.
+fn due_by(db: &Db<'_>, request: &ClaimRequest) -> i64 {
+    db.now_ms().saturating_sub(i64::try_from(request.overdue.as_millis()).unwrap_or(i64::MAX))
 }
 
 fn candidate(row: &rusqlite::Row<'_>) -> rusqlite::Result<Candidate<i64>> {
@@ -97,7 +104,8 @@ fn visit(
     let mut rows = db.sql(sql)?;
     let mut rows_of = |owner: &str, most: usize| -> rusqlite::Result<Vec<Candidate<i64>>> {
         let params = named_params! {
-            ":backend": backend, ":identity": identity, ":now": db.now_ms(), ":owner": owner, ":limit": most,
+            ":backend": backend, ":identity": identity, ":now": db.now_ms(), ":due_by": due_by(db, request),
+            ":owner": owner, ":limit": most,
         };
         row::query(&mut rows, params)?.mapped(candidate).collect()
     };
@@ -140,7 +148,7 @@ pub(super) fn list_due(
         " AND due_at >= :due AND (due_at, id) > (:due, :id) ORDER BY due_at, id LIMIT :limit"
     );
     let params = named_params! {
-        ":backend": served.backend, ":identity": served.identity, ":now": db.now_ms(),
+        ":backend": served.backend, ":identity": served.identity, ":now": db.now_ms(), ":due_by": db.now_ms(),
         ":due": due, ":id": id, ":limit": limit,
     };
     row::tasks(row::query(&mut *db.sql(sql)?, params)?)

@@ -1,0 +1,83 @@
+//! What a hint about a job means beyond a poll by this process: a row that another process polls becomes due,
+//! and so does an answer that could not be sent. It must not call an engine.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use taskbridge_sdk::{JobHandle, Timestamp};
+use tokio::time::Instant;
+
+use super::super::Core;
+use super::super::watched::WatchedGroups;
+use crate::tasks::machine::{self, Event};
+use crate::tasks::store::{Group, Lease};
+use crate::tasks::task::TaskId;
+use crate::tasks::task_writer::PollRequest;
+
+/// The jobs of hints that came since the last ones were passed on.
+#[derive(Default)]
+pub(super) struct HintedJobs {
+    /// Jobs of groups that this process does not watch: by group and handle, whether only this process
+    /// received the hint.
+    foreign: BTreeMap<Group, HashMap<JobHandle, bool>>,
+    /// Jobs that this process watches, and that can ask questions.
+    watched: HashSet<TaskId>,
+    /// When they are passed on, if there are any.
+    pub(super) due: Option<Instant>,
+}
+
+impl Core {
+    /// Keeps a hint, if it may mean more than a poll by this process.
+    pub(super) fn keep_hint(&self, hinted: &mut HintedJobs, groups: &WatchedGroups, request: &PollRequest) {
+        let (backend, handle, is_local) = match request {
+            PollRequest::EngineHint(backend, handle) => (backend, handle, false),
+            PollRequest::LocalHint(backend, handle) => (backend, handle, true),
+            _ => return,
+        };
+        let asks = self.engines.asks(backend);
+        let group = Group { backend: backend.clone(), key: self.engines.group(backend, handle) };
+        match groups.schedules.get(&group) {
+            Some(schedule) if asks => hinted.watched.extend(schedule.task_of(handle).cloned()),
+            None if asks || is_local => {
+                *hinted.foreign.entry(group).or_default().entry(handle.clone()).or_default() |= is_local;
+            }
+            _ => return,
+        }
+        hinted.due.get_or_insert_with(|| Instant::now() + self.settings.poll_intervals.shortest);
+    }
+
+    /// Applies hints to the rows of their jobs. What cannot be read or written now is done on schedule.
+    pub(super) async fn forward_hints(&self, hinted: HintedJobs) {
+        for (group, handles) in hinted.foreign {
+            let identity = self.engines.identity(&group.backend);
+            let since = Timestamp::from_millis(0);
+            let Ok(jobs) = self.writer.store.open_jobs(&group, identity.as_deref(), since).await else {
+                continue;
+            };
+            for job in jobs {
+                if let Some(is_local) = handles.get(&job.handle) {
+                    self.apply_hint(&job.id, *is_local).await;
+                }
+            }
+        }
+        for id in hinted.watched {
+            self.apply_hint(&id, false).await;
+        }
+    }
+
+    /// Makes a postponed answer due: what its last attempt lacked, such as the token of a step, may have come
+    /// with the hint. It came to this process, so this process claims the row first. With `polls`, also makes a
+    /// poll due ([`Event::RetryNow`]): the process that claims the row polls its job.
+    async fn apply_hint(&self, id: &TaskId, polls: bool) {
+        let Ok(Some(task)) = self.writer.read(id).await else { return };
+        let has_answer = machine::has_postponed_answer(&task, self.writer.now());
+        if has_answer {
+            self.engines.end_claim_delay(&task.backend);
+        }
+        let event = match polls {
+            true => Event::RetryNow,
+            false if has_answer => Event::AnswersDue,
+            false => return,
+        };
+        let _ = self.writer.apply(task, event, Lease::Keep).await;
+    }
+}
