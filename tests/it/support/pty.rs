@@ -165,15 +165,16 @@ impl Pty {
         loop {
             self.screen.readable().await.unwrap();
             match self.screen.try_read(&mut bytes) {
-                // A terminal whose program has ended returns EIO.
-                Ok(0) | Err(_) if self.child.try_wait().unwrap().is_some() => return false,
+                Ok(0) => return false,
                 Ok(count) => {
                     self.written.extend_from_slice(&bytes[..count]);
                     self.unread.extend_from_slice(&bytes[..count]);
                     self.process_input();
                     return true;
                 }
+                // What the program wrote last may not be readable yet, even if the program has ended.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                // A terminal whose program has ended returns EIO.
                 Err(_) => return false,
             }
         }
