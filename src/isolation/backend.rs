@@ -164,6 +164,11 @@ impl Questions for Isolated {
         let lag = || self.inner.abilities().questions.map(Questions::list_lag);
         self.isolation.call_sync("list_lag", lag).flatten().unwrap_or_default()
     }
+
+    fn needs_token(&self) -> bool {
+        let needs = || self.inner.abilities().questions.map(Questions::needs_token);
+        self.isolation.call_sync("needs_token", needs).flatten().unwrap_or_default()
+    }
 }
 
 #[async_trait]

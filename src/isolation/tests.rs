@@ -91,6 +91,10 @@ impl Questions for Faulty {
     fn list_lag(&self) -> Duration {
         panic!("list_lag")
     }
+
+    fn needs_token(&self) -> bool {
+        panic!("needs_token")
+    }
 }
 
 #[async_trait]
@@ -164,6 +168,7 @@ async fn panic_fails_one_call() {
     let questions = backend.abilities().questions.unwrap();
     let answer = questions.answer_for(&handle, "q", &Answer::Decline, None).await;
     assert_eq!((kind(answer), questions.list_lag()), (ErrorKind::Unavailable, Duration::ZERO));
+    assert!(!questions.needs_token());
     assert_eq!((backend.group(&handle), backend.identity()), (GroupKey::new(""), None));
     let discovery = backend.abilities().discovery.unwrap();
     assert_eq!(kind(discovery.discover().await), ErrorKind::Unavailable);
@@ -175,7 +180,7 @@ async fn panic_fails_one_call() {
     assert!(findings[0].says.contains("crashed"), "{findings:?}");
     assert!(backend.observe(&JobHandle::new("fine")).await.is_ok());
     let text = metrics.text();
-    assert!(text.contains("taskbridge_engine_crashes_total{backend=\"faulty\"} 14\n"), "{text}");
+    assert!(text.contains("taskbridge_engine_crashes_total{backend=\"faulty\"} 15\n"), "{text}");
 }
 
 /// A backend whose `abilities` panics has none.

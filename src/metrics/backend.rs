@@ -251,6 +251,10 @@ impl Questions for MeasuredBackend {
     fn list_lag(&self) -> Duration {
         self.inner.abilities().questions.map(Questions::list_lag).unwrap_or_default()
     }
+
+    fn needs_token(&self) -> bool {
+        self.inner.abilities().questions.is_some_and(Questions::needs_token)
+    }
 }
 
 #[async_trait]

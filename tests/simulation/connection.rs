@@ -292,4 +292,9 @@ impl Questions for Connection {
     fn list_lag(&self) -> Duration {
         LIST_LAG
     }
+
+    /// In every world, hints make answers due that could not be sent.
+    fn needs_token(&self) -> bool {
+        true
+    }
 }

@@ -99,6 +99,10 @@ impl Questions for TokenBackend {
         self.delivered.notify_one();
         outcome
     }
+
+    fn needs_token(&self) -> bool {
+        true
+    }
 }
 
 /// Starts a job, and answers its question.

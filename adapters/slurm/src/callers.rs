@@ -184,6 +184,10 @@ impl Questions for UserRouter {
     fn list_lag(&self) -> Duration {
         self.own_backend.list_lag()
     }
+
+    fn needs_token(&self) -> bool {
+        self.own_backend.needs_token()
+    }
 }
 
 #[async_trait]

@@ -59,6 +59,10 @@ impl Questions for StepFunctions {
     fn list_lag(&self) -> Duration {
         Duration::MAX
     }
+
+    fn needs_token(&self) -> bool {
+        true
+    }
 }
 
 impl StepFunctions {

@@ -67,6 +67,14 @@ pub trait Questions: Send + Sync {
     fn list_lag(&self) -> Duration {
         Duration::ZERO
     }
+
+    /// Returns true if an answer needs something that reaches one replica only, such as the token of a step,
+    /// and that a hint announces there ([`Wakeups`]).
+    ///
+    /// - Then a hint makes an answer due that could not be sent, and the replica with the hint sends it.
+    fn needs_token(&self) -> bool {
+        false
+    }
 }
 
 /// Result of sending an answer.

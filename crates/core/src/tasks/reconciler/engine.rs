@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge_sdk::{Backend, Error, ErrorKind, GroupKey, JobHandle, Result};
+use taskbridge_sdk::{Backend, Error, ErrorKind, GroupKey, JobHandle, Questions, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
@@ -166,9 +166,10 @@ impl Engines {
         self.get(backend).is_some_and(|engine| engine.gives_hints())
     }
 
-    /// Returns true if jobs of this backend can ask questions.
-    pub(super) fn asks(&self, backend: &str) -> bool {
-        self.get(backend).is_some_and(|engine| engine.backend.abilities().questions.is_some())
+    /// See [`Questions::needs_token`].
+    pub(super) fn needs_token(&self, backend: &str) -> bool {
+        let engine = self.get(backend);
+        engine.is_some_and(|engine| engine.backend.abilities().questions.is_some_and(Questions::needs_token))
     }
 
     /// See [`taskbridge_sdk::Questions::list_lag`].

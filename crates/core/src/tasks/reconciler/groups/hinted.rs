@@ -19,7 +19,7 @@ pub(super) struct HintedJobs {
     /// Jobs of groups that this process does not watch: by group and handle, whether only this process
     /// received the hint.
     foreign: BTreeMap<Group, HashMap<JobHandle, bool>>,
-    /// Jobs that this process watches, and that can ask questions.
+    /// Jobs that this process watches, and whose answers need a token.
     watched: HashSet<TaskId>,
     /// When they are passed on, if there are any.
     pub(super) due: Option<Instant>,
@@ -33,16 +33,19 @@ impl Core {
             PollRequest::LocalHint(backend, handle) => (backend, handle, true),
             _ => return,
         };
-        let asks = self.engines.asks(backend);
+        let needs_token = self.engines.needs_token(backend);
+        if !is_local && !needs_token {
+            return;
+        }
         let group = Group { backend: backend.clone(), key: self.engines.group(backend, handle) };
         match groups.schedules.get(&group) {
-            Some(schedule) if asks => hinted.watched.extend(schedule.task_of(handle).cloned()),
-            None if asks || is_local => {
-                *hinted.foreign.entry(group).or_default().entry(handle.clone()).or_default() |= is_local;
-            }
-            _ => return,
+            Some(schedule) if needs_token => hinted.watched.extend(schedule.task_of(handle).cloned()),
+            Some(_) => return,
+            None => *hinted.foreign.entry(group).or_default().entry(handle.clone()).or_default() |= is_local,
         }
-        hinted.due.get_or_insert_with(|| Instant::now() + self.settings.poll_intervals.shortest);
+        let pause = if needs_token { self.settings.poll_intervals.shortest } else { self.settings.tick };
+        let due = Instant::now() + pause;
+        hinted.due = Some(hinted.due.map_or(due, |earlier| earlier.min(due)));
     }
 
     /// Applies hints to the rows of their jobs. What cannot be read or written now is done on schedule.
