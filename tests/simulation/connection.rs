@@ -34,6 +34,8 @@ pub(super) const POISON: &str = "poison";
 pub(super) struct Connection {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) identity: Option<&'static str>,
+    /// True if hints make answers due that could not be sent.
+    pub(super) needs_token: bool,
     pub(super) faults: Arc<EngineFaults>,
     pub(super) points: Arc<Points>,
     pub(super) holder: Holder,
@@ -293,8 +295,7 @@ impl Questions for Connection {
         LIST_LAG
     }
 
-    /// In every world, hints make answers due that could not be sent.
     fn needs_token(&self) -> bool {
-        true
+        self.needs_token
     }
 }

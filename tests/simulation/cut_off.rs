@@ -128,7 +128,8 @@ async fn lone_replica_takes_groups_again() {
     assert_eq!(fixture.row(&id).await.outcome(), Some(Outcome::Succeeded));
 }
 
-/// Two replicas, of which one can do what the other cannot. Returns the latter and both of them.
+/// Starts two replicas, of which one can do what the other cannot. Returns the one that cannot, then the
+/// other.
 async fn unequal_replicas(
     fixture: &Fixture,
     able: Arc<CuttableBackend>,

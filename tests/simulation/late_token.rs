@@ -20,9 +20,10 @@ use super::store_faults::StoreFaults;
 
 /// By this time, attempts are as rare as they get: every ten seconds.
 const LONG_WAIT: Duration = Duration::from_secs(60);
-/// A little more than the shortest poll interval, after which hints are applied to rows. A replica that has
-/// just failed claims rows later than that, unless the hint ends its delay.
-const SOON: Duration = Duration::from_millis(150);
+/// A little more than the shortest poll interval, after which hints are applied to the rows of watched jobs,
+/// and than the interval of leases for those of others. A replica that has just failed claims rows later than
+/// the first, unless the hint ends its delay.
+const SOON: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(5_150)];
 
 /// A connection through which no answer can be sent until a token has arrived.
 struct TokenBackend {
@@ -30,18 +31,21 @@ struct TokenBackend {
     has_token: AtomicBool,
     hints: mpsc::UnboundedSender<JobHandle>,
     received_hints: tokio::sync::Mutex<mpsc::UnboundedReceiver<JobHandle>>,
-    delivered: Notify,
+    /// Notified when an answer could not be sent, through any of the connections.
+    failed: Arc<Notify>,
+    sent: Notify,
 }
 
 impl TokenBackend {
-    fn to(fixture: &Fixture) -> Arc<Self> {
+    fn to(fixture: &Fixture, failed: &Arc<Notify>) -> Arc<Self> {
         let (hints, received_hints) = mpsc::unbounded_channel();
         Arc::new(Self {
             engine: fixture.engine.backend(),
             has_token: AtomicBool::new(false),
             hints,
             received_hints: tokio::sync::Mutex::new(received_hints),
-            delivered: Notify::new(),
+            failed: Arc::clone(failed),
+            sent: Notify::new(),
         })
     }
 
@@ -92,16 +96,13 @@ impl Wakeups for TokenBackend {
 impl Questions for TokenBackend {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<AnswerOutcome> {
         if !self.has_token.load(Ordering::SeqCst) {
+            self.failed.notify_waiters();
             return Err(Error::unavailable("this replica has no token of the step that asked"));
         }
         let questions = self.engine.abilities().questions.expect("the sim asks");
         let outcome = questions.answer(handle, question, answer).await;
-        self.delivered.notify_one();
+        self.sent.notify_one();
         outcome
-    }
-
-    fn needs_token(&self) -> bool {
-        true
     }
 }
 
@@ -124,15 +125,18 @@ async fn answered_task(fixture: &Fixture, node: &Node) -> Task {
 async fn late_token_sends_answer_at_once() {
     for at in [0, 1] {
         let (fixture, store_faults) = (Fixture::new(), Arc::new(StoreFaults::default()));
-        let backends = [TokenBackend::to(&fixture), TokenBackend::to(&fixture)];
+        let failed = Arc::new(Notify::new());
+        let backends = [(); 2].map(|()| TokenBackend::to(&fixture, &failed));
         let first = fixture.start_with_backend("first", &store_faults, backends[0].clone()).await;
         let task = answered_task(&fixture, &first).await;
         let _second = fixture.start_with_backend("second", &store_faults, backends[1].clone()).await;
         tokio::time::sleep(LONG_WAIT).await;
+        // The next attempt is about ten seconds away.
+        failed.notified().await;
         let arrived = tokio::time::Instant::now();
         backends[at].deliver_token(&task);
-        backends[at].delivered.notified().await;
-        assert!(arrived.elapsed() < SOON, "replica {at}: {:?}", arrived.elapsed());
+        backends[at].sent.notified().await;
+        assert!(arrived.elapsed() < SOON[at], "replica {at}: {:?}", arrived.elapsed());
         tokio::time::sleep(LONG_WAIT).await;
         let task = fixture.row(&task.id).await;
         assert_eq!(task.outcome(), Some(Outcome::Succeeded), "{task:?}");

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::bugs::Bug;
 use super::clocks::WorldUptime;
 use super::connection::Connection;
-use super::engines::EngineFaults;
+use super::engines::{EngineFaults, SIM};
 use super::leases::Leases;
 use super::points::Points;
 
@@ -113,6 +113,7 @@ impl Node {
             let connection: Arc<dyn Backend> = Arc::new(Connection {
                 backend,
                 identity,
+                needs_token: name == SIM,
                 faults,
                 is_cut,
                 bug,

@@ -148,7 +148,7 @@ pub async fn the_time_is_what_leases_and_due_times_are_compared_with(bench: &Ben
     assert_eq!(bench.claim("a").await, [row.id]);
 }
 
-/// A claim can leave rows to others that have not been due for long.
+/// A claim can leave out rows that became due a moment ago.
 pub async fn claim_leaves_rows_that_became_due(bench: &Bench) {
     let (overdue, served) = (Duration::from_millis(200), forge());
     let early = bench.add(Task { due_at: Some(bench.clock.now()), ..bench.task() }).await;
@@ -267,6 +267,10 @@ pub async fn large_backlog_serves_every_owner(bench: &Bench) {
     }
     bench.clock.advance(Duration::from_secs(1));
     bench.add(Task { owner: Owner::new("z"), ..bench.task() }).await;
+    let overdue = Duration::from_millis(500);
+    let request = ClaimRequest { served: forge(), limit: 9, cursor: None, overdue };
+    let claimed = bench.store.claim(&holder("a"), LEASE, &request).await.expect("rows can be claimed");
+    assert!(claimed.tasks.len() == 9 && claimed.tasks.iter().all(|task| task.owner.as_str() != "z"));
     let mut cursor = None;
     let mut owners = Vec::new();
     for _ in 0..6 {

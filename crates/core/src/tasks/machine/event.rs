@@ -150,7 +150,8 @@ pub enum Event {
     /// Pending attempts and a poll are due now, whatever failed before. Sent by an operator, and for a hint
     /// whose job another process may poll.
     RetryNow,
-    /// Pending answers are due now: the job changed, so what an earlier attempt lacked may be there.
+    /// Pending answers are due now, and earlier attempts to send them do not count: what those lacked may be
+    /// there.
     AnswersDue,
     /// An operator abandoned the task: the outcome of its job stays unknown.
     OutcomeUnknown,

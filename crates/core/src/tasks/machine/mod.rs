@@ -313,9 +313,10 @@ fn awaits_consent(task: &Task) -> bool {
     task.open_questions().any(|question| question.asker == QuestionSource::Confirm)
 }
 
-/// Returns true if an answer is to be sent to the job, and not yet.
-pub fn has_postponed_answer(task: &Task, now: Timestamp) -> bool {
-    matches!(task.job, Job::Open { .. }) && task.questions.iter().filter_map(answer_due).any(|due| due > now)
+/// Returns true if an answer is still to be sent to the job.
+pub fn has_pending_answer(task: &Task) -> bool {
+    matches!(task.job, Job::Open { .. })
+        && task.questions.iter().any(|question| answer_due(question).is_some())
 }
 
 fn answer_due(question: &TaskQuestion) -> Option<Timestamp> {

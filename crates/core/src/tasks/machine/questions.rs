@@ -223,11 +223,13 @@ pub(super) fn answer_failed(task: &mut Task, key: &str, failure: &Failure, now: 
     }
 }
 
-/// Makes all pending answers due now.
+/// Makes all pending answers due now, as if none had been sent before. So if an attempt is in progress and
+/// fails, the next one comes soon.
 pub(super) fn hasten_answers(task: &mut Task, now: Timestamp) {
     for question in &mut task.questions {
-        if let QuestionStatus::Answered { not_before, .. } = &mut question.status {
+        if let QuestionStatus::Answered { not_before, attempts, .. } = &mut question.status {
             *not_before = now.min(*not_before);
+            *attempts = 0;
         }
     }
 }

@@ -263,7 +263,8 @@ impl Engines {
     pub(super) fn record_action_result(&self, backend: &str, error: Option<&Error>) {
         let Some(engine) = self.get(backend) else { return };
         engine.record_result(error);
-        if error.is_some_and(is_failure) {
+        // An error of another kind is about the job or the caller, and another replica would get it, too.
+        if error.is_some_and(|error| matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Uncertain)) {
             *engine.failed_at.lock() = Some(Instant::now());
         }
     }
@@ -310,9 +311,11 @@ impl Engine {
         }
     }
 
-    /// Records the result of a call.
+    /// Records the result of a call. An engine that rejects a job, or limits the rate of calls,
+    /// counts as available.
     fn record_result(&self, error: Option<&Error>) {
-        let fails = error.is_some_and(is_failure);
+        use ErrorKind::{Config, Denied, Unavailable, Uncertain};
+        let fails = error.is_some_and(|e| matches!(e.kind(), Unavailable | Uncertain | Denied | Config));
         let mut condition = self.condition.lock();
         *condition = match *condition {
             Condition::Failing { since } if fails => Condition::Failing { since },
@@ -325,13 +328,6 @@ impl Engine {
     pub(super) fn is_same_connection(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.backend, &other.backend)
     }
-}
-
-/// Returns true if the engine did not answer a call as it should. An engine that rejects a job, or limits the
-/// rate of calls, counts as available.
-fn is_failure(error: &Error) -> bool {
-    use ErrorKind::{Config, Denied, Unavailable, Uncertain};
-    matches!(error.kind(), Unavailable | Uncertain | Denied | Config)
 }
 
 #[cfg(test)]

@@ -53,11 +53,11 @@ impl Core {
             if next_acquire <= now {
                 let acquire = self.acquire_groups(&mut groups, std::mem::take(&mut others_opened));
                 run_with_sweeps(&mut sweeps, &mut finished, acquire).await;
+                run_with_sweeps(&mut sweeps, &mut finished, self.forward_hints(&mut hinted)).await;
                 next_acquire = Instant::now() + self.settings.tick.min(self.settings.lease / 3);
             }
-            if hinted.due.is_some_and(|due| due <= now) {
-                let forward = self.forward_hints(std::mem::take(&mut hinted));
-                run_with_sweeps(&mut sweeps, &mut finished, forward).await;
+            if hinted.watched_due.is_some_and(|due| due <= now) {
+                run_with_sweeps(&mut sweeps, &mut finished, self.apply_watched_hints(&mut hinted)).await;
             }
             while let Some(sweep) = finished.pop_front() {
                 run_with_sweeps(&mut sweeps, &mut finished, self.apply_sweep(&mut groups, sweep)).await;
@@ -68,8 +68,10 @@ impl Core {
                     sweeps.push(self.sweep(group.clone(), schedule.identity.clone(), due));
                 }
             }
-            let wake =
-                [groups.next_poll(), hinted.due].into_iter().flatten().fold(next_acquire, Instant::min);
+            let wake = [groups.next_poll(), hinted.watched_due]
+                .into_iter()
+                .flatten()
+                .fold(next_acquire, Instant::min);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,

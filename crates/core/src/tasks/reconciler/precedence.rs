@@ -9,8 +9,8 @@ use std::time::Duration;
 /// and later at equal ones. So of two replicas, the one that failed last comes last, by about this time. It is
 /// long compared with the time in which a replica claims a due row.
 const STEP: Duration = Duration::from_millis(100);
-/// The age from which a failure causes no delay.
-const MEMORY: Duration = Duration::from_secs(40);
+/// The age from which a failure causes no delay: about twice the longest interval between attempts.
+const MEMORY: Duration = Duration::from_secs(160);
 /// Maximum delay.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
@@ -28,8 +28,8 @@ mod tests {
     #[test]
     fn last_to_fail_comes_last() {
         let delay = |age| claim_delay(Duration::from_millis(age)).as_millis();
-        assert_eq!([0, 40, 10_000, 20_000, 40_000, 3_600_000].map(delay), [1000, 996, 200, 100, 0, 0]);
-        for age in [250, 500, 1000, 2000, 4000, 8000, 10_000, 20_000] {
+        assert_eq!([0, 160, 10_000, 80_000, 160_000, 3_600_000].map(delay), [1000, 996, 400, 100, 0, 0]);
+        for age in [250, 500, 1000, 2000, 4000, 8000, 10_000, 75_000] {
             assert!(delay(age) >= delay(2 * age) + 99, "{age}");
         }
     }

@@ -232,18 +232,21 @@ fn unanswerable_question_fails_task() {
     assert_invariants(&task);
 }
 
-/// The retry interval of an answer stays short, however often the engine fails to take it.
-#[test]
-fn failed_answer_is_retried_soon() {
+/// Returns a task whose job runs and has asked, and whose question `q1` was answered.
+fn answered() -> Task {
     let observation = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
     let started =
         Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: Some(observation) };
-    let task =
-        next(&next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task, started, START).task;
-    let key = || "q1".to_owned();
-    let mut task =
-        next(&task, Event::Answered { key: key(), answer: Answer::Decline, by: any_owner().into() }, START)
-            .task;
+    let committed = next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task;
+    let task = next(&committed, started, START).task;
+    let answer = Event::Answered { key: "q1".to_owned(), answer: Answer::Decline, by: any_owner().into() };
+    next(&task, answer, START).task
+}
+
+/// The retry interval of an answer stays short, however often the engine fails to take it.
+#[test]
+fn failed_answer_is_retried_soon() {
+    let (key, mut task) = (|| "q1".to_owned(), answered());
     let (mut now, failure) = (
         START,
         Failure {
@@ -264,21 +267,13 @@ fn failed_answer_is_retried_soon() {
 /// An answer that the engine rejects is not sent again: the person reads why, and is asked again.
 #[test]
 fn rejected_answer_is_asked_again() {
-    let observation = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
-    let started =
-        Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: Some(observation) };
-    let task =
-        next(&next(&row(false, OnExpiry::Cancel), Event::StartCommitted, START).task, started, START).task;
-    let key = || "q1".to_owned();
-    let answer = Event::Answered { key: key(), answer: Answer::Decline, by: any_owner().into() };
     let failure = Failure {
         kind: ErrorKind::Rejected,
         message: "422: no reason".to_owned(),
         is_final: false,
         retry_after: None,
     };
-    let task = next(&task, answer, START).task;
-    let task = next(&task, Event::AnswerFailed { key: key(), failure }, START).task;
+    let task = next(&answered(), Event::AnswerFailed { key: "q1".to_owned(), failure }, START).task;
     let asked: Vec<&str> = task.open_questions().map(|question| question.key.as_str()).collect();
     assert_eq!(asked, ["q2"]);
     let message = "the engine refused the answer (422: no reason): the question is asked again";
@@ -393,6 +388,27 @@ fn retry_now_keeps_attempt_count() {
     assert_eq!(todo(&task, now), Action::Wait);
     let task = next(&task, Event::RetryNow, now).task;
     assert_eq!(todo(&task, now), Action::Cancel);
+}
+
+/// What an answer lacked arrives during an attempt that fails without it: the next attempt comes soon.
+#[test]
+fn answer_that_becomes_due_in_an_attempt_is_sent_soon() {
+    let failure = Failure {
+        kind: ErrorKind::Unavailable,
+        message: "no token".to_owned(),
+        is_final: false,
+        retry_after: None,
+    };
+    let failed = || Event::AnswerFailed { key: "q1".to_owned(), failure: failure.clone() };
+    let mut task = answered();
+    for _ in 0..9 {
+        task = next(&task, failed(), START).task;
+    }
+    assert!(task.due_at > Some(START + Duration::from_secs(5)), "{task:?}");
+    let hastened = next(&task, Event::AnswersDue, START).task;
+    assert_eq!(todo(&hastened, START), Action::Answer { key: "q1".to_owned() });
+    let task = next(&hastened, failed(), START).task;
+    assert!(task.due_at < Some(START + Duration::from_secs(1)), "{task:?}");
 }
 
 /// An answer or a cancel goes to the engine on behalf of the caller who sent it.

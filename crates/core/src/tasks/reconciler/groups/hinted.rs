@@ -17,12 +17,12 @@ use crate::tasks::task_writer::PollRequest;
 #[derive(Default)]
 pub(super) struct HintedJobs {
     /// Jobs of groups that this process does not watch: by group and handle, whether only this process
-    /// received the hint.
+    /// received the hint. They are passed on once per tick, because that reads all open jobs of a group.
     foreign: BTreeMap<Group, HashMap<JobHandle, bool>>,
     /// Jobs that this process watches, and whose answers need a token.
     watched: HashSet<TaskId>,
-    /// When they are passed on, if there are any.
-    pub(super) due: Option<Instant>,
+    /// When the watched ones are passed on, if there are any.
+    pub(super) watched_due: Option<Instant>,
 }
 
 impl Core {
@@ -41,16 +41,27 @@ impl Core {
         match groups.schedules.get(&group) {
             Some(schedule) if needs_token => hinted.watched.extend(schedule.task_of(handle).cloned()),
             Some(_) => return,
-            None => *hinted.foreign.entry(group).or_default().entry(handle.clone()).or_default() |= is_local,
+            None => {
+                *hinted.foreign.entry(group).or_default().entry(handle.clone()).or_default() |= is_local;
+                return;
+            }
         }
-        let pause = if needs_token { self.settings.poll_intervals.shortest } else { self.settings.tick };
-        let due = Instant::now() + pause;
-        hinted.due = Some(hinted.due.map_or(due, |earlier| earlier.min(due)));
+        let shortest = self.settings.poll_intervals.shortest;
+        hinted.watched_due.get_or_insert_with(|| Instant::now() + shortest);
     }
 
-    /// Applies hints to the rows of their jobs. What cannot be read or written now is done on schedule.
-    pub(super) async fn forward_hints(&self, hinted: HintedJobs) {
-        for (group, handles) in hinted.foreign {
+    /// Applies the hints about watched jobs to their rows. What cannot be read or written now is done on
+    /// schedule.
+    pub(super) async fn apply_watched_hints(&self, hinted: &mut HintedJobs) {
+        hinted.watched_due = None;
+        for id in std::mem::take(&mut hinted.watched) {
+            self.apply_hint(&id, false).await;
+        }
+    }
+
+    /// Applies the other hints to the rows of their jobs.
+    pub(super) async fn forward_hints(&self, hinted: &mut HintedJobs) {
+        for (group, handles) in std::mem::take(&mut hinted.foreign) {
             let identity = self.engines.identity(&group.backend);
             let since = Timestamp::from_millis(0);
             let Ok(jobs) = self.writer.store.open_jobs(&group, identity.as_deref(), since).await else {
@@ -62,17 +73,14 @@ impl Core {
                 }
             }
         }
-        for id in hinted.watched {
-            self.apply_hint(&id, false).await;
-        }
     }
 
-    /// Makes a postponed answer due: what its last attempt lacked, such as the token of a step, may have come
-    /// with the hint. It came to this process, so this process claims the row first. With `polls`, also makes a
-    /// poll due ([`Event::RetryNow`]): the process that claims the row polls its job.
+    /// Makes a pending answer due: what its last attempt lacked, such as the token of a step, may have come
+    /// with the hint. It came to this process, so this process claims rows without delay. With `polls`, also
+    /// makes a poll due ([`Event::RetryNow`]): the process that claims the row polls its job.
     async fn apply_hint(&self, id: &TaskId, polls: bool) {
         let Ok(Some(task)) = self.writer.read(id).await else { return };
-        let has_answer = machine::has_postponed_answer(&task, self.writer.now());
+        let has_answer = machine::has_pending_answer(&task);
         if has_answer {
             self.engines.end_claim_delay(&task.backend);
         }
@@ -82,5 +90,7 @@ impl Core {
             false => return,
         };
         let _ = self.writer.apply(task, event, Lease::Keep).await;
+        // Without the delay, a row that was due before can be claimed.
+        self.writer.nudge.due.notify_one();
     }
 }
