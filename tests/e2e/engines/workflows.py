@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from callers import SECONDS as PATIENCE
+from callers import result
 from peer import SECONDS, Failed, Peer
 
 HEAD = """name: {name}
@@ -72,7 +73,7 @@ class Workflow:
             # Some libraries wait for a result for a minute at most, and this takes most of one.
             look(peer, task, "an end", lambda seen: False, PATIENCE)
             return {**peer.ask("result", task=task), "ended": time.time()}
-        got = peer.ask("result", task=task)
+        got = result(peer, task)
         if self.leaves:
             got["read"] = [read(peer, uri) for uri in got["links"] if uri.endswith(f"/artifacts/report/{self.leaves}")]
         if self.says:
