@@ -91,7 +91,9 @@ def ends() -> list[Script]:
 
 
 class SlurmEnds(Slurm):
-    options = ["--cpus", "100", "--min-job-age", "10"]
+    # The controller forgets a job 20 to 40 s after its end, and says for the first of them only that it is ending. In the others, the bridge
+    # must have looked at those that are not to be forgotten, also on a busy machine.
+    options = ["--cpus", "100", "--min-job-age", "20"]
     losses: dict[str, float] = {}
     peaceful = True
 
@@ -106,11 +108,11 @@ class SlurmEnds(Slurm):
         return ends()
 
     def config(self) -> str:
-        # Backends that look so rarely that the controller has forgotten a job when they look again: after 80 s, while a job is young. A busy
+        # Backends that look so rarely that the controller has forgotten a job when they look again: after 90 s, while a job is young. A busy
         # machine may begin a job half a minute late. One for each kind: a look at a job that was started earlier would see one that has
         # just ended.
         slow = sorted({script.backend for script in self.works if isinstance(script, End) and script.is_forgotten})
-        return super().config() + "".join(self.backend(name, 'look_every = "400s"\n') for name in slow)
+        return super().config() + "".join(self.backend(name, 'look_every = "450s"\n') for name in slow)
 
     def complaints(self, calls: Calls, _verdict: Verdict) -> list[str]:
         """Of each kind that the controller is to forget, it must have forgotten one before the bridge looked. Of others it may still know,
