@@ -151,18 +151,9 @@ async fn answer_is_left_to_replica_that_can_send_it() {
         let fixture = Fixture::new();
         let (able, unable) = (CuttableBackend::to(&fixture), CuttableBackend::without_answers(&fixture));
         let (receiver, _other) = unequal_replicas(&fixture, able, unable, able_is_first).await;
-        let form = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
-        let question = json!({"message": "go on?", "schema": form, "at_once": true});
-        let call = receiver.service.call(call_with(json!({"delay_ms": 1_000, "question": question}))).await;
-        let id = call.expect("the store is there").into_task().id;
-        tokio::time::sleep(LEASE).await;
-        let task = fixture.row(&id).await;
-        let question = task.open_questions().next().unwrap_or_else(|| panic!("nothing is asked: {task:?}"));
-        let accept = Answer::Accept(serde_json::Map::new());
-        let result = receiver.service.answer(&task.owner, &id, &question.key, accept).await;
-        result.expect("the question is open");
+        let task = fixture.answered_task(&receiver).await;
         tokio::time::sleep(2 * TICK).await;
-        let task = fixture.row(&id).await;
+        let task = fixture.row(&task.id).await;
         assert_eq!(task.outcome(), Some(Outcome::Succeeded), "able is first: {able_is_first}: {task:?}");
     }
 }

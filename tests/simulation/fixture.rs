@@ -2,14 +2,15 @@
 //! randomness.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use taskbridge_core::clock::Clock;
 use taskbridge_core::tasks::service::{Call, WhenFull};
 use taskbridge_core::tasks::store::TaskStore;
 use taskbridge_core::tasks::task::{Origin, Owner, Spec, Task, TaskId};
-use taskbridge_sdk::Backend;
 use taskbridge_sdk::sim::{Mode, SimEngine};
+use taskbridge_sdk::{Answer, Backend};
 use taskbridge_store::sqlite::{Mode as StoreMode, SqliteStore};
 use tokio::sync::Semaphore;
 
@@ -104,6 +105,21 @@ impl Fixture {
             connections: Semaphore::new(CONNECTIONS),
             hints: Arc::<HintBus>::default().open(false),
         }
+    }
+
+    /// Starts a job through this process, answers its question there, and returns the row before the answer.
+    pub(super) async fn answered_task(&self, node: &Node) -> Task {
+        let form = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let question = json!({"message": "go on?", "schema": form, "at_once": true});
+        let call = node.service.call(call_with(json!({"delay_ms": 1_000, "question": question}))).await;
+        let id = call.expect("the store is there").into_task().id;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let task = self.row(&id).await;
+        let question = task.open_questions().next().unwrap_or_else(|| panic!("nothing is asked: {task:?}"));
+        let accept = Answer::Accept(serde_json::Map::new());
+        let result = node.service.answer(&task.owner, &id, &question.key, accept).await;
+        result.expect("the question is open");
+        task
     }
 
     /// Returns a row if it exists.

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::json;
 use taskbridge_core::tasks::task::{Outcome, Task};
 use taskbridge_sdk::{
     Abilities, Answer, AnswerOutcome, Backend, Error, GroupKey, JobHandle, JobSpec, Observation, Questions,
@@ -14,8 +13,7 @@ use taskbridge_sdk::{
 };
 use tokio::sync::{Notify, mpsc};
 
-use super::fixture::{Fixture, call_with};
-use super::node::Node;
+use super::fixture::Fixture;
 use super::store_faults::StoreFaults;
 
 /// By this time, attempts are as rare as they get: every ten seconds.
@@ -106,20 +104,6 @@ impl Questions for TokenBackend {
     }
 }
 
-/// Starts a job, and answers its question.
-async fn answered_task(fixture: &Fixture, node: &Node) -> Task {
-    let form = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
-    let question = json!({"message": "go on?", "schema": form, "at_once": true});
-    let call = node.service.call(call_with(json!({"delay_ms": 1_000, "question": question}))).await;
-    let id = call.expect("the store is there").into_task().id;
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let task = fixture.row(&id).await;
-    let question = task.open_questions().next().unwrap_or_else(|| panic!("nothing is asked: {task:?}"));
-    let accept = Answer::Accept(serde_json::Map::new());
-    node.service.answer(&task.owner, &id, &question.key, accept).await.expect("the question is open");
-    task
-}
-
 /// The token comes to the replica that watches the job, and to one that does not.
 #[tokio::test(start_paused = true)]
 async fn late_token_sends_answer_at_once() {
@@ -128,7 +112,7 @@ async fn late_token_sends_answer_at_once() {
         let failed = Arc::new(Notify::new());
         let backends = [(); 2].map(|()| TokenBackend::to(&fixture, &failed));
         let first = fixture.start_with_backend("first", &store_faults, backends[0].clone()).await;
-        let task = answered_task(&fixture, &first).await;
+        let task = fixture.answered_task(&first).await;
         let _second = fixture.start_with_backend("second", &store_faults, backends[1].clone()).await;
         tokio::time::sleep(LONG_WAIT).await;
         // The next attempt is about ten seconds away.

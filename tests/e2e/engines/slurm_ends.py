@@ -91,8 +91,8 @@ def ends() -> list[Script]:
 
 
 class SlurmEnds(Slurm):
-    # The controller forgets a job 20 to 40 s after its end, and says for the first of them only that it is ending. In the others, the bridge
-    # must have looked at those that are not to be forgotten, also on a busy machine.
+    # The controller forgets a job 20 to 40 s after its end, and says only that it is ending for about the first seven. The rest is long
+    # enough for a look, also on a busy machine.
     options = ["--cpus", "100", "--min-job-age", "20"]
     losses: dict[str, float] = {}
     peaceful = True

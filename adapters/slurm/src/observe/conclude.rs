@@ -372,16 +372,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (folder, root) = (Folder::new(dir.path(), "tb-a"), dir.path().join("scratch"));
         let result = Some("out.json".to_owned());
-        let conclude_after = |plan: &Plan, ended_for| match conclude(
-            plan,
-            &completed(ended_for),
-            &folder,
-            7,
-            Duration::ZERO,
-        ) {
-            Conclusion::Pending(observation) => Err(observation.message.unwrap()),
-            Conclusion::Ended(Observation { state: JobState::Succeeded(output), .. }, _) => Ok(output),
-            Conclusion::Ended(observation, _) => panic!("{observation:?}"),
+        let conclude_after = |plan: &Plan, ended_for| {
+            let conclusion = conclude(plan, &completed(ended_for), &folder, 7, Duration::ZERO);
+            match conclusion {
+                Conclusion::Pending(observation) => Err(observation.message.unwrap()),
+                Conclusion::Ended(Observation { state: JobState::Succeeded(output), .. }, _) => Ok(output),
+                Conclusion::Ended(observation, _) => panic!("{observation:?}"),
+            }
         };
         let names_missing_root = |output: &Output| {
             output.content.contains(&Content::text(format!(

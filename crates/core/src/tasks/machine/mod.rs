@@ -237,7 +237,8 @@ fn is_abandoned(task: &Task) -> bool {
 }
 
 /// Makes the pending attempts due now, and an open job due for a poll. A job that waits for a slot or for
-/// consent goes on waiting. Attempts are still counted, because the reply to an earlier one may still arrive.
+/// consent goes on waiting. Attempts to start or cancel a job are still counted, because the reply to an
+/// earlier one may still arrive.
 fn retry_now(task: &mut Task, now: Timestamp) {
     match &mut task.job {
         Job::Pending { not_before, .. } | Job::Starting { not_before, .. } => {
