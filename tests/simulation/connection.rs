@@ -34,7 +34,7 @@ pub(super) const POISON: &str = "poison";
 pub(super) struct Connection {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) identity: Option<&'static str>,
-    /// True if hints make answers due that could not be sent.
+    /// See [`Questions::needs_token`].
     pub(super) needs_token: bool,
     pub(super) faults: Arc<EngineFaults>,
     pub(super) points: Arc<Points>,

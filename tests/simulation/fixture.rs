@@ -2,7 +2,6 @@
 //! randomness.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use taskbridge_core::clock::Clock;
@@ -17,7 +16,7 @@ use tokio::sync::Semaphore;
 use super::clocks::{SettableClock, WorldClock};
 use super::engines::SIM;
 use super::hints::HintBus;
-use super::node::{EngineLink, Node, Parts};
+use super::node::{EngineLink, LEASE, Node, Parts};
 use super::plan::terms;
 use super::planted::PlantedBug;
 use super::points::Points;
@@ -113,7 +112,7 @@ impl Fixture {
         let question = json!({"message": "go on?", "schema": form, "at_once": true});
         let call = node.service.call(call_with(json!({"delay_ms": 1_000, "question": question}))).await;
         let id = call.expect("the store is there").into_task().id;
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        tokio::time::sleep(LEASE).await;
         let task = self.row(&id).await;
         let question = task.open_questions().next().unwrap_or_else(|| panic!("nothing is asked: {task:?}"));
         let accept = Answer::Accept(serde_json::Map::new());

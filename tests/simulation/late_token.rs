@@ -102,6 +102,10 @@ impl Questions for TokenBackend {
         self.sent.notify_one();
         outcome
     }
+
+    fn needs_token(&self) -> bool {
+        true
+    }
 }
 
 /// The token comes to the replica that watches the job, and to one that does not.

@@ -19,13 +19,13 @@ use taskbridge_core::tasks::task::Spec;
 use taskbridge_core::tasks::task_writer::{ReconcilerSignals, TaskWriter};
 use taskbridge_core::tasks::tools::{OpenedSpec, ToolCatalog};
 use taskbridge_core::tasks::watch::ChangeNotifier;
-use taskbridge_sdk::{Backend, Output, Result};
+use taskbridge_sdk::{Backend, Output, Questions, Result};
 use tokio_util::sync::CancellationToken;
 
 use super::bugs::Bug;
 use super::clocks::WorldUptime;
 use super::connection::Connection;
-use super::engines::{EngineFaults, SIM};
+use super::engines::EngineFaults;
 use super::leases::Leases;
 use super::points::Points;
 
@@ -55,6 +55,8 @@ pub(super) struct EngineLink {
     pub(super) name: &'static str,
     pub(super) backend: Arc<dyn Backend>,
     pub(super) identity: Option<&'static str>,
+    /// See [`Questions::needs_token`].
+    pub(super) needs_token: bool,
     pub(super) faults: Arc<EngineFaults>,
     pub(super) is_cut: Arc<AtomicBool>,
     /// True if the config at the start of the process has it.
@@ -64,10 +66,12 @@ pub(super) struct EngineLink {
 impl EngineLink {
     /// Creates a connection that is never cut, to an engine with only the faults of its backend.
     pub(super) fn to(name: &'static str, backend: Arc<dyn Backend>) -> Self {
+        let needs_token = backend.abilities().questions.is_some_and(Questions::needs_token);
         Self {
             name,
             backend,
             identity: None,
+            needs_token,
             faults: Arc::default(),
             is_cut: Arc::default(),
             is_configured: true,
@@ -109,11 +113,12 @@ impl Node {
             audit: Arc::new(taskbridge_core::tasks::audit::LogOnlyAudit),
         };
         let (mut connections, mut configured) = (BTreeMap::new(), BTreeMap::new());
-        for EngineLink { name, backend, identity, faults, is_cut, is_configured } in engine_links {
+        for EngineLink { name, backend, identity, needs_token, faults, is_cut, is_configured } in engine_links
+        {
             let connection: Arc<dyn Backend> = Arc::new(Connection {
                 backend,
                 identity,
-                needs_token: name == SIM,
+                needs_token,
                 faults,
                 is_cut,
                 bug,

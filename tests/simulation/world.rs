@@ -302,6 +302,7 @@ impl World {
                 name: engine.name,
                 backend,
                 identity: engine.identity,
+                needs_token: engine.name == SIM,
                 faults: Arc::clone(&engine.faults),
                 is_cut: Arc::clone(&is_cut[n]),
                 is_configured: configured[n],
